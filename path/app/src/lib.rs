@@ -1,0 +1,218 @@
+//! The `App` trait: what the web server and the load generator are written
+//! against, once, for both data paths.
+//!
+//! A data path (the silo over our own stack, or a worker over kernel sockets)
+//! owns the connections and calls the application; the application acts
+//! through [`Net`], which the data path implements. Both run on one thread and
+//! share nothing with other threads, so nothing here is `Send` or locked.
+//!
+//! Call order for one connection:
+//!
+//! ```text
+//! on_open ─► (on_data | on_sent | on_timer)* ─► on_end? ─► … ─► on_close
+//! ```
+//!
+//! `on_close` is the last call for an id, and comes exactly once for every
+//! `on_open`, or once in place of it where a [`Net::connect`] fails.
+#![forbid(unsafe_code)]
+
+mod body;
+
+pub use body::Body;
+
+use core::net::{IpAddr, SocketAddr};
+use wire::Time;
+
+/// A connection, by slot and generation: a handle kept past the connection's
+/// end names nothing, never the slot's next owner.
+///
+/// Slots are dense from zero, so an application keeps its own state per
+/// connection in a plain table indexed by [`ConnId::index`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ConnId {
+    slot: u32,
+    generation: u32,
+}
+
+impl ConnId {
+    /// A handle for `slot` in its `generation`; made by data paths only.
+    #[inline]
+    #[must_use]
+    pub const fn new(slot: u32, generation: u32) -> Self {
+        Self { slot, generation }
+    }
+
+    /// The slot, for indexing an application's own table.
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.slot as usize
+    }
+
+    /// The slot's generation.
+    #[inline]
+    #[must_use]
+    pub const fn generation(self) -> u32 {
+        self.generation
+    }
+}
+
+/// How a connection came to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Opened {
+    /// A peer connected to a listener of ours.
+    Accepted,
+    /// A [`Net::connect`] of ours was answered.
+    Connected,
+}
+
+/// Why a connection is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Closed {
+    /// Both sides finished, everything was delivered.
+    Finished,
+    /// The peer reset it.
+    Reset,
+    /// The peer refused the connection (RST to our SYN).
+    Refused,
+    /// Retransmissions, probes or keepalives went unanswered.
+    TimedOut,
+    /// The network said that the peer cannot be reached.
+    Unreachable,
+    /// We ended it: [`Net::abort`], or the data path shutting down.
+    Aborted,
+}
+
+/// Why [`Net::connect`] could not start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConnectError {
+    /// No route leads to the address, or its family has no local address.
+    NoRoute,
+    /// Every port of the asked-for local address is in use towards this peer.
+    NoPort,
+    /// The data path's connection limit is reached; retry when one closes.
+    Full,
+}
+
+impl core::fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::NoRoute => "no route to the address from any local address",
+            Self::NoPort => "no free local port towards this address",
+            Self::Full => "the connection limit is reached",
+        })
+    }
+}
+
+impl core::error::Error for ConnectError {}
+
+/// What an application wants of the next turns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wake {
+    /// More work is ready: call again without waiting.
+    Now,
+    /// Nothing to do before this time, unless something arrives.
+    At(Time),
+    /// Nothing to do until something arrives.
+    Idle,
+}
+
+/// What a data path offers to an application, during a call to it.
+///
+/// Every method that takes an id ignores (and getters answer with the empty
+/// value for) a connection that is gone: a late call is harmless.
+pub trait Net {
+    /// The time of this turn; it does not move during the turn.
+    fn now(&self) -> Time;
+
+    /// Starts a connection. The outcome comes as `on_open(Connected)` or
+    /// `on_close`. `from` chooses the local address (any, if `None`); the
+    /// local port is chosen by the data path.
+    ///
+    /// # Errors
+    /// See [`ConnectError`]; nothing was started.
+    fn connect(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<ConnId, ConnectError>;
+
+    /// Queues `range` of a shared body, without copying. An empty range
+    /// queues nothing.
+    fn send_body(&mut self, id: ConnId, body: &Body, range: core::ops::Range<u32>);
+
+    /// Queues a copy of `bytes`: for heads and other small owned chunks.
+    fn send_bytes(&mut self, id: ConnId, bytes: &[u8]);
+
+    /// Bytes queued and not yet acknowledged by the peer. `on_sent` comes
+    /// each time that this falls to the low-water mark or below.
+    fn unsent(&self, id: ConnId) -> usize;
+
+    /// Sends FIN after everything queued. Data may still be received.
+    fn finish(&mut self, id: ConnId);
+
+    /// Ends the connection at once with a reset. `on_close(Aborted)` follows.
+    fn abort(&mut self, id: ConnId);
+
+    /// Offers unconsumed data again before the end of this turn: call it when
+    /// what made `on_data` leave bytes unconsumed has passed.
+    fn resume(&mut self, id: ConnId);
+
+    /// Sets or clears the connection's one application timer. Cheap: moving
+    /// it later costs a store. Resolution is a millisecond, never early.
+    fn set_timer(&mut self, id: ConnId, at: Option<Time>);
+
+    /// The peer's address.
+    fn peer(&self, id: ConnId) -> Option<SocketAddr>;
+
+    /// Our own address.
+    fn local(&self, id: ConnId) -> Option<SocketAddr>;
+}
+
+/// An application: a per-silo value that owns its connections' state.
+pub trait App {
+    /// A connection is established.
+    fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, how: Opened);
+
+    /// In-order bytes arrived. Returns how many were consumed, from the
+    /// front. The rest is kept by the data path (and closes the receive
+    /// window), and is offered again, in one piece with what follows it, when
+    /// more arrives or after [`Net::resume`]. The data path keeps at least
+    /// [`HELD_LIMIT`] unconsumed bytes before it stops receiving.
+    #[must_use]
+    fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize;
+
+    /// The peer sends no more (FIN), after all of its data was offered.
+    /// `held` bytes were left unconsumed and will not be added to.
+    fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize);
+
+    /// The queue fell to the low-water mark ([`SEND_LOW_WATER`]) or below.
+    fn on_sent<N: Net>(&mut self, net: &mut N, id: ConnId);
+
+    /// The connection's timer ran out; it is cleared before the call.
+    fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId);
+
+    /// The connection is gone; its slot may be reused from the next call on.
+    fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed);
+
+    /// Once per turn, after arrivals and timers: start connections, take
+    /// finished work from helper threads.
+    fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake;
+
+    /// A frame for `id` will be handled soon: touch its state, so that cache
+    /// misses of one burst overlap. Returns anything computed from the touch.
+    #[inline]
+    fn warm(&self, id: ConnId) -> u64 {
+        let _ = id;
+        0
+    }
+
+    /// The process was asked to stop: finish what is under way, refuse new
+    /// work. Returns whether nothing is left.
+    fn drain<N: Net>(&mut self, net: &mut N) -> bool;
+}
+
+/// Unconsumed bytes that a data path holds for a connection, at least.
+/// Larger than any message head that an application accepts, smaller than
+/// what would let a slow reader cost real memory.
+pub const HELD_LIMIT: usize = 64 * 1024;
+
+/// `on_sent` comes when the queue falls to this or below. Half of the usual
+/// chunk of a streamed file, so that the next chunk is ready in time.
+pub const SEND_LOW_WATER: usize = 64 * 1024;

@@ -1,0 +1,138 @@
+//! The `Link` contract: where frames come from and go to.
+//!
+//! Frames are borrowed, never owned. A received frame is read where the driver
+//! put it and is valid until the burst is released; a frame to send is built in
+//! the driver's own next transmit slot. The receive and transmit halves are
+//! separate values, so that a reply can be built while the frame that asked for
+//! it is still borrowed.
+#![forbid(unsafe_code)]
+
+use core::time::Duration;
+use std::io;
+use std::os::fd::BorrowedFd;
+use wire::{Offload, Time};
+
+/// What a link can do, fixed while it is up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capabilities {
+    /// Largest IP packet, in bytes, without the Ethernet header.
+    pub mtu: u16,
+    /// Received frames whose transport checksum need not be verified exist
+    /// (see [`Receive::verified`]).
+    pub receive_checksum: bool,
+    /// [`Offload::checksum`] may be asked for.
+    pub transmit_checksum: bool,
+    /// [`Offload::segment`] may be asked for, with packets up to this many
+    /// bytes; `None` without segmentation offload.
+    pub segmentation: Option<u32>,
+    /// Queue pairs that the link offers.
+    pub queues: u16,
+}
+
+/// Whether frames can pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkState {
+    /// No peer, or no carrier: nothing is received, what is sent is dropped
+    /// and counted.
+    Down,
+    /// Frames pass.
+    Up,
+}
+
+/// Frames and bytes that passed, and what was dropped, from this side's view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Frames received.
+    pub rx_frames: u64,
+    /// Bytes received, Ethernet header included.
+    pub rx_bytes: u64,
+    /// Frames sent.
+    pub tx_frames: u64,
+    /// Bytes sent, Ethernet header included.
+    pub tx_bytes: u64,
+    /// Received frames dropped by the driver: malformed descriptors, too long.
+    pub rx_dropped: u64,
+    /// Frames dropped on sending: link down, or the kernel refused them.
+    pub tx_dropped: u64,
+    /// Times that a slot was asked for and the transmit ring was full.
+    pub tx_full: u64,
+    /// Times that the peer went away.
+    pub disconnects: u64,
+}
+
+/// A link: one queue pair to the outside, owned by one silo.
+pub trait Link {
+    /// The receive half.
+    type Rx: Receive;
+    /// The transmit half.
+    type Tx: Transmit;
+
+    /// What the link can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Both halves, to be used at the same time.
+    fn split(&mut self) -> (&mut Self::Rx, &mut Self::Tx);
+
+    /// Work beside the packet path: greet a new peer, notice that one went.
+    /// Never blocks. The silo calls it about once a millisecond while
+    /// polling, and after each [`Link::wait`].
+    fn poll_control(&mut self, now: Time) -> LinkState;
+
+    /// Sleeps until frames may be waiting, `wake` becomes readable, or
+    /// `timeout` has passed; may return early. Frames that came in between
+    /// are never slept over.
+    ///
+    /// # Errors
+    /// If the operating system refuses to wait: the link is unusable.
+    fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()>;
+
+    /// What passed so far.
+    fn counters(&self) -> Counters;
+}
+
+/// The receive half of a link.
+///
+/// Call order: `receive`, then `frame` any number of times, then `release`.
+pub trait Receive {
+    /// Takes a burst of at most `max` frames and returns how many there are.
+    /// A burst must be released before the next is taken.
+    fn receive(&mut self, now: Time, max: usize) -> usize;
+
+    /// Frame `index` of the burst, from the destination address on, without
+    /// frame check sequence. Valid until the release, which the borrow proves.
+    ///
+    /// # Panics
+    /// If `index` is not below what [`Receive::receive`] returned.
+    fn frame(&self, index: usize) -> &[u8];
+
+    /// Whether the link vouches for the frame's transport checksum.
+    #[inline]
+    fn verified(&self, index: usize) -> bool {
+        let _ = index;
+        false
+    }
+
+    /// Gives the burst's slots back to the link.
+    fn release(&mut self);
+}
+
+/// The transmit half of a link.
+///
+/// Call order: `slot`, write, `commit`; again for each frame; then `flush`.
+pub trait Transmit {
+    /// Slots that are free now. May understate, never overstates.
+    fn room(&self) -> usize;
+
+    /// The next free slot, or `None` when the ring is full (counted). The
+    /// same slot is returned until it is committed; its contents are
+    /// arbitrary. At least MTU + 18 bytes long (Ethernet header with one
+    /// VLAN tag), or the segmentation limit + 18 with segmentation offload.
+    fn slot(&mut self) -> Option<&mut [u8]>;
+
+    /// Completes the slot with the frame's length. Does nothing without a
+    /// preceding [`Transmit::slot`].
+    fn commit(&mut self, len: usize, offload: Offload);
+
+    /// Shows all committed frames to the peer, once per turn.
+    fn flush(&mut self, now: Time);
+}
