@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod offload;
+pub mod tcp;
 mod time;
 
 pub use offload::Offload;
