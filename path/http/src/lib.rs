@@ -1,1 +1,57 @@
+//! HTTP/1.1, both ends, without I/O: RFC 9110 (semantics) and RFC 9112
+//! (message syntax).
+//!
+//! An engine is told what bytes are there and answers what they mean; it never
+//! buffers, allocates or waits. Unconsumed bytes are offered again by the
+//! caller, contiguous with what follows, so a message head is always parsed
+//! where it lies, and everything an event holds borrows from the caller's
+//! bytes.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | [`server`] | requests in: [`server::Engine`], limits, timeouts |
+//! | [`response`] | response heads out, chunked bodies out |
+//! | [`client`] | requests out, responses in: [`client::Engine`] |
+//! | [`conditional`] | `If-*` fields, entity tags (RFC 9110 section 13) |
+//! | [`range`] | `Range` (RFC 9110 section 14) |
+//! | [`date`] | `Date`, `Last-Modified` and the three date formats |
 #![forbid(unsafe_code)]
+
+pub mod client;
+pub mod conditional;
+pub mod date;
+pub mod range;
+pub mod response;
+pub mod server;
+
+mod fields;
+mod method;
+mod status;
+
+pub use fields::{Field, Fields};
+pub use method::Method;
+pub use status::Status;
+
+/// A protocol version. Any other major version is refused with 505
+/// (RFC 9110 section 15.6.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Version {
+    /// HTTP/1.0: not persistent unless asked for.
+    Http10,
+    /// HTTP/1.1, and HTTP/1.x with x above 1, which is handled as HTTP/1.1
+    /// (RFC 9110 section 2.5).
+    Http11,
+}
+
+/// How the end of a message body is found (RFC 9112 section 6.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Framing {
+    /// There is no body, or an empty one: no body events follow.
+    None,
+    /// Exactly this many bytes, at least one.
+    Length(u64),
+    /// Chunks until the last one (RFC 9112 section 7.1).
+    Chunked,
+    /// Everything until the connection ends: responses only.
+    UntilClose,
+}

@@ -1,0 +1,167 @@
+//! Responses out: head writer and chunked body framing.
+
+use crate::Status;
+use crate::date::HttpDate;
+
+/// Where a writer puts bytes.
+pub trait Sink {
+    /// Appends `bytes`.
+    fn put(&mut self, bytes: &[u8]);
+}
+
+impl Sink for Vec<u8> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Writes one response head, in order: [`Head::new`], fields, [`Head::end`].
+///
+/// Names and values are written as they are: they must be free of CR and LF,
+/// which values copied from a request head that parsed are.
+#[must_use = "a head without `end` is not complete"]
+#[derive(Debug)]
+pub struct Head<'s, S: Sink> {
+    out: &'s mut S,
+}
+
+impl<'s, S: Sink> Head<'s, S> {
+    /// Starts a head with its status line.
+    pub fn new(out: &'s mut S, status: Status) -> Self {
+        out.put(status.line().unwrap_or(b"HTTP/1.1 200 OK\r\n"));
+        Self { out }
+    }
+
+    /// A field with a literal value.
+    #[inline]
+    pub fn field(self, name: &str, value: &[u8]) -> Self {
+        self.out.put(name.as_bytes());
+        self.out.put(b": ");
+        self.out.put(value);
+        self.out.put(b"\r\n");
+        self
+    }
+
+    /// A field with a number as its value.
+    #[inline]
+    pub fn number(self, name: &str, value: u64) -> Self {
+        let mut digits = [0; 20];
+        self.field(name, decimal(value, &mut digits))
+    }
+
+    /// `Content-Length`.
+    #[inline]
+    pub fn content_length(self, length: u64) -> Self {
+        self.number("Content-Length", length)
+    }
+
+    /// `Date` (RFC 9110 section 6.6.1).
+    #[inline]
+    pub fn date(self, date: &HttpDate) -> Self {
+        self.field("Date", date.as_bytes())
+    }
+
+    /// `Last-Modified` (RFC 9110 section 8.8.2).
+    #[inline]
+    pub fn last_modified(self, date: &HttpDate) -> Self {
+        self.field("Last-Modified", date.as_bytes())
+    }
+
+    /// `Transfer-Encoding: chunked`.
+    #[inline]
+    pub fn chunked(self) -> Self {
+        self.out.put(b"Transfer-Encoding: chunked\r\n");
+        self
+    }
+
+    /// `Connection: close` if this is the last response, or
+    /// `Connection: keep-alive` to an HTTP/1.0 client that asked for it.
+    #[inline]
+    pub fn connection(self, version: crate::Version, keep_alive: bool) -> Self {
+        match (version, keep_alive) {
+            (crate::Version::Http11, true) | (crate::Version::Http10, false) => {}
+            (crate::Version::Http11, false) => self.out.put(b"Connection: close\r\n"),
+            (crate::Version::Http10, true) => self.out.put(b"Connection: keep-alive\r\n"),
+        }
+        self
+    }
+
+    /// Lines written before, each ended by CR LF: a head's constant part.
+    #[inline]
+    pub fn lines(self, lines: &[u8]) -> Self {
+        self.out.put(lines);
+        self
+    }
+
+    /// `Content-Range: bytes first-last/complete` (RFC 9110 section 14.4).
+    pub fn content_range(self, range: &core::ops::Range<u64>, complete: u64) -> Self {
+        let mut digits = [0; 20];
+        self.out.put(b"Content-Range: bytes ");
+        self.out.put(decimal(range.start, &mut digits));
+        self.out.put(b"-");
+        self.out.put(decimal(range.end.saturating_sub(1), &mut digits));
+        self.out.put(b"/");
+        self.out.put(decimal(complete, &mut digits));
+        self.out.put(b"\r\n");
+        self
+    }
+
+    /// `Content-Range: bytes */complete`, for 416 (RFC 9110 section 14.4).
+    pub fn content_range_unsatisfied(self, complete: u64) -> Self {
+        let mut digits = [0; 20];
+        self.out.put(b"Content-Range: bytes */");
+        self.out.put(decimal(complete, &mut digits));
+        self.out.put(b"\r\n");
+        self
+    }
+
+    /// The empty line: the head is complete.
+    #[inline]
+    pub fn end(self) {
+        self.out.put(b"\r\n");
+    }
+}
+
+/// Decimal digits of `value`, in the end of `digits`.
+#[inline]
+pub fn decimal(mut value: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            return &digits[at..];
+        }
+    }
+}
+
+/// The line before a chunk of `length` bytes, which must not be zero
+/// ([`LAST_CHUNK`] is that). After the chunk's bytes comes [`CHUNK_END`]
+/// (RFC 9112 section 7.1).
+pub fn chunk_start(out: &mut impl Sink, length: u64) {
+    debug_assert!(length > 0, "a chunk of zero bytes ends the body");
+    let mut digits = [0; 18];
+    let mut at = 16;
+    digits[16..].copy_from_slice(b"\r\n");
+    let mut value = length;
+    loop {
+        at -= 1;
+        digits[at] = b"0123456789abcdef"[(value & 15) as usize];
+        value >>= 4;
+        if value == 0 {
+            break;
+        }
+    }
+    out.put(&digits[at..]);
+}
+
+/// What follows a chunk's bytes.
+pub const CHUNK_END: &[u8] = b"\r\n";
+
+/// The last chunk and an empty trailer section.
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// The interim response that `Expect: 100-continue` waits for.
+pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
