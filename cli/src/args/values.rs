@@ -1,0 +1,547 @@
+//! What a flag's value means: one type and one parser each, with an error
+//! that says what was expected and shows an example.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Why a value was refused: one sentence for the user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadValue(String);
+
+impl BadValue {
+    fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for BadValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadValue {}
+
+/// An address with its subnet's prefix length: `10.0.0.2/24`, `fd00::2/64`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cidr {
+    /// The address itself, host bits included.
+    pub address: IpAddr,
+    /// The subnet's prefix length in bits.
+    pub prefix: u8,
+}
+
+impl Cidr {
+    /// Whether `other` is in this address's subnet.
+    #[must_use]
+    pub fn contains(&self, other: IpAddr) -> bool {
+        match (self.address, other) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => {
+                let shift = 32 - u32::from(self.prefix);
+                (u32::from(a) ^ u32::from(b)).checked_shr(shift).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(a), IpAddr::V6(b)) => {
+                let shift = 128 - u32::from(self.prefix);
+                (u128::from(a) ^ u128::from(b)).checked_shr(shift).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Cidr {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad =
+            |why: &str| BadValue::new(format!("{why}; write an address and its prefix length, as in 10.0.0.2/24"));
+        let (address, prefix) = text.split_once('/').ok_or_else(|| bad("the prefix length is missing"))?;
+        let address: IpAddr = address.parse().map_err(|_| bad("this is not an IPv4 or IPv6 address"))?;
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = prefix
+            .parse()
+            .ok()
+            .filter(|bits| *bits <= longest)
+            .ok_or_else(|| bad(&format!("the prefix length must be from 0 to {longest}")))?;
+        if address.is_unspecified() || address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST) {
+            return Err(bad("a host cannot have this address"));
+        }
+        Ok(Self { address, prefix })
+    }
+}
+
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+/// Source addresses of a load generator: one address, `first-last`, or a
+/// subnet whose host addresses are all used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AddressRange {
+    /// The first address.
+    pub first: IpAddr,
+    /// The last address, of the same family and not below the first.
+    pub last: IpAddr,
+}
+
+/// More source addresses than this are refused. With 64,512 ports each they
+/// stand for over 4 billion connections to one server address and port.
+pub const MAX_SOURCE_ADDRESSES: u128 = 65_536;
+
+impl AddressRange {
+    /// How many addresses there are.
+    #[must_use]
+    pub fn count(&self) -> u128 {
+        number(self.last).saturating_sub(number(self.first)).saturating_add(1)
+    }
+
+    /// The addresses, in order.
+    pub fn iter(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        let v4 = self.first.is_ipv4();
+        (number(self.first)..=number(self.last)).map(move |n| address(n, v4))
+    }
+}
+
+impl FromStr for AddressRange {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = |why: String| {
+            BadValue::new(format!("{why}; write one address, 10.0.0.1-10.0.0.50, or a subnet as in 10.0.1.0/24"))
+        };
+        let parse = |text: &str| -> Result<IpAddr, BadValue> {
+            text.parse().map_err(|_| bad(format!("'{text}' is not an IPv4 or IPv6 address")))
+        };
+        let range = if let Some((first, last)) = text.split_once('-') {
+            Self { first: parse(first)?, last: parse(last)? }
+        } else if let Some((net, prefix)) = text.split_once('/') {
+            hosts(parse(net)?, prefix).ok_or_else(|| bad("this is not a subnet".into()))?
+        } else {
+            let only = parse(text)?;
+            Self { first: only, last: only }
+        };
+        if range.first.is_ipv4() != range.last.is_ipv4() {
+            return Err(bad("the first and the last address are of different families".into()));
+        }
+        if number(range.last) < number(range.first) {
+            return Err(bad("the last address is below the first".into()));
+        }
+        if range.count() > MAX_SOURCE_ADDRESSES {
+            return Err(bad(format!("at most {MAX_SOURCE_ADDRESSES} addresses are used")));
+        }
+        Ok(range)
+    }
+}
+
+/// A subnet's host addresses: for IPv4 without network and broadcast address
+/// (RFC 1122 section 3.2.1.3), except where the subnet has no others
+/// (RFC 3021).
+fn hosts(net: IpAddr, prefix: &str) -> Option<AddressRange> {
+    let bits: u32 = if net.is_ipv4() { 32 } else { 128 };
+    let prefix: u32 = prefix.parse().ok().filter(|p| *p <= bits)?;
+    let span = 1_u128.checked_shl(bits - prefix).map_or(u128::MAX, |size| size - 1);
+    let first = number(net) & !span;
+    let last = first.saturating_add(span);
+    let (first, last) = if net.is_ipv4() && span > 1 { (first + 1, last - 1) } else { (first, last) };
+    Some(AddressRange { first: address(first, net.is_ipv4()), last: address(last, net.is_ipv4()) })
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(a) => u128::from(u32::from(a)),
+        IpAddr::V6(a) => u128::from(a),
+    }
+}
+
+fn address(number: u128, v4: bool) -> IpAddr {
+    match u32::try_from(number) {
+        Ok(n) if v4 => IpAddr::V4(Ipv4Addr::from(n)),
+        _ => IpAddr::V6(Ipv6Addr::from(number)),
+    }
+}
+
+/// A unicast Ethernet address: `02:00:00:00:00:01`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mac(pub [u8; 6]);
+
+impl FromStr for Mac {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = |why: &str| BadValue::new(format!("{why}; write six bytes, as in 02:00:00:00:00:01"));
+        let mut bytes = [0; 6];
+        let mut parts = text.split(':');
+        for byte in &mut bytes {
+            let part = parts.next().filter(|p| p.len() == 2).ok_or_else(|| bad("this is not an Ethernet address"))?;
+            *byte = u8::from_str_radix(part, 16).map_err(|_| bad("this is not an Ethernet address"))?;
+        }
+        if parts.next().is_some() {
+            return Err(bad("this is not an Ethernet address"));
+        }
+        if bytes[0] & 1 != 0 || bytes == [0; 6] {
+            return Err(bad("an interface needs a unicast address"));
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// A probability, written as a percentage: `1%`, `0.1%`.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Default)]
+pub struct Probability(f64);
+
+impl Probability {
+    /// From 0 to 1.
+    #[must_use]
+    pub const fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl FromStr for Probability {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        text.strip_suffix('%')
+            .and_then(plain_decimal)
+            .filter(|percent| (0.0..=100.0).contains(percent))
+            .map(|percent| Self(percent / 100.0))
+            .ok_or_else(|| BadValue::new("write a percentage from 0% to 100%, as in 0.1%"))
+    }
+}
+
+/// A number of bytes. `K`, `M` and `G` are powers of 1,024, as nginx has them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Size(pub u64);
+
+impl FromStr for Size {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        scaled(text, 1_024.0, &["", "K", "M", "G", "T"])
+            .map(Self)
+            .ok_or_else(|| BadValue::new("write a number of bytes, as in 4096, 64K, 256M or 1G (powers of 1,024)"))
+    }
+}
+
+/// How many of something. `k`, `M` and `G` are powers of 1,000.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Count(pub u64);
+
+impl FromStr for Count {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        scaled(text, 1_000.0, &["", "K", "M", "G"])
+            .filter(|count| *count > 0)
+            .map(Self)
+            .ok_or_else(|| BadValue::new("write a number above 0, as in 64, 10k or 1M (powers of 1,000)"))
+    }
+}
+
+/// Bits per second: `100M`, `2.5G`. Powers of 1,000.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct BitRate(pub u64);
+
+impl FromStr for BitRate {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let digits = text.strip_suffix("bit").unwrap_or(text);
+        scaled(digits, 1_000.0, &["", "K", "M", "G"])
+            .filter(|rate| *rate >= 1_000)
+            .map(Self)
+            .ok_or_else(|| BadValue::new("write bits per second, at least 1k, as in 100M or 2.5G (powers of 1,000)"))
+    }
+}
+
+/// Reads `10s`, `500ms`, `250us`, `1.5m`; a bare number is refused, for its
+/// unit would be a guess.
+///
+/// # Errors
+/// If it is not a number with a unit, or longer than a year.
+pub fn duration(text: &str) -> Result<Duration, BadValue> {
+    const UNITS: [(&str, f64); 6] = [("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    const LONGEST: f64 = 365.0 * 86_400.0;
+    UNITS
+        .iter()
+        .find_map(|(unit, seconds)| Some(plain_decimal(text.strip_suffix(unit)?)? * seconds))
+        .filter(|seconds| *seconds <= LONGEST)
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| BadValue::new("write a time with its unit, as in 10s, 500ms, 250us or 2m"))
+}
+
+/// Like [`duration`], above zero.
+///
+/// # Errors
+/// As [`duration`], or if it is zero.
+pub fn nonzero_duration(text: &str) -> Result<Duration, BadValue> {
+    duration(text)?
+        .checked_sub(Duration::from_nanos(1))
+        .map(|rest| rest + Duration::from_nanos(1))
+        .ok_or_else(|| BadValue::new("this must be longer than zero"))
+}
+
+/// A port from 1 to 65535.
+///
+/// # Errors
+/// If it is not a number in that range.
+pub fn port(text: &str) -> Result<u16, BadValue> {
+    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| BadValue::new("write a port from 1 to 65535"))
+}
+
+/// A request header as the user wrote it, checked against RFC 9110 section 5.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// The field name: a token.
+    pub name: String,
+    /// The field value, without surrounding blanks.
+    pub value: String,
+}
+
+impl FromStr for Header {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = |why: &str| BadValue::new(format!("{why}; write it as in 'Accept-Language: en'"));
+        let (name, value) = text.split_once(':').ok_or_else(|| bad("the colon is missing"))?;
+        // RFC 9110 section 5.6.2: the characters of a token.
+        let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+        if name.is_empty() || !name.bytes().all(token) {
+            return Err(bad("the name may hold letters, digits and !#$%&'*+-.^_`|~ only"));
+        }
+        let value = value.trim_matches([' ', '\t']);
+        // RFC 9110 section 5.5: no control characters but the tab.
+        if value.bytes().any(|b| (b < 0x20 && b != b'\t') || b == 0x7f) {
+            return Err(bad("the value holds a control character"));
+        }
+        // These frame the message: the generator writes them itself.
+        for own in ["Host", "Content-Length", "Transfer-Encoding", "Connection"] {
+            if name.eq_ignore_ascii_case(own) {
+                return Err(bad(&format!("{own} is written by the generator")));
+            }
+        }
+        Ok(Self { name: name.to_owned(), value: value.to_owned() })
+    }
+}
+
+/// What is asked for, and of whom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// The server's address and port.
+    pub address: SocketAddr,
+    /// The `Host` header's value: the authority as written.
+    pub host: String,
+    /// The request target: path and query.
+    pub path: String,
+}
+
+impl FromStr for Target {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad =
+            |why: &str| BadValue::new(format!("{why}; write it as in http://10.0.0.2/ or http://[fd00::2]:8080/a"));
+        let rest = text.strip_prefix("http://").ok_or_else(|| bad("only http:// is spoken"))?;
+        let cut = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (host, path) = rest.split_at(cut);
+        let address = host
+            .parse::<SocketAddr>()
+            .ok()
+            .or_else(|| Some(SocketAddr::new(host_address(host)?, 80)))
+            .filter(|address| address.port() != 0)
+            .ok_or_else(|| bad("the host must be an IP address: there is no name resolution on a bypass link"))?;
+        let path = path.split('#').next().unwrap_or_default();
+        // RFC 9112 section 3.2.1: an empty path is asked for as "/".
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        if !path.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(bad("the path holds a blank or a character outside ASCII: write it percent-encoded"));
+        }
+        Ok(Self { address, host: host.to_owned(), path })
+    }
+}
+
+/// An address without port, IPv6 in brackets (RFC 3986 section 3.2.2).
+fn host_address(host: &str) -> Option<IpAddr> {
+    match host.strip_prefix('[') {
+        Some(v6) => v6.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        None => host.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
+    }
+}
+
+/// Where frames come from and go to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LinkSpec {
+    /// Shared memory with another process.
+    Memif(MemifSpec),
+    /// A TAP device of the local kernel.
+    Tap {
+        /// The device's name; made if it does not exist.
+        name: String,
+    },
+}
+
+/// A memif link: `memif:SOCKET[,role=server|client][,id=N][,ring=SLOTS][,buffer=BYTES]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemifSpec {
+    /// The control socket; a leading `@` stands for Linux's abstract namespace.
+    pub socket: PathBuf,
+    /// The side taken; `None`: the command's usual one (`serve` is server,
+    /// `load` is client).
+    pub role: Option<MemifRole>,
+    /// The interface's number on the socket; both sides give the same.
+    pub id: u32,
+    /// Slots of each ring, a power of two; `None`: the driver's default.
+    pub ring: Option<u16>,
+    /// Bytes of each slot; `None`: the driver's default.
+    pub buffer: Option<u32>,
+}
+
+/// The side of a memif link, in the words of the DPDK driver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemifRole {
+    /// Listens on the socket and maps the peer's memory.
+    Server,
+    /// Connects and owns the memory.
+    Client,
+}
+
+/// The longest device name that Linux takes (IFNAMSIZ without its NUL).
+const MAX_DEVICE_NAME: usize = 15;
+
+impl FromStr for LinkSpec {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = |why: String| BadValue::new(format!("{why}; write memif:/run/nearside.sock or tap:NAME"));
+        let (kind, rest) = text.split_once(':').ok_or_else(|| bad("the link's kind is missing".into()))?;
+        match kind {
+            "memif" => rest.parse().map(Self::Memif),
+            "tap" if rest.is_empty() || rest.len() > MAX_DEVICE_NAME || rest.contains(['/', ' ', ',']) => {
+                Err(bad(format!("a device name has 1 to {MAX_DEVICE_NAME} characters, no blank, comma or slash")))
+            }
+            "tap" => Ok(Self::Tap { name: rest.to_owned() }),
+            other => Err(bad(format!("there is no link of kind '{other}'"))),
+        }
+    }
+}
+
+impl FromStr for MemifSpec {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let mut parts = text.split(',');
+        let socket = parts.next().unwrap_or_default();
+        if socket.is_empty() || socket == "@" {
+            return Err(BadValue::new("the socket's path is missing; write it as in memif:/run/nearside.sock"));
+        }
+        let mut spec = Self { socket: socket.into(), role: None, id: 0, ring: None, buffer: None };
+        for part in parts {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            let bad = |want: &str| BadValue::new(format!("memif's {key} must be {want}, not '{value}'"));
+            match key {
+                "role" => {
+                    spec.role = Some(match value {
+                        "server" => MemifRole::Server,
+                        "client" => MemifRole::Client,
+                        _ => return Err(bad("server or client")),
+                    });
+                }
+                "id" => spec.id = value.parse().map_err(|_| bad("a number"))?,
+                "ring" => {
+                    let slots = value.parse().ok().filter(|s: &u16| s.is_power_of_two() && (32..=16_384).contains(s));
+                    spec.ring = Some(slots.ok_or_else(|| bad("a power of two from 32 to 16384"))?);
+                }
+                "buffer" => {
+                    let bytes = value.parse().ok().filter(|b| (2_048..=65_536).contains(b));
+                    spec.buffer = Some(bytes.ok_or_else(|| bad("a number of bytes from 2048 to 65536"))?);
+                }
+                _ => {
+                    return Err(BadValue::new(format!("memif has role, id, ring and buffer; '{key}' is none of them")));
+                }
+            }
+        }
+        Ok(spec)
+    }
+}
+
+/// A fixed answer for measuring.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Respond {
+    /// This text.
+    Text(String),
+    /// This many bytes.
+    Size(u64),
+}
+
+/// The largest fixed answer: a body's offsets are 32 bits wide.
+pub const MAX_RESPOND: u64 = 1 << 30;
+
+impl FromStr for Respond {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        if let Some(text) = text.strip_prefix("text:") {
+            return Ok(Self::Text(text.to_owned()));
+        }
+        match text.parse::<Size>() {
+            Ok(Size(bytes)) if bytes <= MAX_RESPOND => Ok(Self::Size(bytes)),
+            Ok(_) => Err(BadValue::new("a fixed answer has at most 1G")),
+            Err(_) => Ok(Self::Text(text.to_owned())),
+        }
+    }
+}
+
+/// Where the access log goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AccessLog {
+    /// Nowhere.
+    Off,
+    /// To standard error.
+    Stderr,
+    /// To the end of this file.
+    File(PathBuf),
+}
+
+impl FromStr for AccessLog {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match text {
+            "" => Err(BadValue::new("write off, stderr or a file's name")),
+            "off" => Ok(Self::Off),
+            "stderr" => Ok(Self::Stderr),
+            file => Ok(Self::File(file.into())),
+        }
+    }
+}
+
+/// A whole number with a suffix: `number × step^k`, where that is whole (but
+/// for the last bits of the floating point) and fits into 53 bits.
+fn scaled(text: &str, step: f64, suffixes: &[&str]) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let suffix = text[digits.len()..].to_ascii_uppercase();
+    let power = suffixes.iter().position(|known| *known == suffix)?;
+    let value = plain_decimal(digits)? * step.powi(i32::try_from(power).ok()?);
+    let whole = value.round();
+    ((value - whole).abs() < 1e-6 && whole < 9_007_199_254_740_992.0).then_some(whole as u64)
+}
+
+/// Digits with at most one point: no sign, exponent, infinity or blank, which
+/// the standard parser would all take.
+fn plain_decimal(text: &str) -> Option<f64> {
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    let plain = digits > 0 && text.len() - digits <= 1 && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    if plain { text.parse().ok() } else { None }
+}
