@@ -1,0 +1,102 @@
+//! memif: Ethernet frames between two processes over shared memory, protocol
+//! version 2.0 as DPDK, VPP and libmemif speak it.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let link = memif::MemifLink::open("memif:/run/nearside.sock,role=server".parse()?)?;
+//! # Ok(()) }
+//! ```
+
+mod config;
+mod control;
+mod link;
+
+pub use config::{
+    Address, BUFFER_SIZE_MAX, Config, ConfigError, HEADER_ROOM, LOG2_RING_SIZE_MAX, LOG2_RING_SIZE_MIN, Mode,
+    NAME_LIMIT, PATH_LIMIT, POLL_NAP, QUEUES_LIMIT, Role, SECRET_LIMIT,
+};
+pub use control::{Backing, Control, Status};
+pub use link::{MemifLink, MemifRx, MemifTx};
+
+use core::fmt;
+use std::io;
+
+/// An opened interface, before its queues are given to their silos.
+#[derive(Debug)]
+pub struct Memif {
+    control: Control,
+    links: Vec<MemifLink>,
+}
+
+impl Memif {
+    /// Opens the control socket; no peer is waited for. A server listens from
+    /// here on; a client first tries to connect in [`Control::poll`].
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is left behind.
+    pub fn open(config: Config) -> Result<Self, OpenError> {
+        config.check().map_err(OpenError::Config)?;
+        let (control, links) = Control::open(config)?;
+        Ok(Self { control, links })
+    }
+
+    /// One link per queue pair, in order. The first also runs the control
+    /// channel in its `poll_control`; the others follow within one of their
+    /// own `poll_control` calls.
+    #[must_use]
+    pub fn split_queues(self) -> Vec<MemifLink> {
+        let Self { control, mut links } = self;
+        if let Some(first) = links.first_mut() {
+            first.adopt(control);
+        }
+        links
+    }
+
+    /// The control channel, to be polled by a thread of its own, and one link
+    /// per queue pair.
+    #[must_use]
+    pub fn split_control(self) -> (Control, Vec<MemifLink>) {
+        (self.control, self.links)
+    }
+}
+
+/// Why an interface could not be opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The configuration is outside its limits: the user's to correct.
+    Config(ConfigError),
+    /// Another process listens on the socket; retry when it has gone.
+    InUse(Address),
+    /// The path is taken by something that is no socket; it is left alone.
+    NotASocket(Address),
+    /// The operating system refused.
+    Io {
+        /// What was asked of it.
+        what: &'static str,
+        /// The socket.
+        socket: Address,
+        /// Its answer.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::InUse(socket) => write!(f, "memif:{socket}: another process listens on this socket"),
+            Self::NotASocket(socket) => write!(f, "memif:{socket}: the path exists and is no socket"),
+            Self::Io { what, socket, source } => write!(f, "memif:{socket}: cannot {what}: {source}"),
+        }
+    }
+}
+
+impl core::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Config(error) => Some(error),
+            Self::Io { source, .. } => Some(source),
+            Self::InUse(_) | Self::NotASocket(_) => None,
+        }
+    }
+}
