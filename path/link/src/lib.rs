@@ -7,6 +7,11 @@
 //! it is still borrowed.
 #![forbid(unsafe_code)]
 
+mod pair;
+mod segment;
+
+pub use pair::{Pair, PairConfig, PairLink, PairRx, PairTx};
+
 use core::time::Duration;
 use std::io;
 use std::os::fd::BorrowedFd;
