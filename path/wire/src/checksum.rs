@@ -1,0 +1,212 @@
+//! The Internet checksum (RFC 1071), over borrowed bytes.
+//!
+//! Sums are kept in the machine's own byte order: the ones'-complement sum does
+//! not depend on byte order (RFC 1071 section 2(B)), so one swap in
+//! [`Sum::finish`] replaces one per word.
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+/// A partial ones'-complement sum. The width does not matter to the result,
+/// because 2¹⁶, 2³² and 2⁶⁴ are all 1 modulo 2¹⁶ − 1: carries are added back in
+/// at the end (RFC 1071 section 2(C)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sum(u64);
+
+impl Sum {
+    /// The sum of nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// Adds a 16-bit field at an even offset.
+    #[inline]
+    #[must_use]
+    pub const fn add_u16(self, value: u16) -> Self {
+        Self(add(self.0, value.to_be() as u64))
+    }
+
+    /// Adds a 32-bit field at an even offset.
+    #[inline]
+    #[must_use]
+    pub const fn add_u32(self, value: u32) -> Self {
+        Self(add(self.0, value.to_be() as u64))
+    }
+
+    /// Adds the sum of bytes that start at an even offset. For bytes that
+    /// may start at an odd one, see [`Sum::append`].
+    #[inline]
+    #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "chains with add_u16 and add_u32, without importing a trait")]
+    pub const fn add(self, other: Self) -> Self {
+        Self(add(self.0, other.0))
+    }
+
+    /// Takes the sum of bytes that are no longer covered back out
+    /// (RFC 1624 section 3: subtraction is adding the complement).
+    #[inline]
+    #[must_use]
+    pub const fn subtract(self, other: Self) -> Self {
+        Self(add(self.0, !other.0))
+    }
+
+    /// The sum of two pieces that follow each other, each summed as if it
+    /// started at an even offset. After an odd number of bytes the second
+    /// piece's bytes change places (RFC 1071 section 2(B)).
+    #[inline]
+    #[must_use]
+    pub const fn append(self, next: Self, self_len_is_odd: bool) -> Self {
+        let turn = (self_len_is_odd as u32) * 8;
+        Self(add(self.0, next.0.rotate_left(turn)))
+    }
+
+    /// The checksum: folded to 16 bits and complemented. Stored with
+    /// `to_be_bytes`. Over data that includes its own correct checksum it
+    /// is zero.
+    #[inline]
+    #[must_use]
+    pub const fn finish(self) -> u16 {
+        !self.folded()
+    }
+
+    /// The sum folded to 16 bits, not complemented: what a link that
+    /// completes the checksum expects in the field for the pseudo-header.
+    #[inline]
+    #[must_use]
+    pub const fn folded(self) -> u16 {
+        // Adding a word to itself with halves exchanged leaves the sum of the
+        // halves, end-around carry included, in the upper half.
+        let wide = (self.0.wrapping_add(self.0.rotate_left(32)) >> 32) as u32;
+        let narrow = (wide.wrapping_add(wide.rotate_left(16)) >> 16) as u16;
+        u16::from_be(narrow)
+    }
+}
+
+/// Proof that a checksum was verified, or that the link vouched for it: only
+/// the parsers make it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Verified(pub(crate) ());
+
+/// The link's word that it verified the transport checksum of a frame. Make
+/// one only where the link says so for that very frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkVouched(());
+
+impl LinkVouched {
+    /// States that the link verified the transport checksum of the frame.
+    #[inline]
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "a claim is made by name, never by default")]
+    pub const fn new() -> Self {
+        Self(())
+    }
+}
+
+/// The sum of `bytes`, the first of which stands at an even offset. An odd
+/// last byte counts as if a zero followed it.
+#[inline]
+#[must_use]
+pub fn sum(bytes: &[u8]) -> Sum {
+    let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+    let mut total = 0;
+    for block in blocks {
+        total = add_block(total, block);
+    }
+    Sum(add_tail(total, rest))
+}
+
+/// Copies `src` to `dst` and sums it on the way. Where the lengths differ,
+/// the shorter one counts and the rest is neither copied nor summed.
+///
+/// The sum is that of the bytes read from `src`: `dst` may lie in memory
+/// that a peer can write.
+#[inline]
+#[must_use]
+pub fn copy_and_sum(dst: &mut [u8], src: &[u8]) -> Sum {
+    let len = dst.len().min(src.len());
+    let (Some(dst), Some(src)) = (dst.get_mut(..len), src.get(..len)) else {
+        return Sum::ZERO;
+    };
+    let (out_blocks, out_rest) = dst.as_chunks_mut::<BLOCK>();
+    let (blocks, rest) = src.as_chunks::<BLOCK>();
+    let mut total = 0;
+    for (out, block) in out_blocks.iter_mut().zip(blocks) {
+        *out = *block;
+        total = add_block(total, block);
+    }
+    out_rest.copy_from_slice(rest);
+    Sum(add_tail(total, rest))
+}
+
+/// The pseudo-header of IPv4 (RFC 9293 section 3.1). `len` covers the
+/// transport header and its payload.
+#[inline]
+#[must_use]
+pub const fn pseudo_v4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, len: u16) -> Sum {
+    let addresses = u32::from_ne_bytes(src.octets()) as u64 + u32::from_ne_bytes(dst.octets()) as u64;
+    Sum(addresses).add_u16(protocol as u16).add_u16(len)
+}
+
+/// The pseudo-header of IPv6 (RFC 8200 section 8.1). `len` covers the upper
+/// layer's header and payload.
+#[inline]
+#[must_use]
+pub const fn pseudo_v6(src: Ipv6Addr, dst: Ipv6Addr, next_header: u8, len: u32) -> Sum {
+    let src = u128::from_ne_bytes(src.octets());
+    let dst = u128::from_ne_bytes(dst.octets());
+    let low = add(src as u64, dst as u64);
+    let high = add((src >> 64) as u64, (dst >> 64) as u64);
+    Sum(add(low, high)).add_u16(next_header as u16).add_u32(len)
+}
+
+/// The checksum after one 16-bit field that it covers changed
+/// (RFC 1624 section 3, equation 3).
+#[inline]
+#[must_use]
+pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
+    Sum::ZERO.add_u16(!checksum).add_u16(!old).add_u16(new).finish()
+}
+
+/// Bytes summed per step: one cache line, and enough words in one carry chain
+/// to make the step's own cost small.
+const BLOCK: usize = 64;
+
+/// Adds with end-around carry.
+#[inline]
+const fn add(a: u64, b: u64) -> u64 {
+    let (total, carry) = a.overflowing_add(b);
+    // After a carry the total is at most 2⁶⁴ − 2.
+    total.wrapping_add(carry as u64)
+}
+
+/// Adds the eight words of a block in one carry chain: one instruction a word.
+#[inline]
+fn add_block(total: u64, block: &[u8; BLOCK]) -> u64 {
+    let (words, _) = block.as_chunks::<8>();
+    let mut total = total;
+    let mut carry = false;
+    for word in words {
+        (total, carry) = total.carrying_add(u64::from_ne_bytes(*word), carry);
+    }
+    add(total, u64::from(carry))
+}
+
+/// Adds fewer than [`BLOCK`] bytes.
+#[inline]
+fn add_tail(total: u64, bytes: &[u8]) -> u64 {
+    let mut total = total;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        total = add(total, u64::from_ne_bytes(*word));
+    }
+    let rest = match rest.split_first_chunk::<4>() {
+        Some((word, rest)) => {
+            total = add(total, u64::from(u32::from_ne_bytes(*word)));
+            rest
+        }
+        None => rest,
+    };
+    match *rest {
+        [a, b, c] => add(total, u64::from(u16::from_ne_bytes([a, b])) + u64::from(u16::from_ne_bytes([c, 0]))),
+        [a, b] => add(total, u64::from(u16::from_ne_bytes([a, b]))),
+        [a] => add(total, u64::from(u16::from_ne_bytes([a, 0]))),
+        _ => total,
+    }
+}

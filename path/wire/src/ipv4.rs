@@ -1,0 +1,171 @@
+//! IPv4 packets (RFC 791).
+
+use crate::WireError;
+use crate::checksum::{self, Sum};
+use core::net::Ipv4Addr;
+
+/// Header without options: what [`Ipv4Header::emit`] writes.
+pub const HEADER_LEN: usize = 20;
+/// Largest header: the length field counts fifteen words.
+pub const MAX_HEADER_LEN: usize = 60;
+/// Every host takes packets of at least this size (RFC 791 section 3.1).
+pub const MIN_REASSEMBLY: usize = 576;
+
+/// An IPv4 header, without its options.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ipv4Header {
+    /// Source address.
+    pub src: Ipv4Addr,
+    /// Destination address.
+    pub dst: Ipv4Addr,
+    /// What the payload is (see [`crate::protocol`]).
+    pub protocol: u8,
+    /// Hops left.
+    pub ttl: u8,
+    /// Differentiated services (RFC 2474) and ECN (RFC 3168), as one byte.
+    pub dscp_ecn: u8,
+    /// Groups the fragments of one packet.
+    pub identification: u16,
+    /// Routers must not fragment it.
+    pub dont_fragment: bool,
+    /// It is a fragment, and not the last.
+    pub more_fragments: bool,
+    /// Where its payload belongs in the whole packet, in bytes.
+    pub fragment_offset: u16,
+    /// Bytes of header as received, options included; not used by `emit`,
+    /// which writes no options.
+    pub header_len: u8,
+    /// Bytes of payload.
+    pub payload_len: u16,
+}
+
+impl Ipv4Header {
+    /// The header and its payload. Options are passed over and link padding
+    /// is cut off by the total length.
+    ///
+    /// # Errors
+    /// `Truncated`, `BadVersion`, `BadHeaderLength` (below 20 bytes),
+    /// `BadLength` (total length below the header's), `BadChecksum`, and
+    /// `BadFragment` if the whole packet would exceed 65,535 bytes.
+    #[inline]
+    pub fn parse(packet: &[u8]) -> Result<(Self, &[u8]), WireError> {
+        let Some(head) = packet.first_chunk::<HEADER_LEN>() else {
+            return Err(WireError::Truncated);
+        };
+        let total_len = u16::from_be_bytes([head[2], head[3]]);
+        if head[0] != VERSION_AND_LENGTH {
+            return parse_with_options(packet, head, total_len);
+        }
+        if sum_header(head).finish() != 0 {
+            return Err(WireError::BadChecksum);
+        }
+        let payload = payload(packet, HEADER_LEN, total_len)?;
+        Self::from_fields(head, payload)
+    }
+
+    /// Whether it is a piece of a packet rather than a whole one.
+    #[inline]
+    #[must_use]
+    pub const fn is_fragment(&self) -> bool {
+        self.more_fragments || self.fragment_offset != 0
+    }
+
+    /// Writes the header, its checksum included, and returns its length, 20;
+    /// 0 if `out` is shorter. A payload length that leaves no room for the
+    /// header in 16 bits is cut to the largest that does.
+    #[inline]
+    pub fn emit(&self, out: &mut [u8]) -> usize {
+        let Some(head) = out.first_chunk_mut::<HEADER_LEN>() else { return 0 };
+        let total_len = self.payload_len.saturating_add(HEADER_LEN as u16);
+        let flags = u16::from(self.dont_fragment) << 14 | u16::from(self.more_fragments) << 13;
+        let fragment = flags | self.fragment_offset >> 3;
+        // Summed from the registers, because reading back what was just
+        // written in other widths stalls.
+        let version = u16::from_be_bytes([VERSION_AND_LENGTH, self.dscp_ecn]);
+        let ttl_protocol = u16::from_be_bytes([self.ttl, self.protocol]);
+        let checksum = Sum::ZERO
+            .add_u32(u32::from(version) << 16 | u32::from(total_len))
+            .add_u32(u32::from(self.identification) << 16 | u32::from(fragment))
+            .add_u16(ttl_protocol)
+            .add_u32(self.src.to_bits())
+            .add_u32(self.dst.to_bits())
+            .finish();
+        let [l0, l1] = total_len.to_be_bytes();
+        let [i0, i1] = self.identification.to_be_bytes();
+        let [f0, f1] = fragment.to_be_bytes();
+        let [c0, c1] = checksum.to_be_bytes();
+        let [s0, s1, s2, s3] = self.src.octets();
+        let [d0, d1, d2, d3] = self.dst.octets();
+        #[rustfmt::skip]
+        let bytes = [
+            VERSION_AND_LENGTH, self.dscp_ecn, l0, l1,
+            i0, i1, f0, f1,
+            self.ttl, self.protocol, c0, c1,
+            s0, s1, s2, s3,
+            d0, d1, d2, d3,
+        ];
+        *head = bytes;
+        HEADER_LEN
+    }
+
+    #[inline]
+    fn from_fields<'a>(head: &[u8; HEADER_LEN], payload: &'a [u8]) -> Result<(Self, &'a [u8]), WireError> {
+        let fragment = u16::from_be_bytes([head[6], head[7]]);
+        let header = Self {
+            src: Ipv4Addr::new(head[12], head[13], head[14], head[15]),
+            dst: Ipv4Addr::new(head[16], head[17], head[18], head[19]),
+            protocol: head[9],
+            ttl: head[8],
+            dscp_ecn: head[1],
+            identification: u16::from_be_bytes([head[4], head[5]]),
+            dont_fragment: fragment & 0x4000 != 0,
+            more_fragments: fragment & 0x2000 != 0,
+            fragment_offset: (fragment & 0x1fff) << 3,
+            header_len: (head[0] & 0x0f) << 2,
+            payload_len: payload.len() as u16,
+        };
+        if header.fragment_offset.checked_add(header.payload_len).is_none() {
+            return Err(WireError::BadFragment);
+        }
+        Ok((header, payload))
+    }
+}
+
+/// Version 4 and a header of five words.
+const VERSION_AND_LENGTH: u8 = 0x45;
+
+/// Everything but a header of exactly twenty bytes: rare, so out of the way.
+#[cold]
+fn parse_with_options<'a>(
+    packet: &'a [u8],
+    head: &[u8; HEADER_LEN],
+    total_len: u16,
+) -> Result<(Ipv4Header, &'a [u8]), WireError> {
+    if head[0] >> 4 != 4 {
+        return Err(WireError::BadVersion);
+    }
+    let header_len = usize::from(head[0] & 0x0f) * 4;
+    if header_len < HEADER_LEN {
+        return Err(WireError::BadHeaderLength);
+    }
+    let whole = packet.get(..header_len).ok_or(WireError::Truncated)?;
+    if checksum::sum(whole).finish() != 0 {
+        return Err(WireError::BadChecksum);
+    }
+    let payload = payload(packet, header_len, total_len)?;
+    Ipv4Header::from_fields(head, payload)
+}
+
+#[inline]
+fn payload(packet: &[u8], header_len: usize, total_len: u16) -> Result<&[u8], WireError> {
+    let total_len = usize::from(total_len);
+    if let Some(payload) = packet.get(header_len..total_len) {
+        return Ok(payload);
+    }
+    Err(if total_len < header_len { WireError::BadLength } else { WireError::Truncated })
+}
+
+#[inline]
+fn sum_header(head: &[u8; HEADER_LEN]) -> Sum {
+    checksum::sum(head)
+}

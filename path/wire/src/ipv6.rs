@@ -1,0 +1,238 @@
+//! IPv6 packets and their extension headers (RFC 8200).
+
+use crate::WireError;
+use core::net::Ipv6Addr;
+
+/// The fixed header.
+pub const HEADER_LEN: usize = 40;
+/// Every link carries packets of at least this size (RFC 8200 section 5).
+pub const MIN_MTU: usize = 1280;
+/// The fragment header (RFC 8200 section 4.5).
+pub const FRAGMENT_HEADER_LEN: usize = 8;
+
+/// Extension headers that are walked before a packet is refused. Each kind
+/// may stand once (destination options twice, RFC 8200 section 4.1), which
+/// makes five of the kinds walked here.
+pub const MAX_EXTENSION_HEADERS: usize = 5;
+
+/// Options within one hop-by-hop or destination options header that are
+/// walked before a packet is refused (RFC 8504 section 5.3).
+pub const MAX_OPTIONS: usize = 8;
+
+/// The fixed IPv6 header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ipv6Header {
+    /// Source address.
+    pub src: Ipv6Addr,
+    /// Destination address.
+    pub dst: Ipv6Addr,
+    /// What the payload starts with: an extension header or the upper layer.
+    pub next_header: u8,
+    /// Hops left.
+    pub hop_limit: u8,
+    /// Differentiated services and ECN.
+    pub traffic_class: u8,
+    /// Flow label (RFC 6437), 20 bits.
+    pub flow_label: u32,
+    /// Bytes that follow the fixed header.
+    pub payload_len: u16,
+}
+
+impl Ipv6Header {
+    /// The header and its payload; link padding is cut off by the payload
+    /// length. Jumbograms (RFC 2675) are not supported: a payload length of
+    /// zero means no payload.
+    ///
+    /// # Errors
+    /// `Truncated`, `BadVersion`, and `BadAddress` if the source is a group
+    /// (RFC 4291 section 2.7).
+    #[inline]
+    pub fn parse(packet: &[u8]) -> Result<(Self, &[u8]), WireError> {
+        let Some((head, rest)) = packet.split_first_chunk::<HEADER_LEN>() else {
+            return Err(WireError::Truncated);
+        };
+        let first = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
+        if first >> 28 != 6 {
+            return Err(WireError::BadVersion);
+        }
+        let payload_len = u16::from_be_bytes([head[4], head[5]]);
+        let Some(payload) = rest.get(..usize::from(payload_len)) else {
+            return Err(WireError::Truncated);
+        };
+        let header = Self {
+            src: address(head, 8),
+            dst: address(head, 24),
+            next_header: head[6],
+            hop_limit: head[7],
+            traffic_class: (first >> 20) as u8,
+            flow_label: first & FLOW_LABEL_MASK,
+            payload_len,
+        };
+        if header.src.is_multicast() {
+            return Err(WireError::BadAddress);
+        }
+        Ok((header, payload))
+    }
+
+    /// Writes the header and returns its length, 40; 0 if `out` is shorter.
+    #[inline]
+    pub fn emit(&self, out: &mut [u8]) -> usize {
+        let Some(head) = out.first_chunk_mut::<HEADER_LEN>() else { return 0 };
+        let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & FLOW_LABEL_MASK;
+        head[..4].copy_from_slice(&first.to_be_bytes());
+        head[4..6].copy_from_slice(&self.payload_len.to_be_bytes());
+        head[6] = self.next_header;
+        head[7] = self.hop_limit;
+        head[8..24].copy_from_slice(&self.src.octets());
+        head[24..].copy_from_slice(&self.dst.octets());
+        HEADER_LEN
+    }
+}
+
+/// What stands behind the extension headers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Upper<'a> {
+    /// The upper layer's protocol (see [`crate::protocol`]). Of a fragment:
+    /// the first header of its fragmentable part.
+    pub protocol: u8,
+    /// The upper layer's bytes. Of a fragment: its piece of the fragmentable
+    /// part.
+    pub payload: &'a [u8],
+    /// Set for a piece of a packet. A fragment header on a whole packet
+    /// (RFC 6946) is passed over.
+    pub fragment: Option<FragmentInfo>,
+    /// Where `payload` starts, counted from the end of the fixed header.
+    pub offset: usize,
+}
+
+/// A fragment header (RFC 8200 section 4.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FragmentInfo {
+    /// Groups the fragments of one packet.
+    pub identification: u32,
+    /// Where the piece belongs in the fragmentable part, in bytes.
+    pub offset: u16,
+    /// It is not the last piece.
+    pub more: bool,
+}
+
+/// Walks the extension headers to the upper layer, or to the first fragment
+/// header of a packet that is in pieces.
+///
+/// # Errors
+/// `Truncated`; `TooManyHeaders` and `BadOption` past the limits, for a
+/// hop-by-hop header anywhere but first, for a routing header with segments
+/// left (type 0: RFC 5095; others: RFC 8200 section 4.4) and for an unknown
+/// option that asks for the packet to be dropped; `BadFragment` for a piece
+/// that no packet can have.
+#[inline]
+pub fn walk_extensions(next_header: u8, payload: &[u8]) -> Result<Upper<'_>, WireError> {
+    match next_header {
+        HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION => walk(next_header, payload),
+        protocol => Ok(Upper { protocol, payload, fragment: None, offset: 0 }),
+    }
+}
+
+/// IPv6 extension headers (IANA, IPv6 Extension Header Types). The security
+/// headers (50, 51) are not walked: they reach the caller as upper layers
+/// that nobody handles.
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+/// The fragment header, for those who write one.
+pub const FRAGMENT: u8 = 44;
+/// No next header: the packet ends here (RFC 8200 section 4.7).
+pub const NO_NEXT_HEADER: u8 = 59;
+const DESTINATION: u8 = 60;
+
+const FLOW_LABEL_MASK: u32 = 0x000f_ffff;
+
+#[cold]
+fn walk(next_header: u8, whole: &[u8]) -> Result<Upper<'_>, WireError> {
+    let mut protocol = next_header;
+    let mut payload = whole;
+    for walked in 0..=MAX_EXTENSION_HEADERS {
+        let is_extension = matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION);
+        if !is_extension {
+            let offset = whole.len() - payload.len();
+            return Ok(Upper { protocol, payload, fragment: None, offset });
+        }
+        // RFC 8200 section 4.1: hop-by-hop options stand first or not at all.
+        if protocol == HOP_BY_HOP && walked != 0 {
+            return Err(WireError::BadOption);
+        }
+        let Some((head, _)) = payload.split_first_chunk::<8>() else {
+            return Err(WireError::Truncated);
+        };
+        let kind = protocol;
+        protocol = head[0];
+        if kind == FRAGMENT {
+            let rest = &payload[FRAGMENT_HEADER_LEN..];
+            if let Some(fragment) = fragment(head, rest.len())? {
+                let offset = whole.len() - rest.len();
+                return Ok(Upper { protocol, payload: rest, fragment: Some(fragment), offset });
+            }
+            payload = rest;
+            continue;
+        }
+        let len = 8 + usize::from(head[1]) * 8;
+        let Some((header, rest)) = payload.split_at_checked(len) else {
+            return Err(WireError::Truncated);
+        };
+        match kind {
+            ROUTING if head[3] != 0 => return Err(WireError::BadOption),
+            ROUTING => {}
+            _ => check_options(&header[2..])?,
+        }
+        payload = rest;
+    }
+    Err(WireError::TooManyHeaders)
+}
+
+/// `None` for a whole packet that carries a fragment header all the same
+/// (RFC 6946 section 4).
+fn fragment(head: &[u8; 8], len: usize) -> Result<Option<FragmentInfo>, WireError> {
+    let field = u16::from_be_bytes([head[2], head[3]]);
+    let offset = field & 0xfff8;
+    let more = field & 1 != 0;
+    if offset == 0 && !more {
+        return Ok(None);
+    }
+    // RFC 8200 section 4.5: all but the last are multiples of eight bytes
+    // long, and the whole fits a packet.
+    if more && (len == 0 || !len.is_multiple_of(8)) || usize::from(offset) + len > usize::from(u16::MAX) {
+        return Err(WireError::BadFragment);
+    }
+    let identification = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
+    Ok(Some(FragmentInfo { identification, offset, more }))
+}
+
+/// Walks the options of a hop-by-hop or destination options header. We know
+/// none but padding; the two high bits of an unknown one say whether it may
+/// be passed over (RFC 8200 section 4.2).
+fn check_options(options: &[u8]) -> Result<(), WireError> {
+    const PAD1: u8 = 0;
+    const PADN: u8 = 1;
+    let mut rest = options;
+    let mut walked = 0;
+    while let Some((&kind, after)) = rest.split_first() {
+        if kind == PAD1 {
+            rest = after;
+            continue;
+        }
+        let Some((&len, after)) = after.split_first() else {
+            return Err(WireError::Truncated);
+        };
+        rest = after.get(usize::from(len)..).ok_or(WireError::Truncated)?;
+        walked += 1;
+        if walked > MAX_OPTIONS || (kind != PADN && kind >> 6 != 0) {
+            return Err(WireError::BadOption);
+        }
+    }
+    Ok(())
+}
+
+#[inline]
+fn address(head: &[u8; HEADER_LEN], at: usize) -> Ipv6Addr {
+    let octets = head[at..].first_chunk::<16>().copied();
+    Ipv6Addr::from(octets.unwrap_or_default())
+}
