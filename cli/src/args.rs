@@ -8,7 +8,7 @@ mod tests;
 mod values;
 
 pub use flags::{Congestion, Idle, Symlinks};
-pub use values::{AccessLog, AddressRange, Cidr, Header, LinkSpec, Mac, MemifRole, MemifSpec, Respond, Target};
+pub use values::{AccessLog, AddressRange, Cidr, Header, LinkSpec, Mac, Respond, Target};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};

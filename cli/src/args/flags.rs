@@ -1,7 +1,7 @@
 //! The command line as typed: one definition per flag, and the rules between
 //! flags that turn it into a plan.
 
-use super::values::{self, AccessLog, AddressRange, BitRate, Cidr, Count, Header, LinkSpec, Mac, MemifRole};
+use super::values::{self, AccessLog, AddressRange, BitRate, Cidr, Count, Header, LinkSpec, Mac};
 use super::values::{Probability, Respond, Size, Target};
 use super::{Command, Content, FaultPlan, HostPlan, LoadPlan, ServePlan, StatusPlan};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -74,13 +74,15 @@ pub enum Symlinks {
 pub(super) struct HostArgs {
     /// Where frames come from and go to: memif:SOCKET or tap:NAME
     ///
-    /// memif is shared memory with another process; its options follow the
-    /// socket, separated by commas: role=server|client (the usual: serve is
-    /// server, load is client), id=N (0), ring=SLOTS (a power of two),
-    /// buffer=BYTES. A socket that begins with @ is an abstract one.
-    /// tap is a device of the local kernel and needs CAP_NET_ADMIN.
+    /// memif is shared memory with another process. Options follow the socket,
+    /// separated by commas: role=server|client (the usual: serve is server,
+    /// load is client), id=N (0), ring=DESCRIPTORS (256), buffer=BYTES (2048),
+    /// mtu=BYTES (1500), hugepages=on|off (on), mode=interrupt|poll
+    /// (interrupt), secret=TEXT, name=TEXT, sealed=required|optional. A socket
+    /// that begins with @ is an abstract one. tap is a device of the local
+    /// kernel and needs CAP_NET_ADMIN.
     #[arg(long, value_name = "LINK")]
-    link: LinkSpec,
+    link: String,
 
     /// Our address with its subnet's prefix length; repeat for more
     #[arg(long = "addr", value_name = "ADDRESS/PREFIX", required = true)]
@@ -99,7 +101,7 @@ pub(super) struct HostArgs {
     core: Option<u16>,
 
     /// What to do while there is nothing to do
-    #[arg(long, value_enum, default_value_t = Idle::Adaptive, hide_possible_values = false)]
+    #[arg(long, value_enum, default_value_t = Idle::Adaptive)]
     idle: Idle,
 
     /// Congestion control
@@ -179,7 +181,7 @@ pub(super) struct ServeArgs {
     cache_size: Size,
 
     /// Which symbolic links below the folder are followed
-    #[arg(long, value_enum, default_value_t = Symlinks::Within, conflicts_with = "respond")]
+    #[arg(long, value_enum, default_value_t = Symlinks::Off, conflicts_with = "respond")]
     symlinks: Symlinks,
 
     /// Write nginx's combined access log: off, stderr, or a file's name
@@ -298,7 +300,7 @@ impl Typed {
 }
 
 impl HostArgs {
-    fn plan(mut self, role: MemifRole, max_connections: u32) -> Result<HostPlan, String> {
+    fn plan(self, role: memif::Role, max_connections: u32) -> Result<HostPlan, String> {
         for (index, gateway) in self.gateways.iter().enumerate() {
             if !self.addresses.iter().any(|ours| ours.contains(*gateway)) {
                 return Err(format!("the gateway {gateway} is in no subnet of --addr"));
@@ -307,11 +309,9 @@ impl HostArgs {
                 return Err("there is more than one gateway of the same family".to_owned());
             }
         }
-        if let LinkSpec::Memif(memif) = &mut self.link {
-            memif.role.get_or_insert(role);
-        }
+        let link = LinkSpec::parse(&self.link, role).map_err(|why| format!("--link {}: {why}", self.link))?;
         Ok(HostPlan {
-            link: self.link,
+            link,
             addresses: self.addresses,
             gateways: self.gateways,
             mac: self.mac,
@@ -374,7 +374,7 @@ impl ServeArgs {
         ports.sort_unstable();
         ports.dedup();
         Ok(ServePlan {
-            host: self.host.plan(MemifRole::Server, connections(self.max_connections, "--max-connections")?)?,
+            host: self.host.plan(memif::Role::Server, connections(self.max_connections, "--max-connections")?)?,
             content,
             ports,
             cache_size: self.cache_size.0,
@@ -392,7 +392,7 @@ impl LoadArgs {
             return Err(format!("--active {active} is more than the {held} connections held"));
         }
         let target = self.target.address.ip();
-        let host = self.host.plan(MemifRole::Client, held)?;
+        let host = self.host.plan(memif::Role::Client, held)?;
         let sources = sources(self.sources, &host.addresses, target)?;
         let reached = host.addresses.iter().any(|ours| ours.contains(target));
         let routed = host.gateways.iter().any(|gateway| gateway.is_ipv4() == target.is_ipv4());

@@ -384,96 +384,40 @@ fn host_address(host: &str) -> Option<IpAddr> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkSpec {
     /// Shared memory with another process.
-    Memif(MemifSpec),
-    /// A TAP device of the local kernel.
-    Tap {
-        /// The device's name; made if it does not exist.
-        name: String,
-    },
-}
-
-/// A memif link: `memif:SOCKET[,role=server|client][,id=N][,ring=SLOTS][,buffer=BYTES]`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct MemifSpec {
-    /// The control socket; a leading `@` stands for Linux's abstract namespace.
-    pub socket: PathBuf,
-    /// The side taken; `None`: the command's usual one (`serve` is server,
-    /// `load` is client).
-    pub role: Option<MemifRole>,
-    /// The interface's number on the socket; both sides give the same.
-    pub id: u32,
-    /// Slots of each ring, a power of two; `None`: the driver's default.
-    pub ring: Option<u16>,
-    /// Bytes of each slot; `None`: the driver's default.
-    pub buffer: Option<u32>,
-}
-
-/// The side of a memif link, in the words of the DPDK driver.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MemifRole {
-    /// Listens on the socket and maps the peer's memory.
-    Server,
-    /// Connects and owns the memory.
-    Client,
+    Memif(memif::Config),
+    /// A TAP device of the local kernel, made if it does not exist.
+    Tap(String),
 }
 
 /// The longest device name that Linux takes (IFNAMSIZ without its NUL).
 const MAX_DEVICE_NAME: usize = 15;
 
-impl FromStr for LinkSpec {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Self, BadValue> {
+impl LinkSpec {
+    /// Reads `memif:SOCKET[,key=value]…` or `tap:NAME`; `role` is memif's
+    /// where the text does not say.
+    ///
+    /// # Errors
+    /// If it is neither, or what memif finds wrong with its part.
+    pub fn parse(text: &str, role: memif::Role) -> Result<Self, BadValue> {
         let bad = |why: String| BadValue::new(format!("{why}; write memif:/run/nearside.sock or tap:NAME"));
-        let (kind, rest) = text.split_once(':').ok_or_else(|| bad("the link's kind is missing".into()))?;
-        match kind {
-            "memif" => rest.parse().map(Self::Memif),
-            "tap" if rest.is_empty() || rest.len() > MAX_DEVICE_NAME || rest.contains(['/', ' ', ',']) => {
-                Err(bad(format!("a device name has 1 to {MAX_DEVICE_NAME} characters, no blank, comma or slash")))
+        match text.split_once(':') {
+            Some(("memif", _)) => {
+                memif::Config::parse(text, role).map(Self::Memif).map_err(|why| BadValue::new(why.to_string()))
             }
-            "tap" => Ok(Self::Tap { name: rest.to_owned() }),
-            other => Err(bad(format!("there is no link of kind '{other}'"))),
+            Some(("tap", name)) if is_device_name(name) => Ok(Self::Tap(name.to_owned())),
+            Some(("tap", _)) => {
+                Err(bad(format!("a device's name has 1 to {MAX_DEVICE_NAME} characters, no blank, comma or slash")))
+            }
+            Some((other, _)) => Err(bad(format!("there is no link of kind '{other}'"))),
+            None => Err(bad("the link's kind is missing".into())),
         }
     }
 }
 
-impl FromStr for MemifSpec {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Self, BadValue> {
-        let mut parts = text.split(',');
-        let socket = parts.next().unwrap_or_default();
-        if socket.is_empty() || socket == "@" {
-            return Err(BadValue::new("the socket's path is missing; write it as in memif:/run/nearside.sock"));
-        }
-        let mut spec = Self { socket: socket.into(), role: None, id: 0, ring: None, buffer: None };
-        for part in parts {
-            let (key, value) = part.split_once('=').unwrap_or((part, ""));
-            let bad = |want: &str| BadValue::new(format!("memif's {key} must be {want}, not '{value}'"));
-            match key {
-                "role" => {
-                    spec.role = Some(match value {
-                        "server" => MemifRole::Server,
-                        "client" => MemifRole::Client,
-                        _ => return Err(bad("server or client")),
-                    });
-                }
-                "id" => spec.id = value.parse().map_err(|_| bad("a number"))?,
-                "ring" => {
-                    let slots = value.parse().ok().filter(|s: &u16| s.is_power_of_two() && (32..=16_384).contains(s));
-                    spec.ring = Some(slots.ok_or_else(|| bad("a power of two from 32 to 16384"))?);
-                }
-                "buffer" => {
-                    let bytes = value.parse().ok().filter(|b| (2_048..=65_536).contains(b));
-                    spec.buffer = Some(bytes.ok_or_else(|| bad("a number of bytes from 2048 to 65536"))?);
-                }
-                _ => {
-                    return Err(BadValue::new(format!("memif has role, id, ring and buffer; '{key}' is none of them")));
-                }
-            }
-        }
-        Ok(spec)
-    }
+/// What Linux takes as the name of a network device.
+fn is_device_name(name: &str) -> bool {
+    let plain = name.bytes().all(|b| b.is_ascii_graphic() && !b"/,:".contains(&b));
+    (1..=MAX_DEVICE_NAME).contains(&name.len()) && plain && name != "." && name != ".."
 }
 
 /// A fixed answer for measuring.
