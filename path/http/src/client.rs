@@ -134,6 +134,14 @@ pub struct Summary {
     pub body: u64,
 }
 
+/// The last response head that was parsed, and its meaning: a head equal to it
+/// byte by byte, as most are under load, means the same and is not parsed
+/// again. One for all connections of a caller.
+#[derive(Clone, Debug, Default)]
+pub struct Memo {
+    head: Vec<u8>,
+}
+
 /// The receiving half of one client connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Engine {
@@ -161,8 +169,9 @@ impl Engine {
 
     /// As [`Engine::on_bytes`], until one response is complete, for callers
     /// that only count: the load generator. Interim responses are skipped.
-    pub fn on_bytes_counted(&mut self, data: &[u8], asked: Method, limits: &Limits) -> Counted {
-        let _ = (data, asked, limits);
+    /// `memo` is shared by all connections of a caller.
+    pub fn on_bytes_counted(&mut self, data: &[u8], asked: Method, limits: &Limits, memo: &mut Memo) -> Counted {
+        let _ = (data, asked, limits, memo);
         Counted::NeedMore { consumed: 0 }
     }
 
