@@ -44,11 +44,10 @@ impl ArpPacket {
         let Some(packet) = bytes.first_chunk::<PACKET_LEN>() else {
             return Err(WireError::Truncated);
         };
-        let [kind @ .., o0, o1] = *packet.first_chunk::<8>().unwrap_or(&[0; 8]);
-        if kind != ETHERNET_IPV4 {
+        if packet[..6] != ETHERNET_IPV4 {
             return Err(WireError::Unsupported);
         }
-        let operation = match u16::from_be_bytes([o0, o1]) {
+        let operation = match u16::from_be_bytes([packet[6], packet[7]]) {
             1 => Operation::Request,
             2 => Operation::Reply,
             _ => return Err(WireError::Unsupported),

@@ -34,7 +34,6 @@ impl Sum {
     /// may start at an odd one, see [`Sum::append`].
     #[inline]
     #[must_use]
-    #[expect(clippy::should_implement_trait, reason = "chains with add_u16 and add_u32, without importing a trait")]
     pub const fn add(self, other: Self) -> Self {
         Self(add(self.0, other.0))
     }

@@ -23,8 +23,10 @@ pub enum WireError {
     /// A fragment that reaches beyond the largest packet, or is not a
     /// multiple of eight bytes although more follow.
     BadFragment,
-    /// Addresses, ports or types that the protocol does not allow there.
+    /// Addresses or ports that the protocol does not allow there.
     BadAddress,
+    /// A message that is for one link only came from beyond a router.
+    BadHopLimit,
     /// A type, code or hardware kind that we do not handle.
     Unsupported,
 }
@@ -41,6 +43,7 @@ impl fmt::Display for WireError {
             Self::TooManyHeaders => "too many extension headers",
             Self::BadFragment => "impossible fragment",
             Self::BadAddress => "address not allowed there",
+            Self::BadHopLimit => "link-local message from beyond a router",
             Self::Unsupported => "unsupported type",
         })
     }

@@ -1,6 +1,6 @@
 //! IPv6 packets and their extension headers (RFC 8200).
 
-use crate::WireError;
+use crate::{Mac, WireError};
 use core::net::Ipv6Addr;
 
 /// The fixed header.
@@ -87,6 +87,21 @@ impl Ipv6Header {
         head[24..].copy_from_slice(&self.dst.octets());
         HEADER_LEN
     }
+}
+
+/// The group that `address` is solicited through (RFC 4291 section 2.7.1).
+#[must_use]
+pub const fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+    let low = address.to_bits() & 0x00ff_ffff;
+    Ipv6Addr::from_bits(0xff02_0000_0000_0000_0000_0001_ff00_0000 | low)
+}
+
+/// The Ethernet group that carries the IPv6 group `address`
+/// (RFC 2464 section 7).
+#[must_use]
+pub const fn multicast_mac(address: Ipv6Addr) -> Mac {
+    let [.., a, b, c, d] = address.octets();
+    Mac([0x33, 0x33, a, b, c, d])
 }
 
 /// What stands behind the extension headers.

@@ -11,6 +11,8 @@ pub mod arp;
 pub mod checksum;
 mod error;
 pub mod ethernet;
+pub mod icmpv4;
+pub mod icmpv6;
 pub mod ipv4;
 pub mod ipv6;
 pub mod offload;
