@@ -1,0 +1,174 @@
+//! Round-trip time and retransmission timeout (RFC 6298).
+
+/// Retransmission timeout before the first sample, in milliseconds
+/// (RFC 6298 section 2.1).
+pub const INITIAL_RTO_MS: u32 = 1_000;
+
+/// Retransmission timeout with which data starts when the SYN had to be sent
+/// again and no sample was taken, in milliseconds (RFC 6298 section 5.7).
+pub const RETRANSMITTED_SYN_RTO_MS: u32 = 3_000;
+
+/// The timer's granularity G, in microseconds: the timer wheel's tick.
+pub const GRANULARITY_US: u32 = 1_000;
+
+/// Longest round trip believed, in microseconds: a minute, the least that
+/// RFC 6298 section 2.5 lets a maximum RTO be. A longer sample counts as this.
+pub const MAX_SAMPLE_US: u32 = 60_000_000;
+
+/// SRTT is kept in eighths of a microsecond, so that the gain of 1/8 is exact.
+const SRTT_SHIFT: u32 = 3;
+/// RTTVAR is kept in quarters of a microsecond, for its gain of 1/4.
+const RTTVAR_SHIFT: u32 = 2;
+
+const _: () = assert!(MAX_SAMPLE_US as u64 * 2 < (u32::MAX >> SRTT_SHIFT) as u64);
+
+/// The estimator: smoothed round-trip time and its variation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rtt {
+    /// SRTT in 1/8 µs; 0 until the first sample.
+    srtt: u32,
+    /// RTTVAR in 1/4 µs.
+    rttvar: u32,
+}
+
+// It lives in the hot part of every connection.
+const _: () = assert!(size_of::<Rtt>() == 8);
+
+impl Rtt {
+    /// No samples yet.
+    #[inline]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { srtt: 0, rttvar: 0 }
+    }
+
+    /// Takes a sample, in microseconds. The caller obeys Karn's algorithm: a
+    /// segment that was sent again gives no sample, unless a timestamp says
+    /// which transmission was answered (RFC 6298 section 3).
+    #[inline]
+    pub fn on_sample(&mut self, us: u32) {
+        // Zero means "no sample": an immeasurably short trip counts as 1 µs.
+        let us = us.clamp(1, MAX_SAMPLE_US);
+        if self.srtt == 0 {
+            // RFC 6298 section 2.2.
+            self.srtt = us << SRTT_SHIFT;
+            self.rttvar = us << (RTTVAR_SHIFT - 1);
+            return;
+        }
+        // RFC 6298 section 2.3; RTTVAR first, from the old SRTT.
+        let deviation = us.abs_diff(self.srtt >> SRTT_SHIFT);
+        self.rttvar = self.rttvar - (self.rttvar >> RTTVAR_SHIFT) + deviation;
+        self.srtt = (self.srtt - (self.srtt >> SRTT_SHIFT) + us).max(1 << SRTT_SHIFT);
+    }
+
+    /// The smoothed round-trip time in microseconds; 0 before the first
+    /// sample.
+    #[inline]
+    #[must_use]
+    pub const fn srtt_us(self) -> u32 {
+        self.srtt >> SRTT_SHIFT
+    }
+
+    /// The round-trip time's variation in microseconds.
+    #[inline]
+    #[must_use]
+    pub const fn rttvar_us(self) -> u32 {
+        self.rttvar >> RTTVAR_SHIFT
+    }
+
+    /// Whether a sample was taken.
+    #[inline]
+    #[must_use]
+    pub const fn sampled(self) -> bool {
+        self.srtt != 0
+    }
+
+    /// The retransmission timeout in milliseconds, rounded up, between `min`
+    /// and `max`; [`INITIAL_RTO_MS`] before the first sample, within the same
+    /// bounds.
+    #[inline]
+    #[must_use]
+    pub fn rto_ms(self, min: u32, max: u32) -> u32 {
+        let ms = if self.srtt == 0 {
+            INITIAL_RTO_MS
+        } else {
+            // RTTVAR in quarters is already K * RTTVAR, with K = 4.
+            (self.srtt_us() + self.rttvar.max(GRANULARITY_US)).div_ceil(1_000)
+        };
+        ms.min(max).max(min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIN: u32 = 1;
+    const MAX: u32 = 120_000;
+
+    /// RFC 6298 section 2.1.
+    #[test]
+    fn starts_with_one_second() {
+        assert_eq!(Rtt::new().rto_ms(200, MAX), 1_000);
+        assert!(!Rtt::new().sampled());
+    }
+
+    /// RFC 6298 section 2.2: SRTT = R, RTTVAR = R/2, RTO = R + 4 * R/2.
+    #[test]
+    fn first_sample() {
+        let mut rtt = Rtt::new();
+        rtt.on_sample(100_000);
+        assert_eq!(rtt.srtt_us(), 100_000);
+        assert_eq!(rtt.rttvar_us(), 50_000);
+        assert_eq!(rtt.rto_ms(MIN, MAX), 300);
+    }
+
+    /// RFC 6298 section 2.3, against the formula in rational numbers.
+    #[test]
+    fn follows_the_formula() {
+        let (mut srtt, mut rttvar) = (0.0f64, 0.0f64);
+        let mut rtt = Rtt::new();
+        let mut seed = 1u64;
+        for round in 0..10_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let sample = 10_000 + (seed >> 40) as u32 % 90_000;
+            if round == 0 {
+                srtt = f64::from(sample);
+                rttvar = f64::from(sample) / 2.0;
+            } else {
+                rttvar = 0.75 * rttvar + 0.25 * (srtt - f64::from(sample)).abs();
+                srtt = 0.875 * srtt + 0.125 * f64::from(sample);
+            }
+            rtt.on_sample(sample);
+            assert!((f64::from(rtt.srtt_us()) - srtt).abs() < 10.0);
+            assert!((f64::from(rtt.rttvar_us()) - rttvar).abs() < 20.0);
+        }
+    }
+
+    /// RFC 6298 section 2.3: K * RTTVAR is at least the granularity.
+    #[test]
+    fn steady_rtt_leaves_the_granularity() {
+        let mut rtt = Rtt::new();
+        for _ in 0..1_000 {
+            rtt.on_sample(5_000);
+        }
+        assert_eq!(rtt.rto_ms(MIN, MAX), 6);
+        assert_eq!(rtt.rto_ms(200, MAX), 200);
+    }
+
+    #[test]
+    fn absurd_samples_stay_in_bounds() {
+        let mut rtt = Rtt::new();
+        for _ in 0..100 {
+            rtt.on_sample(u32::MAX);
+            rtt.on_sample(0);
+            let rto = rtt.rto_ms(200, MAX);
+            assert!((200..=MAX).contains(&rto));
+            assert!(rtt.sampled());
+        }
+        for _ in 0..10_000 {
+            rtt.on_sample(0);
+        }
+        assert_eq!(rtt.srtt_us(), 1);
+    }
+}
