@@ -66,8 +66,9 @@ pub struct Directory {
     /// Paths remembered, those without a file included. Default 8,192; about
     /// 500 bytes each beside their content.
     pub cache_entries: usize,
-    /// A change of a file is noticed at the latest after this. Default 1 s,
-    /// at least 1 s: hot entries are checked along with the `Date` refresh.
+    /// No response is older than this and a second: an entry is checked at
+    /// its first use after this time, and waited for where the last check is
+    /// longer ago than that. Default 1 s, and at least 1 s.
     pub revalidate: Duration,
     /// Types by file extension (lower case, no dot), before the built-in
     /// table: `("wasm", "application/wasm")`.
@@ -117,13 +118,8 @@ pub struct Limits {
     /// Connections with state here. Default 1,048,576; 32 bytes of address
     /// space each, touched on use. One more is reset and counted.
     pub connections: usize,
-    /// Request line and header fields, bytes. Default 16 KiB; clamped to what
-    /// a data path holds for us. Above: 414 or 431.
-    pub head_bytes: usize,
-    /// The request target, bytes. Default 8 KiB. Above: 414.
-    pub target_bytes: usize,
-    /// A request body, read and discarded, bytes. Default 1 MiB. Above: 413.
-    pub body_bytes: u64,
+    /// Bounds on a request: head, fields, body (read and discarded).
+    pub http: http::server::Limits,
     /// Requests answered on one connection; the last carries
     /// `Connection: close`. Default none.
     pub requests_per_connection: Option<u32>,
@@ -140,14 +136,9 @@ pub struct Limits {
     /// Bytes queued ahead for one stream. Default 2 MiB: too small caps a
     /// long fat path at window / RTT; too large takes memory.
     pub stream_window: usize,
-    /// Files looked up or read at once, beyond which requests wait in line.
-    /// Default 256.
-    pub lookups: usize,
-    /// Requests waiting for a look-up. Default 65,536. Above: 503.
+    /// Paths waiting to be looked up or read, and requests waiting for one of
+    /// them. Default 4,096. Above: 503.
     pub waiting: usize,
-    /// Ranges in one request. Default 32. Above, the `Range` field is ignored
-    /// (RFC 9110 §14.2).
-    pub ranges: usize,
     /// Log bytes waiting for the writer thread. Default 1 MiB. Above, lines
     /// are dropped and counted.
     pub log_bytes: usize,
@@ -156,17 +147,10 @@ pub struct Limits {
 /// How long peers may take. Resolution about a millisecond.
 #[derive(Clone, Debug)]
 pub struct Timeouts {
-    /// From the first byte of a request (or from the opening of the
-    /// connection) to the end of its head. Default 60 s. Then 408, or a plain
-    /// close where nothing had come.
-    pub header: Duration,
-    /// Between two pieces of a request body. Default 60 s. Then 408.
-    pub body: Duration,
-    /// Between a response and the next request. Default 65 s.
-    pub keep_alive: Duration,
-    /// Without any acknowledged byte while a response is queued. Default
-    /// 60 s. Then reset.
-    pub send: Duration,
+    /// For heads, bodies, the next request (default 65 s) and the taking of a
+    /// response. The last is exact for responses that fill the queue; one
+    /// that fits is given up at the latest a keep-alive time later.
+    pub http: http::server::Timeouts,
     /// From our FIN to the peer's. Default 5 s. Then reset.
     pub linger: Duration,
     /// From the start of a drain to the reset of what is left. Default 30 s.
@@ -200,11 +184,10 @@ impl Config {
     /// Brings settings into their stated bounds, or says which cannot be.
     pub(crate) fn checked(mut self) -> Result<Self, ConfigError> {
         let limits = &mut self.limits;
-        limits.head_bytes = limits.head_bytes.clamp(256, app::HELD_LIMIT);
-        limits.target_bytes = limits.target_bytes.clamp(64, limits.head_bytes);
         limits.unsent_bytes = limits.unsent_bytes.max(app::SEND_LOW_WATER + 1);
         limits.connections = limits.connections.clamp(1, u32::MAX as usize);
-        limits.lookups = limits.lookups.clamp(1, LOOKUPS_MAX);
+        limits.waiting = limits.waiting.max(1);
+        limits.stream_window = limits.stream_window.max(SMALL_CHUNK);
         match &mut self.content {
             Content::Respond(Respond::Size(size)) if *size > RESPOND_SIZE_MAX => {
                 return Err(ConfigError::RespondTooLarge(*size));
@@ -216,8 +199,12 @@ impl Config {
     }
 }
 
-/// The most look-ups under way: the size of the rings to the reader.
-pub(crate) const LOOKUPS_MAX: usize = 4096;
+/// The smallest piece of a streamed file, bytes: what a stream is always
+/// given, however many there are.
+pub(crate) const SMALL_CHUNK: usize = 16 << 10;
+
+// A head that the engine accepts is held by the data path until it is whole.
+const _: () = assert!(app::HELD_LIMIT > u16::MAX as usize);
 
 impl Directory {
     /// `root` with the defaults.
@@ -260,17 +247,13 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 1 << 20,
-            head_bytes: 16 << 10,
-            target_bytes: 8 << 10,
-            body_bytes: 1 << 20,
+            http: http::server::Limits::default(),
             requests_per_connection: None,
             unsent_bytes: 256 << 10,
             streams: 16_384,
             stream_bytes: 256 << 20,
             stream_window: 2 << 20,
-            lookups: 256,
-            waiting: 65_536,
-            ranges: 32,
+            waiting: 4096,
             log_bytes: 1 << 20,
         }
     }
@@ -279,10 +262,7 @@ impl Default for Limits {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            header: Duration::from_secs(60),
-            body: Duration::from_secs(60),
-            keep_alive: Duration::from_secs(65),
-            send: Duration::from_secs(60),
+            http: http::server::Timeouts { keep_alive: Duration::from_secs(65), ..http::server::Timeouts::default() },
             linger: Duration::from_secs(5),
             drain: Duration::from_secs(30),
         }
