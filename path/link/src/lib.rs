@@ -7,10 +7,17 @@
 //! it is still borrowed.
 #![forbid(unsafe_code)]
 
+mod capture;
+mod faults;
 mod pair;
+mod random;
 mod segment;
+mod shared;
 
+pub use capture::{Capture, CaptureConfig, CaptureCounters, CaptureRx, CaptureTx};
+pub use faults::{BurstLoss, FaultCounters, FaultPlan, Faults, FaultsRx, FaultsTx, Impairment, Rate};
 pub use pair::{Pair, PairConfig, PairLink, PairRx, PairTx};
+pub use random::{NotAProbability, Probability};
 
 use core::time::Duration;
 use std::io;
