@@ -55,7 +55,7 @@ pub struct Delivered {
 }
 
 impl Delivered {
-    /// DeliveredData of RFC 9937 section 6.2, for an ACK that advanced
+    /// DeliveredData of RFC 9937 section 6, for an ACK that advanced
     /// SND.UNA by `acked`.
     #[inline]
     #[must_use]
@@ -504,8 +504,7 @@ impl Scoreboard {
     /// with.
     fn join_retransmitted(&mut self, at: usize) {
         for low in [Some(at), at.checked_sub(1)].into_iter().flatten() {
-            if let (Some(a), Some(b)) =
-                (self.retransmitted.get(low).copied(), self.retransmitted.get(low + 1).copied())
+            if let (Some(a), Some(b)) = (self.retransmitted.get(low).copied(), self.retransmitted.get(low + 1).copied())
                 && a.range.end == b.range.start
                 && a.mark == b.mark
             {
@@ -536,9 +535,7 @@ impl Scoreboard {
 fn is_duplicate_report(una: SeqNum, sack: &[(SeqNum, SeqNum)]) -> bool {
     match sack {
         [(start, end), ..] if start.before(*end) && end.at_or_before(una) => true,
-        [(start, end), (low, high), ..] => {
-            start.before(*end) && start.at_or_after(*low) && end.at_or_before(*high)
-        }
+        [(start, end), (low, high), ..] => start.before(*end) && start.at_or_after(*low) && end.at_or_before(*high),
         _ => false,
     }
 }

@@ -126,17 +126,8 @@ impl Stage {
         // 4.8 and 4.10): K = 0.
         let w_max = w_max.max(cwnd);
         // K = cbrt((W_max - cwnd_epoch) / C), in segments (section 4.2).
-        let segments = (u64::from(w_max - cwnd) << (3 * SECOND_SHIFT - 1)) / C_NUM * (2 * C_DEN)
-            / u64::from(mss);
-        Self {
-            start: now,
-            unused_since: None,
-            w_max,
-            k: cube_root(segments),
-            w_est: cwnd,
-            w_est_carry: 0,
-            carry: 0,
-        }
+        let segments = (u64::from(w_max - cwnd) << (3 * SECOND_SHIFT - 1)) / C_NUM * (2 * C_DEN) / u64::from(mss);
+        Self { start: now, unused_since: None, w_max, k: cube_root(segments), w_est: cwnd, w_est_carry: 0, carry: 0 }
     }
 
     /// W_cubic(t) in bytes (RFC 9438 section 4.2); zero if below.
@@ -152,8 +143,7 @@ impl Stage {
 
     /// W_est += alpha * segments_acked / cwnd (RFC 9438 section 4.3).
     fn grow_estimate(&mut self, acked: u32, cwnd: u32, cwnd_prior: u32, mss: u32) {
-        let (num, den) =
-            if self.w_est < cwnd_prior { (ALPHA_NUM, ALPHA_DEN) } else { (1, 1) };
+        let (num, den) = if self.w_est < cwnd_prior { (ALPHA_NUM, ALPHA_DEN) } else { (1, 1) };
         // Carried in 1/17 of a byte times cwnd, the finer of both steps.
         let step = u64::from(acked.min(cwnd)) * u64::from(mss) * num * (ALPHA_DEN / den);
         let unit = u64::from(cwnd) * ALPHA_DEN;

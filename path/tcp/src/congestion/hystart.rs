@@ -62,16 +62,9 @@ impl HyStart {
 
     /// An ACK in the first slow start: `una` is what it acknowledges, `acked`
     /// the bytes that it newly acknowledges.
-    pub(super) fn on_ack(
-        &mut self,
-        acked: u32,
-        rtt_us: Option<u32>,
-        una: SeqNum,
-        nxt: SeqNum,
-        mss: u32,
-    ) -> Growth {
+    pub(super) fn on_ack(&mut self, acked: u32, rtt_us: Option<u32>, una: SeqNum, nxt: SeqNum, mss: u32) -> Growth {
         let grow = acked.min(L.saturating_mul(mss));
-        let round_ended = self.window_end.is_none_or(|end| una.at_or_after(end));
+        let round_ended = una.at_or_after(*self.window_end.get_or_insert(nxt));
         let grow = if self.css_rounds.is_some() { grow / CSS_GROWTH_DIVISOR } else { grow };
         if let Some(rtt) = rtt_us {
             self.current_round_min = self.current_round_min.min(rtt);
@@ -102,8 +95,7 @@ impl HyStart {
                 self.css_rounds = None;
             }
         } else if self.last_round_min != NONE {
-            let thresh = (self.last_round_min / MIN_RTT_DIVISOR)
-                .clamp(MIN_RTT_THRESH_US, MAX_RTT_THRESH_US);
+            let thresh = (self.last_round_min / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH_US, MAX_RTT_THRESH_US);
             if self.current_round_min >= self.last_round_min.saturating_add(thresh) {
                 self.css_baseline = self.current_round_min;
                 self.css_rounds = Some(0);

@@ -159,7 +159,7 @@ impl Congestion {
         self.newreno.reset();
     }
 
-    /// The recovery point was acknowledged (RFC 9937 section 6.4).
+    /// The recovery point was acknowledged (RFC 9937 section 6).
     pub fn on_recovery_exit(&mut self, cwnd: &mut u32, _now: Time) {
         *cwnd = self.ssthresh.min(CWND_MAX);
         self.cubic.restart();
@@ -181,7 +181,7 @@ impl Congestion {
     /// Nothing was sent for longer than the RTO: the window is no longer
     /// known to fit the path, and starts again from at most the initial
     /// window, by slow start up to where it was (RFC 5681 section 4.1;
-    /// RFC 7661 section 4.4.1 for ssthresh).
+    /// RFC 7661 section 4.4 for ssthresh).
     pub fn on_idle_restart(&mut self, cwnd: &mut u32, initial: u32) {
         if *cwnd > initial {
             if self.ssthresh != u32::MAX {

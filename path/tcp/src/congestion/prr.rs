@@ -20,7 +20,7 @@ pub struct Prr {
 }
 
 impl Prr {
-    /// Begins a recovery (RFC 9937 section 6.1). `recover_fs` is
+    /// Begins a recovery (RFC 9937 section 6). `recover_fs` is
     /// SND.NXT - SND.UNA, less the bytes SACKed before the ACK that began it
     /// (that ACK itself counts in [`Prr::on_ack`]); `ssthresh` is what
     /// congestion control has just chosen.
@@ -32,7 +32,7 @@ impl Prr {
     /// An ACK that delivered `delivered` bytes, cumulatively or selectively,
     /// and left `pipe` bytes in flight (RFC 6675). `safe`: SND.UNA advanced
     /// and no further loss was found. Returns SndCnt, the bytes that may be
-    /// sent now; cwnd is `pipe` plus that (RFC 9937 section 6.2).
+    /// sent now; cwnd is `pipe` plus that (RFC 9937 section 6).
     #[must_use]
     pub fn on_ack(&mut self, delivered: u32, pipe: u32, safe: bool) -> u32 {
         if delivered == 0 {
@@ -52,14 +52,14 @@ impl Prr {
             let bound = if safe { bound.saturating_add(self.mss) } else { bound };
             bound.min(self.ssthresh - pipe)
         };
-        if send == 0 && self.out == 0 {
+        if self.out == 0 {
             // The first retransmission is never held back.
-            return self.mss;
+            return send.max(self.mss);
         }
         send
     }
 
-    /// `bytes` were sent, new or again (RFC 9937 section 6.3).
+    /// `bytes` were sent, new or again (RFC 9937 section 6).
     #[inline]
     pub fn on_sent(&mut self, bytes: u32) {
         self.out = self.out.saturating_add(bytes);
