@@ -1,1 +1,47 @@
+//! The load generator: a closed loop of HTTP requests over many connections,
+//! for either data path.
+//!
+//! A [`Plan`] says what to do; a [`Load`] does it, as the [`app::App`] of one
+//! silo; its [`Figures`] are merged over silos and become a [`Report`], which
+//! is rendered as text, JSON or HdrHistogram's percentile table.
+//!
+//! # The loop
+//!
+//! Closed: each connection sends its next request when the last response is
+//! complete. So the rate is what the server can do with that many clients
+//! waiting, and a stalled server is asked less: percentiles tell how long
+//! requests took, not how long requests at a fixed rate would have waited.
+//!
+//! # What a latency is
+//!
+//! From the turn in which the request was queued to the turn that received the
+//! last byte of its response, both stamped with the turn's one time
+//! ([`app::Net::now`]), which is taken at its start. The request leaves at the
+//! end of its turn, and the response may wait in the ring for the turn before
+//! the one that takes it. So a latency is never too short, and too long by at
+//! most the length of two turns of the generator's own silo; these lengths are
+//! in the report, and a warning where they matter. A connect's time is
+//! measured likewise, from [`app::Net::connect`] to established.
+//!
+//! Resolution of a sample is 1/1024 of its value (three significant digits);
+//! the shortest and the longest are exact.
 #![forbid(unsafe_code)]
+
+mod conn;
+mod figures;
+mod live;
+mod load;
+mod plan;
+mod recorder;
+mod render;
+mod report;
+
+pub use figures::{Connections, Counts, Ended, Errors, Figures, Statuses, Traffic, Turns};
+pub use live::{Live, Progress, Stage};
+pub use load::Load;
+pub use plan::{
+    CONNECTIONS_LIMIT, Expect, PIPELINE_LIMIT, Plan, PlanError, REQUEST_LIMIT, Request, Reuse, Stop, TIMEOUT_LIMIT,
+};
+pub use recorder::{LONGEST, Recorder};
+pub use render::{render_hgrm, render_json, render_text};
+pub use report::{Busy, BusySource, ClientCpu, Latency, Report, Setup, Throughput, Warning};

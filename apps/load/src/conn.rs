@@ -1,0 +1,165 @@
+//! One connection's state, and the table of them.
+
+use app::ConnId;
+use core::time::Duration;
+use http::client::Engine;
+use wire::Time;
+
+/// What a connection is about.
+///
+/// ```text
+/// Free ─connect─► Connecting ─on_open─► Idle ◄─┐
+///                     │                  │send │ response
+///                     │                  ▼     │
+///                     │                 Busy ──┘
+///                     │                  │ last response: peer is to close
+///                     │                  ▼
+///                     │               Awaiting
+///                     ▼ failed           │ FIN, or any failure of the above
+///                   Leaving ◄────────────┘
+///                     └──on_close──► Free
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum State {
+    /// No connection of ours has this slot.
+    #[default]
+    Free,
+    /// Connecting, since [`Conn::since`].
+    Connecting,
+    /// Established, nothing asked.
+    Idle,
+    /// Requests under way, the oldest sent at [`Conn::since`].
+    Busy,
+    /// All is answered, and the peer said that it closes.
+    Awaiting,
+    /// We finished or aborted it, or are about to; only `on_close` is to
+    /// come. No longer one of the connections that the plan asks for.
+    Leaving,
+}
+
+/// One connection's state.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Conn {
+    /// When the state began; for `Busy`, when the oldest request was sent.
+    /// Nanoseconds.
+    pub since: u64,
+    /// Where in a response we are.
+    pub engine: Engine,
+    /// The handle's generation.
+    pub generation: u32,
+    /// What it is about.
+    pub state: State,
+    /// Requests under way.
+    pub asked: u8,
+    /// With pipelining, the place of the oldest request's time.
+    pub oldest: u8,
+    /// Whether the connection's timer is set.
+    pub timed: bool,
+}
+
+const _: () = assert!(size_of::<Conn>() <= 48, "a million connections are 48 MB");
+const _: () = assert!(crate::plan::PIPELINE_LIMIT <= u8::MAX as u16);
+
+impl Conn {
+    /// Time since `since`.
+    #[inline]
+    pub fn age(&self, now: Time) -> Duration {
+        now.since(Time::from_nanos(self.since))
+    }
+}
+
+/// Connections by slot, and the send times of pipelined requests.
+#[derive(Debug)]
+pub struct Table {
+    conns: Vec<Conn>,
+    /// `depth` entries for each slot, a ring from [`Conn::oldest`]; empty
+    /// without pipelining.
+    times: Vec<u64>,
+    depth: usize,
+}
+
+impl Table {
+    /// A table for `connections` of `depth` requests each, without slots yet.
+    pub fn new(connections: u32, depth: u16) -> Self {
+        let (connections, depth) = (connections as usize, usize::from(depth));
+        let times = if depth > 1 { connections * depth } else { 0 };
+        Self { conns: Vec::with_capacity(connections), times: Vec::with_capacity(times), depth }
+    }
+
+    /// Takes a slot for a new connection. Slots are dense and bounded by the
+    /// data path, so the table grows to its number of slots and no further.
+    pub fn take(&mut self, id: ConnId, now: Time) {
+        let slot = id.index();
+        if slot >= self.conns.len() {
+            self.conns.resize(slot + 1, Conn::default());
+            if self.depth > 1 {
+                self.times.resize((slot + 1) * self.depth, 0);
+            }
+        }
+        self.conns[slot] =
+            Conn { since: now.as_nanos(), generation: id.generation(), state: State::Connecting, ..Conn::default() };
+    }
+
+    /// The connection with this handle, unless it is not ours or gone.
+    #[inline]
+    pub fn get_mut(&mut self, id: ConnId) -> Option<&mut Conn> {
+        self.conns.get_mut(id.index()).filter(|conn| conn.generation == id.generation())
+    }
+
+    /// As [`Table::get_mut`], to read.
+    #[inline]
+    pub fn get(&self, id: ConnId) -> Option<&Conn> {
+        self.conns.get(id.index()).filter(|conn| conn.generation == id.generation())
+    }
+
+    /// Slots that have been in use.
+    #[inline]
+    pub fn slots(&self) -> usize {
+        self.conns.len()
+    }
+
+    /// The connection in a slot, and its handle.
+    #[inline]
+    pub fn at(&self, slot: usize) -> (ConnId, &Conn) {
+        let conn = &self.conns[slot];
+        (ConnId::new(slot as u32, conn.generation), conn)
+    }
+
+    /// All slots.
+    pub fn iter(&self) -> impl Iterator<Item = &Conn> {
+        self.conns.iter()
+    }
+
+    /// Notes a request sent at `now` on a connection.
+    #[inline]
+    pub fn push(&mut self, id: ConnId, now: Time) {
+        let conn = &mut self.conns[id.index()];
+        conn.state = State::Busy;
+        if conn.asked == 0 {
+            conn.since = now.as_nanos();
+        }
+        if self.depth > 1 {
+            let place = (usize::from(conn.oldest) + usize::from(conn.asked)) % self.depth;
+            self.times[id.index() * self.depth + place] = now.as_nanos();
+        }
+        conn.asked += 1;
+    }
+
+    /// Takes the oldest request off, and answers when it was sent.
+    #[inline]
+    pub fn pop(&mut self, id: ConnId) -> u64 {
+        let conn = &mut self.conns[id.index()];
+        let sent = conn.since;
+        conn.asked -= 1;
+        if self.depth > 1 {
+            let oldest = (usize::from(conn.oldest) + 1) % self.depth;
+            conn.oldest = oldest as u8;
+            conn.since = self.times[id.index() * self.depth + oldest];
+        }
+        if conn.asked == 0 {
+            conn.state = State::Idle;
+        }
+        sent
+    }
+}

@@ -1,0 +1,294 @@
+//! What one silo counted in a run: plain values that can cross threads and be
+//! added up.
+
+use crate::recorder::Recorder;
+use core::time::Duration;
+use serde::Serialize;
+
+/// The counts and samples of one silo, or of several merged.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// How the measured window ended.
+    pub ended: Ended,
+    /// Time from the first turn until all connections were open.
+    pub ramp: Duration,
+    /// Time from there to the start of the measured window.
+    pub warm_up: Duration,
+    /// Length of the measured window. Merged: the longest.
+    pub window: Duration,
+    /// Requests answered in the window ÷ its length. Merged: the sum.
+    pub rate: f64,
+    /// Request sent to response complete; timeouts with the time they took.
+    pub latency: Recorder,
+    /// Connect started to connection established.
+    pub connect: Recorder,
+    /// In the measured window.
+    pub counts: Counts,
+    /// Before it: ramp and warm-up.
+    pub before: Counts,
+    /// Connections open at the end of the window.
+    pub open: u64,
+    /// The most connections open at once.
+    pub most_open: u64,
+    /// Requests under way at the end of the window.
+    pub in_flight: u64,
+    /// Time since the oldest of them was sent.
+    pub oldest_in_flight: Duration,
+    /// The turns of the silo, as far as the application sees them. Merged:
+    /// those of the busiest silo.
+    pub turns: Turns,
+    /// Silos merged into this.
+    pub silos: u32,
+}
+
+impl Figures {
+    /// Adds another silo's figures.
+    pub fn merge(&mut self, other: &Self) {
+        if other.silos == 0 {
+            return;
+        }
+        if self.silos == 0 {
+            *self = other.clone();
+            return;
+        }
+        self.ended = self.ended.max(other.ended);
+        self.ramp = self.ramp.max(other.ramp);
+        self.warm_up = self.warm_up.max(other.warm_up);
+        self.window = self.window.max(other.window);
+        self.rate += other.rate;
+        self.latency.merge(&other.latency);
+        self.connect.merge(&other.connect);
+        self.counts.add(&other.counts);
+        self.before.add(&other.before);
+        self.open += other.open;
+        self.most_open += other.most_open;
+        self.in_flight += other.in_flight;
+        self.oldest_in_flight = self.oldest_in_flight.max(other.oldest_in_flight);
+        if other.turns.busy_fraction() > self.turns.busy_fraction() {
+            self.turns = other.turns;
+        }
+        self.silos += other.silos;
+    }
+}
+
+/// How the measured window ended. In order of what a merge keeps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// It reached its time, or its number of requests.
+    #[default]
+    AsPlanned,
+    /// The number of requests was not reached in the time given to it.
+    OutOfTime,
+    /// The run was asked to stop before.
+    Interrupted,
+}
+
+macro_rules! counts {
+    ($(#[$of:meta])* $name:ident { $($(#[$doc:meta])* $field:ident,)* }) => {
+        $(#[$of])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+        pub struct $name {
+            $($(#[$doc])* pub $field: u64,)*
+        }
+
+        impl $name {
+            /// Adds `other`, field by field.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$field += other.$field;)*
+            }
+
+            /// What was counted since `earlier`, field by field.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($field: self.$field - earlier.$field,)* }
+            }
+
+            /// The sum of all fields.
+            #[must_use]
+            pub fn total(&self) -> u64 {
+                0 $(+ self.$field)*
+            }
+        }
+    };
+}
+
+/// Everything that is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Requests, responses and bytes.
+    pub traffic: Traffic,
+    /// Responses by status class.
+    pub statuses: Statuses,
+    /// What went wrong.
+    pub errors: Errors,
+    /// Connections.
+    pub connections: Connections,
+}
+
+impl Counts {
+    /// Adds `other`, field by field.
+    pub fn add(&mut self, other: &Self) {
+        self.traffic.add(&other.traffic);
+        self.statuses.add(&other.statuses);
+        self.errors.add(&other.errors);
+        self.connections.add(&other.connections);
+    }
+
+    /// What was counted since `earlier`, field by field.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            traffic: self.traffic.since(&earlier.traffic),
+            statuses: self.statuses.since(&earlier.statuses),
+            errors: self.errors.since(&earlier.errors),
+            connections: self.connections.since(&earlier.connections),
+        }
+    }
+}
+
+counts! {
+    /// Requests, responses and bytes, HTTP's own: without TCP and below.
+    Traffic {
+        /// Requests handed to the data path.
+        sent,
+        /// Complete responses, whatever their status.
+        responses,
+        /// Bytes of all requests.
+        sent_bytes,
+        /// Bytes of all responses, heads included.
+        received_bytes,
+        /// Bytes of content.
+        body_bytes,
+    }
+}
+
+counts! {
+    /// Responses by status class (RFC 9110 §15).
+    Statuses {
+        /// 2xx.
+        success,
+        /// 3xx.
+        redirection,
+        /// 4xx.
+        client_error,
+        /// 5xx.
+        server_error,
+        /// None of these.
+        other,
+    }
+}
+
+counts! {
+    /// What went wrong, each occurrence in one field.
+    Errors {
+        /// Connects answered with RST.
+        refused,
+        /// Connects not answered in time.
+        connect_timeouts,
+        /// Connects that the network said lead nowhere.
+        connect_unreachable,
+        /// Connects that ended otherwise before being established.
+        connect_failed,
+        /// Requests not answered in time, and those behind them on the same
+        /// connection.
+        timeouts,
+        /// Requests lost to a reset by the peer.
+        reset,
+        /// Requests whose connection the peer closed before any response.
+        unanswered,
+        /// Requests whose connection the peer closed within the response.
+        truncated,
+        /// Requests lost because TCP gave up: retransmissions unanswered.
+        tcp_timed_out,
+        /// Requests lost because the network said the peer is unreachable.
+        unreachable,
+        /// Requests lost to a response that is not HTTP/1.1, that does not
+        /// frame safely, or that has more bytes than were asked for.
+        malformed,
+        /// Requests lost because the data path ended the connection.
+        aborted,
+        /// Bytes from the peer on a connection without a request.
+        unasked,
+        /// Responses of another length than expected. They count as
+        /// responses too.
+        wrong_length,
+        /// Connections that the peer should have closed and did not in time.
+        unclosed,
+    }
+}
+
+counts! {
+    /// Connections, and what held back new ones.
+    Connections {
+        /// Connects started.
+        attempted,
+        /// Connections established.
+        established,
+        /// Connections that ended, for whatever reason, once established.
+        closed,
+        /// Connects in place of a connection that was closed or lost, in a
+        /// keep-alive run.
+        reconnects,
+        /// Times that connecting paused because no local port was free.
+        no_port,
+        /// Times that connecting paused because the data path was full.
+        full,
+        /// Times that connecting paused because no route led to the target.
+        no_route,
+    }
+}
+
+impl Errors {
+    /// Requests that were sent and got no proper response:
+    /// requests sent = responses + failed + under way.
+    #[must_use]
+    pub fn failed_requests(&self) -> u64 {
+        self.timeouts
+            + self.reset
+            + self.unanswered
+            + self.truncated
+            + self.tcp_timed_out
+            + self.unreachable
+            + self.malformed
+            + self.aborted
+    }
+
+    /// Connects that did not lead to a connection.
+    #[must_use]
+    pub fn failed_connects(&self) -> u64 {
+        self.refused + self.connect_timeouts + self.connect_unreachable + self.connect_failed
+    }
+}
+
+/// The silo's turns in the window, as the application sees them: by the time
+/// that each turn is stamped with. A turn counts as busy when it brought
+/// anything for the generator, and lasts until the next turn's stamp.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Turns {
+    /// Turns.
+    pub all: u64,
+    /// Those that brought something.
+    pub busy: u64,
+    /// Time of all turns.
+    pub time: Duration,
+    /// Time of the busy turns.
+    pub busy_time: Duration,
+    /// The longest busy turn.
+    pub longest: Duration,
+}
+
+impl Turns {
+    /// Time of busy turns ÷ time; zero without any.
+    #[must_use]
+    pub fn busy_fraction(&self) -> f64 {
+        if self.time.is_zero() { 0.0 } else { self.busy_time.as_secs_f64() / self.time.as_secs_f64() }
+    }
+
+    /// The mean length of a busy turn; zero without any.
+    #[must_use]
+    pub fn mean_busy(&self) -> Duration {
+        let nanos = self.busy_time.as_nanos() / u128::from(self.busy.max(1));
+        Duration::from_nanos(nanos as u64)
+    }
+}

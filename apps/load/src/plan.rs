@@ -1,0 +1,317 @@
+//! What to load, how hard and for how long: the typed form of the command
+//! line, and the bytes of the request.
+
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use http::client::Head;
+use serde::Serialize;
+
+/// Connections that one [`Plan`] may ask of one silo. 16 Mi at 48 bytes are
+/// 768 MiB; the data path's own limit is usually lower.
+pub const CONNECTIONS_LIMIT: u32 = 1 << 24;
+
+/// Requests that may be under way on one connection.
+pub const PIPELINE_LIMIT: u16 = 64;
+
+/// The longest request, head and body, in bytes. It is held once and shared
+/// by all connections.
+pub const REQUEST_LIMIT: usize = 16 << 20;
+
+/// The longest [`Plan::timeout`]; what is longer could not be recorded.
+pub const TIMEOUT_LIMIT: Duration = Duration::from_secs(1_000);
+
+const _: () = assert!(TIMEOUT_LIMIT.as_nanos() < crate::recorder::LONGEST as u128);
+
+/// A run of the load generator, for one silo.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where to connect to; connections take them in turn. At least one, all
+    /// serving the same thing.
+    pub targets: Vec<SocketAddr>,
+    /// Local addresses to connect from; connections take them in turn. Empty:
+    /// the data path chooses. Each gives some 64,000 ports towards each
+    /// target, so a million connections to one target need 16 or more.
+    pub sources: Vec<IpAddr>,
+    /// Connections held open (keep-alive), or under way at a time (a new
+    /// connection per request). Default 64. Memory: 48 bytes each here, and
+    /// what the data path needs.
+    pub connections: u32,
+    /// Connections that carry requests at a time, chosen anew at random for
+    /// each request; the others stand open and idle. `None`: all of them.
+    pub active: Option<u32>,
+    /// What happens to a connection after its response. Default keep-alive.
+    pub reuse: Reuse,
+    /// Requests under way on each connection. Default 1. Above 1 costs 8
+    /// bytes more for each, and each latency includes the wait behind the
+    /// responses in front.
+    pub pipeline: u16,
+    /// The request, the same every time.
+    pub request: Request,
+    /// When the measured window ends. Default after 10 s.
+    pub stop: Stop,
+    /// Time under full load before the measured window. Default 1 s. Too
+    /// short counts cold caches and TCP's slow start into the figures.
+    pub warm_up: Duration,
+    /// Time given to open the connections; after it the run goes on with
+    /// those that are open, and says so. Default 30 s.
+    pub ramp_limit: Duration,
+    /// A connect or a response that takes longer fails, and its connection is
+    /// ended. Counted as a timeout and recorded as a latency sample. Default
+    /// 10 s, resolution 1 ms.
+    pub timeout: Duration,
+    /// Handshakes under way at a time, at most. Default 1,024. Many more
+    /// overrun the server's SYN queue and the rings between; few slow the
+    /// ramp on links with a long round trip.
+    pub handshakes: u32,
+    /// What a good response looks like, beside its status.
+    pub expect: Expect,
+    /// Seed of the random choice of connections.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// A plan with the defaults, for `request` to `target`.
+    #[must_use]
+    pub fn new(target: SocketAddr, request: Request) -> Self {
+        Self {
+            targets: vec![target],
+            sources: Vec::new(),
+            connections: 64,
+            active: None,
+            reuse: Reuse::KeepAlive,
+            pipeline: 1,
+            request,
+            stop: Stop::After(Duration::from_secs(10)),
+            warm_up: Duration::from_secs(1),
+            ramp_limit: Duration::from_secs(30),
+            timeout: Duration::from_secs(10),
+            handshakes: 1_024,
+            expect: Expect::default(),
+            seed: 1,
+        }
+    }
+
+    /// Whether the plan can be run.
+    ///
+    /// # Errors
+    /// The first setting that cannot be, in words for the user.
+    pub fn check(&self) -> Result<(), PlanError> {
+        let active = self.active.unwrap_or(self.connections);
+        let close = self.reuse != Reuse::KeepAlive;
+        let rules = [
+            (self.targets.is_empty(), "no target address"),
+            (
+                self.connections == 0 || self.connections > CONNECTIONS_LIMIT,
+                "connections must be between 1 and 16,777,216 for each silo",
+            ),
+            (
+                active == 0 || active > self.connections,
+                "active connections must be between 1 and the number of connections",
+            ),
+            (
+                self.pipeline == 0 || self.pipeline > PIPELINE_LIMIT,
+                "the pipeline must be between 1 and 64 requests deep",
+            ),
+            (close && self.pipeline > 1, "a new connection per request cannot be pipelined"),
+            (close && active < self.connections, "a new connection per request leaves none idle"),
+            (self.pipeline > 1 && active < self.connections, "pipelining needs all connections to be active"),
+            (
+                self.sources.iter().any(|source| self.targets.iter().any(|to| to.is_ipv4() != source.is_ipv4())),
+                "source and target addresses must be of one family",
+            ),
+            (
+                self.timeout.as_millis() == 0 || self.timeout > TIMEOUT_LIMIT,
+                "the timeout must be between 1 ms and 1,000 s",
+            ),
+            (self.handshakes == 0, "handshakes at a time must be 1 or more"),
+            (self.stop == Stop::After(Duration::ZERO), "the measured time must be longer than zero"),
+            (matches!(self.stop, Stop::Requests { count: 0, .. }), "the number of requests must be 1 or more"),
+        ];
+        if let Some((_, reason)) = rules.into_iter().find(|(broken, _)| *broken) {
+            return Err(PlanError(reason));
+        }
+        self.request.bytes(self.reuse).map(drop)
+    }
+
+    /// The part of the plan that silo `index` of `silos` runs: connections,
+    /// handshakes and requests divided, source addresses dealt out while
+    /// there are enough. `None` for a silo that is left without connections.
+    #[must_use]
+    pub fn share(&self, index: u32, silos: u32) -> Option<Self> {
+        if index >= silos {
+            return None;
+        }
+        let part = |n: u64| {
+            let (each, over) = (n / u64::from(silos), n % u64::from(silos));
+            each + u64::from(u64::from(index) < over)
+        };
+        let part32 = |n: u32| part(u64::from(n)) as u32;
+        let connections = part32(self.connections);
+        if connections == 0 {
+            return None;
+        }
+        let mut plan = self.clone();
+        plan.connections = connections;
+        plan.active = self.active.map(|n| part32(n).clamp(1, connections));
+        plan.handshakes = part32(self.handshakes).max(1);
+        plan.seed = self.seed.wrapping_add(u64::from(index));
+        if let Stop::Requests { count, within } = self.stop {
+            let count = part(count);
+            if count == 0 {
+                return None;
+            }
+            plan.stop = Stop::Requests { count, within };
+        }
+        if self.sources.len() >= silos as usize {
+            let mine = |(n, source): (usize, &IpAddr)| (n % silos as usize == index as usize).then_some(*source);
+            plan.sources = self.sources.iter().enumerate().filter_map(mine).collect();
+        }
+        Some(plan)
+    }
+}
+
+/// What happens to a connection after its response.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reuse {
+    /// It carries the next request.
+    #[default]
+    KeepAlive,
+    /// A new connection per request. The request says `Connection: close`, so
+    /// the server finishes first and keeps the TIME_WAIT (RFC 9293 §3.6); our
+    /// port is free at once, and the number of ports does not bound the rate.
+    ServerCloses,
+    /// A new connection per request. We finish first, after the response, and
+    /// keep the TIME_WAIT: the rate is bounded by ports ÷ TIME_WAIT length
+    /// unless the data path reuses them (RFC 6191).
+    ClientCloses,
+}
+
+/// When the measured window ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// After this time.
+    After(Duration),
+    /// After this many requests were answered or failed, or after `within`,
+    /// so that a server that vanishes cannot hold the run.
+    Requests {
+        /// Requests in the window.
+        count: u64,
+        /// The longest time to wait for them.
+        within: Duration,
+    },
+}
+
+/// What a good response looks like, beside its status. What differs is
+/// counted; it is still a response, and its latency counts.
+#[derive(Clone, Debug, Default)]
+pub struct Expect {
+    /// The length of the content, in bytes.
+    pub length: Option<u64>,
+}
+
+/// A request, as the user describes it.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The method, such as GET.
+    pub method: String,
+    /// The request target: path and query (RFC 9112 §3.2.1).
+    pub path: String,
+    /// The Host field (RFC 9112 §3.2).
+    pub host: String,
+    /// Further fields, in order. Framing and `Connection` are ours.
+    pub headers: Vec<(String, String)>,
+    /// The content; with one, Content-Length is sent.
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    /// A GET of `path` from `host`.
+    #[must_use]
+    pub fn get(host: &str, path: &str) -> Self {
+        Self { method: "GET".into(), path: path.into(), host: host.into(), headers: Vec::new(), body: Vec::new() }
+    }
+
+    /// Whether responses carry no content whatever their fields say
+    /// (RFC 9110 §9.3.2).
+    #[must_use]
+    pub fn is_head(&self) -> bool {
+        self.method == "HEAD"
+    }
+
+    /// The request on the wire.
+    ///
+    /// # Errors
+    /// If a part would break out of its place (line breaks, blanks), or sets
+    /// what the generator sets itself.
+    pub fn bytes(&self, reuse: Reuse) -> Result<Vec<u8>, PlanError> {
+        self.check()?;
+        let mut out = Vec::with_capacity(256 + self.body.len());
+        let (path, host) = (self.path.as_bytes(), self.host.as_bytes());
+        let mut head = Head::new(&mut out, &self.method, path, host);
+        for (name, value) in &self.headers {
+            head = head.field(name, value.as_bytes());
+        }
+        if reuse == Reuse::ServerCloses {
+            head = head.close();
+        }
+        if !self.body.is_empty() {
+            head = head.content_length(self.body.len() as u64);
+        }
+        head.end();
+        out.extend_from_slice(&self.body);
+        if out.len() > REQUEST_LIMIT {
+            return Err(PlanError("the request is longer than 16 MiB"));
+        }
+        Ok(out)
+    }
+
+    fn check(&self) -> Result<(), PlanError> {
+        if !is_token(&self.method) || self.method == "CONNECT" {
+            return Err(PlanError("the method is not one that can be sent"));
+        }
+        let visible = |text: &str| text.bytes().all(|b| b.is_ascii_graphic());
+        if !self.path.starts_with('/') || !visible(&self.path) {
+            return Err(PlanError("the path must start with '/' and have no blanks or bare non-ASCII characters"));
+        }
+        if self.host.is_empty() || !visible(&self.host) {
+            return Err(PlanError("the host must not be empty or have blanks"));
+        }
+        for (name, value) in &self.headers {
+            if !is_token(name) {
+                return Err(PlanError("a header name has characters that none may have"));
+            }
+            if OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
+                return Err(PlanError(
+                    "Host, Connection, Content-Length, Transfer-Encoding and Expect are set by the generator",
+                ));
+            }
+            if value.bytes().any(|b| b < b' ' && b != b'\t' || b == 0x7f) {
+                return Err(PlanError("a header value has control characters"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Fields that the generator sets itself, or whose meaning it would not heed.
+const OURS: [&str; 5] = ["host", "connection", "content-length", "transfer-encoding", "expect"];
+
+/// RFC 9110 §5.6.2.
+fn is_token(text: &str) -> bool {
+    let tchar = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    !text.is_empty() && text.bytes().all(tchar)
+}
+
+/// Why a plan cannot be run: the user's to mend.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlanError(&'static str);
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl core::error::Error for PlanError {}

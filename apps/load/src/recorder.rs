@@ -1,0 +1,253 @@
+//! Recording of time spans on the fast path.
+//!
+//! A fixed array with the very buckets that HdrHistogram has at three
+//! significant digits, without its bounds, resizing and running totals. So a
+//! sample costs about a dozen instructions here, and turning the array into
+//! a [`Histogram`] for percentiles, mean and output loses nothing.
+
+use hdrhistogram::Histogram;
+
+/// Bits of a bucket's index within its octave. 2^10 buckets an octave is what
+/// HdrHistogram uses for three significant digits: a bucket is at most 1/1024
+/// of its value wide.
+const PRECISION: u32 = 10;
+
+/// Bits of the longest span: 2^40 ns, 18 minutes.
+const RANGE: u32 = 40;
+
+/// The longest span that is told apart, in nanoseconds. Longer ones count as
+/// this.
+pub const LONGEST: u64 = (1 << RANGE) - 1;
+
+/// Significant decimal digits of every figure read from a recorder.
+pub const DIGITS: u8 = 3;
+
+const BUCKETS: usize = index_of(LONGEST) + 1;
+
+const _: () = assert!(BUCKETS == ((RANGE - PRECISION) as usize + 1) << PRECISION);
+
+/// Counts of time spans, in nanoseconds from 1 to [`LONGEST`].
+///
+/// 254 KB of address space; only the pages that hold recorded values become
+/// memory, and those touched in a run are few: samples cluster.
+#[derive(Clone)]
+pub struct Recorder {
+    counts: Box<[u64; BUCKETS]>,
+    max: u64,
+    min: u64,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl core::fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Recorder")
+            .field("samples", &self.len())
+            .field("min", &self.min())
+            .field("max", &self.max)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Recorder {
+    /// An empty recorder. All of its memory is taken here.
+    #[must_use]
+    pub fn new() -> Self {
+        // By way of a Vec: a boxed array literal would pass over the stack.
+        let counts = match vec![0; BUCKETS].into_boxed_slice().try_into() {
+            Ok(counts) => counts,
+            Err(_) => unreachable!("the vector was made with this length"),
+        };
+        Self { counts, max: 0, min: u64::MAX }
+    }
+
+    /// Counts one span of `nanos`.
+    #[inline]
+    pub fn record(&mut self, nanos: u64) {
+        let nanos = nanos.min(LONGEST);
+        self.max = self.max.max(nanos);
+        self.min = self.min.min(nanos);
+        self.counts[index_of(nanos)] += 1;
+    }
+
+    /// Forgets all samples.
+    pub fn clear(&mut self) {
+        self.counts.fill(0);
+        self.max = 0;
+        self.min = u64::MAX;
+    }
+
+    /// Samples recorded.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.occupied().iter().sum()
+    }
+
+    /// Whether nothing was recorded.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.min == u64::MAX
+    }
+
+    /// The longest span, exact; zero without samples.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The shortest span, exact; zero without samples.
+    #[must_use]
+    pub fn min(&self) -> u64 {
+        if self.is_empty() { 0 } else { self.min }
+    }
+
+    /// The span that `quantile` (0 to 1) of the samples do not exceed, within
+    /// 1/1024; zero without samples. Walks the buckets between the shortest
+    /// and the longest span: microseconds, for once-a-second use.
+    #[must_use]
+    pub fn quantile(&self, quantile: f64) -> u64 {
+        let wanted = (quantile.clamp(0.0, 1.0) * self.len() as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        let first = if self.is_empty() { 0 } else { index_of(self.min) };
+        for (offset, count) in self.occupied().iter().enumerate() {
+            seen += count;
+            if seen >= wanted {
+                return highest_of(first + offset).min(self.max);
+            }
+        }
+        self.max
+    }
+
+    /// Adds the samples of another recorder.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(other.counts.iter()) {
+            *mine += theirs;
+        }
+        self.max = self.max.max(other.max);
+        self.min = self.min.min(other.min);
+    }
+
+    /// The same samples as an HdrHistogram of nanoseconds; bucket for bucket.
+    #[must_use]
+    pub fn histogram(&self) -> Histogram<u64> {
+        let mut histogram = match Histogram::new_with_bounds(1, LONGEST, DIGITS) {
+            Ok(histogram) => histogram,
+            Err(_) => unreachable!("constant bounds that the crate accepts"),
+        };
+        let first = if self.is_empty() { 0 } else { index_of(self.min) };
+        for (offset, &count) in self.occupied().iter().enumerate() {
+            if count > 0 {
+                histogram.saturating_record_n(lowest_of(first + offset), count);
+            }
+        }
+        histogram
+    }
+
+    /// The buckets from the shortest to the longest span.
+    fn occupied(&self) -> &[u64] {
+        if self.is_empty() {
+            return &[];
+        }
+        &self.counts[index_of(self.min)..=index_of(self.max)]
+    }
+}
+
+/// The bucket of a span of at most [`LONGEST`] nanoseconds: linear up to
+/// 2^11, then 2^10 buckets for each octave.
+#[inline]
+const fn index_of(nanos: u64) -> usize {
+    let shift = (nanos | (1 << PRECISION)).ilog2() - PRECISION;
+    ((shift as usize) << PRECISION) + (nanos >> shift) as usize
+}
+
+/// The shortest span that falls into a bucket.
+const fn lowest_of(index: usize) -> u64 {
+    let index = index as u64;
+    let octave = index >> PRECISION;
+    if octave <= 1 {
+        return index;
+    }
+    let shift = octave - 1;
+    (index - (shift << PRECISION)) << shift
+}
+
+/// The longest span that falls into a bucket.
+const fn highest_of(index: usize) -> u64 {
+    lowest_of(index + 1) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_tile_the_range_and_are_narrow() {
+        for index in 0..BUCKETS {
+            let (low, high) = (lowest_of(index), highest_of(index));
+            assert_eq!(index_of(low), index);
+            assert_eq!(index_of(high), index);
+            assert_eq!(high + 1, lowest_of(index + 1));
+            assert!((high - low) * 1024 <= low, "bucket {index}: {low}..{high}");
+        }
+        assert_eq!(highest_of(BUCKETS - 1), LONGEST);
+    }
+
+    #[test]
+    fn the_histogram_holds_the_same_buckets() {
+        let mut recorder = Recorder::new();
+        let mut direct = Histogram::<u64>::new_with_bounds(1, LONGEST, DIGITS).unwrap();
+        let mut seed = 1u64;
+        for _ in 0..100_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let nanos = (seed >> 24) >> (seed % 39);
+            let nanos = nanos.max(1);
+            recorder.record(nanos);
+            direct.record(nanos).unwrap();
+        }
+        let merged = recorder.histogram();
+        assert_eq!(merged.len(), 100_000);
+        let cells = |h: &Histogram<u64>| -> Vec<(u64, u64)> {
+            h.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect()
+        };
+        assert_eq!(cells(&merged), cells(&direct));
+        for q in [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999] {
+            assert_eq!(recorder.quantile(q), direct.value_at_quantile(q));
+        }
+        assert_eq!(recorder.quantile(1.0), recorder.max());
+    }
+
+    #[test]
+    fn a_span_beyond_the_range_counts_as_the_longest() {
+        let mut recorder = Recorder::new();
+        recorder.record(u64::MAX);
+        assert_eq!(recorder.max(), LONGEST);
+        assert_eq!(recorder.histogram().len(), 1);
+    }
+
+    #[test]
+    fn empty_is_empty() {
+        let mut recorder = Recorder::new();
+        assert_eq!((recorder.len(), recorder.min(), recorder.max()), (0, 0, 0));
+        assert_eq!(recorder.quantile(0.99), 0);
+        assert!(recorder.histogram().is_empty());
+        recorder.record(0);
+        assert!(!recorder.is_empty());
+        recorder.clear();
+        assert!(recorder.is_empty());
+    }
+
+    #[test]
+    fn merging_adds() {
+        let (mut one, mut two) = (Recorder::new(), Recorder::new());
+        one.record(10);
+        two.record(10);
+        two.record(3_000_000);
+        one.merge(&two);
+        assert_eq!((one.len(), one.min(), one.max()), (3, 10, 3_000_000));
+        assert_eq!(one.histogram().count_at(10), 2);
+    }
+}

@@ -1,0 +1,254 @@
+//! A report as text for people, as JSON, and as HdrHistogram's table.
+
+use crate::figures::Errors;
+use crate::plan::Reuse;
+use crate::report::{BusySource, Latency, Report};
+use core::fmt::Write;
+
+/// Steps of the percentile table for each halving of the distance to 100 %,
+/// as HdrHistogram's own tools have them.
+const HGRM_TICKS: u32 = 5;
+
+/// The report for people: SI units, three significant digits.
+#[must_use]
+pub fn render_text(report: &Report) -> String {
+    let mut out = String::new();
+    // Writing to a String does not fail.
+    let _ = text(&mut out, report);
+    out
+}
+
+/// The report as one JSON object. Times are in nanoseconds, rates per second.
+#[must_use]
+pub fn render_json(report: &Report) -> String {
+    match serde_json::to_string_pretty(report) {
+        Ok(json) => json + "\n",
+        Err(_) => unreachable!("the report has only string keys and plain values"),
+    }
+}
+
+/// The distribution of latencies as HdrHistogram's percentile table, which
+/// its plotting tools read. Values are in milliseconds, as these tools expect.
+#[must_use]
+pub fn render_hgrm(report: &Report) -> String {
+    let mut out = String::new();
+    let _ = hgrm(&mut out, report);
+    out
+}
+
+fn text(out: &mut String, report: &Report) -> core::fmt::Result {
+    let setup = &report.setup;
+    writeln!(out, "{} http://{}{} at {}", setup.method, setup.host, setup.path, setup.targets.join(", "))?;
+    write!(out, "  {} connections", grouped(u64::from(setup.connections)))?;
+    if setup.active < setup.connections {
+        write!(out, ", {} active", grouped(u64::from(setup.active)))?;
+    }
+    out.push_str(match setup.reuse {
+        Reuse::KeepAlive => ", keep-alive",
+        Reuse::ServerCloses => ", a new one per request, closed by the server",
+        Reuse::ClientCloses => ", a new one per request, closed by the client",
+    });
+    if setup.pipeline > 1 {
+        write!(out, ", {} requests under way on each", setup.pipeline)?;
+    }
+    let time = |ns: u64| seconds(ns as f64);
+    writeln!(
+        out,
+        "\n  {} opening connections, {} warm-up, {} measured\n",
+        time(report.ramp_ns),
+        time(report.warm_up_ns),
+        time(report.window_ns)
+    )?;
+    throughput(out, report)?;
+    latencies(out, report)?;
+    failures(out, "Errors", &report.errors)?;
+    if report.errors_before.total() > 0 {
+        failures(out, "  before", &report.errors_before)?;
+    }
+    client(out, report)?;
+    for warning in &report.warnings {
+        writeln!(out, "\nwarning: {warning}")?;
+    }
+    Ok(())
+}
+
+fn throughput(out: &mut String, report: &Report) -> core::fmt::Result {
+    let rates = &report.throughput;
+    let traffic = &report.traffic;
+    let bytes = |rate: f64| si(rate, "B/s");
+    let counted = grouped(traffic.responses);
+    writeln!(out, "Requests     {}   {counted} responses", si(rates.requests_per_second, "/s"))?;
+    let content = bytes(rates.body_bytes_per_second);
+    let received = bytes(rates.received_bytes_per_second);
+    writeln!(out, "Received     {received}   content alone {content}")?;
+    writeln!(out, "Sent         {}", bytes(rates.sent_bytes_per_second))?;
+    let statuses = &report.statuses;
+    write!(out, "Responses ")?;
+    for (count, class) in [
+        (statuses.success, "2xx"),
+        (statuses.redirection, "3xx"),
+        (statuses.client_error, "4xx"),
+        (statuses.server_error, "5xx"),
+        (statuses.other, "other"),
+    ] {
+        if count > 0 || class == "2xx" {
+            write!(out, "   {class} {}", grouped(count))?;
+        }
+    }
+    let mut connections = report.connections_before;
+    connections.add(&report.connections);
+    write!(out, "\nConnections  {} opened", grouped(connections.established))?;
+    if report.setup.reuse != Reuse::KeepAlive {
+        write!(out, ", {}", si(rates.connections_per_second, "/s"))?;
+    }
+    if connections.reconnects > 0 {
+        write!(out, ", {} in place of lost ones", grouped(connections.reconnects))?;
+    }
+    writeln!(out, ", {} open at the end", grouped(report.open))
+}
+
+fn latencies(out: &mut String, report: &Report) -> core::fmt::Result {
+    writeln!(out, "\n             request      connect")?;
+    let (request, connect) = (&report.latency, &report.connect);
+    let rows = |latency: &Latency| {
+        let mut rows = vec![
+            ("min".to_owned(), latency.min_ns as f64),
+            ("mean".to_owned(), latency.mean_ns),
+            ("stdev".to_owned(), latency.stdev_ns),
+        ];
+        for (quantile, value) in latency.percentiles() {
+            rows.push((share(quantile), value as f64));
+        }
+        rows.push(("max".to_owned(), latency.max_ns as f64));
+        rows
+    };
+    for ((name, left), (_, right)) in rows(request).into_iter().zip(rows(connect)) {
+        let cell = |value: f64, latency: &Latency| match latency.samples {
+            0 => "-".to_owned(),
+            _ => seconds(value),
+        };
+        let (left, right) = (cell(left, request), cell(right, connect));
+        writeln!(out, "  {name:<8} {left:>9}    {right:>9}")?;
+    }
+    writeln!(out, "  {:<8} {:>9}    {:>9}\n", "samples", grouped(request.samples), grouped(connect.samples))
+}
+
+fn failures(out: &mut String, title: &str, errors: &Errors) -> core::fmt::Result {
+    write!(out, "{title:<12}")?;
+    if errors.total() == 0 {
+        return writeln!(out, " none");
+    }
+    let all = [
+        (errors.refused, "connects refused"),
+        (errors.connect_timeouts, "connects timed out"),
+        (errors.connect_unreachable, "connects unreachable"),
+        (errors.connect_failed, "connects failed otherwise"),
+        (errors.timeouts, "requests timed out"),
+        (errors.reset, "requests reset"),
+        (errors.unanswered, "requests closed without response"),
+        (errors.truncated, "responses truncated"),
+        (errors.tcp_timed_out, "requests lost as TCP timed out"),
+        (errors.unreachable, "requests unreachable"),
+        (errors.malformed, "responses malformed"),
+        (errors.aborted, "requests aborted by the data path"),
+        (errors.unasked, "times bytes that were not asked for"),
+        (errors.wrong_length, "responses of another length"),
+        (errors.unclosed, "connections not closed by the server"),
+    ];
+    let mut first = true;
+    for (count, what) in all.into_iter().filter(|(count, _)| *count > 0) {
+        let gap = if first { "" } else { "\n            " };
+        write!(out, "{gap} {} {what}", grouped(count))?;
+        first = false;
+    }
+    out.push('\n');
+    Ok(())
+}
+
+fn client(out: &mut String, report: &Report) -> core::fmt::Result {
+    let client = &report.client;
+    let bound = match client.source {
+        BusySource::Runtime => "",
+        BusySource::UpperBound => "at most ",
+    };
+    writeln!(
+        out,
+        "Own core     {bound}{} busy; busy turns: {:.1} responses, mean {}, longest {}",
+        share(client.busy_fraction),
+        client.responses_per_busy_turn,
+        seconds(client.mean_busy_turn_ns as f64),
+        seconds(client.longest_busy_turn_ns as f64),
+    )
+}
+
+fn hgrm(out: &mut String, report: &Report) -> core::fmt::Result {
+    let millis = |nanos: f64| nanos * 1e-6;
+    let histogram = &report.histogram;
+    writeln!(out, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
+    let mut total = 0;
+    for step in histogram.iter_quantiles(HGRM_TICKS) {
+        total += step.count_since_last_iteration();
+        let value = millis(step.value_iterated_to().min(report.latency.max_ns) as f64);
+        let quantile = step.quantile_iterated_to();
+        write!(out, "{value:12.6} {quantile:2.12} {total:10}")?;
+        if quantile < 1.0 {
+            write!(out, " {:14.2}", 1.0 / (1.0 - quantile))?;
+        }
+        out.push('\n');
+    }
+    let latency = &report.latency;
+    writeln!(out, "#[Mean    = {:12.6}, StdDeviation   = {:12.6}]", millis(latency.mean_ns), millis(latency.stdev_ns))?;
+    writeln!(out, "#[Max     = {:12.6}, Total count    = {:12}]", millis(latency.max_ns as f64), latency.samples)?;
+    let sub_buckets = 2 * 1024;
+    writeln!(out, "#[Buckets = {:12}, SubBuckets     = {sub_buckets:12}]", histogram.buckets())
+}
+
+/// Nanoseconds in the unit that suits.
+pub(crate) fn seconds(nanos: f64) -> String {
+    let (value, unit) = match nanos {
+        n if n >= 1e9 => (n * 1e-9, "s"),
+        n if n >= 1e6 => (n * 1e-6, "ms"),
+        n if n >= 1e3 => (n * 1e-3, "µs"),
+        n => (n, "ns"),
+    };
+    format!("{} {unit}", digits(value))
+}
+
+/// A fraction as percent.
+pub(crate) fn share(fraction: f64) -> String {
+    let percent = (fraction * 1e6).round() / 1e4;
+    format!("{percent} %")
+}
+
+/// A value with SI prefix.
+fn si(value: f64, unit: &str) -> String {
+    let (value, prefix) = match value {
+        v if v >= 1e9 => (v * 1e-9, "G"),
+        v if v >= 1e6 => (v * 1e-6, "M"),
+        v if v >= 1e3 => (v * 1e-3, "k"),
+        v => (v, ""),
+    };
+    format!("{:>5} {prefix}{unit}", digits(value))
+}
+
+/// Three significant digits, or all before the point.
+fn digits(value: f64) -> String {
+    match value {
+        v if v >= 100.0 || v == 0.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+/// A count with its thousands apart.
+fn grouped(count: u64) -> String {
+    let plain = count.to_string();
+    let mut out = String::with_capacity(plain.len() * 4 / 3);
+    for (n, digit) in plain.chars().enumerate() {
+        if n > 0 && (plain.len() - n).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
