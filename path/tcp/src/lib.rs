@@ -1,1 +1,33 @@
+//! One TCP connection: its state machine and its data structures, without
+//! addresses, I/O, clock or randomness.
+//!
+//! Implements RFC 9293 (with 7323 timestamps, window scale and PAWS; 6298 RTO;
+//! 2018 and 6675 SACK; 6937 PRR; 9438 CUBIC with 9406 HyStart++; 6928 initial
+//! window; 7661 window validation; 5961 blind-attack checks). What is left out
+//! is in docs/differences.md.
 #![forbid(unsafe_code)]
+
+pub mod config;
+pub mod congestion;
+pub mod connection;
+mod cold;
+mod counters;
+mod input;
+mod output;
+mod receive;
+mod rope;
+mod rtt;
+mod scoreboard;
+mod state;
+mod timer;
+
+pub use config::Config;
+pub use connection::{Agreed, Connection, Context, Info, Path, WheelMark, agree_on};
+pub use counters::Counters;
+pub use input::{Answer, Outcome};
+pub use output::{Emit, EmitOptions};
+pub use receive::ReceiveBuffer;
+pub use rope::{MAX_QUEUED, QueueFull, Rope};
+pub use rtt::Rtt;
+pub use scoreboard::Scoreboard;
+pub use state::State;

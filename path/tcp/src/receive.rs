@@ -21,14 +21,11 @@
 #[cfg(test)]
 mod tests;
 
-use wire::tcp::SeqNum;
+use wire::tcp::{MAX_SACK_BLOCKS, SackBlocks, SeqNum};
 
 /// Disjoint ranges ahead of the gap. A segment that would need one more is
 /// dropped and counted; the peer sends it again.
 pub const MAX_RANGES: usize = 256;
-
-/// SACK blocks that fit a segment without timestamps (RFC 2018 section 3).
-pub const MAX_SACK_BLOCKS: usize = 4;
 
 /// The buffer gives up capacity above this when it empties.
 const KEEP_CAPACITY: usize = 4 * 1024;
@@ -44,22 +41,6 @@ pub enum Inserted {
     NoRange,
     /// Dropped: beyond the limit given.
     NoSpace,
-}
-
-/// SACK blocks to report, the most recent first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SackBlocks {
-    blocks: [(SeqNum, SeqNum); MAX_SACK_BLOCKS],
-    len: u8,
-}
-
-impl SackBlocks {
-    /// The blocks, left edge and right edge each.
-    #[inline]
-    #[must_use]
-    pub fn as_slice(&self) -> &[(SeqNum, SeqNum)] {
-        self.blocks.get(..usize::from(self.len)).unwrap_or(&[])
-    }
 }
 
 /// `[start, end)` in the stream's own count, and when it last grew.
@@ -196,11 +177,10 @@ impl ReceiveBuffer {
                 }
             }
         }
-        let mut out = SackBlocks::default();
-        for (block, range) in out.blocks.iter_mut().zip(newest.into_iter().flatten()) {
+        let mut out = SackBlocks::EMPTY;
+        for range in newest.into_iter().flatten() {
             let edge = |position: u64| rcv_nxt.plus((position - self.next) as u32);
-            *block = (edge(range.start), edge(range.end));
-            out.len += 1;
+            out.push(edge(range.start), edge(range.end));
         }
         out
     }

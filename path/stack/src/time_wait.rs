@@ -1,0 +1,127 @@
+//! TIME-WAIT: a connection that is over, kept as a small record so that late
+//! segments of it are answered and not taken for a new one's
+//! (RFC 9293 section 3.6.1).
+
+use crate::flow::Flow;
+use wire::tcp::SeqNum;
+
+/// 2 MSL: 60 s, as in Linux (`TCP_TIMEWAIT_LEN` in include/net/tcp.h).
+pub const TIME_WAIT_MS: u32 = 60_000;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub flow: Flow,
+    pub hash: u64,
+    /// SND.NXT, for the acknowledgement of a repeated FIN.
+    pub snd_nxt: SeqNum,
+    pub rcv_nxt: SeqNum,
+    /// TS.Recent, if timestamps were agreed on.
+    pub ts_recent: Option<u32>,
+    expires: u32,
+    used: bool,
+}
+
+/// A ring in the order of expiry, since all wait equally long. At its limit
+/// the oldest record gives way.
+#[derive(Debug)]
+pub(crate) struct TimeWait {
+    ring: Vec<Waiting>,
+    limit: usize,
+    /// Position of the oldest record, and how many follow from there, removed
+    /// ones included.
+    oldest: usize,
+    span: usize,
+}
+
+impl TimeWait {
+    pub const fn new(limit: usize) -> Self {
+        Self { ring: Vec::new(), limit, oldest: 0, span: 0 }
+    }
+
+    #[inline]
+    pub fn get(&self, index: u32) -> &Waiting {
+        &self.ring[index as usize]
+    }
+
+    /// The record that must give way before another is inserted.
+    pub fn overdue(&mut self) -> Option<u32> {
+        self.skip_removed();
+        (self.span >= self.limit && self.span > 0).then_some(self.oldest as u32)
+    }
+
+    /// The oldest record, if its time is over.
+    pub fn expired(&mut self, now_ms: u32) -> Option<u32> {
+        self.skip_removed();
+        if self.span == 0 || (self.ring[self.oldest].expires.wrapping_sub(now_ms) as i32) > 0 {
+            return None;
+        }
+        Some(self.oldest as u32)
+    }
+
+    /// Adds a record; the caller has made room. `None` if there is no room by
+    /// configuration.
+    pub fn insert(
+        &mut self,
+        flow: Flow,
+        hash: u64,
+        snd_nxt: SeqNum,
+        rcv_nxt: SeqNum,
+        ts_recent: Option<u32>,
+        now_ms: u32,
+    ) -> Option<u32> {
+        if self.span >= self.limit {
+            return None;
+        }
+        let expires = now_ms.wrapping_add(TIME_WAIT_MS);
+        let record = Waiting { flow, hash, snd_nxt, rcv_nxt, ts_recent, expires, used: true };
+        let at = (self.oldest + self.span) % self.limit;
+        if at < self.ring.len() {
+            self.ring[at] = record;
+        } else {
+            self.ring.push(record);
+        }
+        self.span += 1;
+        Some(at as u32)
+    }
+
+    pub fn remove(&mut self, index: u32) {
+        self.ring[index as usize].used = false;
+        self.skip_removed();
+    }
+
+    fn skip_removed(&mut self) {
+        while self.span > 0 && !self.ring[self.oldest].used {
+            self.oldest = (self.oldest + 1) % self.limit;
+            self.span -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(waits: &mut TimeWait, port: u16, now: u32) -> Option<u32> {
+        let flow = Flow::v4("10.0.0.1".parse().unwrap(), port, 0, 80);
+        waits.insert(flow, 0, SeqNum(1), SeqNum(2), None, now)
+    }
+
+    #[test]
+    fn expires_in_order_and_gives_way() {
+        let mut waits = TimeWait::new(3);
+        let ids: Vec<u32> = (0..3).map(|i| add(&mut waits, i, u32::from(i) * 10).unwrap()).collect();
+        assert_eq!(add(&mut waits, 9, 40), None);
+        assert_eq!(waits.overdue(), Some(ids[0]));
+        waits.remove(ids[1]);
+        assert_eq!(waits.expired(TIME_WAIT_MS - 1), None);
+        assert_eq!(waits.expired(TIME_WAIT_MS), Some(ids[0]));
+        waits.remove(ids[0]);
+        assert_eq!(waits.overdue(), None);
+        let new = add(&mut waits, 7, 50).unwrap();
+        assert_eq!(waits.get(new).flow.remote_port, 7);
+        assert_eq!(waits.expired(TIME_WAIT_MS + 20), Some(ids[2]));
+        waits.remove(ids[2]);
+        assert_eq!(waits.expired(TIME_WAIT_MS + 49), None);
+        assert_eq!(waits.expired(TIME_WAIT_MS + 50), Some(new));
+    }
+}

@@ -1,0 +1,93 @@
+//! Settings of a TCP endpoint.
+
+use crate::congestion::Algorithm;
+
+/// Settings shared by all connections of a stack. Times are in milliseconds.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Congestion control; CUBIC by default.
+    pub congestion: Algorithm,
+    /// Bytes per connection that may wait for the application or for a gap to
+    /// fill; also the largest window advertised. 1 MiB by default. Memory is
+    /// taken only while bytes wait. Too small caps the throughput of long
+    /// paths at this per round trip; too large lets a peer cost that much.
+    pub receive_limit: u32,
+    /// Offer selective acknowledgement (RFC 2018). On by default.
+    pub sack: bool,
+    /// Offer timestamps and PAWS (RFC 7323). On by default; 12 bytes a segment.
+    pub timestamps: bool,
+    /// Hold back small segments while data is unacknowledged (Nagle, RFC 9293
+    /// section 3.7.4). Off by default: whole responses are queued at once.
+    pub nagle: bool,
+    /// Least retransmission timeout; 200 ms by default as in Linux (RFC 6298
+    /// section 2.4 says 1 s, which stalls short exchanges on one lost segment).
+    pub rto_min: u32,
+    /// Largest retransmission timeout; 120 s by default.
+    pub rto_max: u32,
+    /// Longest that an acknowledgement waits for data to travel with; 40 ms by
+    /// default. RFC 9293 MUST-40 allows 500 ms.
+    pub delayed_ack: u32,
+    /// Retransmissions of a SYN before giving up; 6 by default.
+    pub syn_retries: u8,
+    /// Retransmissions of data, FIN or zero-window probes without an answer
+    /// before giving up; 15 by default, which is more than 15 minutes.
+    pub retries: u8,
+    /// User timeout (RFC 9293 section 3.9.1.8): give up when unacknowledged
+    /// data got no answer for this long; 0, the default, is no such limit.
+    pub user_timeout: u32,
+    /// Silence before the first keepalive probe; 0, the default, sends none
+    /// (RFC 9293 MUST-25).
+    pub keepalive_idle: u32,
+    /// Between keepalive probes; 75 s by default.
+    pub keepalive_interval: u32,
+    /// Unanswered keepalive probes before giving up; 9 by default.
+    pub keepalive_probes: u8,
+    /// Longest wait in FIN-WAIT-2 after the application has finished and
+    /// lets go; 60 s by default.
+    pub fin_wait2: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            congestion: Algorithm::Cubic,
+            receive_limit: 1 << 20,
+            sack: true,
+            timestamps: true,
+            nagle: false,
+            rto_min: 200,
+            rto_max: 120_000,
+            delayed_ack: 40,
+            syn_retries: 6,
+            retries: 15,
+            user_timeout: 0,
+            keepalive_idle: 0,
+            keepalive_interval: 75_000,
+            keepalive_probes: 9,
+            fin_wait2: 60_000,
+        }
+    }
+}
+
+impl Config {
+    /// The shift with which `receive_limit` fits the 16-bit window field
+    /// (RFC 7323 section 2.3: at most 14).
+    #[must_use]
+    pub fn window_shift(&self) -> u8 {
+        let mut shift = 0;
+        while shift < MAX_WINDOW_SHIFT && self.receive_limit >> shift > 0xffff {
+            shift += 1;
+        }
+        shift
+    }
+}
+
+/// RFC 7323 section 2.3: larger shifts are taken as this.
+pub const MAX_WINDOW_SHIFT: u8 = 14;
+/// RFC 9293 section 3.7.1: what a peer takes that names no MSS, over IPv4.
+pub const DEFAULT_MSS_V4: u16 = 536;
+/// The same over IPv6.
+pub const DEFAULT_MSS_V6: u16 = 1220;
+/// Smaller MSS values from a peer are taken as this, so that a peer cannot
+/// make us send storms of tiny segments (Linux's `TCP_MIN_SND_MSS` is 48).
+pub const MIN_MSS: u16 = 88;

@@ -1,0 +1,654 @@
+//! One connection: its state, and what applications and the stack ask of it.
+//!
+//! Call order, per connection:
+//!
+//! ```text
+//! open | accept ─► (on_segment | on_timer | send | finish | hold | consume)*
+//!                  ─► poll_segment until None, whenever `wants_poll`
+//! ```
+
+use crate::cold::Cold;
+use crate::config::{Config, DEFAULT_MSS_V4, MAX_WINDOW_SHIFT, MIN_MSS};
+use crate::congestion;
+use crate::counters::Counters;
+use crate::rope::{QueueFull, Rope};
+use crate::rtt::Rtt;
+use crate::state::State;
+use app::Body;
+use wire::Time;
+use wire::tcp::{SeqNum, TcpHeader, TcpOptions};
+
+/// What a call on a connection is given from outside.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The turn's time; for a segment, when its burst arrived.
+    pub now: Time,
+    /// The same in milliseconds, modulo 2³².
+    pub now_ms: u32,
+    /// Added to the clock in timestamp options: a keyed hash of the
+    /// addresses, so that peers cannot read the machine's uptime or link
+    /// connections (RFC 7323 section 7.1).
+    pub ts_offset: u32,
+    /// The endpoint's settings.
+    pub config: &'a Config,
+    /// Where events are counted.
+    pub counters: &'a mut Counters,
+}
+
+/// The hot part of a connection. With the stack's key and handle beside it, it
+/// fills two cache lines, and a request on an undisturbed connection touches
+/// nothing else of it.
+#[derive(Debug)]
+pub struct Connection {
+    /// SND.UNA
+    pub(crate) una: SeqNum,
+    /// SND.NXT; never moves back: what to retransmit is the scoreboard's word.
+    pub(crate) nxt: SeqNum,
+    /// RCV.NXT
+    pub(crate) rcv_nxt: SeqNum,
+    /// Right edge of the receive window that the peer was told.
+    pub(crate) rcv_adv: SeqNum,
+    /// SND.WL1. SND.WL2 is not kept: among segments with SEG.SEQ = SND.WL1
+    /// only those whose SEG.ACK is not old get as far as the window.
+    pub(crate) wl1: SeqNum,
+    /// SND.WND, in bytes.
+    pub(crate) snd_wnd: u32,
+    /// Congestion window, in bytes.
+    pub(crate) cwnd: u32,
+    /// TS.Recent; without timestamps, when the timed flight was sent.
+    pub(crate) ts_recent: u32,
+    /// When a segment last arrived, in milliseconds.
+    pub(crate) last_rx: u32,
+    /// When the one TCP timer runs out, in milliseconds; valid with `TIMER`.
+    pub(crate) timer_at: u32,
+    pub(crate) rtt: Rtt,
+    /// The timer wheel's own mark; see the stack.
+    pub wheel: WheelMark,
+    /// Most payload per segment without SACK blocks, timestamps accounted for.
+    pub(crate) mss: u16,
+    pub(crate) flags: Flags,
+    /// Bytes received since the last acknowledgement was sent, saturating.
+    pub(crate) unacked: u16,
+    /// Window shifts: ours in the high nibble, the peer's in the low one.
+    pub(crate) shifts: u8,
+    pub(crate) state: State,
+    /// Times that the TCP timer ran out in a row.
+    pub(crate) backoff: u8,
+    pub(crate) dupacks: u8,
+    pub(crate) rope: Rope,
+    pub(crate) cold: Option<Box<Cold>>,
+}
+
+/// Where a connection stands in the timer wheel. It is the wheel's, and is
+/// kept here because the hot lines have room for it: for 6 bytes, hence the
+/// halves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WheelMark {
+    near: [u16; 2],
+    far: u16,
+}
+
+impl WheelMark {
+    /// Tick of the valid entry of the near ring; 0 is none.
+    #[inline]
+    #[must_use]
+    pub const fn near(self) -> u32 {
+        (self.near[1] as u32) << 16 | self.near[0] as u32
+    }
+
+    /// Tick of the valid entry of the far ring; 0 is none.
+    #[inline]
+    #[must_use]
+    pub const fn far(self) -> u16 {
+        self.far
+    }
+
+    /// Notes a near entry.
+    #[inline]
+    pub const fn set_near(&mut self, tick: u32) {
+        self.near = [tick as u16, (tick >> 16) as u16];
+    }
+
+    /// Notes a far entry.
+    #[inline]
+    pub const fn set_far(&mut self, tick: u16) {
+        self.far = tick;
+    }
+}
+
+const _: () = assert!(size_of::<Connection>() <= 96, "key, handle and timer must fit beside it in 128 bytes");
+
+/// Connection flags, as bits of one word.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Flags(pub u16);
+
+impl Flags {
+    /// SACK was agreed.
+    pub const SACK: u16 = 1;
+    /// Timestamps were agreed.
+    pub const TIMESTAMPS: u16 = 1 << 1;
+    /// Recovery, reassembly or held data: not for the fast path.
+    pub const SLOW: u16 = 1 << 2;
+    /// Our FIN has been sent at least once; it counts in `nxt`.
+    pub const FIN_SENT: u16 = 1 << 3;
+    /// The application finished.
+    pub const FINISHED: u16 = 1 << 4;
+    /// An acknowledgement must be sent at the next poll.
+    pub const ACK_NOW: u16 = 1 << 5;
+    /// The stack holds a delayed-acknowledgement entry for this connection.
+    pub const DELAYED_ACK: u16 = 1 << 6;
+    /// `timer_at` is valid.
+    pub const TIMER: u16 = 1 << 7;
+    /// Sending stopped at the congestion window, not at the application.
+    pub const CWND_LIMITED: u16 = 1 << 8;
+    /// Send a window or keepalive probe at the next poll.
+    pub const PROBE: u16 = 1 << 9;
+    /// Retransmit the segment at `una` (SYN, or data without SACK).
+    pub const RETRANSMIT: u16 = 1 << 10;
+    /// A flight is being timed without timestamps (`ts_recent` holds when it
+    /// was sent).
+    pub const TIMING: u16 = 1 << 11;
+    /// The stack has this connection on its ready list.
+    pub const READY: u16 = 1 << 12;
+    /// IPv6; the MSS follows from it.
+    pub const V6: u16 = 1 << 13;
+    /// Small segments wait for acknowledgements (Nagle).
+    pub const NAGLE: u16 = 1 << 14;
+    /// The queue was above the low-water mark.
+    pub const ABOVE_LOW_WATER: u16 = 1 << 15;
+
+    #[inline]
+    pub const fn has(self, bits: u16) -> bool {
+        self.0 & bits != 0
+    }
+    #[inline]
+    pub const fn set(&mut self, bits: u16) {
+        self.0 |= bits;
+    }
+    #[inline]
+    pub const fn clear(&mut self, bits: u16) {
+        self.0 &= !bits;
+    }
+}
+
+impl core::fmt::Debug for Flags {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:#06x}", self.0)
+    }
+}
+
+/// What both sides agreed on in a handshake that the SYN queue or a cookie
+/// kept; from it an accepted connection is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Agreed {
+    /// Our initial sequence number.
+    pub iss: SeqNum,
+    /// The peer's initial sequence number.
+    pub irs: SeqNum,
+    /// The peer's MSS option, or the default of its address family.
+    pub peer_mss: u16,
+    /// The peer's window shift, if it sent one; ours is then used as well.
+    pub peer_shift: Option<u8>,
+    /// SACK was offered by both.
+    pub sack: bool,
+    /// Timestamps were offered by both; TS.Recent.
+    pub timestamps: Option<u32>,
+}
+
+/// The path that a connection's segments take, as the stack sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Path {
+    /// Largest IP packet towards the peer.
+    pub mtu: u16,
+    /// Whether the addresses are IPv6.
+    pub v6: bool,
+}
+
+/// IP and TCP headers without options.
+const HEADERS_V4: u16 = 40;
+const HEADERS_V6: u16 = 60;
+/// Timestamps option with its padding.
+pub(crate) const TIMESTAMPS_LEN: u16 = 12;
+
+impl Path {
+    /// The MSS that we announce: the MTU less fixed headers (RFC 6691).
+    #[inline]
+    #[must_use]
+    pub const fn announced_mss(self) -> u16 {
+        self.mtu.saturating_sub(if self.v6 { HEADERS_V6 } else { HEADERS_V4 })
+    }
+}
+
+impl Connection {
+    /// An active open: poll it for the SYN.
+    #[must_use]
+    pub fn open(cx: &mut Context<'_>, path: Path, iss: SeqNum) -> Self {
+        let mut connection = Self::blank(cx, path, iss, SeqNum(0));
+        connection.state = State::SynSent;
+        connection.mss = path.announced_mss();
+        connection.flags.set(Flags::RETRANSMIT);
+        connection.nxt = iss;
+        // The window in a SYN is never scaled.
+        connection.rcv_adv = SeqNum(0);
+        connection
+    }
+
+    /// A passive open whose handshake is complete.
+    #[must_use]
+    pub fn accept(cx: &mut Context<'_>, path: Path, agreed: &Agreed) -> Self {
+        let mut connection = Self::blank(cx, path, agreed.iss.plus(1), agreed.irs.plus(1));
+        connection.state = State::Established;
+        connection.agree(cx.config, path, agreed);
+        connection.rcv_adv = connection.rcv_nxt.plus(cx.config.receive_limit.min(0xffff));
+        connection.cwnd = congestion::initial_window(u32::from(connection.mss));
+        connection
+    }
+
+    fn blank(cx: &Context<'_>, path: Path, una: SeqNum, rcv_nxt: SeqNum) -> Self {
+        let mut flags = Flags(0);
+        if path.v6 {
+            flags.set(Flags::V6);
+        }
+        if cx.config.nagle {
+            flags.set(Flags::NAGLE);
+        }
+        Self {
+            una,
+            nxt: una,
+            rcv_nxt,
+            rcv_adv: rcv_nxt,
+            wl1: rcv_nxt,
+            snd_wnd: 0,
+            cwnd: 0,
+            ts_recent: 0,
+            last_rx: cx.now_ms,
+            timer_at: 0,
+            rtt: Rtt::default(),
+            wheel: WheelMark::default(),
+            mss: DEFAULT_MSS_V4,
+            flags,
+            unacked: 0,
+            shifts: 0,
+            state: State::Closed,
+            backoff: 0,
+            dupacks: 0,
+            rope: Rope::default(),
+            cold: None,
+        }
+    }
+
+    /// Takes over what a handshake agreed on.
+    pub(crate) fn agree(&mut self, config: &Config, path: Path, agreed: &Agreed) {
+        if agreed.sack {
+            self.flags.set(Flags::SACK);
+        }
+        if let Some(recent) = agreed.timestamps {
+            self.flags.set(Flags::TIMESTAMPS);
+            self.ts_recent = recent;
+        }
+        if let Some(peer_shift) = agreed.peer_shift {
+            self.shifts = (config.window_shift() << 4) | peer_shift.min(MAX_WINDOW_SHIFT);
+        }
+        let options = if agreed.timestamps.is_some() { TIMESTAMPS_LEN } else { 0 };
+        let mss = agreed.peer_mss.max(MIN_MSS).min(path.announced_mss());
+        self.mss = mss.saturating_sub(options).max(1);
+    }
+
+    /// The state.
+    #[inline]
+    #[must_use]
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Bytes queued and not acknowledged.
+    #[inline]
+    #[must_use]
+    pub fn unsent(&self) -> u32 {
+        self.rope.len()
+    }
+
+    /// Sequence numbers sent and not acknowledged, SYN and FIN included.
+    #[inline]
+    #[must_use]
+    pub const fn in_flight(&self) -> u32 {
+        self.nxt.forward_from(self.una)
+    }
+
+    /// Bytes that wait for the application or for a gap to fill.
+    #[inline]
+    #[must_use]
+    pub fn buffered(&self) -> usize {
+        self.cold.as_ref().map_or(0, |cold| cold.receive.bytes())
+    }
+
+    /// Whether the connection keeps a cold part.
+    #[inline]
+    #[must_use]
+    pub const fn has_cold(&self) -> bool {
+        self.cold.is_some()
+    }
+
+    /// When the TCP timer runs out, if it is set.
+    #[inline]
+    #[must_use]
+    pub const fn timer(&self) -> Option<u32> {
+        if self.flags.has(Flags::TIMER) { Some(self.timer_at) } else { None }
+    }
+
+    /// Whether the application may queue data.
+    #[inline]
+    #[must_use]
+    pub const fn can_send(&self) -> bool {
+        matches!(self.state, State::Established | State::CloseWait | State::SynSent | State::SynReceived)
+            && !self.flags.has(Flags::FINISHED)
+    }
+
+    /// Queues part of a shared body. Ignored once finished.
+    ///
+    /// # Errors
+    /// [`QueueFull`].
+    #[inline]
+    pub fn send_body(&mut self, body: &Body, start: u32, len: u32) -> Result<(), QueueFull> {
+        if !self.can_send() {
+            return Ok(());
+        }
+        self.rope.push(body, start, len)?;
+        self.note_queue();
+        Ok(())
+    }
+
+    /// Queues a copy of `bytes`. Ignored once finished.
+    ///
+    /// # Errors
+    /// [`QueueFull`].
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), QueueFull> {
+        if !self.can_send() {
+            return Ok(());
+        }
+        self.rope.push_bytes(bytes)?;
+        self.note_queue();
+        Ok(())
+    }
+
+    #[inline]
+    fn note_queue(&mut self) {
+        if self.rope.len() as usize > app::SEND_LOW_WATER {
+            self.flags.set(Flags::ABOVE_LOW_WATER);
+        }
+    }
+
+    /// The application sends no more: FIN follows what is queued.
+    pub fn finish(&mut self) {
+        if self.flags.has(Flags::FINISHED) {
+            return;
+        }
+        self.flags.set(Flags::FINISHED);
+        // RFC 9293 section 3.10.4: in SYN-RECEIVED and SYN-SENT the FIN waits
+        // for the handshake; `become_established` then moves on.
+        match self.state {
+            State::Established => self.state = State::FinWait1,
+            State::CloseWait => self.state = State::LastAck,
+            _ => {}
+        }
+    }
+
+    /// Ends the connection at once. Returns whether the peer must be told by
+    /// a reset (RFC 9293 section 3.10.5).
+    pub fn abort(&mut self) -> bool {
+        let tell = !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
+        self.close();
+        tell
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.state = State::Closed;
+        self.rope.clear();
+        self.cold = None;
+        self.flags.clear(Flags::TIMER | Flags::ACK_NOW | Flags::PROBE | Flags::RETRANSMIT | Flags::SLOW);
+    }
+
+    /// Keeps in-order bytes that the application did not consume.
+    pub fn hold(&mut self, config: &Config, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.cold_mut(config).receive.hold(bytes);
+        self.flags.set(Flags::SLOW);
+    }
+
+    /// In-order bytes that wait for the application.
+    #[inline]
+    #[must_use]
+    pub fn held(&self) -> &[u8] {
+        self.cold.as_ref().map_or(&[], |cold| cold.receive.contiguous())
+    }
+
+    /// Takes the receive buffer out, so that the application can be called
+    /// with its bytes and with the stack at the same time.
+    pub fn take_held(&mut self) -> Option<crate::ReceiveBuffer> {
+        let cold = self.cold.as_mut()?;
+        if cold.receive.contiguous().is_empty() {
+            return None;
+        }
+        Some(core::mem::take(&mut cold.receive))
+    }
+
+    /// Puts the receive buffer back after the application consumed from it.
+    pub fn put_held(&mut self, config: &Config, receive: crate::ReceiveBuffer) {
+        if self.state == State::Closed {
+            return;
+        }
+        let free = (config.receive_limit as usize).saturating_sub(receive.contiguous().len()) as u32;
+        self.cold_mut(config).receive = receive;
+        // A window that the application's reading has opened much further is
+        // told at once (RFC 9293 section 3.8.6.2.2), or a peer stopped by a
+        // small window would wait for its own probe.
+        let edge = self.rcv_nxt.plus(free);
+        let told = self.rcv_adv.forward_from(self.rcv_nxt);
+        let threshold = (config.receive_limit / 2).min(2 * u32::from(self.mss));
+        if told < config.receive_limit / 2 && edge.distance_from(self.rcv_adv) >= threshold as i32 {
+            self.flags.set(Flags::ACK_NOW);
+        }
+        self.settle();
+    }
+
+    /// Gives up the cold part and the slow path once nothing needs them.
+    pub(crate) fn settle(&mut self) {
+        match &self.cold {
+            None => self.flags.clear(Flags::SLOW),
+            Some(cold) if cold.undisturbed() => {
+                self.flags.clear(Flags::SLOW);
+                if cold.disposable() {
+                    self.cold = None;
+                }
+            }
+            Some(_) => self.flags.set(Flags::SLOW),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn cold_mut(&mut self, config: &Config) -> &mut Cold {
+        let (mss, sack) = (u32::from(self.mss), self.flags.has(Flags::SACK));
+        self.cold.get_or_insert_with(|| Box::new(Cold::new(config, mss, sack)))
+    }
+
+    /// The smaller path MTU that the network told (RFC 1191, RFC 8201). The
+    /// caller has checked that the report quotes a segment in flight. Returns
+    /// whether segments shrink.
+    pub fn on_path_mtu(&mut self, cx: &mut Context<'_>, path: Path) -> bool {
+        let options = if self.flags.has(Flags::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
+        let mss = path.announced_mss().saturating_sub(options).max(MIN_MSS);
+        if mss >= self.mss {
+            return false;
+        }
+        self.mss = mss;
+        if self.in_flight() > 0 && !self.state.opening() {
+            // What is in flight was too long to arrive: it is lost, but not to
+            // congestion, so the window stays (RFC 1191 section 6.4).
+            self.mark_flight_lost(cx);
+        }
+        true
+    }
+
+    /// Whether `seq` lies in what is in flight: an ICMP error that quotes
+    /// anything else is forged or stale (RFC 5927 section 4.1).
+    #[must_use]
+    pub fn quotes_flight(&self, seq: SeqNum) -> bool {
+        seq.within(self.una, self.in_flight())
+    }
+
+    /// Round-trip time, in microseconds; 0 before the first sample.
+    #[must_use]
+    pub fn srtt_us(&self) -> u32 {
+        self.rtt.srtt_us()
+    }
+
+    /// A view for diagnosis.
+    #[must_use]
+    pub fn info(&self) -> Info {
+        Info {
+            state: self.state,
+            mss: self.mss,
+            cwnd: self.cwnd,
+            ssthresh: self.cold.as_ref().map_or(u32::MAX, |cold| cold.congestion.ssthresh()),
+            srtt_us: self.rtt.srtt_us(),
+            rttvar_us: self.rtt.rttvar_us(),
+            snd_wnd: self.snd_wnd,
+            rcv_wnd: self.rcv_adv.forward_from(self.rcv_nxt),
+            in_flight: self.in_flight(),
+            unsent: self.rope.len(),
+            sack: self.flags.has(Flags::SACK),
+            timestamps: self.flags.has(Flags::TIMESTAMPS),
+            peer_shift: self.peer_shift(),
+            own_shift: self.own_shift(),
+            backoff: self.backoff,
+            retransmits: self.cold.as_ref().map_or(0, |cold| cold.retransmits),
+            recovering: self.cold.as_ref().is_some_and(|cold| cold.recovering()),
+            una: self.una,
+            nxt: self.nxt,
+            rcv_nxt: self.rcv_nxt,
+            ts_recent: self.ts_recent,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn peer_shift(&self) -> u8 {
+        self.shifts & 0xf
+    }
+
+    #[inline]
+    pub(crate) const fn own_shift(&self) -> u8 {
+        self.shifts >> 4
+    }
+
+    /// Whether [`Connection::poll_segment`] may have something to say.
+    #[inline]
+    #[must_use]
+    pub fn wants_poll(&self) -> bool {
+        const URGENT: u16 = Flags::ACK_NOW | Flags::PROBE | Flags::RETRANSMIT | Flags::SLOW;
+        self.flags.has(URGENT)
+            || self.unacked > 0
+            || self.rope.len() > self.in_flight()
+            || (self.flags.has(Flags::FINISHED) && !self.flags.has(Flags::FIN_SENT))
+    }
+
+    /// Whether the stack has the connection on its ready list.
+    #[inline]
+    #[must_use]
+    pub const fn is_ready(&self) -> bool {
+        self.flags.has(Flags::READY)
+    }
+
+    /// Notes that the stack put the connection on its ready list, or took it
+    /// off.
+    #[inline]
+    pub const fn set_ready(&mut self, ready: bool) {
+        if ready { self.flags.set(Flags::READY) } else { self.flags.clear(Flags::READY) }
+    }
+
+    /// Whether a delayed acknowledgement is due that the stack has no entry
+    /// for yet; notes that it has one now.
+    #[inline]
+    #[must_use]
+    pub fn take_delayed_ack(&mut self) -> bool {
+        if self.unacked == 0 || self.flags.has(Flags::DELAYED_ACK) {
+            return false;
+        }
+        self.flags.set(Flags::DELAYED_ACK);
+        true
+    }
+
+    /// The delayed-acknowledgement time ran out.
+    pub fn on_delayed_ack(&mut self) {
+        self.flags.clear(Flags::DELAYED_ACK);
+        if self.unacked > 0 {
+            self.flags.set(Flags::ACK_NOW);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn arm(&mut self, cx: &Context<'_>, after_ms: u32) {
+        self.timer_at = cx.now_ms.wrapping_add(after_ms);
+        self.flags.set(Flags::TIMER);
+    }
+
+    /// The retransmission timeout with its back-off (RFC 6298 section 5.5).
+    #[inline]
+    pub(crate) fn rto(&self, config: &Config) -> u32 {
+        let base = self.rtt.rto_ms(config.rto_min, config.rto_max);
+        if self.backoff == 0 {
+            return base;
+        }
+        base.checked_shl(u32::from(self.backoff).min(20)).unwrap_or(u32::MAX).min(config.rto_max).max(base)
+    }
+}
+
+/// The options of a SYN, as agreed options, given what we offer.
+#[must_use]
+pub fn agree_on(config: &Config, v6: bool, iss: SeqNum, irs: SeqNum, options: &TcpOptions) -> Agreed {
+    let default_mss = if v6 { crate::config::DEFAULT_MSS_V6 } else { DEFAULT_MSS_V4 };
+    Agreed {
+        iss,
+        irs,
+        peer_mss: options.mss.unwrap_or(default_mss).max(MIN_MSS),
+        peer_shift: options.window_scale.map(|shift| shift.min(MAX_WINDOW_SHIFT)),
+        sack: config.sack && options.sack_permitted,
+        timestamps: if config.timestamps { options.timestamps.map(|ts| ts.value) } else { None },
+    }
+}
+
+/// A connection's figures, in the shape of Linux's `TCP_INFO`.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "each field is named as in RFC 9293 or tcp_info")]
+pub struct Info {
+    pub state: State,
+    pub mss: u16,
+    pub cwnd: u32,
+    pub ssthresh: u32,
+    pub srtt_us: u32,
+    pub rttvar_us: u32,
+    pub snd_wnd: u32,
+    pub rcv_wnd: u32,
+    pub in_flight: u32,
+    pub unsent: u32,
+    pub sack: bool,
+    pub timestamps: bool,
+    pub peer_shift: u8,
+    pub own_shift: u8,
+    pub backoff: u8,
+    pub retransmits: u32,
+    pub recovering: bool,
+    pub una: SeqNum,
+    pub nxt: SeqNum,
+    pub rcv_nxt: SeqNum,
+    pub ts_recent: u32,
+}
+
+/// The length of a segment in sequence numbers: SYN and FIN count one each.
+#[inline]
+#[must_use]
+pub fn segment_len(header: &TcpHeader, payload: &[u8]) -> u32 {
+    payload.len() as u32 + u32::from(header.flags.contains(wire::tcp::Flags::SYN))
+        + u32::from(header.flags.contains(wire::tcp::Flags::FIN))
+}

@@ -1,0 +1,62 @@
+//! What TCP counts.
+
+macro_rules! counters {
+    ($(#[$outer:meta])* $name:ident { $($(#[$doc:meta])* $field:ident),* $(,)? }) => {
+        $(#[$outer])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct $name { $($(#[$doc])* pub $field: u64),* }
+
+        impl $name {
+            /// Every counter with its name.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($field), self.$field)),*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Events of all connections of a stack.
+    Counters {
+        /// Segments received for a connection.
+        segments_in,
+        /// Of these, taken by the fast path.
+        fast_path,
+        /// Segments sent, retransmissions included.
+        segments_out,
+        /// Segments retransmitted.
+        retransmits,
+        /// Retransmission timeouts.
+        timeouts,
+        /// Fast recoveries entered.
+        fast_recoveries,
+        /// Segments that arrived ahead of a gap.
+        out_of_order,
+        /// Bytes ahead of a gap that were dropped at the buffer's limit.
+        out_of_order_dropped,
+        /// Segments wholly outside the window.
+        out_of_window,
+        /// Segments refused by PAWS (RFC 7323 section 5).
+        paws_rejected,
+        /// Segments without the timestamps agreed on (RFC 7323 section 3.2).
+        timestamp_missing,
+        /// Segments that acknowledged what was never sent, or long ago.
+        bad_ack,
+        /// Challenge acknowledgements asked for (RFC 5961).
+        challenge_acks,
+        /// Resets in the window but not at its edge (RFC 5961 section 3).
+        resets_challenged,
+        /// SYNs on a synchronized connection (RFC 5961 section 4).
+        syns_challenged,
+        /// Connections reset by the peer.
+        resets_in,
+        /// Window and keepalive probes sent.
+        probes,
+        /// Connections given up for lack of an answer.
+        given_up,
+        /// Acknowledgements sent alone.
+        pure_acks,
+        /// Segments cut because of a smaller path MTU.
+        path_mtu_reduced,
+    }
+}

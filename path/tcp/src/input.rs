@@ -1,0 +1,807 @@
+//! A segment arrives (RFC 9293 section 3.10.7).
+//!
+//! The fast path takes the segment that is expected next on an undisturbed
+//! ESTABLISHED connection; everything else takes the order of the RFC.
+
+use crate::cold::Recovery;
+use crate::connection::{Connection, Context, Flags, Path, agree_on, segment_len};
+use crate::congestion::{self, Ack, Prr};
+use crate::receive::Inserted;
+use crate::scoreboard::Delivered;
+use crate::state::State;
+use app::Closed;
+use wire::tcp::{Flags as Bits, SeqNum, TcpHeader};
+
+/// What a segment asks to be sent at once, beside what
+/// [`Connection::poll_segment`] gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Answer {
+    /// Nothing.
+    #[default]
+    None,
+    /// A challenge acknowledgement, within the limit of RFC 5961 section 7.
+    Challenge,
+    /// A reset with this sequence number: the segment acknowledges what an
+    /// opening connection never sent.
+    Reset(SeqNum),
+}
+
+/// What a segment changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Outcome {
+    /// The handshake is complete.
+    pub opened: bool,
+    /// In-order payload for the application: `payload[skip..skip + len]`.
+    pub skip: u32,
+    /// Its length; 0 is none.
+    pub len: u32,
+    /// Held bytes can be read now (see [`Connection::take_held`]).
+    pub readable: bool,
+    /// The peer sends no more; said once.
+    pub finished: bool,
+    /// The send queue fell to the low-water mark.
+    pub drained: bool,
+    /// The connection is over.
+    pub closed: Option<Closed>,
+    /// What to answer.
+    pub answer: Answer,
+}
+
+impl Outcome {
+    const NONE: Self = Self {
+        opened: false,
+        skip: 0,
+        len: 0,
+        readable: false,
+        finished: false,
+        drained: false,
+        closed: None,
+        answer: Answer::None,
+    };
+
+    fn closed(why: Closed) -> Self {
+        Self { closed: Some(why), ..Self::NONE }
+    }
+
+    fn answer(answer: Answer) -> Self {
+        Self { answer, ..Self::NONE }
+    }
+}
+
+/// After this long without a segment, TS.Recent is no longer compared
+/// (RFC 7323 section 5.5): 24 days in milliseconds.
+const TS_RECENT_VALID_MS: u32 = 24 * 24 * 3600 * 1000;
+
+/// Duplicate acknowledgements that show a loss (RFC 5681 section 3.2).
+const DUP_THRESH: u8 = 3;
+
+/// A timestamp echo older than this is taken for garbage, not for a round
+/// trip.
+const MAX_ECHO_MS: u32 = 600_000;
+
+impl Connection {
+    /// Takes a segment whose checksum and addresses were verified.
+    #[inline]
+    pub fn on_segment(&mut self, cx: &mut Context<'_>, path: Path, header: &TcpHeader, payload: &[u8]) -> Outcome {
+        cx.counters.segments_in += 1;
+        if self.is_expected(header, payload) {
+            return self.on_expected(cx, header, payload);
+        }
+        self.on_unexpected(cx, path, header, payload)
+    }
+
+    /// Header prediction: the next segment in order, with an acknowledgement
+    /// of what is in flight, and no reason to look closer.
+    #[inline]
+    fn is_expected(&self, header: &TcpHeader, payload: &[u8]) -> bool {
+        const LOOK: u8 = Bits::FIN.0 | Bits::SYN.0 | Bits::RST.0 | Bits::ACK.0 | Bits::URG.0;
+        let acked = header.ack.forward_from(self.una);
+        self.state == State::Established
+            && !self.flags.has(Flags::SLOW)
+            && header.flags.0 & LOOK == Bits::ACK.0
+            && header.seq == self.rcv_nxt
+            && acked <= self.in_flight()
+            && (acked > 0 || !payload.is_empty())
+            && payload.len() as u32 <= self.rcv_adv.forward_from(self.rcv_nxt)
+            && header.options.sack.is_empty()
+            && self.timestamp_in_order(header)
+    }
+
+    /// RFC 7323 section 5.3 R1, for the fast path: anything unusual is no.
+    #[inline]
+    fn timestamp_in_order(&self, header: &TcpHeader) -> bool {
+        match &header.options.timestamps {
+            Some(ts) => !self.flags.has(Flags::TIMESTAMPS) || (ts.value.wrapping_sub(self.ts_recent) as i32) >= 0,
+            None => !self.flags.has(Flags::TIMESTAMPS),
+        }
+    }
+
+    #[inline]
+    fn on_expected(&mut self, cx: &mut Context<'_>, header: &TcpHeader, payload: &[u8]) -> Outcome {
+        cx.counters.fast_path += 1;
+        let mut outcome = Outcome::NONE;
+        self.note_arrival(cx);
+        self.note_timestamp(header);
+        let acked = header.ack.forward_from(self.una);
+        if acked > 0 {
+            outcome.drained = self.on_acked(cx, header, acked, false);
+        }
+        self.snd_wnd = u32::from(header.window) << self.peer_shift();
+        self.wl1 = header.seq;
+        let len = payload.len() as u32;
+        if len > 0 {
+            self.take_in_order(len);
+            outcome.len = len;
+        }
+        outcome
+    }
+
+    /// The congestion window is no longer known to fit the path after an idle
+    /// retransmission timeout (RFC 7661 section 4.4, RFC 5681 section 4.1).
+    /// Judged on arrival, because a server hears a request just before it
+    /// sends.
+    #[inline]
+    fn note_arrival(&mut self, cx: &mut Context<'_>) {
+        let idle = cx.now_ms.wrapping_sub(self.last_rx);
+        self.last_rx = cx.now_ms;
+        if idle >= cx.config.rto_min && self.una == self.nxt && self.cold.is_some() {
+            self.restart_after_idle(cx, idle);
+        }
+    }
+
+    #[cold]
+    fn restart_after_idle(&mut self, cx: &mut Context<'_>, idle: u32) {
+        if idle <= self.rto(cx.config) {
+            return;
+        }
+        let initial = congestion::initial_window(u32::from(self.mss));
+        if let Some(cold) = &mut self.cold {
+            cold.congestion.on_idle_restart(&mut self.cwnd, initial);
+        }
+    }
+
+    /// RFC 7323 section 4.3: TS.Recent follows the earliest segment that is
+    /// not acknowledged yet, so that a delayed acknowledgement counts in the
+    /// peer's round trip.
+    #[inline]
+    fn note_timestamp(&mut self, header: &TcpHeader) {
+        if self.flags.has(Flags::TIMESTAMPS)
+            && self.unacked == 0
+            && let Some(ts) = &header.options.timestamps
+        {
+            self.ts_recent = ts.value;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn take_in_order(&mut self, len: u32) {
+        self.rcv_nxt = self.rcv_nxt.plus(len);
+        self.unacked = self.unacked.saturating_add(len.min(0xffff) as u16);
+    }
+
+    /// `acked` sequence numbers are newly acknowledged. Returns whether the
+    /// send queue fell to the low-water mark.
+    #[inline]
+    fn on_acked(&mut self, cx: &mut Context<'_>, header: &TcpHeader, acked: u32, fin: bool) -> bool {
+        let in_flight = self.in_flight();
+        self.rope.release(acked - u32::from(fin));
+        self.una = header.ack;
+        let rtt_us = self.sample_rtt(cx, header);
+        if self.flags.has(Flags::CWND_LIMITED) || self.cold.is_some() {
+            self.grow(cx, acked, in_flight, rtt_us);
+        }
+        self.backoff = 0;
+        self.dupacks = 0;
+        if self.una == self.nxt {
+            self.flags.clear(Flags::TIMER | Flags::TIMING);
+            self.arm_keepalive(cx);
+        } else {
+            // RFC 6298 section 5.3.
+            self.arm(cx, self.rto(cx.config));
+        }
+        if self.flags.has(Flags::ABOVE_LOW_WATER) && self.rope.len() as usize <= app::SEND_LOW_WATER {
+            self.flags.clear(Flags::ABOVE_LOW_WATER);
+            return true;
+        }
+        false
+    }
+
+    /// A round-trip sample: to the microsecond where a segment was timed,
+    /// otherwise from the timestamp's echo (RFC 7323 section 4.1), or from
+    /// the flight's first acknowledgement without timestamps.
+    #[inline]
+    fn sample_rtt(&mut self, cx: &Context<'_>, header: &TcpHeader) -> Option<u32> {
+        if self.cold.is_some()
+            && let Some(us) = self.timed_sample(cx)
+        {
+            self.rtt.on_sample(us);
+            return Some(us);
+        }
+        let ms = if self.flags.has(Flags::TIMESTAMPS) {
+            let echo = header.options.timestamps.as_ref()?.echo;
+            cx.now_ms.wrapping_add(cx.ts_offset).wrapping_sub(echo)
+        } else if self.flags.has(Flags::TIMING) {
+            self.flags.clear(Flags::TIMING);
+            cx.now_ms.wrapping_sub(self.ts_recent)
+        } else {
+            return None;
+        };
+        if ms > MAX_ECHO_MS {
+            return None;
+        }
+        // Below the clock's resolution a further sample tells nothing new.
+        if ms == 0 && self.rtt.sampled() && self.rtt.srtt_us() <= 1_000 {
+            return None;
+        }
+        let us = (ms * 1_000).max(500);
+        self.rtt.on_sample(us);
+        Some(us)
+    }
+
+    #[cold]
+    fn timed_sample(&mut self, cx: &Context<'_>) -> Option<u32> {
+        let una = self.una;
+        let cold = self.cold.as_mut()?;
+        let (end, sent) = cold.timed?;
+        if una.before(end) {
+            return None;
+        }
+        cold.timed = None;
+        Some(u32::try_from(cx.now.since(sent).as_micros()).unwrap_or(u32::MAX))
+    }
+
+    /// Lets the congestion window grow, outside recovery.
+    #[cold]
+    fn grow(&mut self, cx: &mut Context<'_>, acked: u32, in_flight: u32, rtt_us: Option<u32>) {
+        let ack = Ack {
+            now: cx.now,
+            acked,
+            in_flight,
+            rtt_us,
+            srtt_us: self.rtt.srtt_us(),
+            snd_una: self.una,
+            snd_nxt: self.nxt,
+            cwnd_limited: self.flags.has(Flags::CWND_LIMITED),
+        };
+        let mut cwnd = self.cwnd;
+        let cold = self.cold_mut(cx.config);
+        match cold.recovery {
+            Recovery::Fast(_) => return,
+            Recovery::Open | Recovery::Loss(_) => cold.congestion.on_ack(&mut cwnd, &ack),
+        }
+        cold.learned = true;
+        self.cwnd = cwnd;
+        if self.una == self.nxt {
+            self.flags.clear(Flags::CWND_LIMITED);
+        }
+    }
+
+    #[inline]
+    fn arm_keepalive(&mut self, cx: &Context<'_>) {
+        if cx.config.keepalive_idle > 0 {
+            self.arm(cx, cx.config.keepalive_idle);
+        }
+    }
+}
+
+/// Everything but the expected segment.
+impl Connection {
+    #[inline(never)]
+    fn on_unexpected(&mut self, cx: &mut Context<'_>, path: Path, header: &TcpHeader, payload: &[u8]) -> Outcome {
+        match self.state {
+            State::Closed | State::TimeWait => Outcome::NONE,
+            State::SynSent => self.on_syn_sent(cx, path, header, payload),
+            _ => self.on_synchronized(cx, header, payload),
+        }
+    }
+
+    /// RFC 9293 section 3.10.7.3.
+    fn on_syn_sent(&mut self, cx: &mut Context<'_>, path: Path, header: &TcpHeader, payload: &[u8]) -> Outcome {
+        let acks = header.flags.contains(Bits::ACK);
+        // Our SYN may not have left yet: then nothing can be acknowledged.
+        let acceptable = acks && header.ack.after(self.una) && header.ack.at_or_before(self.nxt);
+        if acks && !acceptable {
+            cx.counters.bad_ack += 1;
+            let reset = !header.flags.contains(Bits::RST);
+            return if reset { Outcome::answer(Answer::Reset(header.ack)) } else { Outcome::NONE };
+        }
+        if header.flags.contains(Bits::RST) {
+            if !acceptable {
+                return Outcome::NONE;
+            }
+            cx.counters.resets_in += 1;
+            self.close();
+            return Outcome::closed(Closed::Refused);
+        }
+        if !header.flags.contains(Bits::SYN) {
+            return Outcome::NONE;
+        }
+        let agreed = agree_on(cx.config, path.v6, self.una, header.seq, &header.options);
+        self.agree(cx.config, path, &agreed);
+        self.last_rx = cx.now_ms;
+        self.rcv_nxt = header.seq.plus(1);
+        self.rcv_adv = self.rcv_nxt.plus(cx.config.receive_limit.min(0xffff));
+        self.wl1 = header.seq;
+        // The window in a SYN is never scaled (RFC 7323 section 2.2).
+        self.snd_wnd = u32::from(header.window);
+        self.cwnd = congestion::initial_window(u32::from(self.mss));
+        self.flags.set(Flags::ACK_NOW);
+        if !acks {
+            // Simultaneous open: SYN,ACK answers (section 3.5, figure 8).
+            self.state = State::SynReceived;
+            self.flags.clear(Flags::ACK_NOW);
+            self.flags.set(Flags::RETRANSMIT);
+            return Outcome::NONE;
+        }
+        self.finish_opening(cx, header);
+        // Data that came with the SYN,ACK is taken as any other.
+        let mut outcome = Outcome { opened: true, ..Outcome::NONE };
+        self.take_payload(cx, header.seq.plus(1), payload, &mut outcome);
+        self.take_fin(cx, header, payload, &mut outcome);
+        outcome
+    }
+
+    /// Our SYN is acknowledged.
+    fn finish_opening(&mut self, cx: &mut Context<'_>, header: &TcpHeader) {
+        self.flags.clear(Flags::RETRANSMIT | Flags::TIMER);
+        let retransmitted = self.backoff > 0;
+        self.una = header.ack;
+        if self.flags.has(Flags::TIMESTAMPS) || !retransmitted {
+            // Karn: without timestamps a SYN sent twice gives no sample.
+            let _ = self.sample_rtt(cx, header);
+        }
+        self.flags.clear(Flags::TIMING);
+        if retransmitted {
+            // RFC 6298 section 5.7, RFC 5681 section 3.1: the SYN was lost.
+            self.cwnd = u32::from(self.mss);
+        }
+        self.backoff = 0;
+        self.state = if self.flags.has(Flags::FINISHED) { State::FinWait1 } else { State::Established };
+        self.arm_keepalive(cx);
+    }
+
+    /// RFC 9293 section 3.10.7.4, steps in its order.
+    fn on_synchronized(&mut self, cx: &mut Context<'_>, header: &TcpHeader, payload: &[u8]) -> Outcome {
+        if let Err(outcome) = self.check_timestamp(cx, header) {
+            return outcome;
+        }
+        if self.state == State::SynReceived && header.flags.contains(Bits::SYN) {
+            return self.on_syn_again(cx, header);
+        }
+        let window = self.rcv_adv.forward_from(self.rcv_nxt);
+        if header.flags.contains(Bits::RST) {
+            return self.on_reset(cx, header, window);
+        }
+        // RFC 5961 section 4: a SYN in any synchronized state is challenged.
+        if header.flags.contains(Bits::SYN) {
+            cx.counters.syns_challenged += 1;
+            cx.counters.challenge_acks += 1;
+            return Outcome::answer(Answer::Challenge);
+        }
+        if !self.is_acceptable(header, payload, window) {
+            cx.counters.out_of_window += 1;
+            // A probe must always elicit an answer (RFC 9293 section 3.8.6.1);
+            // and the peer's acknowledgement is still good, or two sides with
+            // closed windows would never hear of each other's progress.
+            self.flags.set(Flags::ACK_NOW);
+            if header.seq == self.rcv_nxt && header.flags.contains(Bits::ACK) && payload.len() as u32 > window {
+                let mut outcome = Outcome::NONE;
+                self.on_ack(cx, header, 1, &mut outcome);
+                return outcome;
+            }
+            return Outcome::NONE;
+        }
+        if !header.flags.contains(Bits::ACK) {
+            return Outcome::NONE;
+        }
+        let mut outcome = Outcome::NONE;
+        if self.state == State::SynReceived {
+            if !(header.ack.after(self.una) && header.ack.at_or_before(self.nxt)) {
+                cx.counters.bad_ack += 1;
+                return Outcome::answer(Answer::Reset(header.ack));
+            }
+            self.finish_opening(cx, header);
+            self.snd_wnd = u32::from(header.window) << self.peer_shift();
+            self.wl1 = header.seq;
+            outcome.opened = true;
+        }
+        self.note_arrival(cx);
+        if header.seq.at_or_before(self.rcv_nxt) {
+            self.note_timestamp(header);
+        }
+        if !self.on_ack(cx, header, segment_len(header, payload), &mut outcome) {
+            return outcome;
+        }
+        self.take_payload(cx, header.seq, payload, &mut outcome);
+        self.take_fin(cx, header, payload, &mut outcome);
+        outcome
+    }
+
+    /// PAWS (RFC 7323 section 5.3).
+    fn check_timestamp(&mut self, cx: &mut Context<'_>, header: &TcpHeader) -> Result<(), Outcome> {
+        if !self.flags.has(Flags::TIMESTAMPS) || header.flags.contains(Bits::RST) {
+            return Ok(());
+        }
+        let Some(ts) = &header.options.timestamps else {
+            // Section 3.2: a segment without the option SHOULD be dropped. A
+            // SYN is left to the challenge that it gets anyway.
+            if header.flags.contains(Bits::SYN) {
+                return Ok(());
+            }
+            cx.counters.timestamp_missing += 1;
+            return Err(Outcome::NONE);
+        };
+        let old = (ts.value.wrapping_sub(self.ts_recent) as i32) < 0;
+        if old && cx.now_ms.wrapping_sub(self.last_rx) < TS_RECENT_VALID_MS {
+            cx.counters.paws_rejected += 1;
+            self.flags.set(Flags::ACK_NOW);
+            return Err(Outcome::NONE);
+        }
+        Ok(())
+    }
+
+    /// A SYN in SYN-RECEIVED after a simultaneous open: the peer's SYN again,
+    /// or its SYN,ACK that completes the handshake.
+    fn on_syn_again(&mut self, cx: &mut Context<'_>, header: &TcpHeader) -> Outcome {
+        if header.seq.plus(1) != self.rcv_nxt {
+            cx.counters.syns_challenged += 1;
+            cx.counters.challenge_acks += 1;
+            return Outcome::answer(Answer::Challenge);
+        }
+        if header.flags.contains(Bits::ACK) && header.ack.after(self.una) && header.ack.at_or_before(self.nxt) {
+            self.finish_opening(cx, header);
+            self.snd_wnd = u32::from(header.window);
+            self.wl1 = header.seq;
+            self.flags.set(Flags::ACK_NOW);
+            return Outcome { opened: true, ..Outcome::NONE };
+        }
+        self.flags.set(Flags::RETRANSMIT);
+        Outcome::NONE
+    }
+
+    /// RFC 5961 section 3.2: only a reset at exactly RCV.NXT counts.
+    fn on_reset(&mut self, cx: &mut Context<'_>, header: &TcpHeader, window: u32) -> Outcome {
+        if header.seq == self.rcv_nxt {
+            cx.counters.resets_in += 1;
+            let why = if self.state == State::SynReceived { Closed::Refused } else { Closed::Reset };
+            self.close();
+            return Outcome::closed(why);
+        }
+        if header.seq.within(self.rcv_nxt, window) {
+            cx.counters.resets_challenged += 1;
+            cx.counters.challenge_acks += 1;
+            return Outcome::answer(Answer::Challenge);
+        }
+        cx.counters.out_of_window += 1;
+        Outcome::NONE
+    }
+
+    /// The four cases of RFC 9293 section 3.4, table 6. A segment of which a
+    /// part lies in the window is acceptable, and cut later.
+    fn is_acceptable(&self, header: &TcpHeader, payload: &[u8], window: u32) -> bool {
+        let len = segment_len(header, payload);
+        if len == 0 {
+            return header.seq == self.rcv_nxt || header.seq.within(self.rcv_nxt, window);
+        }
+        if window == 0 {
+            return false;
+        }
+        let last = header.seq.plus(len - 1);
+        header.seq.within(self.rcv_nxt, window)
+            || last.within(self.rcv_nxt, window)
+            || (header.seq.before(self.rcv_nxt) && last.after(self.rcv_nxt))
+    }
+
+    /// Step five, the ACK. Returns whether the segment's text counts.
+    fn on_ack(&mut self, cx: &mut Context<'_>, header: &TcpHeader, len: u32, outcome: &mut Outcome) -> bool {
+        // RFC 5961 section 5.2: neither the future nor the distant past.
+        let oldest = self.una.minus(self.snd_wnd.max(0xffff));
+        if header.ack.after(self.nxt) || header.ack.before(oldest) {
+            cx.counters.bad_ack += 1;
+            cx.counters.challenge_acks += 1;
+            outcome.answer = Answer::Challenge;
+            return false;
+        }
+        if header.ack.before(self.una) {
+            return true;
+        }
+        let acked = header.ack.forward_from(self.una);
+        let fin = acked > 0 && self.flags.has(Flags::FIN_SENT) && header.ack == self.nxt;
+        let window = u32::from(header.window) << self.peer_shift();
+        let duplicate = acked == 0 && len == 0 && self.in_flight() > 0 && window == self.snd_wnd;
+        self.on_ack_loss(cx, header, acked, fin, duplicate, outcome);
+        if self.wl1.at_or_before(header.seq) {
+            if window > 0 && self.snd_wnd == 0 && self.in_flight() == 0 {
+                // The window has opened: no more probes.
+                self.backoff = 0;
+                self.flags.clear(Flags::TIMER | Flags::PROBE);
+            }
+            self.snd_wnd = window;
+            self.wl1 = header.seq;
+        }
+        if fin {
+            self.on_fin_acked(cx, outcome);
+        }
+        self.state != State::Closed
+    }
+
+    fn on_fin_acked(&mut self, cx: &mut Context<'_>, outcome: &mut Outcome) {
+        match self.state {
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                self.arm(cx, cx.config.fin_wait2);
+            }
+            State::Closing => {
+                self.state = State::TimeWait;
+                outcome.closed = Some(Closed::Finished);
+            }
+            State::LastAck => {
+                self.close();
+                outcome.closed = Some(Closed::Finished);
+            }
+            _ => {}
+        }
+    }
+
+    /// The acknowledgement's consequences for loss recovery.
+    fn on_ack_loss(
+        &mut self,
+        cx: &mut Context<'_>,
+        header: &TcpHeader,
+        acked: u32,
+        fin: bool,
+        duplicate: bool,
+        outcome: &mut Outcome,
+    ) {
+        let blocks = if self.flags.has(Flags::SACK) { header.options.sack.as_slice() } else { &[] };
+        let tracked = self.cold.as_ref().is_some_and(|cold| !cold.scoreboard.is_empty() || cold.recovering());
+        if blocks.is_empty() && !tracked {
+            if acked > 0 {
+                outcome.drained |= self.on_acked(cx, header, acked, fin);
+            } else if duplicate {
+                self.dupacks = self.dupacks.saturating_add(1);
+                if self.dupacks >= DUP_THRESH && !self.flags.has(Flags::SACK) {
+                    self.enter_recovery(cx, 0);
+                }
+            }
+            return;
+        }
+        let sacked_before = self.cold.as_ref().map_or(0, |cold| cold.scoreboard.sacked_bytes());
+        let nxt = self.nxt;
+        let delivered = self.cold_mut(cx.config).scoreboard.on_ack(header.ack, nxt, blocks);
+        if acked > 0 {
+            outcome.drained |= self.on_acked(cx, header, acked, fin);
+        } else if duplicate {
+            self.dupacks = self.dupacks.saturating_add(1);
+        }
+        self.flags.set(Flags::SLOW);
+        let recovery = self.cold.as_ref().map_or(Recovery::Open, |cold| cold.recovery);
+        match recovery {
+            Recovery::Open => {
+                if self.is_lost() {
+                    self.enter_recovery(cx, sacked_before);
+                    self.reduce(acked, delivered);
+                }
+            }
+            Recovery::Fast(recover) | Recovery::Loss(recover) if header.ack.at_or_after(recover) => {
+                self.leave_recovery(cx);
+            }
+            Recovery::Fast(_) => {
+                if acked > 0 && !self.flags.has(Flags::SACK) {
+                    self.on_partial_ack();
+                }
+                self.reduce(acked, delivered);
+            }
+            Recovery::Loss(_) => {}
+        }
+        self.settle();
+    }
+
+    fn is_lost(&self) -> bool {
+        let Some(cold) = &self.cold else { return false };
+        self.in_flight() > 0 && (self.dupacks >= DUP_THRESH || cold.scoreboard.is_lost(self.una))
+    }
+
+    /// Fast retransmit (RFC 6675 section 5 step 4, RFC 6582 section 3.2).
+    fn enter_recovery(&mut self, cx: &mut Context<'_>, sacked_before: u32) {
+        let (una, nxt, cwnd, flight) = (self.una, self.nxt, self.cwnd, self.in_flight());
+        let mss = u32::from(self.mss);
+        cx.counters.fast_recoveries += 1;
+        let now = cx.now;
+        let cold = self.cold_mut(cx.config);
+        cold.congestion.on_loss(cwnd, flight, now);
+        cold.learned = true;
+        cold.recovery = Recovery::Fast(nxt);
+        cold.timed = None;
+        cold.scoreboard.enter_recovery(una, nxt);
+        let prr = Prr::new(flight.saturating_sub(sacked_before), cold.congestion.ssthresh(), mss);
+        cold.prr = Some(prr);
+        self.flags.set(Flags::SLOW);
+        self.flags.clear(Flags::TIMING);
+        // The first retransmission is sent whatever the flight.
+        self.cwnd = self.pipe().saturating_add(mss);
+    }
+
+    /// Bytes believed to be in flight; without SACK each duplicate
+    /// acknowledgement stands for a segment that has left the network.
+    pub(crate) fn pipe(&self) -> u32 {
+        let Some(cold) = &self.cold else { return self.in_flight() };
+        let pipe = cold.scoreboard.pipe(self.una, self.nxt);
+        if self.flags.has(Flags::SACK) {
+            return pipe;
+        }
+        pipe.saturating_sub(u32::from(self.dupacks) * u32::from(self.mss))
+    }
+
+    /// Without SACK, a partial acknowledgement shows the next loss.
+    fn on_partial_ack(&mut self) {
+        let (una, nxt) = (self.una, self.nxt);
+        if let Some(cold) = &mut self.cold {
+            cold.scoreboard.on_partial_ack(una, nxt);
+        }
+    }
+
+    /// Proportional rate reduction: what this acknowledgement lets be sent.
+    fn reduce(&mut self, acked: u32, delivered: Delivered) {
+        let mss = u32::from(self.mss);
+        let pipe = self.pipe();
+        let sack = self.flags.has(Flags::SACK);
+        let dupack = self.dupacks > 0;
+        let Some(cold) = &mut self.cold else { return };
+        let Some(prr) = &mut cold.prr else { return };
+        // Without SACK each duplicate stands for one segment delivered
+        // (RFC 9937 section 6.2).
+        let bytes = match (sack, acked, dupack) {
+            (true, ..) => delivered.bytes(acked),
+            (false, 0, true) => mss,
+            (false, acked, _) => acked,
+        };
+        let may_send = prr.on_ack(bytes, pipe, acked > 0 && !delivered.new_loss);
+        self.cwnd = pipe.saturating_add(may_send).max(mss);
+    }
+
+    fn leave_recovery(&mut self, cx: &mut Context<'_>) {
+        let mut cwnd = self.cwnd;
+        if let Some(cold) = &mut self.cold {
+            if matches!(cold.recovery, Recovery::Fast(_)) {
+                cold.congestion.on_recovery_exit(&mut cwnd, cx.now);
+            }
+            cold.recovery = Recovery::Open;
+            cold.prr = None;
+            cold.scoreboard.leave_recovery();
+        }
+        self.cwnd = cwnd.max(u32::from(self.mss));
+        self.dupacks = 0;
+    }
+
+    /// Everything in flight is to be sent again, without a timeout.
+    pub(crate) fn mark_flight_lost(&mut self, cx: &mut Context<'_>) {
+        cx.counters.path_mtu_reduced += 1;
+        let (nxt, mss) = (self.nxt, u32::from(self.mss));
+        let cold = self.cold_mut(cx.config);
+        cold.congestion.set_mss(mss);
+        cold.scoreboard.set_mss(mss);
+        cold.scoreboard.on_rto(nxt);
+        cold.recovery = Recovery::Loss(nxt);
+        cold.prr = None;
+        cold.timed = None;
+        self.flags.set(Flags::SLOW);
+    }
+
+    /// Step seven, the segment text.
+    fn take_payload(&mut self, cx: &mut Context<'_>, seq: SeqNum, payload: &[u8], outcome: &mut Outcome) {
+        if payload.is_empty() {
+            return;
+        }
+        if !self.state.receives() {
+            // After the peer's FIN there is no more text (RFC 9293 section
+            // 3.10.7.4): a duplicate, which is acknowledged again.
+            self.flags.set(Flags::ACK_NOW);
+            return;
+        }
+        let skip = if seq.before(self.rcv_nxt) { self.rcv_nxt.forward_from(seq) } else { 0 };
+        if skip as usize >= payload.len() {
+            self.flags.set(Flags::ACK_NOW);
+            return;
+        }
+        let ahead = if seq.after(self.rcv_nxt) { seq.forward_from(self.rcv_nxt) } else { 0 };
+        let window = self.rcv_adv.forward_from(self.rcv_nxt);
+        let len = (payload.len() as u32 - skip).min(window.saturating_sub(ahead));
+        if len == 0 {
+            self.flags.set(Flags::ACK_NOW);
+            return;
+        }
+        let bytes = &payload[skip as usize..(skip + len) as usize];
+        if ahead == 0 {
+            self.take_next(cx, skip, bytes, outcome);
+        } else {
+            self.take_ahead(cx, ahead, bytes);
+        }
+    }
+
+    /// In-order text, on a connection that may hold some already or that may
+    /// wait for just this.
+    fn take_next(&mut self, cx: &mut Context<'_>, skip: u32, bytes: &[u8], outcome: &mut Outcome) {
+        let len = bytes.len() as u32;
+        let disturbed = self.cold.as_ref().is_some_and(|cold| !cold.receive.is_empty());
+        if !disturbed {
+            self.take_in_order(len);
+            outcome.skip = skip;
+            outcome.len = len;
+            self.reach_fin(outcome);
+            return;
+        }
+        let cold = self.cold_mut(cx.config);
+        cold.receive.hold(bytes);
+        let filled = cold.receive.advance();
+        self.take_in_order(len + filled);
+        outcome.readable = true;
+        // RFC 5681 section 4.2: what fills a gap is acknowledged at once.
+        self.flags.set(Flags::ACK_NOW | Flags::SLOW);
+        self.reach_fin(outcome);
+    }
+
+    fn take_ahead(&mut self, cx: &mut Context<'_>, ahead: u32, bytes: &[u8]) {
+        cx.counters.out_of_order += 1;
+        let limit = cx.config.receive_limit as usize;
+        let cold = self.cold_mut(cx.config);
+        let inserted = cold.receive.insert(ahead, bytes, limit);
+        if matches!(inserted, Inserted::NoRange | Inserted::NoSpace) {
+            cx.counters.out_of_order_dropped += bytes.len() as u64;
+        }
+        // RFC 5681 section 4.2: a segment out of order is answered at once.
+        self.flags.set(Flags::ACK_NOW | Flags::SLOW);
+    }
+
+    /// Step eight, the FIN: taken now, or noted until what precedes it came.
+    fn take_fin(&mut self, cx: &mut Context<'_>, header: &TcpHeader, payload: &[u8], outcome: &mut Outcome) {
+        if !header.flags.contains(Bits::FIN) || self.state == State::Closed {
+            return;
+        }
+        if !self.state.receives() {
+            self.flags.set(Flags::ACK_NOW);
+            return;
+        }
+        let syn = u32::from(header.flags.contains(Bits::SYN));
+        let at = header.seq.plus(payload.len() as u32 + syn);
+        if at.distance_from(self.rcv_nxt) > self.rcv_adv.distance_from(self.rcv_nxt) {
+            return;
+        }
+        if at == self.rcv_nxt {
+            self.on_fin(outcome);
+        } else if at.after(self.rcv_nxt) {
+            self.cold_mut(cx.config).fin_at = Some(at);
+            self.flags.set(Flags::ACK_NOW | Flags::SLOW);
+        }
+    }
+
+    /// The gap before a FIN that came early may now be filled.
+    fn reach_fin(&mut self, outcome: &mut Outcome) {
+        let rcv_nxt = self.rcv_nxt;
+        if let Some(cold) = &mut self.cold
+            && cold.fin_at == Some(rcv_nxt)
+        {
+            cold.fin_at = None;
+            self.on_fin(outcome);
+        }
+    }
+
+    fn on_fin(&mut self, outcome: &mut Outcome) {
+        self.rcv_nxt = self.rcv_nxt.plus(1);
+        self.rcv_adv = self.rcv_adv.latest(self.rcv_nxt);
+        self.flags.set(Flags::ACK_NOW);
+        outcome.finished = true;
+        match self.state {
+            State::Established => self.state = State::CloseWait,
+            // Our FIN is not acknowledged, or this segment would have moved
+            // us to FIN-WAIT-2 before.
+            State::FinWait1 => self.state = State::Closing,
+            State::FinWait2 => {
+                self.state = State::TimeWait;
+                self.flags.clear(Flags::TIMER);
+                outcome.closed = Some(Closed::Finished);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! What a connection has to send (RFC 9293 section 3.8).
+//!
+//! The stack asks for a segment only when it has a transmit slot to build it
+//! in: what is returned here counts as sent.
+
+use crate::cold::Recovery;
+use crate::config::Config;
+use crate::connection::{Connection, Context, Flags, Path};
+use crate::scoreboard::NextSegment;
+use crate::state::State;
+use wire::checksum::Sum;
+use wire::tcp::{Flags as Bits, SackBlocks, SeqNum};
+
+/// A segment to build: everything but the ports.
+#[derive(Clone, Copy, Debug)]
+pub struct Emit {
+    /// SEG.SEQ
+    pub seq: SeqNum,
+    /// SEG.ACK
+    pub ack: SeqNum,
+    /// Control bits.
+    pub flags: Bits,
+    /// The window field, scaled already.
+    pub window: u16,
+    /// Timestamps: value and echo.
+    pub timestamps: Option<(u32, u32)>,
+    /// Options beyond timestamps.
+    pub options: EmitOptions,
+    /// Offset of the payload in the send queue; see
+    /// [`Connection::copy_payload`].
+    pub offset: u32,
+    /// Payload bytes; more than a segment only where the link was said to
+    /// segment.
+    pub len: u32,
+}
+
+/// Options beyond timestamps.
+#[derive(Clone, Copy, Debug)]
+pub enum EmitOptions {
+    /// None: the layout of nearly every segment.
+    Plain,
+    /// Selective acknowledgements.
+    Sack(SackBlocks),
+    /// The options of a SYN.
+    Syn {
+        /// MSS to announce.
+        mss: u16,
+        /// Window shift to offer.
+        shift: Option<u8>,
+        /// Offer SACK.
+        sack: bool,
+    },
+}
+
+/// Option bytes of `n` SACK blocks, padded (RFC 2018 section 3).
+const fn sack_len(n: usize) -> u32 {
+    4 + 8 * n as u32
+}
+
+impl Connection {
+    /// The next segment to send, or `None`. `burst` is the most payload that
+    /// the link takes in one piece (a segment, or more with segmentation
+    /// offload).
+    #[inline]
+    pub fn poll_segment(&mut self, cx: &mut Context<'_>, path: Path, burst: u32) -> Option<Emit> {
+        const DISTURBED: u16 = Flags::SLOW | Flags::RETRANSMIT | Flags::PROBE;
+        if self.state != State::Established || self.flags.has(DISTURBED) {
+            return self.poll_disturbed(cx, path, burst);
+        }
+        let in_flight = self.in_flight();
+        let waiting = self.rope.len().wrapping_sub(in_flight);
+        if waiting > 0
+            && let Some(len) = self.sendable(cx, waiting, in_flight, in_flight, burst)
+        {
+            return Some(self.emit_data(cx, in_flight, len, len == waiting));
+        }
+        self.poll_ack(cx)
+    }
+
+    /// Copies the payload of `emit` into `out` and sums it.
+    #[inline]
+    pub fn copy_payload(&mut self, emit: &Emit, out: &mut [u8]) -> Sum {
+        self.rope.copy_out(emit.offset, out)
+    }
+
+    /// How much of `waiting` may be sent now, if any: within the peer's and
+    /// the congestion window, and avoiding silly windows at the sender
+    /// (RFC 9293 section 3.8.6.2.1). `pipe` is what counts against the
+    /// congestion window, `in_flight` against the peer's.
+    #[inline]
+    fn sendable(&mut self, cx: &Context<'_>, waiting: u32, in_flight: u32, pipe: u32, burst: u32) -> Option<u32> {
+        let mss = u32::from(self.mss);
+        let by_peer = self.snd_wnd.saturating_sub(in_flight);
+        let by_path = self.cwnd.saturating_sub(pipe);
+        let usable = by_peer.min(by_path);
+        let len = waiting.min(usable).min(burst.max(mss));
+        // Only whole segments of a burst, unless it ends the queue.
+        let len = if len > mss && len < waiting { len - len % mss } else { len };
+        let whole = len >= mss || (len == waiting && (in_flight == 0 || !self.flags.has(Flags::NAGLE)));
+        if len > 0 && (whole || (in_flight == 0 && len == by_peer)) {
+            if waiting > len && by_path <= by_peer {
+                self.flags.set(Flags::CWND_LIMITED);
+            }
+            return Some(len);
+        }
+        if by_path < mss.min(waiting) {
+            self.flags.set(Flags::CWND_LIMITED);
+        }
+        if in_flight == 0 && !self.flags.has(Flags::TIMER) {
+            // Closed window: the persist timer (RFC 9293 section 3.8.6.1).
+            let after = self.rto(cx.config);
+            self.arm(cx, after);
+        }
+        None
+    }
+
+    /// New data at SND.NXT. `last` says that it empties the queue.
+    #[inline]
+    fn emit_data(&mut self, cx: &mut Context<'_>, offset: u32, len: u32, last: bool) -> Emit {
+        let flags = if last { Bits::ACK.union(Bits::PSH) } else { Bits::ACK };
+        let seq = self.nxt;
+        let starts_flight = self.una == self.nxt;
+        self.nxt = self.nxt.plus(len);
+        if starts_flight || !self.flags.has(Flags::TIMER) {
+            self.arm(cx, self.rto(cx.config));
+            self.start_timing(cx, starts_flight);
+        }
+        self.time_segment(cx);
+        self.emit(cx, seq, flags, offset, len)
+    }
+
+    /// Times one segment per round trip to the microsecond where the cold
+    /// part exists: bulk transfers, whose congestion control profits.
+    #[inline]
+    fn time_segment(&mut self, cx: &Context<'_>) {
+        let end = self.nxt;
+        if let Some(cold) = &mut self.cold
+            && cold.timed.is_none()
+            && cold.recovery == Recovery::Open
+        {
+            cold.timed = Some((end, cx.now));
+        }
+    }
+
+    /// Without timestamps, the flight's first acknowledgement gives a sample.
+    #[inline]
+    fn start_timing(&mut self, cx: &Context<'_>, starts_flight: bool) {
+        if starts_flight && !self.flags.has(Flags::TIMESTAMPS) && !self.flags.has(Flags::SLOW) {
+            self.ts_recent = cx.now_ms;
+            self.flags.set(Flags::TIMING);
+        }
+    }
+
+    /// A pure acknowledgement, if one is due now: asked for, or for every
+    /// second full-sized segment (RFC 5681 section 4.2). What is left waits
+    /// for the delayed-acknowledgement timer.
+    #[inline]
+    fn poll_ack(&mut self, cx: &mut Context<'_>) -> Option<Emit> {
+        if !self.flags.has(Flags::ACK_NOW) && u32::from(self.unacked) < 2 * u32::from(self.mss) {
+            return None;
+        }
+        cx.counters.pure_acks += 1;
+        Some(self.emit(cx, self.nxt, Bits::ACK, 0, 0))
+    }
+
+    #[inline]
+    fn emit(&mut self, cx: &mut Context<'_>, seq: SeqNum, flags: Bits, offset: u32, len: u32) -> Emit {
+        cx.counters.segments_out += 1;
+        self.flags.clear(Flags::ACK_NOW);
+        self.unacked = 0;
+        Emit {
+            seq,
+            ack: self.rcv_nxt,
+            flags,
+            window: self.advertise(cx.config),
+            timestamps: self.timestamps(cx),
+            options: EmitOptions::Plain,
+            offset,
+            len,
+        }
+    }
+
+    #[inline]
+    fn timestamps(&self, cx: &Context<'_>) -> Option<(u32, u32)> {
+        let value = cx.now_ms.wrapping_add(cx.ts_offset);
+        if self.flags.has(Flags::TIMESTAMPS) { Some((value, self.ts_recent)) } else { None }
+    }
+
+    /// The window to advertise. Its right edge never moves back, and moves on
+    /// only by a segment or half the buffer (RFC 9293 section 3.8.6.2.2).
+    #[inline]
+    fn advertise(&mut self, config: &Config) -> u16 {
+        let held = self.held().len().min(config.receive_limit as usize) as u32;
+        let edge = self.rcv_nxt.plus(config.receive_limit - held);
+        let gain = edge.distance_from(self.rcv_adv);
+        if gain > 0 && gain as u32 >= u32::from(self.mss).min(config.receive_limit / 2) {
+            self.rcv_adv = edge;
+        }
+        let window = self.rcv_adv.forward_from(self.rcv_nxt) >> self.own_shift();
+        if window > 0xffff {
+            // Without scaling the edge cannot be told further than this.
+            self.rcv_adv = self.rcv_nxt.plus(0xffff << self.own_shift());
+            return 0xffff;
+        }
+        window as u16
+    }
+}
+
+/// Everything but new data and acknowledgements on an undisturbed connection.
+impl Connection {
+    #[inline(never)]
+    fn poll_disturbed(&mut self, cx: &mut Context<'_>, path: Path, burst: u32) -> Option<Emit> {
+        match self.state {
+            State::Closed | State::TimeWait => return self.poll_last_ack(cx),
+            State::SynSent | State::SynReceived => return self.poll_syn(cx, path),
+            _ => {}
+        }
+        let emit = self
+            .poll_again(cx)
+            .or_else(|| self.poll_new(cx, burst))
+            .or_else(|| self.poll_probe(cx))
+            .or_else(|| self.poll_ack(cx))?;
+        Some(self.with_sack(emit))
+    }
+
+    /// In TIME-WAIT the final acknowledgement is still to be sent before the
+    /// record takes over.
+    fn poll_last_ack(&mut self, cx: &mut Context<'_>) -> Option<Emit> {
+        if self.state == State::TimeWait && self.flags.has(Flags::ACK_NOW) { self.poll_ack(cx) } else { None }
+    }
+
+    fn poll_syn(&mut self, cx: &mut Context<'_>, path: Path) -> Option<Emit> {
+        if !self.flags.has(Flags::RETRANSMIT) {
+            return None;
+        }
+        self.flags.clear(Flags::RETRANSMIT);
+        let answers = self.state == State::SynReceived;
+        if self.nxt != self.una {
+            cx.counters.retransmits += 1;
+        } else {
+            self.start_timing(cx, true);
+        }
+        self.nxt = self.una.plus(1);
+        self.arm(cx, self.rto(cx.config));
+        cx.counters.segments_out += 1;
+        let flags = if answers { Bits::SYN.union(Bits::ACK) } else { Bits::SYN };
+        let stamp = cx.now_ms.wrapping_add(cx.ts_offset);
+        let timestamps = if answers {
+            self.timestamps(cx)
+        } else if cx.config.timestamps {
+            Some((stamp, 0))
+        } else {
+            None
+        };
+        Some(Emit {
+            seq: self.una,
+            ack: self.rcv_nxt,
+            flags,
+            window: cx.config.receive_limit.min(0xffff) as u16,
+            timestamps,
+            options: EmitOptions::Syn {
+                mss: path.announced_mss(),
+                shift: (!answers || self.shifts != 0).then(|| cx.config.window_shift()),
+                sack: if answers { self.flags.has(Flags::SACK) } else { cx.config.sack },
+            },
+            offset: 0,
+            len: 0,
+        })
+    }
+
+    /// A retransmission, if recovery has one to make within the windows.
+    fn poll_again(&mut self, cx: &mut Context<'_>) -> Option<Emit> {
+        let recovering = self.cold.as_ref().is_some_and(|cold| cold.recovering());
+        if !recovering || self.in_flight() == 0 {
+            return None;
+        }
+        let pipe = self.pipe();
+        let mss = u32::from(self.mss);
+        if pipe.saturating_add(mss) > self.cwnd && pipe > 0 {
+            return None;
+        }
+        let (una, nxt) = (self.una, self.nxt);
+        let new = self.waits_for_window();
+        let cold = self.cold.as_mut()?;
+        let NextSegment::Again { seq, len } = cold.scoreboard.next_segment(una, nxt, new) else {
+            return None;
+        };
+        Some(self.emit_again(cx, seq, len.min(mss)))
+    }
+
+    /// Whether new data waits that the peer's window has room for.
+    fn waits_for_window(&self) -> bool {
+        self.rope.len() > self.data_in_flight() && self.snd_wnd > self.in_flight()
+    }
+
+    /// Bytes of data in flight: without the FIN.
+    fn data_in_flight(&self) -> u32 {
+        self.in_flight() - u32::from(self.flags.has(Flags::FIN_SENT))
+    }
+
+    fn emit_again(&mut self, cx: &mut Context<'_>, seq: SeqNum, len: u32) -> Emit {
+        let offset = seq.forward_from(self.una);
+        let data = len.min(self.rope.len().saturating_sub(offset));
+        let fin = self.flags.has(Flags::FIN_SENT) && offset + len >= self.in_flight();
+        cx.counters.retransmits += 1;
+        let nxt = self.nxt;
+        if let Some(cold) = &mut self.cold {
+            cold.retransmits += 1;
+            cold.scoreboard.on_retransmit(seq, data + u32::from(fin), nxt);
+            if let Some(prr) = &mut cold.prr {
+                prr.on_sent(data);
+            }
+        }
+        if seq == self.una || !self.flags.has(Flags::TIMER) {
+            self.arm(cx, self.rto(cx.config));
+        }
+        self.flags.clear(Flags::TIMING);
+        let mut flags = Bits::ACK;
+        if fin {
+            flags = flags.union(Bits::FIN);
+        }
+        if offset + data == self.rope.len() && data > 0 {
+            flags = flags.union(Bits::PSH);
+        }
+        self.emit(cx, seq, flags, offset, data)
+    }
+
+    /// New data and the FIN, in any state that sends.
+    fn poll_new(&mut self, cx: &mut Context<'_>, burst: u32) -> Option<Emit> {
+        if !self.state.sends() || self.flags.has(Flags::FIN_SENT) {
+            return None;
+        }
+        let in_flight = self.in_flight();
+        let waiting = self.rope.len() - in_flight;
+        let recovering = self.cold.as_ref().is_some_and(|cold| cold.recovering());
+        if waiting == 0 {
+            return if self.fin_waits() { Some(self.emit_fin(cx, in_flight, 0, Bits::ACK)) } else { None };
+        }
+        let pipe = if recovering { self.pipe() } else { in_flight };
+        let len = self.sendable(cx, waiting, in_flight, pipe, burst)?;
+        if let Some(prr) = self.cold.as_mut().and_then(|cold| cold.prr.as_mut()) {
+            prr.on_sent(len);
+        }
+        let last = len == waiting;
+        if last && self.fin_waits() {
+            return Some(self.emit_fin(cx, in_flight, len, Bits::ACK.union(Bits::PSH)));
+        }
+        Some(self.emit_data(cx, in_flight, len, last))
+    }
+
+    /// The FIN, with the last data before it. It takes a sequence number but
+    /// no room in the peer's window (as in Linux and BSD).
+    fn emit_fin(&mut self, cx: &mut Context<'_>, offset: u32, len: u32, flags: Bits) -> Emit {
+        let seq = self.nxt;
+        if self.una == self.nxt || !self.flags.has(Flags::TIMER) {
+            self.arm(cx, self.rto(cx.config));
+        }
+        self.nxt = self.nxt.plus(len + 1);
+        self.flags.set(Flags::FIN_SENT);
+        self.emit(cx, seq, flags.union(Bits::FIN), offset, len)
+    }
+
+    /// A probe: an empty segment one before SND.UNA, which the peer must
+    /// answer with its acknowledgement and window (as Linux does; RFC 9293
+    /// section 3.8.4 describes it for keepalive).
+    fn poll_probe(&mut self, cx: &mut Context<'_>) -> Option<Emit> {
+        if !self.flags.has(Flags::PROBE) {
+            return None;
+        }
+        self.flags.clear(Flags::PROBE);
+        cx.counters.probes += 1;
+        Some(self.emit(cx, self.una.minus(1), Bits::ACK, 0, 0))
+    }
+
+    /// Adds SACK blocks to a segment that has room for them.
+    fn with_sack(&self, mut emit: Emit) -> Emit {
+        let Some(cold) = &self.cold else { return emit };
+        if !self.flags.has(Flags::SACK) || !cold.receive.has_gap() {
+            return emit;
+        }
+        let mut blocks = cold.receive.sack_blocks(self.rcv_nxt);
+        // With timestamps three blocks fit into the header (RFC 2018
+        // section 3).
+        if emit.timestamps.is_some() {
+            blocks.truncate(3);
+        }
+        if emit.len == 0 || emit.len + sack_len(blocks.len()) <= u32::from(self.mss) {
+            emit.options = EmitOptions::Sack(blocks);
+        }
+        emit
+    }
+}

@@ -1,0 +1,325 @@
+//! The send queue: slices of shared bodies and small owned chunks, kept until
+//! the peer has acknowledged them.
+//!
+//! The first slice stands inline, because nearly every queue is one slice: a
+//! prepared response. Further slices go to a boxed deque. Payload is copied
+//! once, out of the rope into the transmit slot, and summed in the same pass.
+
+use app::Body;
+use std::collections::VecDeque;
+use wire::checksum::{Sum, copy_and_sum};
+
+/// Most bytes that one connection can have queued: half of what sequence
+/// numbers can tell apart. An application that checks `Net::unsent` never
+/// comes near it.
+pub const MAX_QUEUED: u32 = 1 << 30;
+
+/// Owned chunks grow in place up to this, so that many small writes do not
+/// become many slices.
+const OWNED_CHUNK: usize = 16 * 1024;
+
+/// A connection's send queue. Offsets count from the oldest byte that is not
+/// acknowledged.
+#[derive(Debug, Default)]
+pub struct Rope {
+    head: Option<Body>,
+    head_start: u32,
+    head_len: u32,
+    rest: Option<Box<Rest>>,
+}
+
+#[derive(Debug, Default)]
+struct Rest {
+    slices: VecDeque<Slice>,
+    bytes: u32,
+    /// Where the last copy ended: the slice's index and the offset at which
+    /// it starts, counted from the start of `slices`. Sending is sequential,
+    /// so the next copy starts here and no walk is needed.
+    cursor: (usize, u32),
+}
+
+#[derive(Debug)]
+struct Slice {
+    body: Body,
+    start: u32,
+    len: u32,
+}
+
+/// The queue would exceed [`MAX_QUEUED`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueFull;
+
+impl Rope {
+    /// Bytes queued.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        match &self.rest {
+            None => self.head_len,
+            Some(rest) => self.head_len + rest.bytes,
+        }
+    }
+
+    /// Whether nothing is queued.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.head_len == 0
+    }
+
+    /// Queues `len` bytes of `body` from `start` on. Out-of-range parts are
+    /// cut off: the caller computed them from the same body.
+    ///
+    /// # Errors
+    /// [`QueueFull`]; nothing was queued.
+    #[inline]
+    pub fn push(&mut self, body: &Body, start: u32, len: u32) -> Result<(), QueueFull> {
+        let start = start.min(body.len());
+        let len = len.min(body.len() - start);
+        if len == 0 {
+            return Ok(());
+        }
+        if self.head_len == 0 {
+            self.head = Some(body.clone());
+            self.head_start = start;
+            self.head_len = len;
+            return if len > MAX_QUEUED { self.refuse_head() } else { Ok(()) };
+        }
+        self.push_rest(body.clone(), start, len)
+    }
+
+    /// Queues a copy of `bytes`.
+    ///
+    /// # Errors
+    /// [`QueueFull`]; nothing was queued.
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> Result<(), QueueFull> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if bytes.len() > (MAX_QUEUED - self.len().min(MAX_QUEUED)) as usize {
+            return Err(QueueFull);
+        }
+        if self.extend_last(bytes) {
+            return Ok(());
+        }
+        let body = Body::new(bytes.to_vec());
+        self.push(&body, 0, body.len())
+    }
+
+    /// Drops the first `n` bytes: the peer has them.
+    #[inline]
+    pub fn release(&mut self, n: u32) {
+        if n < self.head_len {
+            self.head_start += n;
+            self.head_len -= n;
+        } else if n == self.head_len && self.rest.is_none() {
+            self.head = None;
+            self.head_len = 0;
+        } else {
+            self.release_slices(n);
+        }
+    }
+
+    /// Copies the bytes from `offset` on into `out`, whole, and sums them.
+    /// The caller asks only for what is queued; what is not is left as it is.
+    #[inline]
+    pub fn copy_out(&mut self, offset: u32, out: &mut [u8]) -> Sum {
+        let end = offset as usize + out.len();
+        if end <= self.head_len as usize
+            && let Some(body) = &self.head
+        {
+            let from = (self.head_start + offset) as usize;
+            return copy_and_sum(out, &body.as_slice()[from..from + out.len()]);
+        }
+        self.copy_slices(offset, out)
+    }
+
+    /// Drops everything.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    #[cold]
+    fn refuse_head(&mut self) -> Result<(), QueueFull> {
+        self.clear();
+        Err(QueueFull)
+    }
+
+    fn push_rest(&mut self, body: Body, start: u32, len: u32) -> Result<(), QueueFull> {
+        if len > MAX_QUEUED - self.len() {
+            return Err(QueueFull);
+        }
+        let rest = self.rest.get_or_insert_default();
+        rest.slices.push_back(Slice { body, start, len });
+        rest.bytes += len;
+        Ok(())
+    }
+
+    /// Appends to the last slice, where it ends its body and nobody else
+    /// holds that body.
+    fn extend_last(&mut self, bytes: &[u8]) -> bool {
+        let (body, end, len) = match &mut self.rest {
+            Some(rest) if !rest.slices.is_empty() => {
+                let Some(last) = rest.slices.back_mut() else { return false };
+                (&mut last.body, last.start + last.len, &mut last.len)
+            }
+            _ => match &mut self.head {
+                Some(body) => (body, self.head_start + self.head_len, &mut self.head_len),
+                None => return false,
+            },
+        };
+        if end != body.len() || body.len() as usize + bytes.len() > OWNED_CHUNK {
+            return false;
+        }
+        let Some(owned) = body.get_mut() else { return false };
+        owned.extend_from_slice(bytes);
+        *len += bytes.len() as u32;
+        if let Some(rest) = &mut self.rest
+            && !rest.slices.is_empty()
+        {
+            rest.bytes += bytes.len() as u32;
+        }
+        true
+    }
+
+    fn release_slices(&mut self, n: u32) {
+        let mut left = n.min(self.len());
+        loop {
+            if left < self.head_len {
+                self.head_start += left;
+                self.head_len -= left;
+                return;
+            }
+            left -= self.head_len;
+            self.head = None;
+            self.head_len = 0;
+            let Some(rest) = &mut self.rest else { return };
+            let Some(slice) = rest.slices.pop_front() else {
+                self.rest = None;
+                return;
+            };
+            rest.bytes -= slice.len;
+            rest.cursor = match rest.cursor {
+                (0, _) => (0, 0),
+                (index, at) => (index - 1, at - slice.len),
+            };
+            self.head = Some(slice.body);
+            self.head_start = slice.start;
+            self.head_len = slice.len;
+            if rest.slices.is_empty() {
+                self.rest = None;
+            }
+        }
+    }
+
+    fn copy_slices(&mut self, offset: u32, out: &mut [u8]) -> Sum {
+        let mut sum = Sum::ZERO;
+        let mut done = 0;
+        if offset < self.head_len
+            && let Some(body) = &self.head
+        {
+            let n = out.len().min((self.head_len - offset) as usize);
+            let from = (self.head_start + offset) as usize;
+            sum = copy_and_sum(&mut out[..n], &body.as_slice()[from..from + n]);
+            done = n;
+        }
+        let Some(rest) = &mut self.rest else { return sum };
+        while done < out.len() {
+            let target = offset + done as u32 - self.head_len;
+            let Some((slice, within)) = rest.seek(target) else { break };
+            let n = (out.len() - done).min((slice.len - within) as usize);
+            let from = (slice.start + within) as usize;
+            let part = copy_and_sum(&mut out[done..done + n], &slice.body.as_slice()[from..from + n]);
+            sum = sum.append(part, done % 2 == 1);
+            done += n;
+        }
+        sum
+    }
+}
+
+impl Rest {
+    /// The slice that holds byte `target` of the rest, and the offset in it.
+    fn seek(&mut self, target: u32) -> Option<(&Slice, u32)> {
+        if target >= self.bytes {
+            return None;
+        }
+        let (mut index, mut at) = self.cursor;
+        if target < at {
+            (index, at) = (0, 0);
+        }
+        while target - at >= self.slices.get(index)?.len {
+            at += self.slices[index].len;
+            index += 1;
+        }
+        self.cursor = (index, at);
+        Some((&self.slices[index], target - at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(n: usize, seed: u8) -> Body {
+        Body::new((0..n).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect())
+    }
+
+    /// Any order of pushes, copies at any offset and releases gives the bytes
+    /// of the plain queue and their checksum.
+    #[test]
+    fn agrees_with_a_plain_queue() {
+        let mut state = 7u64;
+        let mut random = move |n: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % n
+        };
+        for _ in 0..200 {
+            let mut rope = Rope::default();
+            let mut plain: Vec<u8> = Vec::new();
+            for _ in 0..60 {
+                match random(4) {
+                    0 => {
+                        let b = body(1 + random(300) as usize, random(200) as u8);
+                        let start = random(u64::from(b.len())) as u32;
+                        let len = random(u64::from(b.len() - start) + 1) as u32;
+                        rope.push(&b, start, len).unwrap();
+                        plain.extend_from_slice(&b.as_slice()[start as usize..(start + len) as usize]);
+                    }
+                    1 => {
+                        let b = body(random(50) as usize, 9);
+                        rope.push_bytes(b.as_slice()).unwrap();
+                        plain.extend_from_slice(b.as_slice());
+                    }
+                    2 => {
+                        let n = random(plain.len() as u64 + 1) as usize;
+                        rope.release(n as u32);
+                        plain.drain(..n);
+                    }
+                    _ => {
+                        let from = random(plain.len() as u64 + 1) as usize;
+                        let n = random((plain.len() - from) as u64 + 1) as usize;
+                        let mut out = vec![0; n];
+                        let sum = rope.copy_out(from as u32, &mut out);
+                        assert_eq!(out, &plain[from..from + n]);
+                        assert_eq!(sum.finish(), wire::checksum::sum(&out).finish());
+                    }
+                }
+                assert_eq!(rope.len() as usize, plain.len());
+                assert_eq!(rope.is_empty(), plain.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_more_than_the_limit() {
+        let big = Body::new(vec![0; 1 << 20]);
+        let mut rope = Rope::default();
+        for _ in 0..1024 {
+            rope.push(&big, 0, big.len()).unwrap();
+        }
+        assert_eq!(rope.len(), MAX_QUEUED);
+        assert_eq!(rope.push(&big, 0, 1), Err(QueueFull));
+        assert_eq!(rope.push_bytes(b"x"), Err(QueueFull));
+        assert_eq!(rope.len(), MAX_QUEUED);
+    }
+}

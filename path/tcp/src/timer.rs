@@ -1,0 +1,123 @@
+//! The one TCP timer of a connection: SYN and data retransmission, window and
+//! keepalive probes, FIN-WAIT-2. They exclude each other, so what it means
+//! follows from the state when it runs out.
+
+use crate::cold::Recovery;
+use crate::connection::{Connection, Context, Flags};
+use crate::state::State;
+use app::Closed;
+
+/// Silence after which a peer whose window is closed is given up, in
+/// milliseconds: what 15 retransmissions take with Linux's defaults
+/// (`tcp_retries2` in Documentation/networking/ip-sysctl.rst, 924.6 s).
+const PROBE_GIVE_UP_MS: u32 = 924_600;
+
+impl Connection {
+    /// The TCP timer is due: call when [`Connection::timer`] has passed.
+    /// Returns why the connection ended, if it did.
+    pub fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Closed> {
+        self.flags.clear(Flags::TIMER);
+        match self.state {
+            State::Closed | State::TimeWait => None,
+            State::SynSent | State::SynReceived => self.on_syn_timer(cx),
+            _ if self.in_flight() > 0 => self.on_retransmission_timer(cx),
+            _ if !self.rope.is_empty() || self.fin_waits() => self.on_probe_timer(cx),
+            State::FinWait2 => self.on_fin_wait2_timer(cx),
+            _ => self.on_keepalive_timer(cx),
+        }
+    }
+
+    pub(crate) fn fin_waits(&self) -> bool {
+        self.flags.has(Flags::FINISHED) && !self.flags.has(Flags::FIN_SENT)
+    }
+
+    fn on_syn_timer(&mut self, cx: &mut Context<'_>) -> Option<Closed> {
+        if self.backoff >= cx.config.syn_retries {
+            return self.give_up(cx);
+        }
+        self.backoff += 1;
+        cx.counters.timeouts += 1;
+        self.flags.set(Flags::RETRANSMIT);
+        None
+    }
+
+    /// RFC 6298 section 5.4 to 5.6.
+    fn on_retransmission_timer(&mut self, cx: &mut Context<'_>) -> Option<Closed> {
+        let silence = cx.now_ms.wrapping_sub(self.last_rx);
+        let too_long = cx.config.user_timeout > 0 && silence >= cx.config.user_timeout;
+        if self.backoff >= cx.config.retries || too_long {
+            return self.give_up(cx);
+        }
+        cx.counters.timeouts += 1;
+        let (nxt, flight) = (self.nxt, self.in_flight());
+        let mut cwnd = self.cwnd;
+        let first = self.backoff == 0;
+        let now = cx.now;
+        let cold = self.cold_mut(cx.config);
+        cold.congestion.on_rto(&mut cwnd, flight, first, now);
+        cold.learned = true;
+        cold.scoreboard.on_rto(nxt);
+        cold.recovery = Recovery::Loss(nxt);
+        cold.prr = None;
+        cold.timed = None;
+        self.cwnd = cwnd;
+        self.backoff += 1;
+        self.dupacks = 0;
+        self.flags.clear(Flags::TIMING);
+        self.flags.set(Flags::SLOW);
+        self.arm(cx, self.rto(cx.config));
+        None
+    }
+
+    /// The peer's window is closed, or too small to be worth a segment
+    /// (RFC 9293 section 3.8.6.1): ask again, for as long as it answers.
+    fn on_probe_timer(&mut self, cx: &mut Context<'_>) -> Option<Closed> {
+        let silence = cx.now_ms.wrapping_sub(self.last_rx);
+        let limit = if cx.config.user_timeout > 0 { cx.config.user_timeout } else { PROBE_GIVE_UP_MS };
+        if silence >= limit {
+            return self.give_up(cx);
+        }
+        self.backoff = self.backoff.saturating_add(1);
+        self.flags.set(Flags::PROBE);
+        self.arm(cx, self.rto(cx.config));
+        None
+    }
+
+    fn on_fin_wait2_timer(&mut self, cx: &mut Context<'_>) -> Option<Closed> {
+        let silence = cx.now_ms.wrapping_sub(self.last_rx);
+        if silence >= cx.config.fin_wait2 {
+            // The peer may still think that it can send: nothing is lost that
+            // anyone waits for, a reset will tell it.
+            self.close();
+            return Some(Closed::TimedOut);
+        }
+        self.arm(cx, cx.config.fin_wait2 - silence);
+        None
+    }
+
+    /// RFC 9293 section 3.8.4.
+    fn on_keepalive_timer(&mut self, cx: &mut Context<'_>) -> Option<Closed> {
+        if cx.config.keepalive_idle == 0 {
+            return None;
+        }
+        let silence = cx.now_ms.wrapping_sub(self.last_rx);
+        if silence < cx.config.keepalive_idle {
+            self.backoff = 0;
+            self.arm(cx, cx.config.keepalive_idle - silence);
+            return None;
+        }
+        if self.backoff >= cx.config.keepalive_probes {
+            return self.give_up(cx);
+        }
+        self.backoff += 1;
+        self.flags.set(Flags::PROBE);
+        self.arm(cx, cx.config.keepalive_interval);
+        None
+    }
+
+    fn give_up(&mut self, cx: &mut Context<'_>) -> Option<Closed> {
+        cx.counters.given_up += 1;
+        self.close();
+        Some(Closed::TimedOut)
+    }
+}
