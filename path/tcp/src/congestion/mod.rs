@@ -12,7 +12,7 @@
 mod cubic;
 mod hystart;
 mod newreno;
-mod prr;
+pub mod prr;
 #[cfg(test)]
 mod tests;
 
