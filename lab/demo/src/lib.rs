@@ -1,7 +1,33 @@
 //! Nearside beside nginx, in one run on one machine.
+//!
+//! [`run`] starts both, asks both the same things by turns, and prints one
+//! table; `results.json` keeps every figure and `report.html` draws them.
+//! nginx is driven by wrk through kernel sockets over a veth pair; Nearside by
+//! its own load generator over memif. Server and client have one core each.
+//! Whatever differs between the two sides is named in the output.
 #![forbid(unsafe_code)]
 
-use std::path::PathBuf;
+mod child;
+mod error;
+mod frames;
+mod kernel;
+mod machine;
+mod measure;
+mod near;
+mod netns;
+mod report;
+mod results;
+mod rounds;
+mod summary;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use error::Error;
+pub use results::Results;
+
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What to measure, for how long, and where to put the results.
@@ -9,11 +35,13 @@ use std::time::Duration;
 pub struct DemoPlan {
     /// Rounds of each row; the table shows their median, smallest and largest.
     pub rounds: u32,
-    /// How long each row is measured in a round, warm-up excluded.
+    /// How long each row is measured in a round, warm-up excluded. Whole
+    /// seconds, for wrk takes no others; rounded up.
     pub duration: Duration,
-    /// Warm-up before each measurement.
+    /// Load before each measurement that is not counted.
     pub warmup: Duration,
-    /// The server's core and the client's core.
+    /// The server's core and the client's core; `None`: the first two that
+    /// this process may use.
     pub cores: Option<(u16, u16)>,
     /// Shuffles the order of the rows within each round.
     pub seed: u64,
@@ -21,4 +49,32 @@ pub struct DemoPlan {
     pub out: PathBuf,
     /// Print the results as JSON in place of the table.
     pub json: bool,
+}
+
+/// Measures, prints the table to standard output, and writes the results and
+/// the report. `program` is the `nearside` to run. Progress goes to standard
+/// error. Everything started or made is ended and removed, also on an error
+/// or an interrupt.
+///
+/// # Errors
+/// If Nearside cannot be measured, the results cannot be written, or the user
+/// interrupts. What else is missing (root, nginx, wrk, testpmd) is left out
+/// and said so.
+pub fn run(plan: &DemoPlan, program: &Path) -> Result<Results, Error> {
+    let results = rounds::run(plan, program)?;
+    let write = |name: &str, text: &str| {
+        let path = plan.out.join(name);
+        fs::write(&path, text).map_err(Error::io(format!("cannot write {}", path.display()))).map(|()| path)
+    };
+    fs::create_dir_all(&plan.out).map_err(Error::io(format!("cannot make the folder {}", plan.out.display())))?;
+    let json = results.to_json();
+    if plan.json {
+        println!("{json}");
+    } else {
+        print!("{}", table::render(&results));
+    }
+    let data = write("results.json", &json)?;
+    let page = write("report.html", &report::render(&results))?;
+    eprintln!("wrote {} and {}", page.display(), data.display());
+    Ok(results)
 }

@@ -1,0 +1,242 @@
+//! Programs that the demo starts: pinned to a core, watched, and ended with
+//! it whatever happens.
+
+use crate::error::Error;
+use crate::machine::now;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// How long a program may take to end after SIGTERM before it is killed.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// How often waiting looks up. Coarse, so that it costs the measured
+/// programs nothing that could be seen.
+const NAP: Duration = Duration::from_millis(20);
+
+/// Set by Ctrl-C and SIGTERM; every wait of the demo looks at it.
+#[derive(Clone, Debug)]
+pub(crate) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Takes both signals from their default, which would end the process
+    /// without cleaning up.
+    pub(crate) fn watch() -> Result<Self, Error> {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&flag)).map_err(Error::io("cannot watch for Ctrl-C"))?;
+        }
+        Ok(Self(flag))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.0.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    /// Sleeps, but not through an interrupt.
+    pub(crate) fn sleep(&self, span: Duration) -> Result<(), Error> {
+        let end = now() + span;
+        loop {
+            self.check()?;
+            let left = end.saturating_duration_since(now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            thread::sleep(left.min(NAP));
+        }
+    }
+}
+
+/// What to start, and where.
+pub(crate) struct Program<'a> {
+    /// The name for messages.
+    pub name: &'a str,
+    /// The network namespace to run in.
+    pub netns: Option<&'a str>,
+    /// The core to run on.
+    pub core: Option<u16>,
+    /// The program and its arguments.
+    pub words: Vec<String>,
+}
+
+/// A program that runs. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    name: String,
+    child: Child,
+    out: File,
+    err: File,
+}
+
+impl Program<'_> {
+    /// Starts the program, its output kept in files under `dir`.
+    ///
+    /// It is started through `ip netns exec`, `taskset` and `setpriv`, each of
+    /// which replaces itself by the next, so that the process is the program
+    /// in the end. It dies with this process, even if that is killed.
+    pub(crate) fn start(self, dir: &Path) -> Result<Running, Error> {
+        let mut words: Vec<String> = Vec::new();
+        if let Some(netns) = self.netns {
+            words.extend(["ip", "netns", "exec", netns].map(str::to_owned));
+        }
+        if let Some(core) = self.core {
+            words.extend(["taskset".to_owned(), "--cpu-list".to_owned(), core.to_string()]);
+        }
+        words.extend(["setpriv", "--pdeathsig", "KILL"].map(str::to_owned));
+        words.extend(self.words);
+        let open = |kind: &str| {
+            let path = dir.join(format!("{}.{kind}", self.name.replace(' ', "-")));
+            let options = &mut File::options();
+            let file = options.read(true).write(true).create(true).truncate(true).open(&path);
+            file.map_err(Error::io(format!("cannot make {}", path.display())))
+        };
+        let (out, err) = (open("out")?, open("err")?);
+        let share = |file: &File| file.try_clone().map(Stdio::from).map_err(Error::io("cannot share a file"));
+        let child = Command::new(&words[0])
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stdout(share(&out)?)
+            .stderr(share(&err)?)
+            .spawn()
+            .map_err(Error::io(format!("cannot start {}", self.name)))?;
+        Ok(Running { name: self.name.to_owned(), child, out, err })
+    }
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it wrote to standard output so far.
+    pub(crate) fn output(&mut self) -> String {
+        read_all(&mut self.out)
+    }
+
+    /// An error if it ended, which a server should not.
+    pub(crate) fn still_runs(&mut self) -> Result<(), Error> {
+        match self.child.try_wait().map_err(Error::io(format!("cannot watch {}", self.name)))? {
+            None => Ok(()),
+            Some(status) => Err(self.failure(status)),
+        }
+    }
+
+    /// Waits until `ready`, at most for `limit`.
+    pub(crate) fn wait_until(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        interrupt: &Interrupt,
+        mut ready: impl FnMut() -> bool,
+    ) -> Result<(), Error> {
+        let end = now() + limit;
+        while !ready() {
+            self.still_runs()?;
+            if now() > end {
+                return Err(Error::Machine(format!("{} did not {what} within {limit:?}", self.name)));
+            }
+            interrupt.sleep(NAP)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for its end, at most for `limit`, and returns its output.
+    pub(crate) fn finish(&mut self, limit: Duration, interrupt: &Interrupt) -> Result<String, Error> {
+        let end = now() + limit;
+        loop {
+            let status = self.child.try_wait().map_err(Error::io(format!("cannot watch {}", self.name)))?;
+            match status {
+                Some(status) if status.success() => return Ok(self.output()),
+                Some(status) => return Err(self.failure(status)),
+                None if now() > end => {
+                    return Err(Error::Machine(format!("{} did not end within {limit:?}", self.name)));
+                }
+                None => interrupt.sleep(NAP)?,
+            }
+        }
+    }
+
+    fn failure(&mut self, status: ExitStatus) -> Error {
+        let said = read_all(&mut self.err);
+        let lines: Vec<&str> = said.trim_end().lines().collect();
+        let last = lines[lines.len().saturating_sub(8)..].join("\n");
+        Error::Program { name: self.name.clone(), status, said: last }
+    }
+
+    /// Asks it to end, and makes it end if it does not.
+    pub(crate) fn end(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid {
+            // Fails only if it ended meanwhile.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let end = now() + GRACE;
+        while now() < end {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            thread::sleep(NAP);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Reads from the start; the program writes through the same open file, so
+/// the place must be put back to the end, where it will write on.
+fn read_all(file: &mut File) -> String {
+    let mut bytes = Vec::new();
+    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes));
+    let _ = read.and_then(|_| file.seek(SeekFrom::End(0)));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Runs a short command to its end, for setting up.
+pub(crate) fn call(words: &[&str]) -> Result<String, Error> {
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(Error::io(format!("cannot run {}", words[0])))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+    Err(Error::Program { name: words.join(" "), status: output.status, said })
+}
+
+/// A folder of the demo's own, removed with it.
+#[derive(Debug)]
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn make() -> Result<Self, Error> {
+        let path = std::env::temp_dir().join(format!("nearside-demo-{}", std::process::id()));
+        std::fs::create_dir(&path).map_err(Error::io(format!("cannot make {}", path.display())))?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,156 @@
+//! The machine that is measured on: what it is, and how busy it is.
+
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// The clock of everything here that takes time.
+#[expect(clippy::disallowed_methods, reason = "a tool that measures other programs reads the clock")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// What an absolute figure belongs to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// The processor's name.
+    pub processor: String,
+    /// Cores that this process may use.
+    pub cores: Vec<u16>,
+    /// Whether a hypervisor is below.
+    pub virtual_machine: bool,
+    /// The kernel's version.
+    pub kernel: String,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// The distribution.
+    pub system: String,
+}
+
+impl Fingerprint {
+    /// Reads it from `/proc`; what cannot be read is said to be unknown.
+    #[must_use]
+    pub fn read() -> Self {
+        let cpu = read("/proc/cpuinfo");
+        let unknown = || "unknown".to_owned();
+        let memory = field(&read("/proc/meminfo"), "MemTotal").and_then(|text| number(&text)).unwrap_or(0);
+        let system = read("/etc/os-release")
+            .lines()
+            .find_map(|line| line.strip_prefix("PRETTY_NAME=").map(|name| name.trim_matches('"').to_owned()));
+        Self {
+            processor: field(&cpu, "model name").unwrap_or_else(unknown),
+            cores: allowed_cores(),
+            virtual_machine: field(&cpu, "flags").is_some_and(|flags| flags.split(' ').any(|f| f == "hypervisor")),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            memory_mib: memory / 1024,
+            system: system.unwrap_or_else(unknown),
+        }
+    }
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// The value of the first `name: value` line.
+fn field(text: &str, name: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
+}
+
+/// The first number of a text.
+fn number(text: &str) -> Option<u64> {
+    text.split(|c: char| !c.is_ascii_digit()).find(|part| !part.is_empty())?.parse().ok()
+}
+
+/// The cores that this process may use, in order.
+pub(crate) fn allowed_cores() -> Vec<u16> {
+    field(&read("/proc/self/status"), "Cpus_allowed_list").map_or_else(Vec::new, |list| parse_list(&list))
+}
+
+/// `0-2,5` as the kernel writes it.
+pub(crate) fn parse_list(list: &str) -> Vec<u16> {
+    list.split(',')
+        .filter_map(|part| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
+        })
+        .flatten()
+        .collect()
+}
+
+/// Whether this process runs as root.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The first place in the path, or in the folders of administration that a
+/// user's path may lack, where `name` can be run.
+pub(crate) fn find_program(name: &str) -> Option<String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':')
+        .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"])
+        .map(|folder| format!("{folder}/{name}"))
+        .find(|file| fs::metadata(file).is_ok_and(|data| data.is_file()))
+}
+
+/// The share of one core that a side took while it was measured.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct CpuShare {
+    /// The process's own time, user and system.
+    pub process: f64,
+    /// The core's time in softirq: the kernel's packet work, which is booked
+    /// on no process.
+    pub softirq: f64,
+}
+
+/// The kernel counts in hundredths of a second whatever its own tick is
+/// (USER_HZ, fixed for user space on every architecture Debian has).
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// Processor time used so far by processes, and by the softirqs of a core.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CpuSample {
+    at: Instant,
+    process: u64,
+    softirq: u64,
+}
+
+impl CpuSample {
+    /// The time of `pids` together (threads included), and of `core`.
+    pub(crate) fn take(pids: &[u32], core: u16) -> Self {
+        let process = pids.iter().filter_map(|pid| process_ticks(&read(&format!("/proc/{pid}/stat")))).sum();
+        let softirq = softirq_ticks(&read("/proc/stat"), core).unwrap_or(0);
+        Self { at: now(), process, softirq }
+    }
+
+    /// The shares from this sample to a later one.
+    pub(crate) fn share_until(&self, later: &Self) -> CpuShare {
+        let seconds = later.at.saturating_duration_since(self.at).max(Duration::from_millis(1)).as_secs_f64();
+        let share = |from: u64, to: u64| to.saturating_sub(from) as f64 / TICKS_PER_SECOND / seconds;
+        CpuShare { process: share(self.process, later.process), softirq: share(self.softirq, later.softirq) }
+    }
+}
+
+/// utime + stime of `/proc/PID/stat` (proc(5), fields 14 and 15). The name in
+/// field 2 may hold blanks and parentheses, so counting starts behind its end.
+pub(crate) fn process_ticks(stat: &str) -> Option<u64> {
+    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user + system)
+}
+
+/// The softirq column of a core's line in `/proc/stat` (proc(5)).
+pub(crate) fn softirq_ticks(stat: &str, core: u16) -> Option<u64> {
+    let name = format!("cpu{core}");
+    let line = stat.lines().find(|line| line.split(' ').next() == Some(name.as_str()))?;
+    line.split_ascii_whitespace().nth(7)?.parse().ok()
+}
+
+/// The children of a process, by `/proc/PID/task/PID/children`.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    read(&format!("/proc/{pid}/task/{pid}/children")).split_ascii_whitespace().filter_map(|p| p.parse().ok()).collect()
+}

@@ -1,0 +1,110 @@
+//! Two network namespaces with a veth pair between them, removed when done.
+
+use crate::child::call;
+use crate::error::Error;
+use std::fs;
+
+/// The server's address.
+pub(crate) const SERVER: &str = "10.77.0.2";
+/// The client's address.
+pub(crate) const CLIENT: &str = "10.77.0.1";
+const NET: &str = "10.77.0.0/24";
+const DEVICE: &str = "near0";
+const PREFIX: &str = "nearside-demo-";
+
+/// The two namespaces. Dropping them removes them, and with them the pair.
+#[derive(Debug)]
+pub(crate) struct Namespaces {
+    pub(crate) server: String,
+    pub(crate) client: String,
+}
+
+impl Namespaces {
+    /// Makes both, connects them, and sets congestion control to CUBIC on
+    /// the routes of both, whatever the machine's default is.
+    pub(crate) fn make() -> Result<Self, Error> {
+        remove_stale();
+        let id = std::process::id();
+        let this = Self { server: format!("{PREFIX}{id}-server"), client: format!("{PREFIX}{id}-client") };
+        for name in [&this.server, &this.client] {
+            call(&["ip", "netns", "add", name])?;
+        }
+        call(&[
+            "ip",
+            "link",
+            "add",
+            DEVICE,
+            "netns",
+            &this.server,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            DEVICE,
+            "netns",
+            &this.client,
+        ])?;
+        for (name, address) in [(&this.server, SERVER), (&this.client, CLIENT)] {
+            let ip = |words: &[&str]| call(&[&["ip", "-netns", name], words].concat());
+            ip(&["address", "add", &format!("{address}/24"), "dev", DEVICE])?;
+            ip(&["link", "set", "lo", "up"])?;
+            ip(&["link", "set", DEVICE, "up"])?;
+            ip(&[
+                "route", "change", NET, "dev", DEVICE, "proto", "kernel", "scope", "link", "src", address, "congctl",
+                "cubic",
+            ])?;
+            for (key, value) in [
+                // A generator's ports must not run out before its core does,
+                // and a queue for accept must not overflow where the
+                // machine's default is small: both would only harm nginx.
+                ("net/ipv4/ip_local_port_range", "1024 65535"),
+                ("net/core/somaxconn", "65535"),
+                ("net/ipv4/tcp_max_syn_backlog", "65535"),
+            ] {
+                let script = format!("echo '{value}' > /proc/sys/{key}");
+                call(&["ip", "netns", "exec", name, "sh", "-c", &script])?;
+            }
+        }
+        Ok(this)
+    }
+
+    /// The congestion control that the server's connections run, as `ss`
+    /// shows it: what was asked for, or not.
+    pub(crate) fn congestion_control(&self) -> Result<Option<String>, Error> {
+        let shown = call(&["ip", "netns", "exec", &self.server, "ss", "-tinH", "state", "established"])?;
+        let known = ["cubic", "reno", "bbr", "dctcp", "vegas", "htcp", "bic", "westwood"];
+        Ok(shown.split_ascii_whitespace().find(|word| known.contains(word)).map(str::to_owned))
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        remove(&self.server);
+        remove(&self.client);
+    }
+}
+
+/// Ends what still runs in a namespace of the demo's own, and removes it.
+fn remove(name: &str) {
+    for pid in call(&["ip", "netns", "pids", name]).unwrap_or_default().split_ascii_whitespace() {
+        let pid = pid.parse().ok().and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+    // Fails only if it was never made.
+    let _ = call(&["ip", "netns", "del", name]);
+}
+
+/// Removes namespaces of demos that were killed: those whose name holds the
+/// process id of no process.
+fn remove_stale() {
+    for line in call(&["ip", "netns", "list"]).unwrap_or_default().lines() {
+        let name = line.split(' ').next().unwrap_or_default();
+        let id =
+            name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()).and_then(|id| id.parse::<u32>().ok());
+        if id.is_some_and(|id| fs::metadata(format!("/proc/{id}")).is_err()) {
+            remove(name);
+        }
+    }
+}

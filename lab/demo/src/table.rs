@@ -1,0 +1,208 @@
+//! The table for the terminal, and the notes that stand below it here and in
+//! the report.
+
+use crate::measure::{Connections, Contender, SCENARIOS, Scenario, thousands};
+use crate::results::Results;
+use crate::summary::{Summary, median, summaries};
+use std::fmt::Write;
+
+/// The table and its notes.
+#[must_use]
+pub(crate) fn render(results: &Results) -> String {
+    let mut text = format!("{}\n{}\n\n", title(results), conditions(results));
+    let head = ["", "requests/s", "(min - max)", "p50", "p99", "p99.9", "max", "server", "client", "ratio"];
+    line(&mut text, &head.map(str::to_owned));
+    for scenario in SCENARIOS {
+        let rows = summaries(results, scenario);
+        if !rows.is_empty() {
+            let _ = writeln!(text, "{}", scenario.title());
+        }
+        for row in rows {
+            line(&mut text, &cells(&row));
+        }
+    }
+    text.push_str("latencies in microseconds; server and client: share of the core, and softirq on it besides\n");
+    if let Some(limit) = frames_note(results) {
+        let _ = writeln!(text, "\n{limit}");
+    }
+    text.push_str("\nWhat differs between the rows\n");
+    for note in notes(results) {
+        text.push_str(&wrapped(&note, 100));
+    }
+    for what in &results.left_out {
+        text.push_str(&wrapped(&format!("left out: {what}"), 100));
+    }
+    text
+}
+
+/// What was compared.
+pub(crate) fn title(results: &Results) -> String {
+    match &results.nginx {
+        Some(version) => format!("Nearside {} beside nginx {version} on kernel sockets", results.nearside),
+        None => format!("Nearside {}", results.nearside),
+    }
+}
+
+/// On what, and for how long.
+pub(crate) fn conditions(results: &Results) -> String {
+    let machine = &results.machine;
+    format!(
+        "{}, {} cores{}, {}, Linux {}; server on core {}, client on core {}\n\
+         {} of {} s for each row, in shuffled order; medians of the rounds",
+        machine.processor,
+        machine.cores.len(),
+        if machine.virtual_machine { " of a virtual machine" } else { "" },
+        machine.system,
+        machine.kernel,
+        results.cores.0,
+        results.cores.1,
+        if results.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", results.rounds) },
+        results.seconds,
+    )
+}
+
+fn cells(row: &Summary) -> [String; 10] {
+    let at = |percentile| row.latency.at(percentile).map_or_else(|| "-".to_owned(), micros);
+    [
+        format!("  {}", row.contender.name()),
+        thousands(row.rate.median),
+        format!("({} - {})", thousands(row.rate.min), thousands(row.rate.max)),
+        at(50.0),
+        at(99.0),
+        at(99.9),
+        micros(row.latency.max),
+        share(row.server_cpu),
+        share(row.client_cpu),
+        row.ratio
+            .map_or_else(String::new, |ratio| format!("{:.1}x ({:.1} - {:.1})", ratio.median, ratio.min, ratio.max)),
+    ]
+}
+
+fn line(text: &mut String, cells: &[String; 10]) {
+    const WIDTHS: [usize; 9] = [10, 11, 25, 9, 9, 9, 10, 10, 10];
+    let _ = write!(text, "{:<10}", cells[0]);
+    for (cell, width) in cells.iter().zip(WIDTHS).skip(1) {
+        let _ = write!(text, " {cell:>width$}");
+    }
+    let _ = writeln!(text, "  {}", cells[9]);
+}
+
+/// Microseconds, with a decimal below ten.
+pub(crate) fn micros(value: f64) -> String {
+    if value < 10.0 { format!("{value:.1}") } else { thousands(value) }
+}
+
+/// Process and softirq as percentages of a core.
+pub(crate) fn share((process, softirq): (f64, f64)) -> String {
+    if softirq < 0.005 {
+        return format!("{:.0}%", process * 100.0);
+    }
+    format!("{:.0}%+{:.0}%", process * 100.0, softirq * 100.0)
+}
+
+/// Requests as a share of the frames that the link can carry.
+pub(crate) fn frames_note(results: &Results) -> Option<String> {
+    let frames = median(&results.frames);
+    if frames <= 0.0 {
+        return None;
+    }
+    let mut note = format!(
+        "The link's own limit: two testpmd exchange {} frames/s over memif, both ways together.",
+        thousands(frames)
+    );
+    for scenario in SCENARIOS.iter().filter(|s| s.connections == Connections::KeepAlive) {
+        let rate = nearside(results, *scenario);
+        if let Some(rate) = rate {
+            let _ = write!(note, " Requests per frame, {}: {:.3}.", scenario.title(), rate / frames);
+        }
+    }
+    Some(note)
+}
+
+fn nearside(results: &Results, scenario: Scenario) -> Option<f64> {
+    let rows = summaries(results, scenario);
+    rows.iter().find(|row| row.contender == Contender::Nearside).map(|row| row.rate.median)
+}
+
+/// What differs between the contenders beside their names.
+pub(crate) fn notes(results: &Results) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(congestion) = &results.congestion {
+        notes.push(
+            "Link: nginx's packets cross a veth pair between two network namespaces, inside the kernel, which \
+             computes no checksums on it and may pass on segments of up to 64 KB. Nearside's frames cross memif, \
+             memory that two processes share, with every checksum computed and verified."
+                .to_owned(),
+        );
+        notes.push(
+            "Client: nginx is asked by wrk (one thread), Nearside by nearside load. Neither client has a core to \
+             spare at these rates, so a figure is that of server and client together."
+                .to_owned(),
+        );
+        notes.push(format!("Congestion control: CUBIC on both sides; on nginx's connections ss showed {congestion}."));
+    }
+    notes.push(
+        "Latency: from the first byte of a request to the last of its answer, without the handshake, at full load \
+         in a closed loop: each connection asks again when it has its answer. A server that stalls is asked less \
+         while it does (coordinated omission), so these latencies compare the rows and promise nothing about a \
+         service at a fixed rate. wrk adds samples for requests that a stall held back, nearside load adds none."
+            .to_owned(),
+    );
+    notes.extend(response_note(results));
+    notes.push(
+        "CPU: a process's user and system time, then softirq, the kernel's packet work, which is booked on no \
+         process. Nearside polls: its share is near 100% also when less is asked of it."
+            .to_owned(),
+    );
+    for scenario in SCENARIOS {
+        for row in summaries(results, scenario) {
+            let (who, what) = (row.contender.name(), scenario.title());
+            if row.errors > 0 {
+                notes.push(format!("{who}, {what}: {} requests or connections failed.", thousands(row.errors as f64)));
+            }
+            // That the client is at its limit is said of all rows above.
+            let told = row.warnings.iter().filter(|kind| !kind.starts_with("client"));
+            notes.extend(told.map(|kind| format!("{who}, {what}: its client warns of {}.", kind.replace('-', " "))));
+        }
+    }
+    notes
+}
+
+/// How long the answers are; the bodies are the same.
+fn response_note(results: &Results) -> Option<String> {
+    let mut parts = Vec::new();
+    for scenario in SCENARIOS.iter().filter(|s| s.count == 64) {
+        let sizes: Vec<String> = summaries(results, *scenario)
+            .iter()
+            .map(|row| format!("{} {:.0} B", row.contender.name(), row.response_bytes))
+            .collect();
+        if !sizes.is_empty() {
+            parts.push(format!("{} ({})", sizes.join(", "), scenario.title()));
+        }
+    }
+    let text =
+        format!("Answers, head and body: {}. Bodies are the same, heads are each server's own.", parts.join("; "));
+    (!parts.is_empty()).then_some(text)
+}
+
+/// A note as an indented paragraph.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        if column == 0 {
+            out.push_str("- ");
+            column = 2;
+        } else if column + 1 + word.len() > width {
+            out.push_str("\n  ");
+            column = 2;
+        } else {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += word.chars().count();
+    }
+    out.push('\n');
+    out
+}
