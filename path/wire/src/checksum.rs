@@ -56,6 +56,27 @@ impl Sum {
         Self(add(self.0, next.0.rotate_left(turn)))
     }
 
+    /// The sum of 32-bit fields. Without a carry on the way, because 2³² of
+    /// them would be needed for one.
+    #[inline]
+    #[must_use]
+    pub const fn of_words<const N: usize>(words: &[u32; N]) -> Self {
+        let mut total = 0;
+        let mut at = 0;
+        while at < N {
+            total += words[at].to_be() as u64;
+            at += 1;
+        }
+        Self(total)
+    }
+
+    /// The sum of a header of fixed size.
+    #[inline]
+    #[must_use]
+    pub fn of_array<const N: usize>(bytes: &[u8; N]) -> Self {
+        Self(add_chunk(0, bytes))
+    }
+
     /// The checksum: folded to 16 bits and complemented. Stored with
     /// `to_be_bytes`. Over data that includes its own correct checksum it
     /// is zero.
@@ -103,12 +124,25 @@ impl LinkVouched {
 #[inline]
 #[must_use]
 pub fn sum(bytes: &[u8]) -> Sum {
-    let (blocks, rest) = bytes.as_chunks::<BLOCK>();
+    let mut rest = bytes;
     let mut total = 0;
-    for block in blocks {
-        total = add_block(total, block);
+    while sum_chunk::<BLOCK>(&mut rest, &mut total) {}
+    sum_chunk::<64>(&mut rest, &mut total);
+    sum_chunk::<32>(&mut rest, &mut total);
+    sum_chunk::<16>(&mut rest, &mut total);
+    sum_chunk::<8>(&mut rest, &mut total);
+    if rest.is_empty() {
+        return Sum(total);
     }
-    Sum(add_tail(total, rest))
+    // The word that ends with the last bytes, less what was summed before:
+    // no branch for each of the seven sizes.
+    if let Some(last) = bytes.last_chunk::<8>() {
+        return Sum(add(total, trailing(last, rest.len())));
+    }
+    sum_chunk::<4>(&mut rest, &mut total);
+    sum_chunk::<2>(&mut rest, &mut total);
+    sum_chunk::<1>(&mut rest, &mut total);
+    Sum(total)
 }
 
 /// Copies `src` to `dst` and sums it on the way. Where the lengths differ,
@@ -123,15 +157,27 @@ pub fn copy_and_sum(dst: &mut [u8], src: &[u8]) -> Sum {
     let (Some(dst), Some(src)) = (dst.get_mut(..len), src.get(..len)) else {
         return Sum::ZERO;
     };
-    let (out_blocks, out_rest) = dst.as_chunks_mut::<BLOCK>();
-    let (blocks, rest) = src.as_chunks::<BLOCK>();
+    let mut out = &mut *dst;
+    let mut rest = src;
     let mut total = 0;
-    for (out, block) in out_blocks.iter_mut().zip(blocks) {
-        *out = *block;
-        total = add_block(total, block);
+    while copy_chunk::<BLOCK>(&mut out, &mut rest, &mut total) {}
+    copy_chunk::<64>(&mut out, &mut rest, &mut total);
+    copy_chunk::<32>(&mut out, &mut rest, &mut total);
+    copy_chunk::<16>(&mut out, &mut rest, &mut total);
+    copy_chunk::<8>(&mut out, &mut rest, &mut total);
+    if rest.is_empty() {
+        return Sum(total);
     }
-    out_rest.copy_from_slice(rest);
-    Sum(add_tail(total, rest))
+    if let Some(last) = src.last_chunk::<8>() {
+        if let Some(to) = dst.last_chunk_mut::<8>() {
+            *to = *last;
+        }
+        return Sum(add(total, trailing(last, rest.len())));
+    }
+    copy_chunk::<4>(&mut out, &mut rest, &mut total);
+    copy_chunk::<2>(&mut out, &mut rest, &mut total);
+    copy_chunk::<1>(&mut out, &mut rest, &mut total);
+    Sum(total)
 }
 
 /// The pseudo-header of IPv4 (RFC 9293 section 3.1). `len` covers the
@@ -163,9 +209,21 @@ pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
     Sum::ZERO.add_u16(!checksum).add_u16(!old).add_u16(new).finish()
 }
 
-/// Bytes summed per step: one cache line, and enough words in one carry chain
-/// to make the step's own cost small.
-const BLOCK: usize = 64;
+/// Writes 32-bit fields one behind the other. Fields that were summed as
+/// words before are written without reading them back in another width, which
+/// would stall.
+#[inline]
+pub(crate) fn put_words<const BYTES: usize, const WORDS: usize>(out: &mut [u8; BYTES], words: &[u32; WORDS]) {
+    const { assert!(BYTES == WORDS * 4) };
+    let (slots, _) = out.as_chunks_mut::<4>();
+    for (slot, word) in slots.iter_mut().zip(words) {
+        *slot = word.to_be_bytes();
+    }
+}
+
+/// Bytes per step: enough words in one carry chain to make the step's own
+/// cost small.
+const BLOCK: usize = 128;
 
 /// Adds with end-around carry.
 #[inline]
@@ -175,37 +233,59 @@ const fn add(a: u64, b: u64) -> u64 {
     total.wrapping_add(carry as u64)
 }
 
-/// Adds the eight words of a block in one carry chain: one instruction a word.
-#[inline]
-fn add_block(total: u64, block: &[u8; BLOCK]) -> u64 {
-    let (words, _) = block.as_chunks::<8>();
+/// Sums the first `N` bytes of `rest` and takes them off; whether there were
+/// as many.
+#[inline(always)]
+fn sum_chunk<const N: usize>(rest: &mut &[u8], total: &mut u64) -> bool {
+    let Some((chunk, after)) = rest.split_first_chunk::<N>() else {
+        return false;
+    };
+    *total = add_chunk(*total, chunk);
+    *rest = after;
+    true
+}
+
+/// As [`sum_chunk`], and copies the bytes to `out`.
+#[inline(always)]
+fn copy_chunk<const N: usize>(out: &mut &mut [u8], rest: &mut &[u8], total: &mut u64) -> bool {
+    let Some((chunk, after)) = rest.split_first_chunk::<N>() else {
+        return false;
+    };
+    let Some((to, out_after)) = core::mem::take(out).split_first_chunk_mut::<N>() else {
+        return false;
+    };
+    *to = *chunk;
+    *total = add_chunk(*total, chunk);
+    (*out, *rest) = (out_after, after);
+    true
+}
+
+/// Adds whole words in one carry chain, one instruction a word, and what is
+/// left as a word of its own.
+#[inline(always)]
+fn add_chunk<const N: usize>(total: u64, chunk: &[u8; N]) -> u64 {
+    let (words, rest) = chunk.as_chunks::<8>();
     let mut total = total;
     let mut carry = false;
     for word in words {
         (total, carry) = total.carrying_add(u64::from_ne_bytes(*word), carry);
     }
-    add(total, u64::from(carry))
+    if !rest.is_empty() {
+        let mut word = [0; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        (total, carry) = total.carrying_add(u64::from_ne_bytes(word), carry);
+    }
+    // As in `add`: no step of the chain leaves all ones and a carry, because
+    // two words and a carry that came with less than all ones are less.
+    total.wrapping_add(u64::from(carry))
 }
 
-/// Adds fewer than [`BLOCK`] bytes.
+/// The last `len` bytes of `last`, 1 to 7, as they count when the first of
+/// them stands at an even offset. Reading the word that ends with them, and
+/// shifting out what was summed before, avoids a branch for each size.
 #[inline]
-fn add_tail(total: u64, bytes: &[u8]) -> u64 {
-    let mut total = total;
-    let (words, rest) = bytes.as_chunks::<8>();
-    for word in words {
-        total = add(total, u64::from_ne_bytes(*word));
-    }
-    let rest = match rest.split_first_chunk::<4>() {
-        Some((word, rest)) => {
-            total = add(total, u64::from(u32::from_ne_bytes(*word)));
-            rest
-        }
-        None => rest,
-    };
-    match *rest {
-        [a, b, c] => add(total, u64::from(u16::from_ne_bytes([a, b])) + u64::from(u16::from_ne_bytes([c, 0]))),
-        [a, b] => add(total, u64::from(u16::from_ne_bytes([a, b]))),
-        [a] => add(total, u64::from(u16::from_ne_bytes([a, 0]))),
-        _ => total,
-    }
+fn trailing(last: &[u8; 8], len: usize) -> u64 {
+    let unwanted = 64_u32.wrapping_sub(len as u32 * 8) % 64;
+    let word = u64::from_ne_bytes(*last);
+    if cfg!(target_endian = "little") { word >> unwanted } else { word << unwanted }
 }

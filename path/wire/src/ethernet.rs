@@ -143,18 +143,24 @@ impl EthernetHeader {
     /// shorter.
     #[inline]
     pub fn emit(&self, out: &mut [u8]) -> usize {
-        let [t0, t1] = self.ether_type.to_be_bytes();
-        let [d0, d1, d2, d3, d4, d5] = self.dst.0;
-        let [s0, s1, s2, s3, s4, s5] = self.src.0;
-        if let Some(tag) = self.vlan {
-            let Some(head) = out.first_chunk_mut::<HEADER_LEN_VLAN>() else { return 0 };
-            let [v0, v1] = ETHER_VLAN.to_be_bytes();
-            let [c0, c1] = tag.to_be_bytes();
-            *head = [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, v0, v1, c0, c1, t0, t1];
-            return HEADER_LEN_VLAN;
+        let len = match self.vlan {
+            None => {
+                let Some(head) = out.first_chunk_mut::<HEADER_LEN>() else { return 0 };
+                head[12..].copy_from_slice(&self.ether_type.to_be_bytes());
+                HEADER_LEN
+            }
+            Some(tag) => {
+                let Some(head) = out.first_chunk_mut::<HEADER_LEN_VLAN>() else { return 0 };
+                head[12..14].copy_from_slice(&ETHER_VLAN.to_be_bytes());
+                head[14..16].copy_from_slice(&tag.to_be_bytes());
+                head[16..].copy_from_slice(&self.ether_type.to_be_bytes());
+                HEADER_LEN_VLAN
+            }
+        };
+        if let Some(addresses) = out.first_chunk_mut::<12>() {
+            addresses[..6].copy_from_slice(&self.dst.0);
+            addresses[6..].copy_from_slice(&self.src.0);
         }
-        let Some(head) = out.first_chunk_mut::<HEADER_LEN>() else { return 0 };
-        *head = [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1];
-        HEADER_LEN
+        len
     }
 }

@@ -1,7 +1,7 @@
 //! IPv4 packets (RFC 791).
 
 use crate::WireError;
-use crate::checksum::{self, Sum};
+use crate::checksum::{self, Sum, put_words};
 use core::net::Ipv4Addr;
 
 /// Header without options: what [`Ipv4Header::emit`] writes.
@@ -56,7 +56,7 @@ impl Ipv4Header {
         if head[0] != VERSION_AND_LENGTH {
             return parse_with_options(packet, head, total_len);
         }
-        if sum_header(head).finish() != 0 {
+        if Sum::of_array(head).finish() != 0 {
             return Err(WireError::BadChecksum);
         }
         let payload = payload(packet, HEADER_LEN, total_len)?;
@@ -79,32 +79,16 @@ impl Ipv4Header {
         let total_len = self.payload_len.saturating_add(HEADER_LEN as u16);
         let flags = u16::from(self.dont_fragment) << 14 | u16::from(self.more_fragments) << 13;
         let fragment = flags | self.fragment_offset >> 3;
-        // Summed from the registers, because reading back what was just
-        // written in other widths stalls.
-        let version = u16::from_be_bytes([VERSION_AND_LENGTH, self.dscp_ecn]);
-        let ttl_protocol = u16::from_be_bytes([self.ttl, self.protocol]);
-        let checksum = Sum::ZERO
-            .add_u32(u32::from(version) << 16 | u32::from(total_len))
-            .add_u32(u32::from(self.identification) << 16 | u32::from(fragment))
-            .add_u16(ttl_protocol)
-            .add_u32(self.src.to_bits())
-            .add_u32(self.dst.to_bits())
-            .finish();
-        let [l0, l1] = total_len.to_be_bytes();
-        let [i0, i1] = self.identification.to_be_bytes();
-        let [f0, f1] = fragment.to_be_bytes();
-        let [c0, c1] = checksum.to_be_bytes();
-        let [s0, s1, s2, s3] = self.src.octets();
-        let [d0, d1, d2, d3] = self.dst.octets();
-        #[rustfmt::skip]
-        let bytes = [
-            VERSION_AND_LENGTH, self.dscp_ecn, l0, l1,
-            i0, i1, f0, f1,
-            self.ttl, self.protocol, c0, c1,
-            s0, s1, s2, s3,
-            d0, d1, d2, d3,
+        let ttl_protocol = u32::from(u16::from_be_bytes([self.ttl, self.protocol])) << 16;
+        let mut words = [
+            u32::from(u16::from_be_bytes([VERSION_AND_LENGTH, self.dscp_ecn])) << 16 | u32::from(total_len),
+            u32::from(self.identification) << 16 | u32::from(fragment),
+            ttl_protocol,
+            self.src.to_bits(),
+            self.dst.to_bits(),
         ];
-        *head = bytes;
+        words[2] |= u32::from(Sum::of_words(&words).finish());
+        put_words(head, &words);
         HEADER_LEN
     }
 
@@ -163,9 +147,4 @@ fn payload(packet: &[u8], header_len: usize, total_len: u16) -> Result<&[u8], Wi
         return Ok(payload);
     }
     Err(if total_len < header_len { WireError::BadLength } else { WireError::Truncated })
-}
-
-#[inline]
-fn sum_header(head: &[u8; HEADER_LEN]) -> Sum {
-    checksum::sum(head)
 }

@@ -3,7 +3,7 @@
 use super::options::{ALIGNED_TIMESTAMPS, ALIGNED_TIMESTAMPS_LEN, MAX_OPTIONS_LEN};
 use super::{SeqNum, TcpOptions, Timestamps};
 use crate::WireError;
-use crate::checksum::{self, LinkVouched, Sum, Verified};
+use crate::checksum::{self, LinkVouched, Sum, Verified, put_words};
 use core::fmt;
 use core::ops::BitOr;
 
@@ -252,36 +252,23 @@ impl Established {
     /// payload.
     #[inline]
     pub fn emit(&self, out: &mut [u8], sum: Sum) -> usize {
-        // Summed from the registers: reading back what was just written in
-        // other widths stalls.
         let ports = u32::from(self.src_port) << 16 | u32::from(self.dst_port);
-        let control = u32::from(data_offset(self.header_len())) << 24 | u32::from(self.flags.0) << 16;
+        let control = u32::from_be_bytes([data_offset(self.header_len()), self.flags.0, 0, 0]);
         let control = control | u32::from(self.window);
-        let sum = sum.add_u32(ports).add_u32(self.seq.0).add_u32(self.ack.0).add_u32(control);
         let Some(Timestamps { value, echo }) = self.timestamps else {
             let Some(head) = out.first_chunk_mut::<HEADER_LEN>() else { return 0 };
-            put_fixed(head, ports, self.seq, self.ack, control, sum.finish());
+            let mut words = [ports, self.seq.0, self.ack.0, control, 0];
+            words[4] = u32::from(Sum::of_words(&words).add(sum).finish()) << 16;
+            put_words(head, &words);
             return HEADER_LEN;
         };
         let Some(head) = out.first_chunk_mut::<ESTABLISHED_HEADER_LEN>() else { return 0 };
-        let sum = sum.add_u32(u32::from_be_bytes(ALIGNED_TIMESTAMPS)).add_u32(value).add_u32(echo);
-        if let Some((fixed, options)) = head.split_first_chunk_mut::<HEADER_LEN>() {
-            put_fixed(fixed, ports, self.seq, self.ack, control, sum.finish());
-            options[..4].copy_from_slice(&ALIGNED_TIMESTAMPS);
-            options[4..8].copy_from_slice(&value.to_be_bytes());
-            options[8..].copy_from_slice(&echo.to_be_bytes());
-        }
+        let aligned = u32::from_be_bytes(ALIGNED_TIMESTAMPS);
+        let mut words = [ports, self.seq.0, self.ack.0, control, 0, aligned, value, echo];
+        words[4] = u32::from(Sum::of_words(&words).add(sum).finish()) << 16;
+        put_words(head, &words);
         ESTABLISHED_HEADER_LEN
     }
-}
-
-#[inline]
-fn put_fixed(head: &mut [u8; HEADER_LEN], ports: u32, seq: SeqNum, ack: SeqNum, control: u32, checksum: u16) {
-    head[..4].copy_from_slice(&ports.to_be_bytes());
-    head[4..8].copy_from_slice(&seq.0.to_be_bytes());
-    head[8..12].copy_from_slice(&ack.0.to_be_bytes());
-    head[12..16].copy_from_slice(&control.to_be_bytes());
-    head[16..].copy_from_slice(&(u32::from(checksum) << 16).to_be_bytes());
 }
 
 /// The byte that holds the data offset, for a header of `len` bytes.

@@ -52,6 +52,12 @@ impl SackBlocks {
     /// No blocks.
     pub const EMPTY: Self = Self { len: 0, blocks: [(SeqNum(0), SeqNum(0)); MAX_SACK_BLOCKS] };
 
+    /// Keeps the first `len` blocks.
+    #[inline]
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len.min(MAX_SACK_BLOCKS) as u8);
+    }
+
     /// Adds a block; whether there was room for it.
     #[inline]
     pub fn push(&mut self, left: SeqNum, right: SeqNum) -> bool {
