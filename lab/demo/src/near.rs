@@ -170,8 +170,8 @@ mod tests {
             "latency":{"min_ns":1000,"p50_ns":2000,"p75_ns":2500,"p90_ns":3000,"p99_ns":4000,"p999_ns":5000,
             "p9999_ns":6000,"max_ns":9000},"errors":{"timeouts":1,"reset":2},
             "warnings":[{"kind":"client-saturated","busy_fraction":0.99}]}"#;
-        let hgrm = "       Value     Percentile TotalCount 1/(1-Percentile)\n\n    0.001000 0.000000000000 1 1.00\n    \
-                    0.002000 0.500000000000 2 2.00\n    0.009000 1.000000000000 4\n#[Mean    = 0.1, StdDeviation = 0]\n";
+        let hgrm = "Value Percentile TotalCount 1/(1-Percentile)\n\n0.001000 0.000000000000 1 1.00\n\
+                    0.002000 0.500000000000 2 2.00\n0.009000 1.000000000000 4\n#[Mean    = 0.1, StdDeviation = 0]\n";
         let read = parse(report, hgrm).expect("it is whole");
         assert_eq!((read.requests_per_second, read.response_bytes, read.errors), (2e6, 150.0, 3));
         assert_eq!((read.latency.at(0.0), read.latency.at(99.0), read.latency.max), (Some(1.0), Some(4.0), 9.0));

@@ -1,0 +1,208 @@
+//! Rules on documents: what they point to must be there.
+
+use super::Complaint;
+use crate::source::Source;
+use crate::workspace::Workspace;
+
+const SPECIFICATION: &str = "SPECIFICATION.md";
+
+/// Every relative link in Markdown leads to a file.
+pub(super) fn links(workspace: &Workspace) -> Vec<Complaint> {
+    let mut found = Vec::new();
+    for source in workspace.sources.iter().filter(|source| source.path.ends_with(".md")) {
+        let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (number, target) in targets(source) {
+            let path = target.split('#').next().unwrap_or_default();
+            let outside = path.contains("://") || path.starts_with("mailto:");
+            if path.is_empty() || outside || workspace.exists(&resolve(folder, path)) {
+                continue;
+            }
+            found.push(Complaint::at(&source.path, number, format!("the link to {target} leads nowhere")));
+        }
+    }
+    found
+}
+
+/// The targets of `[text](target)`, outside of code.
+fn targets(source: &Source) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for (number, line) in source.numbered() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        if fenced {
+            continue;
+        }
+        let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
+        let parts = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+        found.extend(parts.map(|(target, _)| (number, target.trim().to_owned())));
+    }
+    found
+}
+
+/// A relative path from a folder, with its dots resolved.
+fn resolve(folder: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    parts.join("/")
+}
+
+/// Every row of the specification names a command, and each of its commands
+/// exists.
+pub(super) fn promises(workspace: &Workspace) -> Vec<Complaint> {
+    let Some(source) = workspace.source(SPECIFICATION) else {
+        return vec![Complaint::file(SPECIFICATION, "is missing")];
+    };
+    let mut found = Vec::new();
+    let mut header = true;
+    for (number, line) in source.numbered() {
+        if !line.starts_with('|') {
+            header = true;
+            continue;
+        }
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let rule = cells.iter().all(|cell| !cell.is_empty() && cell.chars().all(|c| "-:".contains(c)));
+        if rule {
+            header = false;
+        }
+        if header || rule {
+            continue;
+        }
+        let last = cells.last().copied().unwrap_or_default();
+        let commands: Vec<&str> = last.split('`').skip(1).step_by(2).collect();
+        if commands.is_empty() {
+            found.push(Complaint::at(SPECIFICATION, number, "the last cell must name the command that shows it"));
+        }
+        let wrong = commands.iter().filter_map(|command| why_not(workspace, command));
+        found.extend(wrong.map(|why| Complaint::at(SPECIFICATION, number, why)));
+    }
+    found
+}
+
+/// Every command in a fenced block of the documents that is ours exists.
+pub(super) fn commands(workspace: &Workspace) -> Vec<Complaint> {
+    let mut found = Vec::new();
+    for source in workspace.sources.iter().filter(|source| source.path.ends_with(".md")) {
+        let mut fenced = false;
+        for (number, line) in source.numbered() {
+            if line.starts_with("```") {
+                fenced = !fenced;
+                continue;
+            }
+            let command = line.strip_prefix("$ ").unwrap_or(line);
+            let ours = ["make ", "cargo test ", "cargo xtask "].iter().any(|start| command.starts_with(start));
+            if fenced && ours {
+                found.extend(why_not(workspace, command).map(|why| Complaint::at(&source.path, number, why)));
+            }
+        }
+    }
+    found
+}
+
+/// Why a command cannot be what shows a promise, if so.
+fn why_not(workspace: &Workspace, command: &str) -> Option<String> {
+    let words: Vec<&str> = command.split_ascii_whitespace().take_while(|word| *word != "#").collect();
+    match words.as_slice() {
+        ["make", targets @ ..] => targets
+            .iter()
+            .filter(|target| !target.contains('='))
+            .find(|target| !has_target(workspace, target))
+            .map(|target| format!("the Makefile has no target {target}")),
+        ["cargo", "xtask", "tidy" | "rfc"] => None,
+        ["cargo", "test", rest @ ..] => test_missing(workspace, rest),
+        ["nearside" | "cargo", ..] => None,
+        _ => Some(format!("'{command}' is no make target, test, xtask or nearside command")),
+    }
+}
+
+fn has_target(workspace: &Workspace, target: &str) -> bool {
+    let start = format!("{target}:");
+    workspace.source("Makefile").is_some_and(|makefile| makefile.lines.iter().any(|line| line.starts_with(&start)))
+}
+
+/// `-p PACKAGE`, options, and the name of a test or a part of it.
+fn test_missing(workspace: &Workspace, words: &[&str]) -> Option<String> {
+    let before = words.split(|word| *word == "--").next().unwrap_or_default();
+    let mut folder = String::new();
+    let mut names = Vec::new();
+    let mut rest = before.iter();
+    while let Some(word) = rest.next() {
+        match *word {
+            "-p" | "--package" => {
+                let name = rest.next().copied().unwrap_or_default();
+                let Some(member) = workspace.members.iter().find(|member| member.name == name) else {
+                    return Some(format!("there is no crate {name}"));
+                };
+                folder = format!("{}/", member.folder);
+            }
+            "--test" => {
+                let name = rest.next().copied().unwrap_or_default();
+                if !workspace.exists(&format!("{folder}tests/{name}.rs")) {
+                    return Some(format!("there is no {folder}tests/{name}.rs"));
+                }
+            }
+            option if option.starts_with('-') => {}
+            name => names.push(name),
+        }
+    }
+    let missing = names.into_iter().find(|name| !has_test(workspace, &folder, name));
+    missing.map(|name| format!("no test in {folder} is named {name}"))
+}
+
+/// Whether a test function, or a module on the way to one, has this name.
+fn has_test(workspace: &Workspace, folder: &str, name: &str) -> bool {
+    let last = name.rsplit("::").next().unwrap_or(name);
+    let sources = workspace.sources.iter().filter(|source| source.is_rust() && source.path.starts_with(folder));
+    sources.flat_map(|source| &source.lines).any(|line| {
+        let code = line.trim_start();
+        let named = |start: &str| code.strip_prefix(start).is_some_and(|rest| rest.starts_with(last));
+        named("fn ") || named("mod ") || named("pub mod ")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::Member;
+
+    fn workspace(document: &str) -> Workspace {
+        let sources = vec![
+            Source::new(SPECIFICATION, document),
+            Source::new("Makefile", "test: build\n\tcargo test\n"),
+            Source::new("a/src/lib.rs", "    fn bytes_arrive_in_order() {\n"),
+        ];
+        let files = sources.iter().map(|source| (source.path.clone(), 1)).collect();
+        let member = Member { name: "a".into(), folder: "a".into(), targets: Vec::new(), dependencies: Vec::new() };
+        Workspace { root: "nowhere".into(), files, sources, members: vec![member] }
+    }
+
+    #[test]
+    fn links_lead_somewhere() {
+        let good = "[a](a/src/lib.rs) [b](#here) [c](https://x) `[d](e)` [f](./a/../Makefile)\n```\n[g](h)\n```\n";
+        assert_eq!(links(&workspace(good)), []);
+        assert_eq!(links(&workspace("[a](b.md)\n")).len(), 1);
+    }
+
+    #[test]
+    fn promises_name_commands_that_exist() {
+        let table = |cell: &str| format!("| what | how |\n| --- | --- |\n| x | {cell} |\n");
+        for good in ["`make test`", "`cargo test -p a bytes_arrive`, `cargo xtask rfc`", "`nearside demo`"] {
+            assert_eq!(promises(&workspace(&table(good))), [], "{good}");
+        }
+        for bad in ["none", "`make nothing`", "`cargo test -p b`", "`cargo test -p a lost`", "`rm`"] {
+            assert_eq!(promises(&workspace(&table(bad))).len(), 1, "{bad}");
+        }
+    }
+
+    #[test]
+    fn fenced_commands_exist() {
+        assert_eq!(commands(&workspace("```\nmake test\n$ make nothing\n```\nmake more\n")).len(), 1);
+    }
+}

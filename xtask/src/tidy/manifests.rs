@@ -1,0 +1,175 @@
+//! Rules on crates: who may depend on whom, and why.
+
+use super::Complaint;
+use crate::workspace::Workspace;
+
+const ROOT: &str = "Cargo.toml";
+const REASONS: &str = "docs/dependencies.md";
+
+/// Every member has a comment: on its own line, or above its group.
+pub(super) fn members_have_comments(workspace: &Workspace) -> Vec<Complaint> {
+    let Some(root) = workspace.source(ROOT) else { return vec![Complaint::file(ROOT, "is missing")] };
+    let mut found = Vec::new();
+    let mut inside = false;
+    let mut group = false;
+    for (number, line) in root.numbered() {
+        match line.trim() {
+            "members = [" => inside = true,
+            "]" => inside = false,
+            comment if inside && comment.starts_with('#') => group = true,
+            member if inside && !group && !member.contains('#') => {
+                found.push(Complaint::at(ROOT, number, "say in a comment what this crate is"));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Every crate is used: by another one, as a program, or as a set of tests.
+pub(super) fn crates_have_callers(workspace: &Workspace) -> Vec<Complaint> {
+    let called = |name: &str| {
+        let others = workspace.members.iter().filter(|member| member.name != name);
+        others.flat_map(|member| &member.dependencies).any(|dependency| dependency.local && dependency.name == name)
+    };
+    let idle = workspace.members.iter().filter(|member| {
+        let runs = member.targets.iter().any(|(_, kind)| ["bin", "test", "cdylib"].contains(&kind.as_str()));
+        !runs && !called(&member.name) && !member.folder.starts_with("testing/")
+    });
+    idle.map(|member| Complaint::file(&format!("{}/Cargo.toml", member.folder), "no crate calls this one")).collect()
+}
+
+/// What each crate may depend on within the workspace, tests apart. What a
+/// packet touches knows only what comes before it; `stack` does not know
+/// `link`, and `http` knows nobody.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("wire", &[]),
+    ("http", &[]),
+    ("link", &["wire"]),
+    ("app", &["wire"]),
+    ("tcp", &["wire", "app"]),
+    ("stack", &["wire", "tcp", "app"]),
+    ("silo", &["wire", "link", "app", "tcp", "stack"]),
+    ("memif", &["wire", "link"]),
+    ("tap", &["wire", "link"]),
+    ("server", &["wire", "app", "http"]),
+    ("load", &["wire", "app", "http"]),
+    ("demo", &[]),
+    ("xtask", &[]),
+];
+
+/// Dependencies point one way. Programs and tests at the end of the line may
+/// use anything.
+pub(super) fn layers(workspace: &Workspace) -> Vec<Complaint> {
+    let mut found = Vec::new();
+    for member in &workspace.members {
+        let manifest = format!("{}/Cargo.toml", member.folder);
+        if member.folder == "cli" || member.folder.starts_with("testing/") {
+            continue;
+        }
+        let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == member.name) else {
+            found.push(Complaint::file(&manifest, "say in xtask/src/tidy/manifests.rs what this crate may depend on"));
+            continue;
+        };
+        for dependency in member.dependencies.iter().filter(|dependency| dependency.local && !dependency.dev) {
+            if !allowed.contains(&dependency.name.as_str()) {
+                let text = format!("{} may not depend on {}", member.name, dependency.name);
+                found.push(Complaint::file(&manifest, text));
+            }
+        }
+    }
+    found
+}
+
+/// Every dependency from outside has a line in [`REASONS`], and every line a
+/// dependency.
+pub(super) fn dependencies_have_reasons(workspace: &Workspace) -> Vec<Complaint> {
+    let Some(reasons) = workspace.source(REASONS) else { return vec![Complaint::file(REASONS, "is missing")] };
+    let listed: Vec<(usize, &str)> = reasons
+        .numbered()
+        .filter_map(|(number, line)| Some((number, line.strip_prefix("| `")?.split('`').next()?)))
+        .collect();
+    let mut found = Vec::new();
+    let mut used = Vec::new();
+    for member in &workspace.members {
+        for dependency in member.dependencies.iter().filter(|dependency| !dependency.local) {
+            used.push(dependency.name.as_str());
+            if !listed.iter().any(|(_, name)| *name == dependency.name) {
+                let manifest = format!("{}/Cargo.toml", member.folder);
+                found.push(Complaint::file(&manifest, format!("give {} a line in {REASONS}", dependency.name)));
+            }
+        }
+    }
+    let stale = listed.iter().filter(|(_, name)| !used.contains(name));
+    found.extend(stale.map(|(number, name)| Complaint::at(REASONS, *number, format!("no crate depends on {name}"))));
+    found
+}
+
+/// Lints and version stand in the root manifest only.
+pub(super) fn lints_are_shared(workspace: &Workspace) -> Vec<Complaint> {
+    let mut found = Vec::new();
+    for member in &workspace.members {
+        let path = format!("{}/Cargo.toml", member.folder);
+        let text = workspace.source(&path).map(|source| source.lines.join("\n")).unwrap_or_default();
+        for (wanted, advice) in [
+            ("[lints]\nworkspace = true", "take the workspace's lints"),
+            ("version.workspace = true", "take the workspace's version"),
+            ("edition.workspace = true", "take the workspace's edition"),
+            ("license.workspace = true", "take the workspace's license"),
+        ] {
+            if !text.contains(wanted) {
+                found.push(Complaint::file(&path, advice));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Source;
+    use crate::workspace::{Dependency, Member};
+
+    fn member(name: &str, folder: &str, local: &[&str], outside: &[&str]) -> Member {
+        let dependency = |local| move |name: &&str| Dependency { name: (*name).to_owned(), local, dev: false };
+        Member {
+            name: name.into(),
+            folder: folder.into(),
+            targets: vec![(format!("{folder}/src/lib.rs"), "lib".into())],
+            dependencies: local.iter().map(dependency(true)).chain(outside.iter().map(dependency(false))).collect(),
+        }
+    }
+
+    fn workspace(members: Vec<Member>, reasons: &str) -> Workspace {
+        let sources = vec![Source::new(REASONS, reasons), Source::new(ROOT, "members = [\n\"a\",\n# b\n\"c\",\n]\n")];
+        Workspace { root: "nowhere".into(), files: Vec::new(), sources, members }
+    }
+
+    #[test]
+    fn dependencies_point_one_way() {
+        let good = [member("stack", "path/stack", &["tcp", "wire"], &[]), member("cli", "cli", &["stack"], &[])];
+        assert_eq!(layers(&workspace(good.into(), "")), []);
+        let bad = [member("stack", "path/stack", &["link"], &[]), member("new", "path/new", &[], &[])];
+        assert_eq!(layers(&workspace(bad.into(), "")).len(), 2);
+    }
+
+    #[test]
+    fn crates_without_caller_are_found() {
+        let members = [member("tcp", "path/tcp", &["wire"], &[]), member("wire", "path/wire", &[], &[])];
+        let found = crates_have_callers(&workspace(members.into(), ""));
+        assert_eq!(found.iter().map(|c| c.path.as_str()).collect::<Vec<_>>(), ["path/tcp/Cargo.toml"]);
+    }
+
+    #[test]
+    fn reasons_and_dependencies_match() {
+        let members = || vec![member("tcp", "path/tcp", &[], &["siphasher"])];
+        assert_eq!(dependencies_have_reasons(&workspace(members(), "| `siphasher` | why |")), []);
+        assert_eq!(dependencies_have_reasons(&workspace(members(), "| `other` | why |")).len(), 2);
+    }
+
+    #[test]
+    fn members_need_a_comment() {
+        assert_eq!(members_have_comments(&workspace(Vec::new(), "")).len(), 1);
+    }
+}
