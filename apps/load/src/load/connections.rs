@@ -1,0 +1,174 @@
+//! Connections: opening, giving up, closing.
+
+use super::{BACKOFF_FIRST, BACKOFF_LONGEST, CLOSES_PER_TURN, Load, Phase, STARTS_PER_TURN};
+use crate::conn::{Conn, State};
+use crate::plan::Reuse;
+use app::{Closed, ConnId, ConnectError, Net, Wake};
+use wire::Time;
+
+impl Load {
+    /// Finishes a connection from our side.
+    pub(super) fn leave<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let now = net.now();
+        let Some(conn) = self.table.get_mut(id) else {
+            return;
+        };
+        if conn.state == State::Leaving {
+            return;
+        }
+        conn.state = State::Leaving;
+        conn.since = now.as_nanos();
+        if !conn.timed {
+            conn.timed = true;
+            net.set_timer(id, Some(now + self.plan.timeout));
+        }
+        net.finish(id);
+        self.no_longer_serving();
+    }
+
+    /// Ends a connection at once. Requests under way have failed with it; the
+    /// caller has counted why.
+    pub(super) fn give_up<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let now = net.now();
+        let Some(conn) = self.table.get_mut(id) else {
+            return;
+        };
+        let was = core::mem::replace(&mut conn.state, State::Leaving);
+        let asked = core::mem::take(&mut conn.asked);
+        if was == State::Busy {
+            self.on_failed(now, asked);
+        }
+        if was != State::Leaving {
+            self.no_longer_serving();
+        }
+        net.abort(id);
+    }
+
+    /// One connection less of those that the plan asks for.
+    pub(super) fn no_longer_serving(&mut self) {
+        self.serving -= 1;
+        self.lost += u64::from(self.reuse == Reuse::KeepAlive);
+    }
+
+    /// A connect of ours came to nothing.
+    pub(super) fn on_connect_failed(&mut self, now: Time, why: Closed, overdue: bool) {
+        self.handshakes -= 1;
+        self.serving -= 1;
+        let errors = &mut self.counts.errors;
+        *match why {
+            Closed::Refused => &mut errors.refused,
+            Closed::TimedOut => &mut errors.connect_timeouts,
+            // By us, in `on_overdue`.
+            Closed::Aborted if overdue => &mut errors.connect_timeouts,
+            Closed::Unreachable => &mut errors.connect_unreachable,
+            Closed::Finished | Closed::Reset | Closed::Aborted => &mut errors.connect_failed,
+        } += 1;
+        self.back_off(now);
+    }
+
+    /// Pauses connecting. Failures within one pause count as one.
+    pub(super) fn back_off(&mut self, now: Time) {
+        if now >= self.retry_at {
+            self.backoff = (self.backoff * 2).clamp(BACKOFF_FIRST, BACKOFF_LONGEST);
+            self.retry_at = now + self.backoff;
+        }
+    }
+
+    /// Whether connections or requests are to be started.
+    #[inline]
+    pub(super) fn lacks(&self) -> bool {
+        self.serving < self.plan.connections || self.busy < self.busy_wanted
+    }
+
+    /// Starts what is lacking, within the turn's bound; after the end, closes.
+    pub(super) fn fill<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
+        if let Phase::Ended = self.phase {
+            return if self.close_some(net) { Wake::Now } else { Wake::Idle };
+        }
+        let mut starts = STARTS_PER_TURN;
+        while starts > 0 && self.busy < self.busy_wanted && self.allowance > 0 {
+            let Some(id) = self.draw_idle() else { break };
+            self.busy += 1;
+            self.ask(net, id);
+            starts -= 1;
+        }
+        while starts > 0 && now >= self.retry_at && self.may_connect() {
+            if !self.connect(net, now) {
+                break;
+            }
+            starts -= 1;
+        }
+        self.worked |= starts < STARTS_PER_TURN;
+        if starts == 0 {
+            Wake::Now
+        } else if self.serving < self.plan.connections && self.retry_at > now {
+            Wake::At(self.retry_at.min(self.due))
+        } else {
+            Wake::At(self.due)
+        }
+    }
+
+    pub(super) fn may_connect(&self) -> bool {
+        // With a new connection per request, one without a request to send
+        // would be for nothing.
+        let useful = self.reuse == Reuse::KeepAlive || self.allowance > u64::from(self.handshakes);
+        self.serving < self.plan.connections && self.handshakes < self.plan.handshakes && useful
+    }
+
+    /// Starts one connect. Answers whether another may be tried.
+    pub(super) fn connect<N: Net>(&mut self, net: &mut N, now: Time) -> bool {
+        let sources = self.plan.sources.len().max(1);
+        let mut outcome = Err(ConnectError::NoPort);
+        // One source may be out of ports while the next is not.
+        for _ in 0..sources {
+            let turn = self.connects;
+            self.connects = self.connects.wrapping_add(1);
+            let from = self.plan.sources.get(turn % sources).copied();
+            let to = self.plan.targets[turn / sources % self.plan.targets.len()];
+            outcome = net.connect(from, to);
+            if outcome != Err(ConnectError::NoPort) {
+                break;
+            }
+        }
+        let connections = &mut self.counts.connections;
+        match outcome {
+            Ok(id) => {
+                connections.attempted += 1;
+                if self.lost > 0 {
+                    self.lost -= 1;
+                    connections.reconnects += 1;
+                }
+                self.serving += 1;
+                self.handshakes += 1;
+                self.table.take(id, now);
+                if let Some(conn) = self.table.get_mut(id) {
+                    conn.timed = true;
+                }
+                net.set_timer(id, Some(now + self.plan.timeout));
+                return true;
+            }
+            Err(ConnectError::NoPort) => connections.no_port += 1,
+            Err(ConnectError::Full) => connections.full += 1,
+            Err(ConnectError::NoRoute) => connections.no_route += 1,
+        }
+        self.back_off(now);
+        false
+    }
+
+    /// After the end: closes some connections, and answers whether there may
+    /// be more. Those without a request finish, the others are aborted.
+    pub(super) fn close_some<N: Net>(&mut self, net: &mut N) -> bool {
+        let until = (self.closing + CLOSES_PER_TURN).min(self.table.slots());
+        for slot in self.closing..until {
+            let (id, &Conn { state, .. }) = self.table.at(slot);
+            match state {
+                State::Free | State::Leaving => {}
+                State::Idle => self.leave(net, id),
+                State::Connecting => net.abort(id),
+                State::Busy | State::Awaiting => self.give_up(net, id),
+            }
+        }
+        self.closing = until;
+        until < self.table.slots()
+    }
+}

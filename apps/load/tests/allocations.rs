@@ -1,0 +1,124 @@
+//! The loop allocates nothing once its connections are open.
+
+mod world;
+
+use app::{App, Body, ConnId, ConnectError, Net, Opened};
+use core::net::{IpAddr, SocketAddr};
+use load::{Load, Stop};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use wire::Time;
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator unchanged; counting takes
+// a thread-local that needs no allocation itself.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: as above.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static GLOBAL: Counting = Counting;
+
+/// A data path that does nothing but say which connections were sent on.
+struct Bare {
+    now: Time,
+    slots: u32,
+    sent: Vec<ConnId>,
+}
+
+impl Net for Bare {
+    fn now(&self) -> Time {
+        self.now
+    }
+    fn connect(&mut self, _: Option<IpAddr>, _: SocketAddr) -> Result<ConnId, ConnectError> {
+        self.slots += 1;
+        Ok(ConnId::new(self.slots - 1, 1))
+    }
+    fn send_body(&mut self, id: ConnId, _: &Body, _: core::ops::Range<u32>) {
+        self.sent.push(id);
+    }
+    fn send_bytes(&mut self, _: ConnId, _: &[u8]) {}
+    fn unsent(&self, _: ConnId) -> usize {
+        0
+    }
+    fn finish(&mut self, _: ConnId) {}
+    fn abort(&mut self, _: ConnId) {}
+    fn resume(&mut self, _: ConnId) {}
+    fn set_timer(&mut self, _: ConnId, _: Option<Time>) {}
+    fn peer(&self, _: ConnId) -> Option<SocketAddr> {
+        None
+    }
+    fn local(&self, _: ConnId) -> Option<SocketAddr> {
+        None
+    }
+}
+
+fn allocations_of_the_loop(active: Option<u32>, pipeline: u16) -> (u64, u64) {
+    let mut plan = world::plan();
+    plan.connections = 64;
+    plan.active = active;
+    plan.pipeline = pipeline;
+    plan.stop = Stop::After(core::time::Duration::from_secs(100));
+    let mut load = Load::new(plan).unwrap();
+    let mut net = Bare { now: Time::from_millis(1), slots: 0, sent: Vec::with_capacity(1_024) };
+    let mut answered = Vec::with_capacity(1_024);
+    let response = world::response("200 OK", 13);
+    let _ = load.on_turn(&mut net);
+    for slot in 0..net.slots {
+        load.on_open(&mut net, ConnId::new(slot, 1), Opened::Connected);
+    }
+    let mut turn = |load: &mut Load| {
+        net.now = net.now + core::time::Duration::from_micros(100);
+        core::mem::swap(&mut net.sent, &mut answered);
+        for id in answered.drain(..) {
+            assert_eq!(load.on_data(&mut net, id, &response), response.len());
+        }
+        let _ = load.on_turn(&mut net);
+    };
+    // Past the warm-up of 100 ms, into the window.
+    for _ in 0..2_000 {
+        turn(&mut load);
+    }
+    let (before, responses) = (ALLOCATIONS.get(), load.progress(Time::from_millis(201)).responses);
+    // More than half a second of it, so publishing is included.
+    for _ in 0..6_000 {
+        turn(&mut load);
+    }
+    (ALLOCATIONS.get() - before, load.progress(Time::from_millis(801)).responses - responses)
+}
+
+#[test]
+fn the_loop_allocates_nothing() {
+    for (active, pipeline, each_turn) in [(None, 1, 64), (None, 4, 256), (Some(8), 1, 8)] {
+        let (allocations, responses) = allocations_of_the_loop(active, pipeline);
+        assert_eq!(responses, 6_000 * each_turn);
+        assert_eq!(allocations, 0);
+    }
+}
+
+#[test]
+fn allocations_are_counted_at_all() {
+    let before = ALLOCATIONS.get();
+    drop(std::hint::black_box(Box::new(1)));
+    assert!(ALLOCATIONS.get() > before);
+}

@@ -1,0 +1,485 @@
+//! A data path and a server in one, in simulated time: what the generator's
+//! tests run against. Every answer comes from the test's script.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, Wake};
+use core::cmp::Reverse;
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use load::{Busy, Figures, Load, Plan, Report, Request};
+use std::collections::BinaryHeap;
+use wire::Time;
+
+/// The length of a turn.
+pub const TURN: Duration = Duration::from_micros(1);
+
+/// What becomes of a connect.
+#[derive(Clone, Copy, Debug)]
+pub enum Dial {
+    Accept(Duration),
+    Refuse(Duration),
+    Unreachable(Duration),
+    Ignore,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// Pieces of the response, each with its time after the request.
+    pub parts: Vec<(Duration, Vec<u8>)>,
+    /// What follows the last piece, at once.
+    pub then: Then,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Then {
+    Keep,
+    Finish,
+    Reset,
+    TimeOut,
+}
+
+impl Reply {
+    pub fn bytes(after: Duration, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { parts: vec![(after, bytes.into())], then: Then::Keep }
+    }
+
+    /// A 200 with `length` bytes.
+    pub fn ok(after: Duration, length: usize) -> Self {
+        Self::bytes(after, response("200 OK", length))
+    }
+
+    pub fn nothing() -> Self {
+        Self { parts: Vec::new(), then: Then::Keep }
+    }
+
+    pub fn then(mut self, then: Then) -> Self {
+        self.then = then;
+        self
+    }
+}
+
+pub fn response(status: &str, length: usize) -> Vec<u8> {
+    let mut bytes = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n").into_bytes();
+    bytes.resize(bytes.len() + length, b'x');
+    bytes
+}
+
+enum Happening {
+    Open,
+    Data(Vec<u8>),
+    End,
+    Close(Closed),
+}
+
+struct Event {
+    at: Time,
+    order: u64,
+    id: ConnId,
+    what: Happening,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl Eq for Event {}
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    taken: bool,
+    open: bool,
+    timer: Option<Time>,
+    held: Vec<u8>,
+    unread: u64,
+    asked: u64,
+    we_finished: bool,
+    peer_finished: bool,
+    aborted: bool,
+}
+
+enum Action {
+    Connect(ConnId),
+    Sent(ConnId, u64),
+    Finish(ConnId),
+    Abort(ConnId),
+}
+
+/// The data path as the application sees it.
+pub struct Path {
+    now: Time,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    actions: Vec<Action>,
+    /// More than this many connections are refused with `Full`.
+    pub limit: usize,
+    /// What the next connects fail with, if anything.
+    pub refuse: Option<ConnectError>,
+    /// A source address without free ports.
+    pub portless: Option<IpAddr>,
+    /// The arguments of all connects.
+    pub connects: Vec<(Option<IpAddr>, SocketAddr)>,
+    /// The bytes of the last request.
+    pub request: Vec<u8>,
+    /// Order of what we and the peer did, for tests of closing.
+    pub log: Vec<(Time, &'static str)>,
+}
+
+impl Path {
+    fn slot(&mut self, id: ConnId) -> Option<&mut Slot> {
+        self.slots.get_mut(id.index()).filter(|slot| slot.taken && slot.generation == id.generation())
+    }
+
+    /// Requests under way on each connection that has any.
+    pub fn under_way(&self) -> Vec<u64> {
+        self.slots.iter().filter(|slot| slot.taken && slot.asked > 0).map(|slot| slot.asked).collect()
+    }
+
+    /// The slots of connections with requests under way.
+    pub fn busy_slots(&self) -> Vec<usize> {
+        let busy = |(n, slot): (usize, &Slot)| (slot.taken && slot.asked > 0).then_some(n);
+        self.slots.iter().enumerate().filter_map(busy).collect()
+    }
+
+    pub fn handshakes(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.taken && !slot.open).count()
+    }
+
+    pub fn taken(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.taken).count()
+    }
+}
+
+impl Net for Path {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn connect(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<ConnId, ConnectError> {
+        if let Some(error) = self.refuse {
+            return Err(error);
+        }
+        if from.is_some() && from == self.portless {
+            return Err(ConnectError::NoPort);
+        }
+        if self.free.is_empty() && self.slots.len() >= self.limit {
+            return Err(ConnectError::Full);
+        }
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        let slot = &mut self.slots[index as usize];
+        *slot = Slot { generation: slot.generation + 1, taken: true, ..Slot::default() };
+        let id = ConnId::new(index, slot.generation);
+        self.connects.push((from, to));
+        self.actions.push(Action::Connect(id));
+        Ok(id)
+    }
+
+    fn send_body(&mut self, id: ConnId, body: &Body, range: core::ops::Range<u32>) {
+        self.request = body.as_slice()[range.start as usize..range.end as usize].to_vec();
+        self.send_bytes(id, &body.as_slice()[range.start as usize..range.end as usize]);
+    }
+
+    fn send_bytes(&mut self, id: ConnId, bytes: &[u8]) {
+        if self.slot(id).is_some_and(|slot| slot.open && !slot.we_finished && !slot.aborted) {
+            self.actions.push(Action::Sent(id, bytes.len() as u64));
+        } else {
+            panic!("sending on a connection that is not open: {id:?}");
+        }
+    }
+
+    fn unsent(&self, _: ConnId) -> usize {
+        0
+    }
+
+    fn finish(&mut self, id: ConnId) {
+        if self.slot(id).is_some_and(|slot| slot.open && !slot.we_finished) {
+            self.log.push((self.now, "finish"));
+            self.actions.push(Action::Finish(id));
+        }
+    }
+
+    fn abort(&mut self, id: ConnId) {
+        if let Some(slot) = self.slot(id)
+            && !slot.aborted
+        {
+            slot.aborted = true;
+            self.log.push((self.now, "abort"));
+            self.actions.push(Action::Abort(id));
+        }
+    }
+
+    fn resume(&mut self, _: ConnId) {}
+
+    fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
+        if let Some(slot) = self.slot(id) {
+            slot.timer = at;
+        }
+    }
+
+    fn peer(&self, _: ConnId) -> Option<SocketAddr> {
+        None
+    }
+
+    fn local(&self, _: ConnId) -> Option<SocketAddr> {
+        None
+    }
+}
+
+type DialScript<'a> = Box<dyn FnMut(u64) -> Dial + 'a>;
+type ReplyScript<'a> = Box<dyn FnMut(u64, Time) -> Reply + 'a>;
+
+/// A generator, a data path and a server.
+pub struct World<'a> {
+    pub load: Load,
+    pub path: Path,
+    events: BinaryHeap<Reverse<Event>>,
+    order: u64,
+    dials: u64,
+    /// Requests that the server saw.
+    pub asked: u64,
+    request_len: u64,
+    dial: DialScript<'a>,
+    reply: ReplyScript<'a>,
+    started: Time,
+}
+
+impl<'a> World<'a> {
+    /// A world where `reply` answers request number n, at a time.
+    pub fn new(plan: &Plan, reply: impl FnMut(u64, Time) -> Reply + 'a) -> Self {
+        // Not zero: clocks do not start with the run.
+        let started = Time::from_millis(123_456);
+        let path = Path {
+            now: started,
+            slots: Vec::new(),
+            free: Vec::new(),
+            actions: Vec::new(),
+            limit: usize::MAX,
+            refuse: None,
+            portless: None,
+            connects: Vec::new(),
+            request: Vec::new(),
+            log: Vec::new(),
+        };
+        Self {
+            load: Load::new(plan.clone()).expect("the test's plan is sound"),
+            path,
+            events: BinaryHeap::new(),
+            order: 0,
+            dials: 0,
+            asked: 0,
+            request_len: plan.request.bytes(plan.reuse).expect("as above").len() as u64,
+            dial: Box::new(|_| Dial::Accept(Duration::from_micros(50))),
+            reply: Box::new(reply),
+            started,
+        }
+    }
+
+    /// How connect number n fares.
+    #[must_use]
+    pub fn dial(mut self, dial: impl FnMut(u64) -> Dial + 'a) -> Self {
+        self.dial = Box::new(dial);
+        self
+    }
+
+    /// Time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.path.now.since(self.started)
+    }
+
+    pub fn now(&self) -> Time {
+        self.path.now
+    }
+
+    /// Runs until the figures are there, and answers them.
+    pub fn run(&mut self) -> Figures {
+        while self.load.figures().is_none() {
+            self.turn();
+            assert!(self.elapsed() < Duration::from_secs(3_600), "the run does not end");
+        }
+        self.load.figures().expect("just seen").clone()
+    }
+
+    /// Runs for a time, or until the figures are there.
+    pub fn run_for(&mut self, span: Duration) {
+        let until = self.path.now + span;
+        while self.path.now < until && self.load.figures().is_none() {
+            self.turn();
+        }
+    }
+
+    /// One turn; the time moves to the next at which anything is to do.
+    pub fn turn(&mut self) {
+        let now = self.path.now;
+        while self.events.peek().is_some_and(|Reverse(event)| event.at <= now) {
+            if let Some(Reverse(event)) = self.events.pop() {
+                self.deliver(event.id, event.what);
+            }
+        }
+        for index in 0..self.path.slots.len() {
+            let slot = &mut self.path.slots[index];
+            if slot.taken && slot.timer.is_some_and(|at| at <= now) {
+                slot.timer = None;
+                let id = ConnId::new(index as u32, slot.generation);
+                self.load.on_timer(&mut self.path, id);
+            }
+        }
+        let wake = self.load.on_turn(&mut self.path);
+        self.act();
+        let mut next = match wake {
+            Wake::Now => now + TURN,
+            Wake::At(at) => at,
+            Wake::Idle => Time::MAX,
+        };
+        if let Some(Reverse(event)) = self.events.peek() {
+            next = next.min(event.at);
+        }
+        for slot in &self.path.slots {
+            next = next.min(slot.timer.filter(|_| slot.taken).unwrap_or(Time::MAX));
+        }
+        if next == Time::MAX {
+            next = now + Duration::from_millis(1);
+        }
+        self.path.now = next.max(now + TURN);
+    }
+
+    fn deliver(&mut self, id: ConnId, what: Happening) {
+        let Some(slot) = self.path.slot(id) else { return };
+        if slot.aborted && !matches!(what, Happening::Close(_)) {
+            return;
+        }
+        match what {
+            Happening::Open => {
+                slot.open = true;
+                self.load.on_open(&mut self.path, id, Opened::Connected);
+            }
+            Happening::Data(bytes) => {
+                slot.asked = slot.asked.saturating_sub(1);
+                let mut data = core::mem::take(&mut slot.held);
+                data.extend_from_slice(&bytes);
+                let used = self.load.on_data(&mut self.path, id, &data);
+                if let Some(slot) = self.path.slot(id) {
+                    slot.held = data.split_off(used);
+                }
+            }
+            Happening::End => {
+                slot.peer_finished = true;
+                let held = slot.held.len();
+                let done = slot.we_finished;
+                self.path.log.push((self.path.now, "end"));
+                self.load.on_end(&mut self.path, id, held);
+                if done {
+                    self.after(Duration::ZERO, id, Happening::Close(Closed::Finished));
+                }
+            }
+            Happening::Close(why) => {
+                self.load.on_close(&mut self.path, id, why);
+                self.path.slots[id.index()].taken = false;
+                self.path.free.push(id.index() as u32);
+            }
+        }
+    }
+
+    fn after(&mut self, span: Duration, id: ConnId, what: Happening) {
+        self.order += 1;
+        let at = self.path.now + span;
+        self.events.push(Reverse(Event { at, order: self.order, id, what }));
+    }
+
+    fn act(&mut self) {
+        for action in core::mem::take(&mut self.path.actions) {
+            match action {
+                Action::Connect(id) => {
+                    self.dials += 1;
+                    match (self.dial)(self.dials) {
+                        Dial::Accept(span) => self.after(span, id, Happening::Open),
+                        Dial::Refuse(span) => self.after(span, id, Happening::Close(Closed::Refused)),
+                        Dial::Unreachable(span) => self.after(span, id, Happening::Close(Closed::Unreachable)),
+                        Dial::Ignore => {}
+                    }
+                }
+                Action::Sent(id, len) => self.server_reads(id, len),
+                Action::Finish(id) => {
+                    let Some(slot) = self.path.slot(id) else { continue };
+                    slot.we_finished = true;
+                    if slot.peer_finished {
+                        self.after(TURN, id, Happening::Close(Closed::Finished));
+                    } else if slot.asked == 0 {
+                        self.after(TURN, id, Happening::End);
+                    }
+                }
+                Action::Abort(id) => self.after(Duration::ZERO, id, Happening::Close(Closed::Aborted)),
+            }
+        }
+    }
+
+    fn server_reads(&mut self, id: ConnId, len: u64) {
+        let request_len = self.request_len;
+        let Some(slot) = self.path.slot(id) else { return };
+        slot.unread += len;
+        let requests = slot.unread / request_len;
+        slot.unread %= request_len;
+        slot.asked += requests;
+        for _ in 0..requests {
+            self.asked += 1;
+            let reply = (self.reply)(self.asked, self.path.now);
+            let mut last = Duration::ZERO;
+            for (span, bytes) in reply.parts {
+                last = last.max(span);
+                self.after(span, id, Happening::Data(bytes));
+            }
+            match reply.then {
+                Then::Keep => {}
+                Then::Finish => self.after(last, id, Happening::End),
+                Then::Reset => self.after(last, id, Happening::Close(Closed::Reset)),
+                Then::TimeOut => self.after(last, id, Happening::Close(Closed::TimedOut)),
+            }
+        }
+    }
+}
+
+/// A plan for tests: 4 connections, 100 ms warm-up, a window of 1 s.
+pub fn plan() -> Plan {
+    let mut plan = Plan::new("10.0.0.2:80".parse().expect("an address"), Request::get("10.0.0.2", "/"));
+    plan.connections = 4;
+    plan.warm_up = Duration::from_millis(100);
+    plan.stop = load::Stop::After(Duration::from_secs(1));
+    plan
+}
+
+/// The report, of a silo that slept most of the time as this world's does.
+pub fn report(plan: &Plan, figures: &Figures) -> Report {
+    let busy = Busy { busy: ms(10), total: ms(1_000) };
+    Report::new(plan, figures, Some(busy))
+}
+
+pub const fn us(n: u64) -> Duration {
+    Duration::from_micros(n)
+}
+
+pub const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// Nothing is lost in the accounts: every request sent was answered, has
+/// failed or is under way.
+pub fn assert_accounts(figures: &Figures) {
+    let sent = figures.before.traffic.sent + figures.counts.traffic.sent;
+    let responses = figures.before.traffic.responses + figures.counts.traffic.responses;
+    let failed = figures.before.errors.failed_requests() + figures.counts.errors.failed_requests();
+    assert_eq!(sent, responses + failed + figures.in_flight, "{figures:#?}");
+}
