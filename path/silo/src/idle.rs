@@ -1,0 +1,249 @@
+//! What a silo does while there is nothing to do.
+//!
+//! A plain state machine, told of each turn and asked what comes next, so
+//! that it is tested without a clock.
+
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+use wire::Time;
+
+/// The idle policy.
+///
+/// Reads from `spin`, `adaptive`, `adaptive:SPIN` or `adaptive:SPIN:WAIT`
+/// with times such as `50us`, `2ms`, `1s`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Idle {
+    /// Polls without pause. The lowest latency, and one core always busy.
+    Spin,
+    /// Polls on for `spin_for` after the last activity, then sleeps until
+    /// frames arrive or a timer is due, and for `max_wait` at most.
+    ///
+    /// Worst case for a frame that arrives during the sleep: one wake-up of
+    /// the operating system, typically 5 to 60 µs by the depth of the core's
+    /// sleep state. For a link whose peer does not interrupt, or loses one:
+    /// `max_wait` and a wake-up. A timer runs late by a wake-up and the
+    /// kernel's timer slack, 50 µs unless set otherwise.
+    Adaptive {
+        /// Too small costs a wake-up's latency between the requests of one
+        /// client; too large burns the core between them. Default 50 µs: what
+        /// a wake-up costs, so that waiting is never more than twice as dear
+        /// as having known the future (the competitive bound for spinning
+        /// before blocking: Karlin and others, SODA 1990).
+        spin_for: Duration,
+        /// Bounds the harm of a lost interrupt, and the delay of what is
+        /// only polled. Default 10 ms: a hundred wake-ups a second, less
+        /// than a thousandth of a core.
+        max_wait: Duration,
+    },
+}
+
+impl Idle {
+    /// [`Idle::Adaptive`] with its defaults.
+    pub const ADAPTIVE: Self =
+        Self::Adaptive { spin_for: Duration::from_micros(50), max_wait: Duration::from_millis(10) };
+}
+
+impl Default for Idle {
+    fn default() -> Self {
+        Self::ADAPTIVE
+    }
+}
+
+/// A shorter wait is not worth its system call: polling meets the deadline
+/// better.
+const WAIT_MIN: Duration = Duration::from_micros(20);
+
+/// What to do before the next turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Go on at once.
+    Poll,
+    /// Call [`link::Link::wait`] with this timeout.
+    Wait(Duration),
+}
+
+/// The policy at work: one for each silo.
+///
+/// Call order: [`IdleState::on_turn`] once after each turn.
+#[derive(Clone, Copy, Debug)]
+pub struct IdleState {
+    policy: Idle,
+    /// When the present lull began; `None` while there is activity.
+    quiet_since: Option<Time>,
+}
+
+impl IdleState {
+    /// Begins awake.
+    #[must_use]
+    pub fn new(policy: Idle) -> Self {
+        Self { policy, quiet_since: None }
+    }
+
+    /// Tells of a turn at `now`: whether it found or did anything, and when
+    /// the next timer is due ([`Time::MAX`] for none, `now` or earlier if
+    /// there is more to do).
+    #[inline]
+    pub fn on_turn(&mut self, now: Time, active: bool, next_deadline: Time) -> Action {
+        if active {
+            self.quiet_since = None;
+            return Action::Poll;
+        }
+        let Idle::Adaptive { spin_for, max_wait } = self.policy else { return Action::Poll };
+        let since = *self.quiet_since.get_or_insert(now);
+        if now.since(since) < spin_for {
+            return Action::Poll;
+        }
+        let wait = next_deadline.since(now).min(max_wait);
+        if wait < WAIT_MIN { Action::Poll } else { Action::Wait(wait) }
+    }
+}
+
+impl fmt::Display for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spin => f.write_str("spin"),
+            Self::Adaptive { spin_for, max_wait } => {
+                write!(f, "adaptive:{}:{}", Span(*spin_for), Span(*max_wait))
+            }
+        }
+    }
+}
+
+/// The text is no idle policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadIdle;
+
+impl fmt::Display for BadIdle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "expected spin, adaptive, adaptive:SPIN or adaptive:SPIN:WAIT, with times such as 50us \
+             or 10ms; WAIT is 20us to 1s",
+        )
+    }
+}
+
+impl core::error::Error for BadIdle {}
+
+impl FromStr for Idle {
+    type Err = BadIdle;
+
+    fn from_str(text: &str) -> Result<Self, BadIdle> {
+        let mut parts = text.split(':');
+        match parts.next() {
+            Some("spin") if text == "spin" => return Ok(Self::Spin),
+            Some("adaptive") => {}
+            _ => return Err(BadIdle),
+        }
+        let Self::Adaptive { mut spin_for, mut max_wait } = Self::ADAPTIVE else {
+            return Err(BadIdle);
+        };
+        if let Some(part) = parts.next() {
+            spin_for = span(part)?;
+        }
+        if let Some(part) = parts.next() {
+            max_wait = span(part)?;
+        }
+        let valid = WAIT_MIN <= max_wait && max_wait <= Duration::from_secs(1);
+        if parts.next().is_some() || !valid { Err(BadIdle) } else { Ok(Self::Adaptive { spin_for, max_wait }) }
+    }
+}
+
+/// Reads a whole number with its unit.
+fn span(text: &str) -> Result<Duration, BadIdle> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| BadIdle)?;
+    let nanos = match unit {
+        "ns" => 1,
+        "us" | "µs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        _ => return Err(BadIdle),
+    };
+    number.checked_mul(nanos).map(Duration::from_nanos).ok_or(BadIdle)
+}
+
+/// Prints what [`span`] reads.
+struct Span(Duration);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.as_nanos();
+        for (unit, size) in [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)] {
+            if nanos >= size && nanos.is_multiple_of(size) {
+                return write!(f, "{}{unit}", nanos / size);
+            }
+        }
+        write!(f, "{nanos}ns")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn us(micros: u64) -> Time {
+        Time::from_micros(micros)
+    }
+
+    const fn wait(micros: u64) -> Action {
+        Action::Wait(Duration::from_micros(micros))
+    }
+
+    #[test]
+    fn spinning_never_waits() {
+        let mut idle = IdleState::new(Idle::Spin);
+        for t in 0..1_000 {
+            assert_eq!(idle.on_turn(us(t * 1_000), false, Time::MAX), Action::Poll);
+        }
+    }
+
+    #[test]
+    fn adaptive_spins_first_then_waits_within_its_bound() {
+        let mut idle = IdleState::new(Idle::ADAPTIVE);
+        assert_eq!(idle.on_turn(us(100), true, Time::MAX), Action::Poll);
+        assert_eq!(idle.on_turn(us(110), false, Time::MAX), Action::Poll);
+        assert_eq!(idle.on_turn(us(159), false, Time::MAX), Action::Poll);
+        assert_eq!(idle.on_turn(us(160), false, Time::MAX), wait(10_000));
+        // A wait that brought nothing is followed by the next.
+        assert_eq!(idle.on_turn(us(10_160), false, Time::MAX), wait(10_000));
+        // Activity starts the spin anew.
+        assert_eq!(idle.on_turn(us(10_200), true, Time::MAX), Action::Poll);
+        assert_eq!(idle.on_turn(us(10_201), false, Time::MAX), Action::Poll);
+        assert_eq!(idle.on_turn(us(10_250), false, Time::MAX), Action::Poll);
+        assert_eq!(idle.on_turn(us(10_251), false, Time::MAX), wait(10_000));
+    }
+
+    #[test]
+    fn a_wait_ends_at_the_deadline() {
+        let mut idle = IdleState::new(Idle::ADAPTIVE);
+        idle.on_turn(us(0), false, Time::MAX);
+        assert_eq!(idle.on_turn(us(100), false, us(1_100)), wait(1_000));
+        assert_eq!(idle.on_turn(us(100), false, us(119)), Action::Poll);
+        assert_eq!(idle.on_turn(us(100), false, us(120)), wait(20));
+        assert_eq!(idle.on_turn(us(100), false, us(100)), Action::Poll);
+        assert_eq!(idle.on_turn(us(100), false, Time::ZERO), Action::Poll);
+    }
+
+    #[test]
+    fn policies_read_and_print() {
+        assert_eq!("spin".parse(), Ok(Idle::Spin));
+        assert_eq!("adaptive".parse(), Ok(Idle::ADAPTIVE));
+        let adaptive = |spin, wait| Idle::Adaptive {
+            spin_for: Duration::from_micros(spin),
+            max_wait: Duration::from_micros(wait),
+        };
+        assert_eq!("adaptive:200us".parse(), Ok(adaptive(200, 10_000)));
+        assert_eq!("adaptive:0us:1s".parse(), Ok(adaptive(0, 1_000_000)));
+        for text in ["spin", "adaptive:50us:10ms", "adaptive:1500ns:20us"] {
+            assert_eq!(text.parse::<Idle>().unwrap().to_string(), text);
+        }
+        let wrong = ["", "spin:1us", "adaptive:", "adaptive:50", "adaptive:us", "adaptive:1us:2s"];
+        let more = ["adaptive:1us:19us", "adaptive:1us:1ms:1", "adaptive:99999999999999999999s", "x"];
+        let huge = ["adaptive:18446744073709551615s"];
+        for text in wrong.into_iter().chain(more).chain(huge) {
+            assert_eq!(text.parse::<Idle>(), Err(BadIdle), "{text}");
+        }
+    }
+}
