@@ -115,7 +115,7 @@ pub enum AccessLog {
 /// Upper bounds on what peers can make us hold.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections with state here. Default 1,048,576; 32 bytes of address
+    /// Connections with state here. Default 1,048,576; 64 bytes of address
     /// space each, touched on use. One more is reset and counted.
     pub connections: usize,
     /// Bounds on a request: head, fields, body (read and discarded).

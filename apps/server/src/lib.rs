@@ -1,10 +1,507 @@
 //! The web server: one application for both data paths.
+//!
+//! [`Server`] implements [`app::App`]: it serves a directory or a fixed
+//! response, holds content in memory, and streams what is too large for that.
+//! Nothing it does for a request waits: the file system is read by a helper
+//! thread ([`files`]), the access log written by another ([`log`]).
+//!
+//! A keep-alive GET for content in memory takes the short way through
+//! `Server::serve_ready`: parsed, looked up by the path as it was sent, and
+//! answered with one shared body that holds head and content. No allocation,
+//! no lock, no system call, no timer. Everything else goes through
+//! [`answer`].
+//!
+//! | module | for |
+//! | --- | --- |
+//! | [`Config`], [`WallClock`], [`Counters`] | what goes in and what comes out |
+//! | `conn` | a connection's state, 64 bytes |
+//! | `answer` | from a request to a response |
+//! | `stream` | large files, a piece at a time |
+//! | `deadlines` | timers, draining |
+//! | `files` | paths, content cache, file reader |
+//! | `log` | access log |
+#![forbid(unsafe_code)]
 
+mod answer;
 mod clock;
 mod config;
+mod conn;
 mod counters;
+mod deadlines;
+mod files;
+mod head;
+mod helper;
+mod log;
+mod stream;
 
 pub use clock::WallClock;
 pub use config::RESPOND_SIZE_MAX;
 pub use config::{AccessLog, Config, ConfigError, Content, Directory, Limits, ReaderKind, Respond, Symlinks, Timeouts};
 pub use counters::Counters;
+
+use app::{App, Closed, ConnId, Net, Opened, Wake};
+use conn::{Conn, DRY, ENDED, FIRST, PARTIAL, PAUSED, State, Tick};
+use core::time::Duration;
+use files::Worker;
+use files::reader::{Done, EntryId, Reader};
+use files::store::Store;
+use head::Meta;
+use http::date::HttpDate;
+use http::server::{Event, Request};
+use http::{Framing, Method, Status, Version};
+use log::{Line, Log};
+use rustix::fd::BorrowedFd;
+use wire::Time;
+
+/// Requests that one call of `on_data` answers at most; the rest is offered
+/// again. Keeps one pipelining client from taking the whole turn.
+const PIPELINED_MAX: u32 = 256;
+
+/// Answers of the reader taken in one turn.
+const DONE_MAX: usize = 64;
+
+/// While the reader is at work, a silo that cannot wait for
+/// [`Server::wake_fd`] looks again after this.
+const READER_POLL: Duration = Duration::from_micros(200);
+
+/// The server application of one silo. Not `Send`: made on the silo's thread.
+pub struct Server {
+    // What the short way touches comes first.
+    conns: Vec<Conn>,
+    store: Store,
+    /// The only entry, where everything is answered alike.
+    fixed: Option<EntryId>,
+    /// The unix second, its date, and when it ends.
+    second: u64,
+    date: HttpDate,
+    next_second: Time,
+    /// Requests after which a connection is closed; 0 while draining.
+    requests_max: u32,
+    counters: Counters,
+    log: Option<Log>,
+    http_limits: http::server::Limits,
+    limits: Limits,
+    timeouts: Timeouts,
+    reader: Option<Reader>,
+    streams: stream::Active,
+    clock: WallClock,
+    server_header: bool,
+    draining: Option<deadlines::Drain>,
+    /// Scratch for heads and short responses.
+    scratch: Vec<u8>,
+    /// Makes multipart boundaries and stream serials differ.
+    serial: u32,
+}
+
+impl Server {
+    /// A server as told by `config`. Opens the root directory and the access
+    /// log, and starts the helper threads.
+    ///
+    /// # Errors
+    /// See [`ConfigError`]: all are the operator's to mend.
+    pub fn new(config: Config, clock: WallClock) -> Result<Self, ConfigError> {
+        let Config { content, server_header, access_log, limits, timeouts, helper_cpus } = config.checked()?;
+        let (store, fixed, reader) = match content {
+            Content::Respond(respond) => {
+                let (content_type, content) = respond_content(respond);
+                let meta = Meta { size: content.len() as u64, content_type: content_type.into(), file: None };
+                let fixed = EntryId { slot: 0, generation: 0 };
+                (Store::fixed(meta, content, server_header), Some(fixed), None)
+            }
+            Content::Directory(directory) => {
+                let worker = Worker::new(&directory, server_header)?;
+                let reader = Reader::new(worker, directory.reader, &helper_cpus)?;
+                (Store::new(&directory), None, Some(reader))
+            }
+        };
+        Ok(Self {
+            conns: Vec::with_capacity(limits.connections),
+            store,
+            fixed,
+            second: 0,
+            date: HttpDate::from_unix(0),
+            next_second: Time::ZERO,
+            requests_max: limits.requests_per_connection.unwrap_or(u32::MAX).max(1),
+            counters: Counters::default(),
+            log: Log::start(&access_log, limits.log_bytes, &helper_cpus)?,
+            http_limits: limits.http,
+            streams: stream::Active::default(),
+            limits,
+            timeouts,
+            reader,
+            clock,
+            server_header,
+            draining: None,
+            scratch: Vec::with_capacity(1024),
+            serial: 0,
+        })
+    }
+
+    /// Readable when a helper thread has an answer: a silo that sleeps waits
+    /// for it too. It becomes unreadable in the next `on_turn`.
+    #[must_use]
+    pub fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.reader.as_ref()?.wake_fd()
+    }
+
+    /// The wall clock was set, or is watched for drift.
+    pub fn set_wall_clock(&mut self, clock: WallClock) {
+        self.clock = clock;
+        self.next_second = Time::ZERO;
+    }
+
+    /// Opens the access log again: for log rotation.
+    pub fn reopen_log(&self) {
+        if let Some(log) = &self.log {
+            log.reopen();
+        }
+    }
+
+    /// What was counted, by name.
+    pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        self.snapshot().iter()
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn snapshot(&self) -> Counters {
+        let (cache_bytes, cache_entries) = self.store.held();
+        Counters {
+            cache_bytes,
+            cache_entries,
+            cache_evictions: self.store.evictions,
+            log_drops: self.log.as_ref().map_or(0, Log::drops),
+            ..self.counters
+        }
+    }
+
+    /// The short way: `request` is a plain GET on a connection that goes on,
+    /// for content that is ready. Returns the bytes queued; 0 if it takes the
+    /// long way.
+    #[inline]
+    fn serve_ready<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, now: Time) -> usize {
+        let Some(conn) = self.conns.get_mut(id.index()) else { return 0 };
+        let plain = request.method() == Method::Get
+            && request.is_plain()
+            && request.keep_alive()
+            && request.version() == Version::Http11
+            && matches!(request.framing(), Framing::None)
+            && conn.flags == 0
+            && conn.requests.wrapping_add(1) < self.requests_max;
+        if !plain {
+            return 0;
+        }
+        let entry = match self.fixed {
+            Some(entry) => entry,
+            None => match self.store.hot.get(request.path()) {
+                Some(entry) => entry,
+                None => return 0,
+            },
+        };
+        let Some(prepared) = self.store.ready(entry, self.second) else { return 0 };
+        net.send_body(id, &prepared.message, 0..prepared.message_len);
+        let mut bytes = prepared.message_len as usize;
+        if let Some(content) = &prepared.content {
+            net.send_body(id, content, 0..content.len());
+            bytes += content.len() as usize;
+        }
+        conn.last = Tick::of(now);
+        conn.queued = conn.queued.wrapping_add(bytes as u32);
+        conn.requests += 1;
+        self.counters.requests += 1;
+        self.counters.responses_2xx += 1;
+        self.counters.cache_hits += 1;
+        self.counters.bytes_queued += bytes as u64;
+        if let Some(log) = &mut self.log {
+            let line = line(net, id, request, Status::OK);
+            log.line(&line, bytes as u64 - u64::from(prepared.head_len), now);
+        }
+        bytes
+    }
+
+    /// A new second began: `Date` changes, and what is held is looked over.
+    #[cold]
+    fn on_second(&mut self, now: Time) {
+        self.second = self.clock.unix_seconds(now);
+        self.next_second = self.clock.next_second(now);
+        self.date = HttpDate::from_unix(self.second);
+        if let Some(log) = &mut self.log {
+            log.set_time(&self.date);
+        }
+        self.store.sweep();
+        if let Some(entry) = self.fixed {
+            self.store.refresh(entry, self.second, &self.date);
+        }
+    }
+
+    /// The end of an offer: what was left, and why.
+    fn after_data<N: Net>(&mut self, net: &mut N, id: ConnId, left: usize, paused: bool) {
+        let now = net.now();
+        let conn = &mut self.conns[id.index()];
+        if !matches!(conn.state, State::Ready | State::Body) {
+            return;
+        }
+        if paused {
+            conn.flags |= PAUSED;
+            self.counters.back_pressure += 1;
+            self.watch_progress(net, id);
+            return;
+        }
+        if conn.flags & ENDED != 0 {
+            // What was to come of a request never will.
+            self.close_after_queue(net, id);
+            return;
+        }
+        if left > 0 && conn.state == State::Ready && conn.flags & PARTIAL == 0 {
+            conn.flags |= PARTIAL;
+            conn.last = Tick::of(now);
+            self.arm(net, id, self.timeouts.http.header);
+        }
+    }
+
+    /// One event that is not a ready request. Returns the bytes consumed, or
+    /// `None` if no more are to be offered now.
+    fn on_event<N: Net>(&mut self, net: &mut N, id: ConnId, event: Event<'_>, rest: &[u8]) -> Option<usize> {
+        let conn = &mut self.conns[id.index()];
+        match event {
+            Event::NeedMore => None,
+            Event::Request { request, consumed } => {
+                if conn.flags & (PARTIAL | FIRST) != 0 {
+                    conn.flags &= !(PARTIAL | FIRST);
+                    self.arm(net, id, self.timeouts.http.keep_alive.min(self.timeouts.http.header));
+                }
+                self.on_request(net, id, &request).then_some(consumed)
+            }
+            Event::Body { consumed, .. } => {
+                conn.last = Tick::of(net.now());
+                Some(consumed)
+            }
+            Event::EndOfBody { consumed } => {
+                self.on_body_end(net, id);
+                Some(consumed)
+            }
+            Event::Reject { status, consumed } => {
+                self.counters.parse_errors += 1;
+                if status == Status::CONTENT_TOO_LARGE {
+                    self.counters.bodies_refused += 1;
+                }
+                self.reject(net, id, status, rest);
+                Some(consumed)
+            }
+            Event::Ignored { consumed } => Some(consumed),
+        }
+    }
+}
+
+impl App for Server {
+    fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, _how: Opened) {
+        let index = id.index();
+        if index >= self.limits.connections {
+            self.counters.connections_refused += 1;
+            net.abort(id);
+            return;
+        }
+        if index >= self.conns.len() {
+            // Within the capacity taken at the start.
+            self.conns.resize_with(index + 1, Conn::vacant);
+        }
+        let now = net.now();
+        self.counters.connections += 1;
+        self.counters.connections_open += 1;
+        let short = self.timeouts.http.keep_alive < self.timeouts.http.header;
+        self.conns[index] = Conn {
+            generation: id.generation(),
+            last: Tick::of(now),
+            state: State::Ready,
+            flags: if short { FIRST } else { 0 },
+            ..Conn::vacant()
+        };
+        if self.draining.is_some() {
+            self.counters.connections_refused += 1;
+            self.close_after_queue(net, id);
+        } else {
+            self.arm(net, id, self.timeouts.http.header);
+        }
+    }
+
+    fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
+        let now = net.now();
+        if now >= self.next_second {
+            self.on_second(now);
+        }
+        let unsent = net.unsent(id);
+        let mut room = self.limits.unsent_bytes.saturating_sub(unsent);
+        let mut answers = PIPELINED_MAX;
+        let mut used = 0;
+        loop {
+            // Beyond the table only if it was refused: nothing is kept.
+            let Some(conn) = self.conns.get_mut(id.index()) else { return data.len() };
+            match conn.state {
+                State::Ready if used < data.len() => {}
+                State::Body => {}
+                State::Waiting | State::Streaming => return used,
+                State::Vacant | State::Closing => return data.len(),
+                State::Ready => break,
+            }
+            if room == 0 || answers == 0 {
+                break;
+            }
+            let engine = conn.engine;
+            let rest = data.get(used..).unwrap_or_default();
+            let event = conn.engine.on_bytes(rest, &self.http_limits);
+            if let Event::Request { request, consumed } = &event {
+                answers -= 1;
+                let bytes = self.serve_ready(net, id, request, now);
+                if bytes > 0 {
+                    room = room.saturating_sub(bytes);
+                    used += consumed;
+                    continue;
+                }
+            }
+            match self.on_event(net, id, event, rest) {
+                Some(consumed) => used += consumed,
+                None => {
+                    if let Some(conn) = self.conns.get_mut(id.index()).filter(|conn| conn.state == State::Waiting) {
+                        // The request is offered again when its file is there.
+                        conn.engine = engine;
+                    }
+                    break;
+                }
+            }
+            room = self.limits.unsent_bytes.saturating_sub(net.unsent(id));
+        }
+        let left = data.len() - used;
+        if left > 0 && answers == 0 {
+            net.resume(id);
+        } else if left > 0 || self.conns[id.index()].flags & ENDED != 0 {
+            self.after_data(net, id, left, room == 0);
+        }
+        used
+    }
+
+    fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
+        let Some(conn) = self.conns.get_mut(id.index()) else { return };
+        conn.flags |= if held == 0 { ENDED | DRY } else { ENDED };
+        match conn.state {
+            // A request that is not whole by now never will be. One that
+            // waits for back-pressure to pass is offered again.
+            State::Ready | State::Body if held == 0 || conn.flags & PAUSED == 0 => self.close_after_queue(net, id),
+            // RFC 9112 §9.6 ends here: both sides have said all.
+            State::Closing => net.set_timer(id, None),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn on_sent<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let Some(conn) = self.conns.get_mut(id.index()) else { return };
+        if conn.flags & PAUSED != 0 {
+            conn.flags &= !PAUSED;
+            conn.last = Tick::of(net.now());
+            let state = conn.state;
+            self.arm(net, id, self.timeouts.http.keep_alive.min(self.timeouts.http.header));
+            net.resume(id);
+            if state != State::Streaming {
+                return;
+            }
+        }
+        if self.conns[id.index()].state == State::Streaming {
+            self.pump(net, id);
+        }
+    }
+
+    fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        self.on_deadline(net, id);
+    }
+
+    fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, _why: Closed) {
+        let now = net.now();
+        let Some(conn) = self.conns.get_mut(id.index()) else { return };
+        if conn.state == State::Vacant {
+            return;
+        }
+        self.counters.connections_open -= 1;
+        let conn = core::mem::replace(conn, Conn::vacant());
+        if let Some(stream) = conn.more.and_then(|more| more.stream) {
+            self.stream_ended(&stream, now);
+        }
+    }
+
+    fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
+        let now = net.now();
+        if now >= self.next_second {
+            self.on_second(now);
+        }
+        let mut wake = self.log.as_mut().and_then(|log| log.on_turn(now)).map_or(Wake::Idle, Wake::At);
+        let Some(reader) = &mut self.reader else { return wake };
+        self.store.on_turn();
+        if reader.arrived() {
+            self.take_answers(net);
+        }
+        self.poll_streams(net);
+        if let Some(reader) = &mut self.reader {
+            reader.hand_over();
+            if reader.is_busy() {
+                wake = if reader.is_inline() { Wake::Now } else { earlier(wake, now + READER_POLL) };
+            }
+        }
+        wake
+    }
+
+    #[inline]
+    fn warm(&self, id: ConnId) -> u64 {
+        self.conns.get(id.index()).map_or(0, |conn| u64::from(conn.requests))
+    }
+
+    fn drain<N: Net>(&mut self, net: &mut N) -> bool {
+        self.drain_more(net)
+    }
+}
+
+impl Server {
+    fn take_answers<N: Net>(&mut self, net: &mut N) {
+        for _ in 0..DONE_MAX {
+            let Some(done) = self.reader.as_mut().and_then(Reader::take) else { return };
+            match done {
+                Done::LookUp { entry, found } => self.on_found(net, entry, found),
+                Done::Read { id, serial, buffer, outcome } => self.on_chunk(net, id, serial, buffer, outcome),
+            }
+        }
+    }
+
+    /// The connection's state, if `id` is still it.
+    fn conn(&mut self, id: ConnId) -> Option<&mut Conn> {
+        let conn = self.conns.get_mut(id.index())?;
+        (conn.state != State::Vacant && conn.generation == id.generation()).then_some(conn)
+    }
+}
+
+fn earlier(wake: Wake, at: Time) -> Wake {
+    match wake {
+        Wake::At(other) if other <= at => wake,
+        Wake::Now => wake,
+        Wake::At(_) | Wake::Idle => Wake::At(at),
+    }
+}
+
+/// What the log says of a request.
+fn line<'a, N: Net>(net: &N, id: ConnId, request: &Request<'a>, status: Status) -> Line<'a> {
+    Line {
+        peer: net.peer(id),
+        request: request.line(),
+        status: status.code(),
+        referer: request.known(http::server::Known::Referer),
+        agent: request.known(http::server::Known::UserAgent),
+    }
+}
+
+fn respond_content(respond: Respond) -> (&'static str, Vec<u8>) {
+    match respond {
+        Respond::Text(text) => ("text/plain; charset=utf-8", text.into_bytes()),
+        Respond::Size(size) => {
+            // Printable, a line feed every 64 bytes.
+            let bytes = (0..size).map(|at| if at % 64 == 63 { b'\n' } else { b'0' + (at % 64 % 10) as u8 });
+            ("application/octet-stream", bytes.collect())
+        }
+    }
+}

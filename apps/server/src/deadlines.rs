@@ -1,0 +1,152 @@
+//! Timers and the drain: who may take how long.
+//!
+//! A connection has one timer. It is set when a wait begins that ends sooner
+//! than the timer stands, and otherwise left where it is: when it runs out
+//! too early, the rest of the wait is seen then. So a keep-alive request sets
+//! no timer at all.
+
+use crate::Server;
+use crate::conn::{ENDED, MARKED, State};
+use app::{ConnId, Net};
+use core::time::Duration;
+use http::Status;
+use http::server::Waiting;
+use wire::Time;
+
+/// Connections looked at in one call of `drain`: a million take several
+/// turns, during which others are served.
+const DRAINED: usize = 16_384;
+
+/// A drain under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Drain {
+    /// The next connection to look at.
+    next: usize,
+    /// When what is left is reset.
+    deadline: Time,
+}
+
+impl Server {
+    /// Sets the connection's timer.
+    pub(crate) fn arm<N: Net>(&mut self, net: &mut N, id: ConnId, span: Duration) {
+        self.conns[id.index()].flags &= !MARKED;
+        let at = net.now() + span;
+        net.set_timer(id, Some(at));
+    }
+
+    /// The timer ran out: a wait may be over.
+    pub(crate) fn on_deadline<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let Some(conn) = self.conn(id) else { return };
+        match conn.state {
+            State::Vacant => {}
+            State::Ready | State::Body => self.on_request_deadline(net, id),
+            State::Waiting => self.arm(net, id, self.timeouts.http.header),
+            State::Streaming => self.check_progress(net, id),
+            State::Closing if net.unsent(id) > 0 => self.check_progress(net, id),
+            State::Closing if conn.flags & ENDED == 0 => {
+                self.counters.timeouts_linger += 1;
+                net.abort(id);
+            }
+            // Both sides have finished; TCP sees to the rest.
+            State::Closing => {}
+        }
+    }
+
+    /// While a request, or its body, is waited for.
+    fn on_request_deadline<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let now = net.now();
+        let conn = &self.conns[id.index()];
+        let waiting = conn.engine.waiting();
+        let Some(span) = self.timeouts.http.after(waiting) else { return };
+        let unsent = net.unsent(id);
+        if waiting == Waiting::KeepAlive && (unsent > app::SEND_LOW_WATER || unsent > 0 && conn.flags & MARKED != 0) {
+            // What it is to answer, it has not yet taken.
+            self.check_progress(net, id);
+            return;
+        }
+        if let Some(left) = conn.last.left(span, now) {
+            self.arm(net, id, left);
+            return;
+        }
+        match waiting {
+            Waiting::KeepAlive if unsent > 0 => return self.watch_progress(net, id),
+            Waiting::KeepAlive => self.counters.timeouts_keep_alive += 1,
+            Waiting::FirstHead | Waiting::Head => self.counters.timeouts_header += 1,
+            Waiting::Body => self.counters.timeouts_body += 1,
+            Waiting::Nothing => {}
+        }
+        if waiting.answers_408() {
+            // RFC 9110 §15.5.9
+            self.reject(net, id, Status::REQUEST_TIMEOUT, b"");
+        } else {
+            self.close_after_queue(net, id);
+        }
+    }
+
+    /// While a response is taken: once per send timeout some of it must have
+    /// been.
+    fn check_progress<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let unsent = net.unsent(id);
+        let conn = &mut self.conns[id.index()];
+        let acknowledged = conn.queued.wrapping_sub(unsent as u32);
+        if unsent > 0 && conn.flags & MARKED != 0 && conn.mark == acknowledged {
+            self.counters.timeouts_send += 1;
+            net.abort(id);
+            return;
+        }
+        self.watch_progress(net, id);
+    }
+
+    /// From now on, some of what is queued must be taken in each send timeout.
+    pub(crate) fn watch_progress<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        self.arm(net, id, self.timeouts.http.send);
+        let conn = &mut self.conns[id.index()];
+        conn.mark = conn.queued.wrapping_sub(net.unsent(id) as u32);
+        conn.flags |= MARKED;
+    }
+
+    /// FIN behind what is queued. What still comes is read and dropped: a
+    /// close with bytes unread would be a reset, which can overtake the
+    /// response (RFC 9112 §9.6).
+    pub(crate) fn close_after_queue<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let conn = &mut self.conns[id.index()];
+        conn.state = State::Closing;
+        conn.more = None;
+        let ended = conn.flags & ENDED != 0;
+        net.finish(id);
+        let wait = if ended { self.timeouts.http.send } else { self.timeouts.linger };
+        self.arm(net, id, wait);
+    }
+
+    /// One step of the drain; whether nothing is left. Responses under way
+    /// are finished, and are the last on their connections; connections that
+    /// wait for a request are closed.
+    pub(crate) fn drain_more<N: Net>(&mut self, net: &mut N) -> bool {
+        let now = net.now();
+        let mut drain = self.draining.unwrap_or(Drain { next: 0, deadline: now + self.timeouts.drain });
+        // From now on every response is the last.
+        self.requests_max = 0;
+        let late = now >= drain.deadline;
+        if late && drain.next >= self.conns.len() {
+            drain.next = 0;
+        }
+        let end = (drain.next + DRAINED).min(self.conns.len());
+        for index in drain.next.min(end)..end {
+            let conn = &self.conns[index];
+            let id = ConnId::new(index as u32, conn.generation);
+            let idle =
+                conn.state == State::Ready && matches!(conn.engine.waiting(), Waiting::FirstHead | Waiting::KeepAlive);
+            if conn.state == State::Vacant {
+                continue;
+            }
+            if late {
+                net.abort(id);
+            } else if idle {
+                self.close_after_queue(net, id);
+            }
+        }
+        drain.next = end;
+        self.draining = Some(drain);
+        self.counters.connections_open == 0
+    }
+}

@@ -1,0 +1,237 @@
+//! The way to the file system and back, without waiting.
+
+use super::target::Key;
+use super::worker::{Found, Known, ReadOutcome, Source, Worker};
+use crate::config::{ConfigError, ReaderKind};
+use crate::helper;
+use app::ConnId;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use rtrb::{Consumer, Producer, RingBuffer};
+use rustix::event::EventfdFlags;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Jobs with the reader at once; what is more waits in line here. Bounds also
+/// the results under way, so that the ring back is never full.
+const IN_FLIGHT_MAX: usize = 64;
+
+/// What the reader is asked.
+#[derive(Debug)]
+pub enum Job {
+    /// Where does this path lead?
+    LookUp {
+        /// Who asks.
+        entry: EntryId,
+        key: Key,
+        known: Option<Known>,
+        /// Unix seconds.
+        now: u64,
+    },
+    /// Some of a streamed file.
+    Read {
+        /// For whom, and which of the connection's streams.
+        id: ConnId,
+        serial: u32,
+        source: Arc<Source>,
+        offset: u64,
+        length: usize,
+        /// Used again for the answer.
+        buffer: Vec<u8>,
+    },
+}
+
+/// An entry of the store, by slot and generation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EntryId {
+    pub slot: u32,
+    pub generation: u32,
+}
+
+/// What the reader answers.
+#[derive(Debug)]
+pub enum Done {
+    LookUp { entry: EntryId, found: Found },
+    Read { id: ConnId, serial: u32, buffer: Vec<u8>, outcome: ReadOutcome },
+}
+
+/// The silo's end.
+#[derive(Debug)]
+pub struct Reader {
+    side: Side,
+    /// Jobs not yet with the reader; bounded by the limits on waiting paths
+    /// and on streams, each of which has one job at most.
+    line: VecDeque<Job>,
+    in_flight: usize,
+}
+
+#[derive(Debug)]
+enum Side {
+    Inline(Box<Worker>),
+    Thread(Thread),
+}
+
+#[derive(Debug)]
+struct Thread {
+    jobs: Producer<Job>,
+    done: Consumer<Done>,
+    shared: Arc<Shared>,
+    /// `shared.posted` when `done` was last looked into.
+    seen: u32,
+    handle: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Counts answers. Raised after the answer is in the ring and the event
+    /// is signalled, so whoever sees it rise finds both.
+    posted: AtomicU32,
+    stop: AtomicBool,
+    /// Wakes a silo that sleeps in its data path.
+    event: OwnedFd,
+}
+
+impl Reader {
+    pub fn new(worker: Worker, kind: ReaderKind, cpus: &[usize]) -> Result<Self, ConfigError> {
+        let side = match kind {
+            ReaderKind::Inline => Side::Inline(Box::new(worker)),
+            ReaderKind::Thread => Side::Thread(Thread::start(worker, cpus).map_err(ConfigError::Helper)?),
+        };
+        Ok(Self { side, line: VecDeque::new(), in_flight: 0 })
+    }
+
+    /// Readable when an answer came; [`Reader::arrived`] makes it unreadable.
+    pub fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.side {
+            Side::Inline(_) => None,
+            Side::Thread(thread) => Some(thread.shared.event.as_fd()),
+        }
+    }
+
+    /// Puts a job in line; [`Reader::hand_over`] sends it on its way.
+    pub fn submit(&mut self, job: Job) {
+        self.line.push_back(job);
+    }
+
+    /// Once per turn: whether [`Reader::take`] may have something. One load
+    /// where nothing is.
+    #[inline]
+    pub fn arrived(&mut self) -> bool {
+        match &mut self.side {
+            Side::Inline(_) => !self.line.is_empty(),
+            Side::Thread(thread) => {
+                let posted = thread.shared.posted.load(Ordering::Acquire);
+                posted != thread.seen && thread.clear(posted)
+            }
+        }
+    }
+
+    /// The next answer.
+    pub fn take(&mut self) -> Option<Done> {
+        match &mut self.side {
+            Side::Inline(worker) => Some(serve(worker, self.line.pop_front()?)),
+            Side::Thread(thread) => {
+                let done = thread.done.pop().ok()?;
+                self.in_flight -= 1;
+                Some(done)
+            }
+        }
+    }
+
+    /// Once per turn, last: gives the reader what is in line. No system call
+    /// unless the reader sleeps.
+    #[inline]
+    pub fn hand_over(&mut self) {
+        if !self.line.is_empty() {
+            self.push_line();
+        }
+    }
+
+    /// Whether an answer is still to come.
+    pub fn is_busy(&self) -> bool {
+        self.in_flight > 0 || !self.line.is_empty()
+    }
+
+    /// Whether the answers come by [`Reader::take`] alone, with nobody else
+    /// at work.
+    pub fn is_inline(&self) -> bool {
+        matches!(self.side, Side::Inline(_))
+    }
+
+    fn push_line(&mut self) {
+        let Side::Thread(thread) = &mut self.side else { return };
+        let mut pushed = false;
+        while self.in_flight < IN_FLIGHT_MAX {
+            let Some(job) = self.line.pop_front() else { break };
+            if let Err(rtrb::PushError::Full(job)) = thread.jobs.push(job) {
+                self.line.push_front(job);
+                break;
+            }
+            self.in_flight += 1;
+            pushed = true;
+        }
+        if let (true, Some(handle)) = (pushed, &thread.handle) {
+            handle.thread().unpark();
+        }
+    }
+}
+
+impl Thread {
+    fn start(worker: Worker, cpus: &[usize]) -> std::io::Result<Self> {
+        let (jobs, jobs_out) = RingBuffer::new(IN_FLIGHT_MAX);
+        let (done_in, done) = RingBuffer::new(IN_FLIGHT_MAX);
+        let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let shared = Arc::new(Shared { posted: AtomicU32::new(0), stop: AtomicBool::new(false), event });
+        let theirs = Arc::clone(&shared);
+        let handle = helper::spawn("file-reader", cpus, move || run(worker, jobs_out, done_in, &theirs))?;
+        Ok(Self { jobs, done, shared, seen: 0, handle: Some(handle) })
+    }
+
+    #[cold]
+    fn clear(&mut self, posted: u32) -> bool {
+        self.seen = posted;
+        // Not readable, if a former call took this answer's signal along.
+        let _ = rustix::io::read(&self.shared.event, &mut [0_u8; 8]);
+        true
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(handle) = self.handle.take() {
+            handle.thread().unpark();
+            // A panic there was reported there.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn run(mut worker: Worker, mut jobs: Consumer<Job>, mut done: Producer<Done>, shared: &Shared) {
+    while !shared.stop.load(Ordering::Acquire) {
+        let Ok(job) = jobs.pop() else {
+            // An unpark between the look and this returns at once.
+            std::thread::park();
+            continue;
+        };
+        // Never full: no more jobs are in flight than the ring has places.
+        if done.push(serve(&mut worker, job)).is_ok() {
+            // Full (2^64 unread signals) is signalled enough.
+            let _ = rustix::io::write(&shared.event, &1_u64.to_ne_bytes());
+            shared.posted.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+fn serve(worker: &mut Worker, job: Job) -> Done {
+    match job {
+        Job::LookUp { entry, key, known, now } => {
+            Done::LookUp { entry, found: worker.look_up(&key, known.as_ref(), now) }
+        }
+        Job::Read { id, serial, source, offset, length, mut buffer } => {
+            let outcome = worker.read(&source, offset, length, &mut buffer);
+            Done::Read { id, serial, buffer, outcome }
+        }
+    }
+}

@@ -1,0 +1,456 @@
+//! What is known of the paths below the root, and the content in memory.
+//!
+//! ```text
+//!            ask            found
+//!  (unknown) ───► (asked) ─────────► known ── revalidate passed ──► asked,
+//!                                     ▲  still served meanwhile       │
+//!                                     └───────────────────────────────┘
+//! ```
+//!
+//! Bounded three ways: paths (CLOCK, those without a file included), bytes
+//! (CLOCK), and bytes of content that was replaced or evicted while
+//! connections still send it.
+
+use super::hot::Hot;
+use super::reader::EntryId;
+use super::target::{self, Key, Refused};
+use super::worker::{FileContent, Found, Identity, JOINED_MAX, Known, Source};
+use crate::config::Directory;
+use crate::head::{self, Meta};
+use app::{Body, ConnId};
+use core::time::Duration;
+use http::Status;
+use http::date::HttpDate;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use wire::Time;
+
+/// A path, and where it leads.
+#[derive(Debug)]
+pub struct Entry {
+    /// The unix second in which `prepared` may be sent without another look;
+    /// [`NEVER`] where there is more to it.
+    second: u64,
+    prepared: Option<Prepared>,
+    generation: u32,
+    /// Sent since CLOCK's hand last passed.
+    used: bool,
+    /// The reader is looking.
+    asked: bool,
+    /// The turn in which this was found: it stays for the requests that wait.
+    turn: u32,
+    /// When the reader was last asked, with an answer.
+    checked: Time,
+    asked_at: Time,
+    /// None in a vacant place.
+    key: Option<Key>,
+    known: Option<Known>,
+    pub kind: Kind,
+    pub waiters: Vec<ConnId>,
+}
+
+/// No second: see [`Entry::second`].
+const NEVER: u64 = u64::MAX;
+
+/// Where a path leads.
+#[derive(Debug)]
+pub enum Kind {
+    /// Not known yet.
+    Unknown,
+    /// Content in memory: see [`Entry::prepared`].
+    Content(Meta),
+    /// A file to be streamed.
+    Large { meta: Meta, identity: Identity, path: Arc<[u8]>, live: Weak<Source> },
+    /// A directory, asked for without its slash.
+    Directory,
+    /// Nothing.
+    Missing,
+    /// Not to be served.
+    Forbidden,
+    /// The file system failed.
+    Failed,
+}
+
+/// A 200 response, ready to be sent.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The head, and behind it the content if it is short.
+    pub message: Body,
+    pub message_len: u32,
+    pub head_len: u32,
+    /// The content, if it is not in `message`.
+    pub content: Option<Body>,
+}
+
+/// How an entry may be used now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Freshness {
+    /// As it is.
+    Fresh,
+    /// As it is, but it is to be checked.
+    Check,
+    /// Not before it was checked.
+    Wait,
+}
+
+/// Every place for a path is taken by one that is being looked up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+/// Why a path has no entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoEntry {
+    Refused(Refused),
+    Full(Full),
+}
+
+/// The paths below one root.
+#[derive(Debug)]
+pub struct Store {
+    pub hot: Hot,
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    by_key: HashMap<Key, u32>,
+    /// CLOCK's hand.
+    hand: usize,
+    turn: u32,
+    /// Content in memory, and what of it is only held for being sent.
+    bytes: usize,
+    retired: Vec<Body>,
+    retired_bytes: usize,
+    pub asked: usize,
+    pub evictions: u64,
+    bytes_max: usize,
+    entries_max: usize,
+    revalidate: Duration,
+    scratch: Vec<u8>,
+}
+
+impl Store {
+    pub fn new(directory: &Directory) -> Self {
+        Self {
+            hot: Hot::new(directory.cache_entries),
+            entries: Vec::new(),
+            free: Vec::new(),
+            by_key: HashMap::new(),
+            hand: 0,
+            turn: 0,
+            bytes: 0,
+            retired: Vec::new(),
+            retired_bytes: 0,
+            asked: 0,
+            evictions: 0,
+            bytes_max: directory.cache_bytes,
+            entries_max: directory.cache_entries,
+            revalidate: directory.revalidate,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// A store of one entry, which never changes and is not looked up.
+    pub fn fixed(meta: Meta, content: Vec<u8>, server_header: bool) -> Self {
+        let mut store = Self::new(&Directory { cache_entries: 16, ..Directory::new("") });
+        let mut message = Vec::new();
+        head::whole(&mut message, &meta, server_header, HttpDate::from_unix(0));
+        let head_len = message.len();
+        let content = if content.len() <= JOINED_MAX {
+            message.extend_from_slice(&content);
+            None
+        } else {
+            Some(content)
+        };
+        store.entries.push(Entry {
+            prepared: Some(Prepared::new(message, head_len, content)),
+            kind: Kind::Content(meta),
+            checked: Time::MAX,
+            ..Entry::vacant()
+        });
+        store
+    }
+
+    /// The message to send for `entry` as it is, if it is fit for that in
+    /// this unix second.
+    #[inline]
+    pub fn ready(&mut self, entry: EntryId, second: u64) -> Option<&Prepared> {
+        let found = self.entries.get_mut(entry.slot as usize)?;
+        if found.second != second || found.generation != entry.generation {
+            return None;
+        }
+        found.used = true;
+        found.prepared.as_ref()
+    }
+
+    /// The entry for a path as sent, made if there is none.
+    pub fn find(&mut self, path: &[u8]) -> Result<EntryId, NoEntry> {
+        let mut key = core::mem::take(&mut self.scratch);
+        let found = target::normalise(path, &mut key).map_err(NoEntry::Refused).and_then(|()| {
+            match self.by_key.get(key.as_slice()) {
+                Some(&slot) => {
+                    self.entries[slot as usize].used = true;
+                    Ok(slot)
+                }
+                // Not marked as used: a client that asks for ever other paths
+                // replaces its own entries first.
+                None => self.add(Key::of(&key)).map_err(NoEntry::Full),
+            }
+        });
+        self.scratch = key;
+        found.map(|slot| EntryId { slot, generation: self.entries[slot as usize].generation })
+    }
+
+    pub fn entry(&mut self, id: EntryId) -> &mut Entry {
+        &mut self.entries[id.slot as usize]
+    }
+
+    /// How the entry may be used at `now`.
+    pub fn freshness(&self, id: EntryId, now: Time) -> Freshness {
+        let entry = &self.entries[id.slot as usize];
+        if matches!(entry.kind, Kind::Unknown) {
+            return Freshness::Wait;
+        }
+        // However long the look took: its answer serves those who waited.
+        if self.turn.wrapping_sub(entry.turn) < STAY_TURNS {
+            return Freshness::Fresh;
+        }
+        let age = now.since(entry.checked);
+        if age < self.revalidate {
+            Freshness::Fresh
+        } else if age < self.revalidate + Duration::from_secs(1) && !matches!(entry.kind, Kind::Failed) {
+            Freshness::Check
+        } else {
+            Freshness::Wait
+        }
+    }
+
+    /// Makes the entry's message carry `date`, the date of `second`, and be
+    /// sent by [`Store::ready`] until the second is over. In place, unless
+    /// the message is still on its way to someone.
+    pub fn refresh(&mut self, id: EntryId, second: u64, date: &HttpDate) {
+        let entry = &mut self.entries[id.slot as usize];
+        let Some(prepared) = &mut entry.prepared else { return };
+        entry.second = second;
+        const AT: usize = head::date_at(Status::OK);
+        let place = AT..AT + date.as_bytes().len();
+        if let Some(message) = prepared.message.get_mut() {
+            message[place].copy_from_slice(date.as_bytes());
+            return;
+        }
+        let mut message = prepared.message.as_slice().to_vec();
+        message[place].copy_from_slice(date.as_bytes());
+        let old = core::mem::replace(&mut prepared.message, Body::new(message));
+        // The new one counts in its place.
+        self.retired_bytes += old.len() as usize;
+        self.retired.push(old);
+    }
+
+    /// The look at `entry` begins; what to tell the reader.
+    pub fn ask(&mut self, id: EntryId, now: Time) -> Option<(Key, Option<Known>)> {
+        let entry = &mut self.entries[id.slot as usize];
+        let key = entry.key.clone()?;
+        self.asked += 1;
+        entry.asked = true;
+        entry.asked_at = now;
+        Some((key, entry.known))
+    }
+
+    /// What the look found. Returns who waited for it, and whether content
+    /// that was known before is now another.
+    pub fn on_found(&mut self, id: EntryId, found: Found) -> (Vec<ConnId>, bool) {
+        self.asked -= 1;
+        let before = self.etag(id);
+        let entry = &mut self.entries[id.slot as usize];
+        entry.asked = false;
+        entry.checked = entry.asked_at;
+        entry.turn = self.turn;
+        if !matches!(found, Found::Unchanged) {
+            entry.second = NEVER;
+            entry.known = None;
+            let old = entry.prepared.take();
+            entry.kind = Kind::Unknown;
+            self.retire(old);
+            self.take_in(id, found);
+        }
+        let changed = before.is_some() && before != self.etag(id);
+        (core::mem::take(&mut self.entries[id.slot as usize].waiters), changed)
+    }
+
+    /// What is known of a path turned out to be wrong.
+    pub fn forget(&mut self, path: &[u8]) {
+        let Ok(id) = self.find(path) else { return };
+        let entry = &mut self.entries[id.slot as usize];
+        entry.second = NEVER;
+        entry.known = None;
+        entry.kind = Kind::Unknown;
+        let old = entry.prepared.take();
+        self.retire(old);
+    }
+
+    fn take_in(&mut self, id: EntryId, found: Found) {
+        let (kind, known) = match found {
+            Found::File(file) => {
+                let FileContent { meta, identity, racy, message, head_len, content } = *file;
+                self.make_room(message.len() + content.as_ref().map_or(0, Vec::len));
+                let prepared = Prepared::new(message, head_len, content);
+                self.bytes += prepared.bytes();
+                self.entries[id.slot as usize].prepared = Some(prepared);
+                (Kind::Content(meta), Some(Known { identity, racy }))
+            }
+            Found::Large { meta, identity, path } => {
+                (Kind::Large { meta, identity, path, live: Weak::new() }, Some(Known { identity, racy: false }))
+            }
+            Found::Directory => (Kind::Directory, None),
+            Found::Missing => (Kind::Missing, None),
+            Found::Forbidden => (Kind::Forbidden, None),
+            // `Unchanged` is told only of what is known.
+            Found::Failed | Found::Unchanged => (Kind::Failed, None),
+        };
+        let entry = &mut self.entries[id.slot as usize];
+        entry.kind = kind;
+        entry.known = known;
+    }
+
+    fn etag(&self, id: EntryId) -> Option<String> {
+        match &self.entries[id.slot as usize].kind {
+            Kind::Content(meta) | Kind::Large { meta, .. } => Some(meta.file.as_ref()?.etag.clone()),
+            _ => None,
+        }
+    }
+
+    /// Once per turn.
+    #[inline]
+    pub fn on_turn(&mut self) {
+        self.turn = self.turn.wrapping_add(1);
+        if self.bytes > self.bytes_max {
+            self.make_room(0);
+        }
+    }
+
+    /// Once per second: lets go of what is no longer being sent.
+    pub fn sweep(&mut self) {
+        let retired_bytes = &mut self.retired_bytes;
+        self.retired.retain_mut(|body| {
+            let free = body.get_mut().is_some();
+            *retired_bytes -= if free { body.len() as usize } else { 0 };
+            !free
+        });
+    }
+
+    /// Whether connections that take their responses slowly hold so much
+    /// content that is no longer current that no more is to be loaded.
+    pub fn is_clogged(&mut self) -> bool {
+        self.retired_bytes > self.bytes_max && {
+            self.sweep();
+            self.retired_bytes > self.bytes_max
+        }
+    }
+
+    /// Bytes of content in memory, and paths known.
+    pub fn held(&self) -> (u64, u64) {
+        ((self.bytes + self.retired_bytes) as u64, self.by_key.len() as u64)
+    }
+
+    /// A place for a new path.
+    fn add(&mut self, key: Key) -> Result<u32, Full> {
+        if self.by_key.len() >= self.entries_max {
+            self.evict(|_| true).ok_or(Full)?;
+        }
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                self.entries.push(Entry::vacant());
+                self.entries.len() as u32 - 1
+            }
+        };
+        self.entries[slot as usize].key = Some(key.clone());
+        self.by_key.insert(key, slot);
+        Ok(slot)
+    }
+
+    /// Evicts until `bytes` more fit. Content found in this turn stays, so the
+    /// limit may be passed by what the reader found in one turn.
+    fn make_room(&mut self, bytes: usize) {
+        while self.bytes + bytes > self.bytes_max && self.evict(|entry| entry.prepared.is_some()).is_some() {}
+    }
+
+    /// CLOCK: takes out the first entry under the hand that is `fit` for it
+    /// and was not used since the hand last passed.
+    fn evict(&mut self, fit: impl Fn(&Entry) -> bool) -> Option<()> {
+        for _ in 0..2 * self.entries.len() {
+            self.hand = (self.hand + 1) % self.entries.len();
+            let entry = &mut self.entries[self.hand];
+            let Some(key) = &entry.key else { continue };
+            let stays = entry.asked || self.turn.wrapping_sub(entry.turn) < STAY_TURNS || !fit(entry);
+            if stays || core::mem::take(&mut entry.used) {
+                continue;
+            }
+            self.by_key.remove(key);
+            let generation = entry.generation.wrapping_add(1);
+            let old = core::mem::replace(entry, Entry { generation, ..Entry::vacant() });
+            self.free.push(self.hand as u32);
+            self.retire(old.prepared);
+            self.evictions += 1;
+            return Some(());
+        }
+        None
+    }
+
+    fn retire(&mut self, old: Option<Prepared>) {
+        let Some(old) = old else { return };
+        self.bytes -= old.bytes();
+        for mut body in [Some(old.message), old.content].into_iter().flatten() {
+            if body.get_mut().is_none() {
+                self.retired_bytes += body.len() as usize;
+                self.retired.push(body);
+            }
+        }
+    }
+}
+
+/// Turns for which what was found stays: those who waited for it are offered
+/// their requests again at the end of the turn that it came in.
+const STAY_TURNS: u32 = 2;
+
+impl Entry {
+    fn vacant() -> Self {
+        Self {
+            second: NEVER,
+            prepared: None,
+            generation: 0,
+            used: false,
+            asked: false,
+            turn: 0,
+            checked: Time::ZERO,
+            asked_at: Time::ZERO,
+            key: None,
+            known: None,
+            kind: Kind::Unknown,
+            waiters: Vec::new(),
+        }
+    }
+
+    /// The 200 response, if the content is in memory.
+    pub fn prepared(&self) -> Option<&Prepared> {
+        self.prepared.as_ref()
+    }
+
+    /// Whether the reader is looking.
+    pub fn is_asked(&self) -> bool {
+        self.asked
+    }
+
+    /// The normalised path.
+    pub fn path(&self) -> &[u8] {
+        self.key.as_ref().map_or(b"", |key| key.as_bytes())
+    }
+}
+
+impl Prepared {
+    fn new(message: Vec<u8>, head_len: usize, content: Option<Vec<u8>>) -> Self {
+        let message_len = message.len() as u32;
+        Self { message: Body::new(message), message_len, head_len: head_len as u32, content: content.map(Body::new) }
+    }
+
+    fn bytes(&self) -> usize {
+        self.message_len as usize + self.content.as_ref().map_or(0, |content| content.len() as usize)
+    }
+}

@@ -1,0 +1,342 @@
+//! The file system, blocking: what the reader thread does for the silo.
+
+use super::Types;
+use super::target::Key;
+use crate::config::{ConfigError, Directory, Symlinks};
+use crate::head::{self, FileMeta, Meta};
+use core::hash::Hasher;
+use http::date::HttpDate;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Advice, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use std::sync::{Arc, OnceLock};
+
+/// Content up to this many bytes is kept behind its head in one body, so that
+/// a response is one slice.
+pub const JOINED_MAX: usize = 16 << 10;
+
+/// Times that a file which changes while it is read is read again.
+const READ_ATTEMPTS: u32 = 3;
+
+/// Times that an `openat2` is tried again when a rename elsewhere made it
+/// unsure whether the path left the root.
+const OPEN_ATTEMPTS: u32 = 8;
+
+/// A file modified this recently may be modified again without a change of
+/// its times: it is read again at the next check. Seconds.
+const RACY_SECONDS: u64 = 2;
+
+/// What tells one state of a file from another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, u64),
+    changed: (i64, u64),
+}
+
+/// A state of a file that was found before.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    pub identity: Identity,
+    /// Whether it may have changed without a change of its times.
+    pub racy: bool,
+}
+
+/// A file being streamed, in one state of it. Open from the first read until
+/// the last stream of it ends, so that a file renamed over or unlinked in the
+/// meantime is still sent as it was.
+#[derive(Debug)]
+pub struct Source {
+    path: Arc<[u8]>,
+    identity: Identity,
+    file: OnceLock<OwnedFd>,
+}
+
+impl Source {
+    pub fn new(path: Arc<[u8]>, identity: Identity) -> Self {
+        Self { path, identity, file: OnceLock::new() }
+    }
+}
+
+/// How a read from a [`Source`] went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadOutcome {
+    /// The bytes are those of the file's state.
+    Intact,
+    /// The file is no longer in that state.
+    Changed,
+    /// The file system failed, or no more files can be opened.
+    Failed,
+}
+
+/// What a path leads to.
+#[derive(Debug)]
+pub enum Found {
+    /// The file is as it was.
+    Unchanged,
+    /// A file, read as a whole.
+    File(Box<FileContent>),
+    /// A file to be streamed.
+    Large { meta: Meta, identity: Identity, path: Arc<[u8]> },
+    /// A directory, asked for without its slash.
+    Directory,
+    /// Nothing.
+    Missing,
+    /// Something that is not served: no permission, a link, a directory
+    /// without index file, a device.
+    Forbidden,
+    /// The look-up failed for a reason of ours; trying again may help.
+    Failed,
+}
+
+/// A file's content and the head of its 200 response.
+#[derive(Debug)]
+pub struct FileContent {
+    pub meta: Meta,
+    pub identity: Identity,
+    /// Whether it may yet change without a change of its times.
+    pub racy: bool,
+    /// The head, and behind it the content if that is short.
+    pub message: Vec<u8>,
+    pub head_len: usize,
+    /// The content, if it is not in `message`.
+    pub content: Option<Vec<u8>>,
+}
+
+/// The root and how its files are served.
+#[derive(Debug)]
+pub struct Worker {
+    root: OwnedFd,
+    index: Vec<String>,
+    symlinks: Symlinks,
+    whole_max: u64,
+    server_header: bool,
+    types: Types,
+    /// False once the kernel said that it has no `openat2`.
+    openat2: bool,
+}
+
+impl Worker {
+    pub fn new(directory: &Directory, server_header: bool) -> Result<Self, ConfigError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(&directory.root, flags, Mode::empty())
+            .map_err(|error| ConfigError::Root(directory.root.clone(), error.into()))?;
+        Ok(Self {
+            root,
+            index: directory.index.clone(),
+            symlinks: directory.symlinks,
+            whole_max: directory.cache_file_bytes as u64,
+            server_header,
+            types: Types::new(&directory.types, &directory.default_type),
+            openat2: true,
+        })
+    }
+
+    /// What `key` leads to now. `now` in unix seconds.
+    pub fn look_up(&mut self, key: &Key, known: Option<&Known>, now: u64) -> Found {
+        let opened = if key.is_directory() { self.open_index(key) } else { self.open_file(key.as_bytes().to_vec()) };
+        match opened {
+            Ok((path, fd, stat)) => match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => self.read_file(path, &fd, &stat, known, now),
+                FileType::Directory => Found::Directory,
+                _ => Found::Forbidden,
+            },
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL) => Found::Missing,
+            // LOOP and XDEV are `openat2`'s words for a link that is not to
+            // be followed; NXIO is a socket.
+            Err(Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::XDEV | Errno::NXIO) => Found::Forbidden,
+            Err(_) => Found::Failed,
+        }
+    }
+
+    /// Fills `buffer` with `length` bytes of a streamed file from `offset`.
+    pub fn read(&mut self, source: &Source, offset: u64, length: usize, buffer: &mut Vec<u8>) -> ReadOutcome {
+        let fd = match source.file.get() {
+            Some(fd) => fd,
+            None => match self.open_file(source.path.to_vec()) {
+                Ok((_, fd, stat)) if Identity::of(&stat).same_content(&source.identity) => {
+                    // A hint only: a file system that ignores it still reads.
+                    let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
+                    source.file.get_or_init(|| fd)
+                }
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO) => return ReadOutcome::Failed,
+                _ => return ReadOutcome::Changed,
+            },
+        };
+        buffer.resize(length, 0);
+        let Ok(read) = fill(fd, buffer, offset) else { return ReadOutcome::Failed };
+        // Checked after the read: what was read before a change is intact.
+        let intact = read == length
+            && rustix::fs::fstat(fd).is_ok_and(|stat| Identity::of(&stat).same_content(&source.identity));
+        if intact { ReadOutcome::Intact } else { ReadOutcome::Changed }
+    }
+
+    fn open_index(&mut self, key: &Key) -> Result<(Vec<u8>, OwnedFd, Stat), Errno> {
+        for at in 0..self.index.len() {
+            let path = [key.as_bytes(), self.index[at].as_bytes()].concat();
+            match self.open_file(path) {
+                Err(Errno::NOENT) => {}
+                // A directory with an index file's name is not an index file.
+                Ok((_, _, stat)) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {}
+                other => return other,
+            }
+        }
+        // Without an index file: not found, or found and not to be listed.
+        self.open_path(key.as_bytes(), OFlags::PATH | OFlags::DIRECTORY)?;
+        Err(Errno::ACCESS)
+    }
+
+    fn open_file(&mut self, path: Vec<u8>) -> Result<(Vec<u8>, OwnedFd, Stat), Errno> {
+        // NONBLOCK: opening a pipe that nobody writes to must not wait.
+        let fd = self.open_path(&path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let stat = rustix::fs::fstat(&fd)?;
+        Ok((path, fd, stat))
+    }
+
+    /// Opens what [`super::target::normalise`] named; the kernel sees to it
+    /// that no link leads elsewhere.
+    fn open_path(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::CLOEXEC;
+        let path = if path.is_empty() { b"." } else { path };
+        let resolve = match self.symlinks {
+            Symlinks::On => return rustix::fs::openat(&self.root, path, flags, Mode::empty()),
+            Symlinks::WithinRoot => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
+            Symlinks::Off => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS,
+        };
+        for _ in 0..OPEN_ATTEMPTS {
+            if !self.openat2 {
+                break;
+            }
+            match rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                // Before Linux 5.6; PERM also where a sandbox does not know it.
+                Err(Errno::NOSYS) => self.openat2 = false,
+                Err(Errno::PERM) => return self.open_by_steps(path, flags),
+                other => return other,
+            }
+        }
+        if self.openat2 { Err(Errno::AGAIN) } else { self.open_by_steps(path, flags) }
+    }
+
+    /// Without `openat2`: one segment at a time, none of them a link.
+    fn open_by_steps(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let mut segments = path.split(|&byte| byte == b'/').filter(|segment| !segment.is_empty()).peekable();
+        let mut at: Option<OwnedFd> = None;
+        while let Some(segment) = segments.next() {
+            let from = at.as_ref().unwrap_or(&self.root).as_fd();
+            let last = segments.peek().is_none();
+            let step = if last { flags } else { OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC };
+            let next = rustix::fs::openat(from, segment, step | OFlags::NOFOLLOW, Mode::empty());
+            at = Some(match next {
+                // With DIRECTORY and NOFOLLOW a link is reported as no directory.
+                Err(Errno::NOTDIR) if is_link(from, segment) => return Err(Errno::LOOP),
+                other => other?,
+            });
+        }
+        at.ok_or(Errno::NOENT)
+    }
+
+    fn read_file(&self, path: Vec<u8>, fd: &OwnedFd, stat: &Stat, known: Option<&Known>, now: u64) -> Found {
+        let mut identity = Identity::of(stat);
+        if known.is_some_and(|known| known.identity == identity && !known.racy) {
+            return Found::Unchanged;
+        }
+        if identity.size > self.whole_max {
+            let meta = self.meta(&path, &identity, large_etag(&identity));
+            return Found::Large { meta, identity, path: path.into() };
+        }
+        let mut content = Vec::new();
+        for attempt in 1.. {
+            content.clear();
+            content.resize(identity.size as usize, 0);
+            let Ok(read) = fill(fd, &mut content, 0) else { return Found::Failed };
+            let Ok(after) = rustix::fs::fstat(fd) else { return Found::Failed };
+            let after = Identity::of(&after);
+            if after == identity && read == content.len() {
+                break;
+            }
+            identity = after;
+            if attempt == READ_ATTEMPTS || identity.size > self.whole_max {
+                // Written to without pause: no state of it can be had.
+                return Found::Failed;
+            }
+        }
+        let meta = self.meta(&path, &identity, content_etag(&content));
+        let racy = meta.file.as_ref().is_some_and(|file| file.modified.abs_diff(now) <= RACY_SECONDS);
+        let mut message = Vec::with_capacity(512 + if content.len() <= JOINED_MAX { content.len() } else { 0 });
+        head::whole(&mut message, &meta, self.server_header, HttpDate::from_unix(now));
+        let head_len = message.len();
+        let content = if content.len() <= JOINED_MAX {
+            message.extend_from_slice(&content);
+            None
+        } else {
+            Some(content)
+        };
+        Found::File(Box::new(FileContent { meta, identity, racy, message, head_len, content }))
+    }
+
+    fn meta(&self, path: &[u8], identity: &Identity, etag: String) -> Meta {
+        let modified = u64::try_from(identity.modified.0).unwrap_or(0);
+        Meta { size: identity.size, content_type: self.types.of(path), file: Some(FileMeta { etag, modified }) }
+    }
+
+    #[cfg(test)]
+    pub(super) fn without_openat2(&mut self) {
+        self.openat2 = false;
+    }
+}
+
+impl Identity {
+    fn of(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+
+    /// Whether the bytes are the same. The time of change is left out: being
+    /// renamed over or unlinked sets it, and an open file outlives both.
+    fn same_content(&self, other: &Self) -> bool {
+        Self { changed: other.changed, ..*self } == *other
+    }
+}
+
+/// Strong (RFC 9110 §8.8.1): by content, so that it changes with every byte
+/// and servers with the same files agree.
+fn content_etag(content: &[u8]) -> String {
+    #[allow(deprecated, reason = "SipHash 2-4 with a fixed key: the default hasher may change between toolchains")]
+    let mut hasher = core::hash::SipHasher::new();
+    hasher.write(content);
+    format!("\"{:x}-{:016x}\"", content.len(), hasher.finish())
+}
+
+/// Strong by the file system's time of modification, in nanoseconds: reading
+/// a large file only to name it would cost more than it saves.
+fn large_etag(identity: &Identity) -> String {
+    let (seconds, nanos) = identity.modified;
+    format!("\"{:x}-{seconds:x}.{nanos:08x}\"", identity.size)
+}
+
+/// Reads into `buffer` until it is full or the file ends.
+fn fill(fd: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match rustix::io::pread(fd, &mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+fn is_link(directory: impl AsFd, name: &[u8]) -> bool {
+    rustix::fs::statat(directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+}
