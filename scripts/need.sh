@@ -1,0 +1,104 @@
+#!/bin/sh
+# Installs what is missing on Debian and says so.
+#
+#   scripts/need.sh build|test|demo|bench
+#
+# As root with apt-get, otherwise through sudo, otherwise it names the packages
+# and fails; for the demo, which can do without, it goes on. Where a suitable
+# program is there already, its package is not touched.
+set -eu
+
+say() { echo "need: $*" >&2; }
+
+# The oldest Rust that builds this: as in Cargo.toml.
+rust_version=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+# The first of two versions, if it is not older than the second.
+not_older() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+
+has_rust() {
+    command -v cargo >/dev/null 2>&1 && not_older "$(cargo --version 2>/dev/null | cut -d ' ' -f 2)" "$rust_version"
+}
+
+packages=""
+add() { packages="$packages $1"; }
+
+# A program, and the package that has it.
+want() {
+    PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1 || add "$2"
+}
+
+want_build() {
+    want cc gcc
+    want git git
+    # cc alone cannot link without these.
+    [ -e /usr/include/stdlib.h ] || add libc6-dev
+    # Debian 12 keeps its current Rust in packages named after its browser's needs.
+    has_rust || { add cargo-web; add rustc-web; add rustfmt-web; }
+}
+
+want_run() {
+    want ip iproute2
+    want curl curl
+    want nginx nginx-light
+    want wrk wrk
+    want dpdk-testpmd dpdk-dev
+    want taskset util-linux
+}
+
+want_test() {
+    want_run
+    want ab apache2-utils
+    want tshark tshark
+    want python3 python3
+    want valgrind valgrind
+}
+
+case "${1:-}" in
+    build) want_build ;;
+    demo) want_build; want_run ;;
+    test | bench) want_build; want_test ;;
+    *) echo "usage: scripts/need.sh build|test|demo|bench" >&2; exit 2 ;;
+esac
+
+[ -n "$packages" ] || exit 0
+
+without() {
+    say "missing packages:$packages"
+    say "$1"
+    if [ "$2" = demo ] && has_rust && command -v cc >/dev/null 2>&1; then
+        say "going on without: the demo leaves out what they are for"
+        exit 0
+    fi
+    say "install them with: apt-get install$packages"
+    exit 1
+}
+
+command -v apt-get >/dev/null 2>&1 || without "this is no Debian system" "$1"
+as_root=""
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null 2>&1 || without "installing them needs root, and there is no sudo" "$1"
+    as_root=sudo
+fi
+
+say "installing:$packages"
+# A package's service must not start on a machine that only measures with its
+# program (nginx would take port 80).
+policy=/usr/sbin/policy-rc.d
+made_policy=no
+if [ ! -e "$policy" ]; then
+    made_policy=yes
+    # shellcheck disable=SC2016
+    $as_root sh -c 'printf "#!/bin/sh\nexit 101\n" > "$1" && chmod 755 "$1"' sh "$policy"
+fi
+installed=yes
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q >&2 || installed=no
+# shellcheck disable=SC2086
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $packages >&2 || installed=no
+[ "$made_policy" = no ] || $as_root rm -f "$policy"
+[ "$installed" = yes ] || without "apt-get could not install them" "$1"
+if ! has_rust; then
+    say "Rust $rust_version or later is needed, and this system's packages are older."
+    say "Install it with rustup (https://rustup.rs), then try again."
+    exit 1
+fi
