@@ -1,0 +1,403 @@
+//! The statistics page: what every silo counts, where other processes read
+//! it without a lock and without asking.
+//!
+//! A page is a small file in memory (tmpfs). The process that owns it maps
+//! it; each silo stores its values there a few times a second, which is plain
+//! stores and nothing more. Readers read the file. The values' names stand in
+//! the page, so a reader needs no knowledge of the writer's version beyond
+//! the layout below; a page tells whose it is, so a reader also knows when the
+//! writer is gone.
+//!
+//! Layout, in 64-bit words of this machine's byte order:
+//!
+//! ```text
+//! 0   magic   layout   pid   start of pid   wall clock at start   metrics   silos   length of label
+//! 8   label, 64 bytes
+//! 16  for each metric 64 bytes: kind, length, name
+//!     for each silo, from a multiple of 64 bytes: sequence, time, a word for each metric
+//! ```
+//!
+//! A silo's sequence is odd while it stores (a sequence lock with one writer),
+//! so a reader gets values of one moment or knows that it did not.
+
+mod reader;
+
+pub use reader::{Reader, SiloSnapshot, Snapshot};
+
+use core::fmt;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::time::Duration;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use wire::Time;
+
+/// Most values for each silo.
+pub const METRICS_LIMIT: usize = 1024;
+
+/// Most silos.
+pub const SILOS_LIMIT: usize = 1024;
+
+/// Longest name of a value, in bytes; longer ones are cut.
+pub const NAME_LIMIT: usize = METRIC_BYTES - 2;
+
+/// Longest label, in bytes; longer ones are cut.
+pub const LABEL_LIMIT: usize = 64;
+
+/// A silo stores its values this often. Readers see rates over a second or
+/// more; at this interval the stores cost nothing that could be measured.
+pub const PUBLISH_INTERVAL: Duration = Duration::from_millis(10);
+
+/// What a value means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Only grows, from zero at the start: a reader shows its rate.
+    Counter,
+    /// Goes up and down: a reader shows it as it is.
+    Gauge,
+}
+
+/// A value that each silo publishes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Metric {
+    /// Its name, as `tcp.segments_received`.
+    pub name: &'static str,
+    /// What it means.
+    pub kind: Kind,
+}
+
+/// A page and the right to remove it, which happens on drop.
+///
+/// A process that is killed leaves its page behind; readers see that it is
+/// dead, and the next process that uses the path replaces it.
+#[derive(Debug)]
+pub struct Page {
+    path: PathBuf,
+    /// The file's device and inode: what is removed must still be this page.
+    identity: (u64, u64),
+}
+
+impl Page {
+    /// Makes a page at `path`, with a [`Writer`] for each silo. `label` says
+    /// what the process is doing; `wall` is the wall clock, since the epoch.
+    ///
+    /// The page is complete when it appears; a dead process's page at `path`
+    /// is replaced, as is a file that is no page only if it is empty.
+    ///
+    /// # Errors
+    /// [`PageError::InUse`] if a living process has its page there,
+    /// [`PageError::NotAPage`] if something else is there.
+    pub fn create(
+        path: &Path,
+        label: &str,
+        wall: Duration,
+        metrics: &[Metric],
+        silos: usize,
+    ) -> Result<(Self, Vec<Writer>), PageError> {
+        if metrics.len() > METRICS_LIMIT || silos > SILOS_LIMIT {
+            return Err(PageError::TooLarge);
+        }
+        Self::check_vacant(path)?;
+        let layout = Layout { metrics: metrics.len(), silos };
+        // Built beside its place and moved there, so that no reader ever sees
+        // half a page.
+        let mut draft = path.as_os_str().to_owned();
+        draft.push(format!(".{}", std::process::id()));
+        let draft = PathBuf::from(draft);
+        let made = Self::write(&draft, &layout, &head(label, wall, metrics, silos))
+            .and_then(|made| fs::rename(&draft, path).map(|()| made));
+        let (mapping, identity) = made.inspect_err(|_| {
+            let _ = fs::remove_file(&draft);
+        })?;
+        let mapping = Arc::new(mapping);
+        let writers = (0..silos)
+            .map(|silo| Writer {
+                mapping: Arc::clone(&mapping),
+                block: layout.block(silo) / WORD,
+                values: metrics.len(),
+                next: Time::ZERO,
+            })
+            .collect();
+        Ok((Self { path: path.to_owned(), identity }, writers))
+    }
+
+    /// Where the page is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a page may be made at `path`.
+    fn check_vacant(path: &Path) -> Result<(), PageError> {
+        match Reader::open(path) {
+            Ok(reader) if reader.is_alive() => Err(PageError::InUse(reader.pid())),
+            Ok(_) => Ok(()),
+            Err(PageError::Io(e)) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(PageError::NotAPage) if fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0) => Ok(()),
+            // Ours in another layout: its owner was another version.
+            Err(PageError::Layout(_)) => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Writes the file and maps it.
+    fn write(path: &Path, layout: &Layout, head: &[u8]) -> io::Result<(Mapping, (u64, u64))> {
+        // A draft of this name was left by a dead process of our number.
+        let _ = fs::remove_file(path);
+        let mut file = File::options().read(true).write(true).create_new(true).mode(0o644).open(path)?;
+        file.write_all(head)?;
+        file.set_len(layout.len() as u64)?;
+        let metadata = file.metadata()?;
+        Ok((Mapping::new(&file, layout.len())?, (metadata.dev(), metadata.ino())))
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        let here = fs::symlink_metadata(&self.path).map(|m| (m.dev(), m.ino()));
+        if here.is_ok_and(|here| here == self.identity) {
+            // Nobody is left to tell; a page left behind is seen to be dead.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// One silo's right to publish.
+#[derive(Debug)]
+pub struct Writer {
+    mapping: Arc<Mapping>,
+    /// The word that the silo's block starts at.
+    block: usize,
+    values: usize,
+    next: Time,
+}
+
+impl Writer {
+    /// Whether it is time to publish: a comparison, for every turn.
+    #[inline]
+    #[must_use]
+    pub fn is_due(&self, now: Time) -> bool {
+        now >= self.next
+    }
+
+    /// Stores the values of `now`, in the order of the metrics; values
+    /// missing at the end stay as they are, and surplus ones are ignored.
+    pub fn publish(&mut self, now: Time, values: &[u64]) {
+        self.next = now + PUBLISH_INTERVAL;
+        let block = &self.mapping.words()[self.block..self.block + BLOCK_WORDS + self.values];
+        let sequence = block[0].load(Ordering::Relaxed);
+        block[0].store(sequence.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        block[1].store(now.as_nanos(), Ordering::Relaxed);
+        for (word, value) in block[BLOCK_WORDS..].iter().zip(values) {
+            word.store(*value, Ordering::Relaxed);
+        }
+        block[0].store(sequence.wrapping_add(2), Ordering::Release);
+    }
+}
+
+/// Where pages lie unless a path is given: `nearside` in XDG_RUNTIME_DIR, or
+/// else a folder of this user's in /dev/shm. It is made if need be.
+///
+/// # Errors
+/// If it cannot be made, or belongs to, or may be written by, somebody else.
+pub fn usual_folder() -> io::Result<PathBuf> {
+    let uid = rustix::process::getuid().as_raw();
+    let folder = match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(runtime) if Path::new(&runtime).is_dir() => Path::new(&runtime).join("nearside"),
+        _ => PathBuf::from(format!("/dev/shm/nearside-{uid}")),
+    };
+    match fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    // Anybody can make folders in /dev/shm, or a link that points elsewhere.
+    let metadata = fs::symlink_metadata(&folder)?;
+    if !metadata.is_dir() || metadata.uid() != uid || metadata.mode() & 0o022 != 0 {
+        let why = format!("{} is not a folder of this user's alone", folder.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(folder)
+}
+
+/// The path of this process's page in the [`usual_folder`].
+///
+/// # Errors
+/// As [`usual_folder`].
+pub fn usual_path() -> io::Result<PathBuf> {
+    Ok(usual_folder()?.join(format!("{}.{EXTENSION}", std::process::id())))
+}
+
+/// The pages of living processes in `folder`, in the order of their paths.
+/// Pages of dead processes are removed.
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn living(folder: &Path) -> io::Result<Vec<Reader>> {
+    let mut living = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_none_or(|e| e != EXTENSION) {
+            continue;
+        }
+        // A page may go away at any moment, and a foreign file is not ours
+        // to judge.
+        if let Ok(reader) = Reader::open(&path) {
+            if reader.is_alive() {
+                living.push((path, reader));
+            } else {
+                let _ = fs::remove_file(&path);
+            }
+        }
+    }
+    living.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(living.into_iter().map(|(_, reader)| reader).collect())
+}
+
+/// Why a page cannot be made or read.
+#[derive(Debug)]
+pub enum PageError {
+    /// The living process of this number has its page there; choose another
+    /// path.
+    InUse(u32),
+    /// Something else is there.
+    NotAPage,
+    /// A page of this layout, which another version of the program wrote.
+    Layout(u64),
+    /// More metrics than [`METRICS_LIMIT`] or silos than [`SILOS_LIMIT`].
+    TooLarge,
+    /// The file system's answer.
+    Io(io::Error),
+}
+
+impl fmt::Display for PageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse(pid) => write!(f, "process {pid} has its statistics page there"),
+            Self::NotAPage => f.write_str("there is a file that is no statistics page"),
+            Self::Layout(layout) => {
+                write!(f, "the statistics page has layout {layout}, this program reads layout {LAYOUT}")
+            }
+            Self::TooLarge => {
+                write!(f, "a statistics page has at most {METRICS_LIMIT} values of {SILOS_LIMIT} silos")
+            }
+            Self::Io(e) => e.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for PageError {}
+
+impl From<io::Error> for PageError {
+    fn from(e: io::Error) -> Self {
+        Self::Io(e)
+    }
+}
+
+const MAGIC: u64 = u64::from_ne_bytes(*b"NEARSTAT");
+const LAYOUT: u64 = 1;
+const EXTENSION: &str = "page";
+const WORD: usize = size_of::<u64>();
+const HEAD_WORDS: usize = 8;
+const METRIC_BYTES: usize = 64;
+/// Sequence and time, before the values.
+const BLOCK_WORDS: usize = 2;
+const CACHE_LINE: usize = 64;
+
+const _: () = assert!(NAME_LIMIT <= u8::MAX as usize, "a name's length is one byte");
+
+/// Where things stand in a page, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    metrics: usize,
+    silos: usize,
+}
+
+impl Layout {
+    const METRICS: usize = HEAD_WORDS * WORD + LABEL_LIMIT;
+
+    /// Blocks are apart by whole cache lines: silos must not share one.
+    const fn block_len(&self) -> usize {
+        ((BLOCK_WORDS + self.metrics) * WORD).next_multiple_of(CACHE_LINE)
+    }
+
+    const fn block(&self, silo: usize) -> usize {
+        (Self::METRICS + self.metrics * METRIC_BYTES).next_multiple_of(CACHE_LINE) + silo * self.block_len()
+    }
+
+    const fn len(&self) -> usize {
+        self.block(self.silos)
+    }
+}
+
+/// Everything before the blocks.
+fn head(label: &str, wall: Duration, metrics: &[Metric], silos: usize) -> Vec<u8> {
+    let pid = std::process::id();
+    let label = cut(label, LABEL_LIMIT);
+    let wall = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
+    let start = reader::start_of(pid).unwrap_or(0);
+    let (count, silos) = (metrics.len() as u64, silos as u64);
+    let words = [MAGIC, LAYOUT, pid.into(), start, wall, count, silos, label.len() as u64];
+    let mut head: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    head.extend_from_slice(label.as_bytes());
+    head.resize(Layout::METRICS, 0);
+    for metric in metrics {
+        let name = cut(metric.name, NAME_LIMIT);
+        let end = head.len() + METRIC_BYTES;
+        head.extend([u8::from(metric.kind == Kind::Gauge), name.len() as u8]);
+        head.extend_from_slice(name.as_bytes());
+        head.resize(end, 0);
+    }
+    head
+}
+
+/// As much of `text` as fits into `limit` bytes.
+fn cut(text: &str, limit: usize) -> &str {
+    &text[..text.floor_char_boundary(limit)]
+}
+
+/// The page in this process's memory.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<AtomicU64>,
+    len: usize,
+}
+
+// SAFETY: a mapping belongs to the process and not to a thread, and is reached
+// through atomics only.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(file: &File, len: usize) -> io::Result<Self> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at a place that the kernel chooses touches no
+        // memory of ours.
+        let start = unsafe { mmap(core::ptr::null_mut(), len, access, MapFlags::SHARED, file, 0) }?;
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, len })
+    }
+
+    #[inline]
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is page-aligned, `len` bytes long, and stays as
+        // long as `self`; any bytes are valid words; what changes under the
+        // reference changes atomically, in this process and in others.
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len / WORD) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, and nothing borrows it.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Reading a statistics page of this or another process.
+
+use super::{
+    BLOCK_WORDS, HEAD_WORDS, Kind, LABEL_LIMIT, LAYOUT, Layout, MAGIC, METRIC_BYTES, METRICS_LIMIT, PageError,
+    SILOS_LIMIT, WORD,
+};
+use core::time::Duration;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use wire::Time;
+
+/// Attempts to read a silo's values of one moment. A writer stores for less
+/// than a microsecond a hundred times a second, so a second attempt is rare;
+/// after all of these the writer has died while storing.
+const ATTEMPTS: usize = 100;
+
+/// A page to read. It is read as a file, not mapped, so whatever happens to
+/// the file is an error here and never a fault.
+#[derive(Debug)]
+pub struct Reader {
+    file: File,
+    layout: Layout,
+    pid: u32,
+    start: u64,
+    wall: Duration,
+    label: String,
+    metrics: Vec<(String, Kind)>,
+}
+
+impl Reader {
+    /// Opens the page at `path`, whether or not its process lives.
+    ///
+    /// # Errors
+    /// If there is no page, or one of another layout.
+    pub fn open(path: &Path) -> Result<Self, PageError> {
+        let file = File::open(path)?;
+        let mut head = [0; Layout::METRICS];
+        read(&file, &mut head, 0)?;
+        let word = |at: usize| word(&head, at);
+        if word(0) != MAGIC {
+            return Err(PageError::NotAPage);
+        }
+        if word(1) != LAYOUT {
+            return Err(PageError::Layout(word(1)));
+        }
+        let (pid, metrics, silos, label) = (word(2), word(5), word(6), word(7));
+        let pid = u32::try_from(pid).map_err(|_| PageError::NotAPage)?;
+        if metrics > METRICS_LIMIT as u64 || silos > SILOS_LIMIT as u64 || label > LABEL_LIMIT as u64 {
+            return Err(PageError::NotAPage);
+        }
+        let layout = Layout { metrics: metrics as usize, silos: silos as usize };
+        if file.metadata()?.len() < layout.len() as u64 {
+            return Err(PageError::NotAPage);
+        }
+        let label = &head[HEAD_WORDS * WORD..][..label as usize];
+        let mut names = vec![0; layout.metrics * METRIC_BYTES];
+        read(&file, &mut names, Layout::METRICS)?;
+        Ok(Self {
+            layout,
+            pid,
+            start: word(3),
+            wall: Duration::from_nanos(word(4)),
+            label: String::from_utf8_lossy(label).into_owned(),
+            metrics: names.chunks_exact(METRIC_BYTES).map(metric).collect(),
+            file,
+        })
+    }
+
+    /// The process that writes the page.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// What that process is doing.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// When it started, by the wall clock, since the epoch.
+    #[must_use]
+    pub fn started(&self) -> Duration {
+        self.wall
+    }
+
+    /// The values' names and kinds, in the order of [`SiloSnapshot::values`].
+    #[must_use]
+    pub fn metrics(&self) -> &[(String, Kind)] {
+        &self.metrics
+    }
+
+    /// Whether the process that writes the page lives: its number is taken,
+    /// and by a process that started when it did. A process of another PID
+    /// namespace looks dead.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        start_of(self.pid) == Some(self.start)
+    }
+
+    /// Reads all values.
+    ///
+    /// # Errors
+    /// If the file cannot be read or was made shorter.
+    pub fn snapshot(&self) -> Result<Snapshot, PageError> {
+        let silos = (0..self.layout.silos).map(|silo| self.silo(silo)).collect::<Result<_, _>>()?;
+        Ok(Snapshot { silos })
+    }
+
+    fn silo(&self, silo: usize) -> Result<SiloSnapshot, PageError> {
+        let at = self.layout.block(silo);
+        let mut block = vec![0; (BLOCK_WORDS + self.layout.metrics) * WORD];
+        let mut consistent = false;
+        for _ in 0..ATTEMPTS {
+            // The sequence before and after, in calls of their own: the order
+            // within one call is the kernel's affair.
+            let (mut before, mut after) = ([0; WORD], [0; WORD]);
+            read(&self.file, &mut before, at)?;
+            read(&self.file, &mut block, at)?;
+            read(&self.file, &mut after, at)?;
+            consistent = before == after && u64::from_ne_bytes(before).is_multiple_of(2);
+            if consistent {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        let published = word(&block, 0) != 0;
+        Ok(SiloSnapshot {
+            time: published.then(|| Time::from_nanos(word(&block, 1))),
+            values: (BLOCK_WORDS..BLOCK_WORDS + self.layout.metrics).map(|i| word(&block, i)).collect(),
+            consistent,
+        })
+    }
+}
+
+/// All values at about one moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    /// By silo.
+    pub silos: Vec<SiloSnapshot>,
+}
+
+/// One silo's values.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SiloSnapshot {
+    /// When they were published, on the silo's clock; `None` before the first
+    /// time. A rate is the difference of two values over that of two times.
+    pub time: Option<Time>,
+    /// In the order of [`Reader::metrics`].
+    pub values: Vec<u64>,
+    /// Whether all are of this moment. Not so only if the writer died, or was
+    /// stopped, while it stored them.
+    pub consistent: bool,
+}
+
+/// When process `pid` started, in clock ticks since boot; `None` if there is
+/// none. With the number this names a process for good, as the number alone
+/// does not.
+pub(super) fn start_of(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the name, in parentheses, and may hold anything;
+    // the 22nd is the start (proc_pid_stat(5)). A zombie has ended.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+fn metric(record: &[u8]) -> (String, Kind) {
+    let (kind, rest) = (record[0], &record[2..]);
+    let name = &rest[..usize::from(record[1]).min(rest.len())];
+    let kind = if kind == 0 { Kind::Counter } else { Kind::Gauge };
+    (String::from_utf8_lossy(name).into_owned(), kind)
+}
+
+/// Reads exactly; a file that is too short is no page.
+fn read(file: &File, out: &mut [u8], at: usize) -> Result<(), PageError> {
+    file.read_exact_at(out, at as u64).map_err(|e| match e.kind() {
+        io::ErrorKind::UnexpectedEof => PageError::NotAPage,
+        _ => PageError::Io(e),
+    })
+}
+
+/// Word `index` of `bytes`, which hold it.
+fn word(bytes: &[u8], index: usize) -> u64 {
+    let mut word = [0; WORD];
+    word.copy_from_slice(&bytes[index * WORD..][..WORD]);
+    u64::from_ne_bytes(word)
+}

@@ -1,0 +1,233 @@
+use super::*;
+use std::process::Command;
+
+const METRICS: [Metric; 3] = [
+    Metric { name: "http.requests", kind: Kind::Counter },
+    Metric { name: "tcp.connections", kind: Kind::Gauge },
+    Metric { name: "link.rx_frames", kind: Kind::Counter },
+];
+
+/// A folder of the test's own, removed with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("nearside-page-{}-{name}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn create(path: &Path, silos: usize) -> Result<(Page, Vec<Writer>), PageError> {
+    Page::create(path, "serve ./site", Duration::from_secs(1_700_000_000), &METRICS, silos)
+}
+
+#[test]
+fn what_is_published_is_read_by_name() {
+    let folder = Folder::new("read");
+    let (page, mut writers) = create(&folder.file("a.page"), 2).unwrap();
+    let reader = Reader::open(page.path()).unwrap();
+    assert!(reader.is_alive());
+    assert_eq!((reader.pid(), reader.label()), (std::process::id(), "serve ./site"));
+    assert_eq!(reader.started(), Duration::from_secs(1_700_000_000));
+    let expected: Vec<_> = METRICS.iter().map(|m| (m.name.to_owned(), m.kind)).collect();
+    assert_eq!(reader.metrics(), expected);
+    let snapshot = reader.snapshot().unwrap();
+    assert_eq!(snapshot.silos.len(), 2);
+    let silent = SiloSnapshot { time: None, values: vec![0, 0, 0], consistent: true };
+    assert_eq!(snapshot.silos[0], silent);
+
+    let now = Time::from_millis(5);
+    assert!(writers[1].is_due(now));
+    writers[1].publish(now, &[10, 20, u64::MAX]);
+    assert!(!writers[1].is_due(now) && writers[1].is_due(now + PUBLISH_INTERVAL));
+    let snapshot = reader.snapshot().unwrap();
+    assert_eq!(snapshot.silos[0], silent);
+    let published = SiloSnapshot { time: Some(now), values: vec![10, 20, u64::MAX], consistent: true };
+    assert_eq!(snapshot.silos[1], published);
+    // Too few and too many values do no harm to the neighbour.
+    writers[0].publish(now, &[7; 100]);
+    writers[0].publish(now, &[8]);
+    let snapshot = reader.snapshot().unwrap();
+    assert_eq!(snapshot.silos[0].values, [8, 7, 7]);
+    assert_eq!(snapshot.silos[1], published);
+}
+
+#[test]
+fn a_page_goes_with_its_owner() {
+    let folder = Folder::new("drop");
+    let path = folder.file("a.page");
+    let (page, _writers) = create(&path, 1).unwrap();
+    assert!(matches!(create(&path, 1), Err(PageError::InUse(pid)) if pid == std::process::id()));
+    drop(page);
+    assert!(!path.exists());
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0, "no draft is left");
+
+    // A page that was put in its place is another's.
+    let (page, _writers) = create(&path, 1).unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "another's").unwrap();
+    drop(page);
+    assert!(path.exists());
+}
+
+#[test]
+fn a_dead_process_is_known_and_its_page_replaced() {
+    let folder = Folder::new("dead");
+    let path = folder.file("a.page");
+    let (page, writers) = create(&path, 1).unwrap();
+    drop(writers);
+    core::mem::forget(page);
+    let mut bytes = fs::read(&path).unwrap();
+    // A process that has ended and was waited for: its number names nobody,
+    // or somebody who started at another time.
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    bytes[16..24].copy_from_slice(&u64::from(ended.id()).to_ne_bytes());
+    fs::write(&path, &bytes).unwrap();
+    assert!(!Reader::open(&path).unwrap().is_alive());
+    // Our number, taken over from a process that started earlier.
+    bytes[16..24].copy_from_slice(&u64::from(std::process::id()).to_ne_bytes());
+    bytes[24..32].copy_from_slice(&1u64.to_ne_bytes());
+    fs::write(&path, &bytes).unwrap();
+    assert!(!Reader::open(&path).unwrap().is_alive());
+
+    let (_page, _writers) = create(&path, 1).unwrap();
+    assert!(Reader::open(&path).unwrap().is_alive());
+}
+
+#[test]
+fn living_pages_are_listed_and_dead_ones_swept() {
+    let folder = Folder::new("living");
+    let (_page, _writers) = create(&folder.file("2.page"), 1).unwrap();
+    let dead = folder.file("1.page");
+    let mut bytes = fs::read(folder.file("2.page")).unwrap();
+    bytes[24] ^= 0xff;
+    fs::write(&dead, bytes).unwrap();
+    fs::write(folder.file("3.page"), "no page").unwrap();
+    fs::write(folder.file("other"), "not named so").unwrap();
+    let living = living(&folder.0).unwrap();
+    assert_eq!(living.len(), 1);
+    assert!(!dead.exists() && folder.file("3.page").exists() && folder.file("other").exists());
+}
+
+#[test]
+fn a_file_that_is_no_page_is_refused_and_kept() {
+    let folder = Folder::new("foreign");
+    let path = folder.file("x");
+    for content in [&b"precious"[..], &[0; 4096], &[0xff; 4096]] {
+        fs::write(&path, content).unwrap();
+        assert!(matches!(Reader::open(&path), Err(PageError::NotAPage)));
+        assert!(matches!(create(&path, 1), Err(PageError::NotAPage)));
+        assert_eq!(fs::read(&path).unwrap(), content);
+    }
+    fs::write(&path, "").unwrap();
+    assert!(create(&path, 1).is_ok(), "an empty file is a place to fill");
+    assert!(matches!(Reader::open(&folder.0), Err(PageError::Io(_))));
+    assert!(matches!(Reader::open(&folder.file("none")), Err(PageError::Io(_))));
+}
+
+#[test]
+fn lies_in_the_head_are_errors() {
+    let folder = Folder::new("lies");
+    let (page, _writers) = create(&folder.file("a.page"), 1).unwrap();
+    let good = fs::read(page.path()).unwrap();
+    let path = folder.file("b.page");
+    for index in 0..HEAD_WORDS {
+        for lie in [u64::MAX, 1 << 32, METRICS_LIMIT as u64, 65] {
+            let mut bytes = good.clone();
+            bytes[index * WORD..][..WORD].copy_from_slice(&lie.to_ne_bytes());
+            fs::write(&path, &bytes).unwrap();
+            if let Ok(reader) = Reader::open(&path) {
+                reader.snapshot().unwrap();
+            }
+        }
+    }
+    let mut bytes = good.clone();
+    bytes[8] = 9;
+    fs::write(&path, &bytes).unwrap();
+    assert!(matches!(Reader::open(&path), Err(PageError::Layout(9))));
+    for len in [0, 10, 127, 200, good.len() - 1] {
+        fs::write(&path, &good[..len]).unwrap();
+        assert!(matches!(Reader::open(&path), Err(PageError::NotAPage)));
+    }
+    fs::write(&path, &good).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    fs::write(&path, &good[..130]).unwrap();
+    assert!(reader.snapshot().is_err(), "a page made shorter while open");
+}
+
+#[test]
+fn a_reader_sees_values_of_one_moment() {
+    let folder = Folder::new("race");
+    let (page, mut writers) = create(&folder.file("a.page"), 1).unwrap();
+    let reader = Reader::open(page.path()).unwrap();
+    let mut writer = writers.pop().unwrap();
+    let writing = std::thread::spawn(move || {
+        for i in 1..=200_000 {
+            writer.publish(Time::from_nanos(i), &[i, i * 2, i * 3]);
+        }
+    });
+    let mut seen = 0;
+    while !writing.is_finished() {
+        let silo = reader.snapshot().unwrap().silos.remove(0);
+        if silo.consistent {
+            let i = silo.time.map_or(0, Time::as_nanos);
+            assert_eq!(silo.values, [i, i * 2, i * 3]);
+            seen += 1;
+        }
+    }
+    writing.join().unwrap();
+    let silo = reader.snapshot().unwrap().silos.remove(0);
+    assert_eq!((silo.values[0], silo.consistent), (200_000, true));
+    println!("{seen} snapshots during the writing");
+}
+
+#[test]
+fn a_writer_that_died_while_storing_is_told() {
+    let folder = Folder::new("torn");
+    let (page, mut writers) = create(&folder.file("a.page"), 1).unwrap();
+    writers[0].publish(Time::from_millis(1), &[1, 2, 3]);
+    let block = &writers[0].mapping.words()[writers[0].block..];
+    block[0].fetch_add(1, Ordering::Relaxed);
+    let silo = Reader::open(page.path()).unwrap().snapshot().unwrap().silos.remove(0);
+    assert!(!silo.consistent);
+    assert_eq!(silo.values, [1, 2, 3]);
+}
+
+#[test]
+fn names_and_labels_are_cut_at_their_limits() {
+    let folder = Folder::new("names");
+    let name: &'static str = "ä".repeat(100).leak();
+    let metrics = [Metric { name, kind: Kind::Gauge }];
+    let path = folder.file("a.page");
+    let (_page, _writers) = Page::create(&path, name, Duration::MAX, &metrics, 0).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.metrics(), [("ä".repeat(31), Kind::Gauge)]);
+    assert_eq!(reader.label(), "ä".repeat(32));
+    assert!(reader.snapshot().unwrap().silos.is_empty());
+    let many = vec![metrics[0]; METRICS_LIMIT + 1];
+    let too_many = Page::create(&folder.file("b"), "", Duration::ZERO, &many, 1);
+    assert!(matches!(too_many, Err(PageError::TooLarge)));
+    let most = Page::create(&folder.file("b"), "", Duration::ZERO, &many[1..], SILOS_LIMIT).unwrap();
+    assert_eq!(most.1.len(), SILOS_LIMIT);
+}
+
+#[test]
+fn the_usual_folder_is_ours_alone() {
+    let folder = usual_folder().unwrap();
+    let metadata = fs::symlink_metadata(&folder).unwrap();
+    assert!(metadata.is_dir() && metadata.mode() & 0o022 == 0);
+    assert!(usual_path().unwrap().starts_with(&folder));
+    assert!(living(&folder).is_ok());
+}
