@@ -99,38 +99,55 @@ pub(crate) fn find_program(name: &str) -> Option<String> {
 /// The share of one core that a side took while it was measured.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CpuShare {
-    /// The process's own time, user and system.
+    /// The process's time, user and system. A kernel without interrupt time
+    /// accounting books on it most of the softirq that interrupts it.
     pub process: f64,
-    /// The core's time in softirq: the kernel's packet work, which is booked
-    /// on no process.
+    /// The core's time in softirq: the kernel's packet work.
     pub softirq: f64,
+    /// The core's time with other programs, at least, or taken away by the
+    /// hypervisor.
+    pub others: f64,
 }
 
 /// The kernel counts in hundredths of a second whatever its own tick is
 /// (USER_HZ, fixed for user space on every architecture Debian has).
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Processor time used so far by processes, and by the softirqs of a core.
+/// Processor time used so far by processes, and on a core.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CpuSample {
     at: Instant,
     process: u64,
-    softirq: u64,
+    core: CoreTicks,
+}
+
+/// A core's times so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct CoreTicks {
+    /// Everything but idle.
+    pub(crate) busy: u64,
+    /// Of that, softirq.
+    pub(crate) softirq: u64,
 }
 
 impl CpuSample {
     /// The time of `pids` together (threads included), and of `core`.
     pub(crate) fn take(pids: &[u32], core: u16) -> Self {
         let process = pids.iter().filter_map(|pid| process_ticks(&read(&format!("/proc/{pid}/stat")))).sum();
-        let softirq = softirq_ticks(&read("/proc/stat"), core).unwrap_or(0);
-        Self { at: now(), process, softirq }
+        let core = core_ticks(&read("/proc/stat"), core).unwrap_or_default();
+        Self { at: now(), process, core }
     }
 
     /// The shares from this sample to a later one.
     pub(crate) fn share_until(&self, later: &Self) -> CpuShare {
         let seconds = later.at.saturating_duration_since(self.at).max(Duration::from_millis(1)).as_secs_f64();
         let share = |from: u64, to: u64| to.saturating_sub(from) as f64 / TICKS_PER_SECOND / seconds;
-        CpuShare { process: share(self.process, later.process), softirq: share(self.softirq, later.softirq) }
+        let process = share(self.process, later.process);
+        let softirq = share(self.core.softirq, later.core.softirq);
+        // Softirq may or may not be booked on the process: taking off both
+        // errs towards nobody else.
+        let others = (share(self.core.busy, later.core.busy) - process - softirq).max(0.0);
+        CpuShare { process, softirq, others }
     }
 }
 
@@ -143,11 +160,14 @@ pub(crate) fn process_ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
-/// The softirq column of a core's line in `/proc/stat` (proc(5)).
-pub(crate) fn softirq_ticks(stat: &str, core: u16) -> Option<u64> {
+/// A core's line in `/proc/stat` (proc(5)): user, nice, system, idle, iowait,
+/// irq, softirq, steal.
+pub(crate) fn core_ticks(stat: &str, core: u16) -> Option<CoreTicks> {
     let name = format!("cpu{core}");
     let line = stat.lines().find(|line| line.split(' ').next() == Some(name.as_str()))?;
-    line.split_ascii_whitespace().nth(7)?.parse().ok()
+    let times: Vec<u64> = line.split_ascii_whitespace().skip(1).map_while(|time| time.parse().ok()).collect();
+    let [user, nice, system, _, _, irq, softirq, steal, ..] = times[..] else { return None };
+    Some(CoreTicks { busy: user + nice + system + irq + softirq + steal, softirq })
 }
 
 /// The children of a process, by `/proc/PID/task/PID/children`.

@@ -42,6 +42,8 @@ pub(crate) struct Summary {
     pub(crate) response_bytes: f64,
     pub(crate) server_cpu: (f64, f64),
     pub(crate) client_cpu: (f64, f64),
+    /// The larger share of either core that others took.
+    pub(crate) others: f64,
     pub(crate) errors: u64,
     /// Requests per second ÷ nginx's of the same round.
     pub(crate) ratio: Option<Spread>,
@@ -78,6 +80,7 @@ fn summarise(row: &Row, nginx: Option<&Row>) -> Summary {
         response_bytes: mid(|m| m.response_bytes),
         server_cpu: (mid(|m| m.server.process), mid(|m| m.server.softirq)),
         client_cpu: (mid(|m| m.client.process), mid(|m| m.client.softirq)),
+        others: mid(|m| m.server.others.max(m.client.others)),
         errors: row.rounds.iter().map(|m| m.errors).sum(),
         ratio: (!ratios.is_empty()).then(|| Spread::of(&ratios)),
         warnings,

@@ -1,7 +1,7 @@
 //! The table for the terminal, and the notes that stand below it here and in
 //! the report.
 
-use crate::measure::{Connections, Contender, SCENARIOS, Scenario, thousands};
+use crate::measure::{Connections, Contender, Content, SCENARIOS, Scenario, thousands};
 use crate::results::Results;
 use crate::summary::{Summary, median, summaries};
 use std::fmt::Write;
@@ -21,7 +21,7 @@ pub(crate) fn render(results: &Results) -> String {
             line(&mut text, &cells(&row));
         }
     }
-    text.push_str("latencies in microseconds; server and client: share of the core, and softirq on it besides\n");
+    text.push_str("latencies in microseconds; server and client: the process's share of its core / softirq on it\n");
     if let Some(limit) = frames_note(results) {
         let _ = writeln!(text, "\n{limit}");
     }
@@ -79,7 +79,7 @@ fn cells(row: &Summary) -> [String; 10] {
 }
 
 fn line(text: &mut String, cells: &[String; 10]) {
-    const WIDTHS: [usize; 9] = [10, 11, 25, 9, 9, 9, 10, 10, 10];
+    const WIDTHS: [usize; 9] = [10, 11, 25, 9, 9, 9, 10, 11, 11];
     let _ = write!(text, "{:<10}", cells[0]);
     for (cell, width) in cells.iter().zip(WIDTHS).skip(1) {
         let _ = write!(text, " {cell:>width$}");
@@ -94,10 +94,7 @@ pub(crate) fn micros(value: f64) -> String {
 
 /// Process and softirq as percentages of a core.
 pub(crate) fn share((process, softirq): (f64, f64)) -> String {
-    if softirq < 0.005 {
-        return format!("{:.0}%", process * 100.0);
-    }
-    format!("{:.0}%+{:.0}%", process * 100.0, softirq * 100.0)
+    format!("{:.0}% / {:.0}%", process * 100.0, softirq * 100.0)
 }
 
 /// Requests as a share of the frames that the link can carry.
@@ -110,11 +107,19 @@ pub(crate) fn frames_note(results: &Results) -> Option<String> {
         "The link's own limit: two testpmd exchange {} frames/s over memif, both ways together.",
         thousands(frames)
     );
-    for scenario in SCENARIOS.iter().filter(|s| s.connections == Connections::KeepAlive) {
-        let rate = nearside(results, *scenario);
-        if let Some(rate) = rate {
-            let _ = write!(note, " Requests per frame, {}: {:.3}.", scenario.title(), rate / frames);
-        }
+    let of_one_frame = |s: &&Scenario| s.content == Content::Small && s.connections == Connections::KeepAlive;
+    let shares: Vec<String> = SCENARIOS
+        .iter()
+        .filter(of_one_frame)
+        .filter_map(|s| Some(format!("{:.3} with {}", nearside(results, *s)? / frames, thousands(s.count.into()))))
+        .collect();
+    if !shares.is_empty() {
+        let _ = write!(
+            note,
+            " Requests per such frame, small response, keep-alive: {} connections; 0.5 would be the limit, as a \
+             request and its answer are a frame each.",
+            shares.join(", ")
+        );
     }
     Some(note)
 }
@@ -123,6 +128,9 @@ fn nearside(results: &Results, scenario: Scenario) -> Option<f64> {
     let rows = summaries(results, scenario);
     rows.iter().find(|row| row.contender == Contender::Nearside).map(|row| row.rate.median)
 }
+
+/// A share of a core that others may take without a word.
+const MAX_OTHERS: f64 = 0.08;
 
 /// What differs between the contenders beside their names.
 pub(crate) fn notes(results: &Results) -> Vec<String> {
@@ -150,10 +158,19 @@ pub(crate) fn notes(results: &Results) -> Vec<String> {
     );
     notes.extend(response_note(results));
     notes.push(
-        "CPU: a process's user and system time, then softirq, the kernel's packet work, which is booked on no \
-         process. Nearside polls: its share is near 100% also when less is asked of it."
+        "CPU: the process's user and system time as a share of its core, then the share of that core in softirq, the \
+         kernel's packet work. The kernel books most of the latter on the process that it interrupts, so the two \
+         overlap. Nearside polls: its share is near 100% also when less is asked of it."
             .to_owned(),
     );
+    let worst = SCENARIOS.iter().flat_map(|s| summaries(results, *s)).map(|row| row.others).fold(0.0, f64::max);
+    if worst > MAX_OTHERS {
+        notes.push(format!(
+            "Not alone: other programs or the hypervisor took up to {:.0}% of a core while a row was measured. Rates \
+             are too low, latencies too long, and ratios of different moments; measure again on a quiet machine.",
+            worst * 100.0
+        ));
+    }
     for scenario in SCENARIOS {
         for row in summaries(results, scenario) {
             let (who, what) = (row.contender.name(), scenario.title());

@@ -1,5 +1,5 @@
 use crate::frames::rates;
-use crate::machine::{CpuShare, Fingerprint, parse_list, process_ticks, softirq_ticks};
+use crate::machine::{CoreTicks, CpuShare, Fingerprint, core_ticks, parse_list, process_ticks};
 use crate::measure::{Contender, Latency, Measurement, PERCENTILES, SCENARIOS, thousands};
 use crate::results::{Results, Row};
 use crate::summary::{median, summaries};
@@ -15,8 +15,8 @@ pub(crate) fn invented() -> Results {
             max: base * 60.0,
         },
         errors: 0,
-        server: CpuShare { process: 0.98, softirq: if rate < 1e6 { 0.31 } else { 0.0 } },
-        client: CpuShare { process: 0.97, softirq: 0.0 },
+        server: CpuShare { process: 0.98, softirq: if rate < 1e6 { 0.31 } else { 0.0 }, others: 0.01 },
+        client: CpuShare { process: 0.97, softirq: 0.0, others: 0.0 },
         warnings: Vec::new(),
     };
     let row = |scenario, contender| {
@@ -76,6 +76,15 @@ fn without_nginx_nearside_is_still_shown() {
 }
 
 #[test]
+fn a_machine_that_was_busy_otherwise_is_named() {
+    let mut results = invented();
+    assert!(!table::render(&results).contains("Not alone"));
+    results.rows[2].rounds.iter_mut().for_each(|round| round.client.others = 0.4);
+    let text = table::render(&results);
+    assert!(text.contains("Not alone") && text.contains("40%"), "{text}");
+}
+
+#[test]
 fn the_report_needs_nothing_but_itself() {
     let page = report::render(&invented());
     for foreign in ["http://", "https://", "src=", "@import", "url(", "<script"] {
@@ -113,7 +122,8 @@ fn processor_time_is_read_past_odd_names() {
     assert_eq!(process_ticks(stat), Some(175));
     assert_eq!(process_ticks("nonsense"), None);
     let stat = "cpu  1 2 3 4 5 6 7 8\ncpu0 10 20 30 40 50 60 70 80\ncpu1 1 1 1 1 1 1 9 1\n";
-    assert_eq!((softirq_ticks(stat, 0), softirq_ticks(stat, 1), softirq_ticks(stat, 10)), (Some(70), Some(9), None));
+    assert_eq!(core_ticks(stat, 0), Some(CoreTicks { busy: 310, softirq: 70 }));
+    assert_eq!((core_ticks(stat, 1).map(|c| c.softirq), core_ticks(stat, 10)), (Some(9), None));
 }
 
 #[test]
