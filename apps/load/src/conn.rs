@@ -131,9 +131,10 @@ impl Table {
         self.conns.iter()
     }
 
-    /// Notes a request sent at `now` on a connection.
+    /// Notes a request sent at `now` on a connection, and sees to it that the
+    /// connection is timed. Answers whether its timer was set before.
     #[inline]
-    pub fn push(&mut self, id: ConnId, now: Time) {
+    pub fn push(&mut self, id: ConnId, now: Time) -> bool {
         let conn = &mut self.conns[id.index()];
         conn.state = State::Busy;
         if conn.asked == 0 {
@@ -144,6 +145,7 @@ impl Table {
             self.times[id.index() * self.depth + place] = now.as_nanos();
         }
         conn.asked += 1;
+        core::mem::replace(&mut conn.timed, true)
     }
 
     /// Takes the oldest request off, and answers when it was sent.

@@ -22,6 +22,12 @@ pub const LONGEST: u64 = (1 << RANGE) - 1;
 /// Significant decimal digits of every figure read from a recorder.
 pub const DIGITS: u8 = 3;
 
+/// HdrHistogram's name for twice the buckets of an octave.
+pub const SUB_BUCKETS: u64 = 2 << PRECISION;
+
+/// Buckets that a walk adds up at a time.
+const CHUNK: usize = 64;
+
 const BUCKETS: usize = index_of(LONGEST) + 1;
 
 const _: () = assert!(BUCKETS == ((RANGE - PRECISION) as usize + 1) << PRECISION);
@@ -76,7 +82,10 @@ impl Recorder {
 
     /// Forgets all samples.
     pub fn clear(&mut self) {
-        self.counts.fill(0);
+        // Not all buckets: it would take memory for each, and time in a run.
+        if !self.is_empty() {
+            self.counts[index_of(self.min)..=index_of(self.max)].fill(0);
+        }
         self.max = 0;
         self.min = u64::MAX;
     }
@@ -111,12 +120,22 @@ impl Recorder {
     #[must_use]
     pub fn quantile(&self, quantile: f64) -> u64 {
         let wanted = (quantile.clamp(0.0, 1.0) * self.len() as f64).ceil().max(1.0) as u64;
+        let mut index = if self.is_empty() { 0 } else { index_of(self.min) };
         let mut seen = 0;
-        let first = if self.is_empty() { 0 } else { index_of(self.min) };
-        for (offset, count) in self.occupied().iter().enumerate() {
-            seen += count;
-            if seen >= wanted {
-                return highest_of(first + offset).min(self.max);
+        // Whole chunks first: without a branch in each bucket the sum is SIMD.
+        for chunk in self.occupied().chunks(CHUNK) {
+            let sum: u64 = chunk.iter().sum();
+            if seen + sum < wanted {
+                seen += sum;
+                index += chunk.len();
+                continue;
+            }
+            for count in chunk {
+                seen += count;
+                if seen >= wanted {
+                    return highest_of(index).min(self.max);
+                }
+                index += 1;
             }
         }
         self.max
@@ -236,8 +255,11 @@ mod tests {
         assert!(recorder.histogram().is_empty());
         recorder.record(0);
         assert!(!recorder.is_empty());
+        recorder.record(123_456);
         recorder.clear();
         assert!(recorder.is_empty());
+        recorder.record(7);
+        assert_eq!((recorder.len(), recorder.histogram().max()), (1, 7));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::figures::Errors;
 use crate::plan::Reuse;
+use crate::recorder::SUB_BUCKETS;
 use crate::report::{BusySource, Latency, Report};
 use core::fmt::Write;
 
@@ -76,12 +77,12 @@ fn throughput(out: &mut String, report: &Report) -> core::fmt::Result {
     let rates = &report.throughput;
     let traffic = &report.traffic;
     let bytes = |rate: f64| si(rate, "B/s");
-    let counted = grouped(traffic.responses);
-    writeln!(out, "Requests     {}   {counted} responses", si(rates.requests_per_second, "/s"))?;
-    let content = bytes(rates.body_bytes_per_second);
+    let requests = si(rates.requests_per_second, "/s");
+    writeln!(out, "Requests     {requests:>9}    {} responses", grouped(traffic.responses))?;
     let received = bytes(rates.received_bytes_per_second);
-    writeln!(out, "Received     {received}   content alone {content}")?;
-    writeln!(out, "Sent         {}", bytes(rates.sent_bytes_per_second))?;
+    let content = bytes(rates.body_bytes_per_second);
+    writeln!(out, "Received     {received:>9}    content alone {content}")?;
+    writeln!(out, "Sent         {:>9}", bytes(rates.sent_bytes_per_second))?;
     let statuses = &report.statuses;
     write!(out, "Responses ")?;
     for (count, class) in [
@@ -199,8 +200,7 @@ fn hgrm(out: &mut String, report: &Report) -> core::fmt::Result {
     let latency = &report.latency;
     writeln!(out, "#[Mean    = {:12.6}, StdDeviation   = {:12.6}]", millis(latency.mean_ns), millis(latency.stdev_ns))?;
     writeln!(out, "#[Max     = {:12.6}, Total count    = {:12}]", millis(latency.max_ns as f64), latency.samples)?;
-    let sub_buckets = 2 * 1024;
-    writeln!(out, "#[Buckets = {:12}, SubBuckets     = {sub_buckets:12}]", histogram.buckets())
+    writeln!(out, "#[Buckets = {:12}, SubBuckets     = {SUB_BUCKETS:12}]", histogram.buckets())
 }
 
 /// Nanoseconds in the unit that suits.
@@ -228,7 +228,7 @@ fn si(value: f64, unit: &str) -> String {
         v if v >= 1e3 => (v * 1e-3, "k"),
         v => (v, ""),
     };
-    format!("{:>5} {prefix}{unit}", digits(value))
+    format!("{} {prefix}{unit}", digits(value))
 }
 
 /// Three significant digits, or all before the point.

@@ -13,6 +13,7 @@ struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
 // SAFETY: every call goes to the system's allocator unchanged; counting takes
@@ -20,6 +21,7 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        BYTES.with(|bytes| bytes.set(bytes.get() + layout.size()));
         // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc(layout) }
     }
@@ -31,6 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        BYTES.with(|bytes| bytes.set(bytes.get() + size));
         // SAFETY: as above.
         unsafe { System.realloc(at, layout, size) }
     }
@@ -114,6 +117,37 @@ fn the_loop_allocates_nothing() {
         assert_eq!(responses, 6_000 * each_turn);
         assert_eq!(allocations, 0);
     }
+}
+
+/// A million connections, 64 of them active: the table, and next to it the
+/// two histograms, the request and odds and ends.
+#[test]
+fn a_million_connections_take_48_bytes_each() {
+    let mut plan = world::plan();
+    plan.connections = 1_000_000;
+    plan.active = Some(64);
+    plan.handshakes = 10_000;
+    let mut net = Bare { now: Time::from_millis(1), slots: 0, sent: Vec::with_capacity(1_024) };
+    let response = world::response("200 OK", 13);
+    let before = BYTES.get();
+    let mut load = Load::new(plan).unwrap();
+    let mut next = 0;
+    while next < 1_000_000 {
+        net.now = net.now + core::time::Duration::from_micros(10);
+        let _ = load.on_turn(&mut net);
+        while next < net.slots {
+            load.on_open(&mut net, ConnId::new(next, 1), Opened::Connected);
+            while let Some(id) = net.sent.pop() {
+                let _ = load.on_data(&mut net, id, &response);
+            }
+            next += 1;
+        }
+    }
+    let _ = load.on_turn(&mut net);
+    assert_eq!(net.sent.len(), 64, "the first active ones, within a turn's bound");
+    assert_eq!((load.held(), net.slots), (1_000_000, 1_000_000));
+    let bytes = BYTES.get() - before;
+    assert!(bytes <= 48 * 1_000_000 + 600_000, "{bytes} bytes");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Connections: opening, giving up, closing.
 
-use super::{BACKOFF_FIRST, BACKOFF_LONGEST, CLOSES_PER_TURN, Load, Phase, STARTS_PER_TURN};
+use super::{BACKOFF_FIRST, BACKOFF_LONGEST, CLOSES_PER_TURN, Load, Phase, SOURCES_PER_CONNECT, STARTS_PER_TURN};
 use crate::conn::{Conn, State};
 use crate::plan::Reuse;
 use app::{Closed, ConnId, ConnectError, Net, Wake};
@@ -120,7 +120,7 @@ impl Load {
         let sources = self.plan.sources.len().max(1);
         let mut outcome = Err(ConnectError::NoPort);
         // One source may be out of ports while the next is not.
-        for _ in 0..sources {
+        for _ in 0..sources.min(SOURCES_PER_CONNECT) {
             let turn = self.connects;
             self.connects = self.connects.wrapping_add(1);
             let from = self.plan.sources.get(turn % sources).copied();

@@ -129,7 +129,7 @@ impl Load {
         self.published = Published { next: now + PUBLISH_EVERY, at: now, responses: self.counts.traffic.responses };
     }
 
-    /// The run at this moment. Some 10 µs: not for every turn.
+    /// The run at this moment. Walks the histogram: not for every turn.
     #[must_use]
     pub fn progress(&self, now: Time) -> Progress {
         let span = now.since(self.published.at).as_secs_f64();

@@ -18,12 +18,9 @@ impl Load {
         self.allowance -= 1;
         self.counts.traffic.sent += 1;
         let now = net.now();
-        self.table.push(id, now);
+        let timed = self.table.push(id, now);
         net.send_body(id, &self.request, 0..self.request.len());
-        if let Some(conn) = self.table.get_mut(id)
-            && !conn.timed
-        {
-            conn.timed = true;
+        if !timed {
             net.set_timer(id, Some(now + self.plan.timeout));
         }
     }

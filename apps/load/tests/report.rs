@@ -1,0 +1,311 @@
+//! The report: figures, warnings, and the three forms it is rendered in.
+
+mod world;
+
+use core::time::Duration;
+use load::{
+    Busy, BusySource, Ended, Figures, Plan, Recorder, Report, Request, Reuse, Stop, Warning, render_hgrm, render_json,
+    render_text,
+};
+use serde_json::Value;
+use world::{ms, plan, us};
+
+/// What 64 connections would have counted in 2 s at 250 µs each.
+fn figures() -> Figures {
+    let mut figures = Figures {
+        ramp: ms(3),
+        warm_up: ms(1_000),
+        window: Duration::from_secs(2),
+        open: 64,
+        most_open: 64,
+        in_flight: 64,
+        oldest_in_flight: us(230),
+        silos: 1,
+        ..Figures::default()
+    };
+    for n in 0..512_000_u64 {
+        figures.latency.record(200_000 + (n % 1_000) * 100);
+    }
+    figures.latency.record(1_900_123);
+    figures.connect.record(120_000);
+    figures.before.connections.attempted = 64;
+    figures.before.connections.established = 64;
+    figures.counts.traffic.responses = 512_001;
+    figures.counts.traffic.sent = 512_001;
+    figures.counts.traffic.received_bytes = 512_001 * 120;
+    figures.counts.traffic.body_bytes = 512_001 * 13;
+    figures.counts.traffic.sent_bytes = 512_001 * 37;
+    figures.counts.statuses.success = 512_001;
+    figures.rate = 256_000.5;
+    figures.turns.all = 900_000;
+    figures.turns.busy = 100_000;
+    figures.turns.time = Duration::from_secs(2);
+    figures.turns.busy_time = ms(1_000);
+    figures.turns.longest = us(80);
+    figures
+}
+
+fn plan64() -> Plan {
+    let mut plan = plan();
+    plan.connections = 64;
+    plan
+}
+
+fn busy(millis: u64) -> Option<Busy> {
+    Some(Busy { busy: ms(millis), total: ms(2_000) })
+}
+
+#[test]
+fn text_for_people() {
+    let mut figures = figures();
+    figures.counts.errors.timeouts = 3;
+    figures.counts.errors.reset = 1_234;
+    figures.before.errors.refused = 2;
+    let text = render_text(&Report::new(&plan64(), &figures, busy(1_900)));
+    assert_eq!(text, include_str!("report.txt"), "\n{text}");
+}
+
+#[test]
+fn nothing_speaks_against_a_sound_run() {
+    let report = Report::new(&plan64(), &figures(), busy(800));
+    assert_eq!(report.warnings, []);
+    assert_eq!(report.client.source, BusySource::Runtime);
+    assert!((report.client.busy_fraction - 0.4).abs() < 1e-9);
+    // Of each 10 µs by the stamps, the runtime knows 2 to be waiting.
+    assert_eq!(report.client.mean_busy_turn_ns, 8_000);
+    assert!((report.client.responses_per_busy_turn - 5.12).abs() < 0.001);
+    assert_eq!((report.latency.min_ns, report.latency.max_ns), (200_000, 1_900_123));
+    assert!((report.latency.mean_ns - 249_950.0).abs() < 250.0);
+    for (quantile, exact) in [(report.latency.p50_ns, 250_000), (report.latency.p99_ns, 299_000)] {
+        assert!(quantile.abs_diff(exact) < exact / 1_000, "{quantile}");
+    }
+}
+
+#[test]
+fn the_generators_own_limit_is_named() {
+    let saturated = |report: &Report| report.warnings.first().copied();
+    let report = Report::new(&plan64(), &figures(), busy(1_800));
+    assert_eq!(saturated(&report), Some(Warning::ClientSaturated { busy_fraction: 0.9 }));
+    let report = Report::new(&plan64(), &figures(), busy(1_799));
+    assert_eq!(report.warnings, []);
+    // Without the runtime's account there is an upper bound only.
+    let mut figures = figures();
+    assert_eq!(Report::new(&plan64(), &figures, None).warnings, []);
+    figures.turns.busy_time = ms(1_900);
+    let report = Report::new(&plan64(), &figures, None);
+    assert_eq!(saturated(&report), Some(Warning::ClientMaybeSaturated { busy_fraction: 0.95 }));
+    assert_eq!(report.client.source, BusySource::UpperBound);
+}
+
+#[test]
+fn figures_that_contradict_each_other_are_named() {
+    // Half of the time is neither in a latency nor accounted for otherwise.
+    let mut figures = figures();
+    figures.window *= 2;
+    figures.rate /= 2.0;
+    let report = Report::new(&plan64(), &figures, busy(100));
+    assert!(
+        matches!(report.warnings[..], [Warning::LittlesLaw { planned, measured }] if planned == 64.0 && (measured - 32.0).abs() < 0.1),
+        "{:?}",
+        report.warnings
+    );
+}
+
+#[test]
+fn each_shortcoming_has_its_warning() {
+    type Spoil = fn(&mut Figures);
+    type Expected = fn(&Warning) -> bool;
+    let cases: [(Spoil, Expected); 8] = [
+        (|f| f.ended = Ended::Interrupted, |w| *w == Warning::Interrupted),
+        (|f| f.ended = Ended::OutOfTime, |w| *w == Warning::OutOfTime),
+        (|f| f.most_open = 63, |w| *w == Warning::RampIncomplete { opened: 63, planned: 64 }),
+        (|f| f.before.connections.no_port = 1, |w| *w == Warning::ConnectPaused { no_port: 1, full: 0, no_route: 0 }),
+        (|f| f.counts.errors.reset = 6_000, |w| matches!(w, Warning::Failures { .. })),
+        (|f| f.counts.statuses.success -= 6_000, |w| matches!(w, Warning::NotSuccess { .. })),
+        (|f| f.oldest_in_flight = ms(2), |w| *w == Warning::Stalled { in_flight: 64, oldest_ns: 2_000_000 }),
+        (|f| f.turns.busy = 10_000, |w| *w == Warning::CoarseStamps { turn_ns: 40_000, median_ns: 250_111 }),
+    ];
+    for (spoil, expected) in cases {
+        let mut figures = figures();
+        spoil(&mut figures);
+        let warnings = Report::new(&plan64(), &figures, busy(400)).warnings;
+        assert!(warnings.len() == 1 && expected(&warnings[0]), "{warnings:?}");
+        assert!(!warnings[0].to_string().is_empty());
+    }
+}
+
+#[test]
+fn percentiles_on_few_samples_are_named() {
+    for (samples, first) in [(19, 50.0), (999, 99.0), (1_000, 99.9), (99_999, 99.99)] {
+        let mut figures = figures();
+        figures.latency = Recorder::new();
+        (0..samples).for_each(|_| figures.latency.record(250_000));
+        let warnings = Report::new(&plan64(), &figures, busy(400)).warnings;
+        let few = |w: &Warning| *w == Warning::FewSamples { samples, percentile: first };
+        assert!(warnings.iter().any(few), "{warnings:?}");
+    }
+}
+
+#[test]
+fn json_has_every_figure_as_a_number() {
+    let report = Report::new(&plan64(), &figures(), busy(1_900));
+    let json: Value = serde_json::from_str(&render_json(&report)).unwrap();
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["setup"]["reuse"], "keep-alive");
+    assert_eq!(json["setup"]["targets"][0], "10.0.0.2:80");
+    assert_eq!(json["throughput"]["requests_per_second"], 256_000.5);
+    assert_eq!(json["latency"]["max_ns"], 1_900_123);
+    assert_eq!(json["errors"]["timeouts"], 0);
+    assert_eq!(json["ended"], "as-planned");
+    assert_eq!(json["client"]["source"], "runtime");
+    assert_eq!(json["warnings"][0]["kind"], "client-saturated");
+    assert_eq!(json["warnings"][0]["busy_fraction"], 0.95);
+}
+
+#[test]
+fn an_empty_run_can_be_reported() {
+    for busy in [None, Some(Busy::default())] {
+        let report = Report::new(&plan64(), &Figures::default(), busy);
+        assert!(report.warnings.contains(&Warning::NoResponses));
+        let text = render_text(&report);
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+        // A number that is not finite would be null.
+        assert!(!render_json(&report).contains("null"));
+        assert!(render_hgrm(&report).contains("Total count    =            0]"));
+    }
+}
+
+#[test]
+fn hgrm_is_what_plotting_tools_read() {
+    let report = Report::new(&plan64(), &figures(), None);
+    let text = render_hgrm(&report);
+    let mut lines = text.lines();
+    let header: Vec<_> = lines.next().unwrap().split_whitespace().collect();
+    assert_eq!(header, ["Value", "Percentile", "TotalCount", "1/(1-Percentile)"]);
+    assert_eq!(lines.next(), Some(""));
+    let (mut last_value, mut last_quantile, mut last_count) = (0.0, -1.0, 0);
+    let (rows, comments): (Vec<_>, Vec<_>) = lines.partition(|line| !line.starts_with('#'));
+    for (n, row) in rows.iter().enumerate() {
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        let (value, quantile): (f64, f64) = (cells[0].parse().unwrap(), cells[1].parse().unwrap());
+        let count: u64 = cells[2].parse().unwrap();
+        assert!(value >= last_value && quantile > last_quantile && count >= last_count, "{row}");
+        (last_value, last_quantile, last_count) = (value, quantile, count);
+        if n + 1 < rows.len() {
+            let distance: f64 = cells[3].parse().unwrap();
+            assert!((distance - 1.0 / (1.0 - quantile)).abs() <= 0.01 + distance * 1e-6, "{row}");
+        } else {
+            assert_eq!((cells.len(), quantile), (3, 1.0), "{row}");
+        }
+    }
+    assert_eq!((last_value, last_count), (1.900123, 512_001), "milliseconds");
+    assert_eq!(comments.len(), 3);
+    assert!(comments[0].starts_with("#[Mean    =     0.2499"), "{}", comments[0]);
+    assert!(comments[1].starts_with("#[Max     =     1.900123, Total count    =       512001]"), "{}", comments[1]);
+}
+
+#[test]
+fn figures_of_several_silos_add_up() {
+    let mut all = Figures::default();
+    let (one, mut two) = (figures(), figures());
+    two.ended = Ended::OutOfTime;
+    two.turns.busy_time = ms(1_500);
+    two.ramp = ms(5);
+    for figures in [&one, &two, &Figures::default()] {
+        all.merge(figures);
+    }
+    assert_eq!((all.silos, all.ended, all.ramp, all.window), (2, Ended::OutOfTime, ms(5), one.window));
+    assert_eq!(all.latency.len(), 2 * 512_001);
+    assert_eq!(all.counts.traffic.responses, 2 * 512_001);
+    assert_eq!(all.rate, 2.0 * one.rate);
+    assert_eq!(all.open, 128);
+    assert_eq!(all.turns, two.turns);
+    let mut plan = plan64();
+    plan.connections = 128;
+    let report = Report::new(&plan, &all, None);
+    assert_eq!(report.warnings, [Warning::OutOfTime]);
+    assert!((report.client.responses_per_busy_turn - 5.12).abs() < 0.001);
+}
+
+#[test]
+fn shares_of_a_plan_add_up_to_it() {
+    let mut whole = plan();
+    whole.connections = 1_001;
+    whole.active = Some(10);
+    whole.handshakes = 100;
+    whole.sources = (0..7).map(|n| core::net::IpAddr::from([10, 0, 0, n])).collect();
+    whole.stop = Stop::Requests { count: 1_000_003, within: ms(1) };
+    for silos in [1, 2, 3, 7] {
+        let shares: Vec<Plan> = (0..silos).filter_map(|n| whole.share(n, silos)).collect();
+        assert_eq!(shares.len(), silos as usize);
+        assert_eq!(shares.iter().map(|plan| plan.connections).sum::<u32>(), 1_001);
+        assert_eq!(shares.iter().filter_map(|plan| plan.active).sum::<u32>(), 10);
+        assert_eq!(shares.iter().map(|plan| plan.sources.len()).sum::<usize>(), 7);
+        let count = |plan: &Plan| match plan.stop {
+            Stop::Requests { count, .. } => count,
+            Stop::After(_) => 0,
+        };
+        assert_eq!(shares.iter().map(count).sum::<u64>(), 1_000_003);
+        for plan in &shares {
+            assert_eq!(plan.check(), Ok(()));
+        }
+    }
+    assert!(whole.share(2, 2).is_none() && whole.share(0, 0).is_none());
+    whole.connections = 1;
+    whole.active = None;
+    assert!(whole.share(0, 2).is_some() && whole.share(1, 2).is_none());
+}
+
+#[test]
+fn plans_that_cannot_be_run_are_refused() {
+    type Spoil = fn(&mut Plan);
+    let spoils: [Spoil; 22] = [
+        |p| p.targets.clear(),
+        |p| p.connections = 0,
+        |p| p.connections = u32::MAX,
+        |p| p.active = Some(0),
+        |p| p.active = Some(p.connections + 1),
+        |p| p.pipeline = 0,
+        |p| p.pipeline = 65,
+        |p| (p.pipeline, p.reuse) = (2, Reuse::ServerCloses),
+        |p| (p.active, p.reuse) = (Some(1), Reuse::ClientCloses),
+        |p| (p.active, p.pipeline) = (Some(1), 2),
+        |p| p.sources = vec!["fd00::1".parse().unwrap()],
+        |p| p.timeout = Duration::ZERO,
+        |p| p.timeout = Duration::from_secs(1_001),
+        |p| p.handshakes = 0,
+        |p| p.stop = Stop::After(Duration::ZERO),
+        |p| p.stop = Stop::Requests { count: 0, within: Duration::from_secs(1) },
+        |p| p.request.method = "GET / HTTP/1.1\r\n".into(),
+        |p| p.request.path = "no/slash".into(),
+        |p| p.request.path = "/a b".into(),
+        |p| p.request.host = "a\r\nX: y".into(),
+        |p| p.request.headers = vec![("X".into(), "a\r\nY: b".into())],
+        |p| p.request.headers = vec![("content-length".into(), "7".into())],
+    ];
+    assert_eq!(plan().check(), Ok(()));
+    for (n, spoil) in spoils.into_iter().enumerate() {
+        let mut plan = plan();
+        spoil(&mut plan);
+        let error = plan.check().expect_err(&format!("number {n} should be refused"));
+        assert!(!error.to_string().is_empty());
+        assert!(load::Load::new(plan).is_err());
+    }
+}
+
+#[test]
+fn the_request_as_sent() {
+    let mut request = Request::get("example.org:8080", "/a?b=c");
+    request.headers = vec![("Accept".into(), "text/html".into())];
+    let text = |request: &Request, reuse| String::from_utf8(request.bytes(reuse).unwrap()).unwrap();
+    assert_eq!(
+        text(&request, Reuse::KeepAlive),
+        "GET /a?b=c HTTP/1.1\r\nHost: example.org:8080\r\nAccept: text/html\r\n\r\n"
+    );
+    (request.method, request.body) = ("POST".into(), b"12345".to_vec());
+    assert_eq!(
+        text(&request, Reuse::ServerCloses),
+        "POST /a?b=c HTTP/1.1\r\nHost: example.org:8080\r\nAccept: text/html\r\n\
+         Connection: close\r\nContent-Length: 5\r\n\r\n12345"
+    );
+}
