@@ -122,7 +122,7 @@ fn processor_time_is_read_past_odd_names() {
     assert_eq!(process_ticks(stat), Some(175));
     assert_eq!(process_ticks("nonsense"), None);
     let stat = "cpu  1 2 3 4 5 6 7 8\ncpu0 10 20 30 40 50 60 70 80\ncpu1 1 1 1 1 1 1 9 1\n";
-    assert_eq!(core_ticks(stat, 0), Some(CoreTicks { busy: 310, softirq: 70 }));
+    assert_eq!(core_ticks(stat, 0), Some(CoreTicks { busy: 270, softirq: 70 }));
     assert_eq!((core_ticks(stat, 1).map(|c| c.softirq), core_ticks(stat, 10)), (Some(9), None));
 }
 
