@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::machine::now;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -219,13 +220,33 @@ pub(crate) fn call(words: &[&str]) -> Result<String, Error> {
     Err(Error::Program { name: words.join(" "), status: output.status, said })
 }
 
+/// What names of the demo's own begin with; the process id follows.
+pub(crate) const PREFIX: &str = "nearside-demo-";
+
+/// Whether a name is of a demo whose process is gone.
+pub(crate) fn is_stale(name: &str) -> bool {
+    let id = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+    id.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists())
+}
+
 /// A folder of the demo's own, removed with it.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
+    /// Makes it, and removes those of demos that were killed.
     pub(crate) fn make() -> Result<Self, Error> {
-        let path = std::env::temp_dir().join(format!("nearside-demo-{}", std::process::id()));
+        let place = std::env::temp_dir();
+        for entry in std::fs::read_dir(&place).into_iter().flatten().flatten() {
+            // Only our own: anybody may make a folder of this name.
+            let owner = entry.metadata().ok().filter(std::fs::Metadata::is_dir).map(|data| data.uid());
+            let ours = owner == Some(rustix::process::geteuid().as_raw());
+            if ours && is_stale(&entry.file_name().to_string_lossy()) {
+                crate::frames::give_back_stale(&entry.path());
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
+        let path = place.join(format!("{PREFIX}{}", std::process::id()));
         std::fs::create_dir(&path).map_err(Error::io(format!("cannot make {}", path.display())))?;
         Ok(Self(path))
     }

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Huge pages of 2 MiB that two testpmd need: 256 MiB each.
 const PAGES: u64 = 256;
+const MOUNT: &str = "hugepages";
+const ADDED: &str = "hugepages-added";
 const PAGES_FILE: &str = "/proc/sys/vm/nr_hugepages";
 
 /// Why the row is left out, or that it can be measured.
@@ -34,8 +36,10 @@ impl HugePages {
     pub(crate) fn take(dir: &Path) -> Result<Self, Error> {
         let free = meminfo("HugePages_Free");
         let added = PAGES.saturating_sub(free);
-        let mount = dir.join("hugepages");
+        let mount = dir.join(MOUNT);
         fs::create_dir(&mount).map_err(Error::io("cannot make a folder for huge pages"))?;
+        // Should this process be killed, the next demo gives them back.
+        fs::write(dir.join(ADDED), added.to_string()).map_err(Error::io("cannot note the huge pages taken"))?;
         change_pages(|pages| pages + added)?;
         let this = Self { mount, added };
         if meminfo("HugePages_Free") < PAGES {
@@ -48,9 +52,21 @@ impl HugePages {
 
 impl Drop for HugePages {
     fn drop(&mut self) {
-        // Fails only if it was never mounted.
-        let _ = call(&["umount", &self.mount.to_string_lossy()]);
-        let _ = change_pages(|pages| pages.saturating_sub(self.added));
+        give_back(&self.mount, self.added);
+    }
+}
+
+fn give_back(mount: &Path, added: u64) {
+    // Fails only if it was never mounted.
+    let _ = call(&["umount", &mount.to_string_lossy()]);
+    let _ = change_pages(|pages| pages.saturating_sub(added));
+}
+
+/// Gives back what a demo that was killed had taken, by its folder.
+pub(crate) fn give_back_stale(dir: &Path) {
+    let added = fs::read_to_string(dir.join(ADDED)).ok().and_then(|text| text.trim().parse().ok());
+    if let Some(added) = added {
+        give_back(&dir.join(MOUNT), added);
     }
 }
 

@@ -1,8 +1,7 @@
 //! Two network namespaces with a veth pair between them, removed when done.
 
-use crate::child::call;
+use crate::child::{PREFIX, call, is_stale};
 use crate::error::Error;
-use std::fs;
 
 /// The server's address.
 pub(crate) const SERVER: &str = "10.77.0.2";
@@ -10,7 +9,6 @@ pub(crate) const SERVER: &str = "10.77.0.2";
 pub(crate) const CLIENT: &str = "10.77.0.1";
 const NET: &str = "10.77.0.0/24";
 const DEVICE: &str = "near0";
-const PREFIX: &str = "nearside-demo-";
 
 /// The two namespaces. Dropping them removes them, and with them the pair.
 #[derive(Debug)]
@@ -101,9 +99,7 @@ fn remove(name: &str) {
 fn remove_stale() {
     for line in call(&["ip", "netns", "list"]).unwrap_or_default().lines() {
         let name = line.split(' ').next().unwrap_or_default();
-        let id =
-            name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()).and_then(|id| id.parse::<u32>().ok());
-        if id.is_some_and(|id| fs::metadata(format!("/proc/{id}")).is_err()) {
+        if is_stale(name) {
             remove(name);
         }
     }
