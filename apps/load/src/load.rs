@@ -15,7 +15,7 @@ mod turns;
 
 use crate::conn::{State, Table};
 use crate::figures::{Counts, Ended, Figures};
-use crate::live::Live;
+use crate::live::{Live, Stage};
 use crate::plan::{Plan, PlanError, Reuse};
 use crate::recorder::Recorder;
 use app::{App, Body, Closed, ConnId, Net, Opened, Wake};
@@ -177,6 +177,20 @@ impl Load {
     #[must_use]
     pub fn live(&self) -> Live {
         self.live.clone()
+    }
+
+    /// How far the run is. Cheap: a runtime's account of its time ([`crate::Busy`])
+    /// starts when this first says [`Stage::Measuring`], and stops when it
+    /// says [`Stage::Ended`].
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        match self.phase {
+            Phase::Waiting => Stage::Waiting,
+            Phase::Ramp { .. } => Stage::Ramp,
+            Phase::WarmUp { .. } => Stage::WarmUp,
+            Phase::Window { .. } => Stage::Measuring,
+            Phase::Ended => Stage::Ended,
+        }
     }
 
     /// The figures, once the measured window has ended. Connections may still

@@ -187,8 +187,8 @@ impl Latency {
     }
 }
 
-/// The runtime's own account of its silo's time. For several silos, that of
-/// the busiest.
+/// The runtime's own account of its silo's time, over the measured window
+/// (see [`crate::Load::stage`]). For several silos, that of the busiest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Busy {
     /// Time of turns that found work.
@@ -221,7 +221,7 @@ pub struct ClientCpu {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BusySource {
-    /// The runtime measured it, over the whole run.
+    /// The runtime measured it.
     Runtime,
     /// Seen from the application, which cannot tell a wait at the end of a
     /// busy turn from work: an upper bound.

@@ -3,7 +3,7 @@
 use super::{Load, PUBLISH_EVERY, Phase, Published};
 use crate::conn::State;
 use crate::figures::{Ended, Figures};
-use crate::live::{Progress, Stage};
+use crate::live::Progress;
 use crate::plan::Stop;
 use core::time::Duration;
 use wire::Time;
@@ -66,7 +66,6 @@ impl Load {
         self.latency.clear();
         self.at_start_of_window = self.counts;
         self.turns.restart();
-        self.published.responses = self.counts.traffic.responses;
         let until = match self.plan.stop {
             Stop::After(time) => now + time,
             Stop::Requests { count, within } => {
@@ -136,31 +135,22 @@ impl Load {
         let news = self.counts.traffic.responses - self.published.responses;
         let errors = &self.counts.errors;
         let mut progress = Progress {
+            stage: self.stage(),
             elapsed: now.since(self.started),
             rate: if span > 0.0 { (news as f64 / span) as u64 } else { 0 },
             errors: errors.failed_requests() + errors.failed_connects(),
             open: self.open,
             ..Progress::default()
         };
-        progress.stage = match self.phase {
-            Phase::Waiting => Stage::Waiting,
-            Phase::Ramp { .. } => Stage::Ramp,
-            Phase::WarmUp { .. } => Stage::WarmUp,
-            Phase::Window { from, .. } => {
-                progress.measured = now.since(from);
-                progress.responses = self.counts.traffic.responses - self.at_start_of_window.traffic.responses;
-                progress.p99_ns = self.latency.quantile(0.99);
-                Stage::Measuring
-            }
-            Phase::Ended => {
-                if let Some(figures) = &self.figures {
-                    progress.measured = figures.window;
-                    progress.responses = figures.counts.traffic.responses;
-                    progress.p99_ns = figures.latency.quantile(0.99);
-                }
-                Stage::Ended
-            }
-        };
+        if let Phase::Window { from, .. } = self.phase {
+            progress.measured = now.since(from);
+            progress.responses = self.counts.traffic.responses - self.at_start_of_window.traffic.responses;
+            progress.p99_ns = self.latency.quantile(0.99);
+        } else if let Some(figures) = &self.figures {
+            progress.measured = figures.window;
+            progress.responses = figures.counts.traffic.responses;
+            progress.p99_ns = figures.latency.quantile(0.99);
+        }
         progress
     }
 }
