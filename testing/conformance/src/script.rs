@@ -28,8 +28,8 @@
 //! `ts VALUE:ECHO`, `sack L-R,L-R`, `corrupt` (a wrong checksum), `port N`
 //! (the peer's). Numbers are relative to the initial sequence number of the
 //! side that they count: `seq` of the sender, `ack` and `sack` of the other.
-//! In what is expected, `len` left out is 0, `P` is not looked at, `no OPTION`
-//! asks that it be absent, `*` stands for any number, and `at LOW..HIGH` says
+//! In what is expected, `len` left out is 0, `P` is not looked at, `has OPTION`
+//! and `no OPTION` ask that it be there or not, `*` stands for any number, and `at LOW..HIGH` says
 //! how long after the step before; otherwise a segment may take a second.
 //! `ts` of the peer may echo `last`, the value that ours sent last.
 
@@ -114,8 +114,10 @@ pub struct Segment {
     pub timestamps: Option<(Stamp, Stamp)>,
     /// SACK blocks, relative to the initial sequence number acknowledged.
     pub sack: Vec<(u32, u32)>,
+    /// Options that must be there, whatever they say.
+    pub present: Vec<OptionKind>,
     /// Options that must be absent.
-    pub absent: Vec<String>,
+    pub absent: Vec<OptionKind>,
     /// Carries a wrong checksum.
     pub corrupt: bool,
     /// The peer's port, other than the usual.
@@ -123,6 +125,29 @@ pub struct Segment {
     /// How long after the step before.
     pub at: Option<(Duration, Duration)>,
 }
+
+/// A TCP option, by its name in a script.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OptionKind {
+    /// `mss`
+    Mss,
+    /// `wscale`
+    Scale,
+    /// `sackok`
+    SackPermitted,
+    /// `ts`
+    Timestamps,
+    /// `sack`
+    Sack,
+}
+
+const OPTIONS: [(&str, OptionKind); 5] = [
+    ("mss", OptionKind::Mss),
+    ("wscale", OptionKind::Scale),
+    ("sackok", OptionKind::SackPermitted),
+    ("ts", OptionKind::Timestamps),
+    ("sack", OptionKind::Sack),
+];
 
 /// A number in a timestamps option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -281,7 +306,8 @@ fn segment(words: &mut Words<'_>) -> Result<Segment, String> {
                 segment.timestamps = Some((stamp(value)?, stamp(echo)?));
             }
             "sack" => segment.sack = words.next()?.split(',').map(block).collect::<Result<_, _>>()?,
-            "no" => segment.absent.push(words.next()?.to_owned()),
+            "has" => segment.present.push(option(words.next()?)?),
+            "no" => segment.absent.push(option(words.next()?)?),
             "corrupt" => segment.corrupt = true,
             "port" => segment.port = Some(words.number()?),
             "at" => {
@@ -300,6 +326,11 @@ fn any_or<T: core::str::FromStr>(words: &mut Words<'_>) -> Result<Option<T>, Str
         "*" => Ok(None),
         word => number(word).map(Some),
     }
+}
+
+fn option(word: &str) -> Result<OptionKind, String> {
+    let known = OPTIONS.iter().find(|(name, _)| *name == word);
+    known.map(|(_, kind)| *kind).ok_or_else(|| format!("'{word}' is no option"))
 }
 
 fn stamp(word: &str) -> Result<Stamp, String> {
@@ -368,8 +399,10 @@ impl fmt::Display for Segment {
         for (index, (left, right)) in self.sack.iter().enumerate() {
             write!(f, "{}{left}-{right}", if index == 0 { " sack " } else { "," })?;
         }
-        for option in &self.absent {
-            write!(f, " no {option}")?;
+        for (verb, kinds) in [("has", &self.present), ("no", &self.absent)] {
+            for (name, _) in OPTIONS.iter().filter(|(_, kind)| kinds.contains(kind)) {
+                write!(f, " {verb} {name}")?;
+            }
         }
         if let Some((low, high)) = self.at {
             write!(f, " at {low:?}..{high:?}")?;
@@ -420,6 +453,7 @@ mod tests {
             ("listen\nset mtu 9", 2),
             ("< A sack 1", 1),
             ("closed happily", 1),
+            ("> A no magic", 1),
         ] {
             assert_eq!(Script::parse(text).map_err(|e| e.line), Err(line), "{text}");
         }
