@@ -1,34 +1,20 @@
 //! Conditional requests (RFC 9110 section 13).
 
-use crate::Fields;
+use crate::Values;
 
 /// The `If-*` fields of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Preconditions<'a> {
     /// If-Match, each line of it.
-    pub if_match: Option<Lines<'a>>,
+    pub if_match: Option<Values<'a>>,
     /// If-None-Match, each line of it.
-    pub if_none_match: Option<Lines<'a>>,
+    pub if_none_match: Option<Values<'a>>,
     /// If-Modified-Since.
     pub if_modified_since: Option<&'a [u8]>,
     /// If-Unmodified-Since.
     pub if_unmodified_since: Option<&'a [u8]>,
     /// If-Range.
     pub if_range: Option<&'a [u8]>,
-}
-
-/// The lines of a list field, which are one list (RFC 9110 section 5.3).
-#[derive(Clone, Debug)]
-pub struct Lines<'a> {
-    first: &'a [u8],
-    /// All of the head's fields, where the field is repeated.
-    rest: Option<(Fields<'a>, &'static str)>,
-}
-
-impl<'a> From<&'a [u8]> for Lines<'a> {
-    fn from(first: &'a [u8]) -> Self {
-        Self { first, rest: None }
-    }
 }
 
 /// What the selected representation is compared by.

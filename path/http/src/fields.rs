@@ -1,5 +1,8 @@
 //! The fields (headers) of a message head, one by one.
 
+use crate::lines::trim;
+use crate::scan::{split_value, token_len};
+
 /// One field line: `name: value`, value without surrounding whitespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field<'a> {
@@ -14,7 +17,7 @@ impl Field<'_> {
     /// (RFC 9110 section 5.1).
     #[inline]
     #[must_use]
-    pub fn is(&self, name: &str) -> bool {
+    pub const fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
 }
@@ -38,23 +41,54 @@ impl<'a> Iterator for Fields<'a> {
     type Item = Field<'a>;
 
     fn next(&mut self) -> Option<Field<'a>> {
-        let end = self.lines.windows(2).position(|pair| pair == b"\r\n")?;
-        let (line, rest) = self.lines.split_at(end);
-        let colon = line.iter().position(|&byte| byte == b':')?;
-        self.lines = &rest[2..];
-        Some(Field { name: &line[..colon], value: trim(&line[colon + 1..]) })
+        let (name, rest) = self.lines.split_at_checked(token_len(self.lines))?;
+        let rest = rest.strip_prefix(b":")?;
+        let (value, after) = split_value(rest)?;
+        self.lines = after;
+        Some(Field { name, value: trim(value) })
     }
 }
 
-/// Without optional whitespace (SP and HTAB) around it (RFC 9110
-/// section 5.6.3).
-#[inline]
-pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
-    while let [b' ' | b'\t', rest @ ..] = bytes {
-        bytes = rest;
+/// The values of one field, by line. Several lines are one list (RFC 9110
+/// section 5.3).
+#[derive(Clone, Debug)]
+pub struct Values<'a> {
+    /// The only line.
+    one: Option<&'a [u8]>,
+    /// All of the head's fields, where the field is repeated.
+    all: Option<(Fields<'a>, &'static str)>,
+}
+
+impl<'a> Values<'a> {
+    /// A field sent in one line.
+    #[inline]
+    #[must_use]
+    pub const fn one(value: &'a [u8]) -> Self {
+        Self { one: Some(value), all: None }
     }
-    while let [rest @ .., b' ' | b'\t'] = bytes {
-        bytes = rest;
+
+    /// A field of this name, sent in several lines.
+    #[inline]
+    #[must_use]
+    pub const fn repeated(fields: Fields<'a>, name: &'static str) -> Self {
+        Self { one: None, all: Some((fields, name)) }
     }
-    bytes
+
+    /// The members of the list, empty ones included, without whitespace
+    /// around them. For lists whose members hold no quoted strings.
+    pub fn members(self) -> impl Iterator<Item = &'a [u8]> {
+        self.flat_map(|value| value.split(|&byte| byte == b',')).map(trim)
+    }
+}
+
+impl<'a> Iterator for Values<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if let Some(value) = self.one.take() {
+            return Some(value);
+        }
+        let (fields, name) = self.all.as_mut()?;
+        fields.find(|field| field.is(name)).map(|field| field.value)
+    }
 }

@@ -24,11 +24,14 @@ pub mod range;
 pub mod response;
 pub mod server;
 
+mod chunked;
 mod fields;
+mod lines;
 mod method;
+mod scan;
 mod status;
 
-pub use fields::{Field, Fields};
+pub use fields::{Field, Fields, Values};
 pub use method::Method;
 pub use status::Status;
 

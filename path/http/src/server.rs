@@ -10,13 +10,17 @@
 //! The caller loops: offer the bytes there are, act on the event, drop
 //! `consumed` bytes from the front, and again until `NeedMore`.
 
+mod framing;
+mod head;
 mod limits;
 mod request;
 
 pub use limits::{Limits, Timeouts, Waiting};
 pub use request::{Form, Known, Request};
 
-use crate::Status;
+use crate::chunked::{self, Boundary, Bounds};
+use crate::lines::{self, Section};
+use crate::{Status, scan};
 
 /// What the offered bytes mean. `consumed` bytes are to be dropped from the
 /// front before the next call.
@@ -53,12 +57,30 @@ pub enum Event<'a> {
         /// All that was offered.
         consumed: usize,
     },
-    /// Bytes after the last request that this connection serves: drop them
-    /// (RFC 9112 section 9.6). Never empty.
+    /// Bytes after the last request that this connection serves: drop them,
+    /// and close when the response is sent (RFC 9112 section 9.6). Never empty.
     Ignored {
         /// All that was offered.
         consumed: usize,
     },
+}
+
+/// Where in the message the next byte is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum State {
+    /// In a head, or before it.
+    #[default]
+    Head,
+    /// In a body of known length; `remaining` bytes are left.
+    Length,
+    /// Before the first chunk's line.
+    FirstChunk,
+    /// In a chunk; `remaining` bytes are left.
+    Chunk,
+    /// After a chunk's last byte.
+    ChunkEnd,
+    /// After the last request.
+    Closed,
 }
 
 /// The receiving half of one server connection.
@@ -66,10 +88,19 @@ pub enum Event<'a> {
 pub struct Engine {
     /// Bytes left of the body or the chunk.
     remaining: u64,
-    /// Bytes that the body may still have (chunked).
+    /// Bytes that the chunks after this one may still have.
     allowance: u64,
-    resume: u16,
-    closed: bool,
+    /// Bytes of an incomplete head that were looked at, 0 for none yet.
+    scanned: u16,
+    /// How far complete and valid lines reach in them.
+    checked: u16,
+    /// Field lines among these.
+    fields: u16,
+    state: State,
+    /// No request follows the one under way.
+    last: bool,
+    /// A request was seen.
+    served: bool,
 }
 
 // A million idle connections each hold one.
@@ -79,27 +110,211 @@ impl Engine {
     /// A new connection's engine.
     #[must_use]
     pub const fn new() -> Self {
-        Self { remaining: 0, allowance: 0, resume: 0, closed: false }
+        Self {
+            remaining: 0,
+            allowance: 0,
+            scanned: 0,
+            checked: 0,
+            fields: 0,
+            state: State::Head,
+            last: false,
+            served: false,
+        }
     }
 
     /// Takes a look at the bytes offered.
+    #[inline(never)]
     pub fn on_bytes<'a>(&mut self, data: &'a [u8], limits: &Limits) -> Event<'a> {
-        let _ = (data, limits);
-        Event::NeedMore
+        if self.state == State::Head { self.on_head(data, limits) } else { self.on_rest(data, limits) }
     }
 
     /// Serves no request after the one under way: what follows it is
     /// [`Event::Ignored`]. The engine does this itself where the client asked
     /// for it ([`Request::keep_alive`] is false) and after a `Reject`; call it
     /// when the server decides so (drain, request limit).
-    pub fn close(&mut self) {
-        self.closed = true;
+    pub const fn close(&mut self) {
+        self.last = true;
+        if matches!(self.state, State::Head) {
+            self.state = State::Closed;
+        }
     }
 
     /// What the engine waits for, to choose a deadline
     /// ([`Timeouts::after`]).
+    #[inline]
     #[must_use]
-    pub fn waiting(&self) -> Waiting {
-        Waiting::FirstHead
+    pub const fn waiting(&self) -> Waiting {
+        match self.state {
+            State::Head if self.scanned != 0 => Waiting::Head,
+            State::Head if self.served => Waiting::KeepAlive,
+            State::Head => Waiting::FirstHead,
+            State::Length | State::FirstChunk | State::Chunk | State::ChunkEnd => Waiting::Body,
+            State::Closed => Waiting::Nothing,
+        }
+    }
+
+    fn on_head<'a>(&mut self, data: &'a [u8], limits: &Limits) -> Event<'a> {
+        let Some(&first) = data.first() else { return Event::NeedMore };
+        if first == b'\r' {
+            return self.after_empty_line(data, limits);
+        }
+        self.on_head_at(data, data, limits)
+    }
+
+    /// RFC 9112 section 2.2: a server should ignore at least one empty line
+    /// before the request line, which some clients send after a body.
+    #[cold]
+    fn after_empty_line<'a>(&mut self, data: &'a [u8], limits: &Limits) -> Event<'a> {
+        match data {
+            [b'\r'] | [b'\r', b'\n'] => Event::NeedMore,
+            [b'\r', b'\n', head @ ..] => match self.on_head_at(data, head, limits) {
+                Event::Request { request, consumed } => Event::Request { request, consumed: consumed + 2 },
+                event => event,
+            },
+            _ => self.reject(data, Status::BAD_REQUEST),
+        }
+    }
+
+    /// The head at the start of `head`, in `data`.
+    #[inline(always)]
+    fn on_head_at<'a>(&mut self, data: &'a [u8], head: &'a [u8], limits: &Limits) -> Event<'a> {
+        let window = head.get(..usize::from(limits.head)).unwrap_or(head);
+        if self.scanned != 0 {
+            match self.resume(window, limits) {
+                Ok(()) => {}
+                Err(stop) => return self.stop(data, window, limits, stop),
+            }
+        }
+        // Parsed where it is returned, so that it is not copied.
+        let mut event = Event::Request { request: Request::EMPTY, consumed: 0 };
+        if let Event::Request { request, consumed } = &mut event {
+            match head::parse(window, limits, request) {
+                Ok(()) => {
+                    *consumed = request.head.len();
+                    self.enter(request, limits);
+                }
+                Err(stop) => event = self.stop(data, window, limits, stop),
+            }
+        }
+        event
+    }
+
+    /// Goes on with a head that was incomplete: looks at what is new, so that
+    /// the work is in proportion to the bytes however slowly they arrive.
+    /// `Ok` when the whole head is there, to be parsed from its start.
+    #[cold]
+    fn resume(&self, window: &[u8], limits: &Limits) -> Result<(), head::Stop> {
+        let (checked, fields) = (usize::from(self.checked), self.fields);
+        if scan::find(window, usize::from(self.scanned), b'\n').is_none() {
+            return Err(head::Stop::Incomplete { checked, fields });
+        }
+        if checked == 0 {
+            return Ok(());
+        }
+        match lines::section(window, checked, fields, limits.fields) {
+            Section::Complete(_) => Ok(()),
+            Section::Incomplete(checked, fields) => Err(head::Stop::Incomplete { checked, fields }),
+            Section::Malformed => Err(head::Stop::Reject(Status::BAD_REQUEST)),
+            Section::TooMany => Err(head::Stop::Reject(Status::REQUEST_HEADER_FIELDS_TOO_LARGE)),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stop<'a>(&mut self, data: &'a [u8], window: &[u8], limits: &Limits, stop: head::Stop) -> Event<'a> {
+        match stop {
+            head::Stop::Reject(status) => self.reject(data, status),
+            head::Stop::Incomplete { checked: 0, .. } if window.len() > usize::from(limits.request_line) + 1 => {
+                self.reject(data, Status::URI_TOO_LONG)
+            }
+            head::Stop::Incomplete { .. } if window.len() == usize::from(limits.head) => {
+                self.reject(data, Status::REQUEST_HEADER_FIELDS_TOO_LARGE)
+            }
+            head::Stop::Incomplete { checked, fields } => {
+                self.scanned = window.len() as u16;
+                self.checked = checked as u16;
+                self.fields = fields;
+                Event::NeedMore
+            }
+        }
+    }
+
+    #[cold]
+    fn reject<'a>(&mut self, data: &'a [u8], status: Status) -> Event<'a> {
+        self.state = State::Closed;
+        self.last = true;
+        Event::Reject { status, consumed: data.len() }
+    }
+
+    /// Past a head.
+    #[inline(always)]
+    fn enter(&mut self, request: &Request<'_>, limits: &Limits) {
+        self.scanned = 0;
+        self.served = true;
+        self.last |= !request.keep_alive;
+        if request.length != 0 {
+            self.remaining = request.length;
+            self.state = State::Length;
+        } else if request.chunked {
+            self.allowance = limits.body;
+            self.state = State::FirstChunk;
+        } else if self.last {
+            self.state = State::Closed;
+        }
+    }
+
+    /// Outside heads.
+    fn on_rest<'a>(&mut self, data: &'a [u8], limits: &Limits) -> Event<'a> {
+        match self.state {
+            State::Head => Event::NeedMore,
+            State::Length if self.remaining == 0 => self.end_of_body(0),
+            State::Length | State::Chunk => self.body(data, 0),
+            State::FirstChunk | State::ChunkEnd => self.boundary(data, limits),
+            State::Closed if data.is_empty() => Event::NeedMore,
+            State::Closed => Event::Ignored { consumed: data.len() },
+        }
+    }
+
+    /// Body bytes after `skip` bytes of framing.
+    #[inline]
+    fn body<'a>(&mut self, data: &'a [u8], skip: usize) -> Event<'a> {
+        let rest = data.get(skip..).unwrap_or_default();
+        let take = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(rest.len());
+        if take == 0 {
+            return Event::NeedMore;
+        }
+        self.remaining -= take as u64;
+        if self.remaining == 0 && self.state == State::Chunk {
+            self.state = State::ChunkEnd;
+        }
+        Event::Body { bytes: &rest[..take], consumed: skip + take }
+    }
+
+    fn boundary<'a>(&mut self, data: &'a [u8], limits: &Limits) -> Event<'a> {
+        let bounds = Bounds { chunk_line: limits.chunk_line, trailers: limits.trailers, trailer_fields: limits.fields };
+        match chunked::boundary(data, self.state == State::FirstChunk, bounds) {
+            Boundary::Incomplete => Event::NeedMore,
+            Boundary::Chunk { size, .. } if size > self.allowance => self.reject(data, Status::CONTENT_TOO_LARGE),
+            // The line is read again when the chunk's first byte is there:
+            // there would be no event to consume it with.
+            Boundary::Chunk { skip, .. } if skip == data.len() => Event::NeedMore,
+            Boundary::Chunk { size, skip } => {
+                self.allowance -= size;
+                self.remaining = size;
+                self.state = State::Chunk;
+                self.body(data, skip)
+            }
+            Boundary::Last { skip } => self.end_of_body(skip),
+            Boundary::Malformed => self.reject(data, Status::BAD_REQUEST),
+            Boundary::TooLarge => self.reject(data, Status::REQUEST_HEADER_FIELDS_TOO_LARGE),
+        }
+    }
+
+    fn end_of_body<'a>(&mut self, consumed: usize) -> Event<'a> {
+        self.state = if self.last { State::Closed } else { State::Head };
+        Event::EndOfBody { consumed }
     }
 }
+
+#[cfg(test)]
+mod tests;

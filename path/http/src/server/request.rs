@@ -1,7 +1,8 @@
 //! A parsed request head.
 
 use crate::conditional::Preconditions;
-use crate::{Fields, Framing, Method, Version};
+use crate::lines::value_at;
+use crate::{Fields, Framing, Method, Values, Version};
 
 /// The form of a request target (RFC 9112 section 3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,35 +42,64 @@ pub enum Known {
     UserAgent,
     /// Referer
     Referer,
+    /// Connection
+    Connection,
+    /// Content-Length; judged already, see [`Request::framing`].
+    ContentLength,
+    /// Transfer-Encoding; judged already, see [`Request::framing`].
+    TransferEncoding,
+    /// Expect; judged already, see [`Request::expect_continue`].
+    Expect,
 }
 
-/// Where some bytes of the head lie. A start of 0 means absent: no field and
-/// no part of a target begins with the head's first byte.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Span {
-    pub start: u16,
-    pub end: u16,
+impl Known {
+    /// How many there are.
+    pub(super) const COUNT: usize = 14;
+
+    /// The field's bit in a set of fields.
+    #[inline(always)]
+    pub(super) const fn bit(self) -> u16 {
+        1 << self as u16
+    }
 }
+
+const _: () = assert!(Known::Expect as usize + 1 == Known::COUNT && Known::COUNT <= 16);
+
+/// The fields that make a response depend on more than the target.
+const CONDITIONS: u16 = Known::Range.bit()
+    | Known::IfRange.bit()
+    | Known::IfMatch.bit()
+    | Known::IfNoneMatch.bit()
+    | Known::IfModifiedSince.bit()
+    | Known::IfUnmodifiedSince.bit();
 
 /// A request head, borrowed from the bytes it was parsed from.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub(super) head: &'a [u8],
-    pub(super) framing: Framing,
-    pub(super) known: [Span; 10],
-    pub(super) authority: Span,
-    pub(super) path: Span,
-    pub(super) target: Span,
+    /// Bytes of a body that is not chunked.
+    pub(super) length: u64,
+    /// Where each known field's value begins, 0 if it is absent.
+    pub(super) known: [u16; Known::COUNT],
+    // Positions in the head, in this order.
+    pub(super) target_start: u16,
+    pub(super) path_start: u16,
+    pub(super) path_end: u16,
+    pub(super) target_end: u16,
+    /// The target's own authority.
+    pub(super) authority: (u16, u16),
     pub(super) fields_start: u16,
-    /// Bit n: the field with `Known` n appeared.
+    /// The known fields that appeared.
     pub(super) seen: u16,
-    /// Bit n: it appeared more than once.
+    /// Those that appeared more than once.
     pub(super) repeated: u16,
     pub(super) method: Method,
     pub(super) form: Form,
     pub(super) version: Version,
+    pub(super) chunked: bool,
     pub(super) keep_alive: bool,
     pub(super) expect_continue: bool,
+    pub(super) bad_host: bool,
 }
 
 impl<'a> Request<'a> {
@@ -83,14 +113,14 @@ impl<'a> Request<'a> {
     /// The method as sent, also for [`Method::Other`].
     #[must_use]
     pub fn method_name(&self) -> &'a [u8] {
-        self.head.split(|&byte| byte == b' ').next().unwrap_or_default()
+        self.bytes(0, self.target_start.saturating_sub(1))
     }
 
     /// The whole request target as sent.
     #[inline]
     #[must_use]
     pub fn target(&self) -> &'a [u8] {
-        self.bytes(self.target)
+        self.bytes(self.target_start, self.target_end)
     }
 
     /// The form that the target has.
@@ -105,14 +135,14 @@ impl<'a> Request<'a> {
     #[inline]
     #[must_use]
     pub fn path(&self) -> &'a [u8] {
-        self.bytes(self.path)
+        self.bytes(self.path_start, self.path_end)
     }
 
     /// The target's query, without the `?`; `None` without a `?`.
     #[inline]
     #[must_use]
     pub fn query(&self) -> Option<&'a [u8]> {
-        None
+        if self.path_end < self.target_end { Some(self.bytes(self.path_end + 1, self.target_end)) } else { None }
     }
 
     /// The host and port asked for: from the target in absolute and authority
@@ -121,7 +151,10 @@ impl<'a> Request<'a> {
     #[inline]
     #[must_use]
     pub fn authority(&self) -> &'a [u8] {
-        self.bytes(self.authority)
+        match self.form {
+            Form::Absolute | Form::Authority => self.bytes(self.authority.0, self.authority.1),
+            Form::Origin | Form::Asterisk => self.known(Known::Host).unwrap_or_default(),
+        }
     }
 
     /// The request line, without CR LF: what access logs show.
@@ -159,15 +192,29 @@ impl<'a> Request<'a> {
     #[inline]
     #[must_use]
     pub const fn framing(&self) -> Framing {
-        self.framing
+        match (self.chunked, self.length) {
+            (true, _) => Framing::Chunked,
+            (false, 0) => Framing::None,
+            (false, length) => Framing::Length(length),
+        }
     }
 
     /// The value of a known field's first line; `None` if absent.
     #[inline]
     #[must_use]
     pub fn known(&self, field: Known) -> Option<&'a [u8]> {
-        let span = *self.known.get(field as usize)?;
-        if span.start == 0 { None } else { Some(self.bytes(span)) }
+        match self.known[field as usize] {
+            0 => None,
+            start => Some(value_at(self.head, usize::from(start))),
+        }
+    }
+
+    /// The values of a known field, line by line; none if it is absent.
+    #[inline]
+    pub(super) fn values(&self, field: Known, name: &'static str) -> Option<Values<'a>> {
+        let first = self.known(field)?;
+        let repeated = self.repeated & field.bit() != 0;
+        Some(if repeated { Values::repeated(self.fields(), name) } else { Values::one(first) })
     }
 
     /// Whether no Range and no `If-*` field is there: the whole
@@ -175,13 +222,24 @@ impl<'a> Request<'a> {
     #[inline]
     #[must_use]
     pub const fn is_plain(&self) -> bool {
-        true
+        self.seen & CONDITIONS == 0
     }
 
     /// The `If-*` fields, for [`crate::conditional::evaluate`].
     #[must_use]
     pub fn preconditions(&self) -> Preconditions<'a> {
-        Preconditions::default()
+        // A repeated singleton field is invalid, and invalid dates are as if
+        // absent; lists go on in further lines (RFC 9110 section 5.3).
+        let single = |known: Known| if self.repeated & known.bit() == 0 { self.known(known) } else { None };
+        Preconditions {
+            if_match: self.values(Known::IfMatch, "if-match"),
+            if_none_match: self.values(Known::IfNoneMatch, "if-none-match"),
+            if_modified_since: single(Known::IfModifiedSince),
+            if_unmodified_since: single(Known::IfUnmodifiedSince),
+            // A repeated If-Range matches nothing: the whole representation
+            // is sent, which is always correct.
+            if_range: self.known(Known::IfRange).map(|_| single(Known::IfRange).unwrap_or_default()),
+        }
     }
 
     /// The Range field. `None` if absent or repeated: a repeated singleton
@@ -190,7 +248,7 @@ impl<'a> Request<'a> {
     #[inline]
     #[must_use]
     pub fn range(&self) -> Option<&'a [u8]> {
-        if self.repeated & (1 << Known::Range as u16) == 0 { self.known(Known::Range) } else { None }
+        if self.repeated & Known::Range.bit() == 0 { self.known(Known::Range) } else { None }
     }
 
     /// All field lines.
@@ -208,7 +266,7 @@ impl<'a> Request<'a> {
     }
 
     #[inline]
-    fn bytes(&self, span: Span) -> &'a [u8] {
-        self.head.get(usize::from(span.start)..usize::from(span.end)).unwrap_or_default()
+    fn bytes(&self, start: u16, end: u16) -> &'a [u8] {
+        self.head.get(usize::from(start)..usize::from(end)).unwrap_or_default()
     }
 }

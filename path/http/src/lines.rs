@@ -1,0 +1,78 @@
+//! Field lines, one at a time: what heads and trailer sections share.
+//!
+//! A line that does not parse is judged only once it is complete, so that the
+//! verdict does not depend on how the bytes were split.
+
+use crate::scan::{find, skip_value, split_value, token_len};
+
+/// What follows a field line, `name ":" OWS value OWS CR LF`, without
+/// whitespace before the colon (RFC 9112 section 5.1) and not folded
+/// (section 5.2). `None` if it is malformed or incomplete: a bare CR or LF and
+/// control bytes are refused (RFC 9112 section 2.2, RFC 9110 section 5.5).
+#[inline]
+pub(crate) fn skip_field(rest: &[u8]) -> Option<&[u8]> {
+    let name = token_len(rest);
+    match rest.get(name..) {
+        Some([b':', value @ ..]) if name > 0 => skip_value(value),
+        _ => None,
+    }
+}
+
+/// The value that begins at `start` of a valid head, without optional
+/// whitespace around it (RFC 9110 section 5.5).
+#[inline]
+pub(crate) fn value_at(head: &[u8], start: usize) -> &[u8] {
+    let value = split_value(head.get(start..).unwrap_or_default());
+    value.map_or(&[], |(value, _)| trim(value))
+}
+
+/// Without optional whitespace (SP and HTAB) around it (RFC 9110
+/// section 5.6.3).
+#[inline]
+pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = bytes {
+        bytes = rest;
+    }
+    while let [rest @ .., b' ' | b'\t'] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+/// Whether the line that begins at `start` is complete: then it is malformed,
+/// if it could not be parsed.
+#[cold]
+pub(crate) fn is_complete(data: &[u8], start: usize) -> bool {
+    find(data, start, b'\n').is_some()
+}
+
+/// How far complete field lines reach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Section {
+    /// The empty line was found; the section ends before this position.
+    Complete(usize),
+    /// All complete lines are valid; they end here, and there are this many.
+    Incomplete(usize, u16),
+    /// A complete line is no field line.
+    Malformed,
+    /// More lines than `most`.
+    TooMany,
+}
+
+/// Checks field lines from `at` on, after `count` earlier ones.
+pub(crate) fn section(data: &[u8], at: usize, mut count: u16, most: u16) -> Section {
+    let mut rest = data.get(at..).unwrap_or_default();
+    loop {
+        if let [b'\r', b'\n', after @ ..] = rest {
+            return Section::Complete(data.len() - after.len());
+        }
+        let Some(next) = skip_field(rest) else { break };
+        if count >= most {
+            return Section::TooMany;
+        }
+        count += 1;
+        rest = next;
+    }
+    let at = data.len() - rest.len();
+    if is_complete(data, at) { Section::Malformed } else { Section::Incomplete(at, count) }
+}

@@ -1,0 +1,300 @@
+//! Finding the bytes that matter, eight or sixteen at a time.
+//!
+//! Words are little-endian, so that the lowest set bit of a mask stands for
+//! the first byte.
+
+const ONES: u64 = u64::MAX / 255;
+const HIGH: u64 = ONES << 7;
+
+/// The first eight bytes, zero bytes after the last one. Of fewer than four,
+/// none.
+#[inline(always)]
+fn word(rest: &[u8]) -> u64 {
+    if let Some(bytes) = rest.first_chunk() {
+        return u64::from_le_bytes(*bytes);
+    }
+    match (rest.first_chunk(), rest.last_chunk()) {
+        // The two overlap unless there are eight.
+        (Some(first), Some(last)) => {
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << (8 * (rest.len() & 3))
+        }
+        _ => 0,
+    }
+}
+
+/// The place of the first mark.
+#[inline(always)]
+const fn first(marks: u64) -> usize {
+    (marks.trailing_zeros() / 8) as usize
+}
+
+/// Marks the bytes that may end a field value: below 0x20, or 0x7f. The
+/// lowest mark may be a false one after a byte 0xff; look at the byte.
+#[inline(always)]
+const fn value_stops(word: u64) -> u64 {
+    (word.wrapping_sub(ONES * 0x20) | word.wrapping_add(ONES)) & !word & HIGH
+}
+
+/// Marks the bytes that may end a path: below 0x24 (controls, space, `!`,
+/// `"`, `#`), `?` and 0x7f. May be a false mark, as above.
+#[inline(always)]
+const fn target_stops(word: u64) -> u64 {
+    // `?` and 0x7f differ in one bit.
+    (word.wrapping_sub(ONES * 0x24) | (word | (ONES * 0x40)).wrapping_add(ONES)) & !word & HIGH
+}
+
+/// Marks the bytes other than letters and `-`, which nearly all field names
+/// consist of. Exact.
+#[inline(always)]
+const fn name_stops(word: u64) -> u64 {
+    let low = word & !HIGH;
+    let lower = low | (ONES * 0x20);
+    let letter = (lower + ONES * (0x80 - b'a' as u64)) & !(lower + ONES * (0x80 - (b'z' as u64 + 1)));
+    let not_dash = (low ^ (ONES * b'-' as u64)) + ONES * 0x7f;
+    !((letter | !not_dash) & !word) & HIGH
+}
+
+/// Whether none of sixteen bytes can end a field value.
+#[inline(always)]
+fn is_plain(block: &[u8; 16]) -> bool {
+    let mut stop = false;
+    for &byte in block {
+        stop |= byte < 0x20 || byte == 0x7f;
+    }
+    !stop
+}
+
+/// Splits at the CR LF that ends the value that `rest` begins with: the value
+/// with the blanks around it, and what follows the CR LF. `None` if something
+/// else ends the value (RFC 9110 section 5.5), or nothing does.
+#[inline(always)]
+pub(crate) fn split_value(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    // Most values are short.
+    let marks = value_stops(word(rest));
+    if marks != 0 {
+        return split_at_line_end(rest, first(marks));
+    }
+    let marks = value_stops(word(rest.get(8..)?));
+    if marks != 0 { split_at_line_end(rest, 8 + first(marks)) } else { split_any_value(rest) }
+}
+
+#[inline(always)]
+fn split_at_line_end(rest: &[u8], at: usize) -> Option<(&[u8], &[u8])> {
+    let (value, end) = rest.split_at_checked(at)?;
+    match end.split_first_chunk::<2>() {
+        Some((b"\r\n", after)) => Some((value, after)),
+        _ => split_any_value(rest),
+    }
+}
+
+/// [`split_value`] for any value.
+#[inline(never)]
+fn split_any_value(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut left = rest;
+    loop {
+        while let Some((block, next)) = left.split_first_chunk::<16>()
+            && is_plain(block)
+        {
+            left = next;
+        }
+        let marks = value_stops(word(left));
+        left = left.get(if marks == 0 { 8 } else { first(marks) }..)?;
+        match left {
+            [b'\r', b'\n', after @ ..] => return Some((rest.get(..rest.len() - left.len())?, after)),
+            // A false mark, HTAB, or one of the last three bytes.
+            [byte, next @ ..] if is_field_byte(*byte) => left = next,
+            _ => return None,
+        }
+    }
+}
+
+/// What follows the value that `rest` begins with and its CR LF; `None` as
+/// for [`split_value`].
+#[inline(always)]
+pub(crate) fn skip_value(rest: &[u8]) -> Option<&[u8]> {
+    split_value(rest).map(|(_, after)| after)
+}
+
+/// Splits after the path that `rest` begins with, or after the part of a
+/// query up to the next `?`.
+#[inline(always)]
+pub(crate) fn split_target(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut left = rest;
+    while let Some((chunk, next)) = left.split_first_chunk::<8>() {
+        let marks = target_stops(u64::from_le_bytes(*chunk));
+        if marks != 0 {
+            let (part, end) = rest.split_at_checked(rest.len() - left.len() + first(marks))?;
+            if let [b' ' | b'?', ..] = end {
+                return Some((part, end));
+            }
+            break;
+        }
+        left = next;
+    }
+    split_any_target(rest)
+}
+
+/// [`split_target`] for any target. A whole head has at least eight bytes
+/// after its target, so that the end of the data is a rare case, too.
+#[cold]
+#[inline(never)]
+fn split_any_target(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    let len = rest.iter().take_while(|byte| !matches!(byte, 0..=b' ' | b'#' | b'?' | 0x7f)).count();
+    rest.split_at_checked(len)
+}
+
+/// How many bytes at the start of `rest` a token may contain (RFC 9110
+/// section 5.6.2).
+#[inline]
+pub(crate) fn token_len(rest: &[u8]) -> usize {
+    let mut left = rest;
+    loop {
+        let marks = name_stops(word(left));
+        left = left.get(if marks == 0 { 8 } else { first(marks) }..).unwrap_or_default();
+        match left {
+            [byte, next @ ..] if marks != 0 && is_token(*byte) => left = next,
+            _ if marks != 0 => return rest.len() - left.len(),
+            _ => {}
+        }
+    }
+}
+
+/// The first `byte` from `at` on.
+#[inline]
+pub(crate) fn find(data: &[u8], at: usize, byte: u8) -> Option<usize> {
+    Some(at + memchr::memchr(byte, data.get(at..)?)?)
+}
+
+/// Whether a field value may contain the byte: HTAB, SP, VCHAR, obs-text
+/// (RFC 9110 section 5.5).
+#[inline(always)]
+pub(crate) const fn is_field_byte(byte: u8) -> bool {
+    byte == b'\t' || byte >= 0x20 && byte != 0x7f
+}
+
+const TOKEN: u8 = 1;
+const HOST: u8 = 2;
+
+/// Classes of bytes.
+static CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let c = byte as u8;
+        if c.is_ascii_alphanumeric() {
+            classes[byte] = TOKEN | HOST;
+        }
+        byte += 1;
+    }
+    let mut i = 0;
+    let token = b"!#$%&'*+-.^_`|~";
+    while i < token.len() {
+        classes[token[i] as usize] |= TOKEN;
+        i += 1;
+    }
+    i = 0;
+    let host = b"-._~%!$&'()*+,;=:[]";
+    while i < host.len() {
+        classes[host[i] as usize] |= HOST;
+        i += 1;
+    }
+    classes
+};
+
+/// Whether a token may contain the byte (RFC 9110 section 5.6.2).
+#[inline(always)]
+pub(crate) fn is_token(byte: u8) -> bool {
+    CLASSES[byte as usize] & TOKEN != 0
+}
+
+/// Whether a host and port may contain the byte (RFC 3986 sections 3.2.2 and
+/// 3.2.3).
+#[inline(always)]
+pub(crate) fn is_host(byte: u8) -> bool {
+    CLASSES[byte as usize] & HOST != 0
+}
+
+/// Whether all bytes are [`is_host`].
+#[inline(always)]
+pub(crate) fn all_host(bytes: &[u8]) -> bool {
+    // Looking at all of them costs less than stopping early.
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    let mut classes = HOST;
+    for chunk in chunks {
+        for &byte in chunk {
+            classes &= CLASSES[byte as usize];
+        }
+    }
+    for &byte in rest {
+        classes &= CLASSES[byte as usize];
+    }
+    classes & HOST != 0
+}
+
+/// Text to be found by a few comparisons of words.
+#[derive(Clone, Copy)]
+pub(crate) struct Name<const N: usize> {
+    text: [u8; N],
+    case: [u8; N],
+}
+
+impl<const N: usize> Name<N> {
+    /// Text that is compared as it is.
+    pub(crate) const fn exact(text: &[u8; N]) -> Self {
+        assert!(N >= 4 && N <= 24);
+        Self { text: *text, case: [0; N] }
+    }
+
+    /// Lower-case text to be found whatever the case it is sent in: letters
+    /// are compared without their case bit, all other characters exactly.
+    pub(crate) const fn new(text: &[u8; N]) -> Self {
+        assert!(N >= 4 && N <= 24);
+        let mut case = [0; N];
+        let mut i = 0;
+        while i < N {
+            if text[i].is_ascii_lowercase() {
+                case[i] = 0x20;
+            }
+            i += 1;
+        }
+        Self { text: *text, case }
+    }
+
+    /// What follows the name, if `rest` begins with it.
+    #[inline(always)]
+    pub(crate) fn strip<'a>(&self, rest: &'a [u8]) -> Option<&'a [u8]> {
+        let (sent, rest) = rest.split_first_chunk::<N>()?;
+        if self.equals(sent) { Some(rest) } else { None }
+    }
+
+    /// Whether it is this text.
+    #[inline(always)]
+    pub(crate) fn equals(&self, sent: &[u8; N]) -> bool {
+        // Words that overlap where the length is no multiple of theirs.
+        if N < 8 {
+            self.equal4(sent, 0) && (N == 4 || self.equal4(sent, N - 4))
+        } else {
+            self.equal8(sent, 0) && (N <= 16 || self.equal8(sent, 8)) && (N == 8 || self.equal8(sent, N - 8))
+        }
+    }
+
+    #[inline(always)]
+    fn equal4(&self, sent: &[u8; N], at: usize) -> bool {
+        word4(sent, at) | word4(&self.case, at) == word4(&self.text, at)
+    }
+
+    #[inline(always)]
+    fn equal8(&self, sent: &[u8; N], at: usize) -> bool {
+        word8(sent, at) | word8(&self.case, at) == word8(&self.text, at)
+    }
+}
+
+#[inline(always)]
+fn word4<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+    bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |word| u32::from_le_bytes(*word))
+}
+
+#[inline(always)]
+fn word8<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
+    bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word))
+}

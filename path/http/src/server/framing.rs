@@ -1,0 +1,122 @@
+//! What a head's fields mean together: is there a body, how does it end, and
+//! does the connection go on. Where senders and recipients disagree on this,
+//! requests are smuggled, so everything doubtful is refused (RFC 9112
+//! section 11.2).
+
+use super::Limits;
+use super::request::{Known, Request};
+use crate::{Framing, Status, Version};
+
+/// The fields that say something about framing or the connection.
+const FRAMING: u16 =
+    Known::ContentLength.bit() | Known::TransferEncoding.bit() | Known::Connection.bit() | Known::Expect.bit();
+
+/// Sets the request's framing, persistence and authority.
+///
+/// # Errors
+/// The status to reject the request with.
+#[inline(always)]
+pub(super) fn judge(request: &mut Request<'_>, limits: &Limits) -> Result<(), Status> {
+    // RFC 9112 section 3.2: an HTTP/1.1 request has exactly one Host, valid;
+    // an HTTP/1.0 request may lack it.
+    let host = Known::Host.bit();
+    if request.seen & host == 0 {
+        if request.version == Version::Http11 {
+            return Err(Status::BAD_REQUEST);
+        }
+    } else if request.repeated & host != 0 || request.bad_host {
+        return Err(Status::BAD_REQUEST);
+    }
+    request.keep_alive = request.version == Version::Http11;
+    if request.seen & FRAMING != 0 { judge_framing(request, limits) } else { Ok(()) }
+}
+
+#[inline(never)]
+fn judge_framing(request: &mut Request<'_>, limits: &Limits) -> Result<(), Status> {
+    if request.seen & Known::Connection.bit() != 0 {
+        request.keep_alive = keep_alive(request);
+    }
+    if request.seen & Known::TransferEncoding.bit() != 0 {
+        request.chunked = chunked(request)?;
+    } else if let Some(length) = request.known(Known::ContentLength) {
+        // RFC 9112 section 6.3, rule 5: an invalid length is unrecoverable. A
+        // repeated one is refused even if both agree.
+        if request.repeated & Known::ContentLength.bit() != 0 {
+            return Err(Status::BAD_REQUEST);
+        }
+        let length = content_length(length).ok_or(Status::BAD_REQUEST)?;
+        if length > limits.body {
+            return Err(Status::CONTENT_TOO_LARGE);
+        }
+        request.length = length;
+    }
+    if request.seen & Known::Expect.bit() != 0 {
+        request.expect_continue = expect(request)?;
+    }
+    Ok(())
+}
+
+/// RFC 9112 section 9.3: `close` ends the connection; without it HTTP/1.1
+/// goes on, and HTTP/1.0 if `keep-alive` is there.
+fn keep_alive(request: &Request<'_>) -> bool {
+    let Some(values) = request.values(Known::Connection, "connection") else { return false };
+    let mut options = values.members();
+    if request.version == Version::Http11 {
+        !options.any(|option| option.eq_ignore_ascii_case(b"close"))
+    } else {
+        let mut keep_alive = false;
+        options.all(|option| {
+            keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+            !option.eq_ignore_ascii_case(b"close")
+        }) && keep_alive
+    }
+}
+
+/// RFC 9112 section 6.3, rules 3 and 4.
+fn chunked(request: &Request<'_>) -> Result<bool, Status> {
+    // Section 6.1: with Content-Length, or in HTTP/1.0, where it is not
+    // defined, an attempt at smuggling.
+    if request.seen & Known::ContentLength.bit() != 0 || request.version == Version::Http10 {
+        return Err(Status::BAD_REQUEST);
+    }
+    let Some(values) = request.values(Known::TransferEncoding, "transfer-encoding") else { return Ok(false) };
+    let mut codings = values.members();
+    let mut unknown = false;
+    let mut chunked = false;
+    if !codings.all(|coding| {
+        // Nothing may follow chunked, itself included (section 7.1).
+        let misplaced = chunked;
+        chunked = coding.eq_ignore_ascii_case(b"chunked");
+        unknown |= !chunked;
+        !misplaced && !coding.is_empty()
+    }) || !chunked
+    {
+        return Err(Status::BAD_REQUEST);
+    }
+    // Section 6.1: a coding that is not understood is answered with 501.
+    if unknown { Err(Status::NOT_IMPLEMENTED) } else { Ok(true) }
+}
+
+/// RFC 9110 section 10.1.1: an expectation other than 100-continue cannot be
+/// met. One without a body to wait for, or from an HTTP/1.0 client, is
+/// ignored.
+fn expect(request: &Request<'_>) -> Result<bool, Status> {
+    let Some(mut values) = request.values(Known::Expect, "expect") else { return Ok(false) };
+    let met = values.all(|value| value.eq_ignore_ascii_case(b"100-continue"));
+    if request.version == Version::Http10 {
+        return Ok(false);
+    }
+    if met { Ok(request.framing() != Framing::None) } else { Err(Status::EXPECTATION_FAILED) }
+}
+
+/// `1*DIGIT` (RFC 9110 section 8.6); `None` also if it does not fit.
+#[inline]
+pub(crate) fn content_length(value: &[u8]) -> Option<u64> {
+    if value.is_empty() {
+        return None;
+    }
+    value.iter().try_fold(0u64, |length, &byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 { None } else { length.checked_mul(10)?.checked_add(u64::from(digit)) }
+    })
+}

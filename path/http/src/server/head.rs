@@ -1,0 +1,306 @@
+//! One pass over a request head.
+
+use super::request::{Form, Known, Request};
+use super::{Limits, framing};
+use crate::lines::{is_complete, skip_field, trim};
+use crate::scan::{Name, all_host, find, is_host, is_token, skip_value, split_target, split_value, token_len};
+use crate::{Method, Status, Version};
+
+const GET: Name<4> = Name::exact(b"GET ");
+const VERSION: Name<11> = Name::exact(b" HTTP/1.1\r\n");
+
+/// Why there is no request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stop {
+    /// What is there is valid. The complete lines end at `checked` (0 within
+    /// the request line), and `fields` of them are field lines.
+    Incomplete { checked: usize, fields: u16 },
+    /// Not to be served.
+    Reject(Status),
+}
+
+/// Parses the head that `data` begins with. `data` is at most
+/// [`Limits::head`] long.
+///
+/// A malformed line is only judged once it is complete, and what several
+/// lines mean together only once the head is: so the answer does not depend
+/// on how the bytes arrived.
+#[inline(always)]
+pub(super) fn parse<'a>(data: &'a [u8], limits: &Limits, request: &mut Request<'a>) -> Result<(), Stop> {
+    let Some(mut rest) = request_line(data, request) else { return Err(request_line_stop(data, limits)) };
+    let line = data.len() - rest.len();
+    if line - 2 > usize::from(limits.request_line) {
+        return Err(Stop::Reject(Status::URI_TOO_LONG));
+    }
+    request.fields_start = line as u16;
+    let mut fields = 0;
+    let after = loop {
+        if let [b'\r', b'\n', after @ ..] = rest {
+            break after;
+        }
+        let Some(next) = field(data, rest, request) else { return Err(field_stop(data, rest, fields)) };
+        if fields == limits.fields {
+            return Err(Stop::Reject(Status::REQUEST_HEADER_FIELDS_TOO_LARGE));
+        }
+        fields += 1;
+        rest = next;
+    };
+    request.head = data.get(..data.len() - after.len()).unwrap_or(data);
+    framing::judge(request, limits).map_err(Stop::Reject)
+}
+
+/// `method SP request-target SP HTTP-version CR LF` (RFC 9112 section 3).
+/// Returns what follows.
+#[inline(always)]
+fn request_line<'a>(data: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
+    let rest = target(data, method(data, request)?, request)?;
+    let (version, rest) = rest.split_first_chunk::<11>()?;
+    if !VERSION.equals(version) {
+        request.version = other_version(version)?;
+    }
+    Some(rest)
+}
+
+/// The method and its space; names are case-sensitive (RFC 9110 section 9.1).
+/// Returns what follows.
+#[inline(always)]
+fn method<'a>(data: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
+    match GET.strip(data) {
+        Some(rest) => {
+            request.method = Method::Get;
+            Some(rest)
+        }
+        None => other_method(data, request),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn other_method<'a>(data: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
+    let (name, rest) = data.split_at_checked(token_len(data))?;
+    if name.is_empty() {
+        return None;
+    }
+    request.method = Method::from_name(name);
+    rest.strip_prefix(b" ")
+}
+
+/// The request target (RFC 9112 section 3.2). Returns what follows it, from
+/// the space on.
+///
+/// Bytes from 0x80 on are let through, as clients send them unencoded; none
+/// of them is a delimiter.
+#[inline(always)]
+fn target<'a>(data: &'a [u8], start: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
+    let path = if start.first() == Some(&b'/') { start } else { other_form(data, start, request)? };
+    let (_, path_end) = split_target(path)?;
+    let mut end = path_end;
+    while let [b'?', query @ ..] = end {
+        (_, end) = split_target(query)?;
+    }
+    request.target_start = position(data, start);
+    request.path_start = position(data, path);
+    request.path_end = position(data, path_end);
+    request.target_end = position(data, end);
+    Some(end)
+}
+
+/// The forms of a target that begin with something else than `/`. Returns
+/// the rest from the path on; where there is none, from the target's end.
+#[cold]
+#[inline(never)]
+fn other_form<'a>(data: &[u8], start: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
+    let host_len = |rest: &[u8]| rest.iter().take_while(|&&byte| is_host(byte)).count();
+    if request.method == Method::Connect {
+        // RFC 9112 section 3.2.3: CONNECT has the authority form alone.
+        let end = start.get(host_len(start)..)?;
+        request.form = Form::Authority;
+        request.authority = (position(data, start), position(data, end));
+        return (end.len() < start.len() && end.first() == Some(&b' ')).then_some(end);
+    }
+    if start.starts_with(b"* ") {
+        // RFC 9112 section 3.2.4: for OPTIONS alone.
+        request.form = Form::Asterisk;
+        return if request.method == Method::Options { start.get(1..) } else { None };
+    }
+    // RFC 9112 section 3.2.2: a server accepts the absolute form in requests,
+    // although only proxies are sent it.
+    let host = [&b"http://"[..], b"https://"].into_iter().find_map(|scheme| {
+        let (sent, host) = start.split_at_checked(scheme.len())?;
+        sent.eq_ignore_ascii_case(scheme).then_some(host)
+    })?;
+    let end = host.get(host_len(host)..)?;
+    request.form = Form::Absolute;
+    request.authority = (position(data, host), position(data, end));
+    // Userinfo is refused with the `@` that follows (RFC 9110 section 4.2.4).
+    (end.len() < host.len() && matches!(end.first(), Some(b'/' | b'?' | b' '))).then_some(end)
+}
+
+/// HTTP/1.0, and HTTP/1.2 to 1.9, which are handled as HTTP/1.1 (RFC 9110
+/// section 2.5).
+#[cold]
+fn other_version(version: &[u8; 11]) -> Option<Version> {
+    match version.strip_prefix(b" HTTP/1.")? {
+        b"0\r\n" => Some(Version::Http10),
+        [b'1'..=b'9', b'\r', b'\n'] => Some(Version::Http11),
+        _ => None,
+    }
+}
+
+/// Where `rest`, the end of `data`, begins. Heads are at most 65535 bytes
+/// long.
+#[inline(always)]
+const fn position(data: &[u8], rest: &[u8]) -> u16 {
+    (data.len() - rest.len()) as u16
+}
+
+/// Why the request line could not be parsed.
+#[cold]
+#[inline(never)]
+fn request_line_stop(data: &[u8], limits: &Limits) -> Stop {
+    let end = find(data, 0, b'\n');
+    // A line feed and a carriage return may still follow the longest line.
+    if end.unwrap_or(data.len()) > usize::from(limits.request_line) + 1 {
+        return Stop::Reject(Status::URI_TOO_LONG);
+    }
+    let Some(end) = end else {
+        // Something else than HTTP is told at its first byte: it may never
+        // send a line feed.
+        return match data.first() {
+            Some(&byte) if !is_token(byte) => Stop::Reject(Status::BAD_REQUEST),
+            _ => Stop::Incomplete { checked: 0, fields: 0 },
+        };
+    };
+    let Some(line) = data[..end].strip_suffix(b"\r") else { return Stop::Reject(Status::BAD_REQUEST) };
+    let version = line.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
+    // RFC 9112 section 2.3: digits; RFC 9110 section 15.6.6: another major
+    // version is not supported.
+    match version {
+        [b'H', b'T', b'T', b'P', b'/', b'0' | b'2'..=b'9', b'.', b'0'..=b'9'] => {
+            Stop::Reject(Status::HTTP_VERSION_NOT_SUPPORTED)
+        }
+        _ => Stop::Reject(Status::BAD_REQUEST),
+    }
+}
+
+/// Why the field line that `rest` begins with could not be parsed.
+#[cold]
+#[inline(never)]
+fn field_stop(data: &[u8], rest: &[u8], fields: u16) -> Stop {
+    let checked = data.len() - rest.len();
+    if is_complete(data, checked) { Stop::Reject(Status::BAD_REQUEST) } else { Stop::Incomplete { checked, fields } }
+}
+
+/// The field line that `rest` begins with: notes where its value is if the
+/// name is a known one. Returns what follows the line.
+#[inline(always)]
+fn field<'a>(data: &[u8], rest: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
+    const HOST: Name<5> = Name::new(b"host:");
+    match HOST.strip(rest) {
+        Some(value) => host(data, value, request),
+        None => other_field(data, rest, request),
+    }
+}
+
+fn other_field<'a>(data: &[u8], rest: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
+    let (known, value) = match identify(rest) {
+        Some((known, value)) => (known, value),
+        None => return skip_field(rest),
+    };
+    if let Some(known) = known {
+        request.note(known, position(data, value));
+    }
+    skip_value(value)
+}
+
+/// The known field whose name and colon `rest` begins with, and what follows
+/// them. `Some(None)` for a frequent name of no interest.
+#[inline(always)]
+fn identify(rest: &[u8]) -> Option<(Option<Known>, &[u8])> {
+    macro_rules! any_of {
+        ($($text:literal => $known:expr,)*) => {{
+            $({
+                const NAME: Name<{ $text.len() }> = Name::new($text);
+                if let Some(value) = NAME.strip(rest) {
+                    return Some(($known, value));
+                }
+            })*
+        }};
+    }
+    // The first letter decides among the names, and their order is that of
+    // how often they are sent.
+    match rest.first()? | 0x20 {
+        b'a' => any_of! {
+            b"accept:" => None,
+            b"accept-encoding:" => Some(Known::AcceptEncoding),
+        },
+        b'u' => any_of! { b"user-agent:" => Some(Known::UserAgent), },
+        b'c' => any_of! {
+            b"connection:" => Some(Known::Connection),
+            b"content-length:" => Some(Known::ContentLength),
+        },
+        b'i' => any_of! {
+            b"if-none-match:" => Some(Known::IfNoneMatch),
+            b"if-modified-since:" => Some(Known::IfModifiedSince),
+            b"if-range:" => Some(Known::IfRange),
+            b"if-match:" => Some(Known::IfMatch),
+            b"if-unmodified-since:" => Some(Known::IfUnmodifiedSince),
+        },
+        b'r' => any_of! {
+            b"referer:" => Some(Known::Referer),
+            b"range:" => Some(Known::Range),
+        },
+        b't' => any_of! { b"transfer-encoding:" => Some(Known::TransferEncoding), },
+        b'e' => any_of! { b"expect:" => Some(Known::Expect), },
+        _ => {}
+    }
+    None
+}
+
+/// Host, whose value must be a host and port (RFC 9112 section 3.2).
+#[inline(always)]
+fn host<'a>(data: &[u8], rest: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
+    request.note(Known::Host, position(data, rest));
+    let (value, after) = split_value(rest)?;
+    let host = value.strip_prefix(b" ").unwrap_or(value);
+    // With more blanks around it, it is looked at once more.
+    request.bad_host |= !all_host(host) && !all_host(trim(host));
+    Some(after)
+}
+
+impl Request<'_> {
+    /// Where parsing begins.
+    pub(super) const EMPTY: Self = Self {
+        head: &[],
+        length: 0,
+        known: [0; Known::COUNT],
+        target_start: 0,
+        path_start: 0,
+        path_end: 0,
+        target_end: 0,
+        authority: (0, 0),
+        fields_start: 0,
+        seen: 0,
+        repeated: 0,
+        method: Method::Other,
+        form: Form::Origin,
+        version: Version::Http11,
+        chunked: false,
+        keep_alive: true,
+        expect_continue: false,
+        bad_host: false,
+    };
+
+    /// Notes where a known field's value begins; of a repeated one, the
+    /// first.
+    #[inline(always)]
+    fn note(&mut self, known: Known, start: u16) {
+        let bit = known.bit();
+        if self.seen & bit == 0 {
+            self.seen |= bit;
+            self.known[known as usize] = start;
+        } else {
+            self.repeated |= bit;
+        }
+    }
+}
