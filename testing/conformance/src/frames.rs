@@ -64,13 +64,7 @@ impl Wire {
     /// Ours listens, and the peer connects.
     #[must_use]
     pub fn listening() -> Self {
-        Self {
-            our_mac: None,
-            our_port: SERVICE_PORT,
-            peer_port: PEER_PORT,
-            our_isn: HashMap::new(),
-            last_stamp: 0,
-        }
+        Self { our_mac: None, our_port: SERVICE_PORT, peer_port: PEER_PORT, our_isn: HashMap::new(), last_stamp: 0 }
     }
 
     /// Ours connects; its port is learned from its SYN.
@@ -273,8 +267,7 @@ impl Wire {
 fn arp(operation: Operation, dst: Mac, target_mac: Mac) -> Vec<u8> {
     let mut frame = vec![0; 14 + wire::arp::PACKET_LEN];
     let at = EthernetHeader { dst, src: PEER_MAC, vlan: None, ether_type: ETHER_ARP }.emit(&mut frame);
-    let packet =
-        ArpPacket { operation, sender_mac: PEER_MAC, sender_ip: PEER_IP, target_mac, target_ip: OUR_IP };
+    let packet = ArpPacket { operation, sender_mac: PEER_MAC, sender_ip: PEER_IP, target_mac, target_ip: OUR_IP };
     packet.emit(&mut frame[at..]);
     frame
 }

@@ -8,6 +8,7 @@ pub mod linux;
 pub mod puppet;
 pub mod run;
 pub mod script;
+pub mod stack;
 
 use std::path::Path;
 

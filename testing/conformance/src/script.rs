@@ -346,14 +346,8 @@ fn block(word: &str) -> Result<(u32, u32), String> {
     Ok((number(left)?, number(right)?))
 }
 
-const LETTERS: [(char, Flags); 6] = [
-    ('S', Flags::SYN),
-    ('F', Flags::FIN),
-    ('R', Flags::RST),
-    ('P', Flags::PSH),
-    ('A', Flags::ACK),
-    ('U', Flags::URG),
-];
+const LETTERS: [(char, Flags); 6] =
+    [('S', Flags::SYN), ('F', Flags::FIN), ('R', Flags::RST), ('P', Flags::PSH), ('A', Flags::ACK), ('U', Flags::URG)];
 
 fn flags(word: &str) -> Result<Flags, String> {
     if word == "-" {

@@ -88,6 +88,8 @@ pub struct Peer {
     conns: Vec<Option<Conn>>,
     open: usize,
     draining: bool,
+    /// Hosts that have vanished: what they leave behind may time out.
+    gone: Vec<IpAddr>,
     /// What happened so far.
     pub tally: Tally,
 }
@@ -98,7 +100,14 @@ impl Peer {
     pub fn new(name: String, seed: u64, manner: Manner, mut jobs: Vec<Job>) -> Self {
         jobs.sort_by_key(|job| core::cmp::Reverse(job.at));
         let tally = Tally::default();
-        Self { name, rng: Rng::new(seed), manner, jobs, conns: Vec::new(), open: 0, draining: false, tally }
+        let (rng, conns, gone) = (Rng::new(seed), Vec::new(), Vec::new());
+        Self { name, rng, manner, jobs, conns, open: 0, draining: false, gone, tally }
+    }
+
+    /// The host with these addresses has vanished.
+    pub fn lose(&mut self, addresses: &[IpAddr]) {
+        self.gone.extend_from_slice(addresses);
+        self.jobs.retain(|job| !addresses.contains(&job.to.ip()));
     }
 
     /// Whether nothing is under way or waits to be started.
@@ -116,7 +125,7 @@ impl Peer {
         match net.connect(job.from, job.to) {
             Ok(id) => {
                 let talk = Talk::new(job.key, &self.manner);
-                let conn = Conn::new(id, Some(talk), Some(job));
+                let conn = Conn::new(id, Some(talk), job.to.ip(), Some(job));
                 self.put(conn);
             }
             Err(ConnectError::Full | ConnectError::NoPort) if job.tries < MOST_TRIES => {
@@ -167,7 +176,11 @@ impl Peer {
 impl App for Peer {
     fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, how: Opened) {
         if how == Opened::Accepted {
-            self.put(Conn::new(id, None, None));
+            let Some(peer) = net.peer(id) else {
+                self.tally.complain(format!("{}: {id:?} is open and has no peer", self.name));
+                return;
+            };
+            self.put(Conn::new(id, None, peer.ip(), None));
         }
         self.tally.opened += 1;
         self.with(id, "on_open", |conn, rng, tally| {
@@ -217,7 +230,16 @@ impl App for Peer {
     }
 
     fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed) {
-        let Some(retry) = self.with(id, "on_close", |conn, _, tally| conn.close(net, why, tally)) else { return };
+        let gone = core::mem::take(&mut self.gone);
+        let retry = self.with(id, "on_close", |conn, _, tally| {
+            if gone.contains(&conn.peer) {
+                tally.timed_out += 1;
+                return None;
+            }
+            conn.close(net, why, tally)
+        });
+        self.gone = gone;
+        let Some(retry) = retry else { return };
         self.conns[id.index()] = None;
         self.open -= 1;
         if let Some(job) = retry {
@@ -243,6 +265,7 @@ impl App for Peer {
 /// One connection, from one side.
 struct Conn {
     id: ConnId,
+    peer: IpAddr,
     /// Known from the start where we connected, else from the key on.
     talk: Option<Talk>,
     job: Option<Job>,
@@ -260,9 +283,10 @@ struct Conn {
 }
 
 impl Conn {
-    fn new(id: ConnId, talk: Option<Talk>, job: Option<Job>) -> Self {
+    fn new(id: ConnId, talk: Option<Talk>, peer: IpAddr, job: Option<Job>) -> Self {
         Self {
             id,
+            peer,
             talk,
             job,
             opened: None,
@@ -488,3 +512,6 @@ impl Conn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,8 @@ pub struct Manner {
     pub aborts: u64,
     /// Applications that only send and receive as fast as they can.
     pub plain: bool,
+    /// Exactly so many bytes up and down, instead of a random number.
+    pub exact: Option<(u64, u64)>,
 }
 
 /// A talk: both sides of it.
@@ -90,6 +92,9 @@ impl Talk {
     pub fn new(key: u64, manner: &Manner) -> Self {
         let mut rng = Rng::new(mix(key));
         let (mut up, mut down) = (Side::new(&mut rng, manner), Side::new(&mut rng, manner));
+        if let Some((up_bytes, down_bytes)) = manner.exact {
+            (up.total, down.total) = (up_bytes, down_bytes);
+        }
         up.total = up.total.max(KEY_LEN);
         if manner.aborts > 0 && rng.one_in(manner.aborts) {
             let at = rng.range(0, up.total + down.total);

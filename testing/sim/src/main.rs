@@ -1,0 +1,158 @@
+//! Runs seeds of the simulator, and its tables.
+
+use clap::Parser;
+use core::time::Duration;
+use sim::transfer::{Transfer, table};
+use sim::{Outcome, Scenario, simulate};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tcp::congestion::Algorithm;
+
+/// A deterministic simulator of many hosts over faulty links.
+#[derive(Parser)]
+struct Arguments {
+    /// Run one seed, and tell what it stands for.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Run so many seeds.
+    #[arg(long, value_name = "COUNT", conflicts_with = "seed")]
+    seeds: Option<u64>,
+    /// The first of them.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    first: u64,
+    /// Threads that run seeds; one for each core if left out.
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<usize>,
+    /// Print the table of loss, delay and buffer.
+    #[arg(long)]
+    table: bool,
+    /// Write the table where the test compares it.
+    #[arg(long)]
+    bless: bool,
+    /// 100 MB at 1 % loss and 20 ms, beside the Mathis bound.
+    #[arg(long)]
+    mathis: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if arguments.table || arguments.bless {
+        let table = table();
+        print!("{table}");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/transfers.txt");
+        if arguments.bless
+            && let Err(error) = std::fs::write(&path, table)
+        {
+            eprintln!("{}: {error}", path.display());
+            return ExitCode::FAILURE;
+        }
+    }
+    if arguments.mathis {
+        mathis();
+    }
+    if let Some(seed) = arguments.seed {
+        return one(seed);
+    }
+    if let Some(count) = arguments.seeds {
+        let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
+        return many(arguments.first, count, threads.unwrap_or(1));
+    }
+    ExitCode::SUCCESS
+}
+
+fn one(seed: u64) -> ExitCode {
+    let scenario = Scenario::of(seed);
+    println!("{scenario:#?}");
+    let outcome = simulate(seed);
+    println!("{outcome:#?}");
+    if outcome.tally.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn many(first: u64, count: u64, threads: usize) -> ExitCode {
+    let next = AtomicU64::new(first);
+    let done: Mutex<(Totals, Vec<u64>)> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first.saturating_add(count) {
+                        return;
+                    }
+                    // A panic is a failure of its seed, not of the soak.
+                    let outcome = std::panic::catch_unwind(|| simulate(seed));
+                    let Ok(mut done) = done.lock() else { return };
+                    let failed = match &outcome {
+                        Ok(outcome) => {
+                            done.0.add(outcome);
+                            outcome.tally.violations.join("\n  ")
+                        }
+                        Err(_) => "panicked".into(),
+                    };
+                    if !failed.is_empty() {
+                        done.1.push(seed);
+                        println!("seed {seed}:\n  {failed}\n  replay: cargo run --release -p sim -- --seed {seed}");
+                    }
+                }
+            });
+        }
+    });
+    let (totals, failed) = done.into_inner().unwrap_or_default();
+    println!("{count} seeds, {} failed: {totals:?}", failed.len());
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[derive(Debug, Default)]
+#[expect(dead_code, reason = "read where it is printed")]
+struct Totals {
+    connections: u64,
+    finished: u64,
+    aborted: u64,
+    reset: u64,
+    timed_out: u64,
+    retried: u64,
+    bytes: u64,
+    frames: u64,
+    turns: u64,
+    virtual_time: Duration,
+}
+
+impl Totals {
+    fn add(&mut self, outcome: &Outcome) {
+        self.connections += outcome.tally.opened;
+        self.finished += outcome.tally.finished;
+        self.aborted += outcome.tally.aborted;
+        self.reset += outcome.tally.reset;
+        self.timed_out += outcome.tally.timed_out;
+        self.retried += outcome.tally.retried;
+        self.bytes += outcome.tally.bytes;
+        self.frames += outcome.frames;
+        self.turns += outcome.turns;
+        self.virtual_time += outcome.took;
+    }
+}
+
+fn mathis() {
+    for (congestion, loss_back) in
+        [(Algorithm::Cubic, false), (Algorithm::Cubic, true), (Algorithm::NewReno, false), (Algorithm::NewReno, true)]
+    {
+        let transfer = Transfer {
+            bytes: 100_000_000,
+            loss: 0.01,
+            loss_back,
+            rtt: Duration::from_millis(20),
+            rate: None,
+            congestion,
+            seed: 1,
+        };
+        let transferred = transfer.run();
+        println!(
+            "{congestion:?}, loss {}: {:.2} Mbit/s, the Mathis bound is {:.2}: {transferred:?}",
+            if loss_back { "both ways" } else { "of data" },
+            transfer.goodput(&transferred) / 1e6,
+            transfer.mathis() / 1e6,
+        );
+    }
+}
