@@ -7,19 +7,21 @@ mod flags;
 mod tests;
 mod values;
 
-pub use flags::{Congestion, Idle, Symlinks};
-pub use values::{AccessLog, AddressRange, Cidr, Header, LinkSpec, Mac, Respond, Target};
+pub use values::{Cidr, LinkSpec};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use demo::DemoPlan;
+use link::FaultPlan;
+use silo::Idle;
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use tcp::congestion::Algorithm;
+use wire::Mac;
 
 /// One call of the program.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub enum Command {
     /// Serve a website.
     Serve(ServePlan),
@@ -36,7 +38,7 @@ pub enum Command {
 }
 
 /// One side's link, addresses and core: what `serve` and `load` share.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct HostPlan {
     /// Where frames come from and go to.
     pub link: LinkSpec,
@@ -44,19 +46,20 @@ pub struct HostPlan {
     pub addresses: Vec<Cidr>,
     /// Next hops for what is in no subnet of ours, at most one per family.
     pub gateways: Vec<IpAddr>,
-    /// Our Ethernet address; `None`: a local one made from the first address.
+    /// Our Ethernet address, a unicast one; `None`: a local one made from the
+    /// first address.
     pub mac: Option<Mac>,
     /// The core to pin to; `None`: not pinned.
     pub core: Option<u16>,
     /// What to do while there is nothing to do.
     pub idle: Idle,
     /// Congestion control of new connections.
-    pub congestion: Congestion,
+    pub congestion: Algorithm,
     /// The most connections held at once.
     pub max_connections: u32,
     /// Write every frame to this pcapng file.
     pub capture: Option<PathBuf>,
-    /// Harm done to frames on purpose; `None`: none.
+    /// Harm done to frames on purpose, both ways; `None`: none.
     pub faults: Option<FaultPlan>,
     /// Where the statistics page lies; `None`: the usual place.
     pub status_page: Option<PathBuf>,
@@ -64,76 +67,25 @@ pub struct HostPlan {
     pub json: bool,
 }
 
-/// Harm done to frames on purpose, in both directions of this side's link.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct FaultPlan {
-    /// Probability that a frame is lost.
-    pub loss: f64,
-    /// Probability that a frame comes after its successors.
-    pub reorder: f64,
-    /// Probability that a frame comes twice.
-    pub duplicate: f64,
-    /// Probability that a bit of a frame is flipped.
-    pub corrupt: f64,
-    /// Added to every frame's way, one direction.
-    pub delay: Duration,
-    /// Bits per second; `None`: unlimited.
-    pub rate: Option<u64>,
-    /// The same seed and the same frames give the same faults.
-    pub seed: u64,
-}
-
 /// What `serve` is asked to do.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct ServePlan {
     /// Link, addresses and core.
     pub host: HostPlan,
-    /// What is served.
-    pub content: Content,
-    /// Ports to listen on, on every address.
+    /// What is served, and how.
+    pub server: server::Config,
+    /// Ports to listen on, on every address; no port twice.
     pub ports: Vec<u16>,
-    /// Bytes of file contents kept in memory.
-    pub cache_size: u64,
-    /// Which symbolic links are followed.
-    pub symlinks: Symlinks,
-    /// Where the access log goes.
-    pub access_log: AccessLog,
-}
-
-/// What is served.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Content {
-    /// The files of this folder.
-    Files(PathBuf),
-    /// The same answer to every request.
-    Fixed(Respond),
 }
 
 /// What `load` is asked to do.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct LoadPlan {
     /// Link, addresses and core.
     pub host: HostPlan,
-    /// What is asked for, and of whom.
-    pub target: Target,
-    /// Addresses to connect from; never empty, all of the target's family.
-    pub sources: Vec<AddressRange>,
-    /// Connections held open.
-    pub connections: u32,
-    /// Of these, how many send requests; the others stay open and idle.
-    pub active: u32,
-    /// How long is measured, after the warm-up.
-    pub duration: Duration,
-    /// Ends earlier, after this many measured requests.
-    pub requests: Option<u64>,
-    /// Runs before the measurement and is not counted.
-    pub warmup: Duration,
-    /// A request that takes longer has failed.
-    pub timeout: Duration,
-    /// A new connection for every request.
-    pub close: bool,
-    /// Sent with every request.
-    pub headers: Vec<Header>,
+    /// What is asked for, and how hard: checked, its sources never empty and
+    /// all of the target's family.
+    pub load: load::Plan,
     /// Write the latency distribution to this file.
     pub hgrm: Option<PathBuf>,
 }

@@ -1,14 +1,18 @@
 //! The command line as typed: one definition per flag, and the rules between
 //! flags that turn it into a plan.
 
-use super::values::{self, AccessLog, AddressRange, BitRate, Cidr, Count, Header, LinkSpec, Mac};
-use super::values::{Probability, Respond, Size, Target};
-use super::{Command, Content, FaultPlan, HostPlan, LoadPlan, ServePlan, StatusPlan};
+use super::values::{self, AddressRange, BitRate, Cidr, Count, Header, LinkSpec, Size, Target};
+use super::{Command, HostPlan, LoadPlan, ServePlan, StatusPlan};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use demo::DemoPlan;
+use link::{FaultPlan, Impairment, Probability, Rate};
+use server::{AccessLog, Respond};
+use silo::Idle;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use tcp::congestion::Algorithm;
+use wire::Mac;
 
 /// A web server and a load generator on a TCP/IP stack of their own.
 #[derive(Parser)]
@@ -41,18 +45,9 @@ pub(super) enum Typed {
     },
 }
 
-/// What to do while there is nothing to do.
+/// Congestion control, as it is named here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Idle {
-    /// Poll on: lowest latency, one core always busy
-    Spin,
-    /// Poll for a while, then sleep until frames come
-    Adaptive,
-}
-
-/// Congestion control.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Congestion {
+enum Congestion {
     /// CUBIC (RFC 9438)
     Cubic,
     /// NewReno (RFC 5681, RFC 6582)
@@ -61,7 +56,7 @@ pub enum Congestion {
 
 /// Which symbolic links below the served folder are followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Symlinks {
+enum Symlinks {
     /// None
     Off,
     /// Those that stay within the folder
@@ -74,13 +69,16 @@ pub enum Symlinks {
 pub(super) struct HostArgs {
     /// Where frames come from and go to: memif:SOCKET or tap:NAME
     ///
-    /// memif is shared memory with another process. Options follow the socket,
-    /// separated by commas: role=server|client (the usual: serve is server,
-    /// load is client), id=N (0), ring=DESCRIPTORS (256), buffer=BYTES (2048),
-    /// mtu=BYTES (1500), hugepages=on|off (on), mode=interrupt|poll
-    /// (interrupt), secret=TEXT, name=TEXT, sealed=required|optional. A socket
-    /// that begins with @ is an abstract one. tap is a device of the local
-    /// kernel and needs CAP_NET_ADMIN.
+    /// memif is shared memory with another process; a socket that begins with
+    /// @ is an abstract one. Options follow it, separated by commas:
+    /// role=server|client (the usual: serve is server, load is client), id=N
+    /// (0), ring=DESCRIPTORS (256), buffer=BYTES (2048), mtu=BYTES (1500),
+    /// hugepages=on|off (on), mode=interrupt|poll (interrupt), secret=TEXT,
+    /// name=TEXT, sealed=required|optional (optional).
+    ///
+    /// tap is a device of the local kernel, made if it does not exist, and
+    /// needs CAP_NET_ADMIN. Options: addr=ADDRESS/PREFIX for the kernel's
+    /// side, mtu=BYTES, offload=on|off (on), large=on|off (off), ring=SLOTS.
     #[arg(long, value_name = "LINK")]
     link: String,
 
@@ -100,8 +98,12 @@ pub(super) struct HostArgs {
     #[arg(long, value_name = "N")]
     core: Option<u16>,
 
-    /// What to do while there is nothing to do
-    #[arg(long, value_enum, default_value_t = Idle::Adaptive)]
+    /// What to do while there is nothing to do: spin, adaptive, or adaptive:SPIN:WAIT
+    ///
+    /// spin polls on: the lowest latency, and one core always busy. adaptive
+    /// polls for a while (SPIN, 50us) and then sleeps until frames come, at
+    /// most for WAIT (10ms).
+    #[arg(long, value_name = "POLICY", default_value = "adaptive")]
     idle: Idle,
 
     /// Congestion control
@@ -148,7 +150,7 @@ pub(super) struct FaultArgs {
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     delay: Option<Duration>,
 
-    /// Pass at most this many bits per second, as in 100M
+    /// Pass at most this many bits per second, as in 100M; 100 ms of them may queue
     #[arg(long, value_name = "RATE")]
     rate: Option<BitRate>,
 
@@ -165,7 +167,7 @@ pub(super) struct ServeArgs {
 
     /// Answer every request with this text, or with this many bytes if it is
     /// a size as in 2649 or 64K (write text:64K to mean the text)
-    #[arg(long, value_name = "TEXT|SIZE", conflicts_with = "folder")]
+    #[arg(long, value_name = "TEXT|SIZE", value_parser = values::respond, conflicts_with = "folder")]
     respond: Option<Respond>,
 
     /// Listen on this TCP port; repeat for more
@@ -184,8 +186,8 @@ pub(super) struct ServeArgs {
     #[arg(long, value_enum, default_value_t = Symlinks::Off, conflicts_with = "respond")]
     symlinks: Symlinks,
 
-    /// Write nginx's combined access log: off, stderr, or a file's name
-    #[arg(long, value_name = "off|stderr|FILE", default_value = "off")]
+    /// Write an access log in nginx's combined format: off, stderr, or a file's name
+    #[arg(long, value_name = "off|stderr|FILE", default_value = "off", value_parser = values::access_log)]
     access_log: AccessLog,
 
     #[command(flatten)]
@@ -309,6 +311,9 @@ impl HostArgs {
                 return Err("there is more than one gateway of the same family".to_owned());
             }
         }
+        if self.mac.is_some_and(|mac| !mac.is_unicast()) {
+            return Err("--mac must be a unicast address".to_owned());
+        }
         let link = LinkSpec::parse(&self.link, role).map_err(|why| format!("--link {}: {why}", self.link))?;
         Ok(HostPlan {
             link,
@@ -317,7 +322,10 @@ impl HostArgs {
             mac: self.mac,
             core: self.core,
             idle: self.idle,
-            congestion: self.congestion,
+            congestion: match self.congestion {
+                Congestion::Cubic => Algorithm::Cubic,
+                Congestion::Newreno => Algorithm::NewReno,
+            },
             max_connections,
             capture: self.capture,
             faults: self.faults.plan(),
@@ -327,28 +335,30 @@ impl HostArgs {
     }
 }
 
+/// What may wait before a bottleneck: as long as a common router's queue.
+const QUEUE_TIME: Duration = Duration::from_millis(100);
+
+/// A queue holds at least some frames of full size.
+const MIN_QUEUE: u64 = 16 * 1514;
+
 impl FaultArgs {
     fn plan(self) -> Option<FaultPlan> {
-        let share = |p: Option<Probability>| p.unwrap_or_default().get();
-        let plan = FaultPlan {
-            loss: share(self.loss),
-            reorder: share(self.reorder),
-            duplicate: share(self.duplicate),
-            corrupt: share(self.corrupt),
+        let default = Impairment::default();
+        let rate = self.rate.map(|BitRate(bits)| {
+            let bytes_per_second = bits / 8;
+            let queue = bytes_per_second as f64 * QUEUE_TIME.as_secs_f64();
+            Rate { bytes_per_second, queue_bytes: (queue as u64).max(MIN_QUEUE) }
+        });
+        let impairment = Impairment {
+            loss: self.loss.unwrap_or_default(),
+            reorder: self.reorder.unwrap_or_default(),
+            duplicate: self.duplicate.unwrap_or_default(),
+            corrupt: self.corrupt.unwrap_or_default(),
             delay: self.delay.unwrap_or_default(),
-            rate: self.rate.map(|rate| rate.0),
-            seed: self.seed,
+            rate,
+            ..default
         };
-        let harmless = FaultPlan {
-            loss: 0.0,
-            reorder: 0.0,
-            duplicate: 0.0,
-            corrupt: 0.0,
-            delay: Duration::ZERO,
-            rate: None,
-            seed: plan.seed,
-        };
-        (plan != harmless).then_some(plan)
+        (impairment != default).then(|| FaultPlan::both(impairment, self.seed))
     }
 }
 
@@ -365,72 +375,71 @@ fn connections(count: Count, flag: &str) -> Result<u32, String> {
 
 impl ServeArgs {
     fn plan(self) -> Result<ServePlan, String> {
-        let content = match (self.folder, self.respond) {
-            (_, Some(respond)) => Content::Fixed(respond),
-            (Some(folder), None) => Content::Files(folder),
+        let max_connections = connections(self.max_connections, "--max-connections")?;
+        let mut server = match (self.folder, self.respond) {
+            (_, Some(respond)) => server::Config::respond(respond),
+            (Some(folder), None) => server::Config::directory(folder),
             (None, None) => return Err("give a folder to serve, or --respond".to_owned()),
         };
+        if let server::Content::Directory(directory) = &mut server.content {
+            directory.cache_bytes = usize::try_from(self.cache_size.0).map_err(|_| "--cache-size is too large")?;
+            directory.symlinks = match self.symlinks {
+                Symlinks::Off => server::Symlinks::Off,
+                Symlinks::Within => server::Symlinks::WithinRoot,
+                Symlinks::On => server::Symlinks::On,
+            };
+        }
+        server.access_log = self.access_log;
+        server.limits.connections = max_connections as usize;
         let mut ports = self.ports;
         ports.sort_unstable();
         ports.dedup();
-        Ok(ServePlan {
-            host: self.host.plan(memif::Role::Server, connections(self.max_connections, "--max-connections")?)?,
-            content,
-            ports,
-            cache_size: self.cache_size.0,
-            symlinks: self.symlinks,
-            access_log: self.access_log,
-        })
+        Ok(ServePlan { host: self.host.plan(memif::Role::Server, max_connections)?, server, ports })
     }
 }
 
 impl LoadArgs {
     fn plan(self) -> Result<LoadPlan, String> {
         let held = connections(self.connections, "--connections")?;
-        let active = self.active.map_or(Ok(held), |active| connections(active, "--active"))?;
-        if active > held {
-            return Err(format!("--active {active} is more than the {held} connections held"));
-        }
         let target = self.target.address.ip();
         let host = self.host.plan(memif::Role::Client, held)?;
-        let sources = sources(self.sources, &host.addresses, target)?;
+        let sources = sources(&self.sources, &host.addresses, target)?;
         let reached = host.addresses.iter().any(|ours| ours.contains(target));
         let routed = host.gateways.iter().any(|gateway| gateway.is_ipv4() == target.is_ipv4());
         if !reached && !routed {
             return Err(format!("{target} is in no subnet of --addr, and there is no --gateway"));
         }
-        Ok(LoadPlan {
-            host,
-            target: self.target,
-            sources,
-            connections: held,
-            active,
-            duration: self.duration,
-            requests: self.requests.map(|requests| requests.0),
-            warmup: self.warmup,
-            timeout: self.timeout,
-            close: self.close,
-            headers: self.headers,
-            hgrm: self.hgrm,
-        })
+        let mut request = load::Request::get(&self.target.host, &self.target.path);
+        request.headers = self.headers.into_iter().map(|header| (header.name, header.value)).collect();
+        let mut plan = load::Plan::new(self.target.address, request);
+        plan.sources = sources;
+        plan.connections = held;
+        plan.active = self.active.map(|active| connections(active, "--active")).transpose()?;
+        plan.stop = match self.requests {
+            Some(Count(count)) => load::Stop::Requests { count, within: self.duration },
+            None => load::Stop::After(self.duration),
+        };
+        plan.warm_up = self.warmup;
+        plan.timeout = self.timeout;
+        if self.close {
+            plan.reuse = load::Reuse::ServerCloses;
+        }
+        plan.check().map_err(|why| why.to_string())?;
+        Ok(LoadPlan { host, load: plan, hgrm: self.hgrm })
     }
 }
 
 /// The addresses to connect from: those asked for, or else our own ones.
-fn sources(asked: Vec<AddressRange>, ours: &[Cidr], target: IpAddr) -> Result<Vec<AddressRange>, String> {
+fn sources(asked: &[AddressRange], ours: &[Cidr], target: IpAddr) -> Result<Vec<IpAddr>, String> {
     let alike = |address: IpAddr| address.is_ipv4() == target.is_ipv4();
     if let Some(other) = asked.iter().find(|range| !alike(range.first)) {
         return Err(format!("--source {} and the target {target} are of different families", other.first));
     }
     if !asked.is_empty() {
-        return Ok(asked);
+        return Ok(asked.iter().flat_map(AddressRange::iter).collect());
     }
-    let own = ours.iter().filter(|cidr| alike(cidr.address));
-    let own: Vec<_> = own.map(|cidr| AddressRange { first: cidr.address, last: cidr.address }).collect();
-    if own.is_empty() {
-        return Err(format!("no --addr is of the family of the target {target}"));
-    }
-    Ok(own)
+    let own: Vec<IpAddr> = ours.iter().map(|cidr| cidr.address).filter(|address| alike(*address)).collect();
+    if own.is_empty() { Err(format!("no --addr is of the family of the target {target}")) } else { Ok(own) }
 }
 
 impl DemoArgs {

@@ -1,9 +1,9 @@
 //! What a flag's value means: one type and one parser each, with an error
 //! that says what was expected and shows an example.
 
+use server::{AccessLog, RESPOND_SIZE_MAX, Respond};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -165,62 +165,6 @@ fn address(number: u128, v4: bool) -> IpAddr {
     }
 }
 
-/// A unicast Ethernet address: `02:00:00:00:00:01`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mac(pub [u8; 6]);
-
-impl FromStr for Mac {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Self, BadValue> {
-        let bad = |why: &str| BadValue::new(format!("{why}; write six bytes, as in 02:00:00:00:00:01"));
-        let mut bytes = [0; 6];
-        let mut parts = text.split(':');
-        for byte in &mut bytes {
-            let part = parts.next().filter(|p| p.len() == 2).ok_or_else(|| bad("this is not an Ethernet address"))?;
-            *byte = u8::from_str_radix(part, 16).map_err(|_| bad("this is not an Ethernet address"))?;
-        }
-        if parts.next().is_some() {
-            return Err(bad("this is not an Ethernet address"));
-        }
-        if bytes[0] & 1 != 0 || bytes == [0; 6] {
-            return Err(bad("an interface needs a unicast address"));
-        }
-        Ok(Self(bytes))
-    }
-}
-
-impl fmt::Display for Mac {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
-}
-
-/// A probability, written as a percentage: `1%`, `0.1%`.
-#[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Default)]
-pub struct Probability(f64);
-
-impl Probability {
-    /// From 0 to 1.
-    #[must_use]
-    pub const fn get(self) -> f64 {
-        self.0
-    }
-}
-
-impl FromStr for Probability {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Self, BadValue> {
-        text.strip_suffix('%')
-            .and_then(plain_decimal)
-            .filter(|percent| (0.0..=100.0).contains(percent))
-            .map(|percent| Self(percent / 100.0))
-            .ok_or_else(|| BadValue::new("write a percentage from 0% to 100%, as in 0.1%"))
-    }
-}
-
 /// A number of bytes. `K`, `M` and `G` are powers of 1,024, as nginx has them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Size(pub u64);
@@ -301,10 +245,11 @@ pub fn port(text: &str) -> Result<u16, BadValue> {
     text.parse().ok().filter(|port| *port > 0).ok_or_else(|| BadValue::new("write a port from 1 to 65535"))
 }
 
-/// A request header as the user wrote it, checked against RFC 9110 section 5.
+/// A request header as `Name: value`; what it may hold is the generator's to
+/// say.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// The field name: a token.
+    /// The field name.
     pub name: String,
     /// The field value, without surrounding blanks.
     pub value: String,
@@ -314,25 +259,10 @@ impl FromStr for Header {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
-        let bad = |why: &str| BadValue::new(format!("{why}; write it as in 'Accept-Language: en'"));
-        let (name, value) = text.split_once(':').ok_or_else(|| bad("the colon is missing"))?;
-        // RFC 9110 section 5.6.2: the characters of a token.
-        let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-        if name.is_empty() || !name.bytes().all(token) {
-            return Err(bad("the name may hold letters, digits and !#$%&'*+-.^_`|~ only"));
-        }
-        let value = value.trim_matches([' ', '\t']);
-        // RFC 9110 section 5.5: no control characters but the tab.
-        if value.bytes().any(|b| (b < 0x20 && b != b'\t') || b == 0x7f) {
-            return Err(bad("the value holds a control character"));
-        }
-        // These frame the message: the generator writes them itself.
-        for own in ["Host", "Content-Length", "Transfer-Encoding", "Connection"] {
-            if name.eq_ignore_ascii_case(own) {
-                return Err(bad(&format!("{own} is written by the generator")));
-            }
-        }
-        Ok(Self { name: name.to_owned(), value: value.to_owned() })
+        let (name, value) = text
+            .split_once(':')
+            .ok_or_else(|| BadValue::new("the colon is missing; write it as in 'Accept-Language: en'"))?;
+        Ok(Self { name: name.to_owned(), value: value.trim_matches([' ', '\t']).to_owned() })
     }
 }
 
@@ -385,89 +315,53 @@ fn host_address(host: &str) -> Option<IpAddr> {
 pub enum LinkSpec {
     /// Shared memory with another process.
     Memif(memif::Config),
-    /// A TAP device of the local kernel, made if it does not exist.
-    Tap(String),
+    /// A TAP device of the local kernel.
+    Tap(tap::Config),
 }
-
-/// The longest device name that Linux takes (IFNAMSIZ without its NUL).
-const MAX_DEVICE_NAME: usize = 15;
 
 impl LinkSpec {
-    /// Reads `memif:SOCKET[,key=value]…` or `tap:NAME`; `role` is memif's
-    /// where the text does not say.
+    /// Reads `memif:SOCKET[,key=value]…` or `tap:NAME[,key=value]…`; `role` is
+    /// memif's where the text does not say.
     ///
     /// # Errors
-    /// If it is neither, or what memif finds wrong with its part.
+    /// If it is neither, or what the driver finds wrong with its part.
     pub fn parse(text: &str, role: memif::Role) -> Result<Self, BadValue> {
-        let bad = |why: String| BadValue::new(format!("{why}; write memif:/run/nearside.sock or tap:NAME"));
-        match text.split_once(':') {
-            Some(("memif", _)) => {
-                memif::Config::parse(text, role).map(Self::Memif).map_err(|why| BadValue::new(why.to_string()))
-            }
-            Some(("tap", name)) if is_device_name(name) => Ok(Self::Tap(name.to_owned())),
-            Some(("tap", _)) => {
-                Err(bad(format!("a device's name has 1 to {MAX_DEVICE_NAME} characters, no blank, comma or slash")))
-            }
-            Some((other, _)) => Err(bad(format!("there is no link of kind '{other}'"))),
-            None => Err(bad("the link's kind is missing".into())),
+        match text.split(':').next() {
+            Some("memif") => memif::Config::parse(text, role).map(Self::Memif).map_err(|why| BadValue(why.to_string())),
+            Some("tap") => text.parse().map(Self::Tap).map_err(|why: tap::BadConfig| BadValue(why.to_string())),
+            _ => Err(BadValue::new("there is no link of this kind; write memif:/run/nearside.sock or tap:NAME")),
         }
     }
 }
 
-/// What Linux takes as the name of a network device.
-fn is_device_name(name: &str) -> bool {
-    let plain = name.bytes().all(|b| b.is_ascii_graphic() && !b"/,:".contains(&b));
-    (1..=MAX_DEVICE_NAME).contains(&name.len()) && plain && name != "." && name != ".."
-}
-
-/// A fixed answer for measuring.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Respond {
-    /// This text.
-    Text(String),
-    /// This many bytes.
-    Size(u64),
-}
-
-/// The largest fixed answer: a body's offsets are 32 bits wide.
-pub const MAX_RESPOND: u64 = 1 << 30;
-
-impl FromStr for Respond {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Self, BadValue> {
-        if let Some(text) = text.strip_prefix("text:") {
-            return Ok(Self::Text(text.to_owned()));
-        }
-        match text.parse::<Size>() {
-            Ok(Size(bytes)) if bytes <= MAX_RESPOND => Ok(Self::Size(bytes)),
-            Ok(_) => Err(BadValue::new("a fixed answer has at most 1G")),
-            Err(_) => Ok(Self::Text(text.to_owned())),
-        }
+/// Reads a fixed answer: a size, or a text; `text:` before a text that would
+/// read as a size.
+///
+/// # Errors
+/// If a size is larger than a server holds.
+pub fn respond(text: &str) -> Result<Respond, BadValue> {
+    if let Some(text) = text.strip_prefix("text:") {
+        return Ok(Respond::Text(text.to_owned()));
+    }
+    match text.parse::<Size>() {
+        Ok(Size(bytes)) if bytes <= RESPOND_SIZE_MAX => Ok(Respond::Size(bytes)),
+        Ok(_) => Err(BadValue::new("a fixed answer has at most 1G")),
+        Err(_) => Ok(Respond::Text(text.to_owned())),
     }
 }
 
-/// Where the access log goes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum AccessLog {
-    /// Nowhere.
-    Off,
-    /// To standard error.
-    Stderr,
-    /// To the end of this file.
-    File(PathBuf),
-}
+const _: () = assert!(RESPOND_SIZE_MAX == 1 << 30, "the error above says how much it is");
 
-impl FromStr for AccessLog {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Self, BadValue> {
-        match text {
-            "" => Err(BadValue::new("write off, stderr or a file's name")),
-            "off" => Ok(Self::Off),
-            "stderr" => Ok(Self::Stderr),
-            file => Ok(Self::File(file.into())),
-        }
+/// Reads where the access log goes.
+///
+/// # Errors
+/// If it is empty.
+pub fn access_log(text: &str) -> Result<AccessLog, BadValue> {
+    match text {
+        "" => Err(BadValue::new("write off, stderr or a file's name")),
+        "off" => Ok(AccessLog::Off),
+        "stderr" => Ok(AccessLog::Stderr),
+        file => Ok(AccessLog::File(file.into())),
     }
 }
 
