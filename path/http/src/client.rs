@@ -1,6 +1,11 @@
 //! The client's engine: requests out, responses in.
 
+mod head;
+
+use crate::chunked::{self, Boundary, Bounds};
+use crate::lines::{Section, section};
 use crate::response::{Sink, decimal};
+use crate::scan::find;
 use crate::{Fields, Framing, Method, Status, Version};
 
 /// Bounds on what a server sends. Beyond a bound the response is
@@ -139,40 +144,185 @@ pub struct Summary {
 /// again. One for all connections of a caller.
 #[derive(Clone, Debug, Default)]
 pub struct Memo {
+    /// Empty when nothing is remembered; at most [`Memo::LONGEST`].
     head: Vec<u8>,
+    asked: Option<Method>,
+    meaning: Option<Remembered>,
+}
+
+/// What a final response's head means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Remembered {
+    status: Status,
+    keep_alive: bool,
+    framing: Framing,
+}
+
+impl Remembered {
+    fn of(response: &Response<'_>) -> Self {
+        Self { status: response.status, keep_alive: response.keep_alive, framing: response.framing }
+    }
+}
+
+impl Memo {
+    /// Longer heads are parsed each time.
+    const LONGEST: usize = 1024;
+
+    #[inline(always)]
+    fn recall(&self, data: &[u8], asked: Method) -> Option<Remembered> {
+        if self.asked == Some(asked) && data.starts_with(&self.head) { self.meaning } else { None }
+    }
+
+    fn note(&mut self, response: &Response<'_>, asked: Method) {
+        if response.head.len() <= Self::LONGEST {
+            self.head.clear();
+            self.head.extend_from_slice(response.head);
+            self.asked = Some(asked);
+            self.meaning = Some(Remembered::of(response));
+        }
+    }
+}
+
+/// Where in the message the next byte is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum State {
+    /// In a head, or before it.
+    #[default]
+    Head,
+    /// In a body of known length; `remaining` bytes are left.
+    Length,
+    /// In a body that ends with the connection.
+    UntilClose,
+    /// Before the first chunk's line.
+    FirstChunk,
+    /// In a chunk; `remaining` bytes are left.
+    Chunk,
+    /// After a chunk's last byte.
+    ChunkEnd,
+    /// No further response can be told from what follows.
+    Closed,
+    /// A response could not be used.
+    Failed,
 }
 
 /// The receiving half of one client connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Engine {
+    /// Bytes left of the body or the chunk.
     remaining: u64,
+    /// Bytes of body so far.
     body: u64,
-    resume: u16,
+    status: Status,
+    /// Bytes of an incomplete head that were looked at, 0 for none yet.
+    scanned: u16,
+    /// How far complete and valid lines reach in them.
+    checked: u16,
+    /// Field lines among these.
+    fields: u16,
+    /// Interim responses before this one.
+    interim: u8,
+    keep_alive: bool,
+    state: State,
+    error: Error,
 }
 
-const _: () = assert!(size_of::<Engine>() <= 40);
+// The load generator holds a million.
+const _: () = assert!(size_of::<Engine>() <= 32);
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Engine {
     /// A new connection's engine.
     #[must_use]
     pub const fn new() -> Self {
-        Self { remaining: 0, body: 0, resume: 0 }
+        Self {
+            remaining: 0,
+            body: 0,
+            status: Status::OK,
+            scanned: 0,
+            checked: 0,
+            fields: 0,
+            interim: 0,
+            keep_alive: true,
+            state: State::Head,
+            error: Error::Malformed,
+        }
     }
 
     /// Takes a look at the bytes offered. `asked` is the method of the oldest
     /// request without a complete response: a response to HEAD has no body
     /// whatever its fields say.
+    ///
+    /// Bytes after the last response of a connection that is not kept alive
+    /// are [`Error::Malformed`].
     pub fn on_bytes<'a>(&mut self, data: &'a [u8], asked: Method, limits: &Limits) -> Event<'a> {
-        let _ = (data, asked, limits);
-        Event::NeedMore
+        match self.state {
+            State::Head => self.on_head(data, asked, limits),
+            State::Length if self.remaining == 0 => self.end_of_body(0),
+            State::Length | State::Chunk => self.on_body(data, 0),
+            State::UntilClose => {
+                self.remaining = u64::MAX;
+                self.on_body(data, 0)
+            }
+            State::FirstChunk | State::ChunkEnd => self.on_boundary(data, limits),
+            State::Closed if data.is_empty() => Event::NeedMore,
+            State::Closed => self.fail(Error::Malformed),
+            State::Failed => Event::Failed { error: self.error },
+        }
     }
 
     /// As [`Engine::on_bytes`], until one response is complete, for callers
     /// that only count: the load generator. Interim responses are skipped.
     /// `memo` is shared by all connections of a caller.
     pub fn on_bytes_counted(&mut self, data: &[u8], asked: Method, limits: &Limits, memo: &mut Memo) -> Counted {
-        let _ = (data, asked, limits, memo);
-        Counted::NeedMore { consumed: 0 }
+        let mut at = 0;
+        if self.state == State::Head
+            && self.scanned == 0
+            && let Some(head) = memo.recall(data, asked)
+        {
+            at = memo.head.len();
+            self.enter(head);
+            // Nearly always, the body is there with its head.
+            if let Some(all) = usize::try_from(self.remaining).ok().and_then(|length| at.checked_add(length))
+                && matches!(self.state, State::Length)
+                && all <= data.len()
+            {
+                self.body = self.remaining;
+                self.remaining = 0;
+                self.end_of_body(0);
+                return Counted::Complete { summary: self.summary(), consumed: all };
+            }
+            if matches!(self.state, State::Head | State::Closed) {
+                return Counted::Complete { summary: self.summary(), consumed: at };
+            }
+        }
+        self.count(data, at, asked, limits, memo)
+    }
+
+    #[inline(never)]
+    fn count(&mut self, data: &[u8], mut at: usize, asked: Method, limits: &Limits, memo: &mut Memo) -> Counted {
+        loop {
+            let rest = data.get(at..).unwrap_or_default();
+            match self.on_bytes(rest, asked, limits) {
+                Event::NeedMore => return Counted::NeedMore { consumed: at },
+                Event::Interim { consumed, .. } | Event::Body { consumed, .. } => at += consumed,
+                Event::Response { response, consumed } => {
+                    at += consumed;
+                    memo.note(&response, asked);
+                    if response.framing == Framing::None {
+                        return Counted::Complete { summary: self.summary(), consumed: at };
+                    }
+                }
+                Event::EndOfBody { consumed } => {
+                    return Counted::Complete { summary: self.summary(), consumed: at + consumed };
+                }
+                Event::Failed { error } => return Counted::Failed { error },
+            }
+        }
     }
 
     /// The server closed its side, after all its bytes were offered and
@@ -181,10 +331,156 @@ impl Engine {
     /// responses.
     ///
     /// # Errors
-    /// [`Error::Truncated`] inside a response.
+    /// [`Error::Truncated`] inside a response (RFC 9112 section 8).
     pub fn on_end(&mut self, held: usize) -> Result<Option<Summary>, Error> {
-        let _ = held;
-        Ok(None)
+        match self.state {
+            State::UntilClose => {
+                self.state = State::Closed;
+                Ok(Some(self.summary()))
+            }
+            State::Failed => Err(self.error),
+            State::Head | State::Closed if held == 0 && self.interim == 0 => Ok(None),
+            _ => {
+                self.fail(Error::Truncated);
+                Err(Error::Truncated)
+            }
+        }
+    }
+
+    /// Bytes of the current or last response's body so far.
+    #[inline]
+    #[must_use]
+    pub const fn body_len(&self) -> u64 {
+        self.body
+    }
+
+    fn summary(&self) -> Summary {
+        Summary { status: self.status, keep_alive: self.keep_alive, body: self.body }
+    }
+
+    fn on_head<'a>(&mut self, data: &'a [u8], asked: Method, limits: &Limits) -> Event<'a> {
+        let window = data.get(..usize::from(limits.head)).unwrap_or(data);
+        if self.scanned != 0
+            && let Err(stop) = self.resume(window, limits)
+        {
+            return self.stop(window, limits, stop);
+        }
+        match head::parse(window, asked, limits) {
+            Ok(response) if response.status.is_interim() => {
+                // RFC 9110 section 15.2: a client skips them, though not
+                // without end.
+                self.interim = self.interim.saturating_add(1);
+                self.scanned = 0;
+                if self.interim > limits.interim {
+                    return self.fail(Error::TooLarge);
+                }
+                Event::Interim { status: response.status, consumed: response.head.len() }
+            }
+            Ok(response) => {
+                self.enter(Remembered::of(&response));
+                Event::Response { response, consumed: response.head.len() }
+            }
+            Err(stop) => self.stop(window, limits, stop),
+        }
+    }
+
+    /// Past a final response's head.
+    #[inline(always)]
+    fn enter(&mut self, head: Remembered) {
+        self.scanned = 0;
+        self.interim = 0;
+        self.body = 0;
+        self.status = head.status;
+        self.keep_alive = head.keep_alive;
+        match head.framing {
+            Framing::Length(length) => {
+                self.remaining = length;
+                self.state = State::Length;
+            }
+            Framing::None => self.state = if head.keep_alive { State::Head } else { State::Closed },
+            Framing::Chunked => self.state = State::FirstChunk,
+            Framing::UntilClose => self.state = State::UntilClose,
+        }
+    }
+
+    /// Goes on with a head that was incomplete: looks at what is new, so that
+    /// the work is in proportion to the bytes however slowly they arrive.
+    /// `Ok` when the whole head is there, to be parsed from its start.
+    #[cold]
+    fn resume(&self, window: &[u8], limits: &Limits) -> Result<(), head::Stop> {
+        let (checked, fields) = (usize::from(self.checked), self.fields);
+        if find(window, usize::from(self.scanned), b'\n').is_none() {
+            return Err(head::Stop::Incomplete { checked, fields });
+        }
+        if checked == 0 {
+            return Ok(());
+        }
+        match section(window, checked, fields, limits.fields) {
+            Section::Complete(_) => Ok(()),
+            Section::Incomplete(checked, fields) => Err(head::Stop::Incomplete { checked, fields }),
+            Section::Malformed => Err(head::Stop::Fail(Error::Malformed)),
+            Section::TooMany => Err(head::Stop::Fail(Error::TooLarge)),
+        }
+    }
+
+    #[cold]
+    fn stop<'a>(&mut self, window: &[u8], limits: &Limits, stop: head::Stop) -> Event<'a> {
+        match stop {
+            head::Stop::Fail(error) => self.fail(error),
+            head::Stop::Incomplete { .. } if window.len() == usize::from(limits.head) => self.fail(Error::TooLarge),
+            head::Stop::Incomplete { checked, fields } => {
+                self.scanned = window.len() as u16;
+                self.checked = checked as u16;
+                self.fields = fields;
+                Event::NeedMore
+            }
+        }
+    }
+
+    #[cold]
+    fn fail<'a>(&mut self, error: Error) -> Event<'a> {
+        self.state = State::Failed;
+        self.error = error;
+        Event::Failed { error }
+    }
+
+    /// Body bytes after `skip` bytes of framing.
+    fn on_body<'a>(&mut self, data: &'a [u8], skip: usize) -> Event<'a> {
+        let rest = data.get(skip..).unwrap_or_default();
+        let take = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(rest.len());
+        if take == 0 {
+            return Event::NeedMore;
+        }
+        self.remaining -= take as u64;
+        self.body += take as u64;
+        if self.remaining == 0 && self.state == State::Chunk {
+            self.state = State::ChunkEnd;
+        }
+        Event::Body { bytes: &rest[..take], consumed: skip + take }
+    }
+
+    fn on_boundary<'a>(&mut self, data: &'a [u8], limits: &Limits) -> Event<'a> {
+        let bounds = Bounds { chunk_line: limits.chunk_line, trailers: limits.trailers, trailer_fields: limits.fields };
+        match chunked::boundary(data, self.state == State::FirstChunk, bounds) {
+            Boundary::Incomplete => Event::NeedMore,
+            // The line is read again when the chunk's first byte is there:
+            // there would be no event to consume it with.
+            Boundary::Chunk { skip, .. } if skip == data.len() => Event::NeedMore,
+            Boundary::Chunk { size, skip } => {
+                self.remaining = size;
+                self.state = State::Chunk;
+                self.on_body(data, skip)
+            }
+            Boundary::Last { skip } => self.end_of_body(skip),
+            Boundary::Malformed => self.fail(Error::Malformed),
+            Boundary::TooLarge => self.fail(Error::TooLarge),
+        }
+    }
+
+    #[inline(always)]
+    fn end_of_body<'a>(&mut self, consumed: usize) -> Event<'a> {
+        self.state = if self.keep_alive { State::Head } else { State::Closed };
+        Event::EndOfBody { consumed }
     }
 }
 

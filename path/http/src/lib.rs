@@ -28,6 +28,7 @@ mod chunked;
 mod fields;
 mod lines;
 mod method;
+mod number;
 mod scan;
 mod status;
 

@@ -5,7 +5,7 @@
 
 use super::Limits;
 use super::request::{Known, Request};
-use crate::{Framing, Status, Version};
+use crate::{Framing, Status, Version, number};
 
 /// The fields that say something about framing or the connection.
 const FRAMING: u16 =
@@ -44,7 +44,7 @@ fn judge_framing(request: &mut Request<'_>, limits: &Limits) -> Result<(), Statu
         if request.repeated & Known::ContentLength.bit() != 0 {
             return Err(Status::BAD_REQUEST);
         }
-        let length = content_length(length).ok_or(Status::BAD_REQUEST)?;
+        let length = number::parse(length).ok_or(Status::BAD_REQUEST)?;
         if length > limits.body {
             return Err(Status::CONTENT_TOO_LARGE);
         }
@@ -107,16 +107,4 @@ fn expect(request: &Request<'_>) -> Result<bool, Status> {
         return Ok(false);
     }
     if met { Ok(request.framing() != Framing::None) } else { Err(Status::EXPECTATION_FAILED) }
-}
-
-/// `1*DIGIT` (RFC 9110 section 8.6); `None` also if it does not fit.
-#[inline]
-pub(crate) fn content_length(value: &[u8]) -> Option<u64> {
-    if value.is_empty() {
-        return None;
-    }
-    value.iter().try_fold(0u64, |length, &byte| {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 { None } else { length.checked_mul(10)?.checked_add(u64::from(digit)) }
-    })
 }
