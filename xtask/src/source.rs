@@ -96,7 +96,7 @@ impl Source {
         for line in &self.lines {
             let code = line.trim();
             if let Some(given) = code.strip_prefix("#[path = \"") {
-                path = given.split('"').next().map(|given| format!("{folder}/{given}"));
+                path = given.split('"').next().map(|given| resolve(folder, given));
                 continue;
             }
             if let Some(name) = module_name(code) {
@@ -111,6 +111,20 @@ impl Source {
         }
         found
     }
+}
+
+/// A relative path from a folder, with its dots resolved.
+#[must_use]
+pub fn resolve(folder: &str, path: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    parts.join("/")
 }
 
 fn is_test_file(path: &str) -> bool {
@@ -174,11 +188,11 @@ mod tests {
 
     #[test]
     fn modules_lead_to_files() {
-        let source = Source::new("p/src/a.rs", "pub(crate) mod b;\n#[path = \"odd.rs\"]\nmod c;\nmod d {\n}\n");
+        let source = Source::new("p/src/a.rs", "pub(crate) mod b;\n#[path = \"../odd.rs\"]\nmod c;\nmod d {\n}\n");
         let found = source.modules();
         assert_eq!(found.len(), 2);
         assert_eq!(found[0][0], "p/src/a/b.rs");
-        assert_eq!(found[1], ["p/src/odd.rs"]);
+        assert_eq!(found[1], ["p/odd.rs"]);
         assert_eq!(Source::new("p/src/lib.rs", "mod b;").modules()[0][1], "p/src/b/mod.rs");
     }
 }

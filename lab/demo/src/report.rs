@@ -139,7 +139,8 @@ fn chart(page: &mut String, results: &Results, scenario: Scenario, rows: &[Summa
         let (at, top) = (x(MAX_AT), y(row.latency.max));
         let _ = writeln!(
             page,
-            "<circle class=\"dot {class}\" cx=\"{at:.1}\" cy=\"{top:.1}\" r=\"4\"><title>{} max {} µs</title></circle>",
+            "<circle class=\"dot {class}\" cx=\"{at:.1}\" cy=\"{top:.1}\" r=\"4\">\
+             <title>{} max {} µs</title></circle>",
             row.contender.name(),
             table::micros(row.latency.max)
         );
@@ -173,8 +174,8 @@ fn decade_label(decade: i32) -> String {
 fn figures(page: &mut String, results: &Results) {
     page.push_str(
         "<h2>All figures</h2>\n<div class=\"card scroll\"><table>\n<thead><tr><th></th><th>requests/s</th>\
-         <th>min – max</th><th>p50 µs</th><th>p99 µs</th><th>p99.9 µs</th><th>max µs</th><th>server CPU<br>/ softirq</th>\
-         <th>client CPU<br>/ softirq</th><th>ratio</th><th>min – max</th></tr></thead>\n<tbody>\n",
+         <th>min – max</th><th>p50 µs</th><th>p99 µs</th><th>p99.9 µs</th><th>max µs</th>\
+         <th>server CPU<br>/ softirq</th><th>client CPU<br>/ softirq</th><th>ratio</th><th>min – max</th></tr></thead>\n<tbody>\n",
     );
     for scenario in SCENARIOS {
         let _ = writeln!(page, "<tr class=\"row\"><td colspan=\"11\">{}</td></tr>", escape(&scenario.title()));

@@ -1,7 +1,7 @@
 //! Rules on documents: what they point to must be there.
 
 use super::Complaint;
-use crate::source::Source;
+use crate::source::{Source, resolve};
 use crate::workspace::Workspace;
 
 const SPECIFICATION: &str = "SPECIFICATION.md";
@@ -39,19 +39,6 @@ fn targets(source: &Source) -> Vec<(usize, String)> {
         found.extend(parts.map(|(target, _)| (number, target.trim().to_owned())));
     }
     found
-}
-
-/// A relative path from a folder, with its dots resolved.
-fn resolve(folder: &str, path: &str) -> String {
-    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
-    for part in path.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()),
-            name => parts.push(name),
-        }
-    }
-    parts.join("/")
 }
 
 /// Every row of the specification names a command, and each of its commands

@@ -27,7 +27,7 @@ const BANNED: &[(&str, Place, &str)] = &[
     ("FIXME", Place::Everywhere, "mend it, or write it down as a limit in docs/differences.md"),
     ("XXX", Place::Everywhere, "say what is meant"),
     ("/home/", Place::Everywhere, "this is a path of somebody's machine"),
-    ("/root/", Place::Everywhere, "this is a path of somebody's machine"),
+    ("/root/.", Place::Everywhere, "this is a path of somebody's machine"),
     ("/work/", Place::Everywhere, "this is a path of somebody's machine"),
     ("whitelist", Place::Everywhere, "say allow list"),
     ("blacklist", Place::Everywhere, "say deny list"),
