@@ -2,6 +2,9 @@
 
 use core::ops::Range;
 
+use crate::lines::trim;
+use crate::number;
+
 /// Ranges that are served in one response, at most. A request for more gets
 /// the whole representation (RFC 9110 section 14.2 lets a server ignore
 /// Range; section 17.15 names the attack).
@@ -11,8 +14,8 @@ pub const MAX_RANGES: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(clippy::large_enum_variant, reason = "boxing would allocate per request; it lives on the stack of one call")]
 pub enum Ranges {
-    /// No range applies: not in bytes, malformed, or more than is reasonable.
-    /// Serve the whole representation.
+    /// No range applies: not in bytes, malformed, overlapping, or more than is
+    /// reasonable. Serve the whole representation.
     Whole,
     /// Serve these with 206: one part plainly, several as
     /// `multipart/byteranges`.
@@ -22,8 +25,8 @@ pub enum Ranges {
     Unsatisfiable,
 }
 
-/// At least one range, none empty, each within the representation, in the
-/// order asked for.
+/// At least one range, none empty, each within the representation, none
+/// overlapping another, in the order asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parts {
     ranges: [(u64, u64); MAX_RANGES],
@@ -51,8 +54,78 @@ impl Parts {
 }
 
 /// Reads a Range field's value for a representation of `length` bytes.
+///
+/// Ranges that lie outside are left out. To overlapping ones, more than
+/// [`MAX_RANGES`], or so many that they cover more than the representation,
+/// the answer is `Whole`, which costs least and is always right (RFC 9110
+/// sections 14.2 and 17.15).
 #[must_use]
 pub fn parse(value: &[u8], length: u64) -> Ranges {
-    let _ = (value, length);
-    Ranges::Whole
+    // Section 14.1: range units are case-insensitive.
+    let Some((unit, set)) = value.split_at_checked(6) else { return Ranges::Whole };
+    if !unit.eq_ignore_ascii_case(b"bytes=") {
+        return Ranges::Whole;
+    }
+    let mut parts = Parts { ranges: [(0, 0); MAX_RANGES], count: 0 };
+    let mut asked = 0;
+    // Section 5.6.1: empty members of a list are ignored.
+    for member in set.split(|&byte| byte == b',').map(trim).filter(|member| !member.is_empty()) {
+        asked += 1;
+        if asked > MAX_RANGES {
+            return Ranges::Whole;
+        }
+        match spec(member, length) {
+            None => return Ranges::Whole,
+            Some((start, end)) if start < end => {
+                parts.ranges[usize::from(parts.count)] = (start, end);
+                parts.count += 1;
+            }
+            Some(_) => {}
+        }
+    }
+    match (asked, parts.count) {
+        (0, _) => Ranges::Whole,
+        (_, 0) => Ranges::Unsatisfiable,
+        _ if overlaps(&parts) => Ranges::Whole,
+        _ => Ranges::Partial(parts),
+    }
 }
+
+/// `first "-" [last]` or `"-" suffix-length` (RFC 9110 section 14.1.2), as
+/// first byte and the byte after the last; empty where nothing of it exists.
+fn spec(member: &[u8], length: u64) -> Option<(u64, u64)> {
+    let dash = member.iter().position(|&byte| byte == b'-')?;
+    let (first, last) = (member.get(..dash)?, member.get(dash + 1..)?);
+    if first.is_empty() {
+        return Some((length.saturating_sub(position(last)?), length));
+    }
+    let first = position(first)?;
+    let end = if last.is_empty() {
+        length
+    } else {
+        let last = position(last)?;
+        // Section 14.1.1: invalid, not empty.
+        if last < first {
+            return None;
+        }
+        last.saturating_add(1).min(length)
+    };
+    Some((first, end))
+}
+
+/// A number of any length; one that does not fit lies beyond every
+/// representation, and so does the largest that does.
+fn position(digits: &[u8]) -> Option<u64> {
+    let valid = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    valid.then(|| number::parse(digits).unwrap_or(u64::MAX))
+}
+
+fn overlaps(parts: &Parts) -> bool {
+    let mut sorted = parts.ranges;
+    let sorted = &mut sorted[..parts.len()];
+    sorted.sort_unstable();
+    sorted.windows(2).any(|pair| pair[0].1 > pair[1].0)
+}
+
+#[cfg(test)]
+mod tests;
