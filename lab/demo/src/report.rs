@@ -175,7 +175,8 @@ fn figures(page: &mut String, results: &Results) {
     page.push_str(
         "<h2>All figures</h2>\n<div class=\"card scroll\"><table>\n<thead><tr><th></th><th>requests/s</th>\
          <th>min – max</th><th>p50 µs</th><th>p99 µs</th><th>p99.9 µs</th><th>max µs</th>\
-         <th>server CPU<br>/ softirq</th><th>client CPU<br>/ softirq</th><th>ratio</th><th>min – max</th></tr></thead>\n<tbody>\n",
+         <th>server CPU<br>/ softirq</th><th>client CPU<br>/ softirq</th>\
+         <th>ratio</th><th>min – max</th></tr></thead>\n<tbody>\n",
     );
     for scenario in SCENARIOS {
         let _ = writeln!(page, "<tr class=\"row\"><td colspan=\"11\">{}</td></tr>", escape(&scenario.title()));
