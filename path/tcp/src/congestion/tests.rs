@@ -100,6 +100,26 @@ fn cubic_follows_its_curve() {
     assert!(seen_plateau);
 }
 
+/// A large window grows by less than a byte for a small ACK: parts of bytes
+/// add up.
+#[test]
+fn cubic_counts_parts_of_bytes() {
+    let mut sender = Sender::new(Algorithm::Cubic, segments(20_000), 100);
+    sender.recover();
+    let start = sender.cwnd;
+    // 6,000 segments below the plateau, K is cbrt(15,000) = 24.7 s, and the
+    // slope there 3 C K² = 730 segments a second.
+    for _ in 0..1_000 {
+        for _ in 0..14 {
+            sender.ack(100, true);
+        }
+        sender.now = sender.now + Duration::from_micros(10);
+    }
+    let grown = f64::from(sender.cwnd - start) / f64::from(MSS);
+    // 959 segments of 14,000, of what one round trip is to bring: 73.
+    assert!((4.5..5.5).contains(&grown), "{grown}");
+}
+
 /// RFC 9438 section 4.3: on a short path CUBIC grows as Reno would, by 9/17 of
 /// a segment per window until the window before the loss, then by one.
 #[test]
@@ -435,6 +455,19 @@ mod prr {
     fn first_retransmission_is_not_held_back() {
         let mut prr = Prr::new(segments(1_000), segments(2), MSS);
         assert_eq!(prr.on_ack(1, segments(999), false), MSS);
+    }
+
+    /// Half a segment owed is a segment: division rounds up.
+    #[test]
+    fn shares_round_up() {
+        let mut prr = Prr::new(1_000, 500, 1);
+        let mut sent = Vec::new();
+        for pipe in (990..1_000).rev() {
+            let may = prr.on_ack(1, pipe, false);
+            prr.on_sent(may);
+            sent.push(may);
+        }
+        assert_eq!(sent, [1, 0, 1, 0, 1, 0, 1, 0, 1, 0]);
     }
 
     /// An ACK that delivers nothing lets nothing be sent.
