@@ -52,6 +52,7 @@ pub enum Part {
 
 /// Which response a request for existing content gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(clippy::large_enum_variant, reason = "boxing would allocate; it lives on the stack of one call")]
 enum Selected {
     Whole,
     Partial(Parts),
@@ -144,7 +145,10 @@ impl Server {
             Freshness::Wait => return self.park(net, id, request, entry),
         }
         let waited = self.conns[id.index()].more.as_mut().is_some_and(|more| more.wait.take().is_some());
-        self.counters.cache_hits += u64::from(!waited);
+        if !waited {
+            self.counters.cache_hits += 1;
+            self.store.mark_used(entry);
+        }
         match &self.store.entry(entry).kind {
             Kind::Content(_) => {
                 self.store.refresh(entry, self.second, &self.date);
@@ -509,9 +513,7 @@ impl Server {
     pub(crate) fn response_over<N: Net>(&mut self, net: &mut N, id: ConnId, keep_alive: bool) {
         let conn = &mut self.conns[id.index()];
         conn.state = State::Ready;
-        if let Some(more) = &mut conn.more {
-            more.again = false;
-        }
+        conn.more = None;
         if !keep_alive || conn.flags & DRY != 0 {
             self.close_after_queue(net, id);
         } else if bytes_waiting(net, id) {

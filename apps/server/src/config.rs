@@ -130,8 +130,8 @@ pub struct Limits {
     /// Above: 503.
     pub streams: usize,
     /// Bytes of streamed chunks held for all connections together. Default
-    /// 256 MiB; each stream gets an even share, of at least one small chunk
-    /// (16 KiB) and at most [`Limits::stream_window`].
+    /// 256 MiB. Each stream gets an even share, at most
+    /// [`Limits::stream_window`]; and, above the limit, 16 KiB all the same.
     pub stream_bytes: usize,
     /// Bytes queued ahead for one stream. Default 2 MiB: too small caps a
     /// long fat path at window / RTT; too large takes memory.

@@ -70,6 +70,8 @@ pub const PAUSED: u8 = 4;
 pub const ENDED: u8 = 8;
 /// And nothing of what it sent is left to be offered.
 pub const DRY: u8 = 32;
+/// FIN is queued.
+pub const FINISHED: u8 = 64;
 /// The timer watches whether bytes are acknowledged; see [`Conn::mark`].
 pub const MARKED: u8 = 16;
 

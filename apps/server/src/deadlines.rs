@@ -6,7 +6,7 @@
 //! no timer at all.
 
 use crate::Server;
-use crate::conn::{ENDED, MARKED, State};
+use crate::conn::{ENDED, FINISHED, MARKED, State};
 use app::{ConnId, Net};
 use core::time::Duration;
 use http::Status;
@@ -113,7 +113,10 @@ impl Server {
         conn.state = State::Closing;
         conn.more = None;
         let ended = conn.flags & ENDED != 0;
-        net.finish(id);
+        if conn.flags & FINISHED == 0 {
+            conn.flags |= FINISHED;
+            net.finish(id);
+        }
         let wait = if ended { self.timeouts.http.send } else { self.timeouts.linger };
         self.arm(net, id, wait);
     }

@@ -329,6 +329,10 @@ impl App for Server {
         if now >= self.next_second {
             self.on_second(now);
         }
+        if self.conns.get(id.index()).is_some_and(|conn| conn.state == State::Streaming) {
+            // What arrived may acknowledge the last of it.
+            self.pump(net, id);
+        }
         let unsent = net.unsent(id);
         let mut room = self.limits.unsent_bytes.saturating_sub(unsent);
         let mut answers = PIPELINED_MAX;
@@ -339,9 +343,8 @@ impl App for Server {
             match conn.state {
                 State::Ready if used < data.len() => {}
                 State::Body => {}
-                State::Waiting | State::Streaming => return used,
                 State::Vacant | State::Closing => return data.len(),
-                State::Ready => break,
+                State::Ready | State::Waiting | State::Streaming => break,
             }
             if room == 0 || answers == 0 {
                 break;
@@ -371,6 +374,10 @@ impl App for Server {
             room = self.limits.unsent_bytes.saturating_sub(net.unsent(id));
         }
         let left = data.len() - used;
+        let conn = &mut self.conns[id.index()];
+        if left == 0 && conn.flags & ENDED != 0 {
+            conn.flags |= DRY;
+        }
         if left > 0 && answers == 0 {
             net.resume(id);
         } else if left > 0 || self.conns[id.index()].flags & ENDED != 0 {

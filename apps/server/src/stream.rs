@@ -8,13 +8,14 @@
 use crate::Server;
 use crate::answer::Part;
 use crate::config::SMALL_CHUNK;
-use crate::conn::{State, Tick};
+use crate::conn::{FINISHED, State, Tick};
 use crate::files::reader::{EntryId, Job};
 use crate::files::store::Kind;
 use crate::files::{ReadOutcome, Source};
 use crate::line;
 use crate::log::OpenLine;
 use app::{Body, ConnId, Net};
+use core::ops::Range;
 use http::Status;
 use http::server::Request;
 use std::collections::VecDeque;
@@ -42,6 +43,9 @@ pub struct Stream {
     asked: bool,
     /// Pieces on their way, oldest first, for their memory.
     queued: VecDeque<Body>,
+    spare: Vec<u8>,
+    /// Bytes that it counts for in [`Active::held`].
+    charged: usize,
     /// Body bytes queued.
     sent: u64,
     keep_alive: bool,
@@ -53,6 +57,8 @@ pub struct Stream {
 pub struct Active {
     list: Vec<(ConnId, u32)>,
     next: usize,
+    /// Bytes read and not yet acknowledged, or being read, as last seen.
+    held: usize,
 }
 
 impl Server {
@@ -83,6 +89,8 @@ impl Server {
             parts,
             asked: false,
             queued: VecDeque::new(),
+            spare: Vec::new(),
+            charged: 0,
             sent: 0,
             keep_alive,
             line,
@@ -100,44 +108,43 @@ impl Server {
     }
 
     /// Asks for the next piece if there is room for it, and ends the stream
-    /// when all was queued.
+    /// when the peer has everything.
     pub(crate) fn pump<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        let share = self.limits.stream_bytes / (self.counters.streams_open.max(1) as usize);
-        let share = share.min(self.limits.stream_window).max(SMALL_CHUNK);
         let conn = &mut self.conns[id.index()];
         let Some(stream) = conn.more.as_mut().and_then(|more| more.stream.as_mut()) else { return };
         if stream.asked {
             return;
         }
-        // Delimiters go out as soon as the head has, which is with the first
-        // piece of content.
-        let mut bytes = 0;
+        stream.reclaim();
         if stream.head.is_none() {
-            while let Some(Part::Bytes(part)) = stream.parts.front() {
-                net.send_bytes(id, part);
-                bytes += part.len() as u64;
-                stream.parts.pop_front();
-            }
+            // Before the head there are no delimiters: it goes out with the
+            // first piece of content.
+            let bytes = stream.send_delimiters(net, id);
+            conn.queued = conn.queued.wrapping_add(bytes as u32);
+            self.counters.bytes_queued += bytes;
         }
-        stream.sent += bytes;
-        conn.queued = conn.queued.wrapping_add(bytes as u32);
-        self.counters.bytes_queued += bytes;
-        let next = stream.parts.iter().find_map(|part| match part {
-            Part::Content(range) => Some(range.clone()),
-            Part::Bytes(_) => None,
-        });
-        let Some(range) = next else {
+        let unsent = net.unsent(id);
+        self.streams.charge(stream, unsent);
+        let Some(range) = stream.next_content() else {
             self.end_stream(net, id);
             return;
         };
+        let share = self.limits.stream_bytes / (self.counters.streams_open.max(1) as usize);
+        let share = share.min(self.limits.stream_window).max(SMALL_CHUNK);
         // Two pieces in a share, so that one is read while one is sent.
-        let chunk = (share / 2).clamp(SMALL_CHUNK, CHUNK);
-        if net.unsent(id) + chunk > share {
+        let mut piece = (share / 2).clamp(SMALL_CHUNK, CHUNK);
+        let full = self.streams.held + piece > self.limits.stream_bytes;
+        if unsent > 0 && (full || unsent + piece > share) {
             return;
         }
-        let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(chunk);
+        if full {
+            // However many there are, each goes on.
+            piece = SMALL_CHUNK;
+        }
+        let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(piece);
         stream.asked = true;
-        let buffer = stream.free_buffer(share / chunk + 1);
+        self.streams.charge(stream, unsent + length);
+        let buffer = stream.buffer_for(length);
         let (serial, source) = (stream.serial, Arc::clone(&stream.source));
         if let Some(reader) = &mut self.reader {
             reader.submit(Job::Read { id, serial, source, offset: range.start, length, buffer });
@@ -163,23 +170,19 @@ impl Server {
             return;
         }
         stream.asked = false;
-        let mut bytes = buffer.len() as u64;
+        let length = buffer.len() as u64;
+        let mut bytes = length;
         let mut counted = None;
         if let Some(head) = stream.head.take() {
             net.send_bytes(id, &head);
             conn.queued = conn.queued.wrapping_add(head.len() as u32);
             conn.requests = conn.requests.saturating_add(1);
             counted = Some((stream.status, head.len() as u64));
-            // Delimiters before the first piece.
-            while let Some(Part::Bytes(part)) = stream.parts.front() {
-                net.send_bytes(id, part);
-                bytes += part.len() as u64;
-                stream.parts.pop_front();
-            }
+            bytes += stream.send_delimiters(net, id);
             more.head = None;
         }
         if let Some(Part::Content(range)) = stream.parts.front_mut() {
-            range.start += buffer.len() as u64;
+            range.start += length;
             if range.start >= range.end {
                 stream.parts.pop_front();
             }
@@ -187,7 +190,7 @@ impl Server {
         let body = Body::new(buffer);
         net.send_body(id, &body, 0..body.len());
         stream.queued.push_back(body);
-        stream.sent += bytes;
+        stream.sent += length;
         conn.queued = conn.queued.wrapping_add(bytes as u32);
         conn.last = Tick::of(now);
         self.counters.stream_chunks += 1;
@@ -221,15 +224,26 @@ impl Server {
         }
     }
 
-    /// Everything was queued.
+    /// Everything is queued. The stream holds its share of memory until the
+    /// peer has taken it, and only then the next request is answered: else a
+    /// peer could have us queue one file after the other.
     fn end_stream<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let now = net.now();
+        let ends = self.draining.is_some();
         let conn = &mut self.conns[id.index()];
-        let Some(stream) = conn.more.as_mut().and_then(|more| more.stream.take()) else { return };
+        let Some(more) = &mut conn.more else { return };
+        let keep_alive = more.stream.as_ref().is_some_and(|stream| stream.keep_alive) && !ends;
+        if !keep_alive && conn.flags & FINISHED == 0 {
+            conn.flags |= FINISHED;
+            net.finish(id);
+        }
+        if net.unsent(id) > 0 {
+            return;
+        }
+        let Some(stream) = more.stream.take() else { return };
         conn.last = Tick::of(now);
         self.stream_ended(&stream, now);
-        self.arm(net, id, self.timeouts.http.send.min(self.timeouts.http.keep_alive));
-        let keep_alive = stream.keep_alive && self.draining.is_none();
+        self.arm(net, id, self.timeouts.http.keep_alive);
         self.response_over(net, id, keep_alive);
         self.offer_again(net, id);
     }
@@ -241,7 +255,7 @@ impl Server {
         let conn = &mut self.conns[id.index()];
         let Some(stream) = conn.more.as_mut().and_then(|more| more.stream.take()) else { return };
         if unsent {
-            self.counters.streams_open -= 1;
+            self.stream_ended(&stream, now);
             self.respond_anew(net, id, outcome);
         } else {
             self.counters.streams_broken += 1;
@@ -254,24 +268,53 @@ impl Server {
     /// A stream is over, whole or not.
     pub(crate) fn stream_ended(&mut self, stream: &Stream, now: Time) {
         self.counters.streams_open -= 1;
+        self.streams.held -= stream.charged;
         if let (Some(log), Some(line), None) = (&mut self.log, &stream.line, &stream.head) {
             log.close_line(line, stream.sent, now);
         }
     }
 }
 
+impl Active {
+    /// `stream` holds so many bytes now.
+    fn charge(&mut self, stream: &mut Stream, bytes: usize) {
+        self.held = self.held - stream.charged + bytes;
+        stream.charged = bytes;
+    }
+}
+
 impl Stream {
-    /// Memory that the peer has done with, or none. Keeps at most `most`
-    /// pieces in view; what is beyond is freed when it was sent.
-    fn free_buffer(&mut self, most: usize) -> Vec<u8> {
-        if let Some(bytes) = self.queued.front_mut().and_then(Body::get_mut) {
-            let bytes = core::mem::take(bytes);
-            self.queued.pop_front();
-            return bytes;
+    /// The content to send next.
+    fn next_content(&self) -> Option<Range<u64>> {
+        self.parts.iter().find_map(|part| match part {
+            Part::Content(range) => Some(range.clone()),
+            Part::Bytes(_) => None,
+        })
+    }
+
+    /// Queues what stands before the next piece of content.
+    fn send_delimiters<N: Net>(&mut self, net: &mut N, id: ConnId) -> u64 {
+        let mut bytes = 0;
+        while let Some(Part::Bytes(part)) = self.parts.front() {
+            net.send_bytes(id, part);
+            bytes += part.len() as u64;
+            self.parts.pop_front();
         }
-        while self.queued.len() > most {
+        self.sent += bytes;
+        bytes
+    }
+
+    /// Takes back the memory of pieces that the peer has; one is kept.
+    fn reclaim(&mut self) {
+        while let Some(bytes) = self.queued.front_mut().and_then(Body::get_mut) {
+            self.spare = core::mem::take(bytes);
             self.queued.pop_front();
         }
-        Vec::new()
+    }
+
+    /// Memory for `length` bytes: what was kept, if it is not far too much.
+    fn buffer_for(&mut self, length: usize) -> Vec<u8> {
+        let spare = core::mem::take(&mut self.spare);
+        if spare.capacity() <= 2 * length { spare } else { Vec::new() }
     }
 }

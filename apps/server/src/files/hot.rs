@@ -69,7 +69,8 @@ impl Hot {
 #[inline]
 fn hash(path: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut hash = path.len() as u64;
+    // Never 0 for the empty path, as that of an empty place is.
+    let mut hash = path.len() as u64 + 1;
     let (words, rest) = path.as_chunks::<8>();
     for word in words {
         hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(ODD);

@@ -185,17 +185,18 @@ impl Store {
         let mut key = core::mem::take(&mut self.scratch);
         let found = target::normalise(path, &mut key).map_err(NoEntry::Refused).and_then(|()| {
             match self.by_key.get(key.as_slice()) {
-                Some(&slot) => {
-                    self.entries[slot as usize].used = true;
-                    Ok(slot)
-                }
-                // Not marked as used: a client that asks for ever other paths
-                // replaces its own entries first.
+                Some(&slot) => Ok(slot),
                 None => self.add(Key::of(&key)).map_err(NoEntry::Full),
             }
         });
         self.scratch = key;
         found.map(|slot| EntryId { slot, generation: self.entries[slot as usize].generation })
+    }
+
+    /// CLOCK passes the entry by once. Not done for the request that made it:
+    /// a client that asks for ever other paths replaces its own entries first.
+    pub fn mark_used(&mut self, id: EntryId) {
+        self.entries[id.slot as usize].used = true;
     }
 
     pub fn entry(&mut self, id: EntryId) -> &mut Entry {

@@ -1,0 +1,12 @@
+//! The server over a data path made of memory: every status, every limit.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bodies;
+mod connections;
+mod content;
+mod files;
+mod logging;
+mod paths;
+mod streaming;

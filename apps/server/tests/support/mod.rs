@@ -1,0 +1,446 @@
+//! A data path made of memory: connections whose peers are the tests.
+#![allow(dead_code, reason = "each test binary uses its own part of it")]
+
+use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, SEND_LOW_WATER, Wake};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::ops::Range;
+use core::time::Duration;
+use server::{Config, Server, WallClock};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use wire::Time;
+
+/// The wall clock of the tests at the start: Wed, 21 Oct 2015 07:28:00 GMT.
+pub const START: u64 = 1_445_412_480;
+
+#[derive(Debug)]
+enum Queued {
+    Body(Body, Range<u32>),
+    Bytes(Vec<u8>, usize),
+}
+
+/// One connection, as the data path and the peer see it.
+#[derive(Debug)]
+pub struct Conn {
+    queue: VecDeque<Queued>,
+    unsent: usize,
+    pub most_unsent: usize,
+    /// What the peer got, unless it only counts.
+    pub got: Vec<u8>,
+    pub got_count: u64,
+    pub counts_only: bool,
+    pub finished: bool,
+    pub aborted: bool,
+    pub timer: Option<Time>,
+    held: Vec<u8>,
+    ended: bool,
+    resume: bool,
+    /// The peer acknowledges at once.
+    pub acks: bool,
+}
+
+/// The data path.
+#[derive(Debug)]
+pub struct Mock {
+    pub now: Time,
+    pub conns: BTreeMap<usize, (ConnId, Conn)>,
+    pub timers_set: u64,
+    aborts: Vec<ConnId>,
+}
+
+impl Mock {
+    fn conn(&mut self, id: ConnId) -> Option<&mut Conn> {
+        self.conns.get_mut(&id.index()).filter(|(found, _)| *found == id).map(|(_, conn)| conn)
+    }
+}
+
+impl Net for Mock {
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn connect(&mut self, _from: Option<IpAddr>, _to: SocketAddr) -> Result<ConnId, ConnectError> {
+        Err(ConnectError::NoRoute)
+    }
+
+    fn send_body(&mut self, id: ConnId, body: &Body, range: Range<u32>) {
+        assert!(range.start <= range.end && range.end <= body.len(), "{range:?} of {}", body.len());
+        let Some(conn) = self.conn(id) else { return };
+        assert!(!conn.finished, "sent after the end");
+        if range.start < range.end {
+            conn.unsent += range.len();
+            conn.most_unsent = conn.most_unsent.max(conn.unsent);
+            conn.queue.push_back(Queued::Body(body.clone(), range));
+        }
+    }
+
+    fn send_bytes(&mut self, id: ConnId, bytes: &[u8]) {
+        let Some(conn) = self.conn(id) else { return };
+        assert!(!conn.finished, "sent after the end");
+        conn.unsent += bytes.len();
+        conn.most_unsent = conn.most_unsent.max(conn.unsent);
+        conn.queue.push_back(Queued::Bytes(bytes.to_vec(), 0));
+    }
+
+    fn unsent(&self, id: ConnId) -> usize {
+        self.conns.get(&id.index()).filter(|(found, _)| *found == id).map_or(0, |(_, conn)| conn.unsent)
+    }
+
+    fn finish(&mut self, id: ConnId) {
+        if let Some(conn) = self.conn(id) {
+            conn.finished = true;
+        }
+    }
+
+    fn abort(&mut self, id: ConnId) {
+        if let Some(conn) = self.conn(id) {
+            conn.aborted = true;
+            self.aborts.push(id);
+        }
+    }
+
+    fn resume(&mut self, id: ConnId) {
+        if let Some(conn) = self.conn(id) {
+            conn.resume = true;
+        }
+    }
+
+    fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
+        self.timers_set += 1;
+        let now = self.now;
+        if let Some(conn) = self.conn(id) {
+            assert!(at.is_none_or(|at| at > now), "a timer that is over when it is set");
+            conn.timer = at;
+        }
+    }
+
+    fn peer(&self, _id: ConnId) -> Option<SocketAddr> {
+        Some(SocketAddr::from((Ipv4Addr::new(192, 0, 2, 7), 40_000)))
+    }
+
+    fn local(&self, _id: ConnId) -> Option<SocketAddr> {
+        Some(SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 80)))
+    }
+}
+
+/// A server and its data path.
+pub struct World {
+    pub server: Server,
+    pub net: Mock,
+    next: u32,
+}
+
+impl World {
+    pub fn new(config: Config) -> Self {
+        let clock = WallClock::new(Time::ZERO, Duration::from_secs(START));
+        let net = Mock { now: Time::from_millis(10), conns: BTreeMap::new(), timers_set: 0, aborts: Vec::new() };
+        Self { server: Server::new(config, clock).expect("the configuration is valid"), net, next: 0 }
+    }
+
+    /// A connection whose peer takes everything at once.
+    pub fn open(&mut self) -> ConnId {
+        // Each a slot of its own, unless the last one is free again.
+        let slot = (0..).find(|slot| !self.net.conns.contains_key(slot)).expect("there is always one");
+        self.next += 1;
+        let id = ConnId::new(slot as u32, self.next);
+        let conn = Conn {
+            queue: VecDeque::new(),
+            unsent: 0,
+            most_unsent: 0,
+            got: Vec::new(),
+            got_count: 0,
+            counts_only: false,
+            finished: false,
+            aborted: false,
+            timer: None,
+            held: Vec::new(),
+            ended: false,
+            resume: false,
+            acks: true,
+        };
+        self.net.conns.insert(slot, (id, conn));
+        self.server.on_open(&mut self.net, id, Opened::Accepted);
+        self.settle();
+        id
+    }
+
+    pub fn conn(&mut self, id: ConnId) -> &mut Conn {
+        self.net.conn(id).expect("the connection is open")
+    }
+
+    pub fn is_open(&mut self, id: ConnId) -> bool {
+        self.net.conn(id).is_some()
+    }
+
+    /// Bytes arrive; the turn is run to its end, and further ones until
+    /// nothing happens any more.
+    pub fn send(&mut self, id: ConnId, bytes: impl AsRef<[u8]>) {
+        self.arrive(id, bytes);
+        self.settle();
+    }
+
+    /// Bytes arrive; nothing else happens yet.
+    pub fn arrive(&mut self, id: ConnId, bytes: impl AsRef<[u8]>) {
+        let conn = self.conn(id);
+        assert!(!conn.ended, "the peer sent its FIN");
+        conn.held.extend_from_slice(bytes.as_ref());
+        self.offer(id);
+    }
+
+    /// The peer's FIN.
+    pub fn end(&mut self, id: ConnId) {
+        let conn = self.conn(id);
+        conn.ended = true;
+        let held = conn.held.len();
+        self.server.on_end(&mut self.net, id, held);
+        self.settle();
+    }
+
+    fn offer(&mut self, id: ConnId) {
+        let Some(conn) = self.net.conn(id) else { return };
+        let data = core::mem::take(&mut conn.held);
+        let used = self.server.on_data(&mut self.net, id, &data);
+        assert!(used <= data.len(), "more consumed than offered");
+        if let Some(conn) = self.net.conn(id) {
+            conn.held = data[used..].to_vec();
+        }
+    }
+
+    /// The peer acknowledges `bytes` of what is queued.
+    pub fn ack(&mut self, id: ConnId, bytes: usize) {
+        let Some(conn) = self.net.conn(id) else { return };
+        let mut left = bytes.min(conn.unsent);
+        conn.unsent -= left;
+        conn.got_count += left as u64;
+        while left > 0 {
+            let (bytes, done) = match conn.queue.front_mut().expect("the count is right") {
+                Queued::Body(body, range) => {
+                    let take = range.len().min(left);
+                    let start = range.start as usize;
+                    range.start += take as u32;
+                    (&body.as_slice()[start..start + take], range.start == range.end)
+                }
+                Queued::Bytes(bytes, start) => {
+                    let take = (bytes.len() - *start).min(left);
+                    *start += take;
+                    (&bytes[*start - take..*start], *start == bytes.len())
+                }
+            };
+            left -= bytes.len();
+            if !conn.counts_only {
+                conn.got.extend_from_slice(bytes);
+            }
+            if done {
+                conn.queue.pop_front();
+            }
+        }
+        if conn.unsent <= SEND_LOW_WATER {
+            self.server.on_sent(&mut self.net, id);
+        }
+    }
+
+    /// One turn after its arrivals. Whether more is to be done.
+    pub fn turn(&mut self) -> bool {
+        let wake = self.server.on_turn(&mut self.net);
+        let ids: Vec<_> = self.net.conns.values().map(|(id, _)| *id).collect();
+        let mut busy = wake == Wake::Now;
+        for id in ids {
+            if let Some(conn) = self.net.conn(id)
+                && core::mem::take(&mut conn.resume)
+                && !conn.held.is_empty()
+            {
+                busy = true;
+                self.offer(id);
+            }
+            if let Some(conn) = self.net.conn(id)
+                && conn.acks
+                && conn.unsent > 0
+            {
+                busy = true;
+                let all = conn.unsent;
+                self.ack(id, all);
+            }
+            if let Some(conn) = self.net.conn(id)
+                && conn.finished
+                && conn.ended
+                && conn.unsent == 0
+            {
+                self.close(id, Closed::Finished);
+            }
+        }
+        for id in core::mem::take(&mut self.net.aborts) {
+            self.close(id, Closed::Aborted);
+        }
+        busy
+    }
+
+    /// The connection is gone.
+    pub fn close(&mut self, id: ConnId, why: Closed) {
+        if self.net.conn(id).is_some() {
+            self.server.on_close(&mut self.net, id, why);
+            self.net.conns.remove(&id.index());
+        }
+    }
+
+    /// Turns until nothing more happens.
+    pub fn settle(&mut self) {
+        for _ in 0..100_000 {
+            if !self.turn() && !self.net.conns.values().any(|(_, conn)| conn.resume && !conn.held.is_empty()) {
+                return;
+            }
+        }
+        panic!("it never settles");
+    }
+
+    /// Time passes; timers run out on the way.
+    pub fn advance(&mut self, span: Duration) {
+        let end = self.net.now + span;
+        loop {
+            let timers = self.net.conns.values().filter_map(|(id, conn)| Some((conn.timer?, *id)));
+            let Some((at, id)) = timers.filter(|(at, _)| *at <= end).min_by_key(|(at, _)| *at) else { break };
+            self.net.now = self.net.now.max(at);
+            self.conn(id).timer = None;
+            self.server.on_timer(&mut self.net, id);
+            self.settle();
+        }
+        self.net.now = end;
+        self.settle();
+    }
+
+    /// What the peer got since it was last asked.
+    pub fn got(&mut self, id: ConnId) -> Vec<u8> {
+        core::mem::take(&mut self.conn(id).got)
+    }
+
+    /// A request on a connection of its own, and its response.
+    pub fn fetch(&mut self, request: impl AsRef<[u8]>) -> Response {
+        let id = self.open();
+        self.send(id, request.as_ref());
+        let got = self.got(id);
+        let head_only = request.as_ref().starts_with(b"HEAD ");
+        let (response, rest) = Response::parse(&got, head_only);
+        assert_eq!(rest, b"", "one response to one request");
+        self.end(id);
+        assert!(!self.is_open(id), "both sides are done");
+        response
+    }
+
+    /// `GET path`, with more field lines.
+    pub fn get_with(&mut self, path: &str, fields: &str) -> Response {
+        self.fetch(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n"))
+    }
+
+    /// `GET path`.
+    pub fn get(&mut self, path: &str) -> Response {
+        self.get_with(path, "")
+    }
+
+    pub fn counter(&self, name: &str) -> u64 {
+        self.server.counters().find(|(found, _)| *found == name).unwrap_or_else(|| panic!("no counter {name}")).1
+    }
+}
+
+/// A response as the peer reads it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Response {
+    pub status: u16,
+    pub fields: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// The first response in `bytes`, and what follows it.
+    pub fn parse(bytes: &[u8], head_only: bool) -> (Self, &[u8]) {
+        let shown = || String::from_utf8_lossy(&bytes[..bytes.len().min(400)]).into_owned();
+        let end =
+            bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_else(|| panic!("a head: {}", shown()));
+        let head = core::str::from_utf8(&bytes[..end]).expect("heads are ASCII");
+        let mut lines = head.split("\r\n");
+        let status = lines.next().expect("a status line");
+        assert!(status.starts_with("HTTP/1.1 ") && status.as_bytes()[12] == b' ', "{status}");
+        let status: u16 = status[9..12].parse().expect("a status code");
+        let fields: Vec<_> = lines
+            .map(|line| line.split_once(": ").unwrap_or_else(|| panic!("a field line: {line}")))
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        let mut response = Self { status, fields, body: Vec::new() };
+        let rest = &bytes[end + 4..];
+        // RFC 9112 §6.3
+        let length = if head_only || status < 200 || status == 204 || status == 304 {
+            0
+        } else {
+            response.field("Content-Length").expect("a length").parse().expect("a number")
+        };
+        assert!(rest.len() >= length, "{} of {length} body bytes: {}", rest.len(), shown());
+        response.body = rest[..length].to_vec();
+        (response, &rest[length..])
+    }
+
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let mut values = self.fields.iter().filter(|(found, _)| found.eq_ignore_ascii_case(name));
+        let value = values.next()?.1.as_str();
+        assert!(values.next().is_none(), "{name} twice");
+        Some(value)
+    }
+
+    pub fn text(&self) -> &str {
+        core::str::from_utf8(&self.body).expect("text")
+    }
+}
+
+/// A directory that goes away.
+#[derive(Debug)]
+pub struct Site(PathBuf);
+
+impl Site {
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("nearside-server-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(path.join("site")).expect("a directory for the test");
+        Self(path)
+    }
+
+    /// The served root; a level above it there is room for secrets.
+    pub fn root(&self) -> PathBuf {
+        self.0.join("site")
+    }
+
+    pub fn outside(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn write(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.root().join(path);
+        std::fs::create_dir_all(path.parent().expect("below the root")).expect("directories");
+        std::fs::write(path, content).expect("a file");
+    }
+
+    /// Moves a file's time of modification to unix `seconds`.
+    pub fn touch(&self, path: &str, seconds: u64) {
+        let file = std::fs::File::options().append(true).open(self.root().join(path)).expect("a file");
+        file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(seconds)).expect("its time");
+    }
+
+    /// Served without helper threads, so that tests are deterministic.
+    pub fn config(&self) -> Config {
+        let mut config = Config::directory(self.root());
+        directory(&mut config).reader = server::ReaderKind::Inline;
+        config
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The directory that `config` serves.
+pub fn directory(config: &mut Config) -> &mut server::Directory {
+    match &mut config.content {
+        server::Content::Directory(directory) => directory,
+        server::Content::Respond(_) => panic!("it serves a directory"),
+    }
+}
