@@ -108,9 +108,9 @@ fn bare(rounds: u64) {
 fn run(what: &str, rounds: u64) {
     match what {
         "the bare data path" => bare(rounds),
-        "bare data path and request" => requests(rounds, None, None),
-        "bare data path and request, length checked" => requests(rounds, None, Some(13)),
-        "bare data path and request, 64 of 1,024 at random" => requests(rounds, Some(CONNECTIONS), None),
+        "with a request" => requests(rounds, None, None),
+        "with a request, length checked" => requests(rounds, None, Some(13)),
+        "with a request, 64 of 1,024 drawn" => requests(rounds, Some(CONNECTIONS), None),
         "recording alone" => {
             let mut recorder = Recorder::new();
             spans(rounds * u64::from(CONNECTIONS)).for_each(|span| recorder.record(span));
@@ -156,9 +156,9 @@ fn main() {
     println!("instructions each, over {} of them:", ROUNDS * u64::from(CONNECTIONS));
     for what in [
         "the bare data path",
-        "bare data path and request",
-        "bare data path and request, length checked",
-        "bare data path and request, 64 of 1,024 at random",
+        "with a request",
+        "with a request, length checked",
+        "with a request, 64 of 1,024 drawn",
         "no recording (the loop around it)",
         "recording alone",
         "recording in hdrhistogram instead",

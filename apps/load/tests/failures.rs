@@ -186,7 +186,10 @@ fn a_server_that_vanishes_does_not_hang_the_run() {
         assert_accounts(&figures);
         let warnings = report(&plan, &figures).warnings;
         if timeout > ms(1_000) {
-            let stalled = |warning: &Warning| matches!(warning, Warning::Stalled { in_flight, oldest_ns } if *in_flight == 64 && *oldest_ns > 400_000_000);
+            let stalled = |warning: &Warning| match *warning {
+                Warning::Stalled { in_flight, oldest_ns } => in_flight == 64 && oldest_ns > 400_000_000,
+                _ => false,
+            };
             assert!(warnings.iter().any(stalled), "{warnings:?}");
         } else {
             assert_eq!(figures.counts.errors.timeouts, u64::from(connections));
