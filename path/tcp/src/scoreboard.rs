@@ -257,7 +257,7 @@ impl Scoreboard {
     }
 
     /// NextSeg() (RFC 6675 section 4); `new` if new data waits and the peer's
-    /// window has room for it.
+    /// window has room for it. The caller sends what it is given.
     #[must_use]
     pub fn next_segment(&mut self, una: SeqNum, nxt: SeqNum, new: bool) -> NextSegment {
         let from = self.searched.map_or(una, |searched| searched.latest(una));
@@ -279,7 +279,10 @@ impl Scoreboard {
             // Rule 3: not known to be lost, but below what arrived.
             return NextSegment::Again { seq: hole.start, len: hole.len() };
         }
-        self.rescue(una, nxt).unwrap_or(NextSegment::Nothing) // Rule 4.
+        // Rule 4, once: the caller sends what it is given.
+        let Some(rescue) = self.rescue(una, nxt) else { return NextSegment::Nothing };
+        self.rescued = self.recovery_point;
+        rescue
     }
 
     /// `len` bytes from `seq` were sent again, with SND.NXT at `nxt`.
@@ -287,8 +290,7 @@ impl Scoreboard {
         let range = Range { start: seq, end: seq.plus(len) };
         let known = self.highest_sacked().is_some_and(|highest| seq.before(highest));
         if !known && !self.is_lost(seq) {
-            // A rescue: it leaves HighRxt alone (RFC 6675 section 4 rule 4).
-            self.rescued = self.recovery_point.or(Some(nxt));
+            // A rescue leaves HighRxt alone (RFC 6675 section 4 rule 4).
             return;
         }
         self.retransmitted_bytes -= subtract(&mut self.retransmitted, range);

@@ -85,6 +85,8 @@ pub struct Congestion {
     ssthresh: u32,
     /// Segments by which one ACK lets the window grow in slow start.
     limit: u32,
+    /// Whether the window was in use at the last ACK.
+    used: bool,
     hystart: HyStart,
     cubic: Cubic,
     newreno: NewReno,
@@ -99,6 +101,7 @@ impl Congestion {
             mss: mss.max(1),
             ssthresh: u32::MAX,
             limit: L_RESTART,
+            used: false,
             hystart: HyStart::new(),
             cubic: Cubic::default(),
             newreno: NewReno::default(),
@@ -130,6 +133,7 @@ impl Congestion {
         if ack.acked == 0 {
             return;
         }
+        self.used = ack.cwnd_limited;
         let mut acked = ack.acked;
         if self.in_slow_start(*cwnd) {
             acked = self.slow_start(cwnd, ack);
@@ -223,9 +227,12 @@ impl Congestion {
     }
 
     fn reduce_ssthresh(&mut self, cwnd: u32, in_flight: u32) {
-        // RFC 5681 equation 4 and RFC 9438 section 4.6 take FlightSize; what
-        // limited transmit put above cwnd is not part of it.
-        let flight = u64::from(in_flight.min(cwnd));
+        // RFC 5681 equation 4 takes FlightSize. Where ACKs are taken in bursts
+        // before anything is sent, that is less than what was in flight when
+        // the loss happened; cwnd, if it was in use, is what it stands for
+        // (RFC 9438 section 4.6 allows it to a sender that does not let an
+        // unused window grow). Limited transmit above cwnd does not count.
+        let flight = u64::from(if self.used { cwnd } else { in_flight.min(cwnd) });
         let reduced = match self.algorithm {
             Algorithm::Cubic => flight * cubic::BETA_NUM / cubic::BETA_DEN,
             Algorithm::NewReno => flight / 2,

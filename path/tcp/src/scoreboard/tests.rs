@@ -96,7 +96,7 @@ impl Model {
         pipe
     }
 
-    fn next(&self, new: bool) -> Option<(usize, u32)> {
+    fn next(&mut self, new: bool) -> Option<(usize, u32)> {
         let hole = (self.una..self.nxt).find(|&b| !self.sacked[b] && self.again[b].is_none());
         let len = |at: usize| {
             (at..self.nxt.min(at + MSS as usize)).take_while(|&b| !self.sacked[b] && self.again[b].is_none()).count()
@@ -120,6 +120,7 @@ impl Model {
             return None;
         }
         let last = (self.una..self.nxt).rev().find(|&b| !self.sacked[b])?;
+        self.rescued = self.recovery_point;
         let run = (self.una..=last).rev().take(MSS as usize).take_while(|&b| !self.sacked[b]).count();
         Some((last + 1 - run, run as u32))
     }
@@ -175,8 +176,6 @@ fn agrees_with_the_rules_byte_by_byte() {
                             let below = (at..nxt).any(|b| model.sacked[b]);
                             if below || model.lost(at) {
                                 model.again[at..at + len as usize].fill(Some(nxt));
-                            } else {
-                                model.rescued = Some(model.recovery_point.unwrap_or(nxt));
                             }
                         }
                         None => {
@@ -194,6 +193,31 @@ fn agrees_with_the_rules_byte_by_byte() {
                     assert_eq!(board.is_lost(seq(byte)), model.lost(byte), "seed {seed} step {step} byte {byte}");
                 }
             }
+        }
+    }
+}
+
+/// Without an ACK, recovery sends each hole once, a rescue, and no more.
+#[test]
+fn sending_ends() {
+    for seed in 0..200 {
+        let mut rng = Rng(seed);
+        let (una, nxt) = (SeqNum(0), SeqNum(200 + rng.below(200)));
+        let mut board = Scoreboard::new(MSS, true);
+        for _ in 0..rng.below(20) {
+            let start = 1 + rng.below(nxt.0 - 1);
+            board.on_ack(una, nxt, &[(SeqNum(start), SeqNum((start + rng.below(60)).min(nxt.0)))]);
+        }
+        if rng.below(4) == 0 {
+            board.on_rto(nxt);
+        } else {
+            board.enter_recovery(una, nxt);
+        }
+        let mut sent = 0;
+        while let NextSegment::Again { seq, len } = board.next_segment(una, nxt, false) {
+            board.on_retransmit(seq, len, nxt);
+            sent += len;
+            assert!(sent <= nxt.0 - board.sacked_bytes() + MSS, "seed {seed}");
         }
     }
 }
