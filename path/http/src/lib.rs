@@ -29,6 +29,8 @@ mod fields;
 mod lines;
 mod method;
 mod number;
+#[cfg(test)]
+mod random;
 mod scan;
 mod status;
 

@@ -82,7 +82,11 @@ fn other_method<'a>(data: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8
         return None;
     }
     request.method = Method::from_name(name);
-    rest.strip_prefix(b" ")
+    match rest.strip_prefix(b" ")? {
+        // RFC 9112 section 3.2.3: CONNECT has the authority form alone.
+        [b'/', ..] if request.method == Method::Connect => None,
+        rest => Some(rest),
+    }
 }
 
 /// The request target (RFC 9112 section 3.2). Returns what follows it, from
@@ -112,7 +116,6 @@ fn target<'a>(data: &'a [u8], start: &'a [u8], request: &mut Request<'_>) -> Opt
 fn other_form<'a>(data: &[u8], start: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
     let host_len = |rest: &[u8]| rest.iter().take_while(|&&byte| is_host(byte)).count();
     if request.method == Method::Connect {
-        // RFC 9112 section 3.2.3: CONNECT has the authority form alone.
         let end = start.get(host_len(start)..)?;
         request.form = Form::Authority;
         request.authority = (position(data, start), position(data, end));
@@ -158,19 +161,17 @@ const fn position(data: &[u8], rest: &[u8]) -> u16 {
 #[cold]
 #[inline(never)]
 fn request_line_stop(data: &[u8], limits: &Limits) -> Stop {
+    // Something else than HTTP is told at its first byte: it may never send a
+    // line feed.
+    if data.first().is_some_and(|&byte| !is_token(byte)) {
+        return Stop::Reject(Status::BAD_REQUEST);
+    }
     let end = find(data, 0, b'\n');
     // A line feed and a carriage return may still follow the longest line.
     if end.unwrap_or(data.len()) > usize::from(limits.request_line) + 1 {
         return Stop::Reject(Status::URI_TOO_LONG);
     }
-    let Some(end) = end else {
-        // Something else than HTTP is told at its first byte: it may never
-        // send a line feed.
-        return match data.first() {
-            Some(&byte) if !is_token(byte) => Stop::Reject(Status::BAD_REQUEST),
-            _ => Stop::Incomplete { checked: 0, fields: 0 },
-        };
-    };
+    let Some(end) = end else { return Stop::Incomplete { checked: 0, fields: 0 } };
     let Some(line) = data[..end].strip_suffix(b"\r") else { return Stop::Reject(Status::BAD_REQUEST) };
     let version = line.rsplit(|&byte| byte == b' ').next().unwrap_or_default();
     // RFC 9112 section 2.3: digits; RFC 9110 section 15.6.6: another major
