@@ -62,14 +62,13 @@ enum Selected {
 }
 
 impl Server {
-    /// A request's head was read. Returns false if it waits for the reader:
-    /// then nothing of it is consumed.
-    pub(crate) fn on_request<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>) -> bool {
-        if matches!(request.framing(), Framing::None) {
-            return self.respond(net, id, request);
+    /// A request's head was read.
+    pub(crate) fn on_request<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>) {
+        if !matches!(request.framing(), Framing::None) {
+            self.begin_body(net, id, request);
+        } else if !self.respond(net, id, request) {
+            self.conns[id.index()].more().head = Some(request.head().into());
         }
-        self.begin_body(net, id, request);
-        true
     }
 
     /// A body follows. It is read to its end, and discarded, before the
@@ -116,7 +115,7 @@ impl Server {
     }
 
     /// Answers a request whose body, if any, was read. Returns false if it
-    /// waits for the reader.
+    /// waits for the reader: its head is then to be kept.
     fn respond<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>) -> bool {
         if let Some(status) = self.refused(request.method()) {
             self.error(net, id, Some(request), status, request.keep_alive());

@@ -53,10 +53,6 @@ use log::{Line, Log};
 use rustix::fd::BorrowedFd;
 use wire::Time;
 
-/// Requests that one call of `on_data` answers at most; the rest is offered
-/// again. Keeps one pipelining client from taking the whole turn.
-const PIPELINED_MAX: u32 = 256;
-
 /// Answers of the reader taken in one turn.
 const DONE_MAX: usize = 64;
 
@@ -77,6 +73,10 @@ pub struct Server {
     next_second: Time,
     /// Requests after which a connection is closed; 0 while draining.
     requests_max: u32,
+    /// See [`Limits::unsent_bytes`].
+    unsent_max: usize,
+    /// Requests served the short way: each a 2xx and a cache hit, too.
+    ready: u64,
     counters: Counters,
     log: Option<Log>,
     http_limits: http::server::Limits,
@@ -122,6 +122,8 @@ impl Server {
             date: HttpDate::from_unix(0),
             next_second: Time::ZERO,
             requests_max: limits.requests_per_connection.unwrap_or(u32::MAX).max(1),
+            unsent_max: limits.unsent_bytes,
+            ready: 0,
             counters: Counters::default(),
             log: Log::start(&access_log, limits.log_bytes, &helper_cpus)?,
             http_limits: limits.http,
@@ -167,6 +169,9 @@ impl Server {
     pub fn snapshot(&self) -> Counters {
         let (cache_bytes, cache_entries) = self.store.held();
         Counters {
+            requests: self.counters.requests + self.ready,
+            responses_2xx: self.counters.responses_2xx + self.ready,
+            cache_hits: self.counters.cache_hits + self.ready,
             cache_bytes,
             cache_entries,
             cache_evictions: self.store.evictions,
@@ -178,7 +183,7 @@ impl Server {
     /// The short way: `request` is a plain GET on a connection that goes on,
     /// for content that is ready. Returns the bytes queued; 0 if it takes the
     /// long way.
-    #[inline]
+    #[inline(always)]
     fn serve_ready<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, now: Time) -> usize {
         let Some(conn) = self.conns.get_mut(id.index()) else { return 0 };
         let plain = request.method() == Method::Get
@@ -186,7 +191,6 @@ impl Server {
             && request.keep_alive()
             && request.version() == Version::Http11
             && matches!(request.framing(), Framing::None)
-            && conn.flags == 0
             && conn.requests.wrapping_add(1) < self.requests_max;
         if !plain {
             return 0;
@@ -208,9 +212,7 @@ impl Server {
         conn.last = Tick::of(now);
         conn.queued = conn.queued.wrapping_add(bytes as u32);
         conn.requests += 1;
-        self.counters.requests += 1;
-        self.counters.responses_2xx += 1;
-        self.counters.cache_hits += 1;
+        self.ready += 1;
         self.counters.bytes_queued += bytes as u64;
         if let Some(log) = &mut self.log {
             let line = line(net, id, request, Status::OK);
@@ -232,6 +234,49 @@ impl Server {
         if let Some(entry) = self.fixed {
             self.store.refresh(entry, self.second, &self.date);
         }
+    }
+
+    /// Takes what a connection was offered, from `used` on, whatever it is.
+    /// `seen` is the first event, if it was already looked for.
+    #[inline(never)]
+    fn take<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        data: &[u8],
+        mut used: usize,
+        mut seen: Option<&Event<'_>>,
+    ) -> usize {
+        if self.conns[id.index()].state == State::Streaming {
+            // What arrived may acknowledge the last of it.
+            self.pump(net, id);
+        }
+        let paused = loop {
+            let conn = &mut self.conns[id.index()];
+            match conn.state {
+                State::Vacant | State::Closing => return data.len(),
+                State::Waiting | State::Streaming => break false,
+                State::Ready if used >= data.len() && seen.is_none() => break false,
+                State::Ready | State::Body => {}
+            }
+            let rest = data.get(used..).unwrap_or_default();
+            let event = match seen.take() {
+                Some(event) => *event,
+                None if net.unsent(id) >= self.unsent_max => break true,
+                None => conn.engine.on_bytes(rest, &self.http_limits),
+            };
+            match self.on_event(net, id, event, rest) {
+                Some(consumed) => used += consumed,
+                None => break false,
+            }
+        };
+        let left = data.len() - used;
+        let conn = &mut self.conns[id.index()];
+        if left == 0 && conn.flags & ENDED != 0 {
+            conn.flags |= DRY;
+        }
+        self.after_data(net, id, left, paused);
+        used
     }
 
     /// The end of an offer: what was left, and why.
@@ -270,7 +315,8 @@ impl Server {
                     conn.flags &= !(PARTIAL | FIRST);
                     self.arm(net, id, self.timeouts.http.keep_alive.min(self.timeouts.http.header));
                 }
-                self.on_request(net, id, &request).then_some(consumed)
+                self.on_request(net, id, &request);
+                Some(consumed)
             }
             Event::Body { consumed, .. } => {
                 conn.last = Tick::of(net.now());
@@ -329,61 +375,34 @@ impl App for Server {
         if now >= self.next_second {
             self.on_second(now);
         }
-        if self.conns.get(id.index()).is_some_and(|conn| conn.state == State::Streaming) {
-            // What arrived may acknowledge the last of it.
-            self.pump(net, id);
-        }
-        let unsent = net.unsent(id);
-        let mut room = self.limits.unsent_bytes.saturating_sub(unsent);
-        let mut answers = PIPELINED_MAX;
-        let mut used = 0;
-        loop {
+        let mut room = self.unsent_max.saturating_sub(net.unsent(id));
+        let mut rest = data;
+        while room > 0 {
             // Beyond the table only if it was refused: nothing is kept.
             let Some(conn) = self.conns.get_mut(id.index()) else { return data.len() };
-            match conn.state {
-                State::Ready if used < data.len() => {}
-                State::Body => {}
-                State::Vacant | State::Closing => return data.len(),
-                State::Ready | State::Waiting | State::Streaming => break,
-            }
-            if room == 0 || answers == 0 {
+            if conn.state != State::Ready || conn.flags != 0 {
                 break;
             }
-            let engine = conn.engine;
-            let rest = data.get(used..).unwrap_or_default();
             let event = conn.engine.on_bytes(rest, &self.http_limits);
-            if let Event::Request { request, consumed } = &event {
-                answers -= 1;
-                let bytes = self.serve_ready(net, id, request, now);
-                if bytes > 0 {
-                    room = room.saturating_sub(bytes);
-                    used += consumed;
-                    continue;
-                }
-            }
-            match self.on_event(net, id, event, rest) {
-                Some(consumed) => used += consumed,
-                None => {
-                    if let Some(conn) = self.conns.get_mut(id.index()).filter(|conn| conn.state == State::Waiting) {
-                        // The request is offered again when its file is there.
-                        conn.engine = engine;
+            let bytes = match &event {
+                Event::Request { request, consumed } => {
+                    let bytes = self.serve_ready(net, id, request, now);
+                    if bytes > 0 {
+                        rest = rest.get(*consumed..).unwrap_or_default();
                     }
-                    break;
+                    bytes
                 }
+                _ => 0,
+            };
+            if bytes == 0 {
+                return self.take(net, id, data, data.len() - rest.len(), Some(&event));
             }
-            room = self.limits.unsent_bytes.saturating_sub(net.unsent(id));
+            if rest.is_empty() {
+                return data.len();
+            }
+            room = room.saturating_sub(bytes);
         }
-        let left = data.len() - used;
-        let conn = &mut self.conns[id.index()];
-        if left == 0 && conn.flags & ENDED != 0 {
-            conn.flags |= DRY;
-        }
-        if left > 0 && answers == 0 {
-            net.resume(id);
-        } else if left > 0 || self.conns[id.index()].flags & ENDED != 0 {
-            self.after_data(net, id, left, room == 0);
-        }
-        used
+        self.take(net, id, data, data.len() - rest.len(), None)
     }
 
     fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {

@@ -97,8 +97,10 @@ fn check(config: Config, slices_each: u64) {
     let ids: Vec<_> = (0..10).map(|slot| ConnId::new(slot, 1)).collect();
     for &id in &ids {
         server.on_open(&mut net, id, Opened::Accepted);
-        // The first may wait for the file.
-        while server.on_data(&mut net, id, REQUEST) == 0 {
+        let queued = net.bytes;
+        assert_eq!(server.on_data(&mut net, id, REQUEST), REQUEST.len());
+        // The first waits for the file.
+        while net.bytes == queued {
             let _ = server.on_turn(&mut net);
         }
     }

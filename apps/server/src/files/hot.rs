@@ -37,12 +37,12 @@ impl Hot {
 
     /// The entry that `path` led to, if still known. Entries come and go: the
     /// caller compares the generation.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, path: &[u8]) -> Option<EntryId> {
         let hash = hash(path);
         let set = (hash as usize & self.mask) * WAYS;
         let ways = self.slots.get(set..set + WAYS)?;
-        ways.iter().find(|slot| slot.hash == hash && *slot.path == *path).map(|slot| slot.entry)
+        ways.iter().find(|slot| slot.hash == hash && equal(&slot.path, path)).map(|slot| slot.entry)
     }
 
     /// Remembers where `path` leads.
@@ -65,23 +65,48 @@ impl Hot {
 }
 
 /// Eight bytes at a time; spreads well and need not withstand anyone, since
-/// the whole path is compared.
-#[inline]
+/// the whole path is compared. Never 0, which is the hash of an empty place.
+#[inline(always)]
 fn hash(path: &[u8]) -> u64 {
-    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    // Never 0 for the empty path, as that of an empty place is.
-    let mut hash = path.len() as u64 + 1;
-    let (words, rest) = path.as_chunks::<8>();
-    for word in words {
-        hash = (hash ^ u64::from_le_bytes(*word)).wrapping_mul(ODD);
-        hash ^= hash >> 32;
+    let mut hash = mix(path.len() as u64, 0);
+    if let Some(last) = path.last_chunk::<8>() {
+        for word in path.as_chunks::<8>().0 {
+            hash = mix(hash, u64::from_le_bytes(*word));
+        }
+        // Overlaps the word before it, which does no harm.
+        hash = mix(hash, u64::from_le_bytes(*last));
+    } else {
+        hash = mix(hash, short(path));
     }
-    let mut last = 0;
-    for &byte in rest {
-        last = last << 8 | u64::from(byte);
+    hash | 1 << 63
+}
+
+#[inline(always)]
+fn mix(hash: u64, word: u64) -> u64 {
+    let mixed = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 32
+}
+
+/// Fewer than eight bytes; with their number, they say which.
+#[inline(always)]
+fn short(path: &[u8]) -> u64 {
+    if let (Some(first), Some(last)) = (path.first_chunk::<4>(), path.last_chunk::<4>()) {
+        return u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last));
     }
-    hash = (hash ^ last).wrapping_mul(ODD);
-    hash ^ hash >> 32
+    let byte = |at: usize| u64::from(path.get(at).copied().unwrap_or(0));
+    byte(0) | byte(1) << 8 | byte(2) << 16
+}
+
+/// As `==`, without a call for paths of the usual lengths.
+#[inline(always)]
+fn equal(kept: &[u8], path: &[u8]) -> bool {
+    if kept.len() != path.len() {
+        return false;
+    }
+    match (kept.last_chunk::<8>(), path.last_chunk::<8>()) {
+        (Some(a), Some(b)) => a == b && kept.as_chunks::<8>().0 == path.as_chunks::<8>().0,
+        _ => short(kept) == short(path),
+    }
 }
 
 #[cfg(test)]
@@ -104,6 +129,21 @@ mod tests {
         hot.insert(b"/", entry(3));
         assert_eq!(hot.get(b"/"), Some(entry(3)));
         assert_eq!(hot.get(b""), None, "an empty place is not an empty path");
+    }
+
+    #[test]
+    fn paths_are_compared_in_every_byte() {
+        for length in 1..40_usize {
+            let path: Vec<u8> = (0..length).map(|at| at as u8 + 64).collect();
+            assert!(equal(&path, &path.clone()));
+            assert_eq!(hash(&path), hash(&path.clone()));
+            for at in 0..length {
+                let mut other = path.clone();
+                other[at] ^= 1;
+                assert!(!equal(&path, &other) && hash(&path) != hash(&other), "byte {at} of {length}");
+            }
+            assert!(!equal(&path, &path[1..]));
+        }
     }
 
     #[test]

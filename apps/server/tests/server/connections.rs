@@ -126,17 +126,6 @@ fn a_peer_that_takes_nothing_is_answered_only_so_far() {
 }
 
 #[test]
-fn a_long_pipeline_does_not_take_the_whole_turn() {
-    let mut world = fixed(|_| {});
-    let id = world.open();
-    world.conn(id).acks = false;
-    world.arrive(id, GET.repeat(1000));
-    assert_eq!(world.counter("requests"), 256);
-    world.settle();
-    assert_eq!(world.counter("requests"), 1000);
-}
-
-#[test]
 fn a_connection_can_be_limited_in_requests() {
     let mut world = fixed(|config| config.limits.requests_per_connection = Some(3));
     let id = world.open();
