@@ -530,3 +530,6 @@ impl<'s, S: Sink> Head<'s, S> {
         self.out.put(b"\r\n");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,392 @@
+//! The client's engine: RFC 9112 sections 4, 6.3, 7 and 8.
+
+use super::*;
+use crate::random::Random;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Seen {
+    Interim(u16),
+    Response { status: u16, framing: Framing, keep_alive: bool, fields: usize },
+    Body(Vec<u8>),
+    End,
+    Failed(Error),
+    Closed(Result<Option<Summary>, Error>),
+}
+
+/// Offers `bytes` as a data path does, in pieces that end at `ends`, then the
+/// end of the stream.
+fn offer(bytes: &[u8], ends: &[usize], asked: Method, limits: &Limits) -> Vec<Seen> {
+    let mut engine = Engine::new();
+    let (mut seen, mut start) = (Vec::new(), 0);
+    for &end in ends.iter().chain([&bytes.len()]) {
+        loop {
+            let data = &bytes[start..end];
+            let consumed = match engine.on_bytes(data, asked, limits) {
+                Event::NeedMore => break,
+                Event::Interim { status, consumed } => {
+                    seen.push(Seen::Interim(status.code()));
+                    consumed
+                }
+                Event::Response { response, consumed } => {
+                    let (status, fields) = (response.status.code(), response.fields().count());
+                    seen.push(Seen::Response {
+                        status,
+                        framing: response.framing,
+                        keep_alive: response.keep_alive,
+                        fields,
+                    });
+                    consumed
+                }
+                Event::Body { bytes, consumed } => {
+                    assert!(!bytes.is_empty() && bytes.len() <= consumed);
+                    match seen.last_mut() {
+                        Some(Seen::Body(body)) => body.extend_from_slice(bytes),
+                        _ => seen.push(Seen::Body(bytes.to_vec())),
+                    }
+                    consumed
+                }
+                Event::EndOfBody { consumed } => {
+                    seen.push(Seen::End);
+                    consumed
+                }
+                Event::Failed { error } => {
+                    assert!(
+                        matches!(engine.on_bytes(data, asked, limits), Event::Failed { error: again } if again == error)
+                    );
+                    seen.push(Seen::Failed(error));
+                    return seen;
+                }
+            };
+            assert!(consumed <= data.len());
+            start += consumed;
+        }
+    }
+    seen.push(Seen::Closed(engine.on_end(bytes.len() - start)));
+    seen
+}
+
+fn all(bytes: &str) -> Vec<Seen> {
+    offer(bytes.as_bytes(), &[], Method::Get, &Limits::default())
+}
+
+/// Framing and persistence of the response with this head.
+fn head(lines: &str, asked: Method) -> Result<(Framing, bool), Error> {
+    match offer(format!("{lines}\r\n\r\n").as_bytes(), &[], asked, &Limits::default())[0] {
+        Seen::Response { framing, keep_alive, .. } => Ok((framing, keep_alive)),
+        Seen::Failed(error) => Err(error),
+        ref other => panic!("{lines}: {other:?}"),
+    }
+}
+
+/// Section 6.3, and section 9.3 for persistence.
+#[test]
+fn framing() {
+    use Framing::{Chunked, Length, None, UntilClose};
+    let cases: [(&str, Method, Result<(Framing, bool), Error>); 33] = [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5", Method::Get, Ok((Length(5), true))),
+        ("HTTP/1.1 200 OK\r\ncontent-length:5 ", Method::Get, Ok((Length(5), true))),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 0", Method::Get, Ok((None, true))),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close", Method::Get, Ok((Length(5), false))),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: x, Close", Method::Get, Ok((Length(5), false))),
+        ("HTTP/1.2 200 OK\r\nContent-Length: 5", Method::Get, Ok((Length(5), true))),
+        ("HTTP/1.0 200 OK\r\nContent-Length: 5", Method::Get, Ok((Length(5), false))),
+        ("HTTP/1.0 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive", Method::Get, Ok((Length(5), true))),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", Method::Get, Ok((Chunked, true))),
+        ("HTTP/1.1 200\r\nContent-Length: 5", Method::Get, Ok((Length(5), true))),
+        ("HTTP/1.1 200 \r\nContent-Length: 5", Method::Get, Ok((Length(5), true))),
+        ("HTTP/1.1 599 What\u{e9}ver\tthis is", Method::Get, Ok((UntilClose, false))),
+        ("HTTP/1.1 200 OK", Method::Get, Ok((UntilClose, false))),
+        ("HTTP/1.0 200 OK\r\nConnection: keep-alive", Method::Get, Ok((UntilClose, false))),
+        ("HTTP/1.1 204 No Content", Method::Get, Ok((None, true))),
+        ("HTTP/1.1 204 No Content\r\nContent-Length: 5", Method::Get, Ok((None, true))),
+        ("HTTP/1.1 304 Not Modified\r\nContent-Length: 5", Method::Get, Ok((None, true))),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5", Method::Head, Ok((None, true))),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", Method::Head, Ok((None, true))),
+        ("HTTP/1.1 200 OK", Method::Head, Ok((None, true))),
+        ("HTTP/1.1 200 OK", Method::Connect, Ok((None, false))),
+        ("HTTP/1.1 403 No\r\nContent-Length: 5", Method::Connect, Ok((Length(5), true))),
+        ("HTTP/1.1 101 Switching Protocols", Method::Get, Ok((None, false))),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5", Method::Get, Err(Error::Malformed)),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5, 5", Method::Get, Err(Error::Malformed)),
+        ("HTTP/1.1 200 OK\r\nContent-Length: x", Method::Get, Err(Error::Malformed)),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked", Method::Get, Err(Error::Malformed)),
+        ("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked", Method::Get, Err(Error::Malformed)),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip", Method::Get, Err(Error::UnsupportedCoding)),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked", Method::Get, Err(Error::UnsupportedCoding)),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked", Method::Get, Err(Error::UnsupportedCoding)),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: gzip",
+            Method::Get,
+            Err(Error::UnsupportedCoding),
+        ),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding:", Method::Get, Err(Error::UnsupportedCoding)),
+    ];
+    for (lines, asked, expected) in cases {
+        assert_eq!(head(lines, asked), expected, "{lines}");
+    }
+}
+
+/// Section 4, and what section 2.2 and RFC 9110 section 5.5 let a client refuse.
+#[test]
+fn malformed_heads() {
+    for lines in [
+        "HTTP/2.0 200 OK",
+        "HTTP/0.9 200 OK",
+        "http/1.1 200 OK",
+        "HTTP/1.1  200 OK",
+        "HTTP/1.1 20 OK",
+        "HTTP/1.1 2000 OK",
+        "HTTP/1.1 099 OK",
+        "HTTP/1.1 600 OK",
+        "HTTP/1.1 2x0 OK",
+        "HTTP/1.1 200OK",
+        "HTTP/1.1 200\tOK",
+        "HTTP/1.1",
+        "HTTP/1.1 200 O\rK",
+        "HTTP/1.1 200 OK\nX: y",
+        "HTTP/1.1 200 OK\r\nX : y",
+        "HTTP/1.1 200 OK\r\nX: y\r\n folded",
+        "HTTP/1.1 200 OK\r\nno colon",
+        "HTTP/1.1 200 OK\r\nX: a\0",
+        "ICY 200 OK",
+        "",
+    ] {
+        assert_eq!(head(lines, Method::Get), Err(Error::Malformed), "{lines:?}");
+    }
+    assert_eq!(all("SSH-2.0-x"), [Seen::Failed(Error::Malformed)], "told at the first byte");
+}
+
+#[test]
+fn bodies() {
+    let response = |framing, keep_alive, fields| Seen::Response { status: 200, framing, keep_alive, fields };
+    let text = |text: &str| Seen::Body(text.as_bytes().to_vec());
+    assert_eq!(
+        all("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"),
+        [
+            response(Framing::Length(5), true, 1),
+            text("hello"),
+            Seen::End,
+            response(Framing::Length(2), true, 1),
+            text("hi"),
+            Seen::End,
+            Seen::Closed(Ok(None)),
+        ]
+    );
+    assert_eq!(
+        all("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n6\r\n world\r\n0\r\nT: v\r\n\r\n"),
+        [response(Framing::Chunked, true, 1), text("hello world"), Seen::End, Seen::Closed(Ok(None))]
+    );
+    let ok = |body| Some(Summary { status: Status::OK, keep_alive: false, body });
+    assert_eq!(
+        all("HTTP/1.1 200 OK\r\n\r\neverything"),
+        [response(Framing::UntilClose, false, 0), text("everything"), Seen::Closed(Ok(ok(10)))]
+    );
+    assert_eq!(all("HTTP/1.1 200 OK\r\n\r\n"), [response(Framing::UntilClose, false, 0), Seen::Closed(Ok(ok(0)))]);
+}
+
+/// Section 8.
+#[test]
+fn truncated_responses() {
+    for bytes in [
+        "H",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n",
+        "HTTP/1.1 100 Continue\r\n\r\n",
+    ] {
+        assert_eq!(all(bytes).last(), Some(&Seen::Closed(Err(Error::Truncated))), "{bytes:?}");
+    }
+    assert_eq!(all(""), [Seen::Closed(Ok(None))]);
+}
+
+/// RFC 9110 section 15.2.
+#[test]
+fn interim_responses_are_skipped() {
+    let seen = all("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 204 No\r\n\r\n");
+    assert!(matches!(seen[..], [Seen::Interim(100), Seen::Interim(103), Seen::Response { status: 204, .. }, _]));
+    let endless = "HTTP/1.1 100 Continue\r\n\r\n".repeat(9);
+    assert_eq!(all(&endless).last(), Some(&Seen::Failed(Error::TooLarge)));
+}
+
+/// Bytes that no request asked for after the last response are an error.
+#[test]
+fn bytes_after_the_last_response() {
+    let seen = all("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nxHTTP/1.1 200 OK\r\n\r\n");
+    assert_eq!(seen[2..], [Seen::End, Seen::Failed(Error::Malformed)]);
+}
+
+#[test]
+fn limits() {
+    let limits = Limits { head: 100, fields: 3, chunk_line: 20, trailers: 30, ..Limits::default() };
+    let seen = |bytes: &str| offer(bytes.as_bytes(), &[], Method::Get, &limits);
+    let start = "HTTP/1.1 204 OK\r\nX: ";
+    let head = |length: usize| format!("{start}{}\r\n\r\n", "v".repeat(length - start.len() - 4));
+    assert!(matches!(seen(&head(100))[0], Seen::Response { .. }));
+    assert_eq!(seen(&head(101)), [Seen::Failed(Error::TooLarge)]);
+    let fields = |count| format!("HTTP/1.1 204 OK\r\n{}\r\n", "X: y\r\n".repeat(count));
+    assert!(matches!(seen(&fields(3))[0], Seen::Response { .. }));
+    assert_eq!(seen(&fields(4)), [Seen::Failed(Error::TooLarge)]);
+    let chunked =
+        |body: &str| seen(&format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}"))[1..].to_vec();
+    assert_eq!(chunked(&format!("1;{}\r\nx", "e".repeat(18)))[0], Seen::Body(b"x".to_vec()));
+    assert_eq!(chunked(&format!("1;{}\r\nx", "e".repeat(19))), [Seen::Failed(Error::Malformed)]);
+    assert_eq!(chunked("0\r\nX: 012345678901234567890123456789\r\n\r\n"), [Seen::Failed(Error::TooLarge)]);
+    assert_eq!(chunked("10000000000000000\r\n"), [Seen::Failed(Error::Malformed)]);
+}
+
+const STREAMS: [&str; 8] = [
+    "HTTP/1.1 200 OK\r\nServer: x\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 304 N\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n6\r\n world\r\n0\r\nT: v\r\n\r\nHTTP/1.1 204 N\r\n\r\n",
+    "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi",
+    "HTTP/1.0 200 OK\r\n\r\nuntil the end",
+    "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nconnection: keep-alive\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nLong: 0123456789abcdef0123456789abcdef0123456789abcdef\t0123456789\r\nContent-Length: 3\r\n\r\nabc",
+    "HTTP/1.1 200 OK\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nContent-Length: 1\r\n\r\nz",
+];
+
+const TIGHT: Limits = Limits { head: 120, fields: 6, interim: 2, chunk_line: 10, trailers: 20 };
+
+#[test]
+fn every_split_gives_the_same_events() {
+    for stream in STREAMS {
+        for limits in [Limits::default(), TIGHT] {
+            let bytes = stream.as_bytes();
+            let whole = offer(bytes, &[], Method::Get, &limits);
+            for first in 0..bytes.len() {
+                for second in (first..bytes.len()).step_by(5) {
+                    assert_eq!(offer(bytes, &[first, second], Method::Get, &limits), whole, "{stream:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn mutated_streams_give_the_same_events_however_split() {
+    let mut random = Random::new(4);
+    for round in 0..30_000 {
+        let bytes = random.mutated(STREAMS[round % STREAMS.len()].as_bytes());
+        let limits = if random.below(2) == 0 { Limits::default() } else { TIGHT };
+        let asked = if random.below(8) == 0 { Method::Head } else { Method::Get };
+        let whole = offer(&bytes, &[], asked, &limits);
+        let ends = random.ends(bytes.len());
+        assert_eq!(offer(&bytes, &ends, asked, &limits), whole, "{:?}", bytes.escape_ascii().to_string());
+        let each: Vec<_> = (0..bytes.len()).collect();
+        if round % 10 == 0 {
+            assert_eq!(offer(&bytes, &each, asked, &limits), whole, "{:?}", bytes.escape_ascii().to_string());
+        }
+    }
+}
+
+/// What [`Engine::on_bytes_counted`] says, with a memo that may hold anything,
+/// is what the events say.
+#[test]
+fn counting_agrees_with_the_events() {
+    let mut random = Random::new(5);
+    let mut memo = Memo::default();
+    let mut remembered = 0;
+    for round in 0..30_000 {
+        let stream = STREAMS[round / 3 % STREAMS.len()].as_bytes();
+        let bytes = if random.below(2) == 0 { stream.to_vec() } else { random.mutated(stream) };
+        let asked = if random.below(8) == 0 { Method::Head } else { Method::Get };
+        let limits = Limits::default();
+        remembered += usize::from(memo.recall(&bytes, asked).is_some());
+        let mut ends = random.ends(bytes.len());
+        ends.push(bytes.len());
+        assert_eq!(
+            counted(&bytes, &ends, asked, &limits, &mut memo),
+            summed(&offer(&bytes, &ends, asked, &limits)),
+            "{:?}",
+            bytes.escape_ascii().to_string()
+        );
+    }
+    assert!(remembered > 1_000, "the memo is used: {remembered}");
+}
+
+fn counted(
+    bytes: &[u8],
+    ends: &[usize],
+    asked: Method,
+    limits: &Limits,
+    memo: &mut Memo,
+) -> (Vec<(u16, u64)>, Result<Option<u64>, Error>) {
+    let (mut engine, mut start, mut complete) = (Engine::new(), 0, Vec::new());
+    for &end in ends {
+        loop {
+            match engine.on_bytes_counted(&bytes[start..end], asked, limits, memo) {
+                Counted::NeedMore { consumed } => {
+                    start += consumed;
+                    break;
+                }
+                Counted::Complete { summary, consumed } => {
+                    start += consumed;
+                    complete.push((summary.status.code(), summary.body));
+                }
+                Counted::Failed { error } => return (complete, Err(error)),
+            }
+        }
+    }
+    (complete, engine.on_end(bytes.len() - start).map(|last| last.map(|last| last.body)))
+}
+
+/// Complete responses with the bytes of their bodies, and how it ended.
+fn summed(seen: &[Seen]) -> (Vec<(u16, u64)>, Result<Option<u64>, Error>) {
+    let (mut complete, mut current) = (Vec::new(), (0, 0));
+    for seen in seen {
+        match seen {
+            Seen::Interim(_) => {}
+            Seen::Response { status, framing, .. } => {
+                current = (*status, 0);
+                if *framing == Framing::None {
+                    complete.push(current);
+                }
+            }
+            Seen::Body(body) => current.1 = body.len() as u64,
+            Seen::End => complete.push(current),
+            Seen::Failed(error) => return (complete, Err(*error)),
+            Seen::Closed(end) => return (complete, end.map(|last| last.map(|last| last.body))),
+        }
+    }
+    panic!("{seen:?}")
+}
+
+/// A head written by the server's writer is read as it was written.
+#[test]
+fn written_responses_are_read() {
+    use crate::response;
+    let mut random = Random::new(6);
+    for _ in 0..2_000 {
+        let body = random.word(50);
+        let (chunked, keep_alive) = (random.below(2) == 0, random.below(2) == 0);
+        let mut out = Vec::new();
+        let head = response::Head::new(&mut out, Status::NOT_FOUND).field("X-Word", random.word(100).as_bytes());
+        let head = if chunked { head.chunked() } else { head.content_length(body.len() as u64) };
+        head.connection(Version::Http11, keep_alive).end();
+        if chunked {
+            for part in body.as_bytes().chunks(20) {
+                response::chunk_start(&mut out, part.len() as u64);
+                out.extend_from_slice(part);
+                out.extend_from_slice(response::CHUNK_END);
+            }
+            out.extend_from_slice(response::LAST_CHUNK);
+        } else {
+            out.extend_from_slice(body.as_bytes());
+        }
+        let ends = random.ends(out.len());
+        let seen = offer(&out, &ends, Method::Get, &Limits::default());
+        let framing = if chunked { Framing::Chunked } else { Framing::Length(body.len() as u64) };
+        let fields = 2 + usize::from(!keep_alive);
+        assert_eq!(
+            seen,
+            [
+                Seen::Response { status: 404, framing, keep_alive, fields },
+                Seen::Body(body.into_bytes()),
+                Seen::End,
+                Seen::Closed(Ok(None))
+            ]
+        );
+    }
+}
