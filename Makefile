@@ -1,12 +1,13 @@
 # Each target installs what it needs (scripts/need.sh) and says what it does.
 
 CARGO ?= cargo
+SEEDS ?= 10000
 NEARSIDE := target/release/nearside
 # Namespaces and huge pages need root. `make demo SUDO=` does without them.
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test lint tidy rfc man
+.PHONY: help build demo test soak lint tidy rfc man
 
 help: ## say what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 14
@@ -28,6 +29,11 @@ test: ## run everything that must pass: format, lints, tidy, tests
 	@$(MAKE) --no-print-directory lint tidy
 	@echo "== tests"
 	@$(CARGO) test --workspace --locked
+
+soak: ## run the simulator over SEEDS seeds (10,000)
+	@scripts/need.sh build
+	@echo "== $(SEEDS) seeds of the simulator"
+	@$(CARGO) run --release --quiet --locked --package sim -- --seeds $(SEEDS)
 
 lint: ## check format and lints
 	@echo "== format"
