@@ -115,21 +115,22 @@ pub(crate) fn skip_value(rest: &[u8]) -> Option<&[u8]> {
     split_value(rest).map(|(_, after)| after)
 }
 
-/// Splits after the path that `rest` begins with, or after the part of a
-/// query up to the next `?`.
+/// The end of `rest` after its path, or after the part of a query up to the
+/// next `?`, and the byte that it begins with: one that no path contains.
 #[inline(always)]
-pub(crate) fn split_target(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(crate) fn split_target(rest: &[u8]) -> Option<(&[u8], u8)> {
     let mut left = rest;
     while let Some((chunk, next)) = left.split_first_chunk::<8>() {
         let marks = target_stops(u64::from_le_bytes(*chunk));
-        if marks != 0 {
-            let (part, end) = rest.split_at_checked(rest.len() - left.len() + first(marks))?;
-            if let [b' ' | b'?', ..] = end {
-                return Some((part, end));
-            }
-            break;
+        if marks == 0 {
+            left = next;
+            continue;
         }
-        left = next;
+        let end = left.get(first(marks)..)?;
+        match end.first() {
+            Some(&stop @ (b' ' | b'?')) => return Some((end, stop)),
+            _ => break,
+        }
     }
     split_any_target(rest)
 }
@@ -138,9 +139,10 @@ pub(crate) fn split_target(rest: &[u8]) -> Option<(&[u8], &[u8])> {
 /// after its target, so that the end of the data is a rare case, too.
 #[cold]
 #[inline(never)]
-fn split_any_target(rest: &[u8]) -> Option<(&[u8], &[u8])> {
-    let len = rest.iter().take_while(|byte| !matches!(byte, 0..=b' ' | b'#' | b'?' | 0x7f)).count();
-    rest.split_at_checked(len)
+fn split_any_target(rest: &[u8]) -> Option<(&[u8], u8)> {
+    let len = rest.iter().position(|byte| matches!(byte, 0..=b' ' | b'#' | b'?' | 0x7f))?;
+    let end = rest.get(len..)?;
+    Some((end, *end.first()?))
 }
 
 /// How many bytes at the start of `rest` a token may contain (RFC 9110
@@ -207,28 +209,11 @@ pub(crate) fn is_token(byte: u8) -> bool {
     CLASSES[byte as usize] & TOKEN != 0
 }
 
-/// Whether a host and port may contain the byte (RFC 3986 sections 3.2.2 and
-/// 3.2.3).
+/// How many bytes at the start of `rest` a host and port may contain
+/// (RFC 3986 sections 3.2.2 and 3.2.3).
 #[inline(always)]
-pub(crate) fn is_host(byte: u8) -> bool {
-    CLASSES[byte as usize] & HOST != 0
-}
-
-/// Whether all bytes are [`is_host`].
-#[inline(always)]
-pub(crate) fn all_host(bytes: &[u8]) -> bool {
-    // Looking at all of them costs less than stopping early.
-    let (chunks, rest) = bytes.as_chunks::<8>();
-    let mut classes = HOST;
-    for chunk in chunks {
-        for &byte in chunk {
-            classes &= CLASSES[byte as usize];
-        }
-    }
-    for &byte in rest {
-        classes &= CLASSES[byte as usize];
-    }
-    classes & HOST != 0
+pub(crate) fn host_len(rest: &[u8]) -> usize {
+    rest.iter().position(|&byte| CLASSES[byte as usize] & HOST == 0).unwrap_or(rest.len())
 }
 
 /// Text to be found by a few comparisons of words.

@@ -69,8 +69,14 @@ fn all(bytes: &str) -> Vec<Seen> {
     offer(bytes.as_bytes(), &[], Method::Get, &Limits::default())
 }
 
-/// Framing and persistence of the response with this head.
-fn head(lines: &str, asked: Method) -> Result<(Framing, bool), Error> {
+/// Framing and persistence, or why there are none.
+type Verdict = Result<(Framing, bool), Error>;
+
+/// Complete responses with the bytes of their bodies, and how it ended.
+type Sums = (Vec<(u16, u64)>, Result<Option<u64>, Error>);
+
+/// What comes of the response with this head.
+fn head(lines: &str, asked: Method) -> Verdict {
     match offer(format!("{lines}\r\n\r\n").as_bytes(), &[], asked, &Limits::default())[0] {
         Seen::Response { framing, keep_alive, .. } => Ok((framing, keep_alive)),
         Seen::Failed(error) => Err(error),
@@ -82,7 +88,7 @@ fn head(lines: &str, asked: Method) -> Result<(Framing, bool), Error> {
 #[test]
 fn framing() {
     use Framing::{Chunked, Length, None, UntilClose};
-    let cases: [(&str, Method, Result<(Framing, bool), Error>); 33] = [
+    let cases: [(&str, Method, Verdict); 33] = [
         ("HTTP/1.1 200 OK\r\nContent-Length: 5", Method::Get, Ok((Length(5), true))),
         ("HTTP/1.1 200 OK\r\ncontent-length:5 ", Method::Get, Ok((Length(5), true))),
         ("HTTP/1.1 200 OK\r\nContent-Length: 0", Method::Get, Ok((None, true))),
@@ -306,13 +312,7 @@ fn counting_agrees_with_the_events() {
     assert!(remembered > 1_000, "the memo is used: {remembered}");
 }
 
-fn counted(
-    bytes: &[u8],
-    ends: &[usize],
-    asked: Method,
-    limits: &Limits,
-    memo: &mut Memo,
-) -> (Vec<(u16, u64)>, Result<Option<u64>, Error>) {
+fn counted(bytes: &[u8], ends: &[usize], asked: Method, limits: &Limits, memo: &mut Memo) -> Sums {
     let (mut engine, mut start, mut complete) = (Engine::new(), 0, Vec::new());
     for &end in ends {
         loop {
@@ -332,8 +332,7 @@ fn counted(
     (complete, engine.on_end(bytes.len() - start).map(|last| last.map(|last| last.body)))
 }
 
-/// Complete responses with the bytes of their bodies, and how it ended.
-fn summed(seen: &[Seen]) -> (Vec<(u16, u64)>, Result<Option<u64>, Error>) {
+fn summed(seen: &[Seen]) -> Sums {
     let (mut complete, mut current) = (Vec::new(), (0, 0));
     for seen in seen {
         match seen {

@@ -3,7 +3,7 @@
 use super::request::{Form, Known, Request};
 use super::{Limits, framing};
 use crate::lines::{is_complete, skip_field, trim};
-use crate::scan::{Name, all_host, find, is_host, is_token, skip_value, split_target, split_value, token_len};
+use crate::scan::{Name, find, host_len, is_token, skip_value, split_target, split_value, token_len};
 use crate::{Method, Status, Version};
 
 const GET: Name<4> = Name::exact(b"GET ");
@@ -96,29 +96,26 @@ fn other_method<'a>(data: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8
 /// of them is a delimiter.
 #[inline(always)]
 fn target<'a>(data: &'a [u8], start: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
-    let path = if start.first() == Some(&b'/') { start } else { other_form(data, start, request)? };
-    let (_, path_end) = split_target(path)?;
-    let mut end = path_end;
-    while let [b'?', query @ ..] = end {
-        (_, end) = split_target(query)?;
-    }
-    request.target_start = position(data, start);
+    let path = if start.first() == Some(&b'/') { start } else { other_form(start, request)? };
+    let (end, mut stop) = split_target(path)?;
     request.path_start = position(data, path);
-    request.path_end = position(data, path_end);
+    request.path_end = position(data, end);
+    let mut end = end;
+    while stop == b'?' {
+        (end, stop) = split_target(end.get(1..)?)?;
+    }
     request.target_end = position(data, end);
-    Some(end)
+    if stop == b' ' { Some(end) } else { None }
 }
 
 /// The forms of a target that begin with something else than `/`. Returns
 /// the rest from the path on; where there is none, from the target's end.
 #[cold]
 #[inline(never)]
-fn other_form<'a>(data: &[u8], start: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
-    let host_len = |rest: &[u8]| rest.iter().take_while(|&&byte| is_host(byte)).count();
+fn other_form<'a>(start: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
     if request.method == Method::Connect {
         let end = start.get(host_len(start)..)?;
         request.form = Form::Authority;
-        request.authority = (position(data, start), position(data, end));
         return (end.len() < start.len() && end.first() == Some(&b' ')).then_some(end);
     }
     if start.starts_with(b"* ") {
@@ -134,7 +131,6 @@ fn other_form<'a>(data: &[u8], start: &'a [u8], request: &mut Request<'_>) -> Op
     })?;
     let end = host.get(host_len(host)..)?;
     request.form = Form::Absolute;
-    request.authority = (position(data, host), position(data, end));
     // Userinfo is refused with the `@` that follows (RFC 9110 section 4.2.4).
     (end.len() < host.len() && matches!(end.first(), Some(b'/' | b'?' | b' '))).then_some(end)
 }
@@ -196,22 +192,27 @@ fn field_stop(data: &[u8], rest: &[u8], fields: u16) -> Stop {
 /// name is a known one. Returns what follows the line.
 #[inline(always)]
 fn field<'a>(data: &[u8], rest: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
-    const HOST: Name<5> = Name::new(b"host:");
-    match HOST.strip(rest) {
-        Some(value) => host(data, value, request),
-        None => other_field(data, rest, request),
+    // Host mostly comes first, and as written here.
+    const HOST: Name<6> = Name::new(b"host: ");
+    if let Some(value) = HOST.strip(rest)
+        && let Some([b'\r', b'\n', next @ ..]) = value.get(host_len(value)..)
+    {
+        request.note(Known::Host, position(data, value));
+        return Some(next);
     }
+    other_field(data, rest, request)
 }
 
 fn other_field<'a>(data: &[u8], rest: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
-    let (known, value) = match identify(rest) {
-        Some((known, value)) => (known, value),
-        None => return skip_field(rest),
-    };
-    if let Some(known) = known {
-        request.note(known, position(data, value));
+    match identify(rest) {
+        None => skip_field(rest),
+        Some((None, value)) => skip_value(value),
+        Some((Some(Known::Host), value)) => host(data, value, request),
+        Some((Some(known), value)) => {
+            request.note(known, position(data, value));
+            skip_value(value)
+        }
     }
-    skip_value(value)
 }
 
 /// The known field whose name and colon `rest` begins with, and what follows
@@ -252,20 +253,22 @@ fn identify(rest: &[u8]) -> Option<(Option<Known>, &[u8])> {
             b"range:" => Some(Known::Range),
         },
         b't' => any_of! { b"transfer-encoding:" => Some(Known::TransferEncoding), },
+        b'h' => any_of! { b"host:" => Some(Known::Host), },
         b'e' => any_of! { b"expect:" => Some(Known::Expect), },
         _ => {}
     }
     None
 }
 
-/// Host, whose value must be a host and port (RFC 9112 section 3.2).
-#[inline(always)]
+/// Host, however it is written. Its value must be a host and port (RFC 9112
+/// section 3.2).
+#[cold]
+#[inline(never)]
 fn host<'a>(data: &[u8], rest: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
     request.note(Known::Host, position(data, rest));
     let (value, after) = split_value(rest)?;
-    let host = value.strip_prefix(b" ").unwrap_or(value);
-    // With more blanks around it, it is looked at once more.
-    request.bad_host |= !all_host(host) && !all_host(trim(host));
+    let host = trim(value);
+    request.bad_host |= host_len(host) != host.len();
     Some(after)
 }
 
@@ -275,11 +278,9 @@ impl Request<'_> {
         head: &[],
         length: 0,
         known: [0; Known::COUNT],
-        target_start: 0,
         path_start: 0,
         path_end: 0,
         target_end: 0,
-        authority: (0, 0),
         fields_start: 0,
         seen: 0,
         repeated: 0,

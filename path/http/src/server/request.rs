@@ -81,13 +81,11 @@ pub struct Request<'a> {
     pub(super) length: u64,
     /// Where each known field's value begins, 0 if it is absent.
     pub(super) known: [u16; Known::COUNT],
-    // Positions in the head, in this order.
-    pub(super) target_start: u16,
+    // Positions in the head, in this order. The target begins with its path,
+    // except in absolute form.
     pub(super) path_start: u16,
     pub(super) path_end: u16,
     pub(super) target_end: u16,
-    /// The target's own authority.
-    pub(super) authority: (u16, u16),
     pub(super) fields_start: u16,
     /// The known fields that appeared.
     pub(super) seen: u16,
@@ -113,14 +111,14 @@ impl<'a> Request<'a> {
     /// The method as sent, also for [`Method::Other`].
     #[must_use]
     pub fn method_name(&self) -> &'a [u8] {
-        self.bytes(0, self.target_start.saturating_sub(1))
+        self.bytes(0, self.target_start() - 1)
     }
 
     /// The whole request target as sent.
     #[inline]
     #[must_use]
     pub fn target(&self) -> &'a [u8] {
-        self.bytes(self.target_start, self.target_end)
+        self.bytes(self.target_start(), self.target_end)
     }
 
     /// The form that the target has.
@@ -152,7 +150,12 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn authority(&self) -> &'a [u8] {
         match self.form {
-            Form::Absolute | Form::Authority => self.bytes(self.authority.0, self.authority.1),
+            Form::Authority => self.target(),
+            Form::Absolute => {
+                // After "http://" or "https://".
+                let before_path = self.bytes(self.target_start(), self.path_start);
+                before_path.splitn(3, |&byte| byte == b'/').nth(2).unwrap_or_default()
+            }
             Form::Origin | Form::Asterisk => self.known(Known::Host).unwrap_or_default(),
         }
     }
@@ -263,6 +266,14 @@ impl<'a> Request<'a> {
     #[must_use]
     pub const fn head(&self) -> &'a [u8] {
         self.head
+    }
+
+    /// After the method and its space.
+    fn target_start(&self) -> u16 {
+        match self.form {
+            Form::Origin => self.path_start,
+            _ => self.head.iter().position(|&byte| byte == b' ').map_or(1, |space| space as u16 + 1),
+        }
     }
 
     #[inline]
