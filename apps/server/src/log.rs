@@ -60,8 +60,8 @@ pub struct Log {
     lines: u64,
     /// When the oldest line in `buffer` came.
     since: Time,
-    /// `[10/Oct/2026:13:55:36 +0000]`
-    time: [u8; 28],
+    /// `- - [10/Oct/2026:13:55:36 +0000] "`
+    time: [u8; TIME_LEN],
     full: Producer<Buffer>,
     empty: Consumer<Vec<u8>>,
     drops: u64,
@@ -108,7 +108,7 @@ impl Log {
             buffer: Vec::with_capacity(BUFFER_FULL + LINE_MAX),
             lines: 0,
             since: Time::ZERO,
-            time: [b' '; 28],
+            time: time_of(&HttpDate::from_unix(0)),
             full,
             empty,
             drops: 0,
@@ -119,18 +119,7 @@ impl Log {
 
     /// A new second began.
     pub fn set_time(&mut self, date: &HttpDate) {
-        // From `Sun, 06 Nov 1994 08:49:37 GMT`.
-        let date = date.as_bytes();
-        let time = &mut self.time;
-        time[0] = b'[';
-        time[1..3].copy_from_slice(&date[5..7]);
-        time[3] = b'/';
-        time[4..7].copy_from_slice(&date[8..11]);
-        time[7] = b'/';
-        time[8..12].copy_from_slice(&date[12..16]);
-        time[12] = b':';
-        time[13..21].copy_from_slice(&date[17..25]);
-        time[21..28].copy_from_slice(b" +0000]");
+        self.time = time_of(date);
     }
 
     /// Logs a request whose response is queued.
@@ -139,7 +128,7 @@ impl Log {
             return;
         }
         put_before(&mut self.buffer, &self.time, line);
-        put_number(&mut self.buffer, bytes);
+        put_bytes(&mut self.buffer, bytes);
         put_after(&mut self.buffer, line);
         self.lines += 1;
     }
@@ -158,7 +147,7 @@ impl Log {
             return;
         }
         self.buffer.extend_from_slice(&line.before);
-        put_number(&mut self.buffer, bytes);
+        put_bytes(&mut self.buffer, bytes);
         self.buffer.extend_from_slice(&line.after);
         self.lines += 1;
     }
@@ -234,6 +223,20 @@ impl Drop for Log {
     }
 }
 
+const TIME_LEN: usize = 34;
+
+/// The time of a second, with what stands around it in every line.
+fn time_of(date: &HttpDate) -> [u8; TIME_LEN] {
+    // From `Sun, 06 Nov 1994 08:49:37 GMT`.
+    let date = date.as_bytes();
+    let mut time = *b"- - [06/Nov/1994:08:49:37 +0000] \"";
+    time[5..7].copy_from_slice(&date[5..7]);
+    time[8..11].copy_from_slice(&date[8..11]);
+    time[12..16].copy_from_slice(&date[12..16]);
+    time[17..25].copy_from_slice(&date[17..25]);
+    time
+}
+
 #[derive(Debug)]
 enum Sink {
     File(PathBuf, File),
@@ -274,41 +277,63 @@ fn write(mut sink: Sink, mut full: Consumer<Buffer>, mut empty: Producer<Vec<u8>
     }
 }
 
-fn put_before(out: &mut Vec<u8>, time: &[u8; 28], line: &Line<'_>) {
+/// Everything up to the bytes sent, which [`put_bytes`] adds.
+fn put_before(out: &mut Vec<u8>, time: &[u8; TIME_LEN], line: &Line<'_>) {
+    let mut front = [0; 16 + TIME_LEN];
+    let mut at = 0;
     match line.peer.map(|peer| peer.ip().to_canonical()) {
         Some(IpAddr::V4(address)) => {
-            let [a, b, c, d] = address.octets();
-            for (byte, end) in [(a, b'.'), (b, b'.'), (c, b'.'), (d, b' ')] {
-                put_number(out, byte.into());
-                out.push(end);
+            for octet in address.octets() {
+                let (digits, length) = OCTETS[usize::from(octet)];
+                // Four bytes are copied, of which those that follow replace
+                // what is too much.
+                front[at..at + 4].copy_from_slice(&digits);
+                at += usize::from(length);
             }
+            front[at - 1] = b' ';
         }
         // Writing to a vector does not fail.
         Some(IpAddr::V6(address)) => drop(write!(out, "{address} ")),
         None => out.extend_from_slice(b"- "),
     }
-    out.extend_from_slice(b"- - ");
-    out.extend_from_slice(time);
-    out.extend_from_slice(b" \"");
+    front[at..at + TIME_LEN].copy_from_slice(time);
+    out.extend_from_slice(&front[..at + TIME_LEN]);
     put_text(out, line.request);
-    out.extend_from_slice(b"\" ");
-    put_number(out, line.status.into());
-    out.push(b' ');
+    let status = line.status;
+    let digit = |value: u16| b'0' + (value % 10) as u8;
+    out.extend_from_slice(&[b'"', b' ', digit(status / 100), digit(status / 10), digit(status), b' ']);
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: u64) {
+    out.extend_from_slice(http::response::decimal(bytes, &mut [0; 20]));
 }
 
 fn put_after(out: &mut Vec<u8>, line: &Line<'_>) {
-    out.extend_from_slice(b" \"");
-    put_text(out, line.referer.unwrap_or(b"-"));
-    out.extend_from_slice(b"\" \"");
-    put_text(out, line.agent.unwrap_or(b"-"));
-    out.extend_from_slice(b"\"\n");
+    match (line.referer, line.agent) {
+        (None, None) => out.extend_from_slice(b" \"-\" \"-\"\n"),
+        (referer, agent) => {
+            out.extend_from_slice(b" \"");
+            put_text(out, referer.unwrap_or(b"-"));
+            out.extend_from_slice(b"\" \"");
+            put_text(out, agent.unwrap_or(b"-"));
+            out.extend_from_slice(b"\"\n");
+        }
+    }
 }
 
 /// As nginx: what could end the quotes, or is not printable ASCII, as `\xXX`.
 fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     let text = text.get(..TEXT_MAX).unwrap_or(text);
     let plain = |byte: u8| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
-    if text.iter().all(|&byte| plain(byte)) {
+    // All are looked at: that takes less than stopping early.
+    let (blocks, rest) = text.as_chunks::<16>();
+    let mut all = true;
+    for block in blocks {
+        for &byte in block {
+            all &= plain(byte);
+        }
+    }
+    if all && rest.iter().all(|&byte| plain(byte)) {
         out.extend_from_slice(text);
         return;
     }
@@ -322,6 +347,78 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-fn put_number(out: &mut Vec<u8>, value: u64) {
-    out.extend_from_slice(http::response::decimal(value, &mut [0; 20]));
+/// The decimal digits of each octet and a dot, and how many they are.
+static OCTETS: [([u8; 4], u8); 256] = {
+    let mut octets = [([b'.'; 4], 0); 256];
+    let mut value = 0;
+    while value < 256 {
+        let (hundreds, tens, ones) = (value / 100, value / 10 % 10, value % 10);
+        let mut length = 0;
+        if hundreds > 0 {
+            octets[value].0[length] = b'0' + hundreds as u8;
+            length += 1;
+        }
+        if value >= 10 {
+            octets[value].0[length] = b'0' + tens as u8;
+            length += 1;
+        }
+        octets[value].0[length] = b'0' + ones as u8;
+        octets[value].1 = length as u8 + 2;
+        value += 1;
+    }
+    octets
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::{Ipv4Addr, Ipv6Addr};
+
+    fn line(peer: IpAddr, request: &[u8]) -> String {
+        let line =
+            Line { peer: Some(SocketAddr::new(peer, 1)), request, status: 206, referer: None, agent: Some(b"curl/8") };
+        let mut out = Vec::new();
+        put_before(&mut out, &time_of(&HttpDate::from_unix(784_111_777)), &line);
+        put_bytes(&mut out, 18_446_744_073_709_551_615);
+        put_after(&mut out, &line);
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn addresses_of_both_families() {
+        let rest = "- - [06/Nov/1994:08:49:37 +0000] \"GET / HTTP/1.1\" 206 18446744073709551615 \"-\" \"curl/8\"\n";
+        for octet in 0..=255 {
+            let v4 = Ipv4Addr::new(octet, 255 - octet, 10, octet);
+            assert_eq!(line(v4.into(), b"GET / HTTP/1.1"), format!("{v4} {rest}"));
+            assert_eq!(line(v4.to_ipv6_mapped().into(), b"GET / HTTP/1.1"), format!("{v4} {rest}"));
+        }
+        let v6: Ipv6Addr = "2001:db8::1".parse().expect("an address");
+        assert_eq!(line(v6.into(), b"GET / HTTP/1.1"), format!("{v6} {rest}"));
+    }
+
+    #[test]
+    fn every_byte_is_printable_and_quotes_cannot_be_ended() {
+        for length in 1..40 {
+            for byte in 0..=255_u8 {
+                let mut text = vec![b'a'; length];
+                text[length / 2] = byte;
+                let mut out = Vec::new();
+                put_text(&mut out, &text);
+                assert!(out.iter().all(|&byte| (0x20..0x7f).contains(&byte) && byte != b'"'));
+                let escaped = !(0x20..0x7f).contains(&byte) || byte == b'"' || byte == b'\\';
+                assert_eq!(out.len(), length + if escaped { 3 } else { 0 });
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_is_bounded() {
+        let text = [b'"'; 60_000];
+        let line = Line { peer: None, request: &text, status: 400, referer: Some(&text), agent: Some(&text) };
+        let mut out = Vec::new();
+        put_before(&mut out, &time_of(&HttpDate::from_unix(0)), &line);
+        put_bytes(&mut out, 1);
+        put_after(&mut out, &line);
+        assert!(out.len() <= LINE_MAX);
+    }
 }

@@ -64,49 +64,50 @@ impl Hot {
     }
 }
 
-/// Eight bytes at a time; spreads well and need not withstand anyone, since
-/// the whole path is compared. Never 0, which is the hash of an empty place.
+/// Spreads well and need not withstand anyone, since the whole path is
+/// compared. Never 0, which is the hash of an empty place.
 #[inline(always)]
 fn hash(path: &[u8]) -> u64 {
-    let mut hash = mix(path.len() as u64, 0);
-    if let Some(last) = path.last_chunk::<8>() {
+    let length = path.len() as u64;
+    let (first, last) = ends(path);
+    let mut hash = fold(first ^ length, last);
+    if path.len() > 16 {
         for word in path.as_chunks::<8>().0 {
-            hash = mix(hash, u64::from_le_bytes(*word));
+            hash = fold(hash, u64::from_le_bytes(*word));
         }
-        // Overlaps the word before it, which does no harm.
-        hash = mix(hash, u64::from_le_bytes(*last));
-    } else {
-        hash = mix(hash, short(path));
     }
     hash | 1 << 63
 }
 
+/// The product of two words, its halves laid over each other.
 #[inline(always)]
-fn mix(hash: u64, word: u64) -> u64 {
-    let mixed = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ mixed >> 32
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a ^ 0x9e37_79b9_7f4a_7c15) * u128::from(b ^ 0xd6e8_feb8_6659_fd93);
+    product as u64 ^ (product >> 64) as u64
 }
 
-/// Fewer than eight bytes; with their number, they say which.
+/// The first and the last eight bytes, which overlap in paths shorter than
+/// sixteen; with the length they are all of such a path.
 #[inline(always)]
-fn short(path: &[u8]) -> u64 {
-    if let (Some(first), Some(last)) = (path.first_chunk::<4>(), path.last_chunk::<4>()) {
-        return u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last));
+fn ends(path: &[u8]) -> (u64, u64) {
+    if let (Some(first), Some(last)) = (path.first_chunk::<8>(), path.last_chunk::<8>()) {
+        return (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
     }
-    let byte = |at: usize| u64::from(path.get(at).copied().unwrap_or(0));
-    byte(0) | byte(1) << 8 | byte(2) << 16
+    if let (Some(first), Some(last)) = (path.first_chunk::<4>(), path.last_chunk::<4>()) {
+        return (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into());
+    }
+    match *path {
+        [a] => (a.into(), 0),
+        [a, b] => (a.into(), b.into()),
+        [a, b, c] => (u64::from(a) << 8 | u64::from(b), c.into()),
+        _ => (0, 0),
+    }
 }
 
-/// As `==`, without a call for paths of the usual lengths.
+/// As `==`, without a call for short paths.
 #[inline(always)]
 fn equal(kept: &[u8], path: &[u8]) -> bool {
-    if kept.len() != path.len() {
-        return false;
-    }
-    match (kept.last_chunk::<8>(), path.last_chunk::<8>()) {
-        (Some(a), Some(b)) => a == b && kept.as_chunks::<8>().0 == path.as_chunks::<8>().0,
-        _ => short(kept) == short(path),
-    }
+    kept.len() == path.len() && if path.len() <= 16 { ends(kept) == ends(path) } else { kept == path }
 }
 
 #[cfg(test)]

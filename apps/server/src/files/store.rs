@@ -25,20 +25,22 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use wire::Time;
 
-/// A path, and where it leads.
+/// A path, and where it leads. What a ready response takes is in the first
+/// cache line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Entry {
     /// The unix second in which `prepared` may be sent without another look;
     /// [`NEVER`] where there is more to it.
     second: u64,
     prepared: Option<Prepared>,
     generation: u32,
+    /// The turn in which this was found: it stays for the requests that wait.
+    turn: u32,
     /// Sent since CLOCK's hand last passed.
     used: bool,
     /// The reader is looking.
     asked: bool,
-    /// The turn in which this was found: it stays for the requests that wait.
-    turn: u32,
     /// When the reader was last asked, with an answer.
     checked: Time,
     asked_at: Time,
@@ -48,6 +50,8 @@ pub struct Entry {
     pub kind: Kind,
     pub waiters: Vec<ConnId>,
 }
+
+const _: () = assert!(core::mem::offset_of!(Entry, used) < 64);
 
 /// No second: see [`Entry::second`].
 const NEVER: u64 = u64::MAX;
