@@ -137,13 +137,16 @@ impl Server {
             }
             Err(NoEntry::Full(_)) => return self.overloaded(net, id, request),
         };
+        let more = self.conns[id.index()].more.as_mut();
+        let waited = more.is_some_and(|more| more.wait.take() == Some(entry));
         match self.store.freshness(entry, net.now()) {
+            // However long the look took: its answer is for those who waited.
+            _ if waited => {}
             Freshness::Fresh => {}
             // If the reader has too much to do, the next request asks again.
             Freshness::Check => _ = self.ask(net, entry),
             Freshness::Wait => return self.park(net, id, request, entry),
         }
-        let waited = self.conns[id.index()].more.as_mut().is_some_and(|more| more.wait.take().is_some());
         if !waited {
             self.counters.cache_hits += 1;
             self.store.mark_used(entry);
@@ -195,6 +198,7 @@ impl Server {
         self.counters.cache_misses += 1;
         let conn = &mut self.conns[id.index()];
         conn.state = State::Waiting;
+        conn.last = Tick::of(net.now());
         conn.more().wait = Some(entry);
         false
     }
@@ -235,6 +239,20 @@ impl Server {
         let head = conn.more.as_mut().and_then(|more| more.head.take());
         if let Some(head) = head {
             self.respond_to(net, id, head);
+        }
+        self.offer_again(net, id);
+    }
+
+    /// The reader does not answer: a disk or a server behind it hangs.
+    pub(crate) fn give_up_waiting<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        self.counters.timeouts_file += 1;
+        let conn = &mut self.conns[id.index()];
+        conn.state = State::Ready;
+        let head = conn.more.take().and_then(|more| more.head);
+        if let Some(head) = head
+            && let Event::Request { request, .. } = Engine::new().on_bytes(&head, &self.http_limits)
+        {
+            self.error(net, id, Some(&request), Status::SERVICE_UNAVAILABLE, request.keep_alive());
         }
         self.offer_again(net, id);
     }

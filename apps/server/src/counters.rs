@@ -56,6 +56,8 @@ counters! {
     timeouts_keep_alive,
     /// Connections ended because the peer stopped taking the response.
     timeouts_send,
+    /// Requests given up because the file system did not answer.
+    timeouts_file,
     /// Connections ended because the peer never closed its side.
     timeouts_linger,
     /// Connections opened.

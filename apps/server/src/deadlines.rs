@@ -6,7 +6,7 @@
 //! no timer at all.
 
 use crate::Server;
-use crate::conn::{ENDED, FINISHED, MARKED, State};
+use crate::conn::{ENDED, FINISHED, MARKED, PAUSED, State};
 use app::{ConnId, Net};
 use core::time::Duration;
 use http::Status;
@@ -40,7 +40,13 @@ impl Server {
         match conn.state {
             State::Vacant => {}
             State::Ready | State::Body => self.on_request_deadline(net, id),
-            State::Waiting => self.arm(net, id, self.timeouts.http.header),
+            State::Waiting => match conn.last.left(self.timeouts.http.header, net.now()) {
+                Some(left) => self.arm(net, id, left),
+                None => {
+                    self.arm(net, id, self.timeouts.http.keep_alive);
+                    self.give_up_waiting(net, id);
+                }
+            },
             State::Streaming => self.check_progress(net, id),
             State::Closing if net.unsent(id) > 0 => self.check_progress(net, id),
             State::Closing if conn.flags & ENDED == 0 => {
@@ -84,13 +90,16 @@ impl Server {
     }
 
     /// While a response is taken: once per send timeout some of it must have
-    /// been.
+    /// been. A stream of which nothing is queued waits for the file system,
+    /// and no longer than for a peer.
     fn check_progress<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let unsent = net.unsent(id);
         let conn = &mut self.conns[id.index()];
         let acknowledged = conn.queued.wrapping_sub(unsent as u32);
-        if unsent > 0 && conn.flags & MARKED != 0 && conn.mark == acknowledged {
-            self.counters.timeouts_send += 1;
+        let streams = conn.state == State::Streaming;
+        if (unsent > 0 || streams) && conn.flags & MARKED != 0 && conn.mark == acknowledged {
+            let count = if unsent > 0 { &mut self.counters.timeouts_send } else { &mut self.counters.timeouts_file };
+            *count += 1;
             net.abort(id);
             return;
         }
@@ -137,8 +146,9 @@ impl Server {
         for index in drain.next.min(end)..end {
             let conn = &self.conns[index];
             let id = ConnId::new(index as u32, conn.generation);
-            let idle =
-                conn.state == State::Ready && matches!(conn.engine.waiting(), Waiting::FirstHead | Waiting::KeepAlive);
+            let idle = conn.state == State::Ready
+                && conn.flags & PAUSED == 0
+                && matches!(conn.engine.waiting(), Waiting::FirstHead | Waiting::KeepAlive);
             if conn.state == State::Vacant {
                 continue;
             }

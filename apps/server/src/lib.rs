@@ -40,7 +40,7 @@ pub use config::{AccessLog, Config, ConfigError, Content, Directory, Limits, Rea
 pub use counters::Counters;
 
 use app::{App, Closed, ConnId, Net, Opened, Wake};
-use conn::{Conn, DRY, ENDED, FIRST, PARTIAL, PAUSED, State, Tick};
+use conn::{Conn, DRY, ENDED, FIRST, MARKED, PARTIAL, PAUSED, State, Tick};
 use core::time::Duration;
 use files::Worker;
 use files::reader::{Done, EntryId, Reader};
@@ -247,7 +247,9 @@ impl Server {
         mut used: usize,
         mut seen: Option<&Event<'_>>,
     ) -> usize {
-        if self.conns[id.index()].state == State::Streaming {
+        // A connection refused at the limit is not in the table.
+        let Some(conn) = self.conns.get(id.index()) else { return data.len() };
+        if conn.state == State::Streaming {
             // What arrived may acknowledge the last of it.
             self.pump(net, id);
         }
@@ -380,7 +382,7 @@ impl App for Server {
         while room > 0 {
             // Beyond the table only if it was refused: nothing is kept.
             let Some(conn) = self.conns.get_mut(id.index()) else { return data.len() };
-            if conn.state != State::Ready || conn.flags != 0 {
+            if conn.state != State::Ready || conn.flags & !MARKED != 0 {
                 break;
             }
             let event = conn.engine.on_bytes(rest, &self.http_limits);
@@ -460,7 +462,6 @@ impl App for Server {
         }
         let mut wake = self.log.as_mut().and_then(|log| log.on_turn(now)).map_or(Wake::Idle, Wake::At);
         let Some(reader) = &mut self.reader else { return wake };
-        self.store.on_turn();
         if reader.arrived() {
             self.take_answers(net);
         }

@@ -35,8 +35,6 @@ pub struct Entry {
     second: u64,
     prepared: Option<Prepared>,
     generation: u32,
-    /// The turn in which this was found: it stays for the requests that wait.
-    turn: u32,
     /// Sent since CLOCK's hand last passed.
     used: bool,
     /// The reader is looking.
@@ -117,7 +115,6 @@ pub struct Store {
     by_key: HashMap<Key, u32>,
     /// CLOCK's hand.
     hand: usize,
-    turn: u32,
     /// Content in memory, and what of it is only held for being sent.
     bytes: usize,
     retired: Vec<Body>,
@@ -138,7 +135,6 @@ impl Store {
             free: Vec::new(),
             by_key: HashMap::new(),
             hand: 0,
-            turn: 0,
             bytes: 0,
             retired: Vec::new(),
             retired_bytes: 0,
@@ -213,10 +209,6 @@ impl Store {
         if matches!(entry.kind, Kind::Unknown) {
             return Freshness::Wait;
         }
-        // However long the look took: its answer serves those who waited.
-        if self.turn.wrapping_sub(entry.turn) < STAY_TURNS {
-            return Freshness::Fresh;
-        }
         let age = now.since(entry.checked);
         if age < self.revalidate {
             Freshness::Fresh
@@ -266,7 +258,6 @@ impl Store {
         let entry = &mut self.entries[id.slot as usize];
         entry.asked = false;
         entry.checked = entry.asked_at;
-        entry.turn = self.turn;
         if !matches!(found, Found::Unchanged) {
             entry.second = NEVER;
             entry.known = None;
@@ -321,15 +312,6 @@ impl Store {
         }
     }
 
-    /// Once per turn.
-    #[inline]
-    pub fn on_turn(&mut self) {
-        self.turn = self.turn.wrapping_add(1);
-        if self.bytes > self.bytes_max {
-            self.make_room(0);
-        }
-    }
-
     /// Once per second: lets go of what is no longer being sent.
     pub fn sweep(&mut self) {
         let retired_bytes = &mut self.retired_bytes;
@@ -371,8 +353,7 @@ impl Store {
         Ok(slot)
     }
 
-    /// Evicts until `bytes` more fit. Content found in this turn stays, so the
-    /// limit may be passed by what the reader found in one turn.
+    /// Evicts until `bytes` more fit.
     fn make_room(&mut self, bytes: usize) {
         while self.bytes + bytes > self.bytes_max && self.evict(|entry| entry.prepared.is_some()).is_some() {}
     }
@@ -384,7 +365,7 @@ impl Store {
             self.hand = (self.hand + 1) % self.entries.len();
             let entry = &mut self.entries[self.hand];
             let Some(key) = &entry.key else { continue };
-            let stays = entry.asked || self.turn.wrapping_sub(entry.turn) < STAY_TURNS || !fit(entry);
+            let stays = entry.asked || !fit(entry);
             if stays || core::mem::take(&mut entry.used) {
                 continue;
             }
@@ -411,10 +392,6 @@ impl Store {
     }
 }
 
-/// Turns for which what was found stays: those who waited for it are offered
-/// their requests again at the end of the turn that it came in.
-const STAY_TURNS: u32 = 2;
-
 impl Entry {
     fn vacant() -> Self {
         Self {
@@ -423,7 +400,6 @@ impl Entry {
             generation: 0,
             used: false,
             asked: false,
-            turn: 0,
             checked: Time::ZERO,
             asked_at: Time::ZERO,
             key: None,

@@ -1,6 +1,7 @@
 //! The cache: what changes is noticed, and what is held is bounded.
 
 use crate::support::{START, Site, World, directory};
+use app::App;
 use core::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -40,6 +41,44 @@ fn a_hot_file_is_checked_while_it_is_served() {
     let noticed = noticed.expect("the change is noticed");
     assert!(noticed - 12 <= 20, "after {} ms", (noticed - 12) * 100);
     assert_eq!(world.counter("cache_misses"), 1, "only the first request waited");
+}
+
+/// A silo that had nothing to do took no turn in between.
+#[test]
+fn a_change_while_the_server_was_idle_is_noticed() {
+    let site = Site::new();
+    site.write("a.txt", "one");
+    let mut world = World::new(site.config());
+    let id = world.open();
+    world.send(id, "GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(world.got(id).ends_with(b"one"));
+    site.write("a.txt", "two");
+    world.net.now = world.net.now + Duration::from_secs(30);
+    world.send(id, "GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(world.got(id).ends_with(b"two"));
+}
+
+/// The reader of this test does nothing, since no turn is taken.
+#[test]
+fn a_file_system_that_hangs_is_not_waited_for_for_ever() {
+    let site = Site::new();
+    site.write("a.txt", "one");
+    let mut world = World::new(site.config());
+    let id = world.open();
+    world.arrive(id, "GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    for (after, status) in [(59, None), (3, Some(b"503"))] {
+        world.net.now = world.net.now + Duration::from_secs(after);
+        world.server.on_timer(&mut world.net, id);
+        let all = usize::MAX;
+        world.ack(id, all);
+        let got = world.got(id);
+        assert_eq!(got.get(9..12), status.map(|it| &it[..]));
+    }
+    assert_eq!(world.counter("timeouts_file"), 1);
+    world.settle();
+    assert_eq!(world.got(id), b"", "and not answered twice");
+    world.send(id, "GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(world.got(id).ends_with(b"one"));
 }
 
 #[test]
