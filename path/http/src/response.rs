@@ -29,7 +29,15 @@ pub struct Head<'s, S: Sink> {
 impl<'s, S: Sink> Head<'s, S> {
     /// Starts a head with its status line.
     pub fn new(out: &'s mut S, status: Status) -> Self {
-        out.put(status.line().unwrap_or(b"HTTP/1.1 200 OK\r\n"));
+        match status.line() {
+            Some(line) => out.put(line),
+            // RFC 9112 section 4: the space stays where there is no reason.
+            None => {
+                out.put(b"HTTP/1.1 ");
+                out.put(decimal(u64::from(status.code()), &mut [0; 20]));
+                out.put(b" \r\n");
+            }
+        }
         Self { out }
     }
 
@@ -165,3 +173,77 @@ pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// The interim response that `Expect: 100-continue` waits for.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Version;
+
+    #[test]
+    fn a_head_with_everything() {
+        let mut out = Vec::new();
+        Head::new(&mut out, Status::PARTIAL_CONTENT)
+            .lines(b"Server: nearside\r\n")
+            .date(&HttpDate::from_unix(784_111_777))
+            .last_modified(&HttpDate::from_unix(0))
+            .field("Content-Type", b"text/plain")
+            .content_range(&(500..1000), 1234)
+            .content_length(500)
+            .connection(Version::Http11, false)
+            .end();
+        let expected = "HTTP/1.1 206 Partial Content\r\nServer: nearside\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
+            Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Type: text/plain\r\n\
+            Content-Range: bytes 500-999/1234\r\nContent-Length: 500\r\nConnection: close\r\n\r\n";
+        assert_eq!(String::from_utf8(out).as_deref(), Ok(expected));
+    }
+
+    /// RFC 9112 section 4.
+    #[test]
+    fn status_lines() {
+        for code in 0..=1000 {
+            let Some(status) = Status::from_code(code) else {
+                assert!(!(100..600).contains(&code));
+                continue;
+            };
+            let mut out = Vec::new();
+            Head::new(&mut out, status).end();
+            let expected = format!("HTTP/1.1 {code} {}\r\n\r\n", status.reason());
+            assert_eq!(String::from_utf8(out), Ok(expected));
+        }
+    }
+
+    /// RFC 9110 section 14.4.
+    #[test]
+    fn an_unsatisfied_range() {
+        let mut out = Vec::new();
+        Head::new(&mut out, Status::RANGE_NOT_SATISFIABLE).content_range_unsatisfied(47).end();
+        assert_eq!(out, b"HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes */47\r\n\r\n");
+    }
+
+    /// RFC 9112 section 9.3.
+    #[test]
+    fn persistence_is_said_where_it_is_not_the_default() {
+        for (version, keep_alive, expected) in [
+            (Version::Http11, true, &b""[..]),
+            (Version::Http11, false, b"Connection: close\r\n"),
+            (Version::Http10, true, b"Connection: keep-alive\r\n"),
+            (Version::Http10, false, b""),
+        ] {
+            let mut out = Vec::new();
+            Head::new(&mut out, Status::OK).connection(version, keep_alive).end();
+            assert_eq!(out, [b"HTTP/1.1 200 OK\r\n", expected, b"\r\n"].concat());
+        }
+    }
+
+    #[test]
+    fn numbers() {
+        for value in [0, 1, 9, 10, 15, 16, 99, 100, 255, 256, 65_535, 1 << 32, u64::MAX - 1, u64::MAX] {
+            assert_eq!(decimal(value, &mut [0; 20]), value.to_string().as_bytes());
+            if value > 0 {
+                let mut out = Vec::new();
+                chunk_start(&mut out, value);
+                assert_eq!(out, format!("{value:x}\r\n").as_bytes());
+            }
+        }
+    }
+}
