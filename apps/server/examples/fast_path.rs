@@ -7,9 +7,10 @@
 //!
 //! The difference between two counts, divided by the difference of their
 //! requests, is the cost of one. Arguments: requests, then `text` (default)
-//! or a file to serve, then `log` for an access log to /dev/null.
+//! or a file to serve, then `log` for an access log to /dev/null, or `close` for
+//! a new connection per request, which the client asks to be closed.
 
-use app::{App, Body, ConnId, ConnectError, Net, Opened};
+use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
@@ -70,7 +71,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Content::Directory(directory) = &mut config.content {
         directory.reader = ReaderKind::Inline;
     }
-    if arguments.next().as_deref() == Some("log") {
+    let mode = arguments.next().unwrap_or_default();
+    if mode == "log" {
         config.access_log = AccessLog::File("/dev/null".into());
     }
     let mut server = Server::new(config, WallClock::new(Time::ZERO, Duration::from_secs(1_800_000_000)))?;
@@ -82,6 +84,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The first waits for the file.
     while net.bytes == 0 {
         let _ = server.on_turn(&mut net);
+    }
+    let close = request.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
+    if mode == "close" {
+        for generation in 0..requests {
+            net.now = net.now + Duration::from_nanos(500);
+            let id = ConnId::new(1, generation);
+            server.on_open(&mut net, id, Opened::Accepted);
+            let used = server.on_data(&mut net, id, std::hint::black_box(close.as_bytes()));
+            assert_eq!(used, close.len());
+            server.on_sent(&mut net, id);
+            server.on_end(&mut net, id, 0);
+            server.on_close(&mut net, id, Closed::Finished);
+        }
+        println!("{requests} connections, {} bytes queued", net.bytes);
+        return Ok(());
     }
     for _ in 0..requests {
         net.now = net.now + Duration::from_nanos(500);

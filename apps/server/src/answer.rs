@@ -129,6 +129,13 @@ impl Server {
             self.respond_options(net, id, request);
             return true;
         }
+        if let Some(entry) = self.store.hot.get(request.path())
+            && self.store.ready(entry, self.second).is_some()
+        {
+            self.counters.cache_hits += 1;
+            self.respond_content(net, id, request, entry);
+            return true;
+        }
         let entry = match self.store.find(request.path()) {
             Ok(entry) => entry,
             Err(NoEntry::Refused(_)) => {
