@@ -1,0 +1,621 @@
+//! Neighbours: which hardware address an on-link IP address has, by ARP
+//! (RFC 826) and neighbour discovery (RFC 4861) alike.
+//!
+//! An entry keeps its [`NeighbourId`] for as long as it lives, so that a
+//! connection looks its next hop up once. [`NeighbourTable::mac`] is the one
+//! call on the packet path. Whoever keeps an id beyond the turn pins it
+//! ([`NeighbourTable::pin`]): an entry that is not pinned may give way to
+//! another address when the table is full.
+//!
+//! What is to be sent comes out of [`NeighbourTable::poll`], as values: the
+//! table knows neither our own addresses nor how to build a packet.
+
+use crate::icmp_limit::RateLimit;
+use core::cell::Cell;
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use wire::arp::{ArpPacket, Operation};
+use wire::icmpv6::NeighborAdvertisement;
+use wire::{Mac, Time};
+
+/// Neighbours; beyond, one that is neither pinned nor of proven use gives way,
+/// and if there is none, the new address is not resolved (counted). About 130
+/// bytes each.
+pub(crate) const MAX_NEIGHBOURS: usize = 16_384;
+
+/// Neighbours being resolved at a time, so that a scan, or a flood from
+/// addresses that nobody has, does not displace those that answer.
+pub(crate) const MAX_INCOMPLETE: usize = 1_024;
+
+/// Frames that wait for one neighbour. The first ones are kept, because they
+/// open connections; what comes later is sent again by TCP. (RFC 1122 section
+/// 2.3.2.2 asks for at least one, RFC 4861 section 7.2.2 for a few.)
+pub(crate) const MAX_HELD_FRAMES: usize = 512;
+
+/// Bytes of all frames that wait for neighbours.
+pub(crate) const MAX_HELD_BYTES: usize = 1 << 20;
+
+/// Solicitations per second; more are put off.
+const SOLICITATIONS_PER_SECOND: u32 = 1_000;
+/// By how much.
+const PUT_OFF: Duration = Duration::from_millis(10);
+
+/// Protocol constants (RFC 4861 section 10), used for ARP as well.
+const RETRANSMIT: Duration = Duration::from_secs(1);
+const MAX_MULTICAST_SOLICIT: u8 = 3;
+const MAX_UNICAST_SOLICIT: u8 = 3;
+const REACHABLE: Duration = Duration::from_secs(30);
+const DELAY_FIRST_PROBE: Duration = Duration::from_secs(5);
+/// How often a stale entry is asked whether it was used: this replaces a
+/// branch on each use, and so its delay counts from here.
+const STALE_CHECK: Duration = Duration::from_secs(5);
+
+/// Timers handled in one call; the rest is still due in the next.
+const TIMERS_PER_POLL: usize = 64;
+/// Entries looked at in search of one that can give way.
+const EVICTION_STEPS: usize = 256;
+
+// An id is an index below the one that means nobody.
+const _: () = assert!(MAX_NEIGHBOURS < u16::MAX as usize);
+const _: () = assert!(MAX_INCOMPLETE < MAX_NEIGHBOURS);
+
+/// A neighbour, by its place in the table.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct NeighbourId(pub u16);
+
+impl NeighbourId {
+    /// Nobody: the table was full. Never has a hardware address; resolve
+    /// again later.
+    pub const NONE: Self = Self(u16::MAX);
+}
+
+/// What the table wants sent, or has to tell.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Output {
+    /// Ask who has `target`: by an ARP request or a neighbour solicitation,
+    /// to everybody, or to `to` if the question is whether it is still there.
+    Solicit { target: IpAddr, to: Option<Mac> },
+    /// A frame that was held, with the destination filled in.
+    Frame(Box<[u8]>),
+    /// Nobody answers for `ip`; frames that waited for it are dropped. It is
+    /// asked for again at the next use.
+    Failed { id: NeighbourId, ip: IpAddr },
+}
+
+/// What the table counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct NeighbourCounters {
+    /// Entries made.
+    pub created: u64,
+    /// Entries that gave way to another address.
+    pub evicted: u64,
+    /// Addresses not resolved because the table was full.
+    pub table_full: u64,
+    /// Solicitations sent.
+    pub solicited: u64,
+    /// Solicitations put off because of their limit.
+    pub put_off: u64,
+    /// Addresses that nobody answered for.
+    pub failed: u64,
+    /// Hardware addresses that changed.
+    pub changed: u64,
+    /// Frames held for a neighbour.
+    pub held: u64,
+    /// Frames dropped because too many were held.
+    pub held_full: u64,
+    /// Held frames dropped because nobody answered.
+    pub held_lost: u64,
+}
+
+impl NeighbourCounters {
+    /// Every counter with its name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        [
+            ("created", self.created),
+            ("evicted", self.evicted),
+            ("table_full", self.table_full),
+            ("solicited", self.solicited),
+            ("put_off", self.put_off),
+            ("failed", self.failed),
+            ("changed", self.changed),
+            ("held", self.held),
+            ("held_full", self.held_full),
+            ("held_lost", self.held_lost),
+        ]
+        .into_iter()
+    }
+}
+
+/// The neighbours of one link.
+#[derive(Debug)]
+pub(crate) struct NeighbourTable {
+    /// What the packet path reads, apart from the rest.
+    hot: Vec<Hot>,
+    entries: Vec<Entry>,
+    index: BTreeMap<IpAddr, NeighbourId>,
+    /// Each entry's deadline, once.
+    timers: BTreeSet<(Time, u16)>,
+    /// Entries whose held frames can go.
+    resolved: VecDeque<u16>,
+    incomplete: usize,
+    held_bytes: usize,
+    /// Where the search for an entry to give way goes on.
+    hand: usize,
+    limit: usize,
+    solicitations: RateLimit,
+    counters: NeighbourCounters,
+}
+
+/// 16 bytes: four entries to a cache line.
+#[derive(Debug)]
+struct Hot {
+    /// When an upper layer last had proof that packets arrive.
+    confirmed: Time,
+    mac: Mac,
+    known: bool,
+    /// Asked for since the entry became stale.
+    used: Cell<bool>,
+}
+
+const _: () = assert!(size_of::<Hot>() == 16);
+
+#[derive(Debug)]
+struct Entry {
+    ip: IpAddr,
+    state: State,
+    /// When the state was entered.
+    since: Time,
+    /// Its place in `timers`; [`Time::MAX`] if it has none.
+    due: Time,
+    pins: u32,
+    /// Asked for since the hand came by.
+    referenced: bool,
+    held: VecDeque<Box<[u8]>>,
+}
+
+/// RFC 4861 section 7.3.2:
+///
+/// ```text
+///             ┌────────── no answer ───────────┐
+///             ▼                                │
+///  Failed ◄─ Incomplete ── answer ──► Reachable ◄── proof ──┐
+///     │        ▲   ▲ └─ learned ─┐       │ 30 s             │
+///     └─ use ──┘   │             └──► Stale ── use ──► Delay ── 5 s ──► Probe
+///                  └──────────────────── no answer ───────────────────────┘
+/// ```
+///
+/// The hardware address is known in all states but the first two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// Nobody answered; not asked again before somebody wants it.
+    Failed,
+    /// Being asked for, `sent` times so far.
+    Incomplete { sent: u8 },
+    /// Proven to work within the last [`REACHABLE`].
+    Reachable,
+    /// Worked once, or was heard of.
+    Stale,
+    /// Used while stale; proof may still come from an upper layer.
+    Delay,
+    /// Asked whether it is still there, `sent` times so far.
+    Probe { sent: u8 },
+}
+
+impl NeighbourTable {
+    pub fn new(now: Time) -> Self {
+        Self::with_limit(MAX_NEIGHBOURS, now)
+    }
+
+    /// At most `limit` entries, and no more than [`MAX_NEIGHBOURS`].
+    fn with_limit(limit: usize, now: Time) -> Self {
+        Self {
+            hot: Vec::new(),
+            entries: Vec::new(),
+            index: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            resolved: VecDeque::new(),
+            incomplete: 0,
+            held_bytes: 0,
+            hand: 0,
+            limit: limit.min(MAX_NEIGHBOURS),
+            solicitations: RateLimit::per_second(SOLICITATIONS_PER_SECOND, now),
+            counters: NeighbourCounters::default(),
+        }
+    }
+
+    /// The hardware address, if it is known. Counts as use.
+    #[inline]
+    pub fn mac(&self, id: NeighbourId) -> Option<Mac> {
+        let hot = self.hot.get(usize::from(id.0))?;
+        hot.used.set(true);
+        hot.known.then_some(hot.mac)
+    }
+
+    /// An upper layer has proof that packets reach the neighbour: new data
+    /// was acknowledged (RFC 4861 section 7.3.1).
+    #[inline]
+    pub fn confirm(&mut self, id: NeighbourId, now: Time) {
+        if let Some(hot) = self.hot.get_mut(usize::from(id.0)) {
+            hot.confirmed = now;
+        }
+    }
+
+    /// The entry of `ip`, made and asked for if there is none.
+    /// [`NeighbourId::NONE`] if the table is full.
+    pub fn resolve(&mut self, ip: IpAddr, now: Time) -> NeighbourId {
+        if let Some(&id) = self.index.get(&ip) {
+            self.entries[usize::from(id.0)].referenced = true;
+            self.retry(id);
+            return id;
+        }
+        if self.incomplete >= MAX_INCOMPLETE {
+            self.counters.table_full += 1;
+            return NeighbourId::NONE;
+        }
+        let id = self.create(ip, now);
+        self.retry(id);
+        id
+    }
+
+    /// As [`NeighbourTable::resolve`], with the hardware address that a packet
+    /// from `ip` came from: an answer to it need not wait. The address is
+    /// used only where none is known, and is checked like any stale one.
+    pub fn resolve_from(&mut self, ip: IpAddr, mac: Mac, now: Time) -> NeighbourId {
+        if !mac.is_unicast() {
+            return self.resolve(ip, now);
+        }
+        let id = match self.index.get(&ip) {
+            Some(&id) => id,
+            None => self.create(ip, now),
+        };
+        if let Some(entry) = self.entries.get_mut(usize::from(id.0)) {
+            entry.referenced = true;
+            if !entry.state.is_known() {
+                self.learn(id, mac, false, now);
+            }
+        }
+        id
+    }
+
+    /// Keeps the entry in its place until it is unpinned as often. Pins are
+    /// counted; [`NeighbourId::NONE`] has none.
+    #[inline]
+    pub fn pin(&mut self, id: NeighbourId) {
+        if let Some(entry) = self.entries.get_mut(usize::from(id.0)) {
+            entry.pins = entry.pins.saturating_add(1);
+        }
+    }
+
+    /// Undoes one [`NeighbourTable::pin`].
+    #[inline]
+    pub fn unpin(&mut self, id: NeighbourId) {
+        if let Some(entry) = self.entries.get_mut(usize::from(id.0)) {
+            entry.pins = entry.pins.saturating_sub(1);
+        }
+    }
+
+    /// Holds a frame until the neighbour is resolved; asks for it again if
+    /// nobody answered before. The frame starts with the destination, which
+    /// is filled in when it is known. When too much is held, the frame is
+    /// dropped and counted.
+    pub fn hold(&mut self, id: NeighbourId, frame: &[u8]) {
+        self.retry(id);
+        let Some(entry) = self.entries.get_mut(usize::from(id.0)) else {
+            self.counters.held_full += 1;
+            return;
+        };
+        if entry.held.len() >= MAX_HELD_FRAMES || self.held_bytes + frame.len() > MAX_HELD_BYTES || frame.len() < 6 {
+            self.counters.held_full += 1;
+            return;
+        }
+        self.held_bytes += frame.len();
+        self.counters.held += 1;
+        entry.held.push_back(frame.into());
+        if entry.state.is_known() {
+            self.resolved.push_back(id.0);
+        }
+    }
+
+    /// An ARP packet from somebody else arrived. `for_us` says that its
+    /// target address is ours. The answer to a request is the caller's.
+    pub fn on_arp(&mut self, packet: &ArpPacket, for_us: bool, now: Time) {
+        let ip = packet.sender_ip;
+        // A probe for a duplicate address names no sender (RFC 5227 section
+        // 2.1.1), and no host has the other addresses.
+        if ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast() {
+            return;
+        }
+        match self.index.get(&IpAddr::V4(ip)) {
+            // RFC 826, "Packet Reception": the merge flag.
+            Some(&id) => {
+                let answers = for_us && packet.operation == Operation::Reply && self.awaits(id);
+                self.learn(id, packet.sender_mac, answers, now);
+            }
+            // Only what concerns us makes an entry: a network's other
+            // conversations, and gratuitous announcements, do not.
+            None if for_us => {
+                let id = self.create(ip.into(), now);
+                self.learn(id, packet.sender_mac, false, now);
+            }
+            None => {}
+        }
+    }
+
+    /// A solicitation from `ip` arrived that names its hardware address
+    /// (RFC 4861 section 7.2.3, and section 6.2.6 for routers).
+    pub fn on_sender(&mut self, ip: IpAddr, mac: Mac, now: Time) {
+        let id = match self.index.get(&ip) {
+            Some(&id) => id,
+            None => self.create(ip, now),
+        };
+        self.learn(id, mac, false, now);
+    }
+
+    /// A neighbour advertisement arrived (RFC 4861 section 7.2.5).
+    pub fn on_advertisement(&mut self, advertisement: &NeighborAdvertisement, now: Time) {
+        let Some(&id) = self.index.get(&IpAddr::V6(advertisement.target)) else { return };
+        let at = usize::from(id.0);
+        let known = self.entries[at].state.is_known();
+        match advertisement.link_layer {
+            // Without an address nothing is resolved, only confirmed.
+            None if known && advertisement.solicited => self.enter(id, State::Reachable, now),
+            None => {}
+            Some(mac) if known && mac != self.hot[at].mac && !advertisement.replace => {
+                if self.entries[at].state == State::Reachable {
+                    self.enter(id, State::Stale, now);
+                }
+            }
+            Some(mac) => self.learn(id, mac, advertisement.solicited, now),
+        }
+    }
+
+    /// What is to be sent now; call until `None`, while there is room to send.
+    #[inline]
+    pub fn poll(&mut self, now: Time) -> Option<Output> {
+        if self.resolved.is_empty() && self.timers.first().is_none_or(|(due, _)| *due > now) {
+            return None;
+        }
+        self.poll_due(now)
+    }
+
+    /// When [`NeighbourTable::poll`] has something next; `None` if never.
+    pub fn next_deadline(&self) -> Option<Time> {
+        if !self.resolved.is_empty() {
+            return Some(Time::ZERO);
+        }
+        self.timers.first().map(|(due, _)| *due)
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> &NeighbourCounters {
+        &self.counters
+    }
+}
+
+impl State {
+    const fn is_known(self) -> bool {
+        matches!(self, Self::Reachable | Self::Stale | Self::Delay | Self::Probe { .. })
+    }
+}
+
+impl NeighbourTable {
+    #[cold]
+    fn poll_due(&mut self, now: Time) -> Option<Output> {
+        while let Some(&id) = self.resolved.front() {
+            let at = usize::from(id);
+            if self.entries[at].state.is_known()
+                && let Some(mut frame) = self.entries[at].held.pop_front()
+            {
+                self.held_bytes -= frame.len();
+                frame[..6].copy_from_slice(&self.hot[at].mac.0);
+                return Some(Output::Frame(frame));
+            }
+            self.resolved.pop_front();
+        }
+        for _ in 0..TIMERS_PER_POLL {
+            let &(due, id) = self.timers.first()?;
+            if due > now {
+                return None;
+            }
+            let output = self.on_timer(NeighbourId(id), now);
+            if output.is_some() {
+                return output;
+            }
+        }
+        None
+    }
+
+    fn on_timer(&mut self, id: NeighbourId, now: Time) -> Option<Output> {
+        let at = usize::from(id.0);
+        let Entry { ip, state, since, .. } = self.entries[at];
+        let Hot { confirmed, mac, ref used, .. } = self.hot[at];
+        let used = used.get();
+        if state.is_known() && state != State::Reachable && confirmed > since {
+            self.enter(id, State::Reachable, now);
+            return None;
+        }
+        match state {
+            State::Reachable if confirmed + REACHABLE > now => self.set_timer(id, confirmed + REACHABLE),
+            State::Reachable => self.enter(id, State::Stale, now),
+            State::Stale if used => self.enter(id, State::Delay, now),
+            State::Stale => self.set_timer(id, now + STALE_CHECK),
+            State::Delay => self.enter(id, State::Probe { sent: 0 }, now),
+            State::Probe { sent: MAX_UNICAST_SOLICIT.. } => {
+                // It is not where it was; perhaps it moved.
+                self.enter(id, State::Incomplete { sent: 0 }, now);
+            }
+            State::Probe { sent } if self.may_solicit(id, now) => {
+                self.entries[at].state = State::Probe { sent: sent + 1 };
+                return Some(Output::Solicit { target: ip, to: Some(mac) });
+            }
+            State::Incomplete { sent: MAX_MULTICAST_SOLICIT.. } => {
+                self.enter(id, State::Failed, now);
+                return Some(Output::Failed { id, ip });
+            }
+            State::Incomplete { sent } if self.may_solicit(id, now) => {
+                self.entries[at].state = State::Incomplete { sent: sent + 1 };
+                return Some(Output::Solicit { target: ip, to: None });
+            }
+            State::Probe { .. } | State::Incomplete { .. } => {}
+            State::Failed => self.set_timer(id, Time::MAX),
+        }
+        None
+    }
+
+    /// Whether a solicitation may be sent now; sets the timer for the next.
+    fn may_solicit(&mut self, id: NeighbourId, now: Time) -> bool {
+        let may = self.solicitations.take(now);
+        self.counters.solicited += u64::from(may);
+        self.counters.put_off += u64::from(!may);
+        self.set_timer(id, now + if may { RETRANSMIT } else { PUT_OFF });
+        may
+    }
+
+    /// Changes the state, and what goes with it.
+    fn enter(&mut self, id: NeighbourId, state: State, now: Time) {
+        let at = usize::from(id.0);
+        let entry = &mut self.entries[at];
+        self.incomplete -= usize::from(matches!(entry.state, State::Incomplete { .. }));
+        self.incomplete += usize::from(matches!(state, State::Incomplete { .. }));
+        entry.state = state;
+        entry.since = now;
+        let hot = &mut self.hot[at];
+        hot.known = state.is_known();
+        let due = match state {
+            State::Reachable => {
+                hot.confirmed = hot.confirmed.max(now);
+                now + REACHABLE
+            }
+            State::Stale => {
+                hot.used.set(false);
+                now + STALE_CHECK
+            }
+            State::Delay => now + DELAY_FIRST_PROBE,
+            State::Probe { .. } | State::Incomplete { .. } => now,
+            State::Failed => {
+                self.counters.failed += 1;
+                self.drop_held(at);
+                Time::MAX
+            }
+        };
+        self.set_timer(id, due);
+    }
+
+    /// Moves the entry's timer; [`Time::MAX`] stops it.
+    fn set_timer(&mut self, id: NeighbourId, due: Time) {
+        let entry = &mut self.entries[usize::from(id.0)];
+        if entry.due != Time::MAX {
+            self.timers.remove(&(entry.due, id.0));
+        }
+        entry.due = due;
+        if due != Time::MAX {
+            self.timers.insert((due, id.0));
+        }
+    }
+
+    /// Whether an answer is proof that the path works both ways.
+    fn awaits(&self, id: NeighbourId) -> bool {
+        matches!(self.entries[usize::from(id.0)].state, State::Incomplete { .. } | State::Delay | State::Probe { .. })
+    }
+
+    /// The neighbour's hardware address was heard; `answers` says that it was
+    /// in answer to us.
+    fn learn(&mut self, id: NeighbourId, mac: Mac, answers: bool, now: Time) {
+        let at = usize::from(id.0);
+        let Some(entry) = self.entries.get(at) else { return };
+        let known = entry.state.is_known();
+        let changed = known && self.hot[at].mac != mac;
+        self.counters.changed += u64::from(changed);
+        self.hot[at].mac = mac;
+        if answers {
+            self.enter(id, State::Reachable, now);
+        } else if changed || !known {
+            self.enter(id, State::Stale, now);
+        }
+        if !known && !self.entries[at].held.is_empty() {
+            self.resolved.push_back(id.0);
+        }
+    }
+
+    /// Asks anew for a neighbour that did not answer.
+    fn retry(&mut self, id: NeighbourId) {
+        let at = usize::from(id.0);
+        if self.entries.get(at).is_some_and(|entry| entry.state == State::Failed) {
+            // The time does not matter: the next poll finds it due.
+            self.enter(id, State::Incomplete { sent: 0 }, Time::ZERO);
+        }
+    }
+
+    /// A new entry, not asked for yet.
+    fn create(&mut self, ip: IpAddr, now: Time) -> NeighbourId {
+        let entry = Entry {
+            ip,
+            state: State::Failed,
+            since: now,
+            due: Time::MAX,
+            pins: 0,
+            referenced: true,
+            held: VecDeque::new(),
+        };
+        let hot = Hot { confirmed: Time::ZERO, mac: Mac::ZERO, known: false, used: Cell::new(false) };
+        let at = self.entries.len();
+        let id = if at < self.limit {
+            self.entries.push(entry);
+            self.hot.push(hot);
+            NeighbourId(at as u16)
+        } else {
+            let Some(id) = self.evict() else {
+                self.counters.table_full += 1;
+                return NeighbourId::NONE;
+            };
+            self.entries[usize::from(id.0)] = entry;
+            self.hot[usize::from(id.0)] = hot;
+            id
+        };
+        self.counters.created += 1;
+        self.index.insert(ip, id);
+        id
+    }
+
+    /// Makes room: an entry gives way that nobody pinned or lately asked for
+    /// or, if there is none, one without proof that it works. Those being
+    /// resolved stay, because their number has a limit of its own.
+    fn evict(&mut self) -> Option<NeighbourId> {
+        let mut unproven = None;
+        let mut found = None;
+        for _ in 0..EVICTION_STEPS.min(2 * self.entries.len()) {
+            let at = self.hand;
+            self.hand = (at + 1) % self.entries.len();
+            let entry = &mut self.entries[at];
+            if entry.pins > 0 || matches!(entry.state, State::Incomplete { .. }) {
+                continue;
+            }
+            let recent = core::mem::take(&mut entry.referenced) || self.hot[at].used.get();
+            if !recent || entry.state == State::Failed {
+                found = Some(at);
+                break;
+            }
+            if entry.state != State::Reachable {
+                unproven = unproven.or(Some(at));
+            }
+        }
+        let at = found.or(unproven)?;
+        let id = NeighbourId(at as u16);
+        self.set_timer(id, Time::MAX);
+        self.drop_held(at);
+        self.index.remove(&self.entries[at].ip);
+        self.counters.evicted += 1;
+        Some(id)
+    }
+
+    fn drop_held(&mut self, at: usize) {
+        for frame in self.entries[at].held.drain(..) {
+            self.held_bytes -= frame.len();
+            self.counters.held_lost += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,467 @@
+use super::*;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+const A: Mac = Mac([2, 0, 0, 0, 0, 1]);
+const B: Mac = Mac([2, 0, 0, 0, 0, 2]);
+const OURS: Mac = Mac([2, 0, 0, 0, 0, 99]);
+const US: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 99);
+
+fn v4(n: u32) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + n))
+}
+
+fn v6(n: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, n)
+}
+
+fn at(millis: u64) -> Time {
+    Time::from_millis(millis)
+}
+
+fn arp(operation: Operation, ip: IpAddr, mac: Mac) -> ArpPacket {
+    let IpAddr::V4(sender_ip) = ip else { unreachable!("ARP is for IPv4") };
+    ArpPacket { operation, sender_mac: mac, sender_ip, target_mac: OURS, target_ip: US }
+}
+
+fn reply(table: &mut NeighbourTable, ip: IpAddr, mac: Mac, now: Time) {
+    table.on_arp(&arp(Operation::Reply, ip, mac), true, now);
+}
+
+fn drain(table: &mut NeighbourTable, now: Time) -> Vec<Output> {
+    core::iter::from_fn(|| table.poll(now)).collect()
+}
+
+fn solicit(target: IpAddr, to: Option<Mac>) -> Output {
+    Output::Solicit { target, to }
+}
+
+fn frame(tag: u8) -> Vec<u8> {
+    vec![0, 0, 0, 0, 0, 0, tag, tag, tag]
+}
+
+fn sent(mac: Mac, tag: u8) -> Output {
+    Output::Frame([&mac.0[..], &[tag, tag, tag]].concat().into())
+}
+
+fn state(table: &NeighbourTable, id: NeighbourId) -> State {
+    table.entries[usize::from(id.0)].state
+}
+
+/// A table with one neighbour that has just answered, at time zero.
+fn resolved() -> (NeighbourTable, NeighbourId) {
+    let mut table = NeighbourTable::new(at(0));
+    let id = table.resolve(v4(1), at(0));
+    assert_eq!(drain(&mut table, at(0)), [solicit(v4(1), None)]);
+    reply(&mut table, v4(1), A, at(0));
+    (table, id)
+}
+
+/// RFC 1122 section 2.3.2.2: the packet that asked is sent when the answer
+/// comes, and in order.
+#[test]
+fn the_first_packets_are_not_lost() {
+    let mut table = NeighbourTable::new(at(0));
+    let id = table.resolve(v4(1), at(0));
+    assert_eq!(table.mac(id), None);
+    table.hold(id, &frame(1));
+    table.hold(id, &frame(2));
+    assert_eq!(drain(&mut table, at(0)), [solicit(v4(1), None)]);
+    assert_eq!(drain(&mut table, at(0)), []);
+    reply(&mut table, v4(1), A, at(3));
+    assert_eq!(table.next_deadline(), Some(Time::ZERO));
+    assert_eq!(drain(&mut table, at(3)), [sent(A, 1), sent(A, 2)]);
+    assert_eq!(table.mac(id), Some(A));
+    assert_eq!(table.resolve(v4(1), at(4)), id);
+    assert_eq!((table.held_bytes, table.counters().held), (0, 2));
+}
+
+/// RFC 4861 section 7.2.2: three solicitations, a second apart; then those
+/// who wait are told.
+#[test]
+fn nobody_answers() {
+    let mut table = NeighbourTable::new(at(0));
+    let id = table.resolve(v4(1), at(0));
+    table.hold(id, &frame(1));
+    for second in 0..3 {
+        assert_eq!(drain(&mut table, at(second * 1000)), [solicit(v4(1), None)]);
+        assert_eq!(table.next_deadline(), Some(at(second * 1000 + 1000)));
+        assert_eq!(drain(&mut table, at(second * 1000 + 999)), []);
+    }
+    assert_eq!(drain(&mut table, at(3000)), [Output::Failed { id, ip: v4(1) }]);
+    assert_eq!(table.next_deadline(), None);
+    assert_eq!((table.counters().failed, table.counters().held_lost, table.held_bytes), (1, 1, 0));
+    // Asked for again at the next use, in the same place.
+    assert_eq!(drain(&mut table, at(9000)), []);
+    table.hold(id, &frame(2));
+    assert_eq!(drain(&mut table, at(9000)), [solicit(v4(1), None)]);
+    reply(&mut table, v4(1), A, at(9001));
+    assert_eq!(drain(&mut table, at(9001)), [sent(A, 2)]);
+    assert_eq!(table.resolve(v4(1), at(9001)), id);
+}
+
+/// RFC 4861 section 7.3.3: stale after 30 s, delay at the next use, probes
+/// after 5 s more.
+#[test]
+fn reachable_stale_delay_probe() {
+    let (mut table, id) = resolved();
+    assert_eq!(state(&table, id), State::Reachable);
+    assert_eq!(drain(&mut table, at(29_999)), []);
+    assert_eq!(state(&table, id), State::Reachable);
+    drain(&mut table, at(30_000));
+    assert_eq!(state(&table, id), State::Stale);
+    // Not used: not asked for.
+    drain(&mut table, at(35_000));
+    drain(&mut table, at(40_000));
+    assert_eq!(state(&table, id), State::Stale);
+    assert_eq!(table.mac(id), Some(A));
+    drain(&mut table, at(45_000));
+    assert_eq!(state(&table, id), State::Delay);
+    assert_eq!(table.mac(id), Some(A));
+    for second in 50..53 {
+        assert_eq!(drain(&mut table, at(second * 1000)), [solicit(v4(1), Some(A))]);
+        assert_eq!(table.mac(id), Some(A));
+    }
+    // Three probes without answer: perhaps it has another address now.
+    assert_eq!(drain(&mut table, at(53_000)), [solicit(v4(1), None)]);
+    assert_eq!(table.mac(id), None);
+    reply(&mut table, v4(1), B, at(53_100));
+    assert_eq!((table.mac(id), state(&table, id)), (Some(B), State::Reachable));
+}
+
+#[test]
+fn a_probe_that_is_answered_ends_in_reachable() {
+    let (mut table, id) = resolved();
+    drain(&mut table, at(30_000));
+    table.mac(id);
+    drain(&mut table, at(35_000));
+    assert_eq!(drain(&mut table, at(40_000)), [solicit(v4(1), Some(A))]);
+    reply(&mut table, v4(1), A, at(40_001));
+    assert_eq!(state(&table, id), State::Reachable);
+    assert_eq!(drain(&mut table, at(69_000)), []);
+    assert_eq!(state(&table, id), State::Reachable);
+}
+
+/// RFC 4861 section 7.3.1: acknowledgements of new data spare the probes.
+#[test]
+fn an_upper_layer_confirms() {
+    let (mut table, id) = resolved();
+    // While reachable: the time starts anew.
+    table.confirm(id, at(20_000));
+    drain(&mut table, at(30_000));
+    assert_eq!(state(&table, id), State::Reachable);
+    drain(&mut table, at(50_000));
+    assert_eq!(state(&table, id), State::Stale);
+    // While stale.
+    table.confirm(id, at(51_000));
+    drain(&mut table, at(55_000));
+    assert_eq!(state(&table, id), State::Reachable);
+    // While delayed.
+    drain(&mut table, at(85_000));
+    table.mac(id);
+    drain(&mut table, at(90_000));
+    assert_eq!(state(&table, id), State::Delay);
+    table.confirm(id, at(92_000));
+    assert_eq!(drain(&mut table, at(95_000)), []);
+    assert_eq!(state(&table, id), State::Reachable);
+    // Proof counts only for an address that is known.
+    let other = table.resolve(v4(2), at(95_000));
+    table.confirm(other, at(95_000));
+    assert_eq!(drain(&mut table, at(95_000)), [solicit(v4(2), None)]);
+    assert_eq!(table.mac(other), None);
+    table.confirm(NeighbourId::NONE, at(95_000));
+}
+
+/// RFC 826, "Packet Reception": the merge flag, and entries only for what
+/// concerns us.
+#[test]
+fn arp_merges_and_creates_only_what_concerns_us() {
+    let mut table = NeighbourTable::new(at(0));
+    // Two others talk, and one announces itself.
+    table.on_arp(&arp(Operation::Request, v4(5), A), false, at(0));
+    table.on_arp(&arp(Operation::Reply, v4(6), A), false, at(0));
+    assert!(table.entries.is_empty());
+    // A request for us: its sender is known, and not yet proven.
+    table.on_arp(&arp(Operation::Request, v4(5), A), true, at(0));
+    let id = table.resolve(v4(5), at(0));
+    assert_eq!((table.mac(id), state(&table, id)), (Some(A), State::Stale));
+    assert_eq!(drain(&mut table, at(0)), []);
+    // It announces another hardware address, to everybody.
+    table.on_arp(&arp(Operation::Request, v4(5), B), false, at(1));
+    assert_eq!((table.mac(id), state(&table, id)), (Some(B), State::Stale));
+    assert_eq!(table.counters().changed, 1);
+    // Probes for duplicates name nobody (RFC 5227 section 2.1.1).
+    table.on_arp(&arp(Operation::Request, IpAddr::V4(Ipv4Addr::UNSPECIFIED), A), true, at(1));
+    table.on_arp(&arp(Operation::Request, IpAddr::V4(Ipv4Addr::BROADCAST), A), true, at(1));
+    assert_eq!(table.entries.len(), 1);
+}
+
+#[test]
+fn an_announcement_is_no_proof() {
+    let (mut table, id) = resolved();
+    // The same address again changes nothing.
+    table.on_arp(&arp(Operation::Request, v4(1), A), false, at(100));
+    assert_eq!(state(&table, id), State::Reachable);
+    // Another one is taken, and is to be proven.
+    table.on_arp(&arp(Operation::Reply, v4(1), B), true, at(200));
+    assert_eq!((table.mac(id), state(&table, id)), (Some(B), State::Stale));
+}
+
+#[test]
+fn a_request_from_the_one_asked_for_resolves_it() {
+    let mut table = NeighbourTable::new(at(0));
+    let id = table.resolve(v4(1), at(0));
+    table.hold(id, &frame(1));
+    table.on_arp(&arp(Operation::Request, v4(1), A), true, at(0));
+    assert_eq!(drain(&mut table, at(0)), [sent(A, 1)]);
+    assert_eq!((table.incomplete, state(&table, id)), (0, State::Stale));
+}
+
+fn advertisement(target: Ipv6Addr, solicited: bool, replace: bool, mac: Option<Mac>) -> NeighborAdvertisement {
+    NeighborAdvertisement { target, router: false, solicited, replace, link_layer: mac }
+}
+
+/// RFC 4861 section 7.2.5 and appendix C.
+#[test]
+fn advertisements() {
+    let target = v6(1);
+    let mut table = NeighbourTable::new(at(0));
+    // Nobody asked.
+    table.on_advertisement(&advertisement(target, true, true, Some(A)), at(0));
+    assert!(table.entries.is_empty());
+
+    let id = table.resolve(target.into(), at(0));
+    assert_eq!(drain(&mut table, at(0)), [solicit(target.into(), None)]);
+    // Incomplete, and it names no address.
+    table.on_advertisement(&advertisement(target, true, true, None), at(1));
+    assert_eq!(table.mac(id), None);
+    // Incomplete, unsolicited.
+    table.on_advertisement(&advertisement(target, false, false, Some(A)), at(1));
+    assert_eq!((table.mac(id), state(&table, id)), (Some(A), State::Stale));
+    // Solicited, the same address.
+    table.on_advertisement(&advertisement(target, true, false, Some(A)), at(2));
+    assert_eq!(state(&table, id), State::Reachable);
+    // Another address without leave to replace: reachable becomes stale,
+    // stale stays as it is.
+    table.on_advertisement(&advertisement(target, true, false, Some(B)), at(3));
+    assert_eq!((table.mac(id), state(&table, id)), (Some(A), State::Stale));
+    table.on_advertisement(&advertisement(target, true, false, Some(B)), at(4));
+    assert_eq!((table.mac(id), state(&table, id)), (Some(A), State::Stale));
+    // Solicited, without address.
+    table.on_advertisement(&advertisement(target, true, false, None), at(5));
+    assert_eq!(state(&table, id), State::Reachable);
+    // Unsolicited, the same address: no proof, no doubt.
+    table.on_advertisement(&advertisement(target, false, true, Some(A)), at(6));
+    assert_eq!(state(&table, id), State::Reachable);
+    // Unsolicited, another address, with leave.
+    table.on_advertisement(&advertisement(target, false, true, Some(B)), at(7));
+    assert_eq!((table.mac(id), state(&table, id)), (Some(B), State::Stale));
+    // Solicited, another address, with leave.
+    table.on_advertisement(&advertisement(target, true, true, Some(A)), at(8));
+    assert_eq!((table.mac(id), state(&table, id)), (Some(A), State::Reachable));
+}
+
+/// RFC 4861 section 7.2.3.
+#[test]
+fn a_solicitation_names_its_sender() {
+    let mut table = NeighbourTable::new(at(0));
+    table.on_sender(v6(1).into(), A, at(0));
+    let id = table.resolve(v6(1).into(), at(0));
+    assert_eq!((table.mac(id), state(&table, id)), (Some(A), State::Stale));
+    table.on_advertisement(&advertisement(v6(1), true, false, Some(A)), at(0));
+    table.on_sender(v6(1).into(), A, at(1));
+    assert_eq!(state(&table, id), State::Reachable);
+    table.on_sender(v6(1).into(), B, at(2));
+    assert_eq!((table.mac(id), state(&table, id)), (Some(B), State::Stale));
+}
+
+#[test]
+fn a_packet_tells_where_it_came_from_only_if_nobody_knows_better() {
+    let mut table = NeighbourTable::new(at(0));
+    let id = table.resolve_from(v4(1), A, at(0));
+    assert_eq!((table.mac(id), state(&table, id)), (Some(A), State::Stale));
+    assert_eq!(table.resolve_from(v4(1), B, at(0)), id);
+    assert_eq!(table.mac(id), Some(A));
+    // It is used, so it is checked.
+    drain(&mut table, at(5_000));
+    assert_eq!(drain(&mut table, at(10_000)), [solicit(v4(1), Some(A))]);
+
+    // What waits for an answer takes it.
+    let waiting = table.resolve(v4(2), at(0));
+    table.hold(waiting, &frame(7));
+    assert_eq!(table.resolve_from(v4(2), B, at(10_000)), waiting);
+    assert_eq!(drain(&mut table, at(10_000)), [sent(B, 7)]);
+    // A group has no say.
+    let group = table.resolve_from(v4(3), Mac::BROADCAST, at(10_000));
+    assert_eq!(table.mac(group), None);
+}
+
+#[test]
+fn held_frames_are_bounded_and_the_first_are_kept() {
+    let mut table = NeighbourTable::new(at(0));
+    let id = table.resolve(v4(1), at(0));
+    for n in 0..MAX_HELD_FRAMES + 10 {
+        table.hold(id, &frame(n as u8));
+    }
+    assert_eq!(table.counters().held_full, 10);
+    // Too short for a destination, and for nobody.
+    table.hold(id, &[1, 2, 3]);
+    table.hold(NeighbourId::NONE, &frame(1));
+    assert_eq!(table.counters().held_full, 12);
+    drain(&mut table, at(0));
+    reply(&mut table, v4(1), A, at(1));
+    let out = drain(&mut table, at(1));
+    assert_eq!((out.len(), &out[0], &out[1]), (MAX_HELD_FRAMES, &sent(A, 0), &sent(A, 1)));
+
+    // All together.
+    let large = vec![0; 64 * 1024];
+    for n in 2..40 {
+        let id = table.resolve(v4(n), at(1));
+        table.hold(id, &large);
+        assert!(table.held_bytes <= MAX_HELD_BYTES);
+    }
+    assert_eq!(table.held_bytes, MAX_HELD_BYTES);
+}
+
+#[test]
+fn a_frame_for_a_known_neighbour_goes_at_once() {
+    let (mut table, id) = resolved();
+    table.hold(id, &frame(3));
+    assert_eq!(drain(&mut table, at(1)), [sent(A, 3)]);
+}
+
+#[test]
+fn a_scan_does_not_displace_those_who_answer() {
+    let mut table = NeighbourTable::with_limit(2000, at(0));
+    let known = table.resolve_from(v4(1), A, at(0));
+    for n in 2..10_000 {
+        let id = table.resolve(v4(n), at(0));
+        assert_eq!(id == NeighbourId::NONE, n as usize > MAX_INCOMPLETE + 1);
+    }
+    assert_eq!(table.incomplete, MAX_INCOMPLETE);
+    assert_eq!(table.mac(known), Some(A));
+    // One who asks for us is known all the same.
+    table.on_arp(&arp(Operation::Request, v4(20_000), B), true, at(1));
+    let id = table.resolve(v4(20_000), at(1));
+    assert_eq!(table.mac(id), Some(B));
+    // Solicitations come at their rate: a burst, then one a millisecond.
+    assert_eq!(drain(&mut table, at(1)).len(), 100);
+    assert!(table.counters().put_off > 0);
+    let total: usize = (2..1002).map(|ms| drain(&mut table, at(ms)).len()).sum();
+    assert!((900..=1000).contains(&total), "{total}");
+}
+
+#[test]
+fn the_full_table_gives_up_what_nobody_needs() {
+    let mut table = NeighbourTable::with_limit(8, at(0));
+    let ids: Vec<_> = (0..8).map(|n| table.resolve_from(v4(n), A, at(0))).collect();
+    table.pin(ids[0]);
+    // Nobody else is pinned, all were just made: one of them gives way.
+    let new = table.resolve_from(v4(100), B, at(0));
+    assert_ne!(new, NeighbourId::NONE);
+    assert_eq!((table.mac(ids[0]), table.counters().evicted), (Some(A), 1));
+    assert_eq!(table.index.len(), 8);
+    // All pinned: nobody gives way, and that is said.
+    let all: Vec<_> = (0..8).map(NeighbourId).collect();
+    all.iter().for_each(|id| table.pin(*id));
+    assert_eq!(table.resolve_from(v4(200), B, at(0)), NeighbourId::NONE);
+    assert_eq!(table.resolve(v4(200), at(0)), NeighbourId::NONE);
+    assert_eq!(table.counters().table_full, 2);
+    assert_eq!(table.mac(NeighbourId::NONE), None);
+    // Pins are counted.
+    table.unpin(ids[0]);
+    assert_eq!(table.resolve_from(v4(200), B, at(0)), NeighbourId::NONE);
+    table.unpin(ids[0]);
+    assert_eq!(table.resolve_from(v4(200), B, at(0)), ids[0]);
+    assert_eq!(table.mac(ids[0]), Some(B));
+}
+
+#[test]
+fn what_is_used_outlives_what_is_not() {
+    let mut table = NeighbourTable::with_limit(64, at(0));
+    let favourite = table.resolve_from(v4(1), A, at(0));
+    for n in 100..1100 {
+        // Used between any two others.
+        assert_eq!(table.mac(favourite), Some(A));
+        assert_eq!(table.resolve(v4(1), at(0)), favourite);
+        assert_ne!(table.resolve_from(v4(n), B, at(0)), NeighbourId::NONE);
+    }
+    assert_eq!(table.mac(favourite), Some(A));
+}
+
+/// Anything in any order: the books stay right, a pinned id keeps its
+/// address, and what is sent for an id goes to an address learned for it.
+#[test]
+fn random_calls_keep_the_books() {
+    let mut random = 1_u64;
+    let mut below = |limit: u64| {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (random >> 33) % limit
+    };
+    let mut table = NeighbourTable::with_limit(24, at(0));
+    let mut pinned: Vec<(NeighbourId, IpAddr)> = Vec::new();
+    let mut now = 0;
+    for _ in 0..100_000 {
+        now += below(400);
+        let n = below(60) as u16;
+        let ip = if n < 30 { v4(u32::from(n)) } else { v6(n).into() };
+        // Who has an address tells in the last byte of its hardware address.
+        let mac = Mac([2, 0, 0, 0, below(2) as u8, n as u8]);
+        match below(10) {
+            0 | 1 => {
+                let id = table.resolve(ip, at(now));
+                table.hold(id, &frame(n as u8));
+            }
+            2 => drop(table.resolve_from(ip, mac, at(now))),
+            3 if n < 30 => table.on_arp(&arp(Operation::Request, ip, mac), below(2) == 0, at(now)),
+            4 if n < 30 => reply(&mut table, ip, mac, at(now)),
+            5 if n >= 30 => {
+                let named = (below(3) > 0).then_some(mac);
+                table.on_advertisement(&advertisement(v6(n), below(2) == 0, below(2) == 0, named), at(now));
+            }
+            6 => table.confirm(NeighbourId(n), at(now)),
+            7 if pinned.len() < 12 => {
+                let id = table.resolve(ip, at(now));
+                if id != NeighbourId::NONE {
+                    table.pin(id);
+                    pinned.push((id, ip));
+                }
+            }
+            8 if !pinned.is_empty() => table.unpin(pinned.swap_remove(below(pinned.len() as u64) as usize).0),
+            _ => {}
+        }
+        for output in drain(&mut table, at(now)) {
+            match output {
+                Output::Frame(frame) => assert_eq!(frame[5], frame[6], "sent to another's address"),
+                Output::Failed { id, ip } => assert_eq!(table.index.get(&ip), Some(&id)),
+                Output::Solicit { .. } => {}
+            }
+        }
+        for (id, ip) in &pinned {
+            assert_eq!(table.index.get(ip), Some(id));
+        }
+        check_books(&table, at(now));
+    }
+    let counters = table.counters();
+    assert!(counters.evicted > 0 && counters.failed > 0 && counters.changed > 0 && counters.table_full > 0);
+}
+
+fn check_books(table: &NeighbourTable, now: Time) {
+    assert_eq!(table.index.len(), table.entries.len());
+    let held = table.entries.iter().flat_map(|entry| &entry.held).map(|frame| frame.len());
+    assert_eq!(held.sum::<usize>(), table.held_bytes);
+    let incomplete = table.entries.iter().filter(|entry| matches!(entry.state, State::Incomplete { .. }));
+    assert_eq!(incomplete.count(), table.incomplete);
+    let mut timers = 0;
+    for (at, entry) in table.entries.iter().enumerate() {
+        assert_eq!(table.index.get(&entry.ip), Some(&NeighbourId(at as u16)));
+        assert_eq!(table.hot[at].known, entry.state.is_known());
+        // Whoever waits for a timer stands on the list, and in the future.
+        assert_eq!(entry.due == Time::MAX, entry.state == State::Failed);
+        if entry.due != Time::MAX {
+            assert!(entry.due > now && table.timers.contains(&(entry.due, at as u16)));
+            timers += 1;
+        }
+        assert!(entry.held.is_empty() || matches!(entry.state, State::Incomplete { .. }));
+    }
+    assert_eq!(table.timers.len(), timers);
+}
