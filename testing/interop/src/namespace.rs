@@ -1,0 +1,92 @@
+//! A network namespace for each test, or the reason why there is none.
+
+use std::fs::File;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A program that a test needs, and the Debian package that has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// The command.
+    pub name: &'static str,
+    /// The package.
+    pub package: &'static str,
+}
+
+impl Program {
+    /// The command `name` of `package`.
+    #[must_use]
+    pub const fn new(name: &'static str, package: &'static str) -> Self {
+        Self { name, package }
+    }
+
+    fn is_there(self) -> bool {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        // Servers are kept where only root looks.
+        let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+        folders.map(|folder| folder.join(self.name)).any(|file| file.is_file())
+    }
+}
+
+/// Runs `test` on a thread in a new network namespace, with the loopback up.
+///
+/// Where it cannot run it prints why and returns, so that the tests pass on a
+/// machine without the programs or the rights. With `CI` or
+/// `NEARSIDE_REQUIRE_TOOLS` in the environment it fails instead, so that a
+/// machine that is meant to run them all does.
+///
+/// # Panics
+/// If the test does.
+pub fn in_namespace(programs: &[Program], test: impl FnOnce() + Send + 'static) {
+    if let Some(missing) = programs.iter().find(|program| !program.is_there()) {
+        skip(&format!("{} is not installed; run: apt-get install {}", missing.name, missing.package));
+        return;
+    }
+    let thread = thread::spawn(move || {
+        // SAFETY: takes flags by value and moves only this thread.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+            skip("this user may not make a network namespace; run as root");
+        } else if let Err(e) = File::options().read(true).write(true).open("/dev/net/tun") {
+            skip(&format!("/dev/net/tun does not open ({e}); run: modprobe tun"));
+        } else {
+            ip("link set lo up");
+            test();
+        }
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn skip(why: &str) {
+    let required = ["CI", "NEARSIDE_REQUIRE_TOOLS"].iter().any(|name| std::env::var_os(name).is_some());
+    assert!(!required, "cannot run: {why}");
+    println!("skipped: {why}");
+}
+
+/// Runs `ip` of iproute2 with these words.
+///
+/// # Panics
+/// If it fails.
+pub fn ip(words: &str) {
+    let output = Command::new("ip").args(words.split(' ')).output().expect("ip (package iproute2) starts");
+    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Asks again and again until `ready` says so, for at most `limit`.
+///
+/// # Panics
+/// If the time is up; `what` says what was waited for.
+pub fn wait_for(what: &str, limit: Duration, mut ready: impl FnMut() -> bool) {
+    let start = clock();
+    while !ready() {
+        assert!(clock().duration_since(start) < limit, "{what}: not within {limit:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "other programs answer in their own time")]
+fn clock() -> Instant {
+    Instant::now()
+}

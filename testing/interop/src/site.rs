@@ -1,0 +1,84 @@
+//! The files that the tests fetch.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// The small file: its name and size.
+pub const SITE_SMALL: (&str, usize) = ("small.html", 2_649);
+/// The large file: its name and size.
+pub const SITE_LARGE: (&str, usize) = ("large.bin", 100_000_000);
+
+/// A folder with the files, made once below the build folder, with contents
+/// that neither compression nor repetition can hide an error in.
+///
+/// # Panics
+/// If it cannot be made.
+pub fn site() -> &'static Path {
+    static SITE: OnceLock<PathBuf> = OnceLock::new();
+    SITE.get_or_init(|| {
+        let folder = build_folder().join("interop-site");
+        fs::create_dir_all(&folder).expect("a folder below the build folder");
+        for (name, size) in [SITE_SMALL, SITE_LARGE] {
+            let path = folder.join(name);
+            if fs::metadata(&path).is_ok_and(|m| m.len() == size as u64) {
+                continue;
+            }
+            // Moved into place whole: other test programs may run beside.
+            let draft = folder.join(format!("{name}.{}", std::process::id()));
+            write(&draft, size).and_then(|()| fs::rename(&draft, &path)).expect("room for the files");
+        }
+        folder
+    })
+}
+
+/// A folder for files that the test called `name` writes.
+///
+/// # Panics
+/// If it cannot be made.
+#[must_use]
+pub fn scratch(name: &str) -> PathBuf {
+    let folder = build_folder().join("interop-scratch").join(name);
+    fs::create_dir_all(&folder).expect("a folder below the build folder");
+    folder
+}
+
+/// The folder of the profile that the tests are built in.
+pub(crate) fn build_folder() -> PathBuf {
+    // …/target/PROFILE/deps/this-test
+    let test = std::env::current_exe().expect("a test knows its own file");
+    test.ancestors().nth(2).expect("a test lies below its profile's folder").to_owned()
+}
+
+/// Writes `size` bytes of SplitMix64, the same each time.
+fn write(path: &Path, size: usize) -> std::io::Result<()> {
+    let mut out = BufWriter::new(File::create(path)?);
+    let mut state = size as u64;
+    let mut left = size;
+    while left > 0 {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let bytes = (z ^ (z >> 31)).to_le_bytes();
+        let take = left.min(bytes.len());
+        out.write_all(&bytes[..take])?;
+        left -= take;
+    }
+    out.into_inner()?.flush()
+}
+
+/// The SHA-256 of what `from` reads, by `sha256sum`, and so by code that
+/// nobody here wrote.
+///
+/// # Panics
+/// If `sha256sum` fails.
+pub fn sha256(from: impl Into<Stdio>) -> String {
+    let mut sum = Command::new("sha256sum").stdin(from).stdout(Stdio::piped()).spawn();
+    let sum = sum.as_mut().expect("sha256sum (package coreutils) starts");
+    let mut text = String::new();
+    sum.stdout.take().expect("a pipe").read_to_string(&mut text).expect("text");
+    assert!(sum.wait().expect("a child can be waited for").success());
+    text.split(' ').next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,134 @@
+//! curl on the kernel's TCP fetches from `nearside serve` over a TAP.
+
+use interop::{Nearside, Program, SITE_LARGE, SITE_SMALL, STACK, TAP, in_namespace, output, scratch, sha256, site};
+use std::fs::File;
+use std::process::{Command, Stdio};
+
+const CURL: Program = Program::new("curl", "curl");
+const TSHARK: Program = Program::new("tshark", "tshark");
+
+/// Loss and reordering in both directions.
+const HARM: [&str; 6] = ["--loss", "1%", "--reorder", "1%", "--seed", "7"];
+
+/// A counter of the kernel's TCP in this namespace, from the extended
+/// statistics (`/proc/net/netstat`: a line of names, a line of values).
+fn kernel_counter(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap();
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let at = names.split(' ').position(|n| n == name).unwrap();
+    values.split(' ').nth(at).unwrap().parse().unwrap()
+}
+
+fn fetches_intact(family: usize, harm: &'static [&'static str]) {
+    in_namespace(&[CURL], move || {
+        let (name, size) = SITE_LARGE;
+        let expected = sha256(File::open(site().join(name)).unwrap());
+        let server = Nearside::serve([&[site().to_str().unwrap(), "--link", TAP], harm].concat());
+        let mut curl = Command::new("curl")
+            .args(["--silent", "--show-error", "--fail", "--globoff", "--max-time", "300"])
+            .args(["--write-out", "%{stderr}%{http_code} %{size_download}"])
+            .arg(format!("http://{}/{name}", STACK[family]))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let got = sha256(curl.stdout.take().unwrap());
+        let curl = curl.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&curl.stderr);
+        assert!(curl.status.success(), "{}: {said}", curl.status);
+        assert_eq!(said, format!("200 {size}"));
+        assert_eq!(got, expected);
+        let out_of_order = kernel_counter("TCPOFOQueue");
+        if harm.is_empty() {
+            assert_eq!(kernel_counter("TCPChecksumErrors"), 0);
+        } else {
+            // A hundredth of some seventy thousand segments, each leaving a gap.
+            assert!(out_of_order > 500, "the harm did not strike: {out_of_order} segments out of order");
+        }
+        server.stop();
+    });
+}
+
+#[test]
+fn a_large_file_arrives_intact_over_ipv4() {
+    fetches_intact(0, &[]);
+}
+
+#[test]
+fn a_large_file_arrives_intact_over_ipv6() {
+    fetches_intact(1, &[]);
+}
+
+#[test]
+fn a_large_file_arrives_intact_over_ipv4_with_loss_and_reordering() {
+    fetches_intact(0, &HARM);
+}
+
+#[test]
+fn a_large_file_arrives_intact_over_ipv6_with_loss_and_reordering() {
+    fetches_intact(1, &HARM);
+}
+
+/// What curl asks beside a plain GET, and what it must see.
+#[test]
+fn curl_understands_every_kind_of_answer() {
+    in_namespace(&[CURL], || {
+        let server = Nearside::serve([site().to_str().unwrap(), "--link", TAP]);
+        let (name, size) = SITE_SMALL;
+        let url = &*format!("http://{}/{name}", STACK[0]);
+        let curl = |arguments: &[&str]| {
+            let mut curl = Command::new("curl");
+            curl.args(["--silent", "--show-error", "--max-time", "30", "--output", "/dev/null"]);
+            output(curl.args(["--write-out", "%{http_code} %{size_download} %{num_connects}\n"]).args(arguments))
+        };
+        assert_eq!(curl(&[url]), format!("200 {size} 1\n"));
+        assert_eq!(curl(&["--head", url]), "200 0 1\n");
+        assert_eq!(curl(&["--range", "100-199", url]), "206 100 1\n");
+        assert_eq!(curl(&["--range", &format!("{size}-"), url]).split(' ').next(), Some("416"));
+        assert_eq!(curl(&["--http1.0", url]), format!("200 {size} 1\n"));
+        assert_eq!(curl(&[&format!("{url}.not")]).split(' ').next(), Some("404"));
+        assert_eq!(curl(&["--request", "DELETE", url]).split(' ').next(), Some("405"));
+        // Two requests on one connection, the second conditional.
+        let tag = output(Command::new("curl").args(["--silent", "--head", "--max-time", "30", url]));
+        let tag = tag.lines().find_map(|line| line.strip_prefix("ETag: ").or(line.strip_prefix("etag: ")));
+        let header = format!("If-None-Match: {}", tag.expect("an entity tag").trim());
+        let two = ["--next", "--silent", "--output", "/dev/null", "--write-out", "%{http_code} %{num_connects}\n"];
+        let two = [&[url][..], &two, &["--header", &header, url]].concat();
+        assert_eq!(curl(&two), format!("200 {size} 1\n304 0\n"));
+        server.stop();
+    });
+}
+
+/// Wireshark's dissectors find nothing wrong with any frame of ours: with
+/// the offloads off every length and checksum is our own.
+#[test]
+fn wireshark_finds_no_fault_in_our_frames() {
+    in_namespace(&[CURL, TSHARK], || {
+        let capture = scratch("wireshark").join("frames.pcapng");
+        let capture_name = capture.to_str().unwrap();
+        let link = format!("{TAP},offload=off");
+        let server = Nearside::serve([site().to_str().unwrap(), "--link", &link, "--capture", capture_name]);
+        for host in STACK {
+            let mut curl = Command::new("curl");
+            curl.args(["--silent", "--show-error", "--fail", "--globoff", "--max-time", "60", "--output", "/dev/null"]);
+            curl.args(["--range", "0-999999"]).arg(format!("http://{host}/{}", SITE_LARGE.0));
+            let _ = output(&mut curl);
+        }
+        server.stop();
+        let tshark = |filter: &str| {
+            let checks = ["ip.check_checksum", "tcp.check_checksum", "udp.check_checksum"];
+            let checks = checks.iter().flat_map(|check| ["-o".to_owned(), format!("{check}:TRUE")]);
+            output(Command::new("tshark").args(["-r", capture_name, "-Y", filter]).args(checks))
+        };
+        let ours = "(ip.src == 10.9.0.2 or ipv6.src == fd09::2) and tcp";
+        let sent = tshark(ours).lines().count();
+        assert!(sent > 1_400, "two million bytes in {sent} segments");
+        let wrong = "_ws.malformed or ip.checksum.status == \"Bad\" or tcp.checksum.status == \"Bad\" \
+                     or icmpv6.checksum.status == \"Bad\" or _ws.expert.severity == \"Error\"";
+        assert_eq!(tshark(wrong), "");
+        assert!(tshark("tcp.checksum.status == \"Good\"").lines().count() >= sent);
+        std::fs::remove_file(capture).unwrap();
+    });
+}
