@@ -287,7 +287,7 @@ impl Packet {
         if let Some(same) = after.first()
             && same.offset == start
             && same.bytes[..] == *fragment.payload
-            && (!fragment.more == (self.len == Some(end)))
+            && fragment.more != (self.len == Some(end))
         {
             // The network may duplicate a packet (RFC 8200 section 4.5).
             return Fit::Duplicate;

@@ -356,17 +356,19 @@ impl NeighbourTable {
     pub fn on_advertisement(&mut self, advertisement: &NeighborAdvertisement, now: Time) {
         let Some(&id) = self.index.get(&IpAddr::V6(advertisement.target)) else { return };
         let at = usize::from(id.0);
-        let known = self.entries[at].state.is_known();
-        match advertisement.link_layer {
+        let state = self.entries[at].state;
+        let Some(mac) = advertisement.link_layer else {
             // Without an address nothing is resolved, only confirmed.
-            None if known && advertisement.solicited => self.enter(id, State::Reachable, now),
-            None => {}
-            Some(mac) if known && mac != self.hot[at].mac && !advertisement.replace => {
-                if self.entries[at].state == State::Reachable {
-                    self.enter(id, State::Stale, now);
-                }
+            if state.is_known() && advertisement.solicited {
+                self.enter(id, State::Reachable, now);
             }
-            Some(mac) => self.learn(id, mac, advertisement.solicited, now),
+            return;
+        };
+        if !state.is_known() || mac == self.hot[at].mac || advertisement.replace {
+            self.learn(id, mac, advertisement.solicited, now);
+        } else if state == State::Reachable {
+            // Another address, without leave to replace ours: a doubt.
+            self.enter(id, State::Stale, now);
         }
     }
 
