@@ -175,6 +175,18 @@ impl PairRx {
         queued + usize::from(cutting)
     }
 
+    /// Swaps `count` frames from `head` on into the burst.
+    #[inline]
+    fn take(&mut self, head: u32, count: usize) {
+        // In the two runs that a ring has, so that the loop need not look
+        // for its end at each frame.
+        let (wrapped, straight) = self.ring.slots.split_at((head & self.ring.mask) as usize);
+        for (slot, from) in self.burst[..count].iter_mut().zip(straight.iter().chain(wrapped)) {
+            slot.swap(from);
+        }
+        self.ring.taken.set(head.wrapping_add(count as u32));
+    }
+
     /// As `receive`, where frames may need cutting.
     #[cold]
     fn receive_cut(&mut self, max: usize) -> usize {
@@ -184,10 +196,9 @@ impl PairRx {
             let Some(cutting) = self.cutting.as_mut() else { break };
             if let Some(cut) = cutting.cut.as_mut() {
                 let out = &mut self.burst[count];
-                match cut.next(&cutting.slot.buf[..cutting.slot.len as usize], &mut out.buf) {
+                match cut.next(cutting.slot.frame(), &mut out.buf) {
                     Some(len) => {
-                        out.len = len;
-                        out.verified = true;
+                        out.note = Note { len, verified: true, ..Note::default() };
                         count += 1;
                     }
                     None => cutting.cut = None,
@@ -198,16 +209,15 @@ impl PairRx {
             if head == self.ring.published.get() {
                 break;
             }
-            Cell::from_mut(&mut cutting.slot).swap(self.ring.at(head));
+            cutting.slot.swap(self.ring.at(head));
             self.ring.taken.set(head.wrapping_add(1));
-            if cutting.slot.segment == 0 {
+            let Note { segment, start, .. } = cutting.slot.note;
+            if segment == 0 {
                 core::mem::swap(&mut cutting.slot, &mut self.burst[count]);
                 count += 1;
                 continue;
             }
-            let slot = &cutting.slot;
-            let frame = &slot.buf[..slot.len as usize];
-            cutting.cut = Cut::new(frame, usize::from(slot.start), usize::from(slot.segment));
+            cutting.cut = Cut::new(cutting.slot.frame(), usize::from(start), usize::from(segment));
             if cutting.cut.is_none() {
                 self.dropped += 1;
             }
@@ -225,29 +235,23 @@ impl Receive for PairRx {
             let head = self.ring.taken.get();
             let queued = self.ring.published.get().wrapping_sub(head) as usize;
             let count = queued.min(max).min(self.burst.len());
-            for (slot, at) in self.burst[..count].iter_mut().zip(0..) {
-                Cell::from_mut(slot).swap(self.ring.at(head.wrapping_add(at)));
-            }
-            self.ring.taken.set(head.wrapping_add(count as u32));
+            self.take(head, count);
             count
         };
         self.taken = count;
-        for slot in &self.burst[..count] {
-            self.bytes += u64::from(slot.len);
-        }
+        self.bytes += self.burst[..count].iter().map(|slot| u64::from(slot.note.len)).sum::<u64>();
         self.frames += count as u64;
         count
     }
 
     #[inline]
     fn frame(&self, index: usize) -> &[u8] {
-        let slot = &self.burst[..self.taken][index];
-        &slot.buf[..slot.len as usize]
+        self.burst[..self.taken][index].frame()
     }
 
     #[inline]
     fn verified(&self, index: usize) -> bool {
-        self.burst[..self.taken][index].verified
+        self.burst[..self.taken][index].note.verified
     }
 
     #[inline]
@@ -259,8 +263,8 @@ impl Receive for PairRx {
 /// The transmit half of a [`PairLink`].
 pub struct PairTx {
     ring: Rc<Ring>,
-    /// The slot that the next frame is built in.
-    current: Slot,
+    /// The buffer that the next frame is built in.
+    current: Box<[u8]>,
     /// Whether `current` was handed out and not yet committed.
     offered: bool,
     /// The other end is gone.
@@ -280,7 +284,7 @@ impl PairTx {
         let free = ring.slots.len() as u32;
         Self {
             ring,
-            current: Slot::new(config),
+            current: buffer(config),
             offered: false,
             down: false,
             committed: 0,
@@ -304,21 +308,20 @@ impl PairTx {
         true
     }
 
-    /// Does what the slot's offload asks for, as far as it must be done by
-    /// the sender, or notes it for the receiving side, which does the cutting:
-    /// so a large packet takes one slot, as it takes one descriptor of a NIC.
+    /// Does what the offload asks for, as far as it must be done by the
+    /// sender, or notes it for the receiving side, which does the cutting: so
+    /// a large packet takes one slot, as it takes one descriptor of a NIC.
     #[cold]
-    fn offload(&mut self, offload: Offload) {
-        let Some(partial) = offload.checksum else { return };
-        let frame = &mut self.current.buf[..self.current.len as usize];
+    fn offload(&mut self, note: Note, offload: Offload) -> Note {
+        let Some(partial) = offload.checksum else { return note };
         match offload.segment {
-            Some(size) if size > 0 => {
-                self.current.segment = size;
-                // No header starts at zero: an offset too large to be true
-                // fails where the cut is made, and is counted there.
-                self.current.start = u8::try_from(partial.start).unwrap_or(0);
+            // No header starts at zero: an offset too large to be true fails
+            // where the cut is made, and is counted there.
+            Some(segment) if segment > 0 => Note { segment, start: u8::try_from(partial.start).unwrap_or(0), ..note },
+            _ => {
+                let frame = &mut self.current[..note.len as usize];
+                Note { verified: complete_checksum(frame, partial), ..note }
             }
-            _ => self.current.verified = complete_checksum(frame, partial),
         }
     }
 }
@@ -335,7 +338,7 @@ impl Transmit for PairTx {
             return None;
         }
         self.offered = true;
-        Some(&mut self.current.buf)
+        Some(&mut self.current)
     }
 
     #[inline]
@@ -348,16 +351,13 @@ impl Transmit for PairTx {
             self.dropped += 1;
             return;
         }
-        let len = len.min(self.current.buf.len()) as u32;
-        self.current.len = len;
-        self.current.segment = 0;
-        self.current.verified = false;
+        let mut note = Note { len: len.min(self.current.len()) as u32, ..Note::default() };
         if offload.checksum.is_some() {
-            self.offload(offload);
+            note = self.offload(note, offload);
         }
-        self.bytes += u64::from(len);
+        self.bytes += u64::from(note.len);
         self.frames += 1;
-        Cell::from_mut(&mut self.current).swap(self.ring.at(self.committed));
+        self.ring.at(self.committed).put(&mut self.current, note);
         self.committed = self.committed.wrapping_add(1);
         self.free -= 1;
     }
@@ -368,9 +368,9 @@ impl Transmit for PairTx {
     }
 }
 
-/// A buffer and the frame in it. 24 bytes, so that a swap stays a few moves.
-struct Slot {
-    buf: Box<[u8]>,
+/// What a slot says of the frame in its buffer.
+#[derive(Clone, Copy, Default)]
+struct Note {
     len: u32,
     /// Payload bytes per segment to cut into; 0 for a frame as it is.
     segment: u16,
@@ -379,20 +379,56 @@ struct Slot {
     verified: bool,
 }
 
-const _: () = assert!(size_of::<Slot>() <= 24, "slots are swapped for each frame");
+const _: () = assert!(size_of::<Note>() == 8, "a note is moved for each frame, as one word");
+
+/// A frame received.
+struct Slot {
+    buf: Box<[u8]>,
+    note: Note,
+}
 
 impl Slot {
     fn new(config: &PairConfig) -> Self {
-        let packet = config.segmentation.unwrap_or(0).max(u32::from(config.mtu)) as usize;
-        let buf = vec![0; packet + HEADER_ROOM].into_boxed_slice();
-        Self { buf, len: 0, segment: 0, start: 0, verified: false }
+        Self { buf: buffer(config), note: Note::default() }
     }
+
+    #[inline]
+    fn frame(&self) -> &[u8] {
+        &self.buf[..self.note.len as usize]
+    }
+
+    /// Takes the frame of `from`, and leaves it the buffer held so far.
+    #[inline]
+    fn swap(&mut self, from: &RingSlot) {
+        self.buf = from.buf.replace(core::mem::take(&mut self.buf));
+        self.note = from.note.get();
+    }
+}
+
+/// A frame under way.
+struct RingSlot {
+    buf: Cell<Box<[u8]>>,
+    note: Cell<Note>,
+}
+
+impl RingSlot {
+    /// Takes the frame built in `buf`, and gives it the buffer held so far.
+    #[inline]
+    fn put(&self, buf: &mut Box<[u8]>, note: Note) {
+        *buf = self.buf.replace(core::mem::take(buf));
+        self.note.set(note);
+    }
+}
+
+fn buffer(config: &PairConfig) -> Box<[u8]> {
+    let packet = config.segmentation.unwrap_or(0).max(u32::from(config.mtu)) as usize;
+    vec![0; packet + HEADER_ROOM].into_boxed_slice()
 }
 
 /// One direction: slots, and how far each side has come. The counts run
 /// freely and wrap; a slot is the count modulo the ring's power-of-two size.
 struct Ring {
-    slots: Box<[Cell<Slot>]>,
+    slots: Box<[RingSlot]>,
     mask: u32,
     published: Cell<u32>,
     taken: Cell<u32>,
@@ -401,12 +437,13 @@ struct Ring {
 impl Ring {
     fn new(config: &PairConfig) -> Self {
         let size = config.ring.clamp(1, RING_LIMIT).next_power_of_two();
-        let slots = (0..size).map(|_| Cell::new(Slot::new(config))).collect();
+        let slot = |_| RingSlot { buf: Cell::new(buffer(config)), note: Cell::new(Note::default()) };
+        let slots = (0..size).map(slot).collect();
         Self { slots, mask: size as u32 - 1, published: Cell::new(0), taken: Cell::new(0) }
     }
 
     #[inline]
-    fn at(&self, count: u32) -> &Cell<Slot> {
+    fn at(&self, count: u32) -> &RingSlot {
         &self.slots[(count & self.mask) as usize]
     }
 
