@@ -102,6 +102,10 @@ pub struct Config {
     pub secret: Option<String>,
     /// Name shown to the peer, at most [`NAME_LIMIT`] bytes, default `nearside`.
     pub name: String,
+    /// Whether received frames are copied into private memory before they are
+    /// read, default no: for a peer that is not trusted to leave a frame alone
+    /// once it is sent.
+    pub copy: bool,
     /// Whether a server refuses memory that the peer could still shrink (and
     /// so kill this process), default no, because DPDK's zero-copy memory
     /// cannot be sealed.
@@ -124,6 +128,7 @@ impl Config {
             mode: Mode::Interrupt,
             secret: None,
             name: String::from("nearside"),
+            copy: false,
             require_sealed: false,
         }
     }
@@ -132,7 +137,8 @@ impl Config {
     /// abstract socket, and keys are `role` (`server` or `client`), `id`,
     /// `queues`, `ring` (descriptors, a power of two), `buffer` (bytes),
     /// `mtu`, `hugepages` (`on` or `off`), `mode` (`poll` or `interrupt`),
-    /// `secret`, `name` and `sealed` (`required` or `optional`).
+    /// `secret`, `name`, `copy` (`on` or `off`) and `sealed` (`required` or
+    /// `optional`).
     ///
     /// # Errors
     /// [`ConfigError`], which names the key and what it takes.
@@ -173,6 +179,12 @@ impl Config {
                 (need..=BUFFER_SIZE_MAX).contains(&self.buffer_size) && self.buffer_size.is_multiple_of(64),
                 "a multiple of 64, at least the MTU and 18, at most 131072",
             ),
+            (
+                "queues × ring × buffer",
+                self.role == Role::Server
+                    || crate::memory::own_bytes(self.queues, self.log2_ring_size, self.buffer_size).is_some(),
+                "less than 2 GiB of buffers each way",
+            ),
             ("name", self.name.len() <= NAME_LIMIT && !self.name.contains('\0'), "at most 31 bytes"),
             (
                 "secret",
@@ -210,13 +222,8 @@ impl Config {
             }
             "buffer" => self.buffer_size = value.parse().map_err(|_| bad("bytes"))?,
             "mtu" => self.mtu = value.parse().map_err(|_| bad("576 to 65535"))?,
-            "hugepages" => {
-                self.hugepages = match value {
-                    "on" => true,
-                    "off" => false,
-                    _ => return Err(bad("on or off")),
-                }
-            }
+            "hugepages" => self.hugepages = switch(value).ok_or_else(|| bad("on or off"))?,
+            "copy" => self.copy = switch(value).ok_or_else(|| bad("on or off"))?,
             "mode" => {
                 self.mode = match value {
                     "poll" => Mode::Poll,
@@ -245,6 +252,14 @@ impl FromStr for Config {
     /// As [`Config::parse`], a client unless `role=` says otherwise.
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         Self::parse(text, Role::Client)
+    }
+}
+
+fn switch(value: &str) -> Option<bool> {
+    match value {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
     }
 }
 
@@ -291,7 +306,7 @@ impl fmt::Display for ConfigError {
             Self::Malformed(part) => write!(f, "memif: `{part}` is not of the form key=value"),
             Self::Key(key) => write!(
                 f,
-                "memif: no key `{key}`; there are role, id, queues, ring, buffer, mtu, hugepages, mode, secret, name, sealed"
+                "memif: no key `{key}`; there are role, id, queues, ring, buffer, mtu, hugepages, mode, secret, name, copy, sealed"
             ),
             Self::Twice(key) => write!(f, "memif: `{key}` is given twice"),
             Self::Value { key, takes } => write!(f, "memif: `{key}` takes {takes}"),
@@ -300,3 +315,65 @@ impl fmt::Display for ConfigError {
 }
 
 impl core::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_says_all_or_little() {
+        let least: Config = "memif:/run/x.sock".parse().expect("valid");
+        assert_eq!(least, Config::new(Address::Path("/run/x.sock".into()), Role::Client));
+        assert_eq!(Config::parse("memif:@x", Role::Server).expect("valid").role, Role::Server);
+        let text = "memif:/run/x.sock,role=server,id=7,queues=4,ring=1024,buffer=4096,mtu=3000,hugepages=off,\
+                    mode=poll,secret=open,name=web,copy=on,sealed=required";
+        let expected = Config {
+            socket: Address::Path("/run/x.sock".into()),
+            role: Role::Server,
+            id: 7,
+            queues: 4,
+            log2_ring_size: 10,
+            buffer_size: 4096,
+            mtu: 3000,
+            hugepages: false,
+            mode: Mode::Poll,
+            secret: Some("open".into()),
+            name: "web".into(),
+            copy: true,
+            require_sealed: true,
+        };
+        assert_eq!(text.parse(), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let cases = [
+            ("tap:x", "starts with memif:"),
+            ("memif:", "socket path"),
+            ("memif:role=server", "socket path"),
+            ("memif:@", "socket path"),
+            ("memif:/x,role", "`role` is not of the form"),
+            ("memif:/x,roll=server", "no key `roll`"),
+            ("memif:/x,role=boss", "`role` takes server or client"),
+            ("memif:/x,id=1,id=2", "`id` is given twice"),
+            ("memif:/x,queues=0", "`queues` takes 1 to 255"),
+            ("memif:/x,ring=100", "`ring` takes a power of two"),
+            ("memif:/x,ring=32", "`ring` takes a power of two"),
+            ("memif:/x,ring=32768", "`ring` takes a power of two"),
+            ("memif:/x,buffer=1024", "`buffer` takes"),
+            ("memif:/x,buffer=2000", "`buffer` takes a multiple of 64"),
+            ("memif:/x,mtu=9000", "`buffer` takes"),
+            ("memif:/x,mtu=100,buffer=2048", "`mtu` takes"),
+            ("memif:/x,secret=", "`secret` takes 1 to 23 bytes"),
+            ("memif:/x,secret=0123456789012345678901234", "`secret` takes 1 to 23 bytes"),
+            ("memif:/x,hugepages=maybe", "`hugepages` takes on or off"),
+            ("memif:/x,queues=255,ring=16384,buffer=65536", "2 GiB"),
+        ];
+        for (text, expected) in cases {
+            let message = text.parse::<Config>().expect_err(text).to_string();
+            assert!(message.contains(expected), "{text}: {message}");
+        }
+        let long = format!("memif:/{}", "x".repeat(107));
+        assert_eq!(long.parse::<Config>(), Err(ConfigError::Path));
+    }
+}

@@ -1,10 +1,43 @@
 //! The control channel: finding a peer, agreeing on memory and rings with it,
 //! and noticing that it went.
+//!
+//! ```text
+//!             ┌──────── peer gone, fault, refusal ────────┐
+//!             ▼                                           │
+//! client: Waiting ── connected ──► Greeting ── CONNECTED ──► Up
+//! server: Waiting ── accepted ───► Greeting ── CONNECT ────► Up
+//! ```
 
-use crate::config::Config;
+use crate::channel::{Channel, ListenError, Listener, Received};
+use crate::config::{Config, Role};
+use crate::handshake::{Attachment, ClientHandshake, ClientStep, End, Offer, Plan, ServerHandshake, ServerStep};
+use crate::memory::{OwnMemory, RingRef, map_peers};
+use crate::message::{Direction, Message};
+use crate::receive::Buffers;
+use crate::shared::{QueueSetup, Shared};
 use crate::{MemifLink, OpenError};
 use ::link::LinkState;
+use core::time::Duration;
+use rustix::event::EventfdFlags;
+use rustix::fs::OFlags;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use wire::Time;
+
+/// A client's first pause before it tries to connect again; doubled at each failure.
+pub const RETRY_FIRST: Duration = Duration::from_millis(10);
+/// A client's longest pause.
+pub const RETRY_LONGEST: Duration = Duration::from_secs(1);
+/// How long a peer may take to set a connection up. A peer that connects and
+/// says nothing would otherwise keep all others out.
+pub const GREETING_LIMIT: Duration = Duration::from_secs(5);
+/// Messages taken in one poll.
+const MESSAGES_PER_POLL: usize = 16;
+/// While a peer is connected, a further one is told so at every so many polls.
+const POLLS_PER_REFUSAL: u32 = 256;
+
+const _: () = assert!(RETRY_FIRST.as_nanos() <= RETRY_LONGEST.as_nanos());
 
 /// What the shared memory is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,11 +55,11 @@ pub enum Backing {
 pub struct Status {
     /// Whether a peer is connected.
     pub state: LinkState,
-    /// What the peer calls itself.
+    /// What the peer calls itself, while connected.
     pub peer: Option<String>,
     /// What the shared memory is made of, while connected.
     pub backing: Option<Backing>,
-    /// Queue pairs in use.
+    /// Queue pairs in use, while connected.
     pub queues: u16,
     /// Why the last connection ended or could not be made.
     pub reason: Option<String>,
@@ -36,24 +69,366 @@ pub struct Status {
 #[derive(Debug)]
 pub struct Control {
     config: Config,
+    listener: Option<Listener>,
+    state: State,
+    queues: Vec<Arc<Shared>>,
+    /// Grows with every coming and going of a peer.
+    epoch: u32,
+    up: Option<Up>,
+    reason: Option<String>,
+    retry_at: Time,
+    retry_pause: Duration,
+    polls: u32,
+    seen: Time,
+}
+
+#[derive(Debug)]
+struct Up {
+    peer: String,
+    backing: Backing,
+    queues: u16,
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting,
+    Greeting { channel: Channel, talk: Talk, deadline: Time },
+    Connected { channel: Channel },
+}
+
+#[derive(Debug)]
+enum Talk {
+    Server(ServerHandshake<OwnedFd>),
+    Client { handshake: ClientHandshake, memory: Option<ClientMemory> },
+}
+
+/// A client's memory and eventfds, from HELLO to CONNECTED.
+#[derive(Debug)]
+struct ClientMemory {
+    own: OwnMemory,
+    peer: String,
+    /// Per queue: of the ring to the server, of the ring to the client.
+    events: Vec<(Arc<OwnedFd>, Arc<OwnedFd>)>,
 }
 
 impl Control {
     pub(crate) fn open(config: Config) -> Result<(Self, Vec<MemifLink>), OpenError> {
-        let links = (0..config.queues).map(|_| MemifLink::new(&config)).collect();
-        Ok((Self { config }, links))
+        let listener = match config.role {
+            Role::Server => Some(Listener::new(&config.socket).map_err(|error| open_error(&config, error))?),
+            Role::Client => None,
+        };
+        let io = |source| OpenError::Io { what: "make an eventfd", socket: config.socket.clone(), source };
+        let queues: Vec<_> =
+            (0..config.queues).map(|_| Shared::new().map(Arc::new)).collect::<io::Result<_>>().map_err(io)?;
+        let links = queues.iter().map(|shared| MemifLink::new(&config, Arc::clone(shared))).collect();
+        let control = Self {
+            config,
+            listener,
+            state: State::Waiting,
+            queues,
+            epoch: 0,
+            up: None,
+            reason: None,
+            retry_at: Time::ZERO,
+            retry_pause: RETRY_FIRST,
+            polls: 0,
+            seen: Time::ZERO,
+        };
+        Ok((control, links))
     }
 
     /// Greets a new peer, follows the one there is, notices that it went.
-    /// Never blocks; call it about once a millisecond.
+    /// Never blocks; call it about once a millisecond. One system call where
+    /// nothing happens; a client between two attempts to connect makes none.
     pub fn poll(&mut self, now: Time) -> LinkState {
-        let _ = now;
-        LinkState::Down
+        self.seen = now;
+        self.polls = self.polls.wrapping_add(1);
+        if let Some(fault) = self.queues.iter().find_map(|queue| queue.fault_in(self.epoch)) {
+            self.end(End::refused(fault));
+        }
+        if matches!(self.state, State::Waiting) {
+            self.find_peer(now);
+        }
+        for _ in 0..MESSAGES_PER_POLL {
+            if !self.take_message() {
+                break;
+            }
+        }
+        match &self.state {
+            State::Greeting { deadline, .. } if *deadline <= now => {
+                self.end(End::refused("the connection took too long to set up"));
+            }
+            State::Connected { .. } if self.polls.is_multiple_of(POLLS_PER_REFUSAL) => self.turn_away(),
+            _ => {}
+        }
+        self.link_state()
     }
 
     /// Where the interface stands.
     #[must_use]
     pub fn status(&self) -> Status {
-        Status { state: LinkState::Down, peer: None, backing: None, queues: self.config.queues, reason: None }
+        Status {
+            state: self.link_state(),
+            peer: self.up.as_ref().map(|up| up.peer.clone()),
+            backing: self.up.as_ref().map(|up| up.backing),
+            queues: self.up.as_ref().map_or(0, |up| up.queues),
+            reason: self.reason.clone(),
+        }
+    }
+
+    /// Becomes readable when a poll has something to do; `None` for a client
+    /// between two attempts to connect.
+    #[must_use]
+    pub fn readable(&self) -> Option<BorrowedFd<'_>> {
+        match &self.state {
+            State::Waiting => self.listener.as_ref().map(Listener::as_fd),
+            State::Greeting { channel, .. } | State::Connected { channel } => Some(channel.as_fd()),
+        }
+    }
+
+    /// Longest time that may pass until the next poll.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        match &self.state {
+            State::Waiting if self.listener.is_none() => self.retry_at.since(self.seen),
+            State::Greeting { deadline, .. } => deadline.since(self.seen),
+            _ => Duration::MAX,
+        }
+    }
+
+    fn link_state(&self) -> LinkState {
+        if self.up.is_some() { LinkState::Up } else { LinkState::Down }
+    }
+
+    fn find_peer(&mut self, now: Time) {
+        let deadline = now + GREETING_LIMIT;
+        if let Some(listener) = &self.listener {
+            let Some(channel) = listener.accept() else { return };
+            if channel.send(&ServerHandshake::<OwnedFd>::hello(&self.config), None).is_ok() {
+                let talk = Talk::Server(ServerHandshake::new(&self.config));
+                self.state = State::Greeting { channel, talk, deadline };
+            }
+        } else if self.retry_at <= now {
+            match Channel::connect(&self.config.socket) {
+                Ok(channel) => {
+                    let talk = Talk::Client { handshake: ClientHandshake::default(), memory: None };
+                    self.state = State::Greeting { channel, talk, deadline };
+                }
+                Err(error) => {
+                    self.reason = Some(format!("cannot connect: {error}"));
+                    self.back_off();
+                }
+            }
+        }
+    }
+
+    /// Tells one further peer that this interface is taken, rather than to let
+    /// it wait without an answer.
+    fn turn_away(&self) {
+        if let Some(channel) = self.listener.as_ref().and_then(Listener::accept) {
+            let reason = String::from("already connected");
+            let _ = channel.send(&Message::Disconnect { code: 0, reason }, None);
+        }
+    }
+
+    /// Takes and follows one message; whether there was one.
+    fn take_message(&mut self) -> bool {
+        let (State::Greeting { channel, .. } | State::Connected { channel }) = &self.state else { return false };
+        let outcome = match channel.receive() {
+            Received::Nothing => return false,
+            Received::Closed => Err(End::Vanished),
+            Received::Malformed => Err(End::refused("malformed message")),
+            Received::Message(message, fd) => self.follow(message, fd),
+        };
+        if let Err(end) = outcome {
+            self.end(end);
+        }
+        true
+    }
+
+    fn follow(&mut self, message: Message, fd: Option<OwnedFd>) -> Result<(), End> {
+        let State::Greeting { channel, talk, .. } = &mut self.state else {
+            return Err(match message {
+                Message::Disconnect { reason, .. } => End::Said(reason),
+                _ => End::refused("unexpected message"),
+            });
+        };
+        match talk {
+            Talk::Server(handshake) => match handshake.on_message(&self.config, message, fd)? {
+                ServerStep::Answer(answer) => send(channel, &answer, None),
+                ServerStep::Connect(offer) => self.accept_offer(offer),
+            },
+            Talk::Client { handshake, memory } => match handshake.on_message(&self.config, message)? {
+                ClientStep::MakeMemory(plan) => {
+                    let made = ClientMemory::new(&self.config, &plan)
+                        .map_err(|error| End::refused(format!("cannot make shared memory: {error}")))?;
+                    let first = handshake.offer(&self.config, &made.own.layout);
+                    *memory = Some(made);
+                    send(channel, &first, None)
+                }
+                ClientStep::Send(message, attachment) => {
+                    let fd = memory.as_ref().and_then(|memory| memory.attached(attachment));
+                    send(channel, &message, fd)
+                }
+                ClientStep::Up => match memory.take() {
+                    Some(memory) => self.use_own(memory),
+                    None => Err(End::refused("unexpected message")),
+                },
+            },
+        }
+    }
+
+    /// As a server: maps the memory, resets the rings, and is up.
+    fn accept_offer(&mut self, offer: Offer<OwnedFd>) -> Result<(), End> {
+        let memory = map_peers(&offer.regions, self.config.require_sealed).map_err(End::Refused)?;
+        let ring = |ring: &crate::handshake::RingOffer<OwnedFd>| {
+            RingRef::new(&memory, ring.region, ring.offset, ring.log2_size)
+                .filter(|lies| lies.get().has_cookie())
+                .ok_or_else(|| End::refused("a ring is misplaced or not marked as one"))
+        };
+        let mut setups = Vec::with_capacity(offer.queues.len());
+        for (rx, tx) in offer.queues {
+            let (rx_ring, tx_ring) = (ring(&rx)?, ring(&tx)?);
+            setups.push(QueueSetup {
+                rx: (rx_ring, Buffers::Peers, interrupt(rx.event)?),
+                tx: (tx_ring, Buffers::Peers, interrupt(tx.event)?),
+            });
+        }
+        for setup in &setups {
+            setup.rx.0.get().reset();
+            setup.tx.0.get().reset();
+        }
+        if let State::Greeting { channel, .. } = &self.state {
+            send(channel, &Message::Connected { name: self.config.name.clone() }, None)?;
+        }
+        self.come_up(offer.peer, Backing::Peer, setups);
+        Ok(())
+    }
+
+    /// As a client: the server is ready, so the queues may start.
+    fn use_own(&mut self, memory: ClientMemory) -> Result<(), End> {
+        let queues = memory.events.len() as u32;
+        let mut setups = Vec::with_capacity(memory.events.len());
+        for (queue, (to_server, to_client)) in (0_u32..).zip(&memory.events) {
+            let (tx_offset, rx_offset) = memory.own.layout.rings[queue as usize];
+            let place = |offset: u32, number: u32| {
+                let own = &memory.own;
+                let ring = RingRef::new(&own.memory, 0, offset, own.layout.log2_ring_size)?;
+                let extent = own.memory.extents().first()?;
+                let first = extent.base.wrapping_add(own.buffers.of_ring(number) as usize);
+                Some((ring, Buffers::Own { first, stride: own.buffers.stride, size: own.buffers.size }))
+            };
+            let (Some(tx), Some(rx)) = (place(tx_offset, queue), place(rx_offset, queues + queue)) else {
+                return Err(End::refused("a ring is misplaced"));
+            };
+            setups
+                .push(QueueSetup { rx: (rx.0, rx.1, Arc::clone(to_client)), tx: (tx.0, tx.1, Arc::clone(to_server)) });
+        }
+        self.come_up(memory.peer, memory.own.backing, setups);
+        Ok(())
+    }
+
+    fn come_up(&mut self, peer: String, backing: Backing, setups: Vec<QueueSetup>) {
+        let state = core::mem::replace(&mut self.state, State::Waiting);
+        if let State::Greeting { channel, .. } = state {
+            self.state = State::Connected { channel };
+        }
+        self.epoch = self.epoch.wrapping_add(1);
+        self.retry_pause = RETRY_FIRST;
+        self.reason = None;
+        self.up = Some(Up { peer, backing, queues: setups.len() as u16 });
+        let mut setups = setups.into_iter();
+        for queue in &self.queues {
+            queue.offer(self.epoch, setups.next());
+        }
+    }
+
+    /// Ends the conversation or connection, and tells the peer why if that is
+    /// on us. The memory stays mapped until the last queue has let go of it.
+    fn end(&mut self, end: End) {
+        let state = core::mem::replace(&mut self.state, State::Waiting);
+        self.reason = Some(match end {
+            End::Said(reason) => format!("the peer disconnected: {reason}"),
+            End::Vanished => String::from("the peer went away"),
+            End::Refused(reason) => {
+                if let State::Greeting { channel, .. } | State::Connected { channel } = &state {
+                    let _ = channel.send(&Message::Disconnect { code: 0, reason: reason.clone() }, None);
+                }
+                reason
+            }
+        });
+        if self.up.take().is_some() {
+            self.epoch = self.epoch.wrapping_add(1);
+            for queue in &self.queues {
+                queue.offer(self.epoch, None);
+            }
+        }
+        self.back_off();
+    }
+
+    fn back_off(&mut self) {
+        self.retry_at = self.seen + self.retry_pause;
+        self.retry_pause = (self.retry_pause * 2).min(RETRY_LONGEST);
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        if !matches!(self.state, State::Waiting) {
+            self.end(End::refused("closed"));
+        }
+    }
+}
+
+impl ClientMemory {
+    fn new(config: &Config, plan: &Plan) -> io::Result<Self> {
+        let events: io::Result<Vec<_>> = (0..plan.queues).map(|_| Ok((event()?, event()?))).collect();
+        Ok(Self { own: OwnMemory::new(config, plan)?, peer: plan.peer.clone(), events: events? })
+    }
+
+    fn attached(&self, attachment: Attachment) -> Option<BorrowedFd<'_>> {
+        match attachment {
+            Attachment::None => None,
+            Attachment::Memory => Some(self.own.file.as_fd()),
+            Attachment::Event(direction, queue) => {
+                self.events.get(usize::from(queue)).map(|(to_server, to_client)| match direction {
+                    Direction::ToServer => to_server.as_fd(),
+                    Direction::ToClient => to_client.as_fd(),
+                })
+            }
+        }
+    }
+}
+
+fn event() -> io::Result<Arc<OwnedFd>> {
+    Ok(Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+}
+
+/// Accepts a peer's eventfd. Of another kind of file, a write could block.
+/// (A hostile peer could still make its eventfd block, by clearing O_NONBLOCK
+/// again and filling the counter; it is written to only while that peer asks
+/// for it.)
+fn interrupt(fd: OwnedFd) -> Result<Arc<OwnedFd>, End> {
+    let kind = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino)).ok();
+    let ours = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).ok();
+    // All anonymous inodes are one and the same, and no pipe, socket or file has it.
+    if ours.is_none() || kind(fd.as_fd()).is_none() || ours.and_then(|ours| kind(ours.as_fd())) != kind(fd.as_fd()) {
+        return Err(End::refused("a ring's interrupt is no eventfd"));
+    }
+    let flags = rustix::fs::fcntl_getfl(&fd).map_err(|_| End::refused("cannot inspect an eventfd"))?;
+    rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK).map_err(|_| End::refused("cannot set up an eventfd"))?;
+    Ok(Arc::new(fd))
+}
+
+fn send(channel: &Channel, message: &Message, fd: Option<BorrowedFd<'_>>) -> Result<(), End> {
+    channel.send(message, fd).map_err(|_| End::Vanished)
+}
+
+fn open_error(config: &Config, error: ListenError) -> OpenError {
+    let socket = config.socket.clone();
+    match error {
+        ListenError::InUse => OpenError::InUse(socket),
+        ListenError::NotASocket => OpenError::NotASocket(socket),
+        ListenError::Io(what, source) => OpenError::Io { what, socket, source },
     }
 }

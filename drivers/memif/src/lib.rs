@@ -7,16 +7,29 @@
 //! # Ok(()) }
 //! ```
 
+mod channel;
 mod config;
 mod control;
+mod handshake;
 mod link;
+mod memory;
+mod message;
+mod prefetch;
+mod receive;
+mod ring;
+mod shared;
+#[cfg(test)]
+mod tests;
+mod transmit;
 
 pub use config::{
     Address, BUFFER_SIZE_MAX, Config, ConfigError, HEADER_ROOM, LOG2_RING_SIZE_MAX, LOG2_RING_SIZE_MIN, Mode,
     NAME_LIMIT, PATH_LIMIT, POLL_NAP, QUEUES_LIMIT, Role, SECRET_LIMIT,
 };
-pub use control::{Backing, Control, Status};
-pub use link::{MemifLink, MemifRx, MemifTx};
+pub use control::{Backing, Control, GREETING_LIMIT, RETRY_FIRST, RETRY_LONGEST, Status};
+pub use link::MemifLink;
+pub use receive::{BURST_LIMIT, FRAME_LIMIT, MemifRx};
+pub use transmit::MemifTx;
 
 use core::fmt;
 use std::io;

@@ -1,21 +1,43 @@
-//! The packet path of one queue pair.
+//! One queue pair as a [`Link`].
 
-use crate::config::{Config, HEADER_ROOM};
+use crate::config::{Config, HEADER_ROOM, Mode, POLL_NAP};
 use crate::control::{Control, Status};
-use crate::{Memif, OpenError};
-use ::link::{Capabilities, Counters, Link, LinkState, Receive, Transmit};
+use crate::receive::MemifRx;
+use crate::ring::Ring;
+use crate::shared::Shared;
+use crate::transmit::MemifTx;
+use crate::{ConfigError, Memif, OpenError};
+use ::link::{Capabilities, Counters, Link, LinkState};
 use core::time::Duration;
-use std::io;
-use std::os::fd::BorrowedFd;
-use wire::{Offload, Time};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use wire::Time;
+
+/// Looks at the ring between asking for an eventfd and going to sleep.
+///
+/// A sender publishes its index and then reads our flag, mostly without the
+/// fence that would order the two, so its store may still be on its way while
+/// it reads "do not wake me". Stores arrive within well under the microseconds
+/// that this many looks take.
+const LOOKS_BEFORE_SLEEP: u32 = 64;
 
 /// One queue pair of a memif interface.
 #[derive(Debug)]
 pub struct MemifLink {
     rx: MemifRx,
     tx: MemifTx,
+    shared: Arc<Shared>,
+    /// What of `shared` has been taken up.
+    epoch: u32,
+    /// Raised by the peer when frames come and we asked for it.
+    event: Option<Arc<OwnedFd>>,
     control: Option<Control>,
+    mode: Mode,
     capabilities: Capabilities,
+    disconnects: u64,
 }
 
 impl MemifLink {
@@ -25,17 +47,14 @@ impl MemifLink {
     /// [`OpenError`], also if more than one queue is configured; use
     /// [`Memif::open`] for those.
     pub fn open(config: Config) -> Result<Self, OpenError> {
+        let one_queue = ConfigError::Value { key: String::from("queues"), takes: "1 where one link is opened" };
         if config.queues != 1 {
-            let error = crate::ConfigError::Value { key: String::from("queues"), takes: "1 where one link is opened" };
-            return Err(OpenError::Config(error));
+            return Err(OpenError::Config(one_queue));
         }
-        let (control, mut links) = Memif::open(config)?.split_control();
-        let mut link = links.remove(0);
-        link.adopt(control);
-        Ok(link)
+        Memif::open(config)?.split_queues().pop().ok_or(OpenError::Config(one_queue))
     }
 
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config, shared: Arc<Shared>) -> Self {
         let capabilities = Capabilities {
             mtu: config.mtu,
             receive_checksum: false,
@@ -44,10 +63,15 @@ impl MemifLink {
             queues: config.queues,
         };
         Self {
-            rx: MemifRx {},
-            tx: MemifTx { scratch: vec![0; (u32::from(config.mtu) + HEADER_ROOM) as usize], dropped: 0 },
+            rx: MemifRx::new(config.copy),
+            tx: MemifTx::new(u32::from(config.mtu) + HEADER_ROOM),
+            shared,
+            epoch: 0,
+            event: None,
             control: None,
+            mode: config.mode,
             capabilities,
+            disconnects: 0,
         }
     }
 
@@ -60,6 +84,89 @@ impl MemifLink {
     pub fn status(&self) -> Option<Status> {
         self.control.as_ref().map(Control::status)
     }
+
+    #[cfg(test)]
+    pub(crate) fn control(&self) -> &Control {
+        self.control.as_ref().expect("a link with its control channel")
+    }
+
+    /// Takes up what the control channel has to say to this queue.
+    fn follow_control(&mut self) {
+        let Some((epoch, setup)) = self.shared.changed_since(self.epoch) else { return };
+        self.epoch = epoch;
+        if self.event.take().is_some() {
+            self.disconnects += 1;
+        }
+        match setup {
+            Some(setup) => {
+                let (ring, buffers, event) = setup.rx;
+                self.rx.attach(ring, buffers);
+                self.event = Some(event);
+                let (ring, buffers, event) = setup.tx;
+                self.tx.attach(ring, buffers, event);
+            }
+            None => {
+                self.rx.detach();
+                self.tx.detach();
+            }
+        }
+    }
+
+    /// Sleeps until one of the file descriptors is readable, and says whether
+    /// one is.
+    fn sleep(&self, wake: Option<BorrowedFd<'_>>, timeout: Duration, for_frames: bool) -> io::Result<bool> {
+        // A peer's eventfd, news of the control channel, the control socket, the caller's.
+        let event = self.event.as_deref().filter(|_| for_frames).map(AsFd::as_fd);
+        let control = self.control.as_ref().and_then(Control::readable);
+        let fallback = self.shared.changed.as_fd();
+        let watched = [Some(fallback), event, control, wake];
+        let mut fds = watched.map(|fd| PollFd::from_borrowed_fd(fd.unwrap_or(fallback), PollFlags::IN));
+        let patience = self.control.as_ref().map_or(Duration::MAX, Control::patience);
+        let timeout = Timespec::try_from(timeout.min(patience)).ok();
+        let ready = match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(ready) => ready,
+            Err(Errno::INTR) => return Ok(true), // May return early.
+            Err(error) => return Err(error.into()),
+        };
+        // Emptied, so that the next sleep lasts until something new happens.
+        if fds[0].revents().contains(PollFlags::IN) {
+            drain(fallback);
+        }
+        if let Some(event) = event
+            && fds[1].revents().contains(PollFlags::IN)
+        {
+            drain(event);
+        }
+        Ok(ready != 0)
+    }
+
+    fn sleep_until_interrupt(&self, ring: &Ring, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
+        ring.ask_for_interrupt(true);
+        let came = (0..LOOKS_BEFORE_SLEEP).any(|_| {
+            core::hint::spin_loop();
+            self.rx.has_frames()
+        });
+        let slept = if came { Ok(()) } else { self.sleep(wake, timeout, true).map(drop) };
+        ring.ask_for_interrupt(false);
+        slept
+    }
+
+    fn sleep_in_naps(&self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
+        // Naps are counted rather than timed: each is at least as long as asked for.
+        let naps = timeout.as_nanos().div_ceil(POLL_NAP.as_nanos());
+        let mut nap = 0;
+        while nap < naps && !self.rx.has_frames() && !self.sleep(wake, POLL_NAP.min(timeout), false)? {
+            nap += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Takes what an eventfd counted. `NOWAIT`, because a peer could have taken it
+/// before us, and made its file descriptor a blocking one.
+fn drain(fd: BorrowedFd<'_>) {
+    let mut count = [0; 8];
+    let _ = rustix::io::preadv2(fd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
 }
 
 impl Link for MemifLink {
@@ -70,63 +177,46 @@ impl Link for MemifLink {
         self.capabilities
     }
 
+    #[inline]
     fn split(&mut self) -> (&mut MemifRx, &mut MemifTx) {
         (&mut self.rx, &mut self.tx)
     }
 
     fn poll_control(&mut self, now: Time) -> LinkState {
-        self.control.as_mut().map_or(LinkState::Down, |control| control.poll(now))
+        if let Some(fault) = self.rx.fault.take().or(self.tx.fault.take()) {
+            self.shared.report(self.epoch, fault);
+        }
+        self.tx.confirm();
+        if let Some(control) = &mut self.control {
+            control.poll(now);
+        }
+        self.follow_control();
+        if self.event.is_some() { LinkState::Up } else { LinkState::Down }
     }
 
     fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
-        let _ = (wake, timeout);
-        Ok(())
+        self.tx.confirm();
+        if self.rx.has_frames() || self.rx.fault.is_some() || self.tx.fault.is_some() {
+            return Ok(());
+        }
+        match (self.rx.ring(), self.mode) {
+            (None, _) => self.sleep(wake, timeout, false).map(drop),
+            (Some(ring), Mode::Interrupt) => self.sleep_until_interrupt(ring, wake, timeout),
+            (Some(_), Mode::Poll) => self.sleep_in_naps(wake, timeout),
+        }
     }
 
     fn counters(&self) -> Counters {
-        Counters { tx_dropped: self.tx.dropped, ..Counters::default() }
-    }
-}
-
-/// The receive half.
-#[derive(Debug)]
-pub struct MemifRx {}
-
-impl Receive for MemifRx {
-    fn receive(&mut self, now: Time, max: usize) -> usize {
-        let _ = (now, max);
-        0
-    }
-
-    fn frame(&self, index: usize) -> &[u8] {
-        panic!("frame {index} of an empty burst")
-    }
-
-    fn release(&mut self) {}
-}
-
-/// The transmit half.
-#[derive(Debug)]
-pub struct MemifTx {
-    scratch: Vec<u8>,
-    dropped: u64,
-}
-
-impl Transmit for MemifTx {
-    fn room(&self) -> usize {
-        1
-    }
-
-    fn slot(&mut self) -> Option<&mut [u8]> {
-        Some(&mut self.scratch)
-    }
-
-    fn commit(&mut self, len: usize, offload: Offload) {
-        let _ = (len, offload);
-        self.dropped += 1;
-    }
-
-    fn flush(&mut self, now: Time) {
-        let _ = now;
+        let (rx_frames, rx_bytes, rx_dropped) = self.rx.counts();
+        Counters {
+            rx_frames,
+            rx_bytes,
+            tx_frames: self.tx.sent,
+            tx_bytes: self.tx.bytes,
+            rx_dropped,
+            tx_dropped: self.tx.dropped,
+            tx_full: self.tx.full,
+            disconnects: self.disconnects,
+        }
     }
 }

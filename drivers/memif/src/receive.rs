@@ -1,0 +1,321 @@
+//! The receive half: frames read where the sender put them.
+
+use crate::memory::RingRef;
+use crate::prefetch::prefetch_read;
+use crate::ring::{BadIndex, Descriptor, Ring, distance, locate};
+use ::link::Receive;
+use wire::Time;
+
+/// Most frames of one burst, whatever is asked for.
+pub const BURST_LIMIT: usize = 256;
+/// Longest frame taken from a peer: the largest IP packet and a header with
+/// one VLAN tag. What is longer is dropped and counted.
+pub const FRAME_LIMIT: usize = 65_535 + crate::config::HEADER_ROOM as usize;
+/// Private memory per queue for frames that cannot be read in place: chained
+/// ones, and all where `copy=on`. A burst ends when it is full.
+const SCRATCH_SIZE: usize = 128 * 1024;
+
+const _: () = assert!(SCRATCH_SIZE >= FRAME_LIMIT, "the longest frame must fit");
+
+/// Whose memory the buffers are in, and so what there is to check.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Buffers {
+    /// Ours (we are the client): buffer `slot` is at `first + slot * stride`,
+    /// whatever the descriptor says.
+    Own { first: *mut u8, stride: u32, size: u32 },
+    /// The peer's: the descriptor tells, and is checked.
+    Peers,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    start: *const u8,
+    len: u32,
+}
+
+const NO_FRAME: Frame = Frame { start: core::ptr::null(), len: 0 };
+
+/// The receive half of a [`crate::MemifLink`].
+#[derive(Debug)]
+pub struct MemifRx {
+    ring: Option<RingRef>,
+    burst: Burst,
+    pub(crate) fault: Option<&'static str>,
+}
+
+/// What was taken from the ring, and where the ring stands.
+#[derive(Debug)]
+pub(crate) struct Burst {
+    buffers: Buffers,
+    /// The first descriptor not yet taken.
+    next: u16,
+    /// The peer's index as last seen: descriptors before it may be taken.
+    seen: u16,
+    /// Descriptors taken and not yet given back.
+    taken: u16,
+    /// Frames of the burst.
+    count: usize,
+    frames: Box<[Frame; BURST_LIMIT]>,
+    copy: bool,
+    scratch: Box<[u8]>,
+    scratch_used: usize,
+    pub(crate) received: u64,
+    pub(crate) bytes: u64,
+    pub(crate) dropped: u64,
+}
+
+// SAFETY: the raw pointers in `burst` lead into the memory that `ring` holds, or into `scratch`; they are used only
+// through `&self` and `&mut self`, so they may move to another thread with what they lead to.
+unsafe impl Send for MemifRx {}
+
+impl MemifRx {
+    pub(crate) fn new(copy: bool) -> Self {
+        Self { ring: None, burst: Burst::new(copy), fault: None }
+    }
+
+    /// Takes up a ring that was just reset: both indices are zero.
+    pub(crate) fn attach(&mut self, ring: RingRef, buffers: Buffers) {
+        self.detach();
+        ring.get().ask_for_interrupt(false);
+        if let Buffers::Own { .. } = buffers {
+            // All buffers are empty: offer them.
+            ring.get().publish_head(ring.get().size());
+        }
+        self.burst.buffers = buffers;
+        self.ring = Some(ring);
+    }
+
+    /// Lets go of the ring; the burst, if any, is gone with it.
+    pub(crate) fn detach(&mut self) {
+        self.ring = None;
+        self.fault = None;
+        self.burst.forget();
+    }
+
+    pub(crate) fn ring(&self) -> Option<&Ring> {
+        self.ring.as_ref().map(RingRef::get)
+    }
+
+    /// Whether descriptors are there to be taken.
+    pub(crate) fn has_frames(&self) -> bool {
+        self.ring().is_some_and(|ring| self.burst.peer_index(ring) != self.burst.next)
+    }
+
+    /// Frames and bytes received, frames dropped.
+    pub(crate) fn counts(&self) -> (u64, u64, u64) {
+        (self.burst.received, self.burst.bytes, self.burst.dropped)
+    }
+
+    #[cold]
+    fn fail(&mut self, fault: &'static str) -> usize {
+        self.detach();
+        self.fault = Some(fault);
+        0
+    }
+}
+
+impl Receive for MemifRx {
+    #[inline]
+    fn receive(&mut self, _now: Time, max: usize) -> usize {
+        let Some(lies) = &self.ring else { return 0 };
+        let burst = &mut self.burst;
+        burst.release(lies.get());
+        let max = max.min(BURST_LIMIT);
+        match burst.ready(lies.get(), max) {
+            Ok(0) => 0,
+            Ok(ready) => {
+                burst.take(lies, ready, max);
+                burst.count
+            }
+            Err(BadIndex) => self.fail("the peer's ring index is out of range"),
+        }
+    }
+
+    #[inline]
+    fn frame(&self, index: usize) -> &[u8] {
+        assert!(index < self.burst.count, "frame beyond the burst");
+        // SAFETY: `count` never exceeds BURST_LIMIT, the array's length.
+        let frame = unsafe { self.burst.frames.get_unchecked(index) };
+        // SAFETY: `take` checked that these bytes are within mapped memory or `scratch`. The mapping is held by
+        // `self.ring`, which only `&mut self` lets go of, and then there is no burst any more. That a hostile peer
+        // could write them meanwhile is discussed at the head of memory.rs.
+        unsafe { core::slice::from_raw_parts(frame.start, frame.len as usize) }
+    }
+
+    #[inline]
+    fn release(&mut self) {
+        if let Some(lies) = &self.ring {
+            self.burst.release(lies.get());
+        }
+    }
+}
+
+impl Burst {
+    fn new(copy: bool) -> Self {
+        Self {
+            buffers: Buffers::Peers,
+            next: 0,
+            seen: 0,
+            taken: 0,
+            count: 0,
+            frames: Box::new([NO_FRAME; BURST_LIMIT]),
+            copy,
+            scratch: vec![0; SCRATCH_SIZE].into(),
+            scratch_used: 0,
+            received: 0,
+            bytes: 0,
+            dropped: 0,
+        }
+    }
+
+    fn forget(&mut self) {
+        (self.next, self.seen, self.taken) = (0, 0, 0);
+        (self.count, self.scratch_used) = (0, 0);
+    }
+
+    #[inline]
+    fn release(&mut self, ring: &Ring) {
+        if self.taken == 0 {
+            return;
+        }
+        match self.buffers {
+            Buffers::Own { size, .. } => {
+                let empty = Descriptor::new(0, 0, size);
+                let first = self.next.wrapping_sub(self.taken);
+                for slot in 0..self.taken {
+                    ring.describe(first.wrapping_add(slot), empty);
+                }
+                ring.publish_head(self.next.wrapping_add(ring.size()));
+            }
+            Buffers::Peers => ring.publish_tail(self.next),
+        }
+        (self.taken, self.count, self.scratch_used) = (0, 0, 0);
+    }
+
+    #[inline]
+    fn peer_index(&self, ring: &Ring) -> u16 {
+        match self.buffers {
+            Buffers::Own { .. } => ring.tail(),
+            Buffers::Peers => ring.head(),
+        }
+    }
+
+    /// How many descriptors are there to be taken; looks at the peer's index
+    /// only where what was seen before does not suffice, because the look
+    /// moves a cache line between cores.
+    #[inline]
+    fn ready(&mut self, ring: &Ring, wanted: usize) -> Result<u16, BadIndex> {
+        let ready = self.seen.wrapping_sub(self.next);
+        if usize::from(ready) >= wanted {
+            return Ok(ready);
+        }
+        let seen = self.peer_index(ring);
+        let ready = distance(self.next, seen, ring.size())?;
+        self.seen = seen;
+        Ok(ready)
+    }
+
+    /// Where the bytes of a descriptor are, if they are where they may be.
+    #[inline]
+    fn place(&self, lies: &RingRef, slot: u16) -> (Descriptor, Option<*const u8>) {
+        let ring = lies.get();
+        match self.buffers {
+            Buffers::Own { first, stride, size } => {
+                let descriptor = ring.snapshot_low(slot);
+                let index = usize::from(slot & (ring.size() - 1));
+                let start = first.wrapping_add(index * stride as usize).cast_const();
+                (descriptor, (descriptor.length() <= size).then_some(start))
+            }
+            Buffers::Peers => {
+                let descriptor = ring.snapshot(slot);
+                (descriptor, locate(lies.extents(), descriptor).map(<*mut u8>::cast_const))
+            }
+        }
+    }
+
+    /// Fills the burst with at most `max` frames from `ready` descriptors.
+    #[inline]
+    fn take(&mut self, lies: &RingRef, ready: u16, max: usize) {
+        let mut left = ready;
+        let mut count = 0;
+        let mut bytes = 0;
+        while left != 0 && count < max {
+            let (descriptor, place) = self.place(lies, self.next);
+            let len = descriptor.length();
+            match place {
+                // The common case: one whole frame of sensible length.
+                Some(start) if !descriptor.has_next() && len.wrapping_sub(1) < FRAME_LIMIT as u32 && !self.copy => {
+                    prefetch_read(start);
+                    self.frames[count & (BURST_LIMIT - 1)] = Frame { start, len };
+                    self.next = self.next.wrapping_add(1);
+                    left -= 1;
+                    bytes += u64::from(len);
+                    count += 1;
+                }
+                _ => match self.gather(lies, left) {
+                    Gathered::Frame { slots, frame } => {
+                        self.frames[count & (BURST_LIMIT - 1)] = frame;
+                        self.next = self.next.wrapping_add(slots);
+                        left -= slots;
+                        bytes += u64::from(frame.len);
+                        count += 1;
+                    }
+                    Gathered::Bad { slots } => {
+                        self.dropped += 1;
+                        self.next = self.next.wrapping_add(slots);
+                        left -= slots;
+                    }
+                    Gathered::Later => break,
+                },
+            }
+        }
+        self.taken += ready - left;
+        self.count = count;
+        self.received += count as u64;
+        self.bytes += bytes;
+    }
+
+    /// Copies one frame, chained or not, into private memory.
+    #[cold]
+    #[inline(never)]
+    fn gather(&mut self, lies: &RingRef, available: u16) -> Gathered {
+        let start = self.scratch_used;
+        let mut len = 0;
+        let mut bad = false;
+        for slots in 1..=available {
+            let (descriptor, place) = self.place(lies, self.next.wrapping_add(slots - 1));
+            let part = descriptor.length() as usize;
+            match place {
+                Some(_) if bad => {}
+                Some(source) if len + part <= FRAME_LIMIT => {
+                    if start + len + part > self.scratch.len() {
+                        return Gathered::Later; // Room comes with the release of this burst.
+                    }
+                    let target = &mut self.scratch[start + len..start + len + part];
+                    // SAFETY: `place` checked that `part` bytes at `source` are within mapped memory, which `lies`
+                    // keeps mapped; the target is private and of that length, so they do not overlap. The peer may
+                    // write meanwhile; then the copy holds a mixture, which is as good as any bytes.
+                    unsafe { core::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), part) };
+                    len += part;
+                }
+                _ => bad = true,
+            }
+            if !descriptor.has_next() {
+                if bad || len == 0 {
+                    return Gathered::Bad { slots };
+                }
+                self.scratch_used = start + len;
+                let frame = Frame { start: self.scratch[start..].as_ptr(), len: len as u32 };
+                return Gathered::Frame { slots, frame };
+            }
+        }
+        // A chain without an end. A full ring cannot bring its end any more.
+        if available == lies.get().size() { Gathered::Bad { slots: available } } else { Gathered::Later }
+    }
+}
+
+enum Gathered {
+    Frame { slots: u16, frame: Frame },
+    Bad { slots: u16 },
+    Later,
+}

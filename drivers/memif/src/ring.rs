@@ -1,0 +1,347 @@
+//! Rings as they lie in shared memory, and the arithmetic over them.
+//!
+//! Nothing here maps memory or makes system calls, so these tests run under
+//! miri as they are. Layout: libmemif's `memif.h`, protocol 2.0.
+//!
+//! A connection has rings in both directions, and in both the **client moves
+//! `head` and the server moves `tail`**, whoever sends:
+//!
+//! ```text
+//! client to server            server to client
+//!   tail ........ head          read ........ tail ........ head
+//!     frames to read              frames to     empty buffers
+//!   server reads these,           read by       that the server
+//!   then moves tail               the client    may fill
+//! ```
+//!
+//! `read` is the client's own and not shared: it gives what it has read back
+//! as empty buffers by moving `head`. Indices are 16 bits wide, run freely,
+//! and are taken modulo the ring's size only to find a descriptor.
+//!
+//! Whatever the peer writes here is untrusted. Every field is an atomic that is
+//! loaded once into a private value, which is then checked and used; the
+//! shared field is never looked at again.
+
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+
+/// Marks a ring; a connection whose rings lack it is refused.
+pub(crate) const COOKIE: u32 = 0x3E3_1F20;
+/// Bytes of a ring before its descriptors: two cache lines, one for the
+/// fields that the client writes, one for the server's.
+pub(crate) const HEADER_SIZE: usize = 128;
+/// Bytes of a descriptor.
+pub(crate) const DESCRIPTOR_SIZE: usize = 16;
+/// What the offset of a ring in its region must be a multiple of.
+pub(crate) const RING_ALIGN: usize = align_of::<AtomicU64>();
+
+/// Ring flag: the receiver polls, do not raise its eventfd.
+const MASK_INTERRUPT: u16 = 1;
+/// Descriptor flag: the frame goes on in the next descriptor.
+const NEXT: u16 = 1;
+
+// Descriptors are read and written as two words; the fields' order within a
+// word is the order of a little-endian machine.
+const _: () = assert!(cfg!(target_endian = "little"));
+const _: () = assert!(core::mem::offset_of!(Header, tail) == 64);
+const _: () = assert!(size_of::<Header>() == HEADER_SIZE);
+const _: () = assert!(size_of::<SharedDescriptor>() == DESCRIPTOR_SIZE);
+const _: () = assert!(align_of::<Header>() <= RING_ALIGN && align_of::<SharedDescriptor>() <= RING_ALIGN);
+
+#[repr(C)]
+#[derive(Debug)]
+struct Header {
+    cookie: AtomicU32,
+    flags: AtomicU16,
+    head: AtomicU16,
+    // Atomic although unused: a shared reference then claims nothing about bytes that the peer may write.
+    unused_client: [AtomicU64; 7],
+    tail: AtomicU16,
+    unused_server: [AtomicU16; 31],
+}
+
+#[repr(C)]
+#[derive(Debug)]
+struct SharedDescriptor {
+    /// Flags (16 bits), region (16), length (32).
+    low: AtomicU64,
+    /// Offset (32), metadata (32).
+    high: AtomicU64,
+}
+
+/// A ring in shared memory. Its size is a power of two, which whoever makes
+/// the reference guarantees.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Ring {
+    header: Header,
+    descriptors: [SharedDescriptor],
+}
+
+/// Bytes of a ring with this many descriptors.
+pub(crate) const fn ring_bytes(log2_size: u8) -> usize {
+    HEADER_SIZE + (DESCRIPTOR_SIZE << log2_size)
+}
+
+/// The raw reference to a ring at `base`; making it is safe, using it needs
+/// [`ring_bytes`] readable and writable bytes aligned to [`RING_ALIGN`].
+pub(crate) fn ring_at(base: *const u8, log2_size: u8) -> *const Ring {
+    core::ptr::slice_from_raw_parts(base.cast::<SharedDescriptor>(), 1_usize << log2_size) as *const Ring
+}
+
+/// A private copy of a descriptor: what is checked is what is used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Descriptor {
+    low: u64,
+    high: u64,
+}
+
+impl Descriptor {
+    /// A descriptor of `length` bytes at `offset` of `region`, not chained.
+    pub(crate) const fn new(region: u16, offset: u32, length: u32) -> Self {
+        Self { low: (region as u64) << 16 | (length as u64) << 32, high: offset as u64 }
+    }
+
+    /// The same, with the frame going on in the next descriptor.
+    #[cfg(test)]
+    pub(crate) const fn chained(self) -> Self {
+        Self { low: self.low | NEXT as u64, high: self.high }
+    }
+
+    #[inline]
+    pub(crate) const fn has_next(self) -> bool {
+        self.low & NEXT as u64 != 0
+    }
+
+    #[inline]
+    pub(crate) const fn region(self) -> u16 {
+        (self.low >> 16) as u16
+    }
+
+    #[inline]
+    pub(crate) const fn length(self) -> u32 {
+        (self.low >> 32) as u32
+    }
+
+    #[inline]
+    pub(crate) const fn offset(self) -> u32 {
+        self.high as u32
+    }
+}
+
+impl Ring {
+    /// Descriptors.
+    #[inline]
+    pub(crate) fn size(&self) -> u16 {
+        // At most 2^14, see LOG2_RING_SIZE_MAX.
+        self.descriptors.len() as u16
+    }
+
+    /// Makes the ring an empty one. `place` tells where the buffer of each
+    /// descriptor is.
+    pub(crate) fn format(&self, place: impl Fn(u16) -> Descriptor) {
+        self.header.cookie.store(COOKIE, Ordering::Relaxed);
+        self.header.flags.store(MASK_INTERRUPT, Ordering::Relaxed);
+        for (index, descriptor) in self.descriptors.iter().enumerate() {
+            let Descriptor { low, high } = place(index as u16);
+            descriptor.low.store(low, Ordering::Relaxed);
+            descriptor.high.store(high, Ordering::Relaxed);
+        }
+        self.reset();
+    }
+
+    /// Puts both indices to zero, as a server does before it answers CONNECT.
+    pub(crate) fn reset(&self) {
+        self.header.head.store(0, Ordering::Relaxed);
+        self.header.tail.store(0, Ordering::Release);
+    }
+
+    pub(crate) fn has_cookie(&self) -> bool {
+        self.header.cookie.load(Ordering::Relaxed) == COOKIE
+    }
+
+    #[inline]
+    fn slot(&self, index: u16) -> &SharedDescriptor {
+        let mask = self.descriptors.len() - 1;
+        &self.descriptors[usize::from(index) & mask]
+    }
+
+    /// Takes a private copy of a descriptor.
+    #[inline]
+    pub(crate) fn snapshot(&self, index: u16) -> Descriptor {
+        let slot = self.slot(index);
+        Descriptor { low: slot.low.load(Ordering::Relaxed), high: slot.high.load(Ordering::Relaxed) }
+    }
+
+    /// Takes a private copy of flags, region and length only: of a ring in
+    /// our own memory we know the offsets and do not ask.
+    #[inline]
+    pub(crate) fn snapshot_low(&self, index: u16) -> Descriptor {
+        Descriptor { low: self.slot(index).low.load(Ordering::Relaxed), high: 0 }
+    }
+
+    /// Writes flags (none), region and length of a descriptor; its offset
+    /// stays as it is.
+    #[inline]
+    pub(crate) fn describe(&self, index: u16, descriptor: Descriptor) {
+        self.slot(index).low.store(descriptor.low, Ordering::Relaxed);
+    }
+
+    /// Writes a whole descriptor.
+    #[cfg(test)]
+    pub(crate) fn write(&self, index: u16, descriptor: Descriptor) {
+        self.slot(index).low.store(descriptor.low, Ordering::Relaxed);
+        self.slot(index).high.store(descriptor.high, Ordering::Relaxed);
+    }
+
+    /// The client's index. What the client wrote before it moved the index is
+    /// visible after this load.
+    #[inline]
+    pub(crate) fn head(&self) -> u16 {
+        self.header.head.load(Ordering::Acquire)
+    }
+
+    /// The server's index, likewise.
+    #[inline]
+    pub(crate) fn tail(&self) -> u16 {
+        self.header.tail.load(Ordering::Acquire)
+    }
+
+    /// Shows the server all that was written before.
+    #[inline]
+    pub(crate) fn publish_head(&self, head: u16) {
+        self.header.head.store(head, Ordering::Release);
+    }
+
+    /// Shows the client all that was written before.
+    #[inline]
+    pub(crate) fn publish_tail(&self, tail: u16) {
+        self.header.tail.store(tail, Ordering::Release);
+    }
+
+    /// Whether the receiver wants its eventfd raised.
+    #[inline]
+    pub(crate) fn wants_interrupt(&self) -> bool {
+        self.header.flags.load(Ordering::Relaxed) & MASK_INTERRUPT == 0
+    }
+
+    /// As the receiver: asks for the eventfd to be raised, or no longer. After
+    /// asking, the ring must be looked at again before sleeping.
+    pub(crate) fn ask_for_interrupt(&self, wanted: bool) {
+        self.header.flags.store(if wanted { 0 } else { MASK_INTERRUPT }, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// An index that leaves more in the ring than was ever put there: the peer is
+/// broken or hostile, and the connection is of no further use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BadIndex;
+
+/// How far `ahead` is in front of `behind`, which may be `limit` at most.
+#[inline]
+pub(crate) const fn distance(behind: u16, ahead: u16, limit: u16) -> Result<u16, BadIndex> {
+    let distance = ahead.wrapping_sub(behind);
+    if distance <= limit { Ok(distance) } else { Err(BadIndex) }
+}
+
+/// Start and size of a mapped region.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    pub(crate) base: *mut u8,
+    pub(crate) size: u64,
+}
+
+/// The place of a descriptor's bytes, if all of them are within one of
+/// `regions`.
+#[inline]
+pub(crate) fn locate(regions: &[Extent], descriptor: Descriptor) -> Option<*mut u8> {
+    let region = regions.get(usize::from(descriptor.region()))?;
+    let offset = u64::from(descriptor.offset());
+    // Both are below 2^32: the sum cannot overflow.
+    if offset + u64::from(descriptor.length()) > region.size {
+        return None;
+    }
+    // In bounds as just checked; wrapping, because nothing is read here.
+    Some(region.base.wrapping_add(descriptor.offset() as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Zeroed memory for a ring, aligned as a mapping would be.
+    fn memory(log2_size: u8) -> Box<[AtomicU64]> {
+        (0..ring_bytes(log2_size) / 8).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    fn ring(memory: &[AtomicU64], log2_size: u8) -> &Ring {
+        assert_eq!(size_of_val(memory), ring_bytes(log2_size));
+        // SAFETY: `memory` is large enough (just checked), aligned for u64, consists of atomics, and outlives the
+        // result.
+        unsafe { &*ring_at(memory.as_ptr().cast(), log2_size) }
+    }
+
+    #[test]
+    fn layout_is_the_protocols() {
+        let words = memory(6);
+        let ring = ring(&words, 6);
+        ring.format(|i| Descriptor::new(7, 0x1000 * u32::from(i), 2048));
+        ring.publish_head(0x0102);
+        ring.publish_tail(0x0304);
+        ring.describe(1, Descriptor::new(9, 0, 0x55));
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.load(Ordering::Relaxed).to_ne_bytes()).collect();
+        assert_eq!(bytes[0..4], [0x20, 0x1F, 0xE3, 0x03], "cookie");
+        assert_eq!(bytes[4..6], [1, 0], "flags: interrupt masked");
+        assert_eq!(bytes[6..8], [0x02, 0x01], "head");
+        assert_eq!(bytes[64..66], [0x04, 0x03], "tail");
+        assert_eq!(bytes[128..144], [0, 0, 7, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], "first descriptor");
+        assert_eq!(bytes[144..160], [0, 0, 9, 0, 0x55, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0], "second: offset kept");
+    }
+
+    #[test]
+    fn descriptors_survive_the_trip_and_wrap() {
+        let words = memory(6);
+        let ring = ring(&words, 6);
+        let descriptor = Descriptor::new(u16::MAX, u32::MAX, 0x8000_0001).chained();
+        ring.write(64 + 3, descriptor);
+        let seen = ring.snapshot(3);
+        assert_eq!(seen, descriptor);
+        assert!(seen.has_next());
+        assert_eq!((seen.region(), seen.offset(), seen.length()), (u16::MAX, u32::MAX, 0x8000_0001));
+        assert_eq!(ring.snapshot_low(u16::MAX - 60).length(), 0x8000_0001, "65475 mod 64 = 3");
+    }
+
+    #[test]
+    fn distance_wraps_and_refuses_what_cannot_be() {
+        assert_eq!(distance(0, 0, 256), Ok(0));
+        assert_eq!(distance(65_530, 4, 256), Ok(10));
+        assert_eq!(distance(5, 261, 256), Ok(256));
+        assert_eq!(distance(5, 262, 256), Err(BadIndex));
+        assert_eq!(distance(5, 4, 256), Err(BadIndex), "never backwards");
+    }
+
+    #[test]
+    fn nothing_outside_of_a_region_is_ever_located() {
+        let mut bytes = [[0_u8; 4096], [0; 4096]];
+        let regions: Vec<Extent> =
+            bytes.iter_mut().map(|region| Extent { base: region.as_mut_ptr(), size: region.len() as u64 }).collect();
+        let good = |region, offset, length| locate(&regions, Descriptor::new(region, offset, length)).is_some();
+        assert!(good(0, 0, 4096) && good(1, 4095, 1) && good(1, 4096, 0));
+        assert!(!good(0, 0, 4097) && !good(1, 4096, 1) && !good(2, 0, 1));
+        assert!(!good(0, u32::MAX, u32::MAX) && !good(0, 1, u32::MAX) && !good(0, u32::MAX, 1));
+        let mut state = 7_u64;
+        for _ in 0..10_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let descriptor = Descriptor::new(
+                (state >> 60) as u16,
+                (state >> 20) as u32 & 0x1FFF,
+                ((state >> 40) as u32 & 0x1FFF) << (state >> 59 & 0x10),
+            );
+            if let Some(place) = locate(&regions, descriptor) {
+                let region = regions[usize::from(descriptor.region())];
+                let start = place as usize - region.base as usize;
+                assert!(start + descriptor.length() as usize <= 4096);
+            }
+        }
+    }
+}
