@@ -364,3 +364,11 @@ fn a_prepared_device_needs_no_right_to_configure_it() {
         learn_mac(&mut tap, &socket, "10.9.0.2:7".parse().unwrap());
     });
 }
+
+/// A link is opened by one thread and may be run, wrapped or not, by another.
+#[test]
+fn a_link_may_move_to_its_silo() {
+    fn moves<T: Send>() {}
+    moves::<Tap>();
+    moves::<link::Capture<link::Faults<Tap>, std::fs::File>>();
+}

@@ -283,3 +283,61 @@ fn extreme_settings_do_not_panic() {
     send(&mut a, at(5), 0..10);
     assert!(a.next_event().is_some());
 }
+
+/// Nothing appears from nowhere, nothing vanishes uncounted.
+#[test]
+fn every_frame_is_accounted_for() {
+    for seed in 0..50 {
+        let mut random = crate::random::Random::new(seed);
+        let mut share = |most: f64| p(random.up_to(1_000) as f64 / 1_000.0 * most);
+        let impairment = Impairment {
+            loss: share(0.5),
+            burst_loss: Some(BurstLoss {
+                fail: share(0.1),
+                recover: share(0.5),
+                loss_good: share(0.1),
+                loss_bad: share(1.0),
+            }),
+            duplicate: share(0.5),
+            corrupt: share(0.5),
+            reorder: share(0.5),
+            reorder_by: Duration::from_micros(random.up_to(5_000)),
+            delay: Duration::from_micros(random.up_to(5_000)),
+            jitter: Duration::from_micros(random.up_to(5_000)),
+            rate: (seed % 2 == 0).then_some(Rate { bytes_per_second: 1_000_000, queue_bytes: 5_000 }),
+            hold_limit: 40,
+        };
+        let (mut a, mut b) = sender(impairment, seed);
+        let mut delivered = 0;
+        for turn in 0..300 {
+            let now = at(turn * 100);
+            send(&mut a, now, 0..random.up_to(8) as u32);
+            delivered += take(&mut b, now).len() as u64;
+        }
+        while let Some(due) = a.next_event() {
+            send(&mut a, due, []);
+            delivered += take(&mut b, due).len() as u64;
+        }
+        let c = a.transmit_faults();
+        assert_eq!(c.passed, delivered, "seed {seed}: {c:?}");
+        let gone = c.lost + c.queue_dropped + c.overflowed;
+        assert_eq!(c.entered + c.duplicated, delivered + gone, "seed {seed}: {c:?}");
+    }
+}
+
+/// Wrappers compose, and one's view of a frame is the other's.
+#[test]
+fn a_captured_link_can_have_faults_and_be_captured_again() {
+    use crate::{Capture, CaptureConfig};
+    let (a, mut b) = Pair::new(PairConfig::default());
+    let near = Capture::new(a, Vec::new(), CaptureConfig::default());
+    let loss = Impairment { loss: p(0.5), ..Default::default() };
+    let faults = Faults::new(near, FaultPlan::both(loss, 2));
+    let mut far = Capture::new(faults, Vec::new(), CaptureConfig::default());
+    send(&mut far, at(0), 0..100);
+    let passed = take(&mut b, at(0)).len() as u64;
+    send(&mut b, at(1), 0..100);
+    let received = take(&mut far, at(1)).len() as u64;
+    assert!(passed < 70 && received < 70);
+    assert_eq!(far.capture_counters().captured, 100 + received);
+}
