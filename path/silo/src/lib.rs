@@ -1,0 +1,16 @@
+//! One pinned core and all it owns: a link queue, a stack, an application.
+//!
+//! [`Silo::turn`] is the map of a request's walk; it takes the time as an
+//! argument, so that the simulator runs the same code. [`run`] is the loop
+//! around it on a real clock.
+
+pub mod idle;
+pub mod memory;
+pub mod page;
+pub mod pin;
+mod run;
+mod turn;
+
+pub use idle::Idle;
+pub use run::{ATTEND_EVERY, Attendant, Clock, Next, Usage, run};
+pub use turn::{BURST, Silo, Turn};

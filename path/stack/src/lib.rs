@@ -1,1 +1,311 @@
+//! From frames to connections and back: neighbours, IP, demultiplexing,
+//! listeners, handshakes, TIME-WAIT, timers.
+//!
+//! The stack takes borrowed frames and writes frames into slots that it is
+//! lent ([`Egress`]); it owns no packet buffers. It calls nobody: what a frame
+//! means for an application is the return value, and what else happened is
+//! asked for. Call order of a turn:
+//!
+//! ```text
+//! begin_turn
+//!   ─► on_frame for each frame of the burst          ─► Arrival
+//!   ─► on_timers, then poll_app_timer until None     ─► ConnId
+//!   ─► (the application acts, through app::Net)
+//!   ─► poll_resumed until None                       ─► ConnId
+//!   ─► poll_transmit                                   frames into slots
+//!   ─► poll_closed until None                        ─► ConnId, reason
+//! ```
 #![forbid(unsafe_code)]
+
+mod addresses;
+mod config;
+mod counters;
+mod egress;
+mod flow;
+mod fragments;
+mod icmp_limit;
+mod ingress;
+mod link_layer;
+mod listen;
+mod neighbour;
+mod net;
+mod ports;
+mod route;
+mod secret;
+mod slots;
+mod syn;
+mod time_wait;
+mod timers;
+mod wheel;
+
+pub use config::{Address, Config, MAX_ADDRESSES, Seeds};
+pub use counters::Counters;
+pub use ingress::Arrival;
+pub use slots::Slot;
+
+use addresses::Addresses;
+use app::{Closed, ConnId};
+use flow::{FlowHasher, FlowTable};
+use fragments::Reassembly;
+use icmp_limit::RateLimit;
+use neighbour::NeighbourTable;
+use route::Routes;
+use secret::Secret;
+use slots::Slots;
+use std::collections::VecDeque;
+use syn::SynQueue;
+use tcp::{Context, Path};
+use time_wait::TimeWait;
+use wheel::{Due, Wheel};
+use wire::{Offload, Time};
+
+/// Where frames to send are built: the link's transmit half, as the stack
+/// sees it.
+pub trait Egress {
+    /// Slots that are free now; may understate.
+    fn room(&self) -> usize;
+    /// The next free slot, the same until it is committed.
+    fn slot(&mut self) -> Option<&mut [u8]>;
+    /// Completes the slot.
+    fn commit(&mut self, len: usize, offload: Offload);
+}
+
+/// What the link does for the frames that the stack hands it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LinkOffload {
+    /// It completes transport checksums.
+    pub checksum: bool,
+    /// It cuts payloads into segments, of packets up to this many bytes.
+    pub segmentation: Option<u32>,
+}
+
+/// Transmit slots that data leaves for control packets, so that handshakes,
+/// acknowledgements and neighbour discovery get through when bulk transfers
+/// fill the ring.
+pub(crate) const CONTROL_RESERVE: usize = 8;
+
+/// A whole TCP/IP stack: one silo's.
+#[derive(Debug)]
+pub struct Stack {
+    pub(crate) config: Config,
+    pub(crate) offload: LinkOffload,
+    pub(crate) now: Time,
+    pub(crate) now_ms: u32,
+    pub(crate) addresses: Addresses,
+    pub(crate) routes: Routes,
+    pub(crate) neighbours: NeighbourTable,
+    pub(crate) reassembly: Reassembly,
+    pub(crate) hasher: FlowHasher,
+    pub(crate) secret: Secret,
+    pub(crate) table: FlowTable,
+    pub(crate) slots: Slots,
+    pub(crate) syns: SynQueue,
+    /// When a cookie was last sent: only for a while after are they looked
+    /// for.
+    pub(crate) last_cookie: Option<Time>,
+    pub(crate) waits: TimeWait,
+    pub(crate) wheel: Wheel,
+    pub(crate) due: Vec<Due>,
+    pub(crate) delayed_acks: VecDeque<timers::DelayedAck>,
+    /// Connections with something to send, each once.
+    pub(crate) ready: VecDeque<u32>,
+    pub(crate) app_timers: VecDeque<ConnId>,
+    pub(crate) resumed: VecDeque<ConnId>,
+    pub(crate) over: VecDeque<(ConnId, Closed)>,
+    /// Resets for connections that the application aborted.
+    pub(crate) resets: VecDeque<egress::PendingReset>,
+    pub(crate) challenges: RateLimit,
+    pub(crate) errors: RateLimit,
+    pub(crate) echoes: RateLimit,
+    pub(crate) path_mtus: route::PathMtus,
+    /// Bytes held for applications and gaps, all connections together.
+    pub(crate) receive_memory: usize,
+    pub(crate) next_port: u32,
+    pub(crate) counters: Counters,
+    pub(crate) tcp_counters: tcp::Counters,
+}
+
+impl Stack {
+    /// A stack at `now`, over a link with these capabilities.
+    #[must_use]
+    pub fn new(config: Config, offload: LinkOffload, seeds: &Seeds, now: Time) -> Self {
+        let now_ms = now.as_millis() as u32;
+        let entries = config.max_connections + config.max_half_open + config.max_time_wait;
+        let mut routes = Routes::new();
+        for address in &config.addresses {
+            routes.add_on_link(address.ip, address.prefix_len);
+        }
+        for gateway in &config.gateways {
+            routes.add_default(*gateway);
+        }
+        Self {
+            offload,
+            now,
+            now_ms,
+            addresses: Addresses::new(&config.addresses),
+            routes,
+            neighbours: NeighbourTable::new(now),
+            reassembly: Reassembly::new(),
+            hasher: FlowHasher::new(&seeds.table),
+            secret: Secret::new(&seeds.secret),
+            table: FlowTable::with_capacity(entries),
+            slots: Slots::new(config.max_connections.min(flow::MAX_INDEX as usize)),
+            syns: SynQueue::new(config.max_half_open, config.syn_ack_retries),
+            last_cookie: None,
+            waits: TimeWait::new(config.max_time_wait),
+            wheel: Wheel::new(now_ms),
+            due: Vec::with_capacity(wheel::BOUND),
+            delayed_acks: VecDeque::new(),
+            ready: VecDeque::with_capacity(1024),
+            app_timers: VecDeque::new(),
+            resumed: VecDeque::new(),
+            over: VecDeque::new(),
+            resets: VecDeque::new(),
+            challenges: RateLimit::per_second(config.challenge_acks_per_second, now),
+            errors: RateLimit::per_second(config.errors_per_second, now),
+            echoes: RateLimit::per_second(config.echo_per_second, now),
+            path_mtus: route::PathMtus::new(),
+            receive_memory: 0,
+            next_port: 0,
+            counters: Counters::default(),
+            tcp_counters: tcp::Counters::default(),
+            config,
+        }
+    }
+
+    /// A turn begins. Time never moves back: an earlier `now` is ignored.
+    #[inline]
+    pub fn begin_turn(&mut self, now: Time) {
+        if now > self.now {
+            self.now = now;
+            self.now_ms = now.as_millis() as u32;
+        }
+    }
+
+    /// The stack's counters.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// TCP's counters.
+    #[must_use]
+    pub const fn tcp_counters(&self) -> &tcp::Counters {
+        &self.tcp_counters
+    }
+
+    /// Neighbour resolution's counters, with their names.
+    pub fn neighbour_counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.neighbours.counters().iter()
+    }
+
+    /// Reassembly's counters, with their names.
+    pub fn fragment_counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.reassembly.counters().iter()
+    }
+
+    /// The settings.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Established connections, closing ones included.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Half-open handshakes.
+    #[must_use]
+    pub fn half_open(&self) -> usize {
+        self.syns.len()
+    }
+
+    /// Bytes held for applications and gaps.
+    #[must_use]
+    pub const fn receive_memory(&self) -> usize {
+        self.receive_memory
+    }
+
+    /// A connection's figures.
+    #[must_use]
+    pub fn info(&self, id: ConnId) -> Option<tcp::Info> {
+        self.slots.get(id).map(|slot| slot.tcp.info())
+    }
+
+    /// Stops accepting: further SYNs are answered as on a closed port.
+    pub fn stop_listening(&mut self) {
+        self.config.listen.clear();
+    }
+
+    /// Accepts connections on a further port.
+    pub fn listen(&mut self, port: u16) {
+        if !self.config.listen.contains(&port) {
+            self.config.listen.push(port);
+        }
+    }
+
+    /// The ids of all connections, for a view of the whole.
+    pub fn connection_ids(&self) -> impl Iterator<Item = ConnId> {
+        self.slots.ids()
+    }
+
+    /// Puts a connection on the ready list.
+    #[inline]
+    pub(crate) fn make_ready(&mut self, slot: u32) {
+        let connection = &mut self.slots.at_mut(slot).tcp;
+        if !connection.is_ready() {
+            connection.set_ready(true);
+            self.ready.push_back(slot);
+        }
+    }
+
+    /// Notes that a connection is over; the application hears of it at the
+    /// end of the turn.
+    pub(crate) fn note_over(&mut self, id: ConnId, why: Closed) {
+        let slot = self.slots.at_mut(id.index() as u32);
+        if slot.set_over() {
+            self.over.push_back((id, why));
+        }
+    }
+
+    /// Enters the connection's earliest deadline into the wheel.
+    #[inline]
+    pub(crate) fn schedule(&mut self, index: u32) {
+        let slot = self.slots.at_mut(index);
+        let deadline = match (slot.tcp.timer(), slot.app_timer()) {
+            (None, None) => return,
+            (Some(at), None) | (None, Some(at)) => at,
+            (Some(a), Some(b)) => {
+                if (a.wrapping_sub(b) as i32) < 0 {
+                    a
+                } else {
+                    b
+                }
+            }
+        };
+        self.wheel.schedule(index, &mut slot.tcp.wheel, deadline);
+    }
+
+    /// Runs `with` on a connection, with the context that TCP takes.
+    #[inline]
+    pub(crate) fn with<R>(
+        &mut self,
+        index: u32,
+        with: impl FnOnce(&mut tcp::Connection, &mut Context<'_>, Path) -> R,
+    ) -> R {
+        let slot = self.slots.at_mut(index);
+        let flow = slot.flow();
+        let path = Path { mtu: self.config.mtu, v6: !flow.is_v4() };
+        let mut cx = Context {
+            now: self.now,
+            now_ms: self.now_ms,
+            ts_offset: self.hasher.timestamp_offset(&flow),
+            receive_full: self.receive_memory >= self.config.receive_memory,
+            config: &self.config.tcp,
+            counters: &mut self.tcp_counters,
+        };
+        with(&mut slot.tcp, &mut cx, path)
+    }
+}

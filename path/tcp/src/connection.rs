@@ -29,6 +29,9 @@ pub struct Context<'a> {
     /// addresses, so that peers cannot read the machine's uptime or link
     /// connections (RFC 7323 section 7.1).
     pub ts_offset: u32,
+    /// All connections together hold as much received data as they may: early
+    /// segments are dropped and windows do not open further.
+    pub receive_full: bool,
     /// The endpoint's settings.
     pub config: &'a Config,
     /// Where events are counted.
@@ -233,14 +236,16 @@ impl Connection {
         connection
     }
 
-    /// A passive open whose handshake is complete.
+    /// A passive open whose handshake is complete. `window` is the window
+    /// field of the peer's SYN, which is never scaled.
     #[must_use]
-    pub fn accept(cx: &mut Context<'_>, path: Path, agreed: &Agreed) -> Self {
+    pub fn accept(cx: &mut Context<'_>, path: Path, agreed: &Agreed, window: u16) -> Self {
         let mut connection = Self::blank(cx, path, agreed.iss.plus(1), agreed.irs.plus(1));
         connection.state = State::Established;
         connection.agree(cx.config, path, agreed);
         connection.rcv_adv = connection.rcv_nxt.plus(cx.config.receive_limit.min(0xffff));
         connection.cwnd = congestion::initial_window(u32::from(connection.mss));
+        connection.snd_wnd = u32::from(window);
         connection
     }
 
@@ -306,6 +311,13 @@ impl Connection {
     #[must_use]
     pub fn unsent(&self) -> u32 {
         self.rope.len()
+    }
+
+    /// Most payload of a segment.
+    #[inline]
+    #[must_use]
+    pub const fn mss(&self) -> u16 {
+        self.mss
     }
 
     /// Sequence numbers sent and not acknowledged, SYN and FIN included.
@@ -399,6 +411,11 @@ impl Connection {
         let tell = !matches!(self.state, State::SynSent | State::TimeWait | State::Closed);
         self.close();
         tell
+    }
+
+    /// Gives up all memory; the slot is free.
+    pub fn discard(&mut self) {
+        self.close();
     }
 
     pub(crate) fn close(&mut self) {
@@ -577,6 +594,11 @@ impl Connection {
         }
         self.flags.set(Flags::DELAYED_ACK);
         true
+    }
+
+    /// Has an acknowledgement sent at the next poll.
+    pub fn ask_ack(&mut self) {
+        self.flags.set(Flags::ACK_NOW);
     }
 
     /// The delayed-acknowledgement time ran out.

@@ -743,6 +743,11 @@ impl Connection {
 
     fn take_ahead(&mut self, cx: &mut Context<'_>, ahead: u32, bytes: &[u8]) {
         cx.counters.out_of_order += 1;
+        if cx.receive_full {
+            cx.counters.out_of_order_dropped += bytes.len() as u64;
+            self.flags.set(Flags::ACK_NOW);
+            return;
+        }
         let limit = cx.config.receive_limit as usize;
         let cold = self.cold_mut(cx.config);
         let inserted = cold.receive.insert(ahead, bytes, limit);

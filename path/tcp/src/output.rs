@@ -172,7 +172,7 @@ impl Connection {
             seq,
             ack: self.rcv_nxt,
             flags,
-            window: self.advertise(cx.config),
+            window: self.advertise(cx.config, cx.receive_full),
             timestamps: self.timestamps(cx),
             options: EmitOptions::Plain,
             offset,
@@ -189,11 +189,11 @@ impl Connection {
     /// The window to advertise. Its right edge never moves back, and moves on
     /// only by a segment or half the buffer (RFC 9293 section 3.8.6.2.2).
     #[inline]
-    fn advertise(&mut self, config: &Config) -> u16 {
+    fn advertise(&mut self, config: &Config, full: bool) -> u16 {
         let held = self.held().len().min(config.receive_limit as usize) as u32;
         let edge = self.rcv_nxt.plus(config.receive_limit - held);
         let gain = edge.distance_from(self.rcv_adv);
-        if gain > 0 && gain as u32 >= u32::from(self.mss).min(config.receive_limit / 2) {
+        if !full && gain > 0 && gain as u32 >= u32::from(self.mss).min(config.receive_limit / 2) {
             self.rcv_adv = edge;
         }
         let window = self.rcv_adv.forward_from(self.rcv_nxt) >> self.own_shift();

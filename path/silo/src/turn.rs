@@ -1,0 +1,148 @@
+//! One pass of a silo's loop: the map of a request's walk.
+
+use app::{App, ConnId, Opened, Wake};
+use link::{Link, Receive, Transmit};
+use stack::{Arrival, Egress, Stack};
+use wire::{Offload, Time};
+
+/// Frames taken in one turn. Larger bursts amortise more per turn, and make
+/// the last frame of a burst wait longer.
+pub const BURST: usize = 32;
+
+/// What a turn did, and what it left to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    /// Frames received.
+    pub frames: usize,
+    /// Frames or slots are left over: take the next turn at once.
+    pub more: bool,
+    /// When the next turn is due even if nothing arrives.
+    pub deadline: Time,
+}
+
+/// A core's share of the server: its link queue, stack and application.
+#[derive(Debug)]
+pub struct Silo<L, A> {
+    /// Where frames come from and go to.
+    pub link: L,
+    /// The TCP/IP stack.
+    pub stack: Stack,
+    /// The application.
+    pub app: A,
+}
+
+impl<L: Link, A: App> Silo<L, A> {
+    /// Takes a burst through the stack to the application and its answers
+    /// back to the link. Allocates nothing, locks nothing, makes no system
+    /// call but the driver's, and takes the time from outside.
+    pub fn turn(&mut self, now: Time) -> Turn {
+        let Self { link, stack, app } = self;
+        let (rx, tx) = link.split();
+        let out = &mut TransmitSlots(tx);
+
+        // What arrived, stamped with the time of its burst.
+        let frames = rx.receive(now, BURST);
+        stack.begin_turn(now);
+        for index in 0..frames {
+            if let Some(arrival) = stack.on_frame(rx.frame(index), rx.verified(index), out) {
+                deliver(stack, app, &arrival);
+            }
+        }
+        rx.release();
+
+        // What is due.
+        let mut more = stack.on_timers(out);
+        while let Some(id) = stack.poll_app_timer() {
+            app.on_timer(stack, id);
+        }
+
+        // What the application wants to do by itself.
+        let wake = app.on_turn(stack);
+        offer_resumed(stack, app);
+
+        // What there is to say, and to whom nothing more.
+        more |= stack.poll_transmit(out);
+        while let Some((id, why)) = stack.poll_closed() {
+            app.on_close(stack, id, why);
+        }
+        out.0.flush(now);
+
+        let deadline = match wake {
+            Wake::Now => now,
+            Wake::At(at) => at,
+            Wake::Idle => Time::MAX,
+        };
+        Turn { frames, more: more || frames == BURST || wake == Wake::Now, deadline }
+    }
+
+    /// When the stack needs a turn even if nothing arrives. Costs more than a
+    /// turn on an idle silo: ask before sleeping, not every turn.
+    #[must_use]
+    pub fn stack_deadline(&self) -> Time {
+        self.stack.next_deadline().unwrap_or(Time::MAX)
+    }
+}
+
+/// Tells the application what a segment brought, in the order in which it
+/// happened to the connection.
+#[inline]
+fn deliver<A: App>(stack: &mut Stack, app: &mut A, arrival: &Arrival<'_>) {
+    let Arrival { id, outcome, data, accepted } = *arrival;
+    if outcome.opened {
+        app.on_open(stack, id, if accepted { Opened::Accepted } else { Opened::Connected });
+    }
+    if !data.is_empty() && stack.is_live(id) {
+        let consumed = app.on_data(stack, id, data).min(data.len());
+        if consumed < data.len() {
+            stack.hold(id, &data[consumed..]);
+        }
+    }
+    if outcome.readable {
+        offer_held(stack, app, id);
+    }
+    if outcome.drained && stack.is_live(id) {
+        app.on_sent(stack, id);
+    }
+    if outcome.finished && stack.is_live(id) {
+        let held = stack.held(id);
+        app.on_end(stack, id, held);
+    }
+}
+
+/// Offers a connection's held bytes, in one piece.
+fn offer_held<A: App>(stack: &mut Stack, app: &mut A, id: ConnId) {
+    if !stack.is_live(id) {
+        return;
+    }
+    let Some(mut held) = stack.take_held(id) else { return };
+    let len = held.contiguous().len();
+    let consumed = app.on_data(stack, id, held.contiguous()).min(len);
+    held.consume(consumed);
+    stack.put_held(id, held);
+}
+
+/// Offers held bytes again where the application asked for it, once each.
+fn offer_resumed<A: App>(stack: &mut Stack, app: &mut A) {
+    for _ in 0..stack.resumed_len() {
+        let Some(id) = stack.poll_resumed() else { return };
+        offer_held(stack, app, id);
+    }
+}
+
+/// The link's transmit half, as the stack wants it.
+struct TransmitSlots<'a, T>(&'a mut T);
+
+impl<T: Transmit> Egress for TransmitSlots<'_, T> {
+    #[inline]
+    fn room(&self) -> usize {
+        self.0.room()
+    }
+    #[inline]
+    fn slot(&mut self) -> Option<&mut [u8]> {
+        self.0.slot()
+    }
+    #[inline]
+    fn commit(&mut self, len: usize, offload: Offload) {
+        self.0.commit(len, offload);
+    }
+}

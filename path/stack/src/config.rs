@@ -1,0 +1,95 @@
+//! Settings of a stack.
+
+use core::net::IpAddr;
+use wire::Mac;
+
+/// An address of ours with the prefix that is on-link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Address {
+    /// The address.
+    pub ip: IpAddr,
+    /// Length of the on-link prefix, in bits.
+    pub prefix_len: u8,
+}
+
+/// Settings of a stack: one per silo.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Our Ethernet address.
+    pub mac: Mac,
+    /// 802.1Q VLAN that all frames carry; none by default.
+    pub vlan: Option<u16>,
+    /// Largest IP packet, in bytes.
+    pub mtu: u16,
+    /// Our addresses; the first of each family is the default source. At most
+    /// [`MAX_ADDRESSES`].
+    pub addresses: Vec<Address>,
+    /// Where packets for other networks go.
+    pub gateways: Vec<IpAddr>,
+    /// Ports that accept connections.
+    pub listen: Vec<u16>,
+    /// TCP settings.
+    pub tcp: tcp::Config,
+    /// Established connections; more SYNs are dropped and counted. 65,536 by
+    /// default; the table takes 16 to 32 bytes for each at start, a connection
+    /// 128 bytes once it exists.
+    pub max_connections: usize,
+    /// Half-open handshakes; beyond, SYN cookies answer. 4,096 by default,
+    /// about 100 bytes each.
+    pub max_half_open: usize,
+    /// SYN,ACK retransmissions; 5 by default.
+    pub syn_ack_retries: u8,
+    /// TIME-WAIT records; beyond, the oldest gives way, and a very late
+    /// segment of its connection is answered by a reset. 65,536 by default,
+    /// 72 bytes each.
+    pub max_time_wait: usize,
+    /// Bytes of all connections together that may wait for applications or
+    /// gaps; beyond, windows stop opening and early segments are dropped.
+    /// 256 MiB by default.
+    pub receive_memory: usize,
+    /// Challenge acknowledgements per second (RFC 5961 section 7); 1,000 by
+    /// default.
+    pub challenge_acks_per_second: u32,
+    /// ICMP errors and resets for unknown connections per second; 1,000 by
+    /// default.
+    pub errors_per_second: u32,
+    /// ICMP echo replies per second; 10,000 by default.
+    pub echo_per_second: u32,
+}
+
+/// Most addresses of one stack: their index is kept in 16 bits.
+pub const MAX_ADDRESSES: usize = 1 << 16;
+
+impl Config {
+    /// The defaults, for an interface with this Ethernet address.
+    #[must_use]
+    pub fn new(mac: Mac, mtu: u16) -> Self {
+        Self {
+            mac,
+            vlan: None,
+            mtu,
+            addresses: Vec::new(),
+            gateways: Vec::new(),
+            listen: Vec::new(),
+            tcp: tcp::Config::default(),
+            max_connections: 65_536,
+            max_half_open: 4_096,
+            syn_ack_retries: 5,
+            max_time_wait: 65_536,
+            receive_memory: 256 << 20,
+            challenge_acks_per_second: 1_000,
+            errors_per_second: 1_000,
+            echo_per_second: 10_000,
+        }
+    }
+}
+
+/// Random bits that a stack is seeded with, from the operating system in
+/// production and from the seed in the simulator.
+#[derive(Clone, Copy, Debug)]
+pub struct Seeds {
+    /// Keys of the flow table.
+    pub table: [u64; 4],
+    /// Keys of sequence numbers and cookies.
+    pub secret: [u64; 4],
+}

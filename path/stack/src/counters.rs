@@ -1,0 +1,86 @@
+//! What the stack counts.
+
+macro_rules! counters {
+    ($(#[$outer:meta])* $name:ident { $($(#[$doc:meta])* $field:ident),* $(,)? }) => {
+        $(#[$outer])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct $name { $($(#[$doc])* pub $field: u64),* }
+
+        impl $name {
+            /// Every counter with its name.
+            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($field), self.$field)),*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Events of a stack, beside TCP's own.
+    Counters {
+        /// Frames taken in.
+        frames_in,
+        /// Frames that were not for us: address, VLAN or protocol.
+        not_for_us,
+        /// Frames, packets or segments that were malformed.
+        malformed,
+        /// Packets with a wrong checksum.
+        bad_checksum,
+        /// Packets from addresses that cannot be a sender (RFC 1122 section
+        /// 3.2.1.3, RFC 4291 section 2.7).
+        martian,
+        /// ARP and neighbour discovery messages taken in.
+        neighbour_in,
+        /// ICMP messages taken in.
+        icmp_in,
+        /// ICMP errors that quote nothing of ours.
+        icmp_ignored,
+        /// Fragments taken in.
+        fragments_in,
+        /// Datagrams put together again.
+        reassembled,
+        /// UDP datagrams for which nobody listens.
+        udp_no_port,
+        /// SYNs for a port on which nobody listens.
+        refused,
+        /// Handshakes begun by peers.
+        handshakes,
+        /// SYN cookies sent.
+        cookies_sent,
+        /// Handshakes completed by a cookie.
+        cookies_accepted,
+        /// Acknowledgements that looked like a cookie's and were not.
+        cookies_failed,
+        /// SYNs dropped at the connection limit.
+        syn_dropped,
+        /// Handshakes that could not be accepted yet at the connection limit.
+        accept_deferred,
+        /// Handshakes given up after all retransmissions.
+        half_open_expired,
+        /// Connections accepted.
+        accepted,
+        /// Connections that we opened.
+        connected,
+        /// Connections over.
+        closed,
+        /// TIME-WAIT records replaced by a new connection of the same flow.
+        time_wait_reused,
+        /// TIME-WAIT records dropped before their time, at the limit.
+        time_wait_dropped,
+        /// Resets sent.
+        resets_out,
+        /// Resets and ICMP errors not sent because of their limit.
+        errors_limited,
+        /// Challenge acknowledgements not sent because of their limit.
+        challenges_limited,
+        /// Times that a transmit slot was wanted and none was free.
+        no_slot,
+        /// Replies dropped because no transmit slot was free.
+        replies_dropped,
+        /// Early segments dropped because all connections together hold too
+        /// much.
+        receive_memory_full,
+        /// Connections ended because their send queue overflowed.
+        send_queue_overflow,
+    }
+}

@@ -1,0 +1,363 @@
+//! Segments into transmit slots.
+
+use crate::addresses::Addresses;
+use crate::flow::Flow;
+use crate::{CONTROL_RESERVE, Config, Egress, LinkOffload, Stack};
+use app::ConnId;
+use tcp::{Connection, Context, Emit, EmitOptions, Path};
+use wire::checksum::{pseudo_v4, pseudo_v6};
+use wire::ethernet::{ETHER_IPV4, ETHER_IPV6, EthernetHeader};
+use wire::ipv4::{self, Ipv4Header};
+use wire::ipv6::{self, Ipv6Header};
+use wire::offload::PartialChecksum;
+use wire::tcp::{self as wire_tcp, Established, Flags, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
+use wire::{Mac, Offload, Sum, protocol};
+
+/// Segments that one connection sends before the next connection's turn.
+const SEGMENTS_PER_POLL: usize = 16;
+/// Connections that one turn serves; the others wait for the next turn.
+const CONNECTIONS_PER_TURN: usize = 1024;
+/// IPv4 time to live and IPv6 hop limit of what we send (RFC 1700).
+pub(crate) const DEFAULT_TTL: u8 = 64;
+
+/// A segment that belongs to no connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reply {
+    pub seq: SeqNum,
+    pub ack: SeqNum,
+    pub flags: Flags,
+    pub window: u16,
+    pub options: TcpOptions,
+}
+
+impl Reply {
+    /// A reset; `ack` where it must acknowledge (RFC 9293 section 3.10.7.1).
+    pub fn reset(seq: SeqNum, ack: Option<SeqNum>) -> Self {
+        let flags = if ack.is_some() { Flags::RST.union(Flags::ACK) } else { Flags::RST };
+        Self { seq, ack: ack.unwrap_or(SeqNum(0)), flags, window: 0, options: TcpOptions::default() }
+    }
+}
+
+/// A reset for a connection that the application aborted, waiting for a slot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PendingReset {
+    pub flow: Flow,
+    pub neighbour: crate::neighbour::NeighbourId,
+    pub seq: SeqNum,
+    pub ack: SeqNum,
+}
+
+/// Resets waiting for transmit slots; more are not sent, and the peer finds
+/// out by its own next segment.
+pub(crate) const MAX_PENDING_RESETS: usize = 1024;
+
+/// What became of a connection's turn to send.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// It has nothing more to send now.
+    Done,
+    /// It has more than its share.
+    More,
+    /// No transmit slot is free.
+    NoSlot,
+}
+
+impl Stack {
+    /// Sends what neighbours, handshakes and connections have to send, as far
+    /// as there are slots. Returns whether something is left.
+    pub fn poll_transmit(&mut self, out: &mut impl Egress) -> bool {
+        self.poll_link_layer(out);
+        if !self.resets.is_empty() {
+            self.poll_resets(out);
+        }
+        let mut left = self.ready.len().min(CONNECTIONS_PER_TURN);
+        while left > 0 {
+            left -= 1;
+            let Some(slot) = self.ready.pop_front() else { break };
+            // An entry may outlive its connection; it is then skipped here.
+            if !self.slots.is_used(slot) || !self.slots.at(slot).tcp.is_ready() {
+                continue;
+            }
+            match self.transmit(slot, out) {
+                Turn::Done => self.slots.at_mut(slot).tcp.set_ready(false),
+                Turn::More => self.ready.push_back(slot),
+                Turn::NoSlot => {
+                    self.ready.push_front(slot);
+                    self.counters.no_slot += 1;
+                    break;
+                }
+            }
+            self.schedule(slot);
+        }
+        !self.ready.is_empty()
+    }
+
+    #[inline]
+    fn transmit(&mut self, index: u32, out: &mut impl Egress) -> Turn {
+        let slot = self.slots.at_mut(index);
+        let Some(mac) = self.neighbours.mac(slot.neighbour) else {
+            return self.transmit_unresolved(index);
+        };
+        let flow = slot.flow();
+        let path = Path { mtu: self.config.mtu, v6: !flow.is_v4() };
+        let mut cx = Context {
+            now: self.now,
+            now_ms: self.now_ms,
+            ts_offset: self.hasher.timestamp_offset(&flow),
+            receive_full: self.receive_memory >= self.config.receive_memory,
+            config: &self.config.tcp,
+            counters: &mut self.tcp_counters,
+        };
+        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload };
+        let burst = frame.burst(path);
+        let mut turn = Turn::More;
+        for _ in 0..SEGMENTS_PER_POLL {
+            // Data leaves a few slots for acknowledgements and handshakes.
+            if slot.tcp.unsent() > 0 && out.room() <= CONTROL_RESERVE {
+                return Turn::NoSlot;
+            }
+            let Some(buffer) = out.slot() else { return Turn::NoSlot };
+            let Some(emit) = slot.tcp.poll_segment(&mut cx, path, burst) else {
+                turn = Turn::Done;
+                break;
+            };
+            let (len, offload) = frame.build(buffer, &flow, &emit, &mut slot.tcp);
+            out.commit(len, offload);
+        }
+        if slot.tcp.take_delayed_ack() {
+            self.delay_ack(index);
+        }
+        turn
+    }
+
+    /// The neighbour is not resolved yet: what would be sent first is kept by
+    /// the neighbour table, the rest waits for its retransmission timer.
+    #[cold]
+    fn transmit_unresolved(&mut self, index: u32) -> Turn {
+        let mut buffer = vec![0; usize::from(self.config.mtu) + ipv6::HEADER_LEN];
+        let slot = self.slots.at_mut(index);
+        let flow = slot.flow();
+        let path = Path { mtu: self.config.mtu, v6: !flow.is_v4() };
+        let mut cx = Context {
+            now: self.now,
+            now_ms: self.now_ms,
+            ts_offset: self.hasher.timestamp_offset(&flow),
+            receive_full: false,
+            config: &self.config.tcp,
+            counters: &mut self.tcp_counters,
+        };
+        let none = LinkOffload::default();
+        let frame = Frame { mac: Mac::ZERO, config: &self.config, addresses: &self.addresses, offload: none };
+        for _ in 0..SEGMENTS_PER_POLL {
+            let Some(emit) = slot.tcp.poll_segment(&mut cx, path, 0) else { break };
+            let (len, _) = frame.build(&mut buffer, &flow, &emit, &mut slot.tcp);
+            self.neighbours.hold(slot.neighbour, &buffer[..len]);
+        }
+        if slot.tcp.take_delayed_ack() {
+            self.delay_ack(index);
+        }
+        Turn::Done
+    }
+
+    /// Writes a segment that belongs to no connection, if a slot is free.
+    pub(crate) fn reply(&mut self, out: &mut impl Egress, flow: &Flow, mac: Mac, reply: &Reply) {
+        let Some(buffer) = out.slot() else {
+            self.counters.replies_dropped += 1;
+            return;
+        };
+        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload };
+        let len = frame.build_reply(buffer, flow, reply);
+        out.commit(len, Offload::NONE);
+        self.counters.resets_out += u64::from(reply.flags.contains(Flags::RST));
+    }
+
+    #[cold]
+    fn poll_resets(&mut self, out: &mut impl Egress) {
+        while let Some(reset) = self.resets.front().copied() {
+            if out.room() == 0 {
+                return;
+            }
+            self.resets.pop_front();
+            if let Some(mac) = self.neighbours.mac(reset.neighbour) {
+                let reply = Reply::reset(reset.seq, Some(reset.ack));
+                self.reply(out, &reset.flow, mac, &reply);
+            }
+        }
+    }
+
+    /// Ends a connection at once, with a reset to the peer.
+    pub(crate) fn reset_connection(&mut self, id: ConnId) {
+        let Some(slot) = self.slots.get_mut(id) else { return };
+        let info = slot.tcp.info();
+        let pending =
+            PendingReset { flow: slot.flow(), neighbour: slot.neighbour, seq: info.nxt, ack: info.rcv_nxt };
+        let before = slot.tcp.buffered();
+        let tell = slot.tcp.abort();
+        if tell && self.resets.len() < MAX_PENDING_RESETS {
+            self.resets.push_back(pending);
+        }
+        self.account(id.index() as u32, before);
+    }
+}
+
+/// What all frames of one connection share.
+struct Frame<'a> {
+    mac: Mac,
+    config: &'a Config,
+    addresses: &'a Addresses,
+    offload: LinkOffload,
+}
+
+impl Frame<'_> {
+    /// Most payload of one hand-over to the link.
+    #[inline]
+    fn burst(&self, path: Path) -> u32 {
+        let headers = if path.v6 { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN } + wire_tcp::MAX_HEADER_LEN;
+        match self.offload.segmentation {
+            Some(limit) if self.offload.checksum => limit.min(0xffff).saturating_sub(headers as u32),
+            _ => 0,
+        }
+    }
+
+    /// Builds a connection's segment. Returns the frame's length and what the
+    /// link is to finish.
+    #[inline]
+    fn build(&self, out: &mut [u8], flow: &Flow, emit: &Emit, connection: &mut Connection) -> (usize, Offload) {
+        let link = self.ethernet(out, flow.is_v4());
+        let timestamps = emit.timestamps.map(|(value, echo)| Timestamps { value, echo });
+        let (header_len, options) = match emit.options {
+            EmitOptions::Plain => (if timestamps.is_some() { wire_tcp::ESTABLISHED_HEADER_LEN } else { 20 }, None),
+            _ => {
+                let options = options_of(emit, timestamps);
+                (wire_tcp::HEADER_LEN + options.len(), Some(options))
+            }
+        };
+        let len = emit.len as usize;
+        let network = if flow.is_v4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
+        let (ip, rest) = out[link..].split_at_mut(network);
+        let pseudo = self.network(ip, flow, (header_len + len) as u16);
+        let (head, body) = rest.split_at_mut(header_len);
+        let text = connection.copy_payload(emit, &mut body[..len]);
+        let sum = pseudo.add(text);
+        match &options {
+            None => {
+                let header = Established {
+                    src_port: flow.local_port,
+                    dst_port: flow.remote_port,
+                    seq: emit.seq,
+                    ack: emit.ack,
+                    flags: emit.flags,
+                    window: emit.window,
+                    timestamps,
+                };
+                header.emit(head, sum);
+            }
+            Some(options) => {
+                let header = header_of(flow, emit, *options);
+                header.emit(head);
+                wire_tcp::set_checksum(head, sum);
+            }
+        }
+        let total = link + network + header_len + len;
+        let offload = if self.offload.checksum && len > usize::from(self.config.mtu) - network - header_len {
+            let mss = usize::from(self.config.mtu) - network - header_len;
+            wire_tcp::set_partial_checksum(head, pseudo);
+            let start = (link + network) as u16;
+            let checksum = Some(PartialChecksum { start, field: wire_tcp::CHECKSUM_OFFSET });
+            Offload { checksum, segment: Some((connection.mss().min(mss as u16)).max(1)) }
+        } else {
+            Offload::NONE
+        };
+        (total, offload)
+    }
+
+    fn build_reply(&self, out: &mut [u8], flow: &Flow, reply: &Reply) -> usize {
+        let link = self.ethernet(out, flow.is_v4());
+        let header = TcpHeader {
+            src_port: flow.local_port,
+            dst_port: flow.remote_port,
+            seq: reply.seq,
+            ack: reply.ack,
+            flags: reply.flags,
+            window: reply.window,
+            urgent: 0,
+            options: reply.options,
+        };
+        let header_len = header.header_len();
+        let network = if flow.is_v4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
+        let (ip, rest) = out[link..].split_at_mut(network);
+        let pseudo = self.network(ip, flow, header_len as u16);
+        let head = &mut rest[..header_len];
+        header.emit(head);
+        wire_tcp::set_checksum(head, pseudo);
+        link + network + header_len
+    }
+
+    #[inline]
+    fn ethernet(&self, out: &mut [u8], v4: bool) -> usize {
+        let ether_type = if v4 { ETHER_IPV4 } else { ETHER_IPV6 };
+        EthernetHeader { dst: self.mac, src: self.config.mac, vlan: self.config.vlan, ether_type }.emit(out)
+    }
+
+    /// Writes the IP header and returns the pseudo-header's sum.
+    #[inline]
+    fn network(&self, out: &mut [u8], flow: &Flow, payload_len: u16) -> Sum {
+        if flow.is_v4() {
+            let header = Ipv4Header {
+                src: self.addresses.v4(flow.local),
+                dst: flow.remote_v4(),
+                protocol: protocol::TCP,
+                ttl: DEFAULT_TTL,
+                dscp_ecn: 0,
+                // Atomic datagrams need no identification (RFC 6864 section 4).
+                identification: 0,
+                dont_fragment: true,
+                more_fragments: false,
+                fragment_offset: 0,
+                header_len: ipv4::HEADER_LEN as u8,
+                payload_len,
+            };
+            header.emit(out);
+            return pseudo_v4(header.src, header.dst, protocol::TCP, payload_len);
+        }
+        let header = Ipv6Header {
+            src: self.addresses.v6(flow.local),
+            dst: flow.remote_v6(),
+            next_header: protocol::TCP,
+            hop_limit: DEFAULT_TTL,
+            traffic_class: 0,
+            flow_label: 0,
+            payload_len,
+        };
+        header.emit(out);
+        pseudo_v6(header.src, header.dst, protocol::TCP, u32::from(payload_len))
+    }
+}
+
+fn options_of(emit: &Emit, timestamps: Option<Timestamps>) -> TcpOptions {
+    let mut options = TcpOptions { timestamps, ..TcpOptions::default() };
+    match emit.options {
+        EmitOptions::Plain => {}
+        EmitOptions::Sack(blocks) => options.sack = blocks,
+        EmitOptions::Syn { mss, shift, sack } => {
+            options.mss = Some(mss);
+            options.window_scale = shift;
+            options.sack_permitted = sack;
+            options.sack = SackBlocks::EMPTY;
+        }
+    }
+    options
+}
+
+fn header_of(flow: &Flow, emit: &Emit, options: TcpOptions) -> TcpHeader {
+    TcpHeader {
+        src_port: flow.local_port,
+        dst_port: flow.remote_port,
+        seq: emit.seq,
+        ack: emit.ack,
+        flags: emit.flags,
+        window: emit.window,
+        urgent: 0,
+        options,
+    }
+}

@@ -1,0 +1,333 @@
+//! A frame arrives: Ethernet, IP, and the segment's owner.
+
+use crate::egress::Reply;
+use crate::flow::{Flow, Owner};
+use crate::{Egress, Stack};
+use app::ConnId;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use tcp::{Answer, Outcome};
+use wire::checksum::{pseudo_v4, pseudo_v6};
+use wire::ethernet::{ETHER_ARP, ETHER_IPV4, ETHER_IPV6, EthernetHeader};
+use wire::ipv4::Ipv4Header;
+use wire::ipv6::{Ipv6Header, walk_extensions};
+use wire::tcp::{Flags, TcpHeader};
+use wire::{LinkVouched, Mac, Sum, WireError, icmpv4, protocol};
+
+/// What a frame means for an application.
+#[derive(Debug)]
+pub struct Arrival<'f> {
+    /// The connection.
+    pub id: ConnId,
+    /// What changed.
+    pub outcome: Outcome,
+    /// New in-order bytes, in the frame.
+    pub data: &'f [u8],
+    /// The connection was opened by the peer, with this segment.
+    pub accepted: bool,
+}
+
+/// A segment's addresses and what the frame around it said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Envelope {
+    pub src: IpAddr,
+    /// Index of the destination among our addresses.
+    pub local: u16,
+    /// Where the frame came from: replies without a connection go there.
+    pub mac: Mac,
+}
+
+impl Stack {
+    /// Takes a frame. `verified` says that the link vouches for its transport
+    /// checksum. Replies that belong to no connection are written at once.
+    pub fn on_frame<'f>(&mut self, frame: &'f [u8], verified: bool, out: &mut impl Egress) -> Option<Arrival<'f>> {
+        self.counters.frames_in += 1;
+        let (ethernet, packet) = match EthernetHeader::parse(frame) {
+            Ok(parsed) => parsed,
+            Err(error) => return self.drop_malformed(error),
+        };
+        if ethernet.vlan_id() != self.config.vlan || (ethernet.dst != self.config.mac && !ethernet.dst.is_multicast()) {
+            self.counters.not_for_us += 1;
+            return None;
+        }
+        match ethernet.ether_type {
+            ETHER_IPV4 => self.on_ipv4(&ethernet, packet, verified, out),
+            ETHER_IPV6 => self.on_ipv6(&ethernet, packet, verified, out),
+            ETHER_ARP => {
+                self.on_arp(packet, out);
+                None
+            }
+            _ => {
+                self.counters.not_for_us += 1;
+                None
+            }
+        }
+    }
+
+    #[inline]
+    fn on_ipv4<'f>(
+        &mut self,
+        ethernet: &EthernetHeader,
+        packet: &'f [u8],
+        verified: bool,
+        out: &mut impl Egress,
+    ) -> Option<Arrival<'f>> {
+        let (ip, payload) = match Ipv4Header::parse(packet) {
+            Ok(parsed) => parsed,
+            Err(error) => return self.drop_malformed(error),
+        };
+        let Some(local) = self.addresses.index_v4(ip.dst) else {
+            self.counters.not_for_us += 1;
+            return None;
+        };
+        // Our addresses are unicast; what was broadcast to one of them is
+        // forged or a misconfiguration (RFC 1122 section 3.3.6).
+        if ethernet.dst.is_multicast() || is_martian_v4(ip.src) {
+            self.counters.martian += 1;
+            return None;
+        }
+        if ip.is_fragment() {
+            return self.on_fragment_v4(ethernet, &ip, payload, local, out);
+        }
+        let envelope = Envelope { src: IpAddr::V4(ip.src), local, mac: ethernet.src };
+        match ip.protocol {
+            protocol::TCP => {
+                let pseudo = if verified {
+                    None
+                } else {
+                    Some(pseudo_v4(ip.src, ip.dst, protocol::TCP, payload.len() as u16))
+                };
+                self.on_tcp(&envelope, payload, pseudo, out)
+            }
+            protocol::ICMP => {
+                self.on_icmp_v4(&envelope, payload, out);
+                None
+            }
+            other => {
+                self.on_other_v4(&envelope, &ip, other, packet, out);
+                None
+            }
+        }
+    }
+
+    fn on_ipv6<'f>(
+        &mut self,
+        ethernet: &EthernetHeader,
+        packet: &'f [u8],
+        verified: bool,
+        out: &mut impl Egress,
+    ) -> Option<Arrival<'f>> {
+        let (ip, payload) = match Ipv6Header::parse(packet) {
+            Ok(parsed) => parsed,
+            Err(error) => return self.drop_malformed(error),
+        };
+        let local = self.addresses.index_v6(ip.dst);
+        if is_martian_v6(ip.src) {
+            self.counters.martian += 1;
+            return None;
+        }
+        let upper = match walk_extensions(ip.next_header, payload) {
+            Ok(upper) => upper,
+            Err(error) => return self.drop_malformed(error),
+        };
+        if upper.protocol == protocol::ICMPV6 && upper.fragment.is_none() {
+            if local.is_some() || self.addresses.is_group_v6(ip.dst) {
+                self.on_icmp_v6(ethernet, &ip, upper.payload, local, out);
+            } else {
+                self.counters.not_for_us += 1;
+            }
+            return None;
+        }
+        let Some(local) = local.filter(|_| !ethernet.dst.is_multicast()) else {
+            self.counters.not_for_us += 1;
+            return None;
+        };
+        let envelope = Envelope { src: IpAddr::V6(ip.src), local, mac: ethernet.src };
+        if let Some(fragment) = upper.fragment {
+            return self.on_fragment_v6(&envelope, &ip, &upper, fragment, out);
+        }
+        match upper.protocol {
+            protocol::TCP => {
+                let pseudo = (!verified).then(|| pseudo_v6(ip.src, ip.dst, protocol::TCP, upper.payload.len() as u32));
+                self.on_tcp(&envelope, upper.payload, pseudo, out)
+            }
+            other => {
+                self.on_other_v6(&envelope, other, packet, out);
+                None
+            }
+        }
+    }
+
+    /// A TCP segment to one of our addresses. `pseudo` is the pseudo-header's
+    /// sum, or `None` where the checksum was verified below.
+    #[inline]
+    pub(crate) fn on_tcp<'f>(
+        &mut self,
+        envelope: &Envelope,
+        segment: &'f [u8],
+        pseudo: Option<Sum>,
+        out: &mut impl Egress,
+    ) -> Option<Arrival<'f>> {
+        let parsed = match pseudo {
+            Some(pseudo) => TcpHeader::parse(segment, pseudo),
+            None => TcpHeader::parse_trusted(segment, LinkVouched::new()),
+        };
+        let (header, payload, _verified) = match parsed {
+            Ok(parsed) => parsed,
+            Err(error) => return self.drop_malformed(error),
+        };
+        let flow = Flow::new(envelope.src, header.src_port, envelope.local, header.dst_port);
+        let hash = self.hasher.hash(&flow);
+        match self.find(hash, &flow) {
+            Some(Owner::Connection(slot)) => self.on_connection(slot, envelope, &header, payload, out),
+            Some(Owner::Syn(entry)) => self.on_half_open(entry, envelope, &header, payload, out),
+            Some(Owner::TimeWait(record)) => self.on_time_wait(record, envelope, hash, &header, payload, out),
+            None => self.on_unknown(flow, hash, envelope, &header, payload, out),
+        }
+    }
+
+    /// What `flow` belongs to.
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, flow: &Flow) -> Option<Owner> {
+        self.table.find(hash, |owner| match owner {
+            Owner::Connection(slot) => self.slots.at(slot).flow() == *flow,
+            Owner::Syn(entry) => self.syns.get(entry).flow == *flow,
+            Owner::TimeWait(record) => self.waits.get(record).flow == *flow,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn on_connection<'f>(
+        &mut self,
+        slot: u32,
+        envelope: &Envelope,
+        header: &TcpHeader,
+        payload: &'f [u8],
+        out: &mut impl Egress,
+    ) -> Option<Arrival<'f>> {
+        let before = self.held_memory(slot);
+        let outcome = self.with(slot, |tcp, cx, path| tcp.on_segment(cx, path, header, payload));
+        let id = self.slots.id(slot);
+        if before.is_some() || self.slots.at(slot).tcp.has_cold() {
+            self.account(slot, before.unwrap_or(0));
+        }
+        if outcome.answer != Answer::None {
+            self.answer(slot, envelope, outcome.answer, out);
+        }
+        if let Some(why) = outcome.closed {
+            self.note_over(id, why);
+        }
+        if outcome.opened {
+            self.counters.connected += 1;
+        }
+        if self.slots.at(slot).tcp.wants_poll() {
+            self.make_ready(slot);
+        }
+        self.schedule(slot);
+        let data = &payload[outcome.skip as usize..(outcome.skip + outcome.len) as usize];
+        Some(Arrival { id, outcome, data, accepted: false })
+    }
+
+    /// Memory that a connection holds in its receive buffer, if it has a cold
+    /// part.
+    #[inline]
+    fn held_memory(&self, slot: u32) -> Option<usize> {
+        let tcp = &self.slots.at(slot).tcp;
+        tcp.has_cold().then(|| tcp.buffered())
+    }
+
+    /// Brings the sum of held memory up to date after a call that may have
+    /// changed one connection's share.
+    pub(crate) fn account(&mut self, slot: u32, before: usize) {
+        let after = self.slots.at(slot).tcp.buffered();
+        self.receive_memory = (self.receive_memory + after).saturating_sub(before);
+    }
+
+    fn answer(&mut self, slot: u32, envelope: &Envelope, answer: Answer, out: &mut impl Egress) {
+        match answer {
+            Answer::None => {}
+            Answer::Challenge => {
+                if self.challenges.take(self.now) {
+                    self.with(slot, |tcp, _, _| tcp.ask_ack());
+                } else {
+                    self.counters.challenges_limited += 1;
+                }
+            }
+            Answer::Reset(seq) => {
+                let flow = self.slots.at(slot).flow();
+                self.reply(out, &flow, envelope.mac, &Reply::reset(seq, None));
+            }
+        }
+    }
+
+    #[cold]
+    pub(crate) fn drop_malformed<'f>(&mut self, error: WireError) -> Option<Arrival<'f>> {
+        match error {
+            WireError::BadChecksum => self.counters.bad_checksum += 1,
+            _ => self.counters.malformed += 1,
+        }
+        None
+    }
+
+    /// RFC 9293 section 3.10.7.1: a segment of no connection.
+    pub(crate) fn reset_unknown(
+        &mut self,
+        flow: &Flow,
+        mac: Mac,
+        header: &TcpHeader,
+        payload: &[u8],
+        out: &mut impl Egress,
+    ) {
+        if header.flags.contains(Flags::RST) {
+            return;
+        }
+        if !self.errors.take(self.now) {
+            self.counters.errors_limited += 1;
+            return;
+        }
+        let reply = if header.flags.contains(Flags::ACK) {
+            Reply::reset(header.ack, None)
+        } else {
+            let end = header.seq.plus(tcp::connection::segment_len(header, payload));
+            Reply::reset(wire::tcp::SeqNum(0), Some(end))
+        };
+        self.reply(out, flow, mac, &reply);
+    }
+
+    /// A datagram of a protocol that we do not speak, or UDP, for which
+    /// nobody listens (RFC 1122 section 3.2.2.1).
+    fn on_other_v4(
+        &mut self,
+        envelope: &Envelope,
+        ip: &Ipv4Header,
+        protocol: u8,
+        packet: &[u8],
+        out: &mut impl Egress,
+    ) {
+        self.counters.udp_no_port += u64::from(protocol == protocol::UDP);
+        self.counters.not_for_us += u64::from(protocol != protocol::UDP);
+        if !self.errors.take(self.now) {
+            self.counters.errors_limited += 1;
+            return;
+        }
+        // Header and 8 bytes are what RFC 792 asks for; more helps nobody.
+        let quoted = (usize::from(ip.header_len) + 8).min(packet.len());
+        let code = if protocol == protocol::UDP { icmpv4::unreachable::PORT } else { icmpv4::unreachable::PROTOCOL };
+        self.unreachable_v4(envelope, code, &packet[..quoted], out);
+    }
+}
+
+/// Sources that cannot be (RFC 1122 section 3.2.1.3, RFC 6890): this network,
+/// loopback, multicast, broadcast.
+#[inline]
+fn is_martian_v4(src: Ipv4Addr) -> bool {
+    let first = src.octets()[0];
+    first == 0 || first == 127 || first >= 224
+}
+
+/// Loopback, multicast and IPv4-mapped sources, which never are on a wire
+/// (RFC 4291 section 2.5 and 2.7). The unspecified address is let through for
+/// duplicate address detection, and refused by everything else.
+#[inline]
+fn is_martian_v6(src: Ipv6Addr) -> bool {
+    src.is_multicast() || src.is_loopback() || src.to_ipv4_mapped().is_some()
+}

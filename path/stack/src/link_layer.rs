@@ -1,0 +1,440 @@
+//! What stands beside TCP: ARP, neighbour discovery, ICMP, fragments.
+
+use crate::egress::DEFAULT_TTL;
+use crate::flow::Owner;
+use crate::flow::Flow;
+use crate::fragments::{Fragment, Key, Whole};
+use crate::ingress::{Arrival, Envelope};
+use crate::neighbour::{NeighbourId, Output};
+use crate::{Egress, Stack};
+use app::Closed;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use tcp::{Path, State};
+use wire::arp::{ArpPacket, Operation};
+use wire::checksum::{pseudo_v4, pseudo_v6};
+use wire::ethernet::{ETHER_ARP, ETHER_IPV4, ETHER_IPV6, EthernetHeader};
+use wire::icmpv4::Icmpv4;
+use wire::icmpv6::{self, Icmpv6, NeighborAdvertisement};
+use wire::ipv4::{self, Ipv4Header};
+use wire::ipv6::{self, FragmentInfo, Ipv6Header, Upper};
+use wire::{Mac, Offload, Original, protocol};
+
+/// Neighbour messages sent in one turn; more wait for the next.
+const NEIGHBOUR_BOUND: usize = 32;
+
+impl Stack {
+    /// The neighbour through which an envelope's sender is reached. Its own
+    /// frame says where it is, if it is on our network: asking again would
+    /// cost the handshake a round trip.
+    pub(crate) fn neighbour_of(&mut self, envelope: &Envelope) -> NeighbourId {
+        match self.routes.next_hop(envelope.src) {
+            Some(hop) if hop == envelope.src => self.neighbours.resolve_from(hop, envelope.mac, self.now),
+            Some(hop) => self.neighbours.resolve(hop, self.now),
+            // No route: answer the way it came, as a host without routes can.
+            None => self.neighbours.resolve_from(envelope.src, envelope.mac, self.now),
+        }
+    }
+
+    pub(crate) fn on_arp(&mut self, bytes: &[u8], out: &mut impl Egress) {
+        let packet = match ArpPacket::parse(bytes) {
+            Ok(packet) => packet,
+            Err(error) => {
+                self.drop_malformed(error);
+                return;
+            }
+        };
+        self.counters.neighbour_in += 1;
+        let for_us = self.addresses.index_v4(packet.target_ip).is_some();
+        self.neighbours.on_arp(&packet, for_us, self.now);
+        if !for_us || packet.operation != Operation::Request {
+            return;
+        }
+        let reply = ArpPacket {
+            operation: Operation::Reply,
+            sender_mac: self.config.mac,
+            sender_ip: packet.target_ip,
+            target_mac: packet.sender_mac,
+            target_ip: packet.sender_ip,
+        };
+        self.emit(out, packet.sender_mac, ETHER_ARP, |body| reply.emit(body));
+    }
+
+    /// Sends what neighbour resolution has to send.
+    #[inline]
+    pub(crate) fn poll_link_layer(&mut self, out: &mut impl Egress) {
+        for _ in 0..NEIGHBOUR_BOUND {
+            if out.room() == 0 {
+                return;
+            }
+            match self.neighbours.poll(self.now) {
+                None => return,
+                Some(Output::Solicit { target: IpAddr::V4(target), to }) => self.send_arp_request(target, to, out),
+                Some(Output::Solicit { target: IpAddr::V6(target), to }) => self.send_solicitation(target, to, out),
+                Some(Output::Frame(frame)) => {
+                    if let Some(slot) = out.slot().and_then(|slot| slot.get_mut(..frame.len())) {
+                        slot.copy_from_slice(&frame);
+                        out.commit(frame.len(), Offload::NONE);
+                    } else {
+                        self.counters.replies_dropped += 1;
+                    }
+                }
+                // Whoever waits for it finds out by its own timer.
+                Some(Output::Failed { .. }) => {}
+            }
+        }
+    }
+
+    fn send_arp_request(&mut self, target: Ipv4Addr, to: Option<Mac>, out: &mut impl Egress) {
+        let Some(own) = self.source_v4(target) else { return };
+        let request = ArpPacket {
+            operation: Operation::Request,
+            sender_mac: self.config.mac,
+            sender_ip: own,
+            target_mac: Mac::ZERO,
+            target_ip: target,
+        };
+        self.emit(out, to.unwrap_or(Mac::BROADCAST), ETHER_ARP, |body| request.emit(body));
+    }
+
+    /// Our address on the target's network, for asking from.
+    fn source_v4(&self, target: Ipv4Addr) -> Option<Ipv4Addr> {
+        let on_link = |address: &&crate::Address| match address.ip {
+            IpAddr::V4(ip) => {
+                let host_bits = 32 - u32::from(address.prefix_len.min(32));
+                (ip.to_bits() ^ target.to_bits()).checked_shr(host_bits).unwrap_or(0) == 0
+            }
+            IpAddr::V6(_) => false,
+        };
+        match self.addresses.iter().find(on_link).map(|address| address.ip) {
+            Some(IpAddr::V4(ip)) => Some(ip),
+            _ => self.addresses.default_index(false).map(|index| self.addresses.v4(index)),
+        }
+    }
+
+    fn send_solicitation(&mut self, target: Ipv6Addr, to: Option<Mac>, out: &mut impl Egress) {
+        let Some(own) = self.addresses.default_index(true).map(|index| self.addresses.v6(index)) else { return };
+        let group = ipv6::solicited_node(target);
+        let (dst, mac) = match to {
+            Some(mac) => (target, mac),
+            None => (group, ipv6::multicast_mac(group)),
+        };
+        let message = Icmpv6::NeighborSolicitation { target, link_layer: Some(self.config.mac) };
+        self.send_icmp_v6(own, dst, mac, icmpv6::NEIGHBOR_HOP_LIMIT, &message, out);
+    }
+
+    pub(crate) fn on_icmp_v4(&mut self, envelope: &Envelope, payload: &[u8], out: &mut impl Egress) {
+        self.counters.icmp_in += 1;
+        let message = match Icmpv4::parse(payload) {
+            Ok(message) => message,
+            Err(error) => {
+                self.drop_malformed(error);
+                return;
+            }
+        };
+        match message {
+            Icmpv4::EchoRequest { identifier, sequence, data } => {
+                if !self.echoes.take(self.now) {
+                    self.counters.errors_limited += 1;
+                    return;
+                }
+                let reply = Icmpv4::EchoReply { identifier, sequence, data };
+                self.send_icmp_v4(envelope, &reply, out);
+            }
+            Icmpv4::FragmentationNeeded { mtu, .. } => self.on_icmp_error(message.original(), Some(u32::from(mtu)), false),
+            Icmpv4::DestinationUnreachable { .. } => self.on_icmp_error(message.original(), None, true),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn unreachable_v4(&mut self, envelope: &Envelope, code: u8, quoted: &[u8], out: &mut impl Egress) {
+        let message = Icmpv4::DestinationUnreachable { code, original: quoted };
+        self.send_icmp_v4(envelope, &message, out);
+    }
+
+    fn send_icmp_v4(&mut self, envelope: &Envelope, message: &Icmpv4<'_>, out: &mut impl Egress) {
+        let IpAddr::V4(dst) = envelope.src else { return };
+        let len = message.emit_len();
+        if len + ipv4::HEADER_LEN > usize::from(self.config.mtu) {
+            // What we could only answer in fragments is not answered.
+            self.counters.errors_limited += 1;
+            return;
+        }
+        let header = Ipv4Header {
+            src: self.addresses.v4(envelope.local),
+            dst,
+            protocol: protocol::ICMP,
+            ttl: DEFAULT_TTL,
+            dscp_ecn: 0,
+            identification: 0,
+            dont_fragment: true,
+            more_fragments: false,
+            fragment_offset: 0,
+            header_len: ipv4::HEADER_LEN as u8,
+            payload_len: len as u16,
+        };
+        self.emit(out, envelope.mac, ETHER_IPV4, |body| {
+            let at = header.emit(body);
+            at + message.emit(&mut body[at..])
+        });
+    }
+
+    pub(crate) fn on_icmp_v6(
+        &mut self,
+        ethernet: &EthernetHeader,
+        ip: &Ipv6Header,
+        payload: &[u8],
+        local: Option<u16>,
+        out: &mut impl Egress,
+    ) {
+        self.counters.icmp_in += 1;
+        let message = match Icmpv6::parse(payload, ip.src, ip.dst, ip.hop_limit) {
+            Ok(message) => message,
+            Err(error) => {
+                self.drop_malformed(error);
+                return;
+            }
+        };
+        match message {
+            Icmpv6::EchoRequest { identifier, sequence, data } => {
+                let Some(local) = local.filter(|_| !ip.src.is_unspecified()) else { return };
+                if !self.echoes.take(self.now) {
+                    self.counters.errors_limited += 1;
+                    return;
+                }
+                let reply = Icmpv6::EchoReply { identifier, sequence, data };
+                let own = self.addresses.v6(local);
+                self.send_icmp_v6(own, ip.src, ethernet.src, DEFAULT_TTL, &reply, out);
+            }
+            Icmpv6::NeighborSolicitation { target, link_layer } => {
+                self.on_solicitation(ethernet, ip, target, link_layer, out);
+            }
+            Icmpv6::NeighborAdvertisement(advertisement) => {
+                self.counters.neighbour_in += 1;
+                self.neighbours.on_advertisement(&advertisement, self.now);
+            }
+            Icmpv6::PacketTooBig { mtu, .. } => self.on_icmp_error(message.original(), Some(mtu), false),
+            Icmpv6::DestinationUnreachable { .. } => self.on_icmp_error(message.original(), None, true),
+            _ => {}
+        }
+    }
+
+    /// RFC 4861 section 7.2.3 and 7.2.4.
+    fn on_solicitation(
+        &mut self,
+        ethernet: &EthernetHeader,
+        ip: &Ipv6Header,
+        target: Ipv6Addr,
+        link_layer: Option<Mac>,
+        out: &mut impl Egress,
+    ) {
+        self.counters.neighbour_in += 1;
+        if self.addresses.index_v6(target).is_none() {
+            return;
+        }
+        let probes = ip.src.is_unspecified();
+        if let Some(mac) = link_layer.filter(|_| !probes) {
+            self.neighbours.on_sender(IpAddr::V6(ip.src), mac, self.now);
+        }
+        let answer = NeighborAdvertisement {
+            target,
+            router: false,
+            solicited: !probes,
+            replace: true,
+            link_layer: Some(self.config.mac),
+        };
+        // A probe for a duplicate address has no sender to answer: all nodes
+        // are told (RFC 4862 section 5.4).
+        let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+        let (dst, mac) =
+            if probes { (all_nodes, ipv6::multicast_mac(all_nodes)) } else { (ip.src, link_layer.unwrap_or(ethernet.src)) };
+        let message = Icmpv6::NeighborAdvertisement(answer);
+        self.send_icmp_v6(target, dst, mac, icmpv6::NEIGHBOR_HOP_LIMIT, &message, out);
+    }
+
+    fn send_icmp_v6(
+        &mut self,
+        src: Ipv6Addr,
+        dst: Ipv6Addr,
+        mac: Mac,
+        hop_limit: u8,
+        message: &Icmpv6<'_>,
+        out: &mut impl Egress,
+    ) {
+        let mtu = usize::from(self.config.mtu);
+        self.emit(out, mac, ETHER_IPV6, |body| {
+            let Some(room) = body.get_mut(ipv6::HEADER_LEN..mtu.min(body.len())) else { return 0 };
+            let len = message.emit(src, dst, room);
+            if len == 0 {
+                return 0;
+            }
+            let header = Ipv6Header {
+                src,
+                dst,
+                next_header: protocol::ICMPV6,
+                hop_limit,
+                traffic_class: 0,
+                flow_label: 0,
+                payload_len: len as u16,
+            };
+            header.emit(body) + len
+        });
+    }
+
+    pub(crate) fn on_other_v6(&mut self, envelope: &Envelope, protocol: u8, packet: &[u8], out: &mut impl Egress) {
+        self.counters.udp_no_port += u64::from(protocol == protocol::UDP);
+        self.counters.not_for_us += u64::from(protocol != protocol::UDP);
+        let IpAddr::V6(dst) = envelope.src else { return };
+        if protocol != protocol::UDP || dst.is_unspecified() {
+            return;
+        }
+        if !self.errors.take(self.now) {
+            self.counters.errors_limited += 1;
+            return;
+        }
+        // As much as fits into the minimum MTU (RFC 4443 section 3.1).
+        let quoted = packet.len().min(icmpv6::MAX_ORIGINAL).min(usize::from(self.config.mtu) - 48);
+        let message =
+            Icmpv6::DestinationUnreachable { code: icmpv6::unreachable::PORT, original: &packet[..quoted] };
+        let own = self.addresses.v6(envelope.local);
+        self.send_icmp_v6(own, dst, envelope.mac, DEFAULT_TTL, &message, out);
+    }
+
+    /// An error about a segment of ours: a smaller path MTU, or no way to the
+    /// peer. It counts only if it quotes what is in flight (RFC 5927).
+    fn on_icmp_error(&mut self, original: Option<Original>, mtu: Option<u32>, unreachable: bool) {
+        let quoted = original.filter(|quoted| quoted.protocol == protocol::TCP).and_then(|quoted| {
+            let local = self.addresses.index(quoted.src)?;
+            let flow = Flow::new(quoted.dst, quoted.dst_port, local, quoted.src_port);
+            match self.find(self.hasher.hash(&flow), &flow)? {
+                Owner::Connection(slot) => Some((slot, quoted)),
+                _ => None,
+            }
+        });
+        let Some((slot, quoted)) = quoted.filter(|(slot, quoted)| self.slots.at(*slot).tcp.quotes_flight(quoted.seq))
+        else {
+            self.counters.icmp_ignored += 1;
+            return;
+        };
+        if let Some(mtu) = mtu {
+            self.on_smaller_path(slot, quoted.dst, mtu);
+        } else if unreachable && self.slots.at(slot).tcp.state() == State::SynSent {
+            // Established connections outlive a routing change (RFC 5461
+            // section 2); one that is being opened does not wait.
+            let id = self.slots.id(slot);
+            self.slots.at_mut(slot).tcp.abort();
+            self.note_over(id, Closed::Unreachable);
+        } else {
+            self.counters.icmp_ignored += 1;
+        }
+    }
+
+    fn on_smaller_path(&mut self, slot: u32, dst: IpAddr, mtu: u32) {
+        // RFC 1191 section 3 and RFC 8201 section 4: never below the least
+        // MTU of the family, never above our own.
+        let least = if dst.is_ipv6() { ipv6::MIN_MTU as u32 } else { LEAST_MTU_V4 };
+        let mtu = mtu.max(least).min(u32::from(self.config.mtu)) as u16;
+        self.path_mtus.learn(dst, mtu, self.now);
+        let before = self.slots.at(slot).tcp.buffered();
+        let path = Path { mtu, v6: dst.is_ipv6() };
+        let shrunk = self.with(slot, |tcp, cx, _| tcp.on_path_mtu(cx, path));
+        self.account(slot, before);
+        if shrunk {
+            self.make_ready(slot);
+            self.schedule(slot);
+        }
+    }
+
+    pub(crate) fn on_fragment_v4(
+        &mut self,
+        ethernet: &EthernetHeader,
+        ip: &Ipv4Header,
+        payload: &[u8],
+        local: u16,
+        out: &mut impl Egress,
+    ) -> Option<Arrival<'static>> {
+        self.counters.fragments_in += 1;
+        let key = Key {
+            src: ip.src.into(),
+            dst: ip.dst.into(),
+            identification: u32::from(ip.identification),
+            protocol: ip.protocol,
+        };
+        let offset = ip.fragment_offset;
+        let piece = Fragment { key, protocol: ip.protocol, offset, more: ip.more_fragments, payload };
+        let whole = self.reassembly.on_fragment(&piece, self.now)?;
+        let envelope = Envelope { src: key.src, local, mac: ethernet.src };
+        let pseudo = pseudo_v4(ip.src, ip.dst, protocol::TCP, whole.payload.len() as u16);
+        self.on_whole(&envelope, &whole, pseudo, out)
+    }
+
+    pub(crate) fn on_fragment_v6(
+        &mut self,
+        envelope: &Envelope,
+        ip: &Ipv6Header,
+        upper: &Upper<'_>,
+        info: FragmentInfo,
+        out: &mut impl Egress,
+    ) -> Option<Arrival<'static>> {
+        self.counters.fragments_in += 1;
+        let key = Key { src: ip.src.into(), dst: ip.dst.into(), identification: info.identification, protocol: 0 };
+        let piece = Fragment {
+            key,
+            protocol: upper.protocol,
+            offset: info.offset,
+            more: info.more,
+            payload: upper.payload,
+        };
+        let whole = self.reassembly.on_fragment(&piece, self.now)?;
+        let pseudo = pseudo_v6(ip.src, ip.dst, protocol::TCP, whole.payload.len() as u32);
+        self.on_whole(envelope, &whole, pseudo, out)
+    }
+
+    /// A packet put together. Its bytes live only in this call, so what is
+    /// for an application is held.
+    fn on_whole(
+        &mut self,
+        envelope: &Envelope,
+        whole: &Whole,
+        pseudo: wire::Sum,
+        out: &mut impl Egress,
+    ) -> Option<Arrival<'static>> {
+        self.counters.reassembled += 1;
+        match whole.protocol {
+            protocol::TCP => {
+                let arrival = self.on_tcp(envelope, &whole.payload, Some(pseudo), out)?;
+                let Arrival { id, mut outcome, data, accepted } = arrival;
+                self.hold(id, data);
+                outcome.readable |= outcome.len > 0;
+                outcome.len = 0;
+                Some(Arrival { id, outcome, data: &[], accepted })
+            }
+            protocol::ICMP if envelope.src.is_ipv4() => {
+                self.on_icmp_v4(envelope, &whole.payload, out);
+                None
+            }
+            _ => {
+                self.counters.not_for_us += 1;
+                None
+            }
+        }
+    }
+
+    /// Writes a frame whose body `fill` writes; nothing is sent if it writes
+    /// nothing.
+    fn emit(&mut self, out: &mut impl Egress, dst: Mac, ether_type: u16, fill: impl FnOnce(&mut [u8]) -> usize) {
+        let Some(slot) = out.slot() else {
+            self.counters.replies_dropped += 1;
+            return;
+        };
+        let header = EthernetHeader { dst, src: self.config.mac, vlan: self.config.vlan, ether_type };
+        let at = header.emit(slot);
+        let len = fill(&mut slot[at..]);
+        if len > 0 {
+            out.commit(at + len, Offload::NONE);
+        }
+    }
+}
+
+/// Smaller MTUs are taken as this: a router that claims less is not believed
+/// (Linux's `ip_rt_min_pmtu`, net/ipv4/route.c).
+const LEAST_MTU_V4: u32 = 552;

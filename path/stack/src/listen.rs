@@ -1,0 +1,335 @@
+//! Segments without a connection: new handshakes, half-open ones, cookies,
+//! TIME-WAIT, and the rest.
+
+use crate::egress::Reply;
+use crate::flow::{Flow, Owner};
+use crate::ingress::{Arrival, Envelope};
+use crate::neighbour::NeighbourId;
+use crate::secret::STAMP_BITS;
+use crate::syn::HalfOpen;
+use crate::{Egress, Stack};
+use app::ConnId;
+use core::net::Ipv4Addr;
+use core::time::Duration;
+use tcp::{Agreed, Connection, Context, Path, agree_on};
+use wire::tcp::{Flags, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
+
+/// Cookies are looked for this long after the last was sent: what the peer's
+/// last retransmission may take.
+const COOKIE_LIFETIME: Duration = Duration::from_secs(192);
+
+/// In a cookie's timestamp: no window scaling.
+const NO_SHIFT: u32 = 15;
+const SACK_BIT: u32 = 1 << 4;
+
+const _: () = assert!(SACK_BIT | NO_SHIFT == (1 << STAMP_BITS) - 1);
+
+impl Stack {
+    /// No connection, handshake or record has this flow.
+    pub(crate) fn on_unknown<'f>(
+        &mut self,
+        flow: Flow,
+        hash: u64,
+        envelope: &Envelope,
+        header: &TcpHeader,
+        payload: &'f [u8],
+        out: &mut impl Egress,
+    ) -> Option<Arrival<'f>> {
+        let listening = self.config.listen.contains(&flow.local_port) && is_peer(&flow);
+        const KIND: Flags = Flags(Flags::SYN.0 | Flags::ACK.0 | Flags::RST.0);
+        let kind = header.flags.0 & KIND.0;
+        if listening && kind == Flags::SYN.0 && !header.flags.contains(Flags::FIN) {
+            self.on_syn(flow, hash, envelope, header, out);
+            return None;
+        }
+        if listening && kind == Flags::ACK.0 && self.cookies_in_use() {
+            if let Some(id) = self.accept_cookie(flow, hash, envelope, header) {
+                return self.on_accepted(id, envelope, header, payload, out);
+            }
+            self.counters.cookies_failed += 1;
+        }
+        self.counters.refused += u64::from(kind == Flags::SYN.0);
+        self.reset_unknown(&flow, envelope.mac, header, payload, out);
+        None
+    }
+
+    /// A SYN to a listening port (RFC 9293 section 3.10.7.2).
+    fn on_syn(&mut self, flow: Flow, hash: u64, envelope: &Envelope, header: &TcpHeader, out: &mut impl Egress) {
+        if self.slots.is_full() {
+            self.counters.syn_dropped += 1;
+            return;
+        }
+        let irs = header.seq;
+        if self.syns.is_full() {
+            self.send_cookie(&flow, envelope, header, out);
+            return;
+        }
+        let iss = self.secret.isn(&flow, self.now);
+        let agreed = agree_on(&self.config.tcp, !flow.is_v4(), iss, irs, &header.options);
+        let neighbour = self.neighbour_of(envelope);
+        let entry = self.syns.insert(flow, hash, agreed, neighbour, header.window, self.now_ms);
+        if !self.table.insert(hash, Owner::Syn(entry)) {
+            self.syns.remove(entry);
+            self.counters.syn_dropped += 1;
+            return;
+        }
+        self.neighbours.pin(neighbour);
+        self.counters.handshakes += 1;
+        self.send_syn_ack(entry, out);
+    }
+
+    /// Sends, or sends again, the SYN,ACK of a half-open handshake.
+    pub(crate) fn send_syn_ack(&mut self, entry: u32, out: &mut impl Egress) {
+        let HalfOpen { flow, agreed, neighbour, .. } = *self.syns.get(entry);
+        let Some(mac) = self.neighbours.mac(neighbour) else { return };
+        let stamp = self.stamp(&flow);
+        let timestamps = agreed.timestamps.map(|echo| Timestamps { value: stamp, echo });
+        let reply = self.syn_ack(&flow, &agreed, timestamps);
+        self.reply(out, &flow, mac, &reply);
+    }
+
+    fn syn_ack(&self, flow: &Flow, agreed: &Agreed, timestamps: Option<Timestamps>) -> Reply {
+        let path = Path { mtu: self.config.mtu, v6: !flow.is_v4() };
+        Reply {
+            seq: agreed.iss,
+            ack: agreed.irs.plus(1),
+            flags: Flags::SYN.union(Flags::ACK),
+            window: self.config.tcp.receive_limit.min(0xffff) as u16,
+            options: TcpOptions {
+                mss: Some(path.announced_mss()),
+                window_scale: agreed.peer_shift.map(|_| self.config.tcp.window_shift()),
+                sack_permitted: agreed.sack,
+                timestamps,
+                sack: SackBlocks::EMPTY,
+            },
+        }
+    }
+
+    /// Our timestamp clock for a flow.
+    fn stamp(&self, flow: &Flow) -> u32 {
+        self.now_ms.wrapping_add(self.hasher.timestamp_offset(flow))
+    }
+
+    /// Answers a SYN without keeping anything (RFC 4987 section 3.6).
+    #[cold]
+    fn send_cookie(&mut self, flow: &Flow, envelope: &Envelope, header: &TcpHeader, out: &mut impl Egress) {
+        let mut agreed = agree_on(&self.config.tcp, !flow.is_v4(), SeqNum(0), header.seq, &header.options);
+        agreed.iss = self.secret.cookie(flow, header.seq, agreed.peer_mss, self.now);
+        let timestamps = agreed.timestamps.map(|echo| {
+            // What the cookie has no room for goes into our timestamp's low
+            // bits; it is moved back, never ahead of the clock.
+            let shift = agreed.peer_shift.map_or(NO_SHIFT, u32::from);
+            let bits = shift | if agreed.sack { SACK_BIT } else { 0 };
+            let mask = (1 << STAMP_BITS) - 1;
+            let clock = self.now_ms;
+            let mut coded = (clock & !mask) | bits;
+            if coded > clock {
+                coded = coded.wrapping_sub(1 << STAMP_BITS);
+            }
+            Timestamps { value: coded.wrapping_add(self.hasher.timestamp_offset(flow)), echo }
+        });
+        if timestamps.is_none() {
+            agreed.peer_shift = None;
+            agreed.sack = false;
+        }
+        self.last_cookie = Some(self.now);
+        self.counters.cookies_sent += 1;
+        let reply = self.syn_ack(flow, &agreed, timestamps);
+        self.reply(out, flow, envelope.mac, &reply);
+    }
+
+    fn cookies_in_use(&self) -> bool {
+        self.last_cookie.is_some_and(|last| self.now.since(last) < COOKIE_LIFETIME)
+    }
+
+    /// A connection from an acknowledgement that proves our cookie.
+    #[cold]
+    fn accept_cookie(&mut self, flow: Flow, hash: u64, envelope: &Envelope, header: &TcpHeader) -> Option<ConnId> {
+        let irs = header.seq.minus(1);
+        let iss = header.ack.minus(1);
+        let peer_mss = self.secret.check_cookie(&flow, irs, iss, self.now)?;
+        if self.slots.is_full() {
+            self.counters.accept_deferred += 1;
+            return None;
+        }
+        let mut agreed = Agreed { iss, irs, peer_mss, peer_shift: None, sack: false, timestamps: None };
+        if let Some(ts) = header.options.timestamps.filter(|_| self.config.tcp.timestamps) {
+            let bits = ts.echo.wrapping_sub(self.hasher.timestamp_offset(&flow));
+            let shift = bits & NO_SHIFT;
+            agreed.peer_shift = (shift != NO_SHIFT).then_some(shift as u8);
+            agreed.sack = bits & SACK_BIT != 0;
+            agreed.timestamps = Some(ts.value);
+        }
+        let neighbour = self.neighbour_of(envelope);
+        let id = self.create(flow, neighbour, &agreed, header.window);
+        if !self.table.insert(hash, Owner::Connection(id.index() as u32)) {
+            self.neighbours.unpin(neighbour);
+            self.slots.remove(id.index() as u32);
+            return None;
+        }
+        self.counters.cookies_accepted += 1;
+        Some(id)
+    }
+
+    /// A segment for a half-open handshake (RFC 9293 section 3.10.7.4 in
+    /// SYN-RECEIVED).
+    pub(crate) fn on_half_open<'f>(
+        &mut self,
+        entry: u32,
+        envelope: &Envelope,
+        header: &TcpHeader,
+        payload: &'f [u8],
+        out: &mut impl Egress,
+    ) -> Option<Arrival<'f>> {
+        let half_open = *self.syns.get(entry);
+        let Agreed { iss, irs, timestamps, .. } = half_open.agreed;
+        let expected = header.seq == irs.plus(1);
+        if header.flags.contains(Flags::RST) {
+            // RFC 5961 section 3.2, for the state with the smallest window.
+            if expected {
+                self.drop_half_open(entry);
+            }
+            return None;
+        }
+        if header.flags.contains(Flags::SYN) {
+            // The SYN again: our answer was lost. Another SYN is challenged
+            // by the same answer.
+            self.send_syn_ack(entry, out);
+            return None;
+        }
+        if !header.flags.contains(Flags::ACK) {
+            return None;
+        }
+        if header.ack != iss.plus(1) {
+            // It may answer a cookie that was sent when the queue was full.
+            if self.cookies_in_use() && self.secret.check_cookie(&half_open.flow, irs, header.ack.minus(1), self.now).is_some() {
+                self.drop_half_open(entry);
+                return self.on_unknown(half_open.flow, half_open.hash, envelope, header, payload, out);
+            }
+            self.reset_unknown(&half_open.flow, envelope.mac, header, payload, out);
+            return None;
+        }
+        let old = match (timestamps, &header.options.timestamps) {
+            (Some(recent), Some(ts)) => (ts.value.wrapping_sub(recent) as i32) < 0,
+            _ => false,
+        };
+        let in_window = header.seq.forward_from(irs.plus(1)) < self.config.tcp.receive_limit.min(0xffff);
+        if old || !in_window {
+            self.send_syn_ack(entry, out);
+            return None;
+        }
+        if self.slots.is_full() {
+            self.counters.accept_deferred += 1;
+            return None;
+        }
+        let HalfOpen { flow, hash, agreed, neighbour, window, .. } = half_open;
+        let id = self.create(flow, neighbour, &agreed, window);
+        self.table.replace(hash, Owner::Syn(entry), Owner::Connection(id.index() as u32));
+        self.neighbours.unpin(neighbour);
+        self.syns.remove(entry);
+        self.on_accepted(id, envelope, header, payload, out)
+    }
+
+    /// The segment that completed the handshake goes to the new connection.
+    fn on_accepted<'f>(
+        &mut self,
+        id: ConnId,
+        envelope: &Envelope,
+        header: &TcpHeader,
+        payload: &'f [u8],
+        out: &mut impl Egress,
+    ) -> Option<Arrival<'f>> {
+        self.counters.accepted += 1;
+        let mut arrival = self.on_connection(id.index() as u32, envelope, header, payload, out)?;
+        arrival.outcome.opened = true;
+        arrival.accepted = true;
+        Some(arrival)
+    }
+
+    fn create(&mut self, flow: Flow, neighbour: NeighbourId, agreed: &Agreed, window: u16) -> ConnId {
+        let mtu = self.path_mtus.get(flow.remote(), self.now).unwrap_or(self.config.mtu).min(self.config.mtu);
+        let path = Path { mtu, v6: !flow.is_v4() };
+        let mut cx = Context {
+            now: self.now,
+            now_ms: self.now_ms,
+            ts_offset: self.hasher.timestamp_offset(&flow),
+            receive_full: false,
+            config: &self.config.tcp,
+            counters: &mut self.tcp_counters,
+        };
+        let connection = Connection::accept(&mut cx, path, agreed, window);
+        self.neighbours.pin(neighbour);
+        self.slots.insert(flow, neighbour, connection)
+    }
+
+    pub(crate) fn drop_half_open(&mut self, entry: u32) {
+        let HalfOpen { hash, neighbour, .. } = *self.syns.get(entry);
+        self.table.remove(hash, Owner::Syn(entry));
+        self.neighbours.unpin(neighbour);
+        self.syns.remove(entry);
+    }
+
+    /// A segment for a connection in TIME-WAIT (RFC 9293 section 3.10.7.4).
+    pub(crate) fn on_time_wait<'f>(
+        &mut self,
+        record: u32,
+        envelope: &Envelope,
+        hash: u64,
+        header: &TcpHeader,
+        payload: &'f [u8],
+        out: &mut impl Egress,
+    ) -> Option<Arrival<'f>> {
+        let waiting = *self.waits.get(record);
+        if header.flags.contains(Flags::RST) {
+            // RFC 1337: TIME-WAIT is not to be assassinated.
+            return None;
+        }
+        let fresh = header.seq.after(waiting.rcv_nxt);
+        let newer = match (waiting.ts_recent, &header.options.timestamps) {
+            // RFC 6191 section 2.
+            (Some(recent), Some(ts)) => (ts.value.wrapping_sub(recent) as i32) > 0 || (ts.value == recent && fresh),
+            (Some(_), None) | (None, _) => fresh,
+        };
+        let syn = header.flags.contains(Flags::SYN) && !header.flags.contains(Flags::ACK);
+        if syn && newer && self.config.listen.contains(&waiting.flow.local_port) {
+            self.counters.time_wait_reused += 1;
+            self.drop_time_wait(record);
+            return self.on_unknown(waiting.flow, hash, envelope, header, payload, out);
+        }
+        let bare = payload.is_empty() && !header.flags.intersects(Flags::SYN.union(Flags::FIN));
+        if bare && header.seq == waiting.rcv_nxt {
+            return None;
+        }
+        let stamp = self.stamp(&waiting.flow);
+        let timestamps = waiting.ts_recent.map(|echo| Timestamps { value: stamp, echo });
+        let reply = Reply {
+            seq: waiting.snd_nxt,
+            ack: waiting.rcv_nxt,
+            flags: Flags::ACK,
+            window: 0,
+            options: TcpOptions { timestamps, ..TcpOptions::default() },
+        };
+        self.reply(out, &waiting.flow, envelope.mac, &reply);
+        None
+    }
+
+    pub(crate) fn drop_time_wait(&mut self, record: u32) {
+        let hash = self.waits.get(record).hash;
+        self.table.remove(hash, Owner::TimeWait(record));
+        self.waits.remove(record);
+    }
+}
+
+/// Whether a flow's remote end can be a TCP peer (RFC 9293 section 3.10.7.2
+/// asks listeners to be wary; RFC 1122 section 4.2.3.10).
+fn is_peer(flow: &Flow) -> bool {
+    if flow.remote_port == 0 {
+        return false;
+    }
+    if flow.is_v4() {
+        let ip = flow.remote_v4();
+        return !ip.is_multicast() && ip != Ipv4Addr::BROADCAST && !ip.is_unspecified();
+    }
+    let ip = flow.remote_v6();
+    !ip.is_multicast() && !ip.is_unspecified()
+}

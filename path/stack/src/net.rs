@@ -1,0 +1,158 @@
+//! What applications ask of the stack.
+
+use crate::Stack;
+use app::{Body, ConnId, ConnectError, Net};
+use core::net::{IpAddr, SocketAddr};
+use core::ops::Range;
+use tcp::{QueueFull, ReceiveBuffer, State};
+use wire::Time;
+
+impl Net for Stack {
+    #[inline]
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn connect(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<ConnId, ConnectError> {
+        self.open(from, to)
+    }
+
+    #[inline]
+    fn send_body(&mut self, id: ConnId, body: &Body, range: Range<u32>) {
+        let Some(slot) = self.slots.get_mut(id) else { return };
+        let len = range.end.saturating_sub(range.start);
+        let queued = slot.tcp.send_body(body, range.start, len);
+        self.queued(id, queued);
+    }
+
+    fn send_bytes(&mut self, id: ConnId, bytes: &[u8]) {
+        let Some(slot) = self.slots.get_mut(id) else { return };
+        let queued = slot.tcp.send_bytes(bytes);
+        self.queued(id, queued);
+    }
+
+    #[inline]
+    fn unsent(&self, id: ConnId) -> usize {
+        self.slots.get(id).map_or(0, |slot| slot.tcp.unsent() as usize)
+    }
+
+    fn finish(&mut self, id: ConnId) {
+        let Some(slot) = self.slots.get_mut(id) else { return };
+        slot.tcp.finish();
+        self.make_ready(id.index() as u32);
+    }
+
+    fn abort(&mut self, id: ConnId) {
+        if self.slots.get(id).is_some_and(|slot| !slot.is_over()) {
+            self.reset_connection(id);
+            self.note_over(id, app::Closed::Aborted);
+        }
+    }
+
+    fn resume(&mut self, id: ConnId) {
+        if self.slots.get(id).is_some() {
+            self.resumed.push_back(id);
+        }
+    }
+
+    #[inline]
+    fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
+        let now = self.now;
+        let now_ms = self.now_ms;
+        let Some(slot) = self.slots.get_mut(id) else { return };
+        // Rounded up: a timer is never early. Bounded, because milliseconds
+        // are kept modulo 2³².
+        let deadline = at.map(|at| {
+            let wait = at.since(now).as_nanos().div_ceil(1_000_000);
+            now_ms.wrapping_add(u32::try_from(wait).unwrap_or(MAX_WAIT_MS).clamp(1, MAX_WAIT_MS))
+        });
+        slot.set_app_timer(deadline);
+        self.schedule(id.index() as u32);
+    }
+
+    fn peer(&self, id: ConnId) -> Option<SocketAddr> {
+        let flow = self.slots.get(id)?.flow();
+        Some(SocketAddr::new(flow.remote(), flow.remote_port))
+    }
+
+    fn local(&self, id: ConnId) -> Option<SocketAddr> {
+        let flow = self.slots.get(id)?.flow();
+        Some(SocketAddr::new(self.addresses.get(flow.local)?, flow.local_port))
+    }
+}
+
+/// Longest wait of an application timer: 12 days.
+const MAX_WAIT_MS: u32 = 1 << 30;
+
+impl Stack {
+    #[inline]
+    fn queued(&mut self, id: ConnId, queued: Result<(), QueueFull>) {
+        if queued.is_err() {
+            self.counters.send_queue_overflow += 1;
+            self.abort(id);
+            return;
+        }
+        self.make_ready(id.index() as u32);
+    }
+
+    /// Keeps in-order bytes of an arrival that the application did not
+    /// consume.
+    pub fn hold(&mut self, id: ConnId, bytes: &[u8]) {
+        let Some(slot) = self.slots.get_mut(id) else { return };
+        let before = slot.tcp.buffered();
+        slot.tcp.hold(&self.config.tcp, bytes);
+        self.account(id.index() as u32, before);
+    }
+
+    /// Takes a connection's held bytes out, so that the application can be
+    /// called with them; give them back by [`Stack::put_held`].
+    pub fn take_held(&mut self, id: ConnId) -> Option<ReceiveBuffer> {
+        let slot = self.slots.get_mut(id)?;
+        let before = slot.tcp.buffered();
+        let held = slot.tcp.take_held();
+        self.account(id.index() as u32, before);
+        held
+    }
+
+    /// Gives a connection's held bytes back, less what was consumed.
+    pub fn put_held(&mut self, id: ConnId, held: ReceiveBuffer) {
+        let Some(slot) = self.slots.get_mut(id) else { return };
+        let before = slot.tcp.buffered();
+        slot.tcp.put_held(&self.config.tcp, held);
+        let wants = slot.tcp.wants_poll();
+        self.account(id.index() as u32, before);
+        if wants {
+            self.make_ready(id.index() as u32);
+        }
+    }
+
+    /// In-order bytes that the application left unconsumed.
+    #[must_use]
+    pub fn held(&self, id: ConnId) -> usize {
+        self.slots.get(id).map_or(0, |slot| slot.tcp.held().len())
+    }
+
+    /// Whether what arrived for this connection is still the application's:
+    /// it was neither reset nor aborted.
+    #[inline]
+    #[must_use]
+    pub fn is_live(&self, id: ConnId) -> bool {
+        self.slots.get(id).is_some_and(|slot| slot.tcp.state() != State::Closed)
+    }
+
+    /// Connections that wait in [`Stack::poll_resumed`].
+    #[must_use]
+    pub fn resumed_len(&self) -> usize {
+        self.resumed.len()
+    }
+
+    /// The next connection whose held bytes the application asked for.
+    pub fn poll_resumed(&mut self) -> Option<ConnId> {
+        while let Some(id) = self.resumed.pop_front() {
+            if self.is_live(id) && self.held(id) > 0 {
+                return Some(id);
+            }
+        }
+        None
+    }
+}

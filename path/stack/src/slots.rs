@@ -1,0 +1,162 @@
+//! The connections, by slot and generation.
+
+use crate::flow::Flow;
+use crate::neighbour::NeighbourId;
+use app::ConnId;
+use tcp::Connection;
+
+/// A connection with its key: two cache lines, aligned. The key's fields stand
+/// apart, because a [`Flow`] of its own would be padded.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Slot {
+    remote_high: u64,
+    remote_low: u64,
+    remote_port: u16,
+    local_port: u16,
+    local: u16,
+    pub(crate) neighbour: NeighbourId,
+    /// Generation and state, see the masks below.
+    mark: u32,
+    /// The application's timer in milliseconds; 0 is none.
+    app_at: u32,
+    pub(crate) tcp: Connection,
+}
+
+/// The application is still to hear that the connection is over.
+const OVER: u32 = 1;
+/// The slot is in use; part of the generation that ids carry, so that an id
+/// never fits a free slot.
+const USED: u32 = 2;
+const GENERATION_STEP: u32 = 4;
+
+const _: () = assert!(size_of::<Slot>() == 128, "two cache lines");
+
+impl Slot {
+    fn new(flow: Flow, neighbour: NeighbourId, tcp: Connection, mark: u32) -> Self {
+        let Flow { remote_high, remote_low, remote_port, local_port, local } = flow;
+        Self { remote_high, remote_low, remote_port, local_port, local, neighbour, mark, app_at: 0, tcp }
+    }
+
+    #[inline]
+    pub(crate) const fn flow(&self) -> Flow {
+        Flow {
+            remote_high: self.remote_high,
+            remote_low: self.remote_low,
+            remote_port: self.remote_port,
+            local_port: self.local_port,
+            local: self.local,
+        }
+    }
+
+    /// Notes that the connection is over; whether that is news.
+    #[inline]
+    pub(crate) const fn set_over(&mut self) -> bool {
+        let news = self.mark & OVER == 0;
+        self.mark |= OVER;
+        news
+    }
+
+    #[inline]
+    pub(crate) const fn is_over(&self) -> bool {
+        self.mark & OVER != 0
+    }
+
+    #[inline]
+    const fn generation(&self) -> u32 {
+        self.mark & !OVER
+    }
+
+    #[inline]
+    pub(crate) const fn app_timer(&self) -> Option<u32> {
+        if self.app_at == 0 { None } else { Some(self.app_at) }
+    }
+
+    #[inline]
+    pub(crate) const fn set_app_timer(&mut self, at: Option<u32>) {
+        self.app_at = match at {
+            None => 0,
+            Some(0) => 1,
+            Some(at) => at,
+        };
+    }
+}
+
+/// A table of slots that never shrinks and never moves: its address space is
+/// reserved at start, memory is taken as slots are first used.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    limit: usize,
+}
+
+impl Slots {
+    pub fn new(limit: usize) -> Self {
+        Self { slots: Vec::with_capacity(limit), free: Vec::new(), limit }
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.len() >= self.limit
+    }
+
+    /// Takes a slot; the caller has checked that there is one.
+    pub fn insert(&mut self, flow: Flow, neighbour: NeighbourId, tcp: Connection) -> ConnId {
+        let index = match self.free.pop() {
+            Some(index) => {
+                let slot = &mut self.slots[index as usize];
+                *slot = Slot::new(flow, neighbour, tcp, slot.mark | USED);
+                index
+            }
+            None => {
+                self.slots.push(Slot::new(flow, neighbour, tcp, USED));
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.id(index)
+    }
+
+    /// Gives the slot back; ids of it name nothing from now on.
+    pub fn remove(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        slot.mark = (slot.mark & !(USED | OVER)).wrapping_add(GENERATION_STEP);
+        self.free.push(index);
+    }
+
+    #[inline]
+    pub fn at(&self, index: u32) -> &Slot {
+        &self.slots[index as usize]
+    }
+
+    #[inline]
+    pub fn at_mut(&mut self, index: u32) -> &mut Slot {
+        &mut self.slots[index as usize]
+    }
+
+    #[inline]
+    pub fn get(&self, id: ConnId) -> Option<&Slot> {
+        self.slots.get(id.index()).filter(|slot| slot.generation() == id.generation())
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, id: ConnId) -> Option<&mut Slot> {
+        self.slots.get_mut(id.index()).filter(|slot| slot.generation() == id.generation())
+    }
+
+    #[inline]
+    pub fn id(&self, index: u32) -> ConnId {
+        ConnId::new(index, self.slots[index as usize].generation())
+    }
+
+    pub fn is_used(&self, index: u32) -> bool {
+        self.slots[index as usize].mark & USED != 0
+    }
+
+    pub fn ids(&self) -> impl Iterator<Item = ConnId> {
+        (0..self.slots.len() as u32).filter(|index| self.is_used(*index)).map(|index| self.id(index))
+    }
+}
