@@ -139,7 +139,7 @@ fn month(name: &[u8]) -> Option<u64> {
     Some(index as u64 + 1)
 }
 
-/// Unix seconds, if there is such a day and it is not before 1970.
+/// Unix seconds, if there is such a day, and its year is from 1970 to 9999.
 fn unix(year: u64, month: u64, day: u64, time: u64) -> Option<u64> {
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let length = match month {
@@ -147,7 +147,7 @@ fn unix(year: u64, month: u64, day: u64, time: u64) -> Option<u64> {
         4 | 6 | 9 | 11 => 30,
         _ => 31,
     };
-    if day == 0 || day > length || year < 1970 {
+    if day == 0 || day > length || !(1970..=9999).contains(&year) {
         return None;
     }
     Some(days(year, month, day) * DAY + time)

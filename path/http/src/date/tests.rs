@@ -35,6 +35,7 @@ fn two_digit_years_lie_at_most_fifty_years_ahead() {
     assert_eq!(year(b"Sunday, 06-Nov-73 08:49:37 GMT"), 2073);
     assert_eq!(year(b"Sunday, 06-Nov-74 08:49:37 GMT"), 1974);
     assert_eq!(parse(b"Sunday, 06-Nov-69 08:49:37 GMT", in_2023), Some(3_150_953_377), "2069, not 1969");
+    assert_eq!(parse(b"Sunday, 06-Nov-04 08:49:37 GMT", LAST), None, "10004 cannot be written");
     let in_2099 = 4_090_000_000;
     assert_eq!(parse(b"Sunday, 06-Nov-05 08:49:37 GMT", in_2099).map(|seconds| civil(seconds / DAY).0), Some(2105));
 }
