@@ -1,0 +1,53 @@
+//! Fuzz targets: what a peer may send, against an invariant.
+//!
+//! A target is a plain function over bytes that panics if what it asserts does
+//! not hold. `cargo test -p fuzz` replays the committed inputs
+//! (`corpus/<target>/`) and some ten thousand mutations of them; the binary
+//! goes on for as long as it is told to, and looks for inputs that reach new
+//! code where it was built with [`coverage`].
+//!
+//! ```text
+//! cargo run --release -p fuzz -- all --seconds 60
+//! cargo run --release -p fuzz -- stack --replay fuzz-stack-0123456789abcdef.bin
+//! ```
+
+pub mod corpus;
+pub mod coverage;
+pub mod hunt;
+pub mod mutate;
+pub mod packets;
+pub mod targets;
+
+/// A target.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Its name, also of its folder in `corpus/`.
+    pub name: &'static str,
+    /// What it asserts, in a line.
+    pub about: &'static str,
+    /// Runs one input.
+    ///
+    /// # Panics
+    /// If the invariant does not hold.
+    pub run: fn(&[u8]),
+    /// Inputs to begin with, made by our own code.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Pieces that the mutator puts in.
+    pub dictionary: &'static [&'static [u8]],
+    /// Mutated inputs in `cargo test`: as many as take about a second.
+    pub test_runs: u32,
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    targets::frame::TARGET,
+    targets::tcp_options::TARGET,
+    targets::checksum::TARGET,
+    targets::http_server::TARGET,
+    targets::http_client::TARGET,
+    targets::http_values::TARGET,
+];
+
+/// The longest input that is made or read: a handful of frames, a head beyond
+/// its limit.
+pub const MAX_INPUT: usize = 8192;

@@ -1,0 +1,197 @@
+//! Runs fuzz targets for as long as it is told to.
+
+use clap::Parser;
+use fuzz::hunt::{Hunt, breaks};
+use fuzz::{TARGETS, Target, corpus};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Looks for inputs that break what the stack and the servers promise.
+///
+/// The exit status is 1 if one was found; it was written to a file, and the
+/// command that replays it printed.
+#[derive(Parser)]
+struct Arguments {
+    /// The target, or "all" for each in turn; without one, they are listed.
+    target: Option<String>,
+    /// How long to look, in seconds, for each target.
+    #[arg(long, default_value_t = 60, value_name = "N")]
+    seconds: u64,
+    /// The same seed takes the same course through the same inputs.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Run this input only.
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+    /// Write inputs that reach new code here. Begins with those already there.
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+    /// Write inputs that break a target here.
+    #[arg(long, default_value = ".", value_name = "FOLDER")]
+    artifacts: PathBuf,
+    /// Write the seeds into the committed inputs.
+    #[arg(long)]
+    write_corpus: bool,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if arguments.write_corpus {
+        return report(write_corpus());
+    }
+    let Some(name) = &arguments.target else {
+        for target in TARGETS {
+            println!("{:12} {}", target.name, target.about);
+        }
+        return ExitCode::SUCCESS;
+    };
+    let chosen: Vec<_> = TARGETS.iter().filter(|target| name == "all" || target.name == name).collect();
+    if chosen.is_empty() {
+        eprintln!("there is no target {name}; without a name, they are listed");
+        return ExitCode::from(2);
+    }
+    for target in chosen {
+        let result = match &arguments.replay {
+            Some(path) => replay(target, path),
+            None => hunt(target, &arguments),
+        };
+        match result {
+            Ok(false) => {}
+            Ok(true) => return ExitCode::FAILURE,
+            Err(error) => return report(Err(error)),
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn report(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn write_corpus() -> Result<(), String> {
+    for target in TARGETS {
+        for seed in (target.seeds)() {
+            let folder = corpus::folder(target);
+            corpus::write(&folder, "", &seed).map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the input breaks the target; it says how itself.
+fn replay(target: &Target, path: &Path) -> Result<bool, String> {
+    let input = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let broken = breaks(target, &input);
+    println!("{}: {} {}", target.name, path.display(), if broken { "breaks it" } else { "is harmless" });
+    Ok(broken)
+}
+
+/// Whether an input broke the target.
+#[expect(clippy::disallowed_methods, reason = "how long to look is wall-clock time; no target sees it")]
+fn hunt(target: &Target, arguments: &Arguments) -> Result<bool, String> {
+    let mut inputs = corpus::committed(target).map_err(|error| format!("{}: {error}", target.name))?;
+    if let Some(folder) = arguments.keep.as_ref().map(|folder| folder.join(target.name))
+        && folder.is_dir()
+    {
+        inputs.extend(corpus::read(&folder).map_err(|error| format!("{}: {error}", folder.display()))?);
+    }
+    let watch = Watch::new(target, arguments.artifacts.clone());
+    let start = Instant::now();
+    let limit = Duration::from_secs(arguments.seconds);
+    let outcome = Hunt::new(inputs, arguments.seed).run(
+        target,
+        |runs, input| {
+            watch.look_at(input);
+            // The clock is read now and then only.
+            runs % 64 != 0 || start.elapsed() < limit
+        },
+        |input| {
+            if let Some(folder) = &arguments.keep
+                && let Err(error) = corpus::write(&folder.join(target.name), "", input)
+            {
+                eprintln!("{}: {error}", folder.display());
+            }
+        },
+    );
+    watch.rest();
+    let (taken, edges) = outcome.coverage;
+    let coverage = if edges == 0 { "not instrumented".to_owned() } else { format!("{taken} of {edges} edges") };
+    let seconds = start.elapsed().as_secs_f64();
+    println!("{:12} {} inputs in {seconds:.1} s, {coverage}, seed {}", target.name, outcome.runs, arguments.seed);
+    match outcome.broken_by {
+        None => Ok(false),
+        Some(input) => {
+            keep_artifact(target, &arguments.artifacts, &input)?;
+            Ok(true)
+        }
+    }
+}
+
+fn keep_artifact(target: &Target, folder: &Path, input: &[u8]) -> Result<(), String> {
+    let prefix = format!("fuzz-{}-", target.name);
+    let path = corpus::write(folder, &prefix, input).map_err(|error| format!("{}: {error}", folder.display()))?;
+    println!("broken by {} bytes: cargo run -p fuzz -- {} --replay {}", input.len(), target.name, path.display());
+    Ok(())
+}
+
+/// No input takes nearly as long; one that does hangs.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The input that runs, and since when.
+type Running = Mutex<Option<(Instant, Vec<u8>)>>;
+
+/// Notices an input that does not come to an end: writes it, and ends the
+/// process.
+struct Watch {
+    current: Arc<Running>,
+}
+
+impl Watch {
+    fn new(target: &Target, folder: PathBuf) -> Self {
+        let current = Arc::new(Mutex::new(None));
+        let (watched, target) = (Arc::downgrade(&current), *target);
+        std::thread::spawn(move || {
+            while let Some(current) = watched.upgrade() {
+                let hanging = hangs(&current);
+                drop(current);
+                if let Some(input) = hanging {
+                    println!("{}: no end after {} s", target.name, PATIENCE.as_secs());
+                    let written = keep_artifact(&target, &folder, &input);
+                    std::process::exit(if written.is_ok() { 1 } else { 2 });
+                }
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        });
+        Self { current }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a hang is a matter of wall-clock time")]
+    fn look_at(&self, input: &[u8]) {
+        if let Ok(mut current) = self.current.lock() {
+            let (at, bytes) = current.get_or_insert_with(|| (Instant::now(), Vec::new()));
+            *at = Instant::now();
+            bytes.clear();
+            bytes.extend_from_slice(input);
+        }
+    }
+
+    fn rest(&self) {
+        if let Ok(mut current) = self.current.lock() {
+            *current = None;
+        }
+    }
+}
+
+fn hangs(current: &Running) -> Option<Vec<u8>> {
+    let current = current.lock().ok()?;
+    let (since, input) = current.as_ref()?;
+    (since.elapsed() > PATIENCE).then(|| input.clone())
+}

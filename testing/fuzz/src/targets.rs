@@ -1,0 +1,20 @@
+//! The targets, in the order in which a packet meets what they test.
+
+pub mod checksum;
+pub mod frame;
+pub mod http_client;
+pub mod http_server;
+pub mod http_values;
+pub mod tcp_options;
+
+use crate::corpus::digest;
+use crate::mutate::Random;
+
+/// Up to eight places at which an input is cut, ascending: decided by the
+/// input itself, so that it alone stands for the run.
+pub(crate) fn cuts(input: &[u8]) -> Vec<usize> {
+    let mut random = Random::new(digest(input));
+    let mut cuts: Vec<_> = (0..random.below(9)).map(|_| random.below(input.len() + 1)).collect();
+    cuts.sort_unstable();
+    cuts
+}

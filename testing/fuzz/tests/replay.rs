@@ -1,0 +1,54 @@
+//! The committed inputs, and mutations of them, break no target.
+
+use fuzz::{TARGETS, Target, corpus, hunt};
+
+fn target(name: &str) -> &'static Target {
+    TARGETS.iter().find(|target| target.name == name).expect("a target's name")
+}
+
+fn replay(name: &str) {
+    let target = target(name);
+    hunt::replay(target, target.test_runs);
+}
+
+#[test]
+fn frame() {
+    replay("frame");
+}
+
+#[test]
+fn tcp_options() {
+    replay("tcp_options");
+}
+
+#[test]
+fn checksum() {
+    replay("checksum");
+}
+
+#[test]
+fn http_server() {
+    replay("http_server");
+}
+
+#[test]
+fn http_client() {
+    replay("http_client");
+}
+
+#[test]
+fn http_values() {
+    replay("http_values");
+}
+
+/// The seeds are among the committed inputs: they follow the code that makes
+/// them. `cargo run -p fuzz -- --write-corpus` writes them.
+#[test]
+fn the_corpus_holds_the_seeds() {
+    for target in TARGETS {
+        let committed = corpus::committed(target).expect("the committed inputs can be read");
+        for seed in (target.seeds)() {
+            assert!(committed.contains(&seed), "{}: a seed is not in the corpus", target.name);
+        }
+    }
+}
