@@ -218,11 +218,6 @@ impl Reassembly {
         self.packets.first().map(|oldest| oldest.deadline)
     }
 
-    /// Bytes held.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// What was counted.
     pub fn counters(&self) -> &FragmentCounters {
         &self.counters

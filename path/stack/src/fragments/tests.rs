@@ -73,7 +73,7 @@ fn the_largest_packet() {
     let mut reassembly = Reassembly::new();
     let done = take_all(&mut reassembly, cut(key(2, 1), &whole, 1480));
     assert_eq!(done[0].payload, whole);
-    assert_eq!(reassembly.bytes(), 0);
+    assert_eq!(reassembly.bytes, 0);
     assert_eq!(reassembly.next_deadline(), None);
 }
 
@@ -125,11 +125,11 @@ fn overlaps_are_refused() {
     for pieces in wrong {
         let mut reassembly = Reassembly::new();
         assert_eq!(take_all(&mut reassembly, base.iter().chain(pieces).copied()), []);
-        assert_eq!((reassembly.counters().overlapping, reassembly.bytes()), (1, 0));
+        assert_eq!((reassembly.counters().overlapping, reassembly.bytes), (1, 0));
         // The rest that would complete an honest packet.
         let rest = [piece(key(2, 1), 0, true, &bytes[..16]), piece(key(2, 1), 32, false, &bytes[..8])];
         assert_eq!(take_all(&mut reassembly, base.into_iter().chain(rest)), []);
-        assert_eq!(reassembly.bytes(), 0);
+        assert_eq!(reassembly.bytes, 0);
         // After the time it is forgotten, and not counted twice.
         reassembly.on_time(Time::ZERO + TIMEOUT);
         assert_eq!((reassembly.counters().timed_out, reassembly.next_deadline()), (0, None));
@@ -176,7 +176,7 @@ fn time_runs_from_the_first_piece() {
     assert_eq!(reassembly.counters().timed_out, 1);
     // What came late waits for a packet that will not come.
     reassembly.on_time(Time::from_millis(60_000));
-    assert_eq!((reassembly.counters().timed_out, reassembly.bytes()), (2, 0));
+    assert_eq!((reassembly.counters().timed_out, reassembly.bytes), (2, 0));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn too_many_pieces_cost_the_packet() {
     let whole = payload(8 * (MAX_PIECES + 2));
     let mut reassembly = Reassembly::new();
     assert_eq!(take_all(&mut reassembly, cut(key(2, 1), &whole, 8)), []);
-    assert_eq!((reassembly.counters().limited, reassembly.bytes()), (1, 0));
+    assert_eq!((reassembly.counters().limited, reassembly.bytes), (1, 0));
     // As many as allowed pass.
     let done = take_all(&mut reassembly, cut(key(2, 2), &whole[..8 * MAX_PIECES], 8));
     assert_eq!(done.len(), 1);
@@ -200,7 +200,7 @@ fn one_sender_does_not_displace_another() {
     assert_eq!(take_all(&mut reassembly, honest[..2].iter().copied()), []);
     for n in 0..10_000 {
         assert_eq!(take_all(&mut reassembly, [piece(key(2, n), 0, true, &whole[..1480])]), []);
-        assert!(reassembly.bytes() <= MAX_BYTES);
+        assert!(reassembly.bytes <= MAX_BYTES);
     }
     assert_eq!(reassembly.counters().limited, 10_000 - MAX_PACKETS_PER_SOURCE as u64);
     assert_eq!(take_all(&mut reassembly, [honest[2]]).len(), 1);
@@ -214,7 +214,7 @@ fn bytes_of_one_sender_are_bounded() {
         let mut pieces = cut(key(2, n), &whole, 1480);
         pieces.pop();
         assert_eq!(take_all(&mut reassembly, pieces), []);
-        assert!(reassembly.bytes() <= MAX_BYTES_PER_SOURCE);
+        assert!(reassembly.bytes <= MAX_BYTES_PER_SOURCE);
     }
     assert!(reassembly.counters().limited > 0);
 }
@@ -226,7 +226,7 @@ fn many_senders_are_bounded_and_the_latest_is_served() {
     for source in 0..10_000 {
         let pieces = cut(key(source, 1), &whole, 1000);
         assert_eq!(take_all(&mut reassembly, pieces[..2].iter().copied()), []);
-        assert!(reassembly.packets.len() <= MAX_PACKETS && reassembly.bytes() <= MAX_BYTES);
+        assert!(reassembly.packets.len() <= MAX_PACKETS && reassembly.bytes <= MAX_BYTES);
     }
     assert_eq!(take_all(&mut reassembly, [cut(key(9_999, 1), &whole, 1000)[2]]).len(), 1);
 }
@@ -252,7 +252,7 @@ fn random_pieces_keep_the_books() {
         if let Some(done) = reassembly.on_fragment(&piece, Time::from_millis(now)) {
             assert_eq!(done.payload, whole[..done.payload.len()]);
         }
-        assert_eq!(reassembly.bytes(), reassembly.packets.iter().map(Packet::cost).sum::<usize>());
+        assert_eq!(reassembly.bytes, reassembly.packets.iter().map(Packet::cost).sum::<usize>());
         assert!(reassembly.packets.is_sorted_by_key(|packet| packet.deadline));
     }
     let counters = reassembly.counters();
