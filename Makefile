@@ -7,7 +7,7 @@ NEARSIDE := target/release/nearside
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test soak lint tidy rfc man
+.PHONY: help build demo test bench soak lint tidy rfc man
 
 help: ## say what there is
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 14
@@ -29,6 +29,14 @@ test: ## run everything that must pass: format, lints, tidy, tests
 	@$(MAKE) --no-print-directory lint tidy
 	@echo "== tests"
 	@$(CARGO) test --workspace --locked
+
+bench: ## measure: instructions of the generator, transfers against loss, and the demo
+	@scripts/need.sh bench
+	@echo "== instructions of the load generator's fast path"
+	@$(CARGO) run --release --quiet --locked --package load --example cost
+	@echo "== transfers against loss, delay and buffers, in virtual time"
+	@$(CARGO) run --release --quiet --locked --package sim -- --table --mathis
+	@$(MAKE) --no-print-directory demo
 
 soak: ## run the simulator over SEEDS seeds (10,000)
 	@scripts/need.sh build
