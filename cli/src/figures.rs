@@ -1,0 +1,126 @@
+//! What a silo publishes on its statistics page.
+
+use crate::args::HostPlan;
+use crate::host::{Failure, link_name};
+use link::{Link, LinkState};
+use silo::page::{Kind, Metric, Page, Writer, usual_path};
+use silo::{Clock, Silo, Usage};
+use wire::Time;
+
+/// Values that go up and down; all others only grow.
+const GAUGES: [&str; 6] = [
+    "stack.connections",
+    "stack.half_open",
+    "stack.receive_memory_bytes",
+    "link.up",
+    "app.cache_bytes",
+    "app.cache_entries",
+];
+
+/// A silo's page and its writer, with room for one round of values.
+pub struct Figures {
+    _page: Page,
+    writer: Writer,
+    values: Vec<u64>,
+}
+
+/// One named value.
+type Named = (String, u64);
+
+impl Figures {
+    /// Makes the page of a process that does `what`.
+    ///
+    /// # Errors
+    /// If it cannot be made where the plan says.
+    pub fn new<L: Link, A>(
+        plan: &HostPlan,
+        what: &str,
+        silo: &Silo<L, A>,
+        app: impl Iterator<Item = (&'static str, u64)>,
+    ) -> Result<Self, Failure> {
+        let path = match &plan.status_page {
+            Some(path) => path.clone(),
+            None => usual_path()?,
+        };
+        let label = format!("{what} {}", link_name(&plan.link));
+        let mut names = Vec::new();
+        collect(silo, &Usage::default(), LinkState::Down, app, &mut |name, value| names.push((name(), value)));
+        let metrics: Vec<Metric> = names.into_iter().map(metric).collect();
+        let (page, mut writers) = Page::create(&path, &label, Clock.unix(), &metrics, 1)?;
+        let writer = writers.pop().ok_or("the statistics page has no silo")?;
+        Ok(Self { _page: page, writer, values: Vec::with_capacity(metrics.len()) })
+    }
+
+    /// Publishes the silo's values, if it is time.
+    pub fn publish<L: Link, A>(
+        &mut self,
+        silo: &Silo<L, A>,
+        now: Time,
+        usage: &Usage,
+        state: LinkState,
+        app: impl Iterator<Item = (&'static str, u64)>,
+    ) {
+        if !self.writer.is_due(now) {
+            return;
+        }
+        self.values.clear();
+        let values = &mut self.values;
+        collect(silo, usage, state, app, &mut |_, value| values.push(value));
+        self.writer.publish(now, &self.values);
+    }
+}
+
+/// The page keeps names for as long as the process lives.
+fn metric((name, _): Named) -> Metric {
+    let kind = if GAUGES.contains(&name.as_str()) { Kind::Gauge } else { Kind::Counter };
+    Metric { name: name.leak(), kind }
+}
+
+/// Every value with its name, which is made only where it is asked for.
+fn collect<L: Link, A>(
+    silo: &Silo<L, A>,
+    usage: &Usage,
+    state: LinkState,
+    app: impl Iterator<Item = (&'static str, u64)>,
+    take: &mut impl FnMut(&dyn Fn() -> String, u64),
+) {
+    let stack = &silo.stack;
+    let link = silo.link.counters();
+    let silo_values = [
+        ("turns", usage.turns),
+        ("busy_turns", usage.busy_turns),
+        ("busy_ns", usage.busy_ns),
+        ("idle_ns", usage.idle_ns),
+        ("asleep_ns", usage.asleep_ns),
+        ("sleeps", usage.sleeps),
+    ];
+    let link_values = [
+        ("up", u64::from(state == LinkState::Up)),
+        ("rx_frames", link.rx_frames),
+        ("rx_bytes", link.rx_bytes),
+        ("tx_frames", link.tx_frames),
+        ("tx_bytes", link.tx_bytes),
+        ("rx_dropped", link.rx_dropped),
+        ("tx_dropped", link.tx_dropped),
+        ("tx_full", link.tx_full),
+        ("disconnects", link.disconnects),
+    ];
+    let stack_values = [
+        ("connections", stack.connections() as u64),
+        ("half_open", stack.half_open() as u64),
+        ("receive_memory_bytes", stack.receive_memory() as u64),
+    ];
+    let mut group = |prefix: &str, values: &mut dyn Iterator<Item = (&'static str, u64)>| {
+        for (name, value) in values {
+            take(&|| format!("{prefix}.{name}"), value);
+        }
+    };
+    group("silo", &mut silo_values.into_iter());
+    group("link", &mut link_values.into_iter());
+    group("stack", &mut stack_values.into_iter().chain(stack.counters().iter()));
+    group("tcp", &mut stack.tcp_counters().iter());
+    group("neighbour", &mut stack.neighbour_counters());
+    group("fragments", &mut stack.fragment_counters());
+    let mut app = app;
+    group("app", &mut app);
+}

@@ -1,0 +1,95 @@
+//! `nearside serve`.
+
+use crate::args::{HostPlan, ServePlan};
+use crate::figures::Figures;
+use crate::host::{Failure, Start, link_name, over_link, stack, stop_signals};
+use app::App;
+use core::time::Duration;
+use link::{Link, LinkState};
+use server::{Server, WallClock};
+use silo::{Attendant, Clock, Next, Silo, Usage};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use wire::Time;
+
+/// Serves until it is told to stop.
+///
+/// # Errors
+/// What the user is to know.
+pub fn serve(plan: ServePlan) -> Result<(), Failure> {
+    let host = plan.host.clone();
+    over_link(&host, Serve { plan })
+}
+
+struct Serve {
+    plan: ServePlan,
+}
+
+impl Start for Serve {
+    fn start<L: Link>(self, link: L) -> Result<(), Failure> {
+        let ServePlan { host, server, ports } = self.plan;
+        let clock = Clock;
+        let stack = stack(&host, &link.capabilities(), &ports, std::iter::empty())?;
+        let app = Server::new(server, WallClock::new(clock.now(), clock.unix()))?;
+        let mut silo = Silo { link, stack, app };
+        let figures = Figures::new(&host, "serve", &silo, silo.app.counters())?;
+        let signals = stop_signals()?;
+        announce(&host, &ports);
+        let mut attendant = ServeAttendant { figures, signals, next_wall_clock: Time::ZERO, stopping: None };
+        silo::run(&mut silo, host.idle, &mut attendant)?;
+        Ok(())
+    }
+}
+
+fn announce(host: &HostPlan, ports: &[u16]) {
+    let urls = host.addresses.iter().flat_map(|cidr| {
+        ports.iter().map(move |port| format!("http://{}/", core::net::SocketAddr::new(cidr.address, *port)))
+    });
+    let urls: Vec<String> = urls.collect();
+    let core = host.core.map_or(String::new(), |core| format!(", core {core}"));
+    eprintln!("serving {} over {}{core}, idle {}", urls.join(" "), link_name(&host.link), host.idle);
+}
+
+/// How often the offset between the clocks is looked at: a stepped wall clock
+/// shows in `Date` after this at the latest.
+const WALL_CLOCK_EVERY: Duration = Duration::from_secs(10);
+
+/// Connections that still have something to send after this are reset.
+const DRAIN_LIMIT: Duration = Duration::from_secs(35);
+
+struct ServeAttendant {
+    figures: Figures,
+    signals: Arc<AtomicUsize>,
+    next_wall_clock: Time,
+    /// Since when the server drains.
+    stopping: Option<Time>,
+}
+
+impl<L: Link> Attendant<L, Server> for ServeAttendant {
+    fn attend(&mut self, silo: &mut Silo<L, Server>, now: Time, usage: &Usage, link: LinkState) -> Next {
+        self.figures.publish(silo, now, usage, link, silo.app.counters());
+        if now >= self.next_wall_clock {
+            self.next_wall_clock = now + WALL_CLOCK_EVERY;
+            silo.app.set_wall_clock(WallClock::new(now, Clock.unix()));
+        }
+        let signals = self.signals.load(Ordering::Relaxed);
+        if signals == 0 {
+            return Next::Go;
+        }
+        let since = *self.stopping.get_or_insert_with(|| {
+            silo.stack.stop_listening();
+            eprintln!("stopping: finishing responses under way; once more to stop at once");
+            now
+        });
+        let done = silo.app.drain(&mut silo.stack) && silo.stack.connections() == 0;
+        if done || signals > 1 || now.since(since) >= DRAIN_LIMIT {
+            return Next::Stop;
+        }
+        Next::Go
+    }
+
+    fn wake<'a>(&self, app: &'a Server) -> Option<BorrowedFd<'a>> {
+        app.wake_fd()
+    }
+}
