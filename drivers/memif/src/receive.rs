@@ -2,7 +2,7 @@
 
 use crate::memory::RingRef;
 use crate::prefetch::prefetch_read;
-use crate::ring::{BadIndex, Descriptor, Ring, distance, locate};
+use crate::ring::{BadIndex, Descriptor, Extent, Ring, distance, locate};
 use ::link::Receive;
 use wire::Time;
 
@@ -33,6 +33,8 @@ struct Frame {
     len: u32,
 }
 
+/// No descriptor without flags begins like this.
+const NO_HOME: (u32, Extent) = (u32::MAX, Extent::NONE);
 const NO_FRAME: Frame = Frame { start: core::ptr::null(), len: 0 };
 
 /// The receive half of a [`crate::MemifLink`].
@@ -47,6 +49,9 @@ pub struct MemifRx {
 #[derive(Debug)]
 pub(crate) struct Burst {
     buffers: Buffers,
+    /// Peers' buffers: the region that the last frame was in, and how a
+    /// descriptor of a whole frame there begins. Most peers use one region.
+    home: (u32, Extent),
     /// The first descriptor not yet taken.
     next: u16,
     /// The peer's index as last seen: descriptors before it may be taken.
@@ -154,6 +159,7 @@ impl Burst {
     fn new(copy: bool) -> Self {
         Self {
             buffers: Buffers::Peers,
+            home: NO_HOME,
             next: 0,
             seen: 0,
             taken: 0,
@@ -171,6 +177,7 @@ impl Burst {
     fn forget(&mut self) {
         (self.next, self.seen, self.taken) = (0, 0, 0);
         (self.count, self.scratch_used) = (0, 0);
+        self.home = NO_HOME;
     }
 
     #[inline]
@@ -179,14 +186,8 @@ impl Burst {
             return;
         }
         match self.buffers {
-            Buffers::Own { size, .. } => {
-                let empty = Descriptor::new(0, 0, size);
-                let first = self.next.wrapping_sub(self.taken);
-                for slot in 0..self.taken {
-                    ring.describe(first.wrapping_add(slot), empty);
-                }
-                ring.publish_head(self.next.wrapping_add(ring.size()));
-            }
+            // The descriptors were made those of empty buffers when they were taken.
+            Buffers::Own { .. } => ring.publish_head(self.next.wrapping_add(ring.size())),
             Buffers::Peers => ring.publish_tail(self.next),
         }
         (self.taken, self.count, self.scratch_used) = (0, 0, 0);
@@ -222,8 +223,7 @@ impl Burst {
         match self.buffers {
             Buffers::Own { first, stride, size } => {
                 let descriptor = ring.snapshot_low(slot);
-                let index = usize::from(slot & (ring.size() - 1));
-                let start = first.wrapping_add(index * stride as usize).cast_const();
+                let start = first.wrapping_add(ring.slot_index(slot) * stride as usize).cast_const();
                 (descriptor, (descriptor.length() <= size).then_some(start))
             }
             Buffers::Peers => {
@@ -233,52 +233,112 @@ impl Burst {
         }
     }
 
-    /// Fills the burst with at most `max` frames from `ready` descriptors.
+    /// Fills the burst with at most `max` frames from `ready` descriptors:
+    /// runs of whole frames in short loops, what interrupts them one by one.
     #[inline]
     fn take(&mut self, lies: &RingRef, ready: u16, max: usize) {
-        let mut left = ready;
-        let mut count = 0;
-        let mut bytes = 0;
-        while left != 0 && count < max {
-            let (descriptor, place) = self.place(lies, self.next);
-            let len = descriptor.length();
-            match place {
-                // The common case: one whole frame of sensible length.
-                Some(start) if !descriptor.has_next() && len.wrapping_sub(1) < FRAME_LIMIT as u32 && !self.copy => {
-                    prefetch_read(start);
-                    self.frames[count & (BURST_LIMIT - 1)] = Frame { start, len };
-                    self.next = self.next.wrapping_add(1);
-                    left -= 1;
-                    bytes += u64::from(len);
-                    count += 1;
-                }
-                _ => match self.gather(lies, left) {
-                    Gathered::Frame { slots, frame } => {
-                        self.frames[count & (BURST_LIMIT - 1)] = frame;
-                        self.next = self.next.wrapping_add(slots);
-                        left -= slots;
-                        bytes += u64::from(frame.len);
-                        count += 1;
-                    }
-                    Gathered::Bad { slots } => {
-                        self.dropped += 1;
-                        self.next = self.next.wrapping_add(slots);
-                        left -= slots;
-                    }
-                    Gathered::Later => break,
-                },
+        let first = self.next;
+        let end = first.wrapping_add(ready);
+        while self.next != end && self.count < max {
+            match self.buffers {
+                _ if self.copy => {}
+                Buffers::Own { first, stride, size } => self.run_own(lies.get(), end, max, (first, stride, size)),
+                Buffers::Peers => self.run_peers(lies.get(), end, max),
+            }
+            if self.next != end && self.count < max && !self.odd(lies, end.wrapping_sub(self.next)) {
+                break;
             }
         }
-        self.taken += ready - left;
-        self.count = count;
-        self.received += count as u64;
+        self.taken = self.next.wrapping_sub(first);
+        self.received += self.count as u64;
+    }
+
+    /// Takes whole frames in our own buffers, up to the first that is not.
+    #[inline]
+    fn run_own(&mut self, ring: &Ring, end: u16, max: usize, (first, stride, size): (*mut u8, u32, u32)) {
+        let limit = size.min(FRAME_LIMIT as u32);
+        let empty = Descriptor::new(0, 0, size);
+        let (mut next, mut count, mut bytes) = (self.next, self.count, 0);
+        while next != end && count < max {
+            let descriptor = ring.snapshot_low(next);
+            let len = descriptor.length();
+            if descriptor.has_next() || len.wrapping_sub(1) >= limit {
+                break;
+            }
+            // For the release, which will only move the index.
+            ring.describe(next, empty);
+            let start = first.wrapping_add(ring.slot_index(next) * stride as usize).cast_const();
+            prefetch_read(start);
+            self.frames[count & (BURST_LIMIT - 1)] = Frame { start, len };
+            bytes += u64::from(len);
+            next = next.wrapping_add(1);
+            count += 1;
+        }
+        (self.next, self.count) = (next, count);
         self.bytes += bytes;
     }
 
-    /// Copies one frame, chained or not, into private memory.
+    /// Takes whole frames in the peer's home region, up to the first that is
+    /// not.
+    #[inline]
+    fn run_peers(&mut self, ring: &Ring, end: u16, max: usize) {
+        let (word, extent) = self.home;
+        let (mut next, mut count, mut bytes) = (self.next, self.count, 0);
+        while next != end && count < max {
+            let descriptor = ring.snapshot(next);
+            let len = descriptor.length();
+            if descriptor.place_word() != word || len.wrapping_sub(1) >= FRAME_LIMIT as u32 {
+                break;
+            }
+            let Some(start) = extent.place(descriptor.offset(), len) else { break };
+            prefetch_read(start);
+            self.frames[count & (BURST_LIMIT - 1)] = Frame { start, len };
+            bytes += u64::from(len);
+            next = next.wrapping_add(1);
+            count += 1;
+        }
+        (self.next, self.count) = (next, count);
+        self.bytes += bytes;
+    }
+
+    /// Takes what interrupts a run: a frame in another region, or one that
+    /// must be copied. Whether anything was taken.
     #[cold]
     #[inline(never)]
-    fn gather(&mut self, lies: &RingRef, available: u16) -> Gathered {
+    fn odd(&mut self, lies: &RingRef, available: u16) -> bool {
+        let (descriptor, place) = self.place(lies, self.next);
+        let len = descriptor.length();
+        let (slots, frame) = match place {
+            Some(start) if !self.copy && !descriptor.has_next() && len.wrapping_sub(1) < FRAME_LIMIT as u32 => {
+                if let Some(extent) = lies.extents().get(usize::from(descriptor.region())) {
+                    self.home = (descriptor.place_word(), *extent);
+                }
+                (1, Some(Frame { start, len }))
+            }
+            _ => match self.gather(lies, available) {
+                Some(gathered) => gathered,
+                None => return false,
+            },
+        };
+        if let Buffers::Own { size, .. } = self.buffers {
+            (0..slots).for_each(|slot| lies.get().describe(self.next.wrapping_add(slot), Descriptor::new(0, 0, size)));
+        }
+        self.next = self.next.wrapping_add(slots);
+        match frame {
+            Some(frame) => {
+                self.frames[self.count & (BURST_LIMIT - 1)] = frame;
+                self.count += 1;
+                self.bytes += u64::from(frame.len);
+            }
+            None => self.dropped += 1,
+        }
+        true
+    }
+
+    /// Copies one frame, chained or not, into private memory. Returns how many
+    /// descriptors it took and the frame, without one if it was malformed;
+    /// nothing if it must be left for later.
+    fn gather(&mut self, lies: &RingRef, available: u16) -> Option<(u16, Option<Frame>)> {
         let start = self.scratch_used;
         let mut len = 0;
         let mut bad = false;
@@ -289,7 +349,7 @@ impl Burst {
                 Some(_) if bad => {}
                 Some(source) if len + part <= FRAME_LIMIT => {
                     if start + len + part > self.scratch.len() {
-                        return Gathered::Later; // Room comes with the release of this burst.
+                        return None; // Room comes with the release of this burst.
                     }
                     let target = &mut self.scratch[start + len..start + len + part];
                     // SAFETY: `place` checked that `part` bytes at `source` are within mapped memory, which `lies`
@@ -302,20 +362,14 @@ impl Burst {
             }
             if !descriptor.has_next() {
                 if bad || len == 0 {
-                    return Gathered::Bad { slots };
+                    return Some((slots, None));
                 }
                 self.scratch_used = start + len;
                 let frame = Frame { start: self.scratch[start..].as_ptr(), len: len as u32 };
-                return Gathered::Frame { slots, frame };
+                return Some((slots, Some(frame)));
             }
         }
         // A chain without an end. A full ring cannot bring its end any more.
-        if available == lies.get().size() { Gathered::Bad { slots: available } } else { Gathered::Later }
+        (available == lies.get().size()).then_some((available, None))
     }
-}
-
-enum Gathered {
-    Frame { slots: u16, frame: Frame },
-    Bad { slots: u16 },
-    Later,
 }

@@ -101,10 +101,29 @@ impl Descriptor {
         Self { low: (region as u64) << 16 | (length as u64) << 32, high: offset as u64 }
     }
 
+    /// A descriptor that begins with a place word, see [`Self::place_word`].
+    #[inline]
+    pub(crate) const fn at(place_word: u32, length: u32) -> Self {
+        Self { low: place_word as u64 | (length as u64) << 32, high: 0 }
+    }
+
     /// The same, with the frame going on in the next descriptor.
     #[cfg(test)]
     pub(crate) const fn chained(self) -> Self {
         Self { low: self.low | NEXT as u64, high: self.high }
+    }
+
+    /// Flags and region in one: what two descriptors without flags share if
+    /// they lie in the same region.
+    #[inline]
+    pub(crate) const fn place_word(self) -> u32 {
+        self.low as u32
+    }
+
+    /// The region in the place of [`Self::place_word`], flags left out.
+    #[inline]
+    pub(crate) const fn without_flags(self) -> u32 {
+        self.low as u32 & 0xFFFF_0000
     }
 
     #[inline]
@@ -159,10 +178,17 @@ impl Ring {
         self.header.cookie.load(Ordering::Relaxed) == COOKIE
     }
 
+    /// The place in the ring that an index stands for.
+    #[inline]
+    pub(crate) fn slot_index(&self, index: u16) -> usize {
+        usize::from(index) & (self.descriptors.len() - 1)
+    }
+
     #[inline]
     fn slot(&self, index: u16) -> &SharedDescriptor {
-        let mask = self.descriptors.len() - 1;
-        &self.descriptors[usize::from(index) & mask]
+        let slot = self.slot_index(index);
+        // SAFETY: the number of descriptors is a power of two (see `ring_at`), so masking with one less stays below it.
+        unsafe { self.descriptors.get_unchecked(slot) }
     }
 
     /// Takes a private copy of a descriptor.
@@ -251,18 +277,24 @@ pub(crate) struct Extent {
     pub(crate) size: u64,
 }
 
+impl Extent {
+    pub(crate) const NONE: Self = Self { base: core::ptr::null_mut(), size: 0 };
+
+    /// The place of `length` bytes from `offset` on, if all of them are within.
+    #[inline]
+    pub(crate) fn place(&self, offset: u32, length: u32) -> Option<*mut u8> {
+        // Both are below 2^32: the sum cannot overflow.
+        let within = u64::from(offset) + u64::from(length) <= self.size;
+        // In bounds as just checked; wrapping, because nothing is read here.
+        within.then(|| self.base.wrapping_add(offset as usize))
+    }
+}
+
 /// The place of a descriptor's bytes, if all of them are within one of
 /// `regions`.
 #[inline]
 pub(crate) fn locate(regions: &[Extent], descriptor: Descriptor) -> Option<*mut u8> {
-    let region = regions.get(usize::from(descriptor.region()))?;
-    let offset = u64::from(descriptor.offset());
-    // Both are below 2^32: the sum cannot overflow.
-    if offset + u64::from(descriptor.length()) > region.size {
-        return None;
-    }
-    // In bounds as just checked; wrapping, because nothing is read here.
-    Some(region.base.wrapping_add(descriptor.offset() as usize))
+    regions.get(usize::from(descriptor.region()))?.place(descriptor.offset(), descriptor.length())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::memory::RingRef;
 use crate::prefetch::prefetch_write;
 use crate::receive::Buffers;
-use crate::ring::{BadIndex, Descriptor, Ring, distance, locate};
+use crate::ring::{BadIndex, Descriptor, Extent, Ring, distance};
 use ::link::Transmit;
 use core::sync::atomic::{Ordering, fence};
 use std::os::fd::OwnedFd;
@@ -13,6 +13,10 @@ use wire::{Offload, Time};
 /// What `room` says while there is no peer: the slots lead nowhere, and there
 /// is always another.
 const ROOM_WITHOUT_PEER: usize = 256;
+
+/// Of our own buffers the descriptors say region 0, and where they are is
+/// known without them.
+const HOME_OWN: (u32, Extent) = (0, Extent::NONE);
 
 /// The transmit half of a [`crate::MemifLink`].
 #[derive(Debug)]
@@ -29,14 +33,19 @@ pub struct MemifTx {
     /// The last publication found the peer not asking for its eventfd. Whether
     /// it asked at that very moment is looked up once more, a turn later.
     unconfirmed: bool,
-    /// The slot handed out; zero length for none.
+    /// The slot of `next`; zero length while none is known.
     slot: *mut u8,
     slot_len: u32,
-    slot_region: u16,
+    /// Length of the slot that was handed out and not yet committed, or zero.
+    handed_out: u32,
+    /// The region that slots are in, and how their descriptors begin. Most
+    /// peers use one region.
+    home: (u32, Extent),
     /// Least length of a slot.
     need: u32,
-    /// The slot while there is no peer.
+    /// The slot while there is no peer, and whether it was handed out.
     nowhere: Box<[u8]>,
+    nowhere_out: bool,
     pub(crate) sent: u64,
     pub(crate) bytes: u64,
     pub(crate) dropped: u64,
@@ -60,9 +69,11 @@ impl MemifTx {
             unconfirmed: false,
             slot: core::ptr::null_mut(),
             slot_len: 0,
-            slot_region: 0,
+            handed_out: 0,
+            home: HOME_OWN,
             need,
             nowhere: vec![0; need as usize].into(),
+            nowhere_out: false,
             sent: 0,
             bytes: 0,
             dropped: 0,
@@ -76,8 +87,8 @@ impl MemifTx {
         self.detach();
         self.ring = Some(ring);
         self.buffers = buffers;
+        self.home = HOME_OWN;
         self.event = Some(event);
-        (self.next, self.published) = (0, 0);
     }
 
     /// Lets go of the ring. What was not yet flushed is lost.
@@ -85,8 +96,9 @@ impl MemifTx {
         self.ring = None;
         self.event = None;
         self.fault = None;
-        self.unconfirmed = false;
-        (self.free, self.slot_len) = (0, 0);
+        (self.unconfirmed, self.nowhere_out) = (false, false);
+        (self.next, self.published, self.free) = (0, 0, 0);
+        (self.slot_len, self.handed_out) = (0, 0);
     }
 
     /// Free descriptors according to the peer's index.
@@ -98,16 +110,16 @@ impl MemifTx {
         }
     }
 
-    /// Finds the next slot; zero length if there is none.
-    #[inline]
-    fn prepare(&mut self) {
+    /// Finds the next slot where [`MemifTx::prepare`] did not.
+    #[cold]
+    #[inline(never)]
+    fn find(&mut self) {
         let Some(lies) = &self.ring else {
-            (self.slot, self.slot_len) = (self.nowhere.as_mut_ptr(), self.need);
+            self.nowhere_out = true;
             return;
         };
-        let ring = lies.get();
         if self.free == 0 {
-            match self.look(ring) {
+            match self.look(lies.get()) {
                 Ok(0) => {
                     self.full += 1;
                     return;
@@ -116,32 +128,51 @@ impl MemifTx {
                 Err(BadIndex) => return self.fail("the peer's ring index is out of range"),
             }
         }
+        if let Buffers::Peers = self.buffers {
+            // Of a region that is not there, none of a slot's bytes are.
+            let region = lies.get().snapshot(self.next).region();
+            let extent = lies.extents().get(usize::from(region)).copied().unwrap_or(Extent::NONE);
+            self.home = (Descriptor::new(region, 0, 0).place_word(), extent);
+        }
+        self.prepare();
+        if self.slot_len == 0 {
+            self.fail("a buffer of the peer's is outside of its memory, or smaller than the MTU and 18 bytes");
+        }
+    }
+
+    /// Looks up the slot of `next`, which must be free; zero length if it is
+    /// not as it should be, or in another region than those before.
+    #[inline]
+    fn prepare(&mut self) {
+        let Some(lies) = &self.ring else { return };
+        let ring = lies.get();
         match self.buffers {
             Buffers::Own { first, stride, size } => {
-                let index = usize::from(self.next & (ring.size() - 1));
-                self.slot = first.wrapping_add(index * stride as usize);
+                self.slot = first.wrapping_add(ring.slot_index(self.next) * stride as usize);
                 self.slot_len = size;
             }
             Buffers::Peers => {
                 let descriptor = ring.snapshot(self.next);
-                match locate(lies.extents(), descriptor) {
-                    Some(start) if descriptor.length() >= self.need => {
-                        self.slot = start;
-                        self.slot_len = descriptor.length();
-                        self.slot_region = descriptor.region();
-                    }
-                    Some(_) => self.fail("the peer's buffers are smaller than the MTU and 18 bytes"),
-                    None => self.fail("a buffer of the peer's is outside of its memory"),
+                let (word, extent) = self.home;
+                let (offset, len) = (descriptor.offset(), descriptor.length());
+                self.slot_len = 0;
+                // Flags of a frame that was here before say nothing about the buffer.
+                if descriptor.without_flags() == word
+                    && len >= self.need
+                    && let Some(place) = extent.place(offset, len)
+                {
+                    (self.slot, self.slot_len) = (place, len);
                 }
             }
         }
+        prefetch_write(self.slot);
     }
 
     #[cold]
     fn fail(&mut self, fault: &'static str) {
         self.detach();
         self.fault = Some(fault);
-        self.prepare();
+        self.find();
     }
 
     /// Raises the peer's eventfd if it asks for that.
@@ -150,6 +181,15 @@ impl MemifTx {
         if self.ring.as_ref().is_some_and(|lies| lies.get().wants_interrupt()) {
             self.raise();
         }
+    }
+
+    /// There is no peer, or no frame in this slot can be so long.
+    #[cold]
+    fn drop_frame(&mut self, handed_out: u32) {
+        if handed_out != 0 || self.nowhere_out {
+            self.dropped += 1;
+        }
+        self.nowhere_out = false;
     }
 
     #[cold]
@@ -185,42 +225,36 @@ impl Transmit for MemifTx {
     #[inline]
     fn slot(&mut self) -> Option<&mut [u8]> {
         if self.slot_len == 0 {
-            self.prepare();
+            self.find();
+            if self.nowhere_out {
+                return Some(&mut self.nowhere);
+            }
             if self.slot_len == 0 {
                 return None;
             }
         }
+        self.handed_out = self.slot_len;
         // SAFETY: `prepare` checked that these bytes are within mapped memory, which `self.ring` holds and only
-        // `&mut self` lets go of (and then there is no slot any more), or took them from `nowhere`. The descriptor
-        // belongs to us until it is published, so a peer that keeps to the protocol leaves the bytes alone; what a
-        // hostile one can do is discussed at the head of memory.rs.
+        // `&mut self` lets go of (and then there is no slot any more). The descriptor belongs to us until it is
+        // published, so a peer that keeps to the protocol leaves the bytes alone; what a hostile one can do is
+        // discussed at the head of memory.rs.
         Some(unsafe { core::slice::from_raw_parts_mut(self.slot, self.slot_len as usize) })
     }
 
     #[inline]
     fn commit(&mut self, len: usize, offload: Offload) {
         debug_assert_eq!(offload, Offload::NONE, "memif offers no offload");
-        if self.slot_len == 0 {
-            return;
-        }
-        let slot_len = core::mem::take(&mut self.slot_len);
-        let (Some(lies), true) = (&self.ring, len.wrapping_sub(1) < slot_len as usize) else {
-            // No peer, or a length that no frame in this slot can have.
-            self.dropped += 1;
-            return;
+        let handed_out = core::mem::take(&mut self.handed_out);
+        let (Some(lies), true) = (&self.ring, len.wrapping_sub(1) < handed_out as usize) else {
+            return self.drop_frame(handed_out);
         };
-        let region = match self.buffers {
-            Buffers::Own { .. } => 0,
-            Buffers::Peers => self.slot_region,
-        };
-        lies.get().describe(self.next, Descriptor::new(region, 0, len as u32));
+        lies.get().describe(self.next, Descriptor::at(self.home.0, len as u32));
         self.next = self.next.wrapping_add(1);
-        self.free -= 1;
-        self.sent += 1;
         self.bytes += len as u64;
-        if let Buffers::Own { first, stride, .. } = self.buffers {
-            let index = usize::from(self.next & (lies.get().size() - 1));
-            prefetch_write(first.wrapping_add(index * stride as usize));
+        self.free -= 1;
+        self.slot_len = 0;
+        if self.free != 0 {
+            self.prepare();
         }
     }
 
@@ -230,11 +264,9 @@ impl Transmit for MemifTx {
             self.confirm();
             return;
         }
-        let Some(lies) = &self.ring else {
-            self.published = self.next;
-            return;
-        };
+        let Some(lies) = &self.ring else { return };
         let ring = lies.get();
+        self.sent += u64::from(self.next.wrapping_sub(self.published));
         match self.buffers {
             Buffers::Own { .. } => ring.publish_head(self.next),
             Buffers::Peers => ring.publish_tail(self.next),
