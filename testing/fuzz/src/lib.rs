@@ -43,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     targets::frame::TARGET,
     targets::tcp_options::TARGET,
     targets::checksum::TARGET,
+    targets::stack::TARGET,
     targets::http_server::TARGET,
     targets::http_client::TARGET,
     targets::http_values::TARGET,

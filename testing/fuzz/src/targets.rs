@@ -5,6 +5,7 @@ pub mod frame;
 pub mod http_client;
 pub mod http_server;
 pub mod http_values;
+pub mod stack;
 pub mod tcp_options;
 
 use crate::corpus::digest;

@@ -27,6 +27,11 @@ fn checksum() {
 }
 
 #[test]
+fn stack() {
+    replay("stack");
+}
+
+#[test]
 fn http_server() {
     replay("http_server");
 }
