@@ -58,7 +58,10 @@ fn print_page(out: &mut impl Write, reader: &Reader, before: &Snapshot, after: &
     let dead = if reader.is_alive() { "" } else { " (dead)" };
     writeln!(out, "{} {}{dead}", reader.pid(), reader.label())?;
     for (index, (old, new)) in before.silos.iter().zip(&after.silos).enumerate() {
-        let span = new.time.since(old.time).as_secs_f64();
+        let span = match (old.time, new.time) {
+            (Some(old), Some(new)) => new.since(old).as_secs_f64(),
+            _ => 0.0,
+        };
         writeln!(out, "  silo {index}")?;
         for (((name, kind), old), new) in reader.metrics().iter().zip(&old.values).zip(&new.values) {
             match kind {

@@ -43,6 +43,9 @@ impl<L: Link, A: App> Silo<L, A> {
         // What arrived, stamped with the time of its burst.
         let frames = rx.receive(now, BURST);
         stack.begin_turn(now);
+        if stack.connections() >= WARM_FROM {
+            warm(rx, frames, stack, app);
+        }
         for index in 0..frames {
             if let Some(arrival) = stack.on_frame(rx.frame(index), rx.verified(index), out) {
                 deliver(stack, app, &arrival);
@@ -80,6 +83,25 @@ impl<L: Link, A: App> Silo<L, A> {
     #[must_use]
     pub fn stack_deadline(&self) -> Time {
         self.stack.next_deadline().unwrap_or(Time::MAX)
+    }
+}
+
+/// From this many connections on their state no longer fits the second-level
+/// cache (128 bytes each, and as much again for the application): then it
+/// pays to touch a burst's state ahead, so that its misses overlap.
+const WARM_FROM: usize = 8_192;
+
+/// Touches what a burst will need: table buckets first, then connections and
+/// the application's state. Each pass's misses are independent of each other.
+fn warm<A: App>(rx: &impl Receive, frames: usize, stack: &Stack, app: &A) {
+    let mut hashes = [0; BURST];
+    for (index, hash) in hashes.iter_mut().enumerate().take(frames) {
+        *hash = stack.touch_flow(rx.frame(index));
+    }
+    for hash in hashes.into_iter().take(frames).filter(|hash| *hash != 0) {
+        if let Some(id) = stack.touch_connection(hash) {
+            core::hint::black_box(app.warm(id));
+        }
     }
 }
 

@@ -31,6 +31,8 @@ counters! {
         martian,
         /// ARP and neighbour discovery messages taken in.
         neighbour_in,
+        /// ARP messages in which another host claims an address of ours.
+        address_conflicts,
         /// ICMP messages taken in.
         icmp_in,
         /// ICMP errors that quote nothing of ours.

@@ -44,6 +44,12 @@ impl Stack {
             }
         };
         self.counters.neighbour_in += 1;
+        if self.addresses.index_v4(packet.sender_ip).is_some() {
+            // Somebody else claims an address of ours (RFC 5227 section 2.4):
+            // nothing is learned from it.
+            self.counters.address_conflicts += 1;
+            return;
+        }
         let for_us = self.addresses.index_v4(packet.target_ip).is_some();
         self.neighbours.on_arp(&packet, for_us, self.now);
         if !for_us || packet.operation != Operation::Request {

@@ -35,7 +35,7 @@ impl Stack {
         payload: &'f [u8],
         out: &mut impl Egress,
     ) -> Option<Arrival<'f>> {
-        let listening = self.config.listen.contains(&flow.local_port) && is_peer(&flow);
+        let listening = self.config.listen.contains(&flow.local_port) && self.is_peer(&flow);
         const KIND: Flags = Flags(Flags::SYN.0 | Flags::ACK.0 | Flags::RST.0);
         let kind = header.flags.0 & KIND.0;
         if listening && kind == Flags::SYN.0 && !header.flags.contains(Flags::FIN) {
@@ -318,18 +318,18 @@ impl Stack {
         self.table.remove(hash, Owner::TimeWait(record));
         self.waits.remove(record);
     }
-}
 
-/// Whether a flow's remote end can be a TCP peer (RFC 9293 section 3.10.7.2
-/// asks listeners to be wary; RFC 1122 section 4.2.3.10).
-fn is_peer(flow: &Flow) -> bool {
-    if flow.remote_port == 0 {
-        return false;
+    /// Whether a flow's remote end can be a TCP peer (RFC 9293 section
+    /// 3.9.2.3, MUST-57 and RFC 1122 section 4.2.3.10).
+    fn is_peer(&self, flow: &Flow) -> bool {
+        if flow.remote_port == 0 {
+            return false;
+        }
+        if flow.is_v4() {
+            let ip = flow.remote_v4();
+            return !ip.is_multicast() && ip != Ipv4Addr::BROADCAST && !self.routes.is_broadcast(ip);
+        }
+        let ip = flow.remote_v6();
+        !ip.is_multicast() && !ip.is_unspecified()
     }
-    if flow.is_v4() {
-        let ip = flow.remote_v4();
-        return !ip.is_multicast() && ip != Ipv4Addr::BROADCAST && !ip.is_unspecified();
-    }
-    let ip = flow.remote_v6();
-    !ip.is_multicast() && !ip.is_unspecified()
 }

@@ -7,6 +7,7 @@ use crate::cold::Recovery;
 use crate::connection::{Connection, Context, Flags, Path, agree_on, segment_len};
 use crate::congestion::{self, Ack, Prr};
 use crate::receive::Inserted;
+use crate::rtt::RETRANSMITTED_SYN_RTO_MS;
 use crate::scoreboard::Delivered;
 use crate::state::State;
 use app::Closed;
@@ -351,6 +352,11 @@ impl Connection {
             let _ = self.sample_rtt(cx, header);
         }
         self.flags.clear(Flags::TIMING);
+        if retransmitted && !self.rtt.sampled() {
+            // RFC 6298 section 5.7: three seconds for the first data. A first
+            // sample of a third of that gives it: SRTT + 4 · SRTT / 2.
+            self.rtt.on_sample(RETRANSMITTED_SYN_RTO_MS * 1_000 / 3);
+        }
         if retransmitted {
             // RFC 6298 section 5.7, RFC 5681 section 3.1: the SYN was lost.
             self.cwnd = u32::from(self.mss);

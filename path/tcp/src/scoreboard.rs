@@ -485,6 +485,8 @@ impl Scoreboard {
 
     /// One segment up to the highest byte not SACKed, once per recovery, to
     /// learn of a lost tail without the timer (RFC 6675 section 4 rule 4).
+    /// Not if this recovery has sent that byte again already: what the rule
+    /// is for has then happened.
     fn rescue(&self, una: SeqNum, nxt: SeqNum) -> Option<NextSegment> {
         self.recovery_point?;
         if !self.sack || self.rescued.is_some() {
@@ -498,8 +500,9 @@ impl Scoreboard {
             Some(top) => (top.end, nxt),
             None => (una, nxt),
         };
+        let again = self.retransmitted.last().is_some_and(|r| r.range.end.at_or_after(end));
         let len = end.forward_from(floor).min(self.mss);
-        (len > 0 && end.after(floor)).then(|| NextSegment::Again { seq: end.minus(len), len })
+        (len > 0 && end.after(floor) && !again).then(|| NextSegment::Again { seq: end.minus(len), len })
     }
 
     /// Joins entry `at` with neighbours that it touches and shares a mark

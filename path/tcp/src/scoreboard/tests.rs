@@ -120,6 +120,9 @@ impl Model {
             return None;
         }
         let last = (self.una..self.nxt).rev().find(|&b| !self.sacked[b])?;
+        if self.again[last].is_some() {
+            return None;
+        }
         self.rescued = self.recovery_point;
         let run = (self.una..=last).rev().take(MSS as usize).take_while(|&b| !self.sacked[b]).count();
         Some((last + 1 - run, run as u32))
@@ -197,7 +200,8 @@ fn agrees_with_the_rules_byte_by_byte() {
     }
 }
 
-/// Without an ACK, recovery sends each hole once, a rescue, and no more.
+/// Without an ACK, recovery sends each hole once, the tail perhaps, and no
+/// more.
 #[test]
 fn sending_ends() {
     for seed in 0..200 {
