@@ -29,7 +29,10 @@ struct Run {
 
 impl Start for Run {
     fn start<L: Link>(self, link: L) -> Result<(), Failure> {
-        let LoadPlan { host, load: plan, hgrm } = self.plan;
+        let LoadPlan { mut host, load: plan, hgrm } = self.plan;
+        // Beside the connections asked for there are those that are closing.
+        let closing = plan.connections.saturating_add(CLOSING_ROOM);
+        host.max_connections = host.max_connections.max(plan.connections.saturating_add(closing));
         let stack = stack(&host, &link.capabilities(), &[], plan.sources.iter().copied())?;
         let app = Load::new(plan.clone())?;
         let progress = Progress::start(app.live());
@@ -61,6 +64,9 @@ impl Start for Run {
         Ok(())
     }
 }
+
+/// Connections that may be closing beside those that are open, at least.
+const CLOSING_ROOM: u32 = 4_096;
 
 /// Connections are given this long to close after the last measurement.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);

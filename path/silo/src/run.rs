@@ -98,6 +98,9 @@ pub trait Attendant<L, A> {
 /// How often a polling silo looks beside the packet path.
 pub const ATTEND_EVERY: Duration = Duration::from_millis(1);
 
+/// How often a silo looks for its link's other side before it starts.
+const CARRIER_WAIT: Duration = Duration::from_millis(10);
+
 /// Runs a silo on this thread until its attendant stops it.
 ///
 /// # Errors
@@ -111,6 +114,15 @@ pub fn run<L: Link, A: App>(
     let mut idle = IdleState::new(policy);
     let mut usage = Usage::default();
     let mut now = clock.now();
+    // Nothing is sent into a link that has no other side yet: it would be
+    // lost, and missed only a retransmission timeout later.
+    while silo.link.poll_control(now) == LinkState::Down {
+        if attendant.attend(silo, now, &usage, LinkState::Down) == Next::Stop {
+            return Ok(usage);
+        }
+        silo.link.wait(None, CARRIER_WAIT)?;
+        now = clock.now();
+    }
     let mut attend_at = now;
     loop {
         let turn = silo.turn(now);

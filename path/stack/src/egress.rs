@@ -136,6 +136,11 @@ impl Stack {
     fn transmit_unresolved(&mut self, index: u32) -> Turn {
         let mut buffer = vec![0; usize::from(self.config.mtu) + ipv6::HEADER_LEN];
         let slot = self.slots.at_mut(index);
+        if !self.neighbours.can_hold(slot.neighbour, buffer.len()) {
+            // Nothing counts as sent: it goes on when a neighbour answers.
+            self.unresolved.push(self.slots.id(index));
+            return Turn::Done;
+        }
         let flow = slot.flow();
         let path = Path { mtu: self.config.mtu, v6: !flow.is_v4() };
         let mut cx = Context {

@@ -109,6 +109,8 @@ pub struct Stack {
     pub(crate) delayed_acks: VecDeque<timers::DelayedAck>,
     /// Connections with something to send, each once.
     pub(crate) ready: VecDeque<u32>,
+    /// Connections that wait for a neighbour whose queue is full.
+    pub(crate) unresolved: Vec<ConnId>,
     pub(crate) app_timers: VecDeque<ConnId>,
     pub(crate) resumed: VecDeque<ConnId>,
     pub(crate) over: VecDeque<(ConnId, Closed)>,
@@ -157,6 +159,7 @@ impl Stack {
             due: Vec::with_capacity(wheel::BOUND),
             delayed_acks: VecDeque::new(),
             ready: VecDeque::with_capacity(1024),
+            unresolved: Vec::new(),
             app_timers: VecDeque::new(),
             resumed: VecDeque::new(),
             over: VecDeque::new(),

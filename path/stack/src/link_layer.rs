@@ -77,6 +77,7 @@ impl Stack {
                 Some(Output::Solicit { target: IpAddr::V4(target), to }) => self.send_arp_request(target, to, out),
                 Some(Output::Solicit { target: IpAddr::V6(target), to }) => self.send_solicitation(target, to, out),
                 Some(Output::Frame(frame)) => {
+                    self.retry_unresolved();
                     if let Some(slot) = out.slot().and_then(|slot| slot.get_mut(..frame.len())) {
                         slot.copy_from_slice(&frame);
                         out.commit(frame.len(), Offload::NONE);
@@ -85,7 +86,16 @@ impl Stack {
                     }
                 }
                 // Whoever waits for it finds out by its own timer.
-                Some(Output::Failed { .. }) => {}
+                Some(Output::Failed { .. }) => self.retry_unresolved(),
+            }
+        }
+    }
+
+    /// A neighbour answered, or will not: whoever waits tries again.
+    fn retry_unresolved(&mut self) {
+        while let Some(id) = self.unresolved.pop() {
+            if self.slots.get(id).is_some() {
+                self.make_ready(id.index() as u32);
             }
         }
     }

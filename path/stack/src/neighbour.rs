@@ -295,6 +295,12 @@ impl NeighbourTable {
         }
     }
 
+    /// Whether [`NeighbourTable::hold`] would keep a frame of `len` bytes.
+    pub fn can_hold(&self, id: NeighbourId, len: usize) -> bool {
+        let room = self.held_bytes + len <= MAX_HELD_BYTES;
+        room && self.entries.get(usize::from(id.0)).is_some_and(|entry| entry.held.len() < MAX_HELD_FRAMES)
+    }
+
     /// Holds a frame until the neighbour is resolved; asks for it again if
     /// nobody answered before. The frame starts with the destination, which
     /// is filled in when it is known. When too much is held, the frame is
