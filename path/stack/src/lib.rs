@@ -225,6 +225,12 @@ impl Stack {
         self.syns.len()
     }
 
+    /// TIME-WAIT records.
+    #[must_use]
+    pub const fn time_wait(&self) -> usize {
+        self.waits.len()
+    }
+
     /// Bytes held for applications and gaps.
     #[must_use]
     pub const fn receive_memory(&self) -> usize {

@@ -31,11 +31,24 @@ pub(crate) struct TimeWait {
     /// ones included.
     oldest: usize,
     span: usize,
+    /// Records in use.
+    len: usize,
 }
 
 impl TimeWait {
     pub const fn new(limit: usize) -> Self {
-        Self { ring: Vec::new(), limit, oldest: 0, span: 0 }
+        Self { ring: Vec::new(), limit, oldest: 0, span: 0, len: 0 }
+    }
+
+    /// Records in use.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Milliseconds until the oldest record's time is over.
+    pub fn next(&self, now_ms: u32) -> Option<u32> {
+        // The oldest is in use: removed ones are skipped on removal.
+        (self.span > 0).then(|| (self.ring[self.oldest].expires.wrapping_sub(now_ms) as i32).max(0) as u32)
     }
 
     #[inline]
@@ -81,11 +94,14 @@ impl TimeWait {
             self.ring.push(record);
         }
         self.span += 1;
+        self.len += 1;
         Some(at as u32)
     }
 
     pub fn remove(&mut self, index: u32) {
-        self.ring[index as usize].used = false;
+        let record = &mut self.ring[index as usize];
+        self.len -= usize::from(record.used);
+        record.used = false;
         self.skip_removed();
     }
 
@@ -109,10 +125,14 @@ mod tests {
     #[test]
     fn expires_in_order_and_gives_way() {
         let mut waits = TimeWait::new(3);
+        assert_eq!((waits.len(), waits.next(0)), (0, None));
         let ids: Vec<u32> = (0..3).map(|i| add(&mut waits, i, u32::from(i) * 10).unwrap()).collect();
+        assert_eq!((waits.len(), waits.next(40)), (3, Some(TIME_WAIT_MS - 40)));
         assert_eq!(add(&mut waits, 9, 40), None);
         assert_eq!(waits.overdue(), Some(ids[0]));
         waits.remove(ids[1]);
+        waits.remove(ids[1]);
+        assert_eq!(waits.len(), 2);
         assert_eq!(waits.expired(TIME_WAIT_MS - 1), None);
         assert_eq!(waits.expired(TIME_WAIT_MS), Some(ids[0]));
         waits.remove(ids[0]);
@@ -123,5 +143,7 @@ mod tests {
         waits.remove(ids[2]);
         assert_eq!(waits.expired(TIME_WAIT_MS + 49), None);
         assert_eq!(waits.expired(TIME_WAIT_MS + 50), Some(new));
+        waits.remove(new);
+        assert_eq!((waits.len(), waits.next(0)), (0, None));
     }
 }

@@ -163,7 +163,8 @@ impl Stack {
             return Some(self.now);
         }
         let delayed = self.delayed_acks.front().map(|first| (first.due.wrapping_sub(self.now_ms) as i32).max(0) as u32);
-        let earliest = [self.wheel.next(), delayed, self.syns.next(self.now_ms)].into_iter().flatten().min();
+        let waits = self.waits.next(self.now_ms);
+        let earliest = [self.wheel.next(), delayed, self.syns.next(self.now_ms), waits].into_iter().flatten().min();
         let milliseconds = earliest.map(|ms| self.now + Duration::from_millis(u64::from(ms)));
         [milliseconds, self.neighbours.next_deadline(), self.reassembly.next_deadline()].into_iter().flatten().min()
     }
