@@ -84,12 +84,28 @@ impl Running {
     ///
     /// # Panics
     /// If it does not end in time, or with a failure.
-    pub fn stop(mut self) {
+    pub fn stop(self) {
+        self.end(false);
+    }
+
+    /// Asks it to end until it does: the second time means at once.
+    ///
+    /// # Panics
+    /// As [`Running::stop`].
+    pub fn stop_at_once(self) {
+        self.end(true);
+    }
+
+    fn end(mut self, insist: bool) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a child has a number");
-        kill_process(pid, Signal::TERM).expect("a child takes signals");
+        let ask = || kill_process(pid, Signal::TERM).expect("a child takes signals");
+        ask();
         let mut ended = None;
         wait_for(&format!("{}: the end after SIGTERM", self.name), PATIENCE, || {
             ended = self.child.try_wait().expect("a child can be waited for");
+            if ended.is_none() && insist {
+                ask();
+            }
             ended.is_some()
         });
         let ended = ended.expect("it has ended");

@@ -34,7 +34,11 @@ fn nginx(test: &str) -> Running {
 /// Runs the generator to its end, and returns its report, which must show
 /// `least` responses, all of them successes of the right length, and no error.
 fn load(url: &str, arguments: &[&str], least: u64) -> Value {
-    let mut command = Nearside::command(["load", url, "--link", TAP, "--json"]);
+    load_over(TAP, url, arguments, least)
+}
+
+fn load_over(link: &str, url: &str, arguments: &[&str], least: u64) -> Value {
+    let mut command = Nearside::command(["load", url, "--link", link, "--json"]);
     let report = output(command.args(ADDRESSES).args(arguments));
     let report: Value = serde_json::from_str(&report).unwrap_or_else(|e| panic!("{e}:\n{report}"));
     for errors in ["errors", "errors_before"] {
@@ -84,6 +88,21 @@ fn nginx_sends_our_client_a_large_file_through_loss_and_reordering() {
         let plan = ["-c", "1", "-n", "1", "-d", "200s", "--timeout", "200s", "--warmup", "0s"];
         let report = load(&url, &[&plan[..], &harm].concat(), 1);
         assert_eq!(body_bytes(&report), SITE_LARGE.1 as u64, "{report:#}");
+        drop(nginx);
+    });
+}
+
+/// Frames of up to 64 KiB, which no wire brings but the kernel does if asked.
+#[test]
+fn nginx_sends_our_client_a_large_file_uncut() {
+    in_namespace(&[NGINX], || {
+        let nginx = nginx("nginx-uncut");
+        for host in KERNEL {
+            let url = format!("http://{host}/{}", SITE_LARGE.0);
+            let plan = ["-c", "1", "-n", "2", "-d", "100s", "--timeout", "100s", "--warmup", "0s"];
+            let report = load_over(&format!("{TAP},large=on"), &url, &plan, 2);
+            assert_eq!(body_bytes(&report), 2 * SITE_LARGE.1 as u64, "{report:#}");
+        }
         drop(nginx);
     });
 }
