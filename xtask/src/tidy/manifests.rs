@@ -55,6 +55,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("server", &["wire", "app", "http"]),
     ("load", &["wire", "app", "http"]),
     ("demo", &[]),
+    ("bench", &["wire", "link", "tcp", "stack", "silo", "server", "load", "demo", "sim"]),
     ("xtask", &[]),
 ];
 

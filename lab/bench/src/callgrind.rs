@@ -1,0 +1,225 @@
+//! This program under callgrind, and the profile that comes of it.
+//!
+//! The packet path is inlined into very few functions, so a profile by
+//! function says little. Instructions are counted by address instead, and
+//! addr2line tells the inlined functions that each address belongs to.
+
+use crate::Failure;
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Instructions by place, and what the profiled program said.
+#[derive(Debug, Default)]
+pub(crate) struct Profile {
+    /// By crate and function.
+    places: BTreeMap<(String, String), u64>,
+    said: HashMap<String, u64>,
+}
+
+impl Profile {
+    /// All instructions.
+    pub(crate) fn total(&self) -> u64 {
+        self.places.values().sum()
+    }
+
+    /// A number that the program printed after `name`.
+    pub(crate) fn said(&self, name: &str) -> Result<u64, Failure> {
+        self.said.get(name).copied().ok_or_else(|| format!("the profiled program does not say its {name}").into())
+    }
+
+    /// The most expensive crates first.
+    pub(crate) fn by_crate(&self) -> Vec<(String, u64)> {
+        let mut sums = BTreeMap::<&str, u64>::new();
+        for ((krate, _), count) in &self.places {
+            *sums.entry(krate).or_default() += count;
+        }
+        descending(sums.into_iter().map(|(name, count)| (name.to_owned(), count)))
+    }
+
+    /// The most expensive functions first.
+    pub(crate) fn by_function(&self) -> Vec<(String, u64)> {
+        descending(self.places.iter().map(|((krate, name), count)| (format!("{krate:8} {name}"), *count)))
+    }
+}
+
+fn descending(items: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> {
+    let mut items: Vec<_> = items.collect();
+    items.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    items
+}
+
+/// Runs this program with `arguments` and counts the instructions of the
+/// functions that `pattern` names, with all that they call.
+pub(crate) fn profile(arguments: &[String], pattern: &str) -> Result<Profile, Failure> {
+    let this = std::env::current_exe()?;
+    let out = std::env::temp_dir().join(format!("nearside-bench-{}.callgrind", std::process::id()));
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--dump-instr=yes", "--compress-strings=no", "--compress-pos=no"])
+        .arg(format!("--callgrind-out-file={}", out.display()))
+        .arg(format!("--toggle-collect={pattern}"))
+        .arg(&this)
+        .args(arguments)
+        .output()
+        .map_err(|why| format!("cannot run valgrind: {why}"))?;
+    let text = std::fs::read_to_string(&out);
+    // What cannot be removed does no harm.
+    let _ = std::fs::remove_file(&out);
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    let mut profile = Profile { said: said.lines().filter_map(read_said).collect(), ..Profile::default() };
+    let costs = read_costs(&text?);
+    let ours: Vec<u64> = costs.iter().filter(|cost| cost.object == this).map(|cost| cost.address).collect();
+    let names = resolve(&this, &ours)?;
+    for Cost { object, function, address, count } in costs {
+        let place = if object == this { names.get(&address).cloned() } else { None };
+        *profile.places.entry(place.unwrap_or_else(|| outside(&object, function))).or_default() += count;
+    }
+    Ok(profile)
+}
+
+fn read_said(line: &str) -> Option<(String, u64)> {
+    let (name, number) = line.split_once(' ')?;
+    Some((name.to_owned(), number.parse().ok()?))
+}
+
+/// A place in a library that is not ours and was not inlined.
+fn outside(object: &Path, function: String) -> (String, String) {
+    let name = object.file_name().map(|name| name.to_string_lossy().into_owned());
+    (name.unwrap_or_else(|| "unknown".into()), function)
+}
+
+/// Instructions executed at an address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Cost {
+    object: PathBuf,
+    function: String,
+    /// Within the object, as callgrind writes it and addr2line wants it.
+    address: u64,
+    count: u64,
+}
+
+/// Reads callgrind's format, as it is with positions `instr line`, the one
+/// event `Ir`, and nothing compressed ("Callgrind Format Specification" in
+/// valgrind's manual).
+fn read_costs(text: &str) -> Vec<Cost> {
+    let mut found = Vec::new();
+    let (mut object, mut function) = (PathBuf::new(), String::new());
+    let mut inclusive = false;
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("ob=") {
+            object = name.into();
+        } else if let Some(name) = line.strip_prefix("fn=") {
+            name.clone_into(&mut function);
+        } else if line.starts_with("calls=") {
+            // The next line is what the called function costs, which is told
+            // there.
+            inclusive = true;
+        } else if line.starts_with("0x") {
+            let mut numbers = line.split(' ');
+            let address = numbers.next().and_then(|text| u64::from_str_radix(text.get(2..)?, 16).ok());
+            let count = numbers.nth(1).and_then(|text| text.parse().ok());
+            if let (Some(address), Some(count), false) = (address, count, inclusive) {
+                found.push(Cost { object: object.clone(), function: function.clone(), address, count });
+            }
+            inclusive = false;
+        }
+    }
+    found
+}
+
+/// Crate and function of each address: of the functions inlined there, the
+/// innermost that is in this workspace.
+fn resolve(program: &Path, addresses: &[u64]) -> Result<HashMap<u64, (String, String)>, Failure> {
+    let mut asked = addresses.to_vec();
+    asked.sort_unstable();
+    asked.dedup();
+    let list = std::env::temp_dir().join(format!("nearside-bench-{}.addresses", std::process::id()));
+    let mut file = std::fs::File::create(&list)?;
+    for address in &asked {
+        writeln!(file, "{address:#x}")?;
+    }
+    drop(file);
+    let output = Command::new("addr2line")
+        .args(["--addresses", "--functions", "--inlines", "--demangle", "--exe"])
+        .arg(program)
+        .stdin(Stdio::from(std::fs::File::open(&list)?))
+        .output()
+        .map_err(|why| format!("cannot run addr2line: {why}"))?;
+    let _ = std::fs::remove_file(&list);
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(read_frames(&text))
+}
+
+/// Reads addr2line's answer: an address, then pairs of lines, function and
+/// place, from the innermost outwards.
+fn read_frames(text: &str) -> HashMap<u64, (String, String)> {
+    let mut found = HashMap::new();
+    let mut address = 0;
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(number) = line.strip_prefix("0x") {
+            address = u64::from_str_radix(number, 16).unwrap_or(0);
+            continue;
+        }
+        let place = lines.next().unwrap_or_default();
+        let name = match crate_of(place) {
+            Some(krate) => (krate.to_owned(), short(line)),
+            // Kept only while nothing better comes.
+            None if found.contains_key(&address) => continue,
+            None => ("library".to_owned(), short(line)),
+        };
+        match found.get(&address) {
+            Some((krate, _)) if krate != "library" => {}
+            _ => _ = found.insert(address, name),
+        }
+    }
+    found
+}
+
+/// The crate of a source file, if it is one of this workspace.
+fn crate_of(place: &str) -> Option<&str> {
+    const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+    let root = Path::new(ROOT).canonicalize().ok()?;
+    let inside = place.strip_prefix(&*root.to_string_lossy()).map_or(place, |rest| rest.trim_start_matches('/'));
+    let mut parts = inside.split('/');
+    let folder = parts.next()?;
+    ["path", "drivers", "apps", "lab"].contains(&folder).then(|| parts.next()).flatten()
+}
+
+/// A function's name without its hash and what surrounds it, for people.
+fn short(name: &str) -> String {
+    let name = name.rsplit_once("::h").filter(|(_, hash)| hash.len() == 16).map_or(name, |(name, _)| name);
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inclusive_costs_are_not_counted_twice() {
+        let text = "positions: instr line\nevents: Ir\n\nob=/bin/a\nfl=a.rs\nfn=f\n0x10 1 5\ncfn=g\ncalls=1 0x20 3\n\
+                    0x12 2 100\n0x14 2 7\n\nob=/lib/c\nfl=???\nfn=memcpy\n0x20 0 93\n";
+        let cost = |object: &str, function: &str, address, count| Cost {
+            object: object.into(),
+            function: function.into(),
+            address,
+            count,
+        };
+        let wanted = [cost("/bin/a", "f", 0x10, 5), cost("/bin/a", "f", 0x14, 7), cost("/lib/c", "memcpy", 0x20, 93)];
+        assert_eq!(read_costs(text), wanted);
+    }
+
+    #[test]
+    fn an_address_belongs_to_the_innermost_function_of_ours() {
+        let text = "0x0000000000000010\ncore::ptr::read\n/rustc/x/core/ptr.rs:1\ntcp::f\npath/tcp/src/f.rs:3\n\
+                    silo::turn\npath/silo/src/turn.rs:9\n0x0000000000000020\nmemchr::find\n/other/memchr.rs:1\n";
+        let found = read_frames(text);
+        assert_eq!(found[&0x10], ("tcp".into(), "tcp::f".into()));
+        assert_eq!(found[&0x20], ("library".into(), "memchr::find".into()));
+    }
+}

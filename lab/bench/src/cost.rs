@@ -1,0 +1,157 @@
+//! Instructions per request: the server's whole turn, from the frame received
+//! to the frame sent, counted by callgrind. The generator runs beside it and
+//! is not counted.
+
+use crate::Failure;
+use crate::callgrind::{self, Profile};
+use crate::rig::{Rig, endless};
+use clap::ValueEnum;
+use load::{Plan, Reuse};
+use server::{Config, Respond};
+use std::path::PathBuf;
+
+/// What a small response to a keep-alive request may cost, in instructions.
+pub const BOUND: f64 = 1_000.0;
+
+/// Requests before any is counted: caches are filled, tables have grown.
+const WARM_UP: u64 = 2_000;
+
+/// The file's length, as in the demo.
+const FILE_BYTES: usize = 2_649;
+
+/// A kind of request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Case {
+    /// Small response, one connection: one request in each turn
+    SmallSingle,
+    /// Small response, 64 connections: 32 requests in each turn
+    SmallBurst,
+    /// A file of 2,649 bytes, one connection
+    FileSingle,
+    /// A file of 2,649 bytes, 64 connections
+    FileBurst,
+    /// Small response, a new connection for each request, one at a time
+    NewSingle,
+    /// Small response, a new connection for each request, 64 at a time
+    NewBurst,
+}
+
+impl Case {
+    fn title(self) -> &'static str {
+        match self {
+            Self::SmallSingle => "small response, keep-alive, one request per turn",
+            Self::SmallBurst => "small response, keep-alive, bursts from 64 connections",
+            Self::FileSingle => "2,649-byte file, keep-alive, one request per turn",
+            Self::FileBurst => "2,649-byte file, keep-alive, bursts from 64 connections",
+            Self::NewSingle => "small response, new connection per request, one at a time",
+            Self::NewBurst => "small response, new connection per request, 64 at a time",
+        }
+    }
+
+    /// What the specification promises.
+    fn bound(self) -> Option<f64> {
+        matches!(self, Self::SmallSingle | Self::SmallBurst).then_some(BOUND)
+    }
+
+    fn plan(self) -> Plan {
+        let file = matches!(self, Self::FileSingle | Self::FileBurst);
+        let mut plan = endless(if file { "/page.html" } else { "/" });
+        let single = matches!(self, Self::SmallSingle | Self::FileSingle | Self::NewSingle);
+        plan.connections = if single { 1 } else { 64 };
+        if matches!(self, Self::NewSingle | Self::NewBurst) {
+            plan.reuse = Reuse::ServerCloses;
+        }
+        plan
+    }
+}
+
+/// Measures `cases` (all, if none are named), `requests` of each, and prints
+/// what they cost. Returns whether the promised bounds hold.
+///
+/// # Errors
+/// If callgrind or addr2line cannot be run, or a case does not work.
+pub fn run(cases: &[Case], requests: u64, functions: usize) -> Result<bool, Failure> {
+    let cases = if cases.is_empty() { Case::value_variants() } else { cases };
+    let mut kept = true;
+    let mut sums = Vec::new();
+    for case in cases {
+        let profile = callgrind::profile(&case_arguments(*case, requests), "*counted_turn*")?;
+        let (counted, turns) = (profile.said("requests")?, profile.said("turns")?);
+        let each = profile.total() as f64 / counted as f64;
+        print_profile(*case, &profile, counted, turns, functions);
+        sums.push((*case, each));
+    }
+    println!("instructions per request, server's side, wire to wire");
+    for (case, each) in sums {
+        let verdict = match case.bound() {
+            Some(bound) if each <= bound => format!("  at most {bound}: kept"),
+            Some(bound) => format!("  at most {bound}: NOT KEPT"),
+            None => String::new(),
+        };
+        kept &= case.bound().is_none_or(|bound| each <= bound);
+        println!("{each:9.1}  {}{verdict}", case.title());
+    }
+    Ok(kept)
+}
+
+fn case_arguments(case: Case, requests: u64) -> [String; 3] {
+    let name = case.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+    ["cost-case".into(), name, requests.to_string()]
+}
+
+fn print_profile(case: Case, profile: &Profile, requests: u64, turns: u64, functions: usize) {
+    let per = |instructions: u64| instructions as f64 / requests as f64;
+    let total = per(profile.total());
+    println!("== {}", case.title());
+    println!("{total:9.1}  instructions per request ({requests} requests in {turns} turns)");
+    for (what, instructions) in profile.by_crate() {
+        println!("{:9.1}  {:4.1} %  {what}", per(instructions), per(instructions) / total * 100.0);
+    }
+    println!("     of which in the functions, with what is inlined from libraries");
+    for (what, instructions) in profile.by_function().into_iter().take(functions) {
+        println!("{:9.1}  {what}", per(instructions));
+    }
+    println!();
+}
+
+/// One case as the profiled process runs it; prints how much was counted.
+///
+/// # Errors
+/// If the case does not work.
+pub fn run_case(case: Case, requests: u64) -> Result<(), Failure> {
+    let site = Site::make()?;
+    let config = match case {
+        Case::FileSingle | Case::FileBurst => Config::directory(&site.0),
+        _ => Config::respond(Respond::Text("Hello, World!".into())),
+    };
+    let mut rig = Rig::new(config, case.plan())?;
+    rig.warm_up(WARM_UP)?;
+    let start = rig.requests();
+    while rig.requests() - start < requests {
+        rig.client_turn();
+        rig.counted_server_turn();
+    }
+    println!("requests {}", rig.requests() - start);
+    println!("turns {}", rig.counted_turns());
+    Ok(())
+}
+
+/// A folder with the file, removed when dropped.
+struct Site(PathBuf);
+
+impl Site {
+    fn make() -> Result<Self, Failure> {
+        let folder = std::env::temp_dir().join(format!("nearside-bench-{}", std::process::id()));
+        std::fs::create_dir(&folder)?;
+        let site = Self(folder);
+        std::fs::write(site.0.join("page.html"), "request ".repeat(FILE_BYTES / 8 + 1).split_at(FILE_BYTES).0)?;
+        Ok(site)
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        // What cannot be removed does no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
