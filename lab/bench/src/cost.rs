@@ -4,11 +4,11 @@
 
 use crate::Failure;
 use crate::callgrind::{self, Profile};
+use crate::program::Scratch;
 use crate::rig::{Rig, endless};
 use clap::ValueEnum;
 use load::{Plan, Reuse};
 use server::{Config, Respond};
-use std::path::PathBuf;
 
 /// What a small response to a keep-alive request may cost, in instructions.
 pub const BOUND: f64 = 1_000.0;
@@ -119,9 +119,10 @@ fn print_profile(case: Case, profile: &Profile, requests: u64, turns: u64, funct
 /// # Errors
 /// If the case does not work.
 pub fn run_case(case: Case, requests: u64) -> Result<(), Failure> {
-    let site = Site::make()?;
+    let site = Scratch::make()?;
+    std::fs::write(site.path().join("page.html"), [b'x'; FILE_BYTES])?;
     let config = match case {
-        Case::FileSingle | Case::FileBurst => Config::directory(&site.0),
+        Case::FileSingle | Case::FileBurst => Config::directory(site.path()),
         _ => Config::respond(Respond::Text("Hello, World!".into())),
     };
     let mut rig = Rig::new(config, case.plan())?;
@@ -134,24 +135,4 @@ pub fn run_case(case: Case, requests: u64) -> Result<(), Failure> {
     println!("requests {}", rig.requests() - start);
     println!("turns {}", rig.counted_turns());
     Ok(())
-}
-
-/// A folder with the file, removed when dropped.
-struct Site(PathBuf);
-
-impl Site {
-    fn make() -> Result<Self, Failure> {
-        let folder = std::env::temp_dir().join(format!("nearside-bench-{}", std::process::id()));
-        std::fs::create_dir(&folder)?;
-        let site = Self(folder);
-        std::fs::write(site.0.join("page.html"), "request ".repeat(FILE_BYTES / 8 + 1).split_at(FILE_BYTES).0)?;
-        Ok(site)
-    }
-}
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        // What cannot be removed does no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

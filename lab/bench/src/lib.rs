@@ -5,9 +5,17 @@
 //! | --- | --- |
 //! | [`rig`] | the real server and the real load generator over a pair in memory |
 //! | [`cost`] | instructions per request, and where they go |
+//! | [`connections`] | memory and time with a million connections open |
+//! | [`frames`] | requests beside the frames that the same link carries |
+//! | [`goodput`] | transfers over a lossy link beside the Mathis bound |
 
 mod callgrind;
+pub mod connections;
 pub mod cost;
+pub mod frames;
+pub mod goodput;
+mod linux;
+mod program;
 pub mod rig;
 
 /// What ends an experiment: a sentence for the user.

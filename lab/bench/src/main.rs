@@ -1,10 +1,13 @@
 //! `bench`: runs one experiment and prints what it shows.
 
-use bench::Failure;
 use bench::cost::{self, Case};
+use bench::{Failure, connections, frames, goodput};
 use clap::{Parser, Subcommand};
+use demo::DemoPlan;
 use silo::memory::HugeAlloc;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// As in the program that is measured.
 #[global_allocator]
@@ -31,6 +34,45 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 24)]
         functions: usize,
     },
+    /// Memory of idle connections, and what they make a request cost
+    Connections {
+        /// Connections that stand open, as in 10M
+        #[arg(long, value_name = "N", default_value = "1M", value_parser = count)]
+        idle: u64,
+        /// Measure few and many this often, by turns
+        #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+        rounds: u32,
+        /// Measure each for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+        seconds: u64,
+        /// The program to measure [default: nearside beside this one]
+        #[arg(long, value_name = "PROGRAM")]
+        nearside: Option<PathBuf>,
+    },
+    /// Requests beside the frames that the same link carries (testpmd)
+    Frames {
+        /// Measure both this often, by turns
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+        rounds: u32,
+        /// Measure each for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 4)]
+        seconds: u64,
+        /// The program to measure [default: nearside beside this one]
+        #[arg(long, value_name = "PROGRAM")]
+        nearside: Option<PathBuf>,
+    },
+    /// Transfers at 1 % loss and 20 ms beside the Mathis bound and Linux
+    Goodput {
+        /// Bytes of each transfer, as in 100M
+        #[arg(long, value_name = "N", default_value = "100M", value_parser = count)]
+        bytes: u64,
+        /// Transfers with each congestion control
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+        seeds: u64,
+        /// Bytes that Linux transfers, at some 7 Mbit/s in real time; 0 for none
+        #[arg(long, value_name = "N", default_value = "100M", value_parser = count)]
+        linux_bytes: u64,
+    },
     /// What `cost` runs under callgrind
     #[command(hide = true)]
     CostCase { case: Case, requests: u64 },
@@ -52,6 +94,48 @@ fn main() -> ExitCode {
 fn call(command: Command) -> Result<bool, Failure> {
     match command {
         Command::Cost { cases, requests, functions } => cost::run(&cases, requests, functions),
+        Command::Connections { idle, rounds, seconds, nearside } => connections::run(&connections::Plan {
+            nearside: program(nearside)?,
+            idle,
+            rounds,
+            duration: Duration::from_secs(seconds.max(1)),
+            cores: (0, 1),
+        }),
+        Command::Frames { rounds, seconds, nearside } => frames::run(&demo(rounds, seconds), &program(nearside)?),
+        Command::Goodput { bytes, seeds, linux_bytes } => goodput::run(&goodput::Plan { bytes, seeds, linux_bytes }),
         Command::CostCase { case, requests } => cost::run_case(case, requests).map(|()| true),
+    }
+}
+
+/// A number, with K, M or G for thousands of thousands.
+fn count(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1_000),
+        Some((at, 'M')) => (&text[..at], 1_000_000),
+        Some((at, 'G')) => (&text[..at], 1_000_000_000),
+        _ => (text, 1),
+    };
+    let number: Option<u64> = digits.parse().ok();
+    number.and_then(|number| number.checked_mul(unit)).ok_or_else(|| "write a number, as in 1000, 10k or 1M".to_owned())
+}
+
+/// The program to measure: as named, or beside this one.
+fn program(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    let path = match named {
+        Some(path) => path,
+        None => std::env::current_exe()?.with_file_name("nearside"),
+    };
+    if path.is_file() { Ok(path) } else { Err(format!("there is no {}: build it, or name it", path.display()).into()) }
+}
+
+fn demo(rounds: u32, seconds: u64) -> DemoPlan {
+    DemoPlan {
+        rounds,
+        duration: Duration::from_secs(seconds.max(1)),
+        warmup: Duration::from_secs(1),
+        cores: None,
+        seed: 1,
+        out: PathBuf::new(),
+        json: false,
     }
 }

@@ -11,6 +11,7 @@ mod child;
 mod error;
 mod frames;
 mod kernel;
+mod limit;
 mod machine;
 mod measure;
 mod near;
@@ -24,6 +25,7 @@ mod table;
 mod tests;
 
 pub use error::Error;
+pub use limit::requests_and_frames;
 pub use results::Results;
 
 use std::fs;

@@ -77,7 +77,7 @@ pub(crate) fn run(plan: &DemoPlan, program: &Path) -> Result<Results, Error> {
     Ok(results)
 }
 
-fn cores(plan: &DemoPlan) -> Result<(u16, u16), Error> {
+pub(crate) fn cores(plan: &DemoPlan) -> Result<(u16, u16), Error> {
     let allowed = allowed_cores();
     match (plan.cores, allowed.as_slice()) {
         (Some((server, client)), allowed) => match [server, client].iter().find(|core| !allowed.contains(core)) {
@@ -123,7 +123,7 @@ fn gather(program: &Path, cores: (u16, u16), interrupt: &Interrupt) -> Result<Pa
 }
 
 /// The folder that both serve.
-fn make_site(dir: &Path) -> Result<PathBuf, Error> {
+pub(crate) fn make_site(dir: &Path) -> Result<PathBuf, Error> {
     let site = dir.join("site");
     let mut page = String::from("<!doctype html><title>Nearside</title><p>");
     let words = ["packet", "segment", "request", "answer", "window", "burst", "turn", "silo"];

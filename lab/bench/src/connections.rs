@@ -1,0 +1,215 @@
+//! What connections cost the server while they stand idle, and what they make
+//! a request on the others cost: `nearside serve` and `nearside load`, two
+//! processes over memif, with few connections open and with many.
+
+use crate::Failure;
+use crate::program::{Program, Scratch, memory};
+use core::time::Duration;
+use silo::Clock;
+use silo::page::{Reader, Snapshot};
+use std::path::Path;
+use std::path::PathBuf;
+use std::thread::sleep;
+
+/// Bytes that an idle connection may cost the server.
+pub const BYTES_BOUND: f64 = 512.0;
+/// How much more a request may cost with all of them open.
+pub const COST_BOUND: f64 = 2.0;
+
+/// What is compared: with few open, and with many of which few are active.
+const FEW: u64 = 10;
+const ACTIVE: u64 = 64;
+
+/// Connections from one source address. There are some 64,000 ports; what is
+/// left over keeps the search for a free one short.
+const PER_SOURCE: u64 = 50_000;
+
+/// Values are read this often; a slice that another program disturbs is an
+/// outlier, and does not move the median.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// What to measure, and with what.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The program.
+    pub nearside: PathBuf,
+    /// Connections that stand open.
+    pub idle: u64,
+    /// How often few and many are measured, by turns.
+    pub rounds: u32,
+    /// How long each is measured.
+    pub duration: Duration,
+    /// The server's core and the generator's.
+    pub cores: (u16, u16),
+}
+
+/// One measurement.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    open: u64,
+    /// The server's own memory, without what it shares with its peer.
+    memory: u64,
+    /// Of a busy server, by request.
+    nanoseconds: f64,
+    requests_per_second: f64,
+    /// From the first connection to the last.
+    opening: Duration,
+}
+
+/// Measures and prints. Returns whether the bounds hold.
+///
+/// # Errors
+/// If a process cannot be run, or opens no connections.
+pub fn run(plan: &Plan) -> Result<bool, Failure> {
+    println!("server's side; nanoseconds are those of busy turns, median of {SLICE:?} slices");
+    println!("      open     opened in   server memory   ns/request   requests/s");
+    let mut few = Vec::new();
+    let mut many = Vec::new();
+    for _ in 0..plan.rounds {
+        for (count, samples) in [(FEW, &mut few), (plan.idle, &mut many)] {
+            let sample = measure(plan, count)?;
+            println!(
+                "{:10} {:11.2} s {:11.1} MB {:12.1} {:12.0}",
+                sample.open,
+                sample.opening.as_secs_f64(),
+                sample.memory as f64 / 1e6,
+                sample.nanoseconds,
+                sample.requests_per_second,
+            );
+            samples.push(sample);
+        }
+    }
+    Ok(verdict(plan, &few, &many))
+}
+
+fn verdict(plan: &Plan, few: &[Sample], many: &[Sample]) -> bool {
+    let of = |samples: &[Sample], value: fn(&Sample) -> f64| median(samples.iter().map(value).collect());
+    let memory = |sample: &Sample| sample.memory as f64;
+    let open = of(many, |sample| sample.open as f64);
+    let each = (of(many, memory) - of(few, memory)) / (open - FEW as f64);
+    let dearer = of(many, |sample| sample.nanoseconds) / of(few, |sample| sample.nanoseconds);
+    let word = |kept| if kept { "kept" } else { "NOT KEPT" };
+    let reached = many.iter().all(|sample| sample.open >= plan.idle);
+    println!("{open} of {} connections open: {}", plan.idle, word(reached));
+    println!("{each:.0} bytes per idle connection, at most {BYTES_BOUND}: {}", word(each <= BYTES_BOUND));
+    println!("a request costs {dearer:.2} times as much, at most {COST_BOUND}: {}", word(dearer <= COST_BOUND));
+    reached && each <= BYTES_BOUND && dearer <= COST_BOUND
+}
+
+fn measure(plan: &Plan, count: u64) -> Result<Sample, Failure> {
+    let scratch = Scratch::make()?;
+    let page = scratch.path().join("serve.page");
+    let mut server = serve(plan, count, scratch.path(), &page)?;
+    let mut reader = None;
+    wait(Duration::from_secs(20), || {
+        reader = Reader::open(&page).ok();
+        reader.is_some()
+    });
+    let reader = reader.ok_or("nearside serve publishes no statistics")?;
+    let mut client = load(plan, count, scratch.path())?;
+    let opening = open_all(&reader, count, &mut client)?;
+    // The generator warms up before it measures; so do we.
+    sleep(Duration::from_secs(1));
+    let (nanoseconds, requests_per_second) = watch(&reader, plan.duration)?;
+    let open = value(&reader, &reader.snapshot()?, "stack.connections")?;
+    let memory = memory(server.id())?;
+    client.still_runs()?;
+    server.still_runs()?;
+    Ok(Sample { open, memory, nanoseconds, requests_per_second, opening })
+}
+
+fn serve(plan: &Plan, count: u64, scratch: &Path, page: &Path) -> Result<Program, Failure> {
+    let mut words = vec!["serve".to_owned(), "--respond=text:Hello, World!".into(), "--addr=10.0.0.2/8".into()];
+    // Room for those that are closing.
+    words.push(format!("--max-connections={}", count + count / 16 + 100));
+    words.push(format!("--core={}", plan.cores.0));
+    words.push(format!("--status-page={}", page.display()));
+    words.push(format!("--link=memif:{}", scratch.join("memif.sock").display()));
+    words.push("--idle=spin".into());
+    Program::start(&plan.nearside, "serve", &words, scratch)
+}
+
+fn load(plan: &Plan, count: u64, scratch: &Path) -> Result<Program, Failure> {
+    let sources = count.div_ceil(PER_SOURCE);
+    let last = core::net::Ipv4Addr::from(u32::from(core::net::Ipv4Addr::new(10, 1, 0, 0)) + sources as u32);
+    let mut words = vec!["load".to_owned(), "http://10.0.0.2/".into(), "--addr=10.0.0.1/8".into()];
+    words.push(format!("--source=10.1.0.1-{last}"));
+    words.push(format!("--connections={count}"));
+    words.push(format!("--active={}", count.min(ACTIVE)));
+    // It is ended when enough was seen.
+    words.push("--duration=1h".into());
+    words.push(format!("--core={}", plan.cores.1));
+    words.push(format!("--status-page={}", scratch.join("load.page").display()));
+    words.push(format!("--link=memif:{}", scratch.join("memif.sock").display()));
+    words.push("--idle=spin".into());
+    Program::start(&plan.nearside, "load", &words, scratch)
+}
+
+/// Waits until `count` are open, or no more are opened: the generator gives
+/// up after a time of its own, and goes on with what there is.
+fn open_all(reader: &Reader, count: u64, client: &mut Program) -> Result<Duration, Failure> {
+    let mut seen = 0;
+    let mut begun = None;
+    let mut grown = Clock.now();
+    loop {
+        let open = value(reader, &reader.snapshot()?, "stack.connections")?;
+        let now = Clock.now();
+        if open > seen {
+            begun = begun.or(Some(now));
+            (seen, grown) = (open, now);
+        }
+        if open >= count || now.since(grown) > Duration::from_secs(5) {
+            break;
+        }
+        client.still_runs()?;
+        sleep(Duration::from_millis(5));
+    }
+    let begun = begun.ok_or("nearside load opens no connection")?;
+    Ok(grown.since(begun))
+}
+
+/// Busy nanoseconds per request, and requests per second: medians of slices.
+fn watch(reader: &Reader, duration: Duration) -> Result<(f64, f64), Failure> {
+    let end = Clock.now() + duration;
+    let (mut costs, mut rates) = (Vec::new(), Vec::new());
+    let read = || -> Result<_, Failure> {
+        let snapshot = reader.snapshot()?;
+        let at = snapshot.silos.first().and_then(|silo| silo.time).ok_or("the server never published")?;
+        Ok((at, value(reader, &snapshot, "silo.busy_ns")?, value(reader, &snapshot, "app.requests")?))
+    };
+    let mut before = read()?;
+    while Clock.now() < end {
+        sleep(SLICE);
+        let after = read()?;
+        let requests = after.2.saturating_sub(before.2) as f64;
+        if requests > 0.0 {
+            costs.push(after.1.saturating_sub(before.1) as f64 / requests);
+        }
+        rates.push(requests / after.0.since(before.0).as_secs_f64().max(1e-3));
+        before = after;
+    }
+    if costs.is_empty() {
+        return Err("the server answers no requests".into());
+    }
+    Ok((median(costs), median(rates)))
+}
+
+fn value(reader: &Reader, snapshot: &Snapshot, name: &str) -> Result<u64, Failure> {
+    let index = reader.metrics().iter().position(|(known, _)| known == name);
+    let silo = snapshot.silos.first();
+    let value = index.and_then(|index| silo?.values.get(index).copied());
+    value.ok_or_else(|| format!("nearside serve publishes no {name}").into())
+}
+
+fn wait(limit: Duration, mut ready: impl FnMut() -> bool) {
+    let end = Clock.now() + limit;
+    while !ready() && Clock.now() < end {
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// The middle value, the upper one of an even number; of values, at least one.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
