@@ -95,6 +95,17 @@ impl Stack {
         self.make_ready(id.index() as u32);
     }
 
+    /// Whether a connection's small segments wait for acknowledgements; new
+    /// connections do as [`tcp::Config::nagle`] says.
+    pub fn set_nagle(&mut self, id: ConnId, on: bool) {
+        let Some(slot) = self.slots.get_mut(id) else { return };
+        slot.tcp.set_nagle(on);
+        if !on {
+            // What waited may go.
+            self.make_ready(id.index() as u32);
+        }
+    }
+
     /// Keeps in-order bytes of an arrival that the application did not
     /// consume.
     pub fn hold(&mut self, id: ConnId, bytes: &[u8]) {

@@ -390,6 +390,16 @@ impl Connection {
         }
     }
 
+    /// Whether small segments wait for acknowledgements (RFC 9293 section
+    /// 3.7.4, MUST-17: an application can switch it off).
+    pub const fn set_nagle(&mut self, on: bool) {
+        if on {
+            self.flags.set(Flags::NAGLE);
+        } else {
+            self.flags.clear(Flags::NAGLE);
+        }
+    }
+
     /// The application sends no more: FIN follows what is queued.
     pub fn finish(&mut self) {
         if self.flags.has(Flags::FINISHED) {
