@@ -1,0 +1,86 @@
+//! `TCP_INFO` in Linux's layout (`struct tcp_info`, include/uapi/linux/tcp.h).
+
+use tcp::{Info, State};
+
+/// Length of the structure as of Linux 6.18.
+pub const LEN: usize = 280;
+
+/// Linux's name for no slow start threshold (`TCP_INFINITE_SSTHRESH`).
+const NO_THRESHOLD: u32 = 0x7fff_ffff;
+
+/// `enum tcp_ca_state` of Linux.
+const CA_OPEN: u8 = 0;
+const CA_RECOVERY: u8 = 3;
+const CA_LOSS: u8 = 4;
+
+/// `TCPI_OPT_*` of Linux.
+const OPTION_TIMESTAMPS: u8 = 1;
+const OPTION_SACK: u8 = 2;
+const OPTION_WINDOW_SCALE: u8 = 4;
+
+/// States of Linux that a connection of ours can be in
+/// (include/net/tcp_states.h).
+const fn state(state: State) -> u8 {
+    match state {
+        State::Established => 1,
+        State::SynSent => 2,
+        State::SynReceived => 3,
+        State::FinWait1 => 4,
+        State::FinWait2 => 5,
+        State::TimeWait => 6,
+        State::Closed => CLOSED,
+        State::CloseWait => 8,
+        State::LastAck => 9,
+        State::Closing => 11,
+    }
+}
+
+/// `TCP_CLOSE`: what a socket without a connection reports.
+pub const CLOSED: u8 = 7;
+/// `TCP_LISTEN`.
+pub const LISTENING: u8 = 10;
+
+/// The structure of a socket in `state` without a connection.
+pub fn without_connection(state: u8) -> [u8; LEN] {
+    let mut out = [0; LEN];
+    out[0] = state;
+    out
+}
+
+/// The structure. What the stack does not measure is zero, as from a kernel
+/// that does not.
+pub fn of(info: &Info, pmtu: u32) -> [u8; LEN] {
+    let mut out = without_connection(state(info.state));
+    let mss = u32::from(info.mss).max(1);
+    out[1] = match (info.backoff > 0, info.recovering) {
+        (true, _) => CA_LOSS,
+        (_, true) => CA_RECOVERY,
+        _ => CA_OPEN,
+    };
+    out[2] = info.backoff;
+    out[4] = info.backoff;
+    let scaled = info.peer_shift > 0 || info.own_shift > 0;
+    out[5] = if info.timestamps { OPTION_TIMESTAMPS } else { 0 }
+        | if info.sack { OPTION_SACK } else { 0 }
+        | if scaled { OPTION_WINDOW_SCALE } else { 0 };
+    out[6] = info.own_shift << 4 | info.peer_shift & 0xf;
+    let threshold = if info.ssthresh == u32::MAX { NO_THRESHOLD } else { info.ssthresh / mss };
+    let words = [
+        (16, mss),
+        (20, mss),
+        (24, info.in_flight.div_ceil(mss)),
+        (60, pmtu),
+        (68, info.srtt_us),
+        (72, info.rttvar_us),
+        (76, threshold),
+        (80, info.cwnd / mss),
+        (100, info.retransmits),
+        (144, info.unsent.saturating_sub(info.in_flight)),
+        (228, info.snd_wnd),
+        (232, info.rcv_wnd),
+    ];
+    for (at, value) in words {
+        out[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+    out
+}
