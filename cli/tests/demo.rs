@@ -1,0 +1,49 @@
+//! The demo from end to end, as short as it can be: whether it works, not
+//! what it measures.
+
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn the_demo_measures_everything_it_finds_and_leaves_nothing_behind() {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("demo");
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_nearside"))
+        .args(["demo", "--quick", "--json", "--out"])
+        .arg(&out)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let id = demo.id();
+    let status = demo.wait().expect("it was started here");
+    if !status.success() && two_cores().is_none() {
+        eprintln!("left out: the demo needs two cores");
+        return;
+    }
+    assert!(status.success(), "{status}");
+
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).expect(name);
+    let results: demo::Results = serde_json::from_str(&read("results.json")).expect("its own form");
+    // Both contenders in six scenarios, or what is missing is named.
+    let nginx = results.nginx.is_some();
+    assert_eq!(results.rows.len(), if nginx { 12 } else { 6 });
+    assert!(nginx || results.left_out.iter().any(|what| what.contains("nginx")), "{:?}", results.left_out);
+    for row in &results.rows {
+        let what = format!("{}: {:?}", row.scenario.title(), row.contender);
+        assert_eq!(row.rounds.len(), 1, "{what}");
+        for round in &row.rounds {
+            assert!(round.requests_per_second > 0.0 && round.response_bytes > 13.0, "{what}: {round:?}");
+            assert!(round.latency.curve.is_sorted() && round.latency.max > 0.0, "{what}: {round:?}");
+            assert_eq!(round.errors, 0, "{what}");
+        }
+    }
+    assert!(read("report.html").contains("</html>"));
+
+    let gone = |path: String| assert!(!Path::new(&path).exists(), "{path} was left behind");
+    gone(std::env::temp_dir().join(format!("nearside-demo-{id}")).display().to_string());
+    gone(format!("/run/netns/nearside-demo-{id}-server"));
+    gone(format!("/run/netns/nearside-demo-{id}-client"));
+}
+
+fn two_cores() -> Option<()> {
+    std::thread::available_parallelism().ok().filter(|cores| cores.get() >= 2).map(|_| ())
+}
