@@ -144,12 +144,15 @@ fn chart(page: &mut String, results: &Results, scenario: Scenario, rows: &[Summa
             row.contender.name(),
             table::micros(row.latency.max)
         );
-        // Above the line, where it is flat in most runs.
-        let (at, top) = (x(1.0), y(row.latency.at(95.0).unwrap_or(1.0)));
+        // The upper line's name above it, the lower one's below.
+        let named_at = |row: &Summary| row.latency.at(90.0).unwrap_or(1.0);
+        let upper = rows.iter().all(|other| named_at(other) <= named_at(row));
+        let beside = y(named_at(row)) + if upper { -10.0 } else { 19.0 };
         let _ = writeln!(
             page,
-            "<text class=\"label {class}\" x=\"{at:.1}\" y=\"{:.1}\">{}</text>",
-            (top - 9.0).max(TOP + 8.0),
+            "<text class=\"label {class}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            x(1.0) + 4.0,
+            beside.clamp(TOP + 8.0, BOTTOM - 5.0),
             row.contender.name()
         );
     }
