@@ -4,8 +4,8 @@
 //! ESTABLISHED connection; everything else takes the order of the RFC.
 
 use crate::cold::Recovery;
-use crate::connection::{Connection, Context, Flags, Path, agree_on, segment_len};
 use crate::congestion::{self, Ack, Prr};
+use crate::connection::{Connection, Context, Flags, Path, agree_on, segment_len};
 use crate::receive::Inserted;
 use crate::rtt::RETRANSMITTED_SYN_RTO_MS;
 use crate::scoreboard::Delivered;
