@@ -127,11 +127,8 @@ impl Stack {
         let envelope = Envelope { src: IpAddr::V4(ip.src), local, mac: ethernet.src };
         match ip.protocol {
             protocol::TCP => {
-                let pseudo = if verified {
-                    None
-                } else {
-                    Some(pseudo_v4(ip.src, ip.dst, protocol::TCP, payload.len() as u16))
-                };
+                let pseudo =
+                    if verified { None } else { Some(pseudo_v4(ip.src, ip.dst, protocol::TCP, payload.len() as u16)) };
                 self.on_tcp(&envelope, payload, pseudo, out)
             }
             protocol::ICMP => {

@@ -1,8 +1,8 @@
 //! What stands beside TCP: ARP, neighbour discovery, ICMP, fragments.
 
 use crate::egress::DEFAULT_TTL;
-use crate::flow::Owner;
 use crate::flow::Flow;
+use crate::flow::Owner;
 use crate::fragments::{Fragment, Key, Whole};
 use crate::ingress::{Arrival, Envelope};
 use crate::neighbour::{NeighbourId, Output};
@@ -156,7 +156,9 @@ impl Stack {
                 let reply = Icmpv4::EchoReply { identifier, sequence, data };
                 self.send_icmp_v4(envelope, &reply, out);
             }
-            Icmpv4::FragmentationNeeded { mtu, .. } => self.on_icmp_error(message.original(), Some(u32::from(mtu)), false),
+            Icmpv4::FragmentationNeeded { mtu, .. } => {
+                self.on_icmp_error(message.original(), Some(u32::from(mtu)), false)
+            }
             Icmpv4::DestinationUnreachable { .. } => self.on_icmp_error(message.original(), None, true),
             _ => {}
         }
@@ -261,8 +263,11 @@ impl Stack {
         // A probe for a duplicate address has no sender to answer: all nodes
         // are told (RFC 4862 section 5.4).
         let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-        let (dst, mac) =
-            if probes { (all_nodes, ipv6::multicast_mac(all_nodes)) } else { (ip.src, link_layer.unwrap_or(ethernet.src)) };
+        let (dst, mac) = if probes {
+            (all_nodes, ipv6::multicast_mac(all_nodes))
+        } else {
+            (ip.src, link_layer.unwrap_or(ethernet.src))
+        };
         let message = Icmpv6::NeighborAdvertisement(answer);
         self.send_icmp_v6(target, dst, mac, icmpv6::NEIGHBOR_HOP_LIMIT, &message, out);
     }
@@ -309,8 +314,7 @@ impl Stack {
         }
         // As much as fits into the minimum MTU (RFC 4443 section 3.1).
         let quoted = packet.len().min(icmpv6::MAX_ORIGINAL).min(usize::from(self.config.mtu) - 48);
-        let message =
-            Icmpv6::DestinationUnreachable { code: icmpv6::unreachable::PORT, original: &packet[..quoted] };
+        let message = Icmpv6::DestinationUnreachable { code: icmpv6::unreachable::PORT, original: &packet[..quoted] };
         let own = self.addresses.v6(envelope.local);
         self.send_icmp_v6(own, dst, envelope.mac, DEFAULT_TTL, &message, out);
     }
@@ -393,13 +397,8 @@ impl Stack {
     ) -> Option<Arrival<'static>> {
         self.counters.fragments_in += 1;
         let key = Key { src: ip.src.into(), dst: ip.dst.into(), identification: info.identification, protocol: 0 };
-        let piece = Fragment {
-            key,
-            protocol: upper.protocol,
-            offset: info.offset,
-            more: info.more,
-            payload: upper.payload,
-        };
+        let piece =
+            Fragment { key, protocol: upper.protocol, offset: info.offset, more: info.more, payload: upper.payload };
         let whole = self.reassembly.on_fragment(&piece, self.now)?;
         let pseudo = pseudo_v6(ip.src, ip.dst, protocol::TCP, whole.payload.len() as u32);
         self.on_whole(envelope, &whole, pseudo, out)

@@ -202,7 +202,9 @@ impl Stack {
         }
         if header.ack != iss.plus(1) {
             // It may answer a cookie that was sent when the queue was full.
-            if self.cookies_in_use() && self.secret.check_cookie(&half_open.flow, irs, header.ack.minus(1), self.now).is_some() {
+            if self.cookies_in_use()
+                && self.secret.check_cookie(&half_open.flow, irs, header.ack.minus(1), self.now).is_some()
+            {
                 self.drop_half_open(entry);
                 return self.on_unknown(half_open.flow, half_open.hash, envelope, header, payload, out);
             }
