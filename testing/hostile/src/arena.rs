@@ -157,7 +157,8 @@ impl Arena {
             stack: Stack::new(setup.stack, LinkOffload::default(), &Seeds { table: keys(), secret: keys() }, now),
             app: Server::new(setup.server, clock).expect("a sound server"),
         };
-        let client_stack = Stack::new(setup.client, LinkOffload::default(), &Seeds { table: keys(), secret: keys() }, now);
+        let client_stack =
+            Stack::new(setup.client, LinkOffload::default(), &Seeds { table: keys(), secret: keys() }, now);
         let client = setup.plan.map(|plan| Silo {
             link: client_link,
             stack: client_stack,

@@ -21,7 +21,10 @@ struct Arguments {
 /// Turns between two looks at the clock.
 const TURNS: u64 = 1_000;
 
-#[expect(clippy::disallowed_methods, reason = "the rate is measured by the real clock; nothing that is tested reads it")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the rate is measured by the real clock; nothing that is tested reads it"
+)]
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let mut soak = Soak::new(arguments.seed, u64::MAX);
