@@ -9,6 +9,7 @@
 mod namespace;
 mod program;
 mod site;
+pub mod testpmd;
 
 pub use namespace::{Program, in_namespace, ip, wait_for};
 pub use program::{Nearside, Running, output};

@@ -1,0 +1,237 @@
+//! Frames through dpdk-testpmd, DPDK's own memif driver, in both roles.
+
+use interop::testpmd::{Forward, Testpmd, story};
+use interop::{Program, Running, in_namespace, scratch, wait_for};
+use link::{Link, LinkState, Receive, Transmit};
+use memif::{Address, Config, Memif, MemifLink, Role};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use wire::{Offload, Time};
+
+const TESTPMD: Program = Program::new("dpdk-testpmd", "dpdk-dev");
+/// Frames per exchange: several times around a ring of 256.
+const FRAMES: u64 = 5_000;
+/// Frames under way at most: fewer than a ring, so that none is dropped.
+const UNDER_WAY: u64 = 64;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The two roles, ours first.
+const ROLES: [(Role, Role); 2] = [(Role::Server, Role::Client), (Role::Client, Role::Server)];
+
+/// Our link, with a clock that counts its polls.
+struct Ours {
+    link: MemifLink,
+    now: Time,
+}
+
+impl Ours {
+    fn open(socket: &Path, role: Role) -> Self {
+        let config = Config { hugepages: false, ..Config::new(Address::Path(socket.into()), role) };
+        Self { link: MemifLink::open(config).unwrap(), now: Time::ZERO }
+    }
+
+    fn wait_until(&mut self, state: LinkState) {
+        let mut reached = LinkState::Down;
+        wait_for(&format!("the link to be {state:?}"), PATIENCE, || {
+            self.now = self.now + Duration::from_millis(10);
+            reached = self.link.poll_control(self.now);
+            reached == state
+        });
+        assert_eq!(reached, state, "{}", story(&self.link));
+    }
+
+    /// Sends numbered frames and checks that each comes back, in order.
+    fn exchange(&mut self, forward: Forward) {
+        let (mut sent, mut got) = (0, 0);
+        wait_for("frames to come back", PATIENCE, || {
+            // A second of work between two looks at the clock would be too much, so turns are counted.
+            for _ in 0..1_000 {
+                if got == FRAMES {
+                    break;
+                }
+                let (rx, tx) = self.link.split();
+                while sent < FRAMES && sent - got < UNDER_WAY {
+                    let Some(slot) = tx.slot() else { break };
+                    let frame = frame(sent, false);
+                    slot[..frame.len()].copy_from_slice(&frame);
+                    tx.commit(frame.len(), Offload::NONE);
+                    sent += 1;
+                }
+                tx.flush(self.now);
+                let count = rx.receive(self.now, 32);
+                for index in 0..count {
+                    assert_eq!(rx.frame(index), frame(got, forward == Forward::MacSwap), "frame {got}");
+                    got += 1;
+                }
+                rx.release();
+                if count == 0 {
+                    self.link.wait(None, Duration::from_millis(10)).unwrap();
+                }
+            }
+            got == FRAMES
+        });
+        assert_eq!(self.link.counters().rx_dropped, 0);
+    }
+}
+
+/// Frame `number`: 60 to 1,514 bytes that follow from it.
+fn frame(number: u64, swapped: bool) -> Vec<u8> {
+    let len = 60 + (number * 7919 % 1455) as usize;
+    let mut frame: Vec<u8> = (0..len).map(|index| (number as usize * 31 + index) as u8).collect();
+    let addresses = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+    let (to, from) = if swapped { (1, 0) } else { (0, 1) };
+    frame[..6].copy_from_slice(&addresses[to]);
+    frame[6..12].copy_from_slice(&addresses[from]);
+    frame[12..14].copy_from_slice(&[0x88, 0xB5]); // Local experimental EtherType, IEEE 802.
+    frame[14..22].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+/// A socket path of this test's own, short enough for the kernel.
+fn socket(name: &str) -> PathBuf {
+    let _ = scratch("testpmd"); // The build folder is writable, or the tests before this one failed.
+    let path = std::env::temp_dir().join(format!("nearside-{}-{name}.sock", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+/// Starts both sides, the server's first.
+fn start(testpmd: Testpmd, ours: Role, socket: &Path) -> (Ours, Running) {
+    if ours == Role::Server {
+        let ours = Ours::open(socket, ours);
+        (ours, testpmd.start(socket))
+    } else {
+        let peer = testpmd.start(socket);
+        wait_for("testpmd to listen", PATIENCE, || socket.exists());
+        (Ours::open(socket, ours), peer)
+    }
+}
+
+fn forwards(name: &'static str, zero_copy: bool, forward: Forward) {
+    in_namespace(&[TESTPMD], move || {
+        for (ours, theirs) in ROLES {
+            let socket = socket(name);
+            let testpmd = Testpmd { role: theirs, zero_copy, queues: 1, forward };
+            let (mut ours, peer) = start(testpmd, ours, &socket);
+            ours.wait_until(LinkState::Up);
+            let status = ours.link.status().unwrap();
+            assert!(status.peer.is_some_and(|peer| peer.starts_with("DPDK")), "we know who it is");
+            ours.exchange(forward);
+            drop(peer);
+            ours.wait_until(LinkState::Down);
+            assert_eq!(ours.link.counters().disconnects, 1);
+            let _ = std::fs::remove_file(socket);
+        }
+    });
+}
+
+#[test]
+fn testpmd_returns_our_frames() {
+    forwards("io", false, Forward::Io);
+}
+
+#[test]
+fn testpmd_returns_our_frames_with_addresses_swapped() {
+    forwards("macswap", false, Forward::MacSwap);
+}
+
+#[test]
+fn testpmd_returns_our_frames_out_of_its_own_packet_buffers() {
+    forwards("zero-copy", true, Forward::MacSwap);
+}
+
+#[test]
+fn frames_in_several_buffers_arrive_whole() {
+    in_namespace(&[TESTPMD], || {
+        for (ours, theirs) in ROLES {
+            let socket = socket("chained");
+            let lengths = [900, 800, 700];
+            let testpmd = Testpmd { role: theirs, zero_copy: false, queues: 1, forward: Forward::Send(lengths) };
+            let (mut ours, _peer) = start(testpmd, ours, &socket);
+            ours.wait_until(LinkState::Up);
+            let mut got = 0;
+            wait_for("frames of three parts", PATIENCE, || {
+                let rx = ours.link.split().0;
+                let count = rx.receive(ours.now, 32);
+                assert!((0..count).all(|index| rx.frame(index).len() == 2_400), "900 + 800 + 700 bytes");
+                rx.release();
+                got += count;
+                got > 1_000
+            });
+            assert_eq!(ours.link.counters().rx_dropped, 0);
+            let _ = std::fs::remove_file(socket);
+        }
+    });
+}
+
+#[test]
+fn testpmd_may_go_and_come_back() {
+    in_namespace(&[TESTPMD], || {
+        for (ours, theirs) in ROLES {
+            let socket = socket("again");
+            let testpmd = Testpmd { role: theirs, zero_copy: false, queues: 1, forward: Forward::Io };
+            let (mut ours, mut peer) = start(testpmd, ours, &socket);
+            for round in 0..3 {
+                ours.wait_until(LinkState::Up);
+                ours.exchange(Forward::Io);
+                drop(peer); // Killed: it says no goodbye.
+                ours.wait_until(LinkState::Down);
+                assert_eq!(ours.link.counters().disconnects, round + 1);
+                if theirs == Role::Server {
+                    let _ = std::fs::remove_file(&socket); // Its server does not replace a stale file.
+                }
+                peer = testpmd.start(&socket);
+            }
+            ours.wait_until(LinkState::Up);
+            let _ = std::fs::remove_file(socket);
+        }
+    });
+}
+
+#[test]
+fn each_of_several_queues_carries_its_own() {
+    in_namespace(&[TESTPMD], || {
+        for (ours, theirs) in ROLES {
+            let socket = socket("queues");
+            let testpmd = Testpmd { role: theirs, zero_copy: false, queues: 2, forward: Forward::Io };
+            let config = Config { hugepages: false, queues: 2, ..Config::new(Address::Path(socket.clone()), ours) };
+            let open = || Memif::open(config).unwrap().split_queues();
+            let (mut links, _peer) = if ours == Role::Server {
+                let links = open();
+                (links, testpmd.start(&socket))
+            } else {
+                let peer = testpmd.start(&socket);
+                wait_for("testpmd to listen", PATIENCE, || socket.exists());
+                (open(), peer)
+            };
+            let mut now = Time::ZERO;
+            wait_for("both queues to be up", PATIENCE, || {
+                now = now + Duration::from_millis(10);
+                links.iter_mut().filter_map(|link| (link.poll_control(now) == LinkState::Up).then_some(())).count() == 2
+            });
+            for (link, first) in links.iter_mut().zip([0, 1_000]) {
+                let tx = link.split().1;
+                wait_for("testpmd to offer buffers", PATIENCE, || tx.room() >= 50);
+                for number in first..first + 50 {
+                    let frame = frame(number, false);
+                    tx.slot().unwrap()[..frame.len()].copy_from_slice(&frame);
+                    tx.commit(frame.len(), Offload::NONE);
+                }
+                tx.flush(now);
+            }
+            for (link, first) in links.iter_mut().zip([0, 1_000]) {
+                let mut got = first;
+                wait_for("the frames of a queue to come back on it", PATIENCE, || {
+                    let rx = link.split().0;
+                    for index in 0..rx.receive(now, 32) {
+                        assert_eq!(rx.frame(index), frame(got, false));
+                        got += 1;
+                    }
+                    rx.release();
+                    got == first + 50
+                });
+            }
+            let _ = std::fs::remove_file(socket);
+        }
+    });
+}
