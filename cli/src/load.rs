@@ -86,10 +86,7 @@ impl LoadAttendant {
     /// The share of the window in which the silo had something to do.
     fn busy(&self) -> Option<Busy> {
         let window = self.ended?.0.since(self.opened.as_ref()?);
-        Some(Busy {
-            busy: Duration::from_nanos(window.busy_ns),
-            total: Duration::from_nanos(window.total_ns()),
-        })
+        Some(Busy { busy: Duration::from_nanos(window.busy_ns), total: Duration::from_nanos(window.total_ns()) })
     }
 }
 

@@ -194,8 +194,7 @@ impl Stack {
     pub(crate) fn reset_connection(&mut self, id: ConnId) {
         let Some(slot) = self.slots.get_mut(id) else { return };
         let info = slot.tcp.info();
-        let pending =
-            PendingReset { flow: slot.flow(), neighbour: slot.neighbour, seq: info.nxt, ack: info.rcv_nxt };
+        let pending = PendingReset { flow: slot.flow(), neighbour: slot.neighbour, seq: info.nxt, ack: info.rcv_nxt };
         let before = slot.tcp.buffered();
         let tell = slot.tcp.abort();
         if tell && self.resets.len() < MAX_PENDING_RESETS {

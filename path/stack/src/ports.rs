@@ -1,7 +1,7 @@
 //! Outgoing connections: local address, local port, sequence number.
 
-use crate::flow::{Flow, Owner};
 use crate::Stack;
+use crate::flow::{Flow, Owner};
 use app::{ConnId, ConnectError};
 use core::net::{IpAddr, SocketAddr};
 use tcp::{Connection, Context, Path};

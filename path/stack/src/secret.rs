@@ -36,10 +36,7 @@ pub(crate) const STAMP_BITS: u32 = 5;
 
 impl Secret {
     pub fn new(seed: &[u64; 4]) -> Self {
-        Self {
-            isn: SipHasher24::new_with_keys(seed[0], seed[1]),
-            cookie: SipHasher24::new_with_keys(seed[2], seed[3]),
-        }
+        Self { isn: SipHasher24::new_with_keys(seed[0], seed[1]), cookie: SipHasher24::new_with_keys(seed[2], seed[3]) }
     }
 
     /// ISN = M + F(flow, secret), M being a clock of 4 µs (RFC 9293 section

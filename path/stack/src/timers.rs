@@ -130,7 +130,8 @@ impl Stack {
         let hash = self.hasher.hash(&flow);
         let before = self.slots.at(index).tcp.buffered();
         self.receive_memory = self.receive_memory.saturating_sub(before);
-        let record = if self.slots.at(index).tcp.state() == State::TimeWait { self.begin_time_wait(index, hash) } else { None };
+        let record =
+            if self.slots.at(index).tcp.state() == State::TimeWait { self.begin_time_wait(index, hash) } else { None };
         match record {
             Some(record) => {
                 self.table.replace(hash, Owner::Connection(index), Owner::TimeWait(record));

@@ -137,9 +137,8 @@ impl Wheel {
         let to_far = (1 << FAR_SHIFT) - (self.now & ((1 << FAR_SHIFT) - 1));
         let any_far = self.far.iter().any(|bucket| !bucket.is_empty());
         let limit = if any_far { to_far } else { NEAR };
-        (1..=limit).find(|ahead| {
-            *ahead == limit || !self.near[(self.now.wrapping_add(*ahead) % NEAR) as usize].is_empty()
-        })
+        (1..=limit)
+            .find(|ahead| *ahead == limit || !self.near[(self.now.wrapping_add(*ahead) % NEAR) as usize].is_empty())
     }
 }
 

@@ -681,6 +681,7 @@ pub struct Info {
 #[inline]
 #[must_use]
 pub fn segment_len(header: &TcpHeader, payload: &[u8]) -> u32 {
-    payload.len() as u32 + u32::from(header.flags.contains(wire::tcp::Flags::SYN))
+    payload.len() as u32
+        + u32::from(header.flags.contains(wire::tcp::Flags::SYN))
         + u32::from(header.flags.contains(wire::tcp::Flags::FIN))
 }

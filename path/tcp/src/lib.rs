@@ -7,10 +7,10 @@
 //! is in docs/differences.md.
 #![forbid(unsafe_code)]
 
+mod cold;
 pub mod config;
 pub mod congestion;
 pub mod connection;
-mod cold;
 mod counters;
 mod input;
 mod output;
