@@ -4,6 +4,7 @@
 use crate::measure::{Connections, Contender, Content, SCENARIOS, Scenario, thousands};
 use crate::results::Results;
 use crate::summary::{Summary, median, summaries};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The table and its notes.
@@ -139,7 +140,8 @@ pub(crate) fn notes(results: &Results) -> Vec<String> {
         notes.push(
             "Link: nginx's packets cross a veth pair between two network namespaces, inside the kernel, which \
              computes no checksums on it and may pass on segments of up to 64 KB. Nearside's frames cross memif, \
-             memory that two processes share, with every checksum computed and verified."
+             memory that two processes share, with every checksum computed and verified; on huge pages where some \
+             are free, and those that the demo takes for testpmd are."
                 .to_owned(),
         );
         notes.push(
@@ -171,6 +173,14 @@ pub(crate) fn notes(results: &Results) -> Vec<String> {
             worst * 100.0
         ));
     }
+    notes.extend(complaints(results));
+    notes
+}
+
+/// What failed, and what a client had to say against its figures.
+fn complaints(results: &Results) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut warnings: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for scenario in SCENARIOS {
         for row in summaries(results, scenario) {
             let (who, what) = (row.contender.name(), scenario.title());
@@ -178,10 +188,13 @@ pub(crate) fn notes(results: &Results) -> Vec<String> {
                 notes.push(format!("{who}, {what}: {} requests or connections failed.", thousands(row.errors as f64)));
             }
             // That the client is at its limit is said of all rows above.
-            let told = row.warnings.iter().filter(|kind| !kind.starts_with("client"));
-            notes.extend(told.map(|kind| format!("{who}, {what}: its client warns of {}.", kind.replace('-', " "))));
+            for kind in row.warnings.iter().filter(|kind| !kind.starts_with("client")) {
+                let warning = format!("{who}'s client warns of {}", kind.replace('-', " "));
+                warnings.entry(warning).or_default().push(what.clone());
+            }
         }
     }
+    notes.extend(warnings.into_iter().map(|(warning, rows)| format!("{warning} ({}).", rows.join("; "))));
     notes
 }
 

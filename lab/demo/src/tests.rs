@@ -85,6 +85,18 @@ fn a_machine_that_was_busy_otherwise_is_named() {
 }
 
 #[test]
+fn failures_and_warnings_are_told() {
+    let mut results = invented();
+    results.rows[1].rounds[0].errors = 7;
+    results.rows[3].rounds[0].warnings = vec!["few-samples".into(), "client-saturated".into()];
+    results.rows[5].rounds[0].warnings = vec!["few-samples".into()];
+    let text = table::render(&results);
+    assert!(text.contains("7 requests or connections failed"), "{text}");
+    assert_eq!(text.matches("warns of few samples").count(), 1, "{text}");
+    assert!(!text.contains("client saturated"), "{text}");
+}
+
+#[test]
 fn the_report_needs_nothing_but_itself() {
     let page = report::render(&invented());
     for foreign in ["http://", "https://", "src=", "@import", "url(", "<script"] {
