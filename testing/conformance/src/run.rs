@@ -72,11 +72,17 @@ pub struct Failure {
     pub line: usize,
     /// What happened instead.
     pub what: String,
+    /// All segments so far, as a script would write them.
+    pub log: Vec<String>,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.what)
+        write!(f, "line {}: {}", self.line, self.what)?;
+        for line in &self.log {
+            write!(f, "\n    {line}")?;
+        }
+        Ok(())
     }
 }
 
@@ -97,9 +103,12 @@ pub fn run(script: &Script, target: &mut impl Target) -> Result<(), Failure> {
     let connects = script.steps.iter().any(|(_, step)| *step == Step::Connect);
     let wire = if connects { Wire::connecting() } else { Wire::listening() };
     let before = target.now();
-    let mut runner = Runner { target, wire, seen: VecDeque::new(), before, opened: 0, received: 0 };
+    let (seen, log) = (VecDeque::new(), Vec::new());
+    let mut runner = Runner { target, wire, seen, start: before, before, opened: 0, received: 0, log };
     for (line, step) in &script.steps {
-        runner.step(step).map_err(|what| Failure { line: *line, what })?;
+        if let Err(what) = runner.step(step) {
+            return Err(Failure { line: *line, what, log: runner.log });
+        }
     }
     Ok(())
 }
@@ -109,10 +118,12 @@ struct Runner<'a, T> {
     wire: Wire,
     /// Segments of ours that no step has looked at.
     seen: VecDeque<(Time, Segment)>,
+    start: Time,
     /// When the step before happened.
     before: Time,
     opened: u32,
     received: u64,
+    log: Vec<String>,
 }
 
 impl<T: Target> Runner<'_, T> {
@@ -200,7 +211,10 @@ impl<T: Target> Runner<'_, T> {
     fn next_segment(&mut self, until: Time) -> Result<Option<(Time, Segment)>, String> {
         while let Some((at, frame)) = self.target.next_frame(until) {
             match self.wire.decode(&frame) {
-                Seen::Segment(segment) => return Ok(Some((at, segment))),
+                Seen::Segment(segment) => {
+                    self.note(at, '>', &segment);
+                    return Ok(Some((at, segment)));
+                }
                 Seen::Answer(answer) => self.target.inject(&answer),
                 Seen::Other => {}
                 Seen::Broken(why) => return Err(format!("a broken frame came: {why}")),
@@ -222,8 +236,14 @@ impl<T: Target> Runner<'_, T> {
             }
         }
         self.before = self.target.now();
+        self.note(self.before, '<', segment);
         self.target.inject(&self.wire.encode(segment));
         Ok(())
+    }
+
+    fn note(&mut self, at: Time, direction: char, segment: &Segment) {
+        let since = at.since(self.start).as_secs_f64() * 1_000.0;
+        self.log.push(format!("{since:10.3} ms {direction} {segment}"));
     }
 
     fn expect(&mut self, expected: &Segment) -> Result<(), String> {

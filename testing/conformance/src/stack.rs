@@ -135,8 +135,9 @@ impl Target for Ours {
     }
 
     fn act(&mut self, act: Act) -> Result<(), String> {
+        // At once: frames that come later find it done.
         self.strings.pull(act);
-        self.last = None; // A turn is due.
+        self.last = Some(self.silo.turn(self.now));
         Ok(())
     }
 

@@ -9,6 +9,7 @@
 //! that no memory is left.
 #![forbid(unsafe_code)]
 
+pub mod fabric;
 pub mod peer;
 pub mod rng;
 pub mod scenario;

@@ -3,6 +3,7 @@
 use clap::Parser;
 use core::time::Duration;
 use sim::transfer::{Transfer, table};
+use sim::world::World;
 use sim::{Outcome, Scenario, simulate};
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,6 +17,9 @@ struct Arguments {
     /// Run one seed, and tell what it stands for.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Print every frame of that seed's run.
+    #[arg(long, requires = "seed")]
+    trace: bool,
     /// Run so many seeds.
     #[arg(long, value_name = "COUNT", conflicts_with = "seed")]
     seeds: Option<u64>,
@@ -53,7 +57,7 @@ fn main() -> ExitCode {
         mathis();
     }
     if let Some(seed) = arguments.seed {
-        return one(seed);
+        return one(seed, arguments.trace);
     }
     if let Some(count) = arguments.seeds {
         let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
@@ -62,10 +66,14 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn one(seed: u64) -> ExitCode {
+fn one(seed: u64, trace: bool) -> ExitCode {
     let scenario = Scenario::of(seed);
     println!("{scenario:#?}");
-    let outcome = simulate(seed);
+    let mut world = World::new(&scenario);
+    if trace {
+        world.trace();
+    }
+    let outcome = world.run();
     println!("{outcome:#?}");
     if outcome.tally.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

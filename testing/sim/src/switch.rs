@@ -1,7 +1,13 @@
 //! A learning Ethernet switch between the hosts' links.
 
+use core::net::IpAddr;
 use link::{Link, PairLink, Receive, Transmit};
-use wire::{Mac, Offload, Time};
+use wire::checksum::LinkVouched;
+use wire::ethernet::{ETHER_IPV4, ETHER_IPV6, EthernetHeader};
+use wire::ipv4::Ipv4Header;
+use wire::ipv6::Ipv6Header;
+use wire::tcp::TcpHeader;
+use wire::{Mac, Offload, Time, protocol};
 
 /// Frames taken from a port at a time.
 const BURST: usize = 64;
@@ -20,6 +26,8 @@ pub struct Switch {
     pub forwarded: u64,
     /// Frames dropped because the port's ring was full.
     pub dropped: u64,
+    /// Every frame is printed as it comes by.
+    pub trace: bool,
 }
 
 impl Switch {
@@ -41,6 +49,9 @@ impl Switch {
             for index in 0..count {
                 self.frame.clear();
                 self.frame.extend_from_slice(self.ports[from].split().0.frame(index));
+                if self.trace {
+                    println!("{:13.6} s  {}", now.since(Time::ZERO).as_secs_f64(), summary(&self.frame));
+                }
                 self.forward(from);
             }
             self.ports[from].split().0.release();
@@ -87,6 +98,41 @@ impl Switch {
         slot.copy_from_slice(&self.frame);
         tx.commit(self.frame.len(), Offload::NONE);
         self.forwarded += 1;
+    }
+}
+
+/// A frame in a line.
+fn summary(frame: &[u8]) -> String {
+    let Ok((ethernet, packet)) = EthernetHeader::parse(frame) else { return "no Ethernet frame".into() };
+    let (src, dst, protocol, payload) = match ethernet.ether_type {
+        ETHER_IPV4 => match Ipv4Header::parse(packet) {
+            Ok((ip, payload)) => (IpAddr::V4(ip.src), IpAddr::V4(ip.dst), ip.protocol, payload),
+            Err(error) => return format!("IPv4: {error}"),
+        },
+        ETHER_IPV6 => match Ipv6Header::parse(packet) {
+            Ok((ip, payload)) => (IpAddr::V6(ip.src), IpAddr::V6(ip.dst), ip.next_header, payload),
+            Err(error) => return format!("IPv6: {error}"),
+        },
+        other => return format!("{} > {} type {other:#06x}", ethernet.src, ethernet.dst),
+    };
+    if protocol != protocol::TCP {
+        return format!("{src} > {dst} protocol {protocol}");
+    }
+    // As the receiver will, or not: a damaged segment is shown all the same.
+    match TcpHeader::parse_trusted(payload, LinkVouched::new()) {
+        Ok((tcp, text, _)) => format!(
+            "{src} {} > {dst} {} {:?} seq {} ack {} win {} len {} ts {:?} sack {:?}",
+            tcp.src_port,
+            tcp.dst_port,
+            tcp.flags,
+            tcp.seq.0,
+            tcp.ack.0,
+            tcp.window,
+            text.len(),
+            tcp.options.timestamps.map(|ts| (ts.value, ts.echo)),
+            tcp.options.sack.as_slice().iter().map(|(l, r)| (l.0, r.0)).collect::<Vec<_>>(),
+        ),
+        Err(error) => format!("TCP: {error}"),
     }
 }
 

@@ -1,11 +1,10 @@
 //! One bulk transfer between two hosts, and the table of many.
 
+use crate::fabric::{Fabric, Host};
 use crate::peer::{Job, Peer};
 use crate::rng::Rng;
 use crate::scenario::{PORT, addresses, host_config};
-use crate::switch::Switch;
 use crate::talk::Manner;
-use crate::world::{Host, TURN, due, host};
 use core::fmt::Write;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -59,7 +58,7 @@ impl Transfer {
         let mut rng = Rng::new(self.seed);
         let job =
             Job { at: Time::ZERO, from: None, to: SocketAddr::new(addresses(1)[0], PORT), key: rng.next(), tries: 0 };
-        let mut switch = Switch::default();
+        let mut fabric = Fabric::default();
         let mut hosts: Vec<_> = [vec![job], Vec::new()]
             .into_iter()
             .enumerate()
@@ -68,13 +67,11 @@ impl Transfer {
                 config.tcp.congestion = self.congestion;
                 config.tcp.receive_limit = 8 << 20;
                 let peer = Peer::new(format!("host {index}"), rng.next(), manner, jobs);
-                let (host, port) = host(config, self.faults(index, rng.next()), 4_096, rng.next(), peer);
-                switch.connect(port);
-                (host, None)
+                fabric.host(config, self.faults(index, rng.next()), 4_096, rng.next(), peer)
             })
             .collect();
-        let took = self.drive(&mut hosts, &mut switch);
-        let counters = hosts[0].0.stack.tcp_counters();
+        let took = self.drive(&mut hosts, &mut fabric);
+        let counters = hosts[0].silo.stack.tcp_counters();
         Transferred {
             took,
             retransmits: counters.retransmits,
@@ -101,31 +98,17 @@ impl Transfer {
         }
     }
 
-    fn drive(&self, hosts: &mut [(Host<Peer>, Option<silo::Turn>)], switch: &mut Switch) -> Duration {
-        let mut now = Time::ZERO;
-        while hosts[1].0.app.tally.bytes < self.bytes {
-            let mut next = Time::MAX;
-            for (host, last) in hosts.iter_mut() {
-                if due(host, *last, now) <= now {
-                    *last = Some(host.turn(now));
-                }
-            }
-            switch.turn(now);
-            for (host, last) in hosts.iter_mut() {
-                next = next.min(due(host, *last, now));
-            }
-            if switch.has_work() {
-                next = now;
-            }
-            for (host, _) in hosts.iter() {
-                let violations = &host.app.tally.violations;
+    fn drive(&self, hosts: &mut [Host<Peer>], fabric: &mut Fabric) -> Duration {
+        while hosts[1].silo.app.tally.bytes < self.bytes {
+            for host in hosts.iter() {
+                let violations = &host.silo.app.tally.violations;
                 assert!(violations.is_empty(), "{self:?}: {violations:?}");
             }
-            let took = now.since(Time::ZERO);
-            assert!(took < LIMIT, "{self:?} is stuck: {:?}", hosts[0].0.app.under_way().collect::<Vec<_>>());
-            now = next.max(now + TURN);
+            let stuck = fabric.elapsed() > LIMIT;
+            assert!(!stuck, "{self:?} is stuck: {:?}", hosts[0].silo.app.under_way().collect::<Vec<_>>());
+            fabric.step(&mut hosts.iter_mut().collect::<Vec<_>>(), Time::MAX);
         }
-        now.since(Time::ZERO)
+        fabric.elapsed()
     }
 
     /// Bits of the application per second.

@@ -1,0 +1,75 @@
+//! The web server and the load generator, as they are, over a faulty network:
+//! every request is answered whole, and nothing is left.
+
+use app::App;
+use core::net::SocketAddr;
+use core::time::Duration;
+use link::{FaultPlan, Impairment, Probability};
+use load::{Expect, Figures, Load, Plan, Request, Reuse, Stop};
+use server::{Config, Respond, Server, WallClock};
+use silo::Silo;
+use sim::fabric::{Fabric, Node};
+use sim::scenario::{PORT, addresses, host_config};
+use wire::Time;
+
+/// Bytes of a response's content.
+const SIZE: u64 = 2_649;
+const REQUESTS: u64 = 2_000;
+/// Virtual time that a run may take.
+const LIMIT: Duration = Duration::from_secs(1_200);
+
+fn run(reuse: Reuse, connections: u32, impairment: Impairment) -> Figures {
+    let mut fabric = Fabric::default();
+    let target = SocketAddr::new(addresses(0)[0], PORT);
+    let mut plan = Plan::new(target, Request::get("host", "/"));
+    plan.connections = connections;
+    plan.reuse = reuse;
+    plan.warm_up = Duration::ZERO;
+    plan.timeout = Duration::from_secs(900);
+    plan.stop = Stop::Requests { count: REQUESTS, within: LIMIT };
+    plan.expect = Expect { length: Some(SIZE) };
+    let config = Config::respond(Respond::Size(SIZE));
+    let server = Server::new(config, WallClock::new(Time::ZERO, Duration::from_secs(1_700_000_000)))
+        .unwrap_or_else(|e| panic!("{e}"));
+    let load = Load::new(plan).unwrap_or_else(|e| panic!("{e}"));
+    let mut server = fabric.host(host_config(0, 1_500), FaultPlan::both(impairment, 1), 1_024, 2, server);
+    let mut client = fabric.host(host_config(1, 1_500), FaultPlan::default(), 1_024, 3, load);
+    loop {
+        let Silo { stack, app, .. } = &mut client.silo;
+        if app.figures().is_some() && app.drain(stack) {
+            break;
+        }
+        assert!(fabric.elapsed() < LIMIT, "stuck: {:?}", app.live().read());
+        let mut nodes: [&mut dyn Node; 2] = [&mut server, &mut client];
+        fabric.step(&mut nodes, Time::MAX);
+    }
+    let end = fabric.now() + Duration::from_secs(300);
+    while fabric.now() < end {
+        let mut nodes: [&mut dyn Node; 2] = [&mut server, &mut client];
+        fabric.step(&mut nodes, end);
+    }
+    for stack in [&server.silo.stack, &client.silo.stack] {
+        assert_eq!((stack.connections(), stack.half_open(), stack.time_wait()), (0, 0, 0));
+    }
+    client.silo.app.into_figures(fabric.now())
+}
+
+/// Each request is answered whole, whatever the network does, on kept and on
+/// new connections, closed by either side.
+#[test]
+fn every_request_is_answered() {
+    let lossy = Impairment {
+        loss: Probability::new(0.01),
+        duplicate: Probability::new(0.01),
+        reorder: Probability::new(0.01),
+        delay: Duration::from_millis(1),
+        ..Impairment::default()
+    };
+    for impairment in [Impairment::default(), lossy] {
+        for reuse in [Reuse::KeepAlive, Reuse::ServerCloses, Reuse::ClientCloses] {
+            let figures = run(reuse, 32, impairment);
+            assert_eq!(figures.counts.errors.failed_requests(), 0, "{reuse:?}: {:?}", figures.counts);
+            assert_eq!(figures.counts.errors.failed_connects(), 0, "{reuse:?}: {:?}", figures.counts);
+        }
+    }
+}
