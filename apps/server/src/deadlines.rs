@@ -48,13 +48,11 @@ impl Server {
                 }
             },
             State::Streaming => self.check_progress(net, id),
-            State::Closing if net.unsent(id) > 0 => self.check_progress(net, id),
-            State::Closing if conn.flags & ENDED == 0 => {
+            State::Closing if net.unsent(id) > 0 || conn.flags & ENDED != 0 => self.check_progress(net, id),
+            State::Closing => {
                 self.counters.timeouts_linger += 1;
                 net.abort(id);
             }
-            // Both sides have finished; TCP sees to the rest.
-            State::Closing => {}
         }
     }
 
@@ -91,14 +89,20 @@ impl Server {
 
     /// While a response is taken: once per send timeout some of it must have
     /// been. A stream of which nothing is queued waits for the file system,
-    /// and no longer than for a peer.
+    /// and no longer than for a peer; and so does our FIN for its
+    /// acknowledgement, which TCP alone would try to get for a quarter of an
+    /// hour.
     fn check_progress<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let unsent = net.unsent(id);
         let conn = &mut self.conns[id.index()];
         let acknowledged = conn.queued.wrapping_sub(unsent as u32);
-        let streams = conn.state == State::Streaming;
-        if (unsent > 0 || streams) && conn.flags & MARKED != 0 && conn.mark == acknowledged {
-            let count = if unsent > 0 { &mut self.counters.timeouts_send } else { &mut self.counters.timeouts_file };
+        let (streams, closing) = (conn.state == State::Streaming, conn.state == State::Closing);
+        if (unsent > 0 || streams || closing) && conn.flags & MARKED != 0 && conn.mark == acknowledged {
+            let count = match unsent {
+                0 if closing => &mut self.counters.timeouts_linger,
+                0 => &mut self.counters.timeouts_file,
+                _ => &mut self.counters.timeouts_send,
+            };
             *count += 1;
             net.abort(id);
             return;
@@ -126,8 +130,11 @@ impl Server {
             conn.flags |= FINISHED;
             net.finish(id);
         }
-        let wait = if ended { self.timeouts.http.send } else { self.timeouts.linger };
-        self.arm(net, id, wait);
+        if ended {
+            self.watch_progress(net, id);
+        } else {
+            self.arm(net, id, self.timeouts.linger);
+        }
     }
 
     /// One step of the drain; whether nothing is left. Responses under way

@@ -60,6 +60,42 @@ const DONE_MAX: usize = 64;
 /// [`Server::wake_fd`] looks again after this.
 const READER_POLL: Duration = Duration::from_micros(200);
 
+/// The last head that was answered the short way, so that equal ones in a row
+/// are not parsed again. Clients that ask for one thing, and ask alike, are
+/// what a measurement is, and what a cache in front of one page sees.
+#[derive(Debug)]
+struct Memo {
+    head: [u8; MEMO_LEN],
+    /// 0 for none.
+    len: usize,
+    entry: EntryId,
+}
+
+/// Longer heads are not remembered: comparing them costs as much as parsing.
+const MEMO_LEN: usize = 256;
+
+impl Default for Memo {
+    fn default() -> Self {
+        Self { head: [0; MEMO_LEN], len: 0, entry: EntryId { slot: 0, generation: 0 } }
+    }
+}
+
+impl Memo {
+    #[inline]
+    fn is(&self, data: &[u8]) -> bool {
+        self.len != 0 && data.len() == self.len && self.head.get(..self.len) == Some(data)
+    }
+
+    fn set(&mut self, head: &[u8], entry: EntryId) {
+        self.len = 0;
+        if let Some(place) = self.head.get_mut(..head.len()) {
+            place.copy_from_slice(head);
+            self.len = head.len();
+            self.entry = entry;
+        }
+    }
+}
+
 /// The server application of one silo. Not `Send`: made on the silo's thread.
 pub struct Server {
     // What the short way touches comes first.
@@ -86,6 +122,7 @@ pub struct Server {
     streams: stream::Active,
     clock: WallClock,
     server_header: bool,
+    memo: Memo,
     draining: Option<deadlines::Drain>,
     /// Scratch for heads and short responses.
     scratch: Vec<u8>,
@@ -133,6 +170,7 @@ impl Server {
             reader,
             clock,
             server_header,
+            memo: Memo::default(),
             draining: None,
             scratch: Vec::with_capacity(1024),
             serial: 0,
@@ -202,6 +240,30 @@ impl Server {
                 None => return 0,
             },
         };
+        let bytes = self.serve_known(net, id, entry, now);
+        if bytes == 0 {
+            return 0;
+        }
+        match &mut self.log {
+            // Equal heads that come in a row are parsed once.
+            None => self.memo.set(request.head(), entry),
+            Some(log) => {
+                let head = self.store.ready(entry, self.second).map_or(0, |prepared| prepared.head_len);
+                let line = line(net, id, request, Status::OK);
+                log.line(&line, bytes as u64 - u64::from(head), now);
+            }
+        }
+        bytes
+    }
+
+    /// Queues what is ready at `entry`. Returns the bytes queued; 0 if it is
+    /// not ready, or the connection's last request.
+    #[inline(always)]
+    fn serve_known<N: Net>(&mut self, net: &mut N, id: ConnId, entry: EntryId, now: Time) -> usize {
+        let Some(conn) = self.conns.get_mut(id.index()) else { return 0 };
+        if conn.requests.wrapping_add(1) >= self.requests_max {
+            return 0;
+        }
         let Some(prepared) = self.store.ready(entry, self.second) else { return 0 };
         net.send_body(id, &prepared.message, 0..prepared.message_len);
         let mut bytes = prepared.message_len as usize;
@@ -214,10 +276,6 @@ impl Server {
         conn.requests += 1;
         self.ready += 1;
         self.counters.bytes_queued += bytes as u64;
-        if let Some(log) = &mut self.log {
-            let line = line(net, id, request, Status::OK);
-            log.line(&line, bytes as u64 - u64::from(prepared.head_len), now);
-        }
         bytes
     }
 
@@ -385,6 +443,14 @@ impl App for Server {
             if conn.state != State::Ready || conn.flags & !MARKED != 0 {
                 break;
             }
+            if self.memo.is(rest) && conn.engine.on_known_head() {
+                let bytes = self.serve_known(net, id, self.memo.entry, now);
+                if bytes > 0 {
+                    return data.len();
+                }
+                // Parsed below, as if it had not been known.
+            }
+            let Some(conn) = self.conns.get_mut(id.index()) else { return data.len() };
             let event = conn.engine.on_bytes(rest, &self.http_limits);
             let bytes = match &event {
                 Event::Request { request, consumed } => {
@@ -414,8 +480,9 @@ impl App for Server {
             // A request that is not whole by now never will be. One that
             // waits for back-pressure to pass is offered again.
             State::Ready | State::Body if held == 0 || conn.flags & PAUSED == 0 => self.close_after_queue(net, id),
-            // RFC 9112 §9.6 ends here: both sides have said all.
-            State::Closing => net.set_timer(id, None),
+            // RFC 9112 §9.6 ends here: both sides have said all. What is queued
+            // must still be taken, and our FIN acknowledged.
+            State::Closing => self.watch_progress(net, id),
             _ => {}
         }
     }
