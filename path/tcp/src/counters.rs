@@ -34,6 +34,9 @@ counters! {
         out_of_order,
         /// Bytes ahead of a gap that were dropped at the buffer's limit.
         out_of_order_dropped,
+        /// Bytes in order that were dropped because all connections together
+        /// hold too much, and this one held some already.
+        receive_full_dropped,
         /// Segments wholly outside the window.
         out_of_window,
         /// Segments refused by PAWS (RFC 7323 section 5).

@@ -368,7 +368,7 @@ impl Connection {
 
     /// RFC 9293 section 3.10.7.4, steps in its order.
     fn on_synchronized(&mut self, cx: &mut Context<'_>, header: &TcpHeader, payload: &[u8]) -> Outcome {
-        if let Err(outcome) = self.check_timestamp(cx, header) {
+        if let Err(outcome) = self.check_timestamp(cx, header, payload) {
             return outcome;
         }
         if self.state == State::SynReceived && header.flags.contains(Bits::SYN) {
@@ -389,7 +389,7 @@ impl Connection {
             // A probe must always elicit an answer (RFC 9293 section 3.8.6.1);
             // and the peer's acknowledgement is still good, or two sides with
             // closed windows would never hear of each other's progress.
-            self.flags.set(Flags::ACK_NOW);
+            self.answer_unacceptable(header, payload);
             if header.seq == self.rcv_nxt && header.flags.contains(Bits::ACK) && payload.len() as u32 > window {
                 let mut outcome = Outcome::NONE;
                 self.on_ack(cx, header, 1, &mut outcome);
@@ -423,8 +423,23 @@ impl Connection {
         outcome
     }
 
+    /// The acknowledgement that an unacceptable segment gets: at once for text
+    /// and FIN, which the peer would send again, and for a sound probe. Any
+    /// other empty segment may itself be such an answer, from a peer whose
+    /// numbers were spoilt as ours were: it gets the next delayed
+    /// acknowledgement, so that two ends which refuse each other do not
+    /// answer each other at the speed of the wire.
+    fn answer_unacceptable(&mut self, header: &TcpHeader, payload: &[u8]) {
+        let probe = header.seq == self.rcv_nxt.minus(1) && header.ack.at_or_before(self.nxt);
+        if probe || segment_len(header, payload) > 0 {
+            self.flags.set(Flags::ACK_NOW);
+        } else {
+            self.unacked = self.unacked.max(1);
+        }
+    }
+
     /// PAWS (RFC 7323 section 5.3).
-    fn check_timestamp(&mut self, cx: &mut Context<'_>, header: &TcpHeader) -> Result<(), Outcome> {
+    fn check_timestamp(&mut self, cx: &mut Context<'_>, header: &TcpHeader, payload: &[u8]) -> Result<(), Outcome> {
         if !self.flags.has(Flags::TIMESTAMPS) || header.flags.contains(Bits::RST) {
             return Ok(());
         }
@@ -440,7 +455,12 @@ impl Connection {
         let old = (ts.value.wrapping_sub(self.ts_recent) as i32) < 0;
         if old && cx.now_ms.wrapping_sub(self.last_rx) < TS_RECENT_VALID_MS {
             cx.counters.paws_rejected += 1;
-            self.flags.set(Flags::ACK_NOW);
+            if segment_len(header, payload) > 0 {
+                self.flags.set(Flags::ACK_NOW);
+            } else {
+                // As in `answer_unacceptable`.
+                self.unacked = self.unacked.max(1);
+            }
             return Err(Outcome::NONE);
         }
         Ok(())
@@ -735,6 +755,13 @@ impl Connection {
             outcome.skip = skip;
             outcome.len = len;
             self.reach_fin(outcome);
+            return;
+        }
+        if cx.receive_full && !self.held().is_empty() {
+            // All connections together hold too much, and this one's
+            // application waits for more before it takes any: not now.
+            cx.counters.receive_full_dropped += u64::from(len);
+            self.flags.set(Flags::ACK_NOW);
             return;
         }
         let cold = self.cold_mut(cx.config);

@@ -52,6 +52,10 @@ pub enum EmitOptions {
     },
 }
 
+/// Window while all connections together hold too much: a request's head
+/// goes on, and what is not taken at once is dropped anyway.
+const FULL_WINDOW: u32 = 16 * 1024;
+
 /// Option bytes of `n` SACK blocks, padded (RFC 2018 section 3).
 const fn sack_len(n: usize) -> u32 {
     4 + 8 * n as u32
@@ -187,13 +191,16 @@ impl Connection {
     }
 
     /// The window to advertise. Its right edge never moves back, and moves on
-    /// only by a segment or half the buffer (RFC 9293 section 3.8.6.2.2).
+    /// only by a segment or half the buffer (RFC 9293 section 3.8.6.2.2). While
+    /// all connections together hold too much, it stays small, but open for
+    /// those whose applications take what comes.
     #[inline]
     fn advertise(&mut self, config: &Config, full: bool) -> u16 {
-        let held = self.held().len().min(config.receive_limit as usize) as u32;
-        let edge = self.rcv_nxt.plus(config.receive_limit - held);
+        let limit = if full { config.receive_limit.min(FULL_WINDOW) } else { config.receive_limit };
+        let held = self.held().len().min(limit as usize) as u32;
+        let edge = self.rcv_nxt.plus(limit - held);
         let gain = edge.distance_from(self.rcv_adv);
-        if !full && gain > 0 && gain as u32 >= u32::from(self.mss).min(config.receive_limit / 2) {
+        if gain > 0 && gain as u32 >= u32::from(self.mss).min(config.receive_limit / 2) {
             self.rcv_adv = edge;
         }
         let window = self.rcv_adv.forward_from(self.rcv_nxt) >> self.own_shift();
