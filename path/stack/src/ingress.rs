@@ -85,6 +85,11 @@ impl Stack {
             self.counters.not_for_us += 1;
             return None;
         }
+        if ethernet.src.is_multicast() {
+            // An answer would go to everybody (IEEE 802.3 section 3.2.3).
+            self.counters.martian += 1;
+            return None;
+        }
         match ethernet.ether_type {
             ETHER_IPV4 => self.on_ipv4(&ethernet, packet, verified, out),
             ETHER_IPV6 => self.on_ipv6(&ethernet, packet, verified, out),
@@ -297,6 +302,17 @@ impl Stack {
         }
     }
 
+    /// Whether a source cannot be a host other than this one: an address of
+    /// our own, a broadcast, a group or none (RFC 1122 section 3.2.1.3). Asked
+    /// only where something would be opened for it or answered to it.
+    pub(crate) fn is_forged(&self, src: IpAddr) -> bool {
+        self.addresses.index(src).is_some()
+            || match src {
+                IpAddr::V4(ip) => ip.is_multicast() || ip.is_broadcast() || self.routes.is_broadcast(ip),
+                IpAddr::V6(ip) => ip.is_multicast() || ip.is_unspecified(),
+            }
+    }
+
     #[cold]
     pub(crate) fn drop_malformed<'f>(&mut self, error: WireError) -> Option<Arrival<'f>> {
         match error {
@@ -343,6 +359,11 @@ impl Stack {
     ) {
         self.counters.udp_no_port += u64::from(protocol == protocol::UDP);
         self.counters.not_for_us += u64::from(protocol != protocol::UDP);
+        if self.is_forged(envelope.src) {
+            // RFC 1122 section 3.2.2: no error to a source that is no host.
+            self.counters.martian += 1;
+            return;
+        }
         if !self.errors.take(self.now) {
             self.counters.errors_limited += 1;
             return;

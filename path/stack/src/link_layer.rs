@@ -148,6 +148,7 @@ impl Stack {
             }
         };
         match message {
+            Icmpv4::EchoRequest { .. } if self.is_forged(envelope.src) => self.counters.martian += 1,
             Icmpv4::EchoRequest { identifier, sequence, data } => {
                 if !self.echoes.take(self.now) {
                     self.counters.errors_limited += 1;
@@ -214,7 +215,7 @@ impl Stack {
         };
         match message {
             Icmpv6::EchoRequest { identifier, sequence, data } => {
-                let Some(local) = local.filter(|_| !ip.src.is_unspecified()) else { return };
+                let Some(local) = local.filter(|_| !self.is_forged(IpAddr::V6(ip.src))) else { return };
                 if !self.echoes.take(self.now) {
                     self.counters.errors_limited += 1;
                     return;
@@ -305,7 +306,7 @@ impl Stack {
         self.counters.udp_no_port += u64::from(protocol == protocol::UDP);
         self.counters.not_for_us += u64::from(protocol != protocol::UDP);
         let IpAddr::V6(dst) = envelope.src else { return };
-        if protocol != protocol::UDP || dst.is_unspecified() {
+        if protocol != protocol::UDP || self.is_forged(envelope.src) {
             return;
         }
         if !self.errors.take(self.now) {

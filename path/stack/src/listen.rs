@@ -9,7 +9,6 @@ use crate::secret::STAMP_BITS;
 use crate::syn::HalfOpen;
 use crate::{Egress, Stack};
 use app::ConnId;
-use core::net::Ipv4Addr;
 use core::time::Duration;
 use tcp::{Agreed, Connection, Context, Path, agree_on};
 use wire::tcp::{Flags, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
@@ -24,6 +23,16 @@ const SACK_BIT: u32 = 1 << 4;
 
 const _: () = assert!(SACK_BIT | NO_SHIFT == (1 << STAMP_BITS) - 1);
 
+/// What an acknowledgement is, where cookies are in use.
+enum Cookie {
+    /// It proves a cookie of ours: here is the connection.
+    Accepted(ConnId),
+    /// It proves one, and there is no room for the connection yet.
+    Deferred,
+    /// It proves none.
+    Wrong,
+}
+
 impl Stack {
     /// No connection, handshake or record has this flow.
     pub(crate) fn on_unknown<'f>(
@@ -35,7 +44,13 @@ impl Stack {
         payload: &'f [u8],
         out: &mut impl Egress,
     ) -> Option<Arrival<'f>> {
-        let listening = self.config.listen.contains(&flow.local_port) && self.is_peer(&flow);
+        if self.is_forged(envelope.src) {
+            // RFC 9293 section 3.9.2.3 (MUST-57), RFC 1122 section 4.2.3.10;
+            // an address of our own would have us talk to ourselves.
+            self.counters.martian += 1;
+            return None;
+        }
+        let listening = self.config.listen.contains(&flow.local_port) && flow.remote_port != 0;
         const KIND: Flags = Flags(Flags::SYN.0 | Flags::ACK.0 | Flags::RST.0);
         let kind = header.flags.0 & KIND.0;
         if listening && kind == Flags::SYN.0 && !header.flags.contains(Flags::FIN) {
@@ -43,10 +58,12 @@ impl Stack {
             return None;
         }
         if listening && kind == Flags::ACK.0 && self.cookies_in_use() {
-            if let Some(id) = self.accept_cookie(flow, hash, envelope, header) {
-                return self.on_accepted(id, envelope, header, payload, out);
+            match self.accept_cookie(flow, hash, envelope, header) {
+                Cookie::Accepted(id) => return self.on_accepted(id, envelope, header, payload, out),
+                // The peer sends again, and by then there may be room.
+                Cookie::Deferred => return None,
+                Cookie::Wrong => self.counters.cookies_failed += 1,
             }
-            self.counters.cookies_failed += 1;
         }
         self.counters.refused += u64::from(kind == Flags::SYN.0);
         self.reset_unknown(&flow, envelope.mac, header, payload, out);
@@ -144,13 +161,13 @@ impl Stack {
 
     /// A connection from an acknowledgement that proves our cookie.
     #[cold]
-    fn accept_cookie(&mut self, flow: Flow, hash: u64, envelope: &Envelope, header: &TcpHeader) -> Option<ConnId> {
+    fn accept_cookie(&mut self, flow: Flow, hash: u64, envelope: &Envelope, header: &TcpHeader) -> Cookie {
         let irs = header.seq.minus(1);
         let iss = header.ack.minus(1);
-        let peer_mss = self.secret.check_cookie(&flow, irs, iss, self.now)?;
+        let Some(peer_mss) = self.secret.check_cookie(&flow, irs, iss, self.now) else { return Cookie::Wrong };
         if self.slots.is_full() {
             self.counters.accept_deferred += 1;
-            return None;
+            return Cookie::Deferred;
         }
         let mut agreed = Agreed { iss, irs, peer_mss, peer_shift: None, sack: false, timestamps: None };
         if let Some(ts) = header.options.timestamps.filter(|_| self.config.tcp.timestamps) {
@@ -165,10 +182,10 @@ impl Stack {
         if !self.table.insert(hash, Owner::Connection(id.index() as u32)) {
             self.neighbours.unpin(neighbour);
             self.slots.remove(id.index() as u32);
-            return None;
+            return Cookie::Deferred;
         }
         self.counters.cookies_accepted += 1;
-        Some(id)
+        Cookie::Accepted(id)
     }
 
     /// A segment for a half-open handshake (RFC 9293 section 3.10.7.4 in
@@ -302,6 +319,12 @@ impl Stack {
         if bare && header.seq == waiting.rcv_nxt {
             return None;
         }
+        if !self.challenges.take(self.now) {
+            // The segment may be anybody's, and any number of them; a peer
+            // that did not hear of its FIN sends it again.
+            self.counters.challenges_limited += 1;
+            return None;
+        }
         let stamp = self.stamp(&waiting.flow);
         let timestamps = waiting.ts_recent.map(|echo| Timestamps { value: stamp, echo });
         let reply = Reply {
@@ -319,19 +342,5 @@ impl Stack {
         let hash = self.waits.get(record).hash;
         self.table.remove(hash, Owner::TimeWait(record));
         self.waits.remove(record);
-    }
-
-    /// Whether a flow's remote end can be a TCP peer (RFC 9293 section
-    /// 3.9.2.3, MUST-57 and RFC 1122 section 4.2.3.10).
-    fn is_peer(&self, flow: &Flow) -> bool {
-        if flow.remote_port == 0 {
-            return false;
-        }
-        if flow.is_v4() {
-            let ip = flow.remote_v4();
-            return !ip.is_multicast() && ip != Ipv4Addr::BROADCAST && !self.routes.is_broadcast(ip);
-        }
-        let ip = flow.remote_v6();
-        !ip.is_multicast() && !ip.is_unspecified()
     }
 }

@@ -38,8 +38,12 @@ pub(crate) const MAX_HELD_BYTES: usize = 1 << 20;
 
 /// Solicitations per second; more are put off.
 const SOLICITATIONS_PER_SECOND: u32 = 1_000;
-/// By how much.
+/// By how much, at least.
 const PUT_OFF: Duration = Duration::from_millis(10);
+/// Between two that are put off: the time in which a token grows.
+const PUT_OFF_STEP: Duration = Duration::from_millis(1_000 / SOLICITATIONS_PER_SECOND as u64);
+/// By how much at most: then it is tried again among the others.
+const PUT_OFF_LONGEST: Duration = Duration::from_secs(1);
 
 /// Protocol constants (RFC 4861 section 10), used for ARP as well.
 const RETRANSMIT: Duration = Duration::from_secs(1);
@@ -144,6 +148,8 @@ pub(crate) struct NeighbourTable {
     hand: usize,
     limit: usize,
     solicitations: RateLimit,
+    /// When the solicitation that was put off last is tried again.
+    put_off_until: Time,
     counters: NeighbourCounters,
 }
 
@@ -220,6 +226,7 @@ impl NeighbourTable {
             hand: 0,
             limit: limit.min(MAX_NEIGHBOURS),
             solicitations: RateLimit::per_second(SOLICITATIONS_PER_SECOND, now),
+            put_off_until: now,
             counters: NeighbourCounters::default(),
         }
     }
@@ -247,6 +254,7 @@ impl NeighbourTable {
         if let Some(&id) = self.index.get(&ip) {
             self.entries[usize::from(id.0)].referenced = true;
             self.retry(id);
+            self.watch(id, now);
             return id;
         }
         if self.incomplete >= MAX_INCOMPLETE {
@@ -274,6 +282,7 @@ impl NeighbourTable {
             if !entry.state.is_known() {
                 self.learn(id, mac, false, now);
             }
+            self.watch(id, now);
         }
         id
     }
@@ -447,6 +456,8 @@ impl NeighbourTable {
             State::Reachable if confirmed + REACHABLE > now => self.set_timer(id, confirmed + REACHABLE),
             State::Reachable => self.enter(id, State::Stale, now),
             State::Stale if used => self.enter(id, State::Delay, now),
+            // Nobody can use it who has not asked for it anew.
+            State::Stale if self.entries[at].pins == 0 => self.set_timer(id, Time::MAX),
             State::Stale => self.set_timer(id, now + STALE_CHECK),
             State::Delay => self.enter(id, State::Probe { sent: 0 }, now),
             State::Probe { sent: MAX_UNICAST_SOLICIT.. } => {
@@ -476,7 +487,15 @@ impl NeighbourTable {
         let may = self.solicitations.take(now);
         self.counters.solicited += u64::from(may);
         self.counters.put_off += u64::from(!may);
-        self.set_timer(id, now + if may { RETRANSMIT } else { PUT_OFF });
+        if may {
+            self.set_timer(id, now + RETRANSMIT);
+        } else {
+            // One after the other, as tokens come: thousands that all tried
+            // again soon would cost more than the solicitations.
+            let longest = now + PUT_OFF_LONGEST;
+            self.put_off_until = (self.put_off_until.max(now + PUT_OFF) + PUT_OFF_STEP).min(longest);
+            self.set_timer(id, self.put_off_until);
+        }
         may
     }
 
@@ -552,6 +571,14 @@ impl NeighbourTable {
         if self.entries.get(at).is_some_and(|entry| entry.state == State::Failed) {
             // The time does not matter: the next poll finds it due.
             self.enter(id, State::Incomplete { sent: 0 }, Time::ZERO);
+        }
+    }
+
+    /// Somebody will use the entry: its use is looked for again.
+    fn watch(&mut self, id: NeighbourId, now: Time) {
+        let entry = &self.entries[usize::from(id.0)];
+        if entry.state == State::Stale && entry.due == Time::MAX {
+            self.set_timer(id, now + STALE_CHECK);
         }
     }
 

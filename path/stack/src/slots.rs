@@ -109,7 +109,12 @@ impl Slots {
         let index = match self.free.pop() {
             Some(index) => {
                 let slot = &mut self.slots[index as usize];
+                // Its entries in the timer wheel are still there, and as good
+                // for the new connection: it needs no others, so that
+                // connections that come and go do not fill the wheel.
+                let wheel = slot.tcp.wheel;
                 *slot = Slot::new(flow, neighbour, tcp, slot.mark | USED);
+                slot.tcp.wheel = wheel;
                 index
             }
             None => {
