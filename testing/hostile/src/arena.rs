@@ -2,6 +2,7 @@
 
 use crate::checked::Checked;
 use crate::frames::{End, Segment};
+use crate::rng::Rng;
 use app::App;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
@@ -9,7 +10,6 @@ use link::{Link, Pair, PairConfig, PairLink, Receive, Transmit};
 use load::{Load, Plan, Request, Reuse, Stop};
 use server::{Config, Content, Respond, Server, WallClock};
 use silo::{Silo, Turn};
-use sim::rng::Rng;
 use stack::{Address, LinkOffload, Seeds, Stack};
 use std::collections::VecDeque;
 use wire::{Mac, Offload, Time};
@@ -144,7 +144,7 @@ impl Arena {
         let (server_link, server_port) = pair();
         let (client_link, client_port) = pair();
         let mut rng = Rng::new(setup.seed);
-        let mut keys = || core::array::from_fn(|_| rng.next());
+        let mut keys = || core::array::from_fn(|_| rng.word());
         let now = Time::from_millis(1_000);
         let content = match &setup.server.content {
             Content::Respond(Respond::Size(size)) => pattern(*size),

@@ -14,4 +14,5 @@ pub mod checked;
 pub mod crowd;
 pub mod frames;
 pub mod noise;
+pub mod rng;
 pub mod soak;

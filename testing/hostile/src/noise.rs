@@ -3,8 +3,8 @@
 
 use crate::arena::{ATTACKER_MAC, CLIENT, CLIENT_V6, PORT, SERVER, SERVER_MAC, SERVER_V6};
 use crate::frames::{self, End, Segment, mend};
+use crate::rng::Rng;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use sim::rng::Rng;
 use std::collections::VecDeque;
 use wire::Mac;
 use wire::arp::{ArpPacket, Operation};
@@ -71,7 +71,7 @@ impl Noise {
 
     fn bytes(&mut self, low: u64, high: u64) -> Vec<u8> {
         let len = self.rng.range(low, high);
-        (0..len).map(|_| self.rng.next() as u8).collect()
+        (0..len).map(|_| self.rng.word() as u8).collect()
     }
 
     fn random_frame(&mut self) -> Vec<u8> {
@@ -107,7 +107,7 @@ impl Noise {
             upper.extend_from_slice(&[next, len]);
             let rest = self.bytes(6, 6);
             upper.extend_from_slice(&rest);
-            let body = vec![self.rng.next() as u8; usize::from(len) * 8 % 256];
+            let body = vec![self.rng.word() as u8; usize::from(len) * 8 % 256];
             upper.extend_from_slice(&body);
         }
         let tail = self.bytes(0, 64);
@@ -119,10 +119,10 @@ impl Noise {
     /// A sound segment from a random end, with nothing else sound about it.
     fn segment(&mut self) -> Segment {
         let (src, dst) = if self.rng.one_in(4) { self.ends_v6() } else { self.ends() };
-        let flags = Flags(self.rng.next() as u8);
-        let (seq, ack) = (SeqNum(self.rng.next() as u32), SeqNum(self.rng.next() as u32));
+        let flags = Flags(self.rng.word() as u8);
+        let (seq, ack) = (SeqNum(self.rng.word() as u32), SeqNum(self.rng.word() as u32));
         let mut segment = Segment::new(src, dst, flags, seq, ack);
-        segment.window = self.rng.next() as u16;
+        segment.window = self.rng.word() as u16;
         segment.options = self.options();
         if self.rng.one_in(2) {
             segment.payload = self.bytes(0, 1_300);
@@ -133,18 +133,18 @@ impl Noise {
     fn options(&mut self) -> TcpOptions {
         let mut options = TcpOptions::NONE;
         if self.rng.one_in(2) {
-            options.mss = Some(self.rng.next() as u16);
+            options.mss = Some(self.rng.word() as u16);
         }
         if self.rng.one_in(2) {
-            options.window_scale = Some(self.rng.next() as u8);
+            options.window_scale = Some(self.rng.word() as u8);
         }
         options.sack_permitted = self.rng.one_in(2);
         if self.rng.one_in(2) {
-            options.timestamps = Some(Timestamps { value: self.rng.next() as u32, echo: self.rng.next() as u32 });
+            options.timestamps = Some(Timestamps { value: self.rng.word() as u32, echo: self.rng.word() as u32 });
         } else if self.rng.one_in(4) {
             let mut sack = SackBlocks::EMPTY;
             for _ in 0..self.rng.range(1, 2) {
-                sack.push(SeqNum(self.rng.next() as u32), SeqNum(self.rng.next() as u32));
+                sack.push(SeqNum(self.rng.word() as u32), SeqNum(self.rng.word() as u32));
             }
             options.sack = sack;
         }
@@ -157,7 +157,7 @@ impl Noise {
         let mut frame = self.segment().frame();
         for _ in 0..self.rng.range(1, 8) {
             let at = self.rng.range(0, frame.len() as u64 - 1) as usize;
-            frame[at] = self.rng.next() as u8;
+            frame[at] = self.rng.word() as u8;
         }
         match self.rng.range(0, 3) {
             0 => frame.truncate(self.rng.range(0, frame.len() as u64) as usize),
@@ -197,7 +197,7 @@ impl Noise {
         // At least this far beside the truth: one in four thousand million
         // hits it, and then it is no blind attack.
         segment.seq = segment.seq.plus(self.rng.range(100_000, u64::from(u32::MAX) - 4_000_000) as u32);
-        segment.ack = SeqNum(self.rng.next() as u32);
+        segment.ack = SeqNum(self.rng.word() as u32);
         if self.rng.one_in(2) {
             segment.payload = self.bytes(1, 1_000);
         }
@@ -210,7 +210,7 @@ impl Noise {
         let mut header = frames::ipv4_header(from, to, self.rng.pick(&[6, 6, 17, 1]), 0);
         header.identification = self.rng.range(0, 63) as u16;
         header.more_fragments = self.rng.one_in(2);
-        header.fragment_offset = (self.rng.scale(1, 65_535) as u16) & 0xfff8;
+        header.fragment_offset = (self.rng.range(0, 65_535) as u16) & 0xfff8;
         let piece = self.bytes(0, 1_400);
         frames::fragment(src, dst, header, &piece)
     }
@@ -257,8 +257,8 @@ impl Noise {
         let data = self.bytes(0, 1_300);
         let message = match self.rng.range(0, 3) {
             0 => Icmpv4::EchoRequest { identifier: 1, sequence: 1, data: &data },
-            1 => Icmpv4::DestinationUnreachable { code: self.rng.next() as u8, original: &data },
-            2 => Icmpv4::FragmentationNeeded { mtu: self.rng.next() as u16, original: &data },
+            1 => Icmpv4::DestinationUnreachable { code: self.rng.word() as u8, original: &data },
+            2 => Icmpv4::FragmentationNeeded { mtu: self.rng.word() as u16, original: &data },
             _ => Icmpv4::TimeExceeded { code: 0, original: &data },
         };
         frames::icmp(src, dst, &message)
@@ -269,7 +269,7 @@ impl Noise {
     fn icmp_about(&mut self, overheard: &VecDeque<Vec<u8>>) -> Vec<u8> {
         let heard = self.overheard(overheard).and_then(|frame| Segment::parse(&frame));
         let Some(heard) = heard else { return self.random_frame() };
-        let guess = SeqNum(self.rng.next() as u32);
+        let guess = SeqNum(self.rng.word() as u32);
         let original = Segment::new(heard.dst, heard.src, Flags::ACK, guess, heard.seq).frame();
         let original = &original[14..];
         let message = match self.rng.range(0, 1) {
@@ -289,14 +289,14 @@ impl Noise {
     }
 
     fn ends(&mut self) -> (End, End) {
-        let port = if self.rng.one_in(3) { self.rng.next() as u16 } else { PORT };
-        let src = End { mac: self.mac(), ip: IpAddr::V4(self.stranger()), port: self.rng.next() as u16 };
+        let port = if self.rng.one_in(3) { self.rng.word() as u16 } else { PORT };
+        let src = End { mac: self.mac(), ip: IpAddr::V4(self.stranger()), port: self.rng.word() as u16 };
         (src, End { mac: SERVER_MAC, ip: IpAddr::V4(SERVER), port })
     }
 
     fn ends_v6(&mut self) -> (End, End) {
-        let port = if self.rng.one_in(3) { self.rng.next() as u16 } else { PORT };
-        let src = End { mac: self.mac(), ip: IpAddr::V6(self.stranger_v6()), port: self.rng.next() as u16 };
+        let port = if self.rng.one_in(3) { self.rng.word() as u16 } else { PORT };
+        let src = End { mac: self.mac(), ip: IpAddr::V6(self.stranger_v6()), port: self.rng.word() as u16 };
         (src, End { mac: SERVER_MAC, ip: IpAddr::V6(SERVER_V6), port })
     }
 
@@ -305,7 +305,7 @@ impl Noise {
             0 => Mac::BROADCAST,
             1 => Mac::ZERO,
             2 => SERVER_MAC,
-            3..=5 => Mac((self.rng.next()).to_be_bytes()[..6].try_into().unwrap_or([2; 6])),
+            3..=5 => Mac((self.rng.word()).to_be_bytes()[..6].try_into().unwrap_or([2; 6])),
             _ => ATTACKER_MAC,
         }
     }
@@ -313,20 +313,20 @@ impl Noise {
     /// Anybody but the client.
     fn stranger(&mut self) -> Ipv4Addr {
         let ip = match self.rng.range(0, 7) {
-            0 => Ipv4Addr::from_bits(self.rng.next() as u32),
+            0 => Ipv4Addr::from_bits(self.rng.word() as u32),
             1 => SERVER,
             2 => Ipv4Addr::new(10, 255, 255, 255),
-            _ => Ipv4Addr::from_bits(0x0a00_0000 | self.rng.next() as u32 & 0x00ff_ffff),
+            _ => Ipv4Addr::from_bits(0x0a00_0000 | self.rng.word() as u32 & 0x00ff_ffff),
         };
         if ip == CLIENT { Ipv4Addr::new(10, 9, 9, 9) } else { ip }
     }
 
     fn stranger_v6(&mut self) -> Ipv6Addr {
         let ip = match self.rng.range(0, 7) {
-            0 => Ipv6Addr::from_bits(u128::from(self.rng.next()) << 64 | u128::from(self.rng.next())),
+            0 => Ipv6Addr::from_bits(u128::from(self.rng.word()) << 64 | u128::from(self.rng.word())),
             1 => SERVER_V6,
             2 => Ipv6Addr::UNSPECIFIED,
-            _ => Ipv6Addr::from_bits(SERVER_V6.to_bits() | u128::from(self.rng.next())),
+            _ => Ipv6Addr::from_bits(SERVER_V6.to_bits() | u128::from(self.rng.word())),
         };
         if ip == CLIENT_V6 { Ipv6Addr::LOCALHOST } else { ip }
     }

@@ -6,8 +6,8 @@ use core::time::Duration;
 use hostile::arena::{ATTACKER_MAC, Arena, SERVER, SERVER_MAC, SERVER_V6, Setup, server_end};
 use hostile::crowd::{Crowd, Manner, PeerState};
 use hostile::frames::{self, End, Segment};
+use hostile::rng::Rng;
 use load::Reuse;
-use sim::rng::Rng;
 use wire::Mac;
 use wire::arp::{ArpPacket, Operation};
 use wire::icmpv6::Icmpv6;
@@ -15,18 +15,18 @@ use wire::tcp::{Flags, SeqNum, TcpOptions, Timestamps};
 
 /// SYNs from everywhere, on-link and not, to a port that listens.
 fn spoofed_syn(rng: &mut Rng) -> Vec<u8> {
-    let bits = rng.next() as u32;
+    let bits = rng.word() as u32;
     let ip = if rng.one_in(2) {
         Ipv4Addr::from_bits(0x0a00_0000 | bits & 0x007f_ffff | 0x80_0000)
     } else {
         Ipv4Addr::from_bits(bits | 0x4000_0000 & 0x6fff_ffff)
     };
-    let src = End { mac: ATTACKER_MAC, ip: IpAddr::V4(ip), port: rng.next() as u16 };
+    let src = End { mac: ATTACKER_MAC, ip: IpAddr::V4(ip), port: rng.word() as u16 };
     let mut options = TcpOptions { mss: Some(1460), window_scale: Some(7), sack_permitted: true, ..TcpOptions::NONE };
     if rng.one_in(2) {
-        options.timestamps = Some(Timestamps { value: rng.next() as u32, echo: 0 });
+        options.timestamps = Some(Timestamps { value: rng.word() as u32, echo: 0 });
     }
-    Segment::new(src, server_end(), Flags::SYN, SeqNum(rng.next() as u32), SeqNum(0)).options(options).frame()
+    Segment::new(src, server_end(), Flags::SYN, SeqNum(rng.word() as u32), SeqNum(0)).options(options).frame()
 }
 
 /// A SYN flood far beyond the SYN queue: cookies serve the client, with
@@ -157,7 +157,7 @@ fn segments_of_no_connection() {
             let kinds =
                 [Flags::ACK, Flags::FIN | Flags::ACK, Flags::RST, Flags::SYN | Flags::ACK, Flags::FIN, Flags::NONE];
             let flags = rng.pick(&kinds);
-            let (seq, ack) = (SeqNum(rng.next() as u32), SeqNum(rng.next() as u32));
+            let (seq, ack) = (SeqNum(rng.word() as u32), SeqNum(rng.word() as u32));
             arena.inject(&Segment::new(src, dst, flags, seq, ack).with(b"x").frame());
         }
         arena.tick();
