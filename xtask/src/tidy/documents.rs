@@ -131,7 +131,8 @@ fn test_missing(workspace: &Workspace, words: &[&str]) -> Option<String> {
             }
             "--test" => {
                 let name = rest.next().copied().unwrap_or_default();
-                if !workspace.exists(&format!("{folder}tests/{name}.rs")) {
+                let files = [format!("{folder}tests/{name}.rs"), format!("{folder}tests/{name}/main.rs")];
+                if !files.iter().any(|file| workspace.exists(file)) {
                     return Some(format!("there is no {folder}tests/{name}.rs"));
                 }
             }
