@@ -122,6 +122,18 @@ impl Engine {
         }
     }
 
+    /// Takes a head that is byte for byte one that this kind of engine, with
+    /// these limits, has taken as a request without body on a connection that
+    /// goes on: the caller remembers it. Returns whether it was due here; if
+    /// not, nothing changed.
+    #[inline]
+    #[must_use]
+    pub const fn on_known_head(&mut self) -> bool {
+        let due = matches!(self.state, State::Head) && self.scanned == 0 && !self.last;
+        self.served |= due;
+        due
+    }
+
     /// Takes a look at the bytes offered.
     #[inline(never)]
     pub fn on_bytes<'a>(&mut self, data: &'a [u8], limits: &Limits) -> Event<'a> {
