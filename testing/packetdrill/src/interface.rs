@@ -229,6 +229,9 @@ unsafe fn vectors<'a>(at: *const iovec, count: usize) -> Result<&'a [iovec]> {
 /// # Safety
 /// The vectors can be written to.
 unsafe fn receive(instance: &Instance, fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> {
+    if vectors.iter().any(|vector| vector.iov_base.is_null() && vector.iov_len > 0) {
+        return Err(Errno(libc::EFAULT));
+    }
     let most = vectors.iter().fold(0usize, |sum, vector| sum.saturating_add(vector.iov_len));
     let mut got = Vec::new();
     if waits(instance, fd, flags)? {
@@ -240,8 +243,10 @@ unsafe fn receive(instance: &Instance, fd: c_int, vectors: &[iovec], flags: c_in
     for vector in vectors {
         let (now, later) = rest.split_at(rest.len().min(vector.iov_len));
         rest = later;
-        // SAFETY: the caller says that the vector can be written to.
-        unsafe { ptr::copy_nonoverlapping(now.as_ptr(), vector.iov_base.cast(), now.len()) };
+        if !now.is_empty() {
+            // SAFETY: the caller says that the vector can be written to.
+            unsafe { ptr::copy_nonoverlapping(now.as_ptr(), vector.iov_base.cast(), now.len()) };
+        }
     }
     Ok(got.len() as i64)
 }

@@ -4,6 +4,7 @@ use crate::errno::{Errno, Result};
 use crate::host::Host;
 use crate::info;
 use crate::sockets::{Kind, Socket};
+use app::Net;
 
 /// Smallest send buffer (Linux: `SOCK_MIN_SNDBUF`, about).
 const LEAST_SEND_LIMIT: usize = 4608;
@@ -20,6 +21,9 @@ impl Host {
         let options = socket.options;
         let number = match (level, name) {
             (libc::IPPROTO_TCP, libc::TCP_INFO) => return Ok(self.info(fd)?.to_vec()),
+            // As from an algorithm that reports nothing, such as Linux's CUBIC.
+            (libc::IPPROTO_TCP, libc::TCP_CC_INFO) => return Ok(Vec::new()),
+            (libc::SOL_SOCKET, libc::SO_MEMINFO) => return self.memory(fd),
             (libc::IPPROTO_TCP, libc::TCP_NODELAY) => i32::from(options.no_delay),
             (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => i32::from(self.mss(socket)),
             (libc::SOL_SOCKET, libc::SO_ERROR) => self.take_error(fd)?,
@@ -94,6 +98,22 @@ impl Host {
             Kind::Fresh => info::without_connection(info::CLOSED),
             Kind::Epoll(_) => return Err(Errno(libc::ENOTSOCK)),
         })
+    }
+
+    /// `SO_MEMINFO`: nine numbers (`SK_MEMINFO_*`, include/uapi/linux/sock_diag.h).
+    fn memory(&mut self, fd: i32) -> Result<Vec<u8>> {
+        let socket = self.silo.app.socket(fd)?;
+        let receive_limit = self.silo.stack.config().tcp.receive_limit;
+        let mut numbers = [0u32; 9];
+        numbers[1] = receive_limit;
+        numbers[3] = u32::try_from(socket.options.send_limit).unwrap_or(u32::MAX);
+        if let Kind::Stream(id) = socket.kind {
+            let queued = u32::try_from(self.silo.stack.unsent(id)).unwrap_or(u32::MAX);
+            numbers[0] = u32::try_from(self.readable(fd)?).unwrap_or(u32::MAX);
+            numbers[2] = queued;
+            numbers[5] = queued;
+        }
+        Ok(numbers.iter().flat_map(|number| number.to_ne_bytes()).collect())
     }
 
     fn mss(&self, socket: &Socket) -> u16 {
