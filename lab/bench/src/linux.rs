@@ -6,6 +6,7 @@ use crate::Failure;
 use core::net::SocketAddr;
 use core::time::Duration;
 use link::{FaultPlan, Faults, Impairment, Link, Probability, Receive, Transmit};
+use rustix::net::sockopt::set_tcp_congestion;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use silo::Clock;
 use std::io::{Read, Write};
@@ -28,17 +29,9 @@ const BURST: usize = 32;
 /// How long the bridge sleeps where nothing is due: far below the round trip.
 const NAP: Duration = Duration::from_micros(200);
 
-/// How a transfer went.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Outcome {
-    /// Bits of the application per second.
-    pub(crate) rate: f64,
-    /// The kernel's congestion control.
-    pub(crate) congestion: String,
-}
-
-/// Transfers `bytes` from one kernel stack to the other.
-pub(crate) fn transfer(bytes: u64, loss: f64, rtt: Duration) -> Result<Outcome, Failure> {
+/// Transfers `bytes` from one kernel stack to the other, with the kernel's
+/// congestion control of this name. Returns bits of the application per second.
+pub(crate) fn transfer(bytes: u64, loss: f64, rtt: Duration, congestion: &'static str) -> Result<f64, Failure> {
     let (give, taps) = channel();
     let (told, done) = channel();
     let (ready, listening) = channel();
@@ -46,7 +39,7 @@ pub(crate) fn transfer(bytes: u64, loss: f64, rtt: Duration) -> Result<Outcome, 
     let receiver = thread::spawn(move || in_namespace(RECEIVER, &giver, || receive(bytes, &ready, &told)));
     let one = taps.recv()?.map_err(Failure::from)?;
     listening.recv().map_err(|_| "nobody listens")?;
-    let sender = thread::spawn(move || in_namespace(SENDER, &give, || send(bytes)));
+    let sender = thread::spawn(move || in_namespace(SENDER, &give, || send(bytes, congestion)));
     let other = taps.recv()?.map_err(Failure::from)?;
 
     let impairment = Impairment { loss: Probability::new(loss), delay: rtt / 2, ..Impairment::default() };
@@ -54,14 +47,13 @@ pub(crate) fn transfer(bytes: u64, loss: f64, rtt: Duration) -> Result<Outcome, 
     let faulty = Faults::new(other, FaultPlan::both(impairment, 1));
     let limit = Duration::from_secs(30 + bytes / SLOWEST);
     let took = bridge(faulty, one, &done, limit);
-    let congestion = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
     // With the bridge gone both end; what they say matters only if it failed.
     let took = took.ok_or_else(|| format!("it takes longer than {limit:?}"))?;
     let ended =
         |side: thread::JoinHandle<Result<(), String>>| side.join().unwrap_or_else(|_| Err("it panicked".into()));
     ended(receiver)?;
     ended(sender)?;
-    Ok(Outcome { rate: bytes as f64 * 8.0 / took.as_secs_f64(), congestion: congestion.trim().to_owned() })
+    Ok(bytes as f64 * 8.0 / took.as_secs_f64())
 }
 
 /// Runs `with` on this thread in a new network namespace with a TAP, which is
@@ -109,9 +101,9 @@ fn receive(bytes: u64, ready: &Sender<()>, told: &Sender<Time>) -> std::io::Resu
     Ok(())
 }
 
-fn send(bytes: u64) -> std::io::Result<()> {
-    let to = format!("{RECEIVER}:{PORT}");
-    let mut stream = TcpStream::connect(to)?;
+fn send(bytes: u64, congestion: &str) -> std::io::Result<()> {
+    let mut stream = TcpStream::connect(format!("{RECEIVER}:{PORT}"))?;
+    set_tcp_congestion(&stream, congestion)?;
     let buffer = vec![7; 1 << 16];
     let mut left = bytes;
     while left > 0 {
@@ -123,7 +115,7 @@ fn send(bytes: u64) -> std::io::Result<()> {
 }
 
 /// Passes frames both ways until the receiver is done; `None` if it is not
-/// within `limit`. The time is from the first frame of the sender's.
+/// within `limit`. The time is from the sender's start.
 fn bridge(mut faulty: Faults<Tap>, mut plain: Tap, done: &Receiver<Time>, limit: Duration) -> Option<Duration> {
     let begun = Clock.now();
     loop {

@@ -69,8 +69,8 @@ enum Command {
         /// Transfers with each congestion control
         #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
         seeds: u64,
-        /// Bytes that Linux transfers, at some 7 Mbit/s in real time; 0 for none
-        #[arg(long, value_name = "N", default_value = "100M", value_parser = count)]
+        /// Bytes that Linux transfers twice, at some 7 Mbit/s in real time; 0 for none
+        #[arg(long, value_name = "N", default_value = "20M", value_parser = count)]
         linux_bytes: u64,
     },
     /// What `cost` runs under callgrind
