@@ -123,6 +123,10 @@ impl Stack {
             };
             let (len, offload) = frame.build(buffer, &flow, &emit, &mut slot.tcp);
             out.commit(len, offload);
+            if !slot.tcp.wants_poll() {
+                turn = Turn::Done;
+                break;
+            }
         }
         if slot.tcp.take_delayed_ack() {
             self.delay_ack(index);
