@@ -412,11 +412,14 @@ impl Connection {
             outcome.opened = true;
         }
         self.note_arrival(cx);
-        if header.seq.at_or_before(self.rcv_nxt) {
-            self.note_timestamp(header);
-        }
         if !self.on_ack(cx, header, segment_len(header, payload), &mut outcome) {
             return outcome;
+        }
+        // Not before the acknowledgement was found good: a blind segment
+        // would otherwise move TS.Recent ahead, and PAWS then refuse the
+        // peer's own (RFC 5961 section 5; tcp_rcv_established in Linux).
+        if header.seq.at_or_before(self.rcv_nxt) {
+            self.note_timestamp(header);
         }
         self.take_payload(cx, header.seq, payload, &mut outcome);
         self.take_fin(cx, header, payload, &mut outcome);
