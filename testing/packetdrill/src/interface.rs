@@ -392,7 +392,7 @@ unsafe extern "C" fn recvmsg(userdata: Userdata, fd: c_int, msg: *mut msghdr, fl
         msg.msg_controllen = 0;
         msg.msg_flags = 0;
         msg.msg_namelen = 0;
-        vectors(msg.msg_iov, msg.msg_iovlen as usize)
+        vectors(msg.msg_iov, msg.msg_iovlen)
             .and_then(|vectors| receive(instance(userdata), fd, vectors, flags))
     };
     result(got) as ssize_t
@@ -439,7 +439,7 @@ unsafe extern "C" fn sendmsg(userdata: Userdata, fd: c_int, msg: *const msghdr, 
     // SAFETY: the caller gives a message header; its vectors can be read.
     let sent = unsafe {
         let Some(msg) = msg.as_ref() else { return result(Err(Errno(libc::EFAULT))) as ssize_t };
-        vectors(msg.msg_iov, msg.msg_iovlen as usize)
+        vectors(msg.msg_iov, msg.msg_iovlen)
             .and_then(|vectors| gather(vectors))
             .and_then(|bytes| transmit(instance(userdata), fd, &bytes, flags))
     };
