@@ -243,6 +243,10 @@ impl Stack {
         }
         let HalfOpen { flow, hash, agreed, neighbour, window, .. } = half_open;
         let id = self.create(flow, neighbour, &agreed, window);
+        if let Some(ms) = half_open.answered_after(self.now_ms) {
+            self.slots.at_mut(id.index() as u32).tcp.on_handshake_time(ms);
+        }
+        self.schedule(id.index() as u32);
         self.table.replace(hash, Owner::Syn(entry), Owner::Connection(id.index() as u32));
         self.neighbours.unpin(neighbour);
         self.syns.remove(entry);

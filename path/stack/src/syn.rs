@@ -47,6 +47,15 @@ pub(crate) enum DueSyn {
     Expired(u32),
 }
 
+impl HalfOpen {
+    /// Milliseconds since the SYN,ACK was sent, if it was sent once only
+    /// (Karn's algorithm, RFC 6298 section 3).
+    pub fn answered_after(&self, now_ms: u32) -> Option<u32> {
+        let sent = self.due.wrapping_sub(delay(0));
+        (self.retries == 0).then(|| now_ms.wrapping_sub(sent))
+    }
+}
+
 impl SynQueue {
     pub fn new(limit: usize, retries: u8) -> Self {
         Self {

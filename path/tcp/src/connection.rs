@@ -246,7 +246,15 @@ impl Connection {
         connection.rcv_adv = connection.rcv_nxt.plus(cx.config.receive_limit.min(0xffff));
         connection.cwnd = congestion::initial_window(u32::from(connection.mss));
         connection.snd_wnd = u32::from(window);
+        connection.arm_keepalive(cx);
         connection
+    }
+
+    /// The handshake of an accepted connection took `ms`, from our only
+    /// SYN,ACK to its acknowledgement: the first round-trip sample (RFC 6298
+    /// section 2.2).
+    pub fn on_handshake_time(&mut self, ms: u32) {
+        self.rtt.on_sample(ms.saturating_mul(1_000).max(500));
     }
 
     fn blank(cx: &Context<'_>, path: Path, una: SeqNum, rcv_nxt: SeqNum) -> Self {

@@ -278,7 +278,7 @@ impl Connection {
     }
 
     #[inline]
-    fn arm_keepalive(&mut self, cx: &Context<'_>) {
+    pub(crate) fn arm_keepalive(&mut self, cx: &Context<'_>) {
         if cx.config.keepalive_idle > 0 {
             self.arm(cx, cx.config.keepalive_idle);
         }
