@@ -7,6 +7,7 @@
 //! pingpong instructions [BURSTS]                 one thread, to be run under callgrind
 //! ```
 //!
+//! FRAME in the environment is the length of a generated frame, 60 by default.
 //! ADDRESS is as in `memif:/run/x.sock,role=server,ring=256`. Rates are of
 //! frames that went out and came back.
 
@@ -19,8 +20,10 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// Frames per turn, as a silo takes them.
 const BURST: usize = 32;
-/// Bytes of a frame: the smallest that Ethernet has, without check sequence.
-const FRAME: usize = 60;
+/// Bytes of the shortest frame that Ethernet has, without check sequence.
+const FRAME_MIN: usize = 60;
+/// Bytes of the longest.
+const FRAME_MAX: usize = 1514;
 /// Turns between two looks at clock and control channel.
 const TURNS_PER_POLL: u32 = 1024;
 
@@ -48,12 +51,12 @@ fn main() -> Result<(), Error> {
 }
 
 /// One turn of a generator: as much out as there is room for, all in.
-fn generate(link: &mut MemifLink) -> usize {
+fn generate(link: &mut MemifLink, frame: usize) -> usize {
     let (rx, tx) = link.split();
     for _ in 0..BURST {
         let Some(slot) = tx.slot() else { break };
-        slot[..FRAME].copy_from_slice(&TEMPLATE);
-        tx.commit(FRAME, Offload::NONE);
+        slot[..frame].copy_from_slice(&TEMPLATE[..frame]);
+        tx.commit(frame, Offload::NONE);
     }
     tx.flush(Time::ZERO);
     let count = rx.receive(Time::ZERO, BURST);
@@ -63,7 +66,7 @@ fn generate(link: &mut MemifLink) -> usize {
 }
 
 /// One turn of a reflector: what fits goes back, the rest is dropped.
-fn reflect(link: &mut MemifLink) -> usize {
+fn reflect(link: &mut MemifLink, _: usize) -> usize {
     let (rx, tx) = link.split();
     let count = rx.receive(Time::ZERO, BURST);
     for index in 0..count {
@@ -80,8 +83,8 @@ fn reflect(link: &mut MemifLink) -> usize {
     count
 }
 
-const TEMPLATE: [u8; FRAME] = {
-    let mut frame = [0; FRAME];
+static TEMPLATE: [u8; FRAME_MAX] = {
+    let mut frame = [0; FRAME_MAX];
     let mut index = 0;
     while index < 12 {
         frame[index] = if index < 6 { 0x02 } else { 0x06 };
@@ -92,9 +95,16 @@ const TEMPLATE: [u8; FRAME] = {
     frame
 };
 
+fn frame_length() -> Result<usize, Error> {
+    let length = std::env::var("FRAME").map_or(Ok(FRAME_MIN), |text| text.parse())?;
+    let good = (FRAME_MIN..=FRAME_MAX).contains(&length);
+    good.then_some(length).ok_or_else(|| "FRAME takes 60 to 1514".into())
+}
+
 /// Takes turns for as long as told; returns million frames per second.
 #[expect(clippy::disallowed_methods, reason = "a measurement reads the clock")]
-fn run(mut link: MemifLink, span: Duration, turn: fn(&mut MemifLink) -> usize) -> Result<f64, Error> {
+fn run(mut link: MemifLink, span: Duration, turn: fn(&mut MemifLink, usize) -> usize) -> Result<f64, Error> {
+    let frame = frame_length()?;
     let origin = Instant::now();
     let now = || Time::from_nanos(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX));
     while link.poll_control(now()) == LinkState::Down {
@@ -107,7 +117,7 @@ fn run(mut link: MemifLink, span: Duration, turn: fn(&mut MemifLink) -> usize) -
     let mut frames = 0;
     loop {
         for _ in 0..TURNS_PER_POLL {
-            frames += turn(&mut link);
+            frames += turn(&mut link, frame);
         }
         let elapsed = start.elapsed();
         if elapsed >= span || link.poll_control(now()) == LinkState::Down {
@@ -142,10 +152,10 @@ fn instructions(bursts: u32) -> Result<(), Error> {
     while (server.poll_control(now) == LinkState::Down) | (client.poll_control(now) == LinkState::Down) {
         now = now + Duration::from_millis(1);
     }
-    let mut frames = 0;
+    let (mut frames, frame) = (0, frame_length()?);
     for _ in 0..bursts {
-        frames += generate(&mut client);
-        reflect(&mut server);
+        frames += generate(&mut client, frame);
+        reflect(&mut server, frame);
     }
     println!("{frames} frames, each received and sent twice");
     Ok(())

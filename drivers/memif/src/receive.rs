@@ -268,7 +268,7 @@ impl Burst {
             // For the release, which will only move the index.
             ring.describe(next, empty);
             let start = first.wrapping_add(ring.slot_index(next) * stride as usize).cast_const();
-            prefetch_read(start);
+            prefetch_read(start, len);
             self.frames[count & (BURST_LIMIT - 1)] = Frame { start, len };
             bytes += u64::from(len);
             next = next.wrapping_add(1);
@@ -291,7 +291,7 @@ impl Burst {
                 break;
             }
             let Some(start) = extent.place(descriptor.offset(), len) else { break };
-            prefetch_read(start);
+            prefetch_read(start, len);
             self.frames[count & (BURST_LIMIT - 1)] = Frame { start, len };
             bytes += u64::from(len);
             next = next.wrapping_add(1);

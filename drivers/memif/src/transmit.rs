@@ -14,6 +14,14 @@ use wire::{Offload, Time};
 /// is always another.
 const ROOM_WITHOUT_PEER: usize = 256;
 
+/// How many slots ahead the memory of a slot is fetched for writing: the peer
+/// read it last, so each line has to come from the other core's cache, and
+/// that takes about as long as filling this many small frames. Measured: from
+/// one slot ahead to eight, a fifth to two thirds more frames per second.
+const SLOTS_AHEAD: u16 = 8;
+
+const _: () = assert!((SLOTS_AHEAD as u32) < 1 << crate::config::LOG2_RING_SIZE_MIN);
+
 /// Of our own buffers the descriptors say region 0, and where they are is
 /// known without them.
 const HOME_OWN: (u32, Extent) = (0, Extent::NONE);
@@ -150,6 +158,8 @@ impl MemifTx {
             Buffers::Own { first, stride, size } => {
                 self.slot = first.wrapping_add(ring.slot_index(self.next) * stride as usize);
                 self.slot_len = size;
+                let ahead = ring.slot_index(self.next.wrapping_add(SLOTS_AHEAD));
+                prefetch_write(first.wrapping_add(ahead * stride as usize));
             }
             Buffers::Peers => {
                 let descriptor = ring.snapshot(self.next);
@@ -162,10 +172,11 @@ impl MemifTx {
                     && let Some(place) = extent.place(offset, len)
                 {
                     (self.slot, self.slot_len) = (place, len);
+                    let ahead = ring.snapshot(self.next.wrapping_add(SLOTS_AHEAD)).offset();
+                    prefetch_write(extent.base.wrapping_add(ahead as usize));
                 }
             }
         }
-        prefetch_write(self.slot);
     }
 
     #[cold]
