@@ -38,6 +38,8 @@ bench: build ## measure instructions, connections, frames and goodput against th
 		echo "== bench $$what"; \
 		$(SUDO) target/release/bench $$what || missed="$$missed $$what"; \
 	done; [ -z "$$missed" ] || { echo "bounds not kept, or not measured:$$missed"; exit 1; }
+	@echo "== bench connections --idle 10M: what is reached; takes 6 GB of memory"
+	-@$(SUDO) target/release/bench connections --idle 10M --rounds 1
 	@echo "== instructions of the load generator's fast path"
 	@$(CARGO) run --release --quiet --locked --package load --example cost
 	@$(MAKE) --no-print-directory demo
