@@ -7,7 +7,7 @@ use app::App;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use link::{Link, Pair, PairConfig, PairLink, Receive, Transmit};
-use load::{Load, Plan, Request, Reuse, Stop};
+use load::{Figures, Load, Plan, Request, Reuse, Stop};
 use server::{Config, Content, Respond, Server, WallClock};
 use silo::{Silo, Turn};
 use stack::{Address, LinkOffload, Seeds, Stack};
@@ -268,8 +268,8 @@ impl Arena {
         self.server_turn
     }
 
-    /// The client closes its connections and goes.
-    pub fn client_leaves(&mut self) {
+    /// The client closes its connections and goes; its figures, if it was there.
+    pub fn client_leaves(&mut self) -> Option<Figures> {
         let end = self.now + Duration::from_secs(600);
         let gone = self.pass_until(end, |arena| {
             let Some(client) = &mut arena.client else { return true };
@@ -278,8 +278,8 @@ impl Arena {
         });
         assert!(gone, "the client cannot get rid of its connections");
         self.pass(Duration::from_secs(1));
-        self.client = None;
         self.client_turn = RESTED;
+        self.client.take()?.app.load.figures().cloned()
     }
 
     fn turn(&mut self) {

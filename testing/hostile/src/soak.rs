@@ -70,10 +70,7 @@ impl Soak {
     /// # Panics
     /// If something is left, or the client lost a request.
     pub fn end(&mut self) {
-        let limit = self.arena.now + Duration::from_secs(100);
-        self.arena.pass_until(limit, |arena| arena.client.as_ref().is_none_or(|client| client.app.done()));
-        let figures = self.arena.client.as_ref().and_then(|client| client.app.load.figures().cloned());
-        self.arena.client_leaves();
+        let figures = self.arena.client_leaves();
         if let Some(figures) = figures {
             let mut errors = figures.counts.errors;
             errors.add(&figures.before.errors);
