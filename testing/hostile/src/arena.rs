@@ -287,14 +287,14 @@ impl Arena {
         self.traffic.turns += 1;
         let rested = self.server_turn.frames == 0 && !self.server_turn.more;
         self.traffic.idle_turns += u64::from(rested);
-        self.from_server();
+        self.carry_from_server();
         if let Some(client) = &mut self.client {
             self.client_turn = client.turn(self.now);
         }
-        self.from_client();
+        self.carry_from_client();
     }
 
-    fn from_server(&mut self) {
+    fn carry_from_server(&mut self) {
         let count = self.server_port.split().0.receive(self.now, RING);
         for index in 0..count {
             let frame = self.server_port.split().0.frame(index).to_vec();
@@ -317,7 +317,7 @@ impl Arena {
         self.server_port.split().1.flush(self.now);
     }
 
-    fn from_client(&mut self) {
+    fn carry_from_client(&mut self) {
         const OVERHEARD: usize = 64;
         let count = self.client_port.split().0.receive(self.now, RING);
         for index in 0..count {
