@@ -29,13 +29,18 @@ pub(crate) fn prefetch_write(start: *mut u8) {
     // By instruction, because the compiler's hint takes a line without the right to write it on baseline x86-64.
     // Processors of 64 bits that have no PREFETCHW take it for a no-op.
     #[cfg(target_arch = "x86_64")]
-    for line in 0..LINES {
-        let start = start.wrapping_add(line * CACHE_LINE);
-        // SAFETY: a prefetch is a hint; it neither faults nor changes memory, registers or flags, whatever the address.
-        unsafe {
-            core::arch::asm!("prefetchw [{start}]", start = in(reg) start, options(nostack, preserves_flags, readonly));
-        }
+    // SAFETY: a prefetch is a hint; it neither faults nor changes memory, registers or flags, whatever the address.
+    unsafe {
+        core::arch::asm!(
+            "prefetchw [{start}]",
+            "prefetchw [{start} + 64]",
+            "prefetchw [{start} + 128]",
+            start = in(reg) start,
+            options(nostack, preserves_flags, readonly)
+        );
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = start;
 }
+
+const _: () = assert!(LINES == 3 && CACHE_LINE == 64, "as written out above");
