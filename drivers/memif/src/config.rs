@@ -246,6 +246,10 @@ impl Config {
     }
 }
 
+/// The keys that [`Config::parse`] takes.
+const KEYS: [&str; 12] =
+    ["role", "id", "queues", "ring", "buffer", "mtu", "hugepages", "mode", "secret", "name", "copy", "sealed"];
+
 impl FromStr for Config {
     type Err = ConfigError;
 
@@ -304,10 +308,7 @@ impl fmt::Display for ConfigError {
             Self::Scheme => f.write_str("a memif address starts with memif:, as in memif:/run/nearside.sock"),
             Self::Path => f.write_str("memif: needs a socket path, or @name, of 1 to 107 bytes"),
             Self::Malformed(part) => write!(f, "memif: `{part}` is not of the form key=value"),
-            Self::Key(key) => write!(
-                f,
-                "memif: no key `{key}`; there are role, id, queues, ring, buffer, mtu, hugepages, mode, secret, name, copy, sealed"
-            ),
+            Self::Key(key) => write!(f, "memif: no key `{key}`; there are {}", KEYS.join(", ")),
             Self::Twice(key) => write!(f, "memif: `{key}` is given twice"),
             Self::Value { key, takes } => write!(f, "memif: `{key}` takes {takes}"),
         }
@@ -317,63 +318,4 @@ impl fmt::Display for ConfigError {
 impl core::error::Error for ConfigError {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_says_all_or_little() {
-        let least: Config = "memif:/run/x.sock".parse().expect("valid");
-        assert_eq!(least, Config::new(Address::Path("/run/x.sock".into()), Role::Client));
-        assert_eq!(Config::parse("memif:@x", Role::Server).expect("valid").role, Role::Server);
-        let text = "memif:/run/x.sock,role=server,id=7,queues=4,ring=1024,buffer=4096,mtu=3000,hugepages=off,\
-                    mode=poll,secret=open,name=web,copy=on,sealed=required";
-        let expected = Config {
-            socket: Address::Path("/run/x.sock".into()),
-            role: Role::Server,
-            id: 7,
-            queues: 4,
-            log2_ring_size: 10,
-            buffer_size: 4096,
-            mtu: 3000,
-            hugepages: false,
-            mode: Mode::Poll,
-            secret: Some("open".into()),
-            name: "web".into(),
-            copy: true,
-            require_sealed: true,
-        };
-        assert_eq!(text.parse(), Ok(expected));
-    }
-
-    #[test]
-    fn what_is_wrong_is_named() {
-        let cases = [
-            ("tap:x", "starts with memif:"),
-            ("memif:", "socket path"),
-            ("memif:role=server", "socket path"),
-            ("memif:@", "socket path"),
-            ("memif:/x,role", "`role` is not of the form"),
-            ("memif:/x,roll=server", "no key `roll`"),
-            ("memif:/x,role=boss", "`role` takes server or client"),
-            ("memif:/x,id=1,id=2", "`id` is given twice"),
-            ("memif:/x,queues=0", "`queues` takes 1 to 255"),
-            ("memif:/x,ring=100", "`ring` takes a power of two"),
-            ("memif:/x,ring=32", "`ring` takes a power of two"),
-            ("memif:/x,ring=32768", "`ring` takes a power of two"),
-            ("memif:/x,buffer=1024", "`buffer` takes"),
-            ("memif:/x,buffer=2000", "`buffer` takes a multiple of 64"),
-            ("memif:/x,mtu=9000", "`buffer` takes"),
-            ("memif:/x,mtu=100,buffer=2048", "`mtu` takes"),
-            ("memif:/x,secret=", "`secret` takes 1 to 23 bytes"),
-            ("memif:/x,secret=0123456789012345678901234", "`secret` takes 1 to 23 bytes"),
-            ("memif:/x,hugepages=maybe", "`hugepages` takes on or off"),
-            ("memif:/x,queues=255,ring=16384,buffer=65536", "2 GiB"),
-        ];
-        for (text, expected) in cases {
-            let message = text.parse::<Config>().expect_err(text).to_string();
-            assert!(message.contains(expected), "{text}: {message}");
-        }
-        let long = format!("memif:/{}", "x".repeat(107));
-        assert_eq!(long.parse::<Config>(), Err(ConfigError::Path));
-    }
-}
+mod tests;
