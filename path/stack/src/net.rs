@@ -57,13 +57,14 @@ impl Net for Stack {
 
     #[inline]
     fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
-        let now = self.now;
         let now_ms = self.now_ms;
+        // The millisecond that the turn is in began before it.
+        let began = Time::from_millis(self.now.as_millis());
         let Some(slot) = self.slots.get_mut(id) else { return };
         // Rounded up: a timer is never early. Bounded, because milliseconds
         // are kept modulo 2³².
         let deadline = at.map(|at| {
-            let wait = at.since(now).as_nanos().div_ceil(1_000_000);
+            let wait = at.since(began).as_nanos().div_ceil(1_000_000);
             now_ms.wrapping_add(u32::try_from(wait).unwrap_or(MAX_WAIT_MS).clamp(1, MAX_WAIT_MS))
         });
         slot.set_app_timer(deadline);
@@ -131,6 +132,11 @@ impl Stack {
         let before = slot.tcp.buffered();
         slot.tcp.put_held(&self.config.tcp, held);
         let wants = slot.tcp.wants_poll();
+        if slot.lingers() && slot.tcp.held().is_empty() {
+            self.account(id.index() as u32, before);
+            self.note_over(id, app::Closed::Finished);
+            return;
+        }
         self.account(id.index() as u32, before);
         if wants {
             self.make_ready(id.index() as u32);

@@ -25,10 +25,13 @@ pub struct Slot {
 
 /// The application is still to hear that the connection is over.
 const OVER: u32 = 1;
+/// The network is done with the connection, but the application has bytes to
+/// read still: nothing finds it by its flow any more.
+const LINGERS: u32 = 4;
 /// The slot is in use; part of the generation that ids carry, so that an id
 /// never fits a free slot.
 const USED: u32 = 2;
-const GENERATION_STEP: u32 = 4;
+const GENERATION_STEP: u32 = 8;
 
 const _: () = assert!(size_of::<Slot>() == 128, "two cache lines");
 
@@ -62,9 +65,19 @@ impl Slot {
         self.mark & OVER != 0
     }
 
+    /// The application reads what is left; it hears of the end after.
+    pub(crate) const fn linger(&mut self) {
+        self.mark = (self.mark & !OVER) | LINGERS;
+    }
+
+    #[inline]
+    pub(crate) const fn lingers(&self) -> bool {
+        self.mark & LINGERS != 0
+    }
+
     #[inline]
     const fn generation(&self) -> u32 {
-        self.mark & !OVER
+        self.mark & !(OVER | LINGERS)
     }
 
     #[inline]
@@ -128,7 +141,7 @@ impl Slots {
     /// Gives the slot back; ids of it name nothing from now on.
     pub fn remove(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
-        slot.mark = (slot.mark & !(USED | OVER)).wrapping_add(GENERATION_STEP);
+        slot.mark = (slot.mark & !(USED | OVER | LINGERS)).wrapping_add(GENERATION_STEP);
         self.free.push(index);
     }
 

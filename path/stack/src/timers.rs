@@ -122,7 +122,19 @@ impl Stack {
     /// from now on. Call after [`Stack::poll_transmit`], so that the last
     /// acknowledgement of a connection leaves before its state goes.
     pub fn poll_closed(&mut self) -> Option<(ConnId, Closed)> {
-        let (id, why) = self.over.pop_front()?;
+        let (id, why) = loop {
+            let (id, why) = self.over.pop_front()?;
+            let index = id.index() as u32;
+            // An orderly end is told once the application has read all.
+            if why != Closed::Finished || self.slots.at(index).tcp.held().is_empty() {
+                break (id, why);
+            }
+            let hash = self.hasher.hash(&self.slots.at(index).flow());
+            self.leave_table(index, hash);
+            let slot = self.slots.at_mut(index);
+            slot.tcp.linger();
+            slot.linger();
+        };
         let index = id.index() as u32;
         self.counters.closed += 1;
         let slot = self.slots.at_mut(index);
@@ -130,6 +142,16 @@ impl Stack {
         let hash = self.hasher.hash(&flow);
         let before = self.slots.at(index).tcp.buffered();
         self.receive_memory = self.receive_memory.saturating_sub(before);
+        if !self.slots.at(index).lingers() {
+            self.leave_table(index, hash);
+        }
+        self.slots.at_mut(index).tcp.discard();
+        self.slots.remove(index);
+        Some((id, why))
+    }
+
+    /// The flow belongs to a TIME-WAIT record from now on, or to nobody.
+    fn leave_table(&mut self, index: u32, hash: u64) {
         let record =
             if self.slots.at(index).tcp.state() == State::TimeWait { self.begin_time_wait(index, hash) } else { None };
         match record {
@@ -141,9 +163,6 @@ impl Stack {
             }
         }
         self.neighbours.unpin(self.slots.at(index).neighbour);
-        self.slots.at_mut(index).tcp.discard();
-        self.slots.remove(index);
-        Some((id, why))
     }
 
     fn begin_time_wait(&mut self, index: u32, hash: u64) -> Option<u32> {

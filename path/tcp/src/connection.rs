@@ -436,6 +436,20 @@ impl Connection {
         self.close();
     }
 
+    /// Both sides have finished. What the application has not read yet stays.
+    pub(crate) fn close_finished(&mut self) {
+        let cold = self.cold.take().filter(|cold| !cold.receive.contiguous().is_empty());
+        self.close();
+        self.cold = cold;
+    }
+
+    /// The network is done with the connection, the application is not: it
+    /// reads what is held, and nothing is sent any more.
+    pub fn linger(&mut self) {
+        self.close_finished();
+        self.state = State::TimeWait;
+    }
+
     pub(crate) fn close(&mut self) {
         self.state = State::Closed;
         self.rope.clear();
@@ -476,6 +490,9 @@ impl Connection {
         }
         let free = (config.receive_limit as usize).saturating_sub(receive.contiguous().len()) as u32;
         self.cold_mut(config).receive = receive;
+        if self.state == State::TimeWait {
+            return; // No window matters any more.
+        }
         // A window that the application's reading has opened much further is
         // told at once (RFC 9293 section 3.8.6.2.2), or a peer stopped by a
         // small window would wait for its own probe.

@@ -565,7 +565,7 @@ impl Connection {
                 outcome.closed = Some(Closed::Finished);
             }
             State::LastAck => {
-                self.close();
+                self.close_finished();
                 outcome.closed = Some(Closed::Finished);
             }
             _ => {}

@@ -392,8 +392,7 @@ unsafe extern "C" fn recvmsg(userdata: Userdata, fd: c_int, msg: *mut msghdr, fl
         msg.msg_controllen = 0;
         msg.msg_flags = 0;
         msg.msg_namelen = 0;
-        vectors(msg.msg_iov, msg.msg_iovlen)
-            .and_then(|vectors| receive(instance(userdata), fd, vectors, flags))
+        vectors(msg.msg_iov, msg.msg_iovlen).and_then(|vectors| receive(instance(userdata), fd, vectors, flags))
     };
     result(got) as ssize_t
 }

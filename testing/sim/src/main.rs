@@ -113,7 +113,7 @@ fn many(first: u64, count: u64, threads: usize) -> ExitCode {
 }
 
 #[derive(Debug, Default)]
-#[expect(dead_code, reason = "read where it is printed")]
+#[allow(dead_code, reason = "read where it is printed")]
 struct Totals {
     connections: u64,
     finished: u64,

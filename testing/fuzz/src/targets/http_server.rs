@@ -234,7 +234,8 @@ fn seeds() -> Vec<Vec<u8>> {
         b"\r\nGET / HTTP/1.0\r\nConnection: keep-alive\r\nUser-Agent: old/1.0 (a long comment, longer than words)\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n6\r\n world\r\n0\r\nT: v\r\n\r\n\
             GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nignored",
-        b"GET / HTTP/1.1\r\nHost: a\r\nIf-None-Match: \"a\", W/\"b\"\r\nIf-None-Match: *\r\nRange: bytes=0-4,-5\r\nIf-Range: \"x\"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nIf-None-Match: \"a\", W/\"b\"\r\nIf-None-Match: *\r\n\
+          Range: bytes=0-4,-5\r\nIf-Range: \"x\"\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\nIf-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\nReferer: http://b/\r\n\r\n",
         b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\nCONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\nGET http://b/c?d HTTP/1.1\r\nHost: a\r\n\r\n",
         b"PUT /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 11\r\n\r\nhello world",
