@@ -104,6 +104,10 @@ fn hunt(target: &Target, arguments: &Arguments) -> Result<bool, String> {
         inputs.extend(corpus::read(&folder).map_err(|error| format!("{}: {error}", folder.display()))?);
     }
     let watch = Watch::new(target, arguments.artifacts.clone());
+    // An input is tried many times while it is made shorter: it is told once,
+    // at the end, how it breaks the target.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
     let limit = Duration::from_secs(arguments.seconds);
     let outcome = Hunt::new(inputs, arguments.seed).run(
@@ -122,6 +126,7 @@ fn hunt(target: &Target, arguments: &Arguments) -> Result<bool, String> {
         },
     );
     watch.rest();
+    std::panic::set_hook(hook);
     let (taken, edges) = outcome.coverage;
     let coverage = if edges == 0 { "not instrumented".to_owned() } else { format!("{taken} of {edges} edges") };
     let seconds = start.elapsed().as_secs_f64();
@@ -130,7 +135,7 @@ fn hunt(target: &Target, arguments: &Arguments) -> Result<bool, String> {
         None => Ok(false),
         Some(input) => {
             keep_artifact(target, &arguments.artifacts, &input)?;
-            Ok(true)
+            Ok(breaks(target, &input))
         }
     }
 }

@@ -167,6 +167,10 @@ impl Peer {
             }
             return;
         }
+        if flow.local_port.is_some_and(|port| port != header.src_port) {
+            // Of an earlier connection to the same port.
+            return;
+        }
         if let Some(timestamps) = header.options.timestamps {
             flow.timestamp = Some(timestamps.value);
         }
