@@ -174,6 +174,23 @@ impl Connection {
         }
     }
 
+    /// A segment that we have, sent again because our acknowledgement was
+    /// lost: its timestamp must be echoed (RFC 7323 section 4.3), or the peer
+    /// would take its own retransmission timeout for the round trip. Only
+    /// with an acknowledgement that can be: see RFC 5961 section 5.
+    #[cold]
+    fn note_repeated(&mut self, header: &TcpHeader, payload: &[u8]) {
+        let end = header.seq.plus(segment_len(header, payload));
+        let repeated = header.seq.before(self.rcv_nxt) && end.at_or_before(self.rcv_nxt) && end.after(header.seq);
+        let sound = header.flags.contains(Bits::ACK)
+            && header.ack.at_or_before(self.nxt)
+            && header.ack.at_or_after(self.una.minus(0xffff));
+        let newer = self.timestamp_in_order(header);
+        if repeated && sound && newer {
+            self.note_timestamp(header);
+        }
+    }
+
     #[inline]
     pub(crate) fn take_in_order(&mut self, len: u32) {
         self.rcv_nxt = self.rcv_nxt.plus(len);
@@ -390,6 +407,7 @@ impl Connection {
             // and the peer's acknowledgement is still good, or two sides with
             // closed windows would never hear of each other's progress.
             self.answer_unacceptable(header, payload);
+            self.note_repeated(header, payload);
             if header.seq == self.rcv_nxt && header.flags.contains(Bits::ACK) && payload.len() as u32 > window {
                 let mut outcome = Outcome::NONE;
                 self.on_ack(cx, header, 1, &mut outcome);
