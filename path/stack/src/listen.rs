@@ -62,7 +62,13 @@ impl Stack {
                 Cookie::Accepted(id) => return self.on_accepted(id, envelope, header, payload, out),
                 // The peer sends again, and by then there may be room.
                 Cookie::Deferred => return None,
-                Cookie::Wrong => self.counters.cookies_failed += 1,
+                // It may be a cookie's second segment, whose first was lost or
+                // overtaken: the proof comes with the first, if it is let. A
+                // reset would end a connection that the peer holds for open.
+                Cookie::Wrong => {
+                    self.counters.cookies_failed += 1;
+                    return None;
+                }
             }
         }
         self.counters.refused += u64::from(kind == Flags::SYN.0);

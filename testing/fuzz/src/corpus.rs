@@ -1,6 +1,6 @@
 //! Inputs on disk.
 
-use crate::{MAX_INPUT, Target};
+use crate::Target;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -32,14 +32,12 @@ pub fn write(folder: &Path, prefix: &str, input: &[u8]) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// The target's committed inputs, without those that are too long to mutate.
+/// The target's committed inputs.
 ///
 /// # Errors
 /// If they cannot be read.
 pub fn committed(target: &Target) -> io::Result<Vec<Vec<u8>>> {
-    let mut inputs = read(&folder(target))?;
-    inputs.retain(|input| input.len() <= MAX_INPUT);
-    Ok(inputs)
+    read(&folder(target))
 }
 
 /// FNV-1a: names inputs, and seeds what a target decides about one by itself.

@@ -59,21 +59,37 @@ impl Map {
         self.seen.iter().filter(|&&classes| classes != 0).count()
     }
 
-    /// Notes what was taken since the last call; whether some of it is new.
-    pub fn update(&mut self) -> bool {
-        let mut new = false;
+    /// Notes what was taken since the last call, and says what of it is new.
+    pub fn update(&mut self) -> Progress {
+        let mut progress = Progress::None;
         with_counters(self.seen.len(), |counters| {
             for (counter, seen) in counters.iter_mut().zip(&mut self.seen) {
                 let count = core::mem::take(counter);
-                if count != 0 {
-                    let class = 1 << class(count);
-                    new |= *seen & class == 0;
-                    *seen |= class;
+                if count == 0 {
+                    continue;
                 }
+                let class = 1 << class(count);
+                if *seen == 0 {
+                    progress = Progress::Edge;
+                } else if *seen & class == 0 {
+                    progress = progress.max(Progress::Count);
+                }
+                *seen |= class;
             }
         });
-        new
+        progress
     }
+}
+
+/// What an input reached that none before it did.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Progress {
+    /// Nothing.
+    None,
+    /// A known edge more often, or less.
+    Count,
+    /// An edge.
+    Edge,
 }
 
 impl Default for Map {

@@ -1,8 +1,9 @@
 //! Looking for an input that breaks a target.
 
-use crate::coverage::Map;
+use crate::coverage::{Map, Progress};
 use crate::mutate::{Random, minimise, mutate};
 use crate::{Target, corpus};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Inputs kept beside the first ones; beyond, a new one replaces another.
@@ -65,7 +66,7 @@ impl Hunt {
                 outcome.broken_by = Some(minimise(&input, |shorter| breaks(target, shorter)));
                 break;
             }
-            if self.map.update() && outcome.runs > first {
+            if self.map.update() != Progress::None && outcome.runs > first {
                 on_new(&input);
                 self.keep(&input);
             }
@@ -83,6 +84,7 @@ impl Hunt {
         input.clone_from(&self.pool[index]);
         let other = self.random.below(len);
         mutate(input, &self.pool[other], target.dictionary, &mut self.random);
+        input.truncate(target.max_len);
     }
 
     fn keep(&mut self, input: &[u8]) {
@@ -93,6 +95,22 @@ impl Hunt {
             self.pool[index] = input.to_vec();
         }
     }
+}
+
+/// Those of `inputs`, the shortest first, that reach edges which neither the
+/// committed inputs nor a shorter one does. None without instrumentation.
+///
+/// # Errors
+/// If the committed inputs cannot be read.
+pub fn new_edges(target: &Target, mut inputs: Vec<Vec<u8>>) -> io::Result<Vec<Vec<u8>>> {
+    let mut map = Map::new();
+    for input in corpus::committed(target)? {
+        let _ = breaks(target, &input);
+        map.update();
+    }
+    inputs.sort_by_key(Vec::len);
+    inputs.retain(|input| !breaks(target, input) && map.update() == Progress::Edge);
+    Ok(inputs)
 }
 
 /// Whether the target panics.
@@ -129,6 +147,7 @@ mod tests {
         seeds: || vec![b"hello".to_vec()],
         dictionary: &[],
         test_runs: 0,
+        max_len: 100,
     };
 
     #[test]

@@ -36,6 +36,8 @@ pub struct Target {
     pub dictionary: &'static [&'static [u8]],
     /// Mutated inputs in `cargo test`: as many as take about a second.
     pub test_runs: u32,
+    /// Inputs are made no longer than this.
+    pub max_len: usize,
 }
 
 /// All targets.
@@ -48,7 +50,3 @@ pub const TARGETS: &[Target] = &[
     targets::http_client::TARGET,
     targets::http_values::TARGET,
 ];
-
-/// The longest input that is made or read: a handful of frames, a head beyond
-/// its limit.
-pub const MAX_INPUT: usize = 8192;

@@ -28,6 +28,10 @@ struct Arguments {
     /// Write inputs that reach new code here. Begins with those already there.
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
+    /// Add to the committed inputs those below this folder, which --keep
+    /// wrote, that reach new code, and end. Needs instrumentation.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["keep", "replay"])]
+    merge: Option<PathBuf>,
     /// Write inputs that break a target here.
     #[arg(long, default_value = ".", value_name = "FOLDER")]
     artifacts: PathBuf,
@@ -53,9 +57,10 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     for target in chosen {
-        let result = match &arguments.replay {
-            Some(path) => replay(target, path),
-            None => hunt(target, &arguments),
+        let result = match (&arguments.replay, &arguments.merge) {
+            (Some(path), _) => replay(target, path),
+            (None, Some(folder)) => merge(target, &folder.join(target.name)),
+            (None, None) => hunt(target, &arguments),
         };
         match result {
             Ok(false) => {}
@@ -84,6 +89,17 @@ fn write_corpus() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn merge(target: &Target, from: &Path) -> Result<bool, String> {
+    let fail = |error| format!("{}: {error}", from.display());
+    let inputs = corpus::read(from).map_err(fail)?;
+    let chosen = fuzz::hunt::new_edges(target, inputs).map_err(fail)?;
+    for input in &chosen {
+        corpus::write(&corpus::folder(target), "", input).map_err(fail)?;
+    }
+    println!("{:12} {} inputs added", target.name, chosen.len());
+    Ok(false)
 }
 
 /// Whether the input breaks the target; it says how itself.

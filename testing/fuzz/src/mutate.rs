@@ -1,7 +1,5 @@
 //! New inputs out of old ones, the same for the same seed.
 
-use crate::MAX_INPUT;
-
 /// SplitMix64: every seed gives a good stream.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
@@ -41,7 +39,6 @@ pub fn mutate(input: &mut Vec<u8>, other: &[u8], dictionary: &[&[u8]], random: &
     for _ in 0..1 + random.below(3) * random.below(4) {
         change(input, other, dictionary, random);
     }
-    input.truncate(MAX_INPUT);
 }
 
 fn change(input: &mut Vec<u8>, other: &[u8], dictionary: &[&[u8]], random: &mut Random) {

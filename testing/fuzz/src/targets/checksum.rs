@@ -11,6 +11,7 @@ pub(crate) const TARGET: Target = Target {
     seeds,
     dictionary: &[&[0xff; 8], &[0; 8]],
     test_runs: 20_000,
+    max_len: 4096,
 };
 
 fn run(input: &[u8]) {

@@ -32,6 +32,7 @@ pub(crate) const TARGET: Target = Target {
         &[43, 0],
     ],
     test_runs: 20_000,
+    max_len: 1600,
 };
 
 fn run(frame: &[u8]) {

@@ -11,6 +11,7 @@ pub(crate) const TARGET: Target = Target {
     seeds,
     dictionary: DICTIONARY,
     test_runs: 20_000,
+    max_len: 1024,
 };
 
 const DICTIONARY: &[&[u8]] = &[

@@ -13,6 +13,7 @@ pub(crate) const TARGET: Target = Target {
     seeds,
     dictionary: DICTIONARY,
     test_runs: 20_000,
+    max_len: 1024,
 };
 
 pub(crate) const DICTIONARY: &[&[u8]] = &[

@@ -27,6 +27,7 @@ pub(crate) const TARGET: Target = Target {
         b"\"",
     ],
     test_runs: 20_000,
+    max_len: 200,
 };
 
 /// The longest file that there is.

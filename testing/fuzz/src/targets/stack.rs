@@ -27,6 +27,7 @@ pub(crate) const TARGET: Target = Target {
     seeds: steps::seeds,
     dictionary: steps::DICTIONARY,
     test_runs: 5_000,
+    max_len: 1024,
 };
 
 /// Few, so that short inputs come to each.
@@ -151,8 +152,9 @@ impl World {
     fn wind_up(&mut self) {
         self.silo.app.let_go();
         self.settle();
-        for _ in 0..12 {
-            self.now = self.now + Duration::from_secs(60);
+        // Beyond the last retransmission of a SYN,ACK.
+        for _ in 0..3 {
+            self.now = self.now + Duration::from_secs(45);
             self.settle();
         }
         let stack = &self.silo.stack;

@@ -21,6 +21,7 @@ pub(crate) const TARGET: Target = Target {
         &[8, 10, 0, 0, 0, 1, 0, 0],
     ],
     test_runs: 20_000,
+    max_len: 44,
 };
 
 /// The input is an option block: as much of it as a header has room for,

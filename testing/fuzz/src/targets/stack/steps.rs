@@ -88,7 +88,7 @@ pub(super) struct Program<'a> {
 }
 
 /// Waits: what timers are set to, and beyond.
-const WAITS: [u64; 8] = [1, 10, 41, 201, 1_100, 5_000, 61_000, 700_000];
+const WAITS: [u64; 8] = [1, 10, 41, 201, 1_100, 5_000, 61_000, 130_000];
 
 impl<'a> Program<'a> {
     pub(super) const fn new(input: &'a [u8]) -> Self {
