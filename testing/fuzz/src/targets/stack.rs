@@ -152,9 +152,9 @@ impl World {
     fn wind_up(&mut self) {
         self.silo.app.let_go();
         self.settle();
-        // Beyond the last retransmission of a SYN,ACK.
-        for _ in 0..3 {
-            self.now = self.now + Duration::from_secs(45);
+        // Through all retransmissions of a SYN,ACK, and TIME-WAIT.
+        for seconds in [1, 2, 4, 8, 16, 32, 64, 64] {
+            self.now = self.now + Duration::from_secs(seconds);
             self.settle();
         }
         let stack = &self.silo.stack;
