@@ -194,10 +194,25 @@ fn an_ipv6_address_works_at_once_and_twice_is_no_error() {
         assert_eq!(tap.capabilities().mtu, 1400);
         let control = Control::new(&text.parse().unwrap()).unwrap();
         control.configure(&text.parse().unwrap()).unwrap();
-        // Binding fails while an address is in duplicate detection.
-        let socket = UdpSocket::bind("[fd09::1]:0").unwrap();
+        // Binding fails while an address is in duplicate detection, which
+        // would take a second at least.
+        let socket = bind("[fd09::1]:0");
         learn_mac(&mut tap, &socket, "[fd09::2]:7".parse().unwrap());
     });
+}
+
+/// A socket on an address that the kernel may take a moment to make usable
+/// after the device came up.
+fn bind(address: &str) -> UdpSocket {
+    for _ in 0..50 {
+        match UdpSocket::bind(address) {
+            Err(why) if why.kind() == io::ErrorKind::AddrNotAvailable => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            bound => return bound.unwrap(),
+        }
+    }
+    panic!("{address} did not become usable in half a second");
 }
 
 /// RFC 9293, section 3.10.7.1: without ACK bit, the reset acknowledges all of
@@ -210,7 +225,7 @@ fn the_kernel_takes_a_large_packet_of_tcp_whole() {
             assert_eq!(tap.capabilities().segmentation, Some(65_535));
             let to = if v6 { "[fd09::2]:7" } else { "10.9.0.2:7" };
             let from = if v6 { "[fd09::1]:0" } else { "10.9.0.1:0" };
-            let socket = UdpSocket::bind(from).unwrap();
+            let socket = bind(from);
             let mac = learn_mac(&mut tap, &socket, to.parse().unwrap());
 
             let mut segment = vec![0, 7, 0, 99, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0, 4, 0, 0, 0, 0, 0];
