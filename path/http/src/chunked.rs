@@ -44,7 +44,7 @@ pub(crate) fn boundary(data: &[u8], first: bool, bounds: Bounds) -> Boundary {
     };
     let line = data.get(digits_end..).unwrap_or_default();
     let next = match line {
-        [b'\r', b'\n', ..] => digits_end + 2,
+        [b'\r', b'\n', ..] if digits_end - at <= usize::from(bounds.chunk_line) => digits_end + 2,
         _ => match extensions_end(data, at, digits_end, bounds.chunk_line) {
             Ok(next) => next,
             Err(boundary) => return boundary,

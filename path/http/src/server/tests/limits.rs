@@ -72,6 +72,16 @@ fn chunk_lines() {
     };
     assert_eq!(status(chunk(256).as_bytes(), &Limits::default()), None);
     assert_eq!(status(chunk(257).as_bytes(), &Limits::default()), Some(400));
+    let tight = Limits { chunk_line: 12, ..Limits::default() };
+    let digits = |count: usize| {
+        let zeros = "0".repeat(count - 1);
+        format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{zeros}1\r\nx\r\n0\r\n\r\n")
+    };
+    for end in 0..20 {
+        let cut = digits(12).len() - end;
+        assert_eq!(offer(digits(12).as_bytes(), &[cut], &tight).len(), 3);
+        assert_eq!(offer(digits(13).as_bytes(), &[cut], &tight)[1..], [Seen::Reject(400)], "however split");
+    }
     let endless = chunk(100_000);
     assert_eq!(status(&endless.as_bytes()[..400], &Limits::default()), Some(400), "without waiting for the end");
 }
