@@ -70,7 +70,8 @@ impl Map {
                 }
                 let class = 1 << class(count);
                 if *seen == 0 {
-                    progress = Progress::Edge;
+                    let before = if let Progress::Edges(before) = progress { before } else { 0 };
+                    progress = Progress::Edges(before + 1);
                 } else if *seen & class == 0 {
                     progress = progress.max(Progress::Count);
                 }
@@ -88,8 +89,8 @@ pub enum Progress {
     None,
     /// A known edge more often, or less.
     Count,
-    /// An edge.
-    Edge,
+    /// So many edges.
+    Edges(u32),
 }
 
 impl Default for Map {

@@ -97,8 +97,12 @@ impl Hunt {
     }
 }
 
-/// Those of `inputs`, the shortest first, that reach edges which neither the
-/// committed inputs nor a shorter one does. None without instrumentation.
+/// Edges that an input must reach by itself to be worth committing.
+const WORTH: u32 = 4;
+
+/// Those of `inputs`, the longest first, that reach several edges which
+/// neither the committed inputs nor a longer one does: few of them, as long
+/// ones reach much. None without instrumentation.
 ///
 /// # Errors
 /// If the committed inputs cannot be read.
@@ -108,8 +112,8 @@ pub fn new_edges(target: &Target, mut inputs: Vec<Vec<u8>>) -> io::Result<Vec<Ve
         let _ = breaks(target, &input);
         map.update();
     }
-    inputs.sort_by_key(Vec::len);
-    inputs.retain(|input| !breaks(target, input) && map.update() == Progress::Edge);
+    inputs.sort_by_key(|input| core::cmp::Reverse(input.len()));
+    inputs.retain(|input| !breaks(target, input) && map.update() >= Progress::Edges(WORTH));
     Ok(inputs)
 }
 
