@@ -15,6 +15,17 @@
 //! | [`conditional`] | `If-*` fields, entity tags (RFC 9110 section 13) |
 //! | [`range`] | `Range` (RFC 9110 section 14) |
 //! | [`date`] | `Date`, `Last-Modified` and the three date formats |
+//!
+//! What it costs, in instructions on x86-64, caller's loop included
+//! (`examples/instructions.rs` under callgrind):
+//!
+//! | what | bytes | instructions |
+//! | --- | --- | --- |
+//! | the smallest HTTP/1.1 request | 44 | 328 |
+//! | curl's request | 82 | 540 |
+//! | a browser's request, ten fields | 386 | 2,469 |
+//! | a response of seven fields, counted, head as the last one's | 224 | 150 |
+//! | the same, parsed | 224 | 1,869 |
 #![forbid(unsafe_code)]
 
 pub mod client;
