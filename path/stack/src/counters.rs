@@ -1,21 +1,6 @@
 //! What the stack counts.
 
-macro_rules! counters {
-    ($(#[$outer:meta])* $name:ident { $($(#[$doc:meta])* $field:ident),* $(,)? }) => {
-        $(#[$outer])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        pub struct $name { $($(#[$doc])* pub $field: u64),* }
-
-        impl $name {
-            /// Every counter with its name.
-            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($field), self.$field)),*].into_iter()
-            }
-        }
-    };
-}
-
-counters! {
+tcp::counters! {
     /// Events of a stack, beside TCP's own.
     Counters {
         /// Frames taken in.
@@ -79,9 +64,6 @@ counters! {
         no_slot,
         /// Replies dropped because no transmit slot was free.
         replies_dropped,
-        /// Early segments dropped because all connections together hold too
-        /// much.
-        receive_memory_full,
         /// Connections ended because their send queue overflowed.
         send_queue_overflow,
     }

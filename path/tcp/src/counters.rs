@@ -1,5 +1,8 @@
 //! What TCP counts.
 
+/// Defines a struct of named `u64` counters that can be listed: TCP's own
+/// below, and the stack's.
+#[macro_export]
 macro_rules! counters {
     ($(#[$outer:meta])* $name:ident { $($(#[$doc:meta])* $field:ident),* $(,)? }) => {
         $(#[$outer])*
