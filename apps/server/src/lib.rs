@@ -5,16 +5,16 @@
 //! Nothing it does for a request waits: the file system is read by a helper
 //! thread ([`files`]), the access log written by another ([`log`]).
 //!
-//! A keep-alive GET for content in memory takes the short way through
-//! `Server::serve_ready`: parsed, looked up by the path as it was sent, and
-//! answered with one shared body that holds head and content. No allocation,
-//! no lock, no system call, no timer. Everything else goes through
-//! [`answer`].
+//! A GET for content in memory takes the short way ([`ready`]): parsed, looked
+//! up by the path as it was sent, and answered with one shared body that holds
+//! head and content. No allocation, no lock, no system call. Everything else
+//! goes through [`answer`].
 //!
 //! | module | for |
 //! | --- | --- |
 //! | [`Config`], [`WallClock`], [`Counters`] | what goes in and what comes out |
 //! | `conn` | a connection's state, 64 bytes |
+//! | `ready` | from a request to a response that is ready |
 //! | `answer` | from a request to a response |
 //! | `stream` | large files, a piece at a time |
 //! | `deadlines` | timers, draining |
@@ -32,6 +32,7 @@ mod files;
 mod head;
 mod helper;
 mod log;
+mod ready;
 mod stream;
 
 pub use clock::WallClock;
@@ -40,15 +41,15 @@ pub use config::{AccessLog, Config, ConfigError, Content, Directory, Limits, Rea
 pub use counters::Counters;
 
 use app::{App, Closed, ConnId, Net, Opened, Wake};
-use conn::{Conn, DRY, ENDED, FIRST, MARKED, PARTIAL, PAUSED, State, Tick};
+use conn::{Conn, DRY, ENDED, FIRST, PARTIAL, PAUSED, State, Tick};
 use core::time::Duration;
 use files::Worker;
 use files::reader::{Done, EntryId, Reader};
 use files::store::Store;
 use head::Meta;
+use http::Status;
 use http::date::HttpDate;
 use http::server::{Event, Request};
-use http::{Framing, Method, Status, Version};
 use log::{Line, Log};
 use rustix::fd::BorrowedFd;
 use wire::Time;
@@ -59,42 +60,6 @@ const DONE_MAX: usize = 64;
 /// While the reader is at work, a silo that cannot wait for
 /// [`Server::wake_fd`] looks again after this.
 const READER_POLL: Duration = Duration::from_micros(200);
-
-/// The last head that was answered the short way, so that equal ones in a row
-/// are not parsed again. Clients that ask for one thing, and ask alike, are
-/// what a measurement is, and what a cache in front of one page sees.
-#[derive(Debug)]
-struct Memo {
-    head: [u8; MEMO_LEN],
-    /// 0 for none.
-    len: usize,
-    entry: EntryId,
-}
-
-/// Longer heads are not remembered: comparing them costs as much as parsing.
-const MEMO_LEN: usize = 256;
-
-impl Default for Memo {
-    fn default() -> Self {
-        Self { head: [0; MEMO_LEN], len: 0, entry: EntryId { slot: 0, generation: 0 } }
-    }
-}
-
-impl Memo {
-    #[inline]
-    fn is(&self, data: &[u8]) -> bool {
-        self.len != 0 && data.len() == self.len && self.head.get(..self.len) == Some(data)
-    }
-
-    fn set(&mut self, head: &[u8], entry: EntryId) {
-        self.len = 0;
-        if let Some(place) = self.head.get_mut(..head.len()) {
-            place.copy_from_slice(head);
-            self.len = head.len();
-            self.entry = entry;
-        }
-    }
-}
 
 /// The server application of one silo. Not `Send`: made on the silo's thread.
 pub struct Server {
@@ -122,7 +87,7 @@ pub struct Server {
     streams: stream::Active,
     clock: WallClock,
     server_header: bool,
-    memo: Memo,
+    memo: ready::Memo,
     draining: Option<deadlines::Drain>,
     /// Scratch for heads and short responses.
     scratch: Vec<u8>,
@@ -170,7 +135,7 @@ impl Server {
             reader,
             clock,
             server_header,
-            memo: Memo::default(),
+            memo: ready::Memo::default(),
             draining: None,
             scratch: Vec::with_capacity(1024),
             serial: 0,
@@ -216,67 +181,6 @@ impl Server {
             log_drops: self.log.as_ref().map_or(0, Log::drops),
             ..self.counters
         }
-    }
-
-    /// The short way: `request` is a plain GET on a connection that goes on,
-    /// for content that is ready. Returns the bytes queued; 0 if it takes the
-    /// long way.
-    #[inline(always)]
-    fn serve_ready<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, now: Time) -> usize {
-        let Some(conn) = self.conns.get_mut(id.index()) else { return 0 };
-        let plain = request.method() == Method::Get
-            && request.is_plain()
-            && request.keep_alive()
-            && request.version() == Version::Http11
-            && matches!(request.framing(), Framing::None)
-            && conn.requests.wrapping_add(1) < self.requests_max;
-        if !plain {
-            return 0;
-        }
-        let entry = match self.fixed {
-            Some(entry) => entry,
-            None => match self.store.hot.get(request.path()) {
-                Some(entry) => entry,
-                None => return 0,
-            },
-        };
-        let bytes = self.serve_known(net, id, entry, now);
-        if bytes == 0 {
-            return 0;
-        }
-        match &mut self.log {
-            // Equal heads that come in a row are parsed once.
-            None => self.memo.set(request.head(), entry),
-            Some(log) => {
-                let head = self.store.ready(entry, self.second).map_or(0, |prepared| prepared.head_len);
-                let line = line(net, id, request, Status::OK);
-                log.line(&line, bytes as u64 - u64::from(head), now);
-            }
-        }
-        bytes
-    }
-
-    /// Queues what is ready at `entry`. Returns the bytes queued; 0 if it is
-    /// not ready, or the connection's last request.
-    #[inline(always)]
-    fn serve_known<N: Net>(&mut self, net: &mut N, id: ConnId, entry: EntryId, now: Time) -> usize {
-        let Some(conn) = self.conns.get_mut(id.index()) else { return 0 };
-        if conn.requests.wrapping_add(1) >= self.requests_max {
-            return 0;
-        }
-        let Some(prepared) = self.store.ready(entry, self.second) else { return 0 };
-        net.send_body(id, &prepared.message, 0..prepared.message_len);
-        let mut bytes = prepared.message_len as usize;
-        if let Some(content) = &prepared.content {
-            net.send_body(id, content, 0..content.len());
-            bytes += content.len() as usize;
-        }
-        conn.last = Tick::of(now);
-        conn.queued = conn.queued.wrapping_add(bytes as u32);
-        conn.requests += 1;
-        self.ready += 1;
-        self.counters.bytes_queued += bytes as u64;
-        bytes
     }
 
     /// A new second began: `Date` changes, and what is held is looked over.
@@ -435,42 +339,7 @@ impl App for Server {
         if now >= self.next_second {
             self.on_second(now);
         }
-        let mut room = self.unsent_max.saturating_sub(net.unsent(id));
-        let mut rest = data;
-        while room > 0 {
-            // Beyond the table only if it was refused: nothing is kept.
-            let Some(conn) = self.conns.get_mut(id.index()) else { return data.len() };
-            if conn.state != State::Ready || conn.flags & !MARKED != 0 {
-                break;
-            }
-            if self.memo.is(rest) && conn.engine.on_known_head() {
-                let bytes = self.serve_known(net, id, self.memo.entry, now);
-                if bytes > 0 {
-                    return data.len();
-                }
-                // Parsed below, as if it had not been known.
-            }
-            let Some(conn) = self.conns.get_mut(id.index()) else { return data.len() };
-            let event = conn.engine.on_bytes(rest, &self.http_limits);
-            let bytes = match &event {
-                Event::Request { request, consumed } => {
-                    let bytes = self.serve_ready(net, id, request, now);
-                    if bytes > 0 {
-                        rest = rest.get(*consumed..).unwrap_or_default();
-                    }
-                    bytes
-                }
-                _ => 0,
-            };
-            if bytes == 0 {
-                return self.take(net, id, data, data.len() - rest.len(), Some(&event));
-            }
-            if rest.is_empty() {
-                return data.len();
-            }
-            room = room.saturating_sub(bytes);
-        }
-        self.take(net, id, data, data.len() - rest.len(), None)
+        self.on_ready_data(net, id, data, now)
     }
 
     fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {

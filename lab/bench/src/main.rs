@@ -1,6 +1,6 @@
 //! `bench`: runs one experiment and prints what it shows.
 
-use bench::cost::{self, Case};
+use bench::cost::{self, Case, Side};
 use bench::{Failure, connections, frames, goodput};
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
@@ -22,11 +22,14 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Instructions per request on the server's side, and where they go
+    /// Instructions per request on one side, and where they go
     Cost {
         /// Measure only these cases
         #[arg(value_enum)]
         cases: Vec<Case>,
+        /// Whose instructions
+        #[arg(long, value_enum, default_value_t = Side::Server)]
+        side: Side,
         /// Requests of each case
         #[arg(long, value_name = "N", default_value_t = 20_000)]
         requests: u64,
@@ -75,7 +78,7 @@ enum Command {
     },
     /// What `cost` runs under callgrind
     #[command(hide = true)]
-    CostCase { case: Case, requests: u64 },
+    CostCase { case: Case, side: Side, requests: u64 },
 }
 
 fn main() -> ExitCode {
@@ -93,7 +96,7 @@ fn main() -> ExitCode {
 /// Whether the promises were kept.
 fn call(command: Command) -> Result<bool, Failure> {
     match command {
-        Command::Cost { cases, requests, functions } => cost::run(&cases, requests, functions),
+        Command::Cost { cases, side, requests, functions } => cost::run(&cases, side, requests, functions),
         Command::Connections { idle, rounds, seconds, nearside } => connections::run(&connections::Plan {
             nearside: program(nearside)?,
             idle,
@@ -103,7 +106,7 @@ fn call(command: Command) -> Result<bool, Failure> {
         }),
         Command::Frames { rounds, seconds, nearside } => frames::run(&demo(rounds, seconds), &program(nearside)?),
         Command::Goodput { bytes, seeds, linux_bytes } => goodput::run(&goodput::Plan { bytes, seeds, linux_bytes }),
-        Command::CostCase { case, requests } => cost::run_case(case, requests).map(|()| true),
+        Command::CostCase { case, side, requests } => cost::run_case(case, side, requests).map(|()| true),
     }
 }
 

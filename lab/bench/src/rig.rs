@@ -2,6 +2,7 @@
 //! memory and in virtual time: all on one thread, so that turns alternate.
 
 use crate::Failure;
+use app::App;
 use core::net::IpAddr;
 use core::time::Duration;
 use link::{Link, Pair, PairConfig, PairLink};
@@ -90,7 +91,13 @@ impl Rig {
         counted_turn(&mut self.server, self.now, &mut self.counted_turns);
     }
 
-    /// Turns taken by [`Rig::counted_round`].
+    /// As [`Rig::client_turn`], in that function.
+    pub fn counted_client_turn(&mut self) {
+        let turn = counted_turn(&mut self.client, self.now, &mut self.counted_turns);
+        self.now = self.now + PER_REQUEST * turn.frames.max(1) as u32;
+    }
+
+    /// Turns taken in that function.
     #[must_use]
     pub fn counted_turns(&self) -> u64 {
         self.counted_turns
@@ -127,9 +134,9 @@ impl Rig {
     }
 }
 
-/// What is measured: nothing but the server's turn, and one count.
+/// What is measured: nothing but one side's turn, and one count.
 #[inline(never)]
-pub fn counted_turn(silo: &mut Silo<PairLink, Server>, now: Time, count: &mut u64) -> Turn {
+pub fn counted_turn<A: App>(silo: &mut Silo<PairLink, A>, now: Time, count: &mut u64) -> Turn {
     *count += 1;
     silo.turn(now)
 }

@@ -122,16 +122,25 @@ impl Engine {
         }
     }
 
-    /// Takes a head that is byte for byte one that this kind of engine, with
-    /// these limits, has taken as a request without body on a connection that
-    /// goes on: the caller remembers it. Returns whether it was due here; if
-    /// not, nothing changed.
+    /// Whether a head begins with the next byte offered, and none of it was
+    /// offered yet: [`Engine::on_known_head`] may be called.
     #[inline]
     #[must_use]
-    pub const fn on_known_head(&mut self) -> bool {
-        let due = matches!(self.state, State::Head) && self.scanned == 0 && !self.last;
-        self.served |= due;
-        due
+    pub const fn is_before_head(&self) -> bool {
+        matches!(self.state, State::Head) && self.scanned == 0 && !self.last
+    }
+
+    /// Takes a head that is byte for byte one that this kind of engine, with
+    /// these limits, has taken as a request without body: the caller remembers
+    /// it, and whether the connection `goes_on` after it. Only where
+    /// [`Engine::is_before_head`] says so.
+    #[inline]
+    pub const fn on_known_head(&mut self, goes_on: bool) {
+        self.served = true;
+        if !goes_on {
+            self.last = true;
+            self.state = State::Closed;
+        }
     }
 
     /// Takes a look at the bytes offered.

@@ -57,14 +57,17 @@ impl Net for Stack {
 
     #[inline]
     fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
-        let now_ms = self.now_ms;
-        // The millisecond that the turn is in began before it.
-        let began = Time::from_millis(self.now.as_millis());
+        let (now, now_ms) = (self.now.as_nanos(), self.now_ms);
         let Some(slot) = self.slots.get_mut(id) else { return };
-        // Rounded up: a timer is never early. Bounded, because milliseconds
+        if slot.is_over() && slot.tcp.held().is_empty() {
+            // Nothing but `on_close` comes any more.
+            return;
+        }
+        // From the start of the turn's millisecond, and rounded up: a timer is
+        // never early. Bounded, because milliseconds
         // are kept modulo 2³².
         let deadline = at.map(|at| {
-            let wait = at.since(began).as_nanos().div_ceil(1_000_000);
+            let wait = at.as_nanos().saturating_sub(now - now % NANOS_PER_MS).div_ceil(NANOS_PER_MS);
             now_ms.wrapping_add(u32::try_from(wait).unwrap_or(MAX_WAIT_MS).clamp(1, MAX_WAIT_MS))
         });
         slot.set_app_timer(deadline);
@@ -81,6 +84,8 @@ impl Net for Stack {
         Some(SocketAddr::new(self.addresses.get(flow.local)?, flow.local_port))
     }
 }
+
+const NANOS_PER_MS: u64 = 1_000_000;
 
 /// Longest wait of an application timer: 12 days.
 const MAX_WAIT_MS: u32 = 1 << 30;

@@ -15,12 +15,13 @@ use super::hot::Hot;
 use super::reader::EntryId;
 use super::target::{self, Key, Refused};
 use super::worker::{FileContent, Found, Identity, JOINED_MAX, Known, Source};
+use crate::answer::Ending;
 use crate::config::Directory;
 use crate::head::{self, Meta};
 use app::{Body, ConnId};
 use core::time::Duration;
-use http::Status;
 use http::date::HttpDate;
+use http::{Status, Version};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use wire::Time;
@@ -82,7 +83,13 @@ pub struct Prepared {
     pub head_len: u32,
     /// The content, if it is not in `message`.
     pub content: Option<Body>,
+    /// As `message`, and says that the connection closes; made when it is
+    /// first asked for.
+    pub closing: Option<Body>,
 }
+
+/// What [`Prepared::closing`] says more than [`Prepared::message`].
+const CLOSE: &[u8] = b"Connection: close\r\n";
 
 /// How an entry may be used now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -228,16 +235,45 @@ impl Store {
         entry.second = second;
         const AT: usize = head::date_at(Status::OK);
         let place = AT..AT + date.as_bytes().len();
-        if let Some(message) = prepared.message.get_mut() {
-            message[place].copy_from_slice(date.as_bytes());
-            return;
+        for message in [Some(&mut prepared.message), prepared.closing.as_mut()].into_iter().flatten() {
+            if let Some(bytes) = message.get_mut() {
+                bytes[place.clone()].copy_from_slice(date.as_bytes());
+                continue;
+            }
+            let mut bytes = message.as_slice().to_vec();
+            bytes[place.clone()].copy_from_slice(date.as_bytes());
+            let old = core::mem::replace(message, Body::new(bytes));
+            // The new one counts in its place.
+            self.retired_bytes += old.len() as usize;
+            self.retired.push(old);
         }
-        let mut message = prepared.message.as_slice().to_vec();
-        message[place].copy_from_slice(date.as_bytes());
-        let old = core::mem::replace(&mut prepared.message, Body::new(message));
-        // The new one counts in its place.
-        self.retired_bytes += old.len() as usize;
-        self.retired.push(old);
+    }
+
+    /// Makes the entry's message for connections that close; false if there
+    /// is no message, or no room in memory for another.
+    pub fn prepare_closing(&mut self, id: EntryId) -> bool {
+        let room = self.bytes_max.saturating_sub(self.bytes);
+        let Some(prepared) = &mut self.entries[id.slot as usize].prepared else { return false };
+        let message = prepared.message.as_slice();
+        // In front of the empty line.
+        let Some((fields, rest)) = message.split_at_checked((prepared.head_len as usize).saturating_sub(2)) else {
+            return false;
+        };
+        let closing = [fields, CLOSE, rest].concat();
+        if closing.len() > room {
+            return false;
+        }
+        self.bytes += closing.len();
+        prepared.closing = Some(Body::new(closing));
+        true
+    }
+
+    /// Bytes of the head that a response from `entry` begins with.
+    pub fn head_len(&self, id: EntryId, ending: Ending) -> usize {
+        let prepared = self.entries.get(id.slot as usize).and_then(|entry| entry.prepared.as_ref());
+        let says_so = ending.version == Version::Http11 && !ending.keep_alive;
+        let line = if says_so { CLOSE.len() } else { 0 };
+        prepared.map_or(0, |prepared| prepared.head_len as usize + line)
     }
 
     /// The look at `entry` begins; what to tell the reader.
@@ -383,7 +419,7 @@ impl Store {
     fn retire(&mut self, old: Option<Prepared>) {
         let Some(old) = old else { return };
         self.bytes -= old.bytes();
-        for mut body in [Some(old.message), old.content].into_iter().flatten() {
+        for mut body in [Some(old.message), old.content, old.closing].into_iter().flatten() {
             if body.get_mut().is_none() {
                 self.retired_bytes += body.len() as usize;
                 self.retired.push(body);
@@ -428,10 +464,12 @@ impl Entry {
 impl Prepared {
     fn new(message: Vec<u8>, head_len: usize, content: Option<Vec<u8>>) -> Self {
         let message_len = message.len() as u32;
-        Self { message: Body::new(message), message_len, head_len: head_len as u32, content: content.map(Body::new) }
+        let content = content.map(Body::new);
+        Self { message: Body::new(message), message_len, head_len: head_len as u32, content, closing: None }
     }
 
     fn bytes(&self) -> usize {
-        self.message_len as usize + self.content.as_ref().map_or(0, |content| content.len() as usize)
+        let others = [&self.content, &self.closing].into_iter().flatten();
+        self.message_len as usize + others.map(|body| body.len() as usize).sum::<usize>()
     }
 }

@@ -54,6 +54,52 @@ fn persistence_follows_version_and_connection() {
     }
 }
 
+/// The prepared message that says `Connection: close` is dated anew each
+/// second, also while someone still has the one before to take, and follows
+/// the content; equal heads in a row mean the same each time.
+#[test]
+fn last_requests_in_a_row_are_answered_alike() {
+    let site = Site::new();
+    site.write("index.html", "ok");
+    for mut world in [fixed(|_| {}), World::new(site.config())] {
+        let slow = world.open();
+        world.conn(slow).acks = false;
+        let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        world.send(slow, request);
+        let mut dates = Vec::new();
+        for _ in 0..3 {
+            for _ in 0..3 {
+                let id = world.open();
+                world.send(id, request);
+                // RFC 9112 §9.6: what follows the last request is not for us.
+                world.send(id, request);
+                let got = world.got(id);
+                let (response, rest) = Response::parse(&got, false);
+                assert_eq!((response.text(), response.field("Connection"), rest.len()), ("ok", Some("close"), 0));
+                assert!(world.conn(id).finished);
+                dates.push(response.field("Date").map(str::to_owned));
+            }
+            world.advance(SECOND);
+        }
+        dates.dedup();
+        assert_eq!(dates.len(), 3);
+        let kept = world.open();
+        world.send(kept, GET);
+        let got = world.got(kept);
+        assert_eq!(Response::parse(&got, false).0.field("Connection"), None);
+        assert!(!world.conn(kept).finished);
+        assert_eq!((world.counter("requests"), world.counter("responses_2xx")), (11, 11));
+    }
+    // No room in memory for a second message: written for each.
+    let mut tight = site.config();
+    directory(&mut tight).cache_bytes = 300;
+    let mut world = World::new(tight);
+    for _ in 0..3 {
+        let response = world.get_with("/", "Connection: close\r\n");
+        assert_eq!((response.text(), response.field("Connection")), ("ok", Some("close")));
+    }
+}
+
 #[test]
 fn it_does_not_matter_how_requests_are_cut_into_segments() {
     let site = Site::new();

@@ -1,0 +1,180 @@
+//! The short way: a plain GET for content that is ready, on a connection that
+//! goes on or with it ends. No allocation, no lock, no system call; no timer
+//! but for a connection's last request.
+
+use crate::Server;
+use crate::answer::Ending;
+use crate::conn::{MARKED, State, Tick};
+use crate::files::reader::EntryId;
+use crate::line;
+use app::{ConnId, Net};
+use http::server::{Event, Request};
+use http::{Framing, Method, Status, Version};
+use wire::Time;
+
+/// The last head that was answered the short way, so that equal ones in a row
+/// are not parsed again. Clients that ask for one thing, and ask alike, are
+/// what a measurement is, and what a cache in front of one page sees.
+#[derive(Debug)]
+pub struct Memo {
+    head: [u8; MEMO_LEN],
+    /// 0 for none.
+    len: usize,
+    entry: EntryId,
+    ending: Ending,
+}
+
+/// Longer heads are not remembered: comparing them costs as much as parsing.
+const MEMO_LEN: usize = 256;
+
+impl Default for Memo {
+    fn default() -> Self {
+        Self {
+            head: [0; MEMO_LEN],
+            len: 0,
+            entry: EntryId { slot: 0, generation: 0 },
+            ending: Ending { version: Version::Http11, keep_alive: true },
+        }
+    }
+}
+
+impl Memo {
+    #[inline]
+    fn is(&self, data: &[u8]) -> bool {
+        self.len != 0 && data.len() == self.len && self.head.get(..self.len) == Some(data)
+    }
+
+    fn set(&mut self, head: &[u8], entry: EntryId, ending: Ending) {
+        self.len = 0;
+        if let Some(place) = self.head.get_mut(..head.len()) {
+            place.copy_from_slice(head);
+            self.len = head.len();
+            self.entry = entry;
+            self.ending = ending;
+        }
+    }
+}
+
+impl Server {
+    /// Takes what a connection was offered, the short way as far as that
+    /// leads. Returns how many bytes were used.
+    #[inline(always)]
+    pub(crate) fn on_ready_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
+        let mut room = self.unsent_max.saturating_sub(net.unsent(id));
+        let mut rest = data;
+        while room > 0 {
+            // Beyond the table only if it was refused: nothing is kept.
+            let Some(conn) = self.conns.get_mut(id.index()) else { return data.len() };
+            if conn.state != State::Ready || conn.flags & !MARKED != 0 {
+                break;
+            }
+            if self.memo.is(rest) && conn.engine.is_before_head() {
+                let (entry, ending) = (self.memo.entry, self.memo.ending);
+                if self.serve_known(net, id, entry, ending, now) > 0 {
+                    if let Some(conn) = self.conns.get_mut(id.index()) {
+                        conn.engine.on_known_head(ending.keep_alive);
+                    }
+                    return data.len();
+                }
+                // Parsed below, as if it had not been known.
+            }
+            let Some(conn) = self.conns.get_mut(id.index()) else { return data.len() };
+            let event = conn.engine.on_bytes(rest, &self.http_limits);
+            let bytes = match &event {
+                Event::Request { request, consumed } => {
+                    let bytes = self.serve_ready(net, id, request, now);
+                    if bytes > 0 {
+                        rest = rest.get(*consumed..).unwrap_or_default();
+                    }
+                    bytes
+                }
+                _ => 0,
+            };
+            if bytes == 0 {
+                return self.take(net, id, data, data.len() - rest.len(), Some(&event));
+            }
+            if rest.is_empty() {
+                return data.len();
+            }
+            room = room.saturating_sub(bytes);
+        }
+        self.take(net, id, data, data.len() - rest.len(), None)
+    }
+
+    /// Answers a plain GET for content that is ready. Returns the bytes
+    /// queued; 0 if it takes the long way.
+    #[inline(always)]
+    fn serve_ready<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, now: Time) -> usize {
+        let ending = Ending { version: request.version(), keep_alive: request.keep_alive() };
+        let plain = request.method() == Method::Get
+            && request.is_plain()
+            && (ending.version == Version::Http11 || !ending.keep_alive)
+            && matches!(request.framing(), Framing::None);
+        if !plain {
+            return 0;
+        }
+        let entry = match self.fixed {
+            Some(entry) => entry,
+            None => match self.store.hot.get(request.path()) {
+                Some(entry) => entry,
+                None => return 0,
+            },
+        };
+        let bytes = self.serve_known(net, id, entry, ending, now);
+        if bytes == 0 {
+            return 0;
+        }
+        match &mut self.log {
+            // Equal heads that come in a row are parsed once.
+            None => self.memo.set(request.head(), entry, ending),
+            Some(log) => {
+                let head = self.store.head_len(entry, ending);
+                let line = line(net, id, request, Status::OK);
+                log.line(&line, bytes.saturating_sub(head) as u64, now);
+            }
+        }
+        bytes
+    }
+
+    /// Queues what is ready at `entry`. Returns the bytes queued; 0 if it is
+    /// not ready, or a connection that would go on may not.
+    #[inline(always)]
+    fn serve_known<N: Net>(&mut self, net: &mut N, id: ConnId, entry: EntryId, ending: Ending, now: Time) -> usize {
+        let Some(conn) = self.conns.get_mut(id.index()) else { return 0 };
+        if ending.keep_alive && conn.requests.wrapping_add(1) >= self.requests_max {
+            return 0;
+        }
+        let Some(prepared) = self.store.ready(entry, self.second) else { return 0 };
+        let (message, len) = match (ending.keep_alive, ending.version, &prepared.closing) {
+            (true, ..) | (false, Version::Http10, _) => (&prepared.message, prepared.message_len),
+            (false, Version::Http11, Some(closing)) => (closing, closing.len()),
+            (false, Version::Http11, None) => return self.prepare_closing(net, id, entry, now),
+        };
+        let mut bytes = len as usize;
+        net.send_body(id, message, 0..len);
+        if let Some(content) = &prepared.content {
+            net.send_body(id, content, 0..content.len());
+            bytes += content.len() as usize;
+        }
+        conn.last = Tick::of(now);
+        conn.queued = conn.queued.wrapping_add(bytes as u32);
+        conn.requests = conn.requests.saturating_add(1);
+        self.ready += 1;
+        self.counters.bytes_queued += bytes as u64;
+        if !ending.keep_alive {
+            self.close_after_queue(net, id);
+        }
+        bytes
+    }
+
+    /// The first in a long time that asks for the connection to be closed:
+    /// makes the message that says so, and answers with it.
+    #[cold]
+    #[inline(never)]
+    fn prepare_closing<N: Net>(&mut self, net: &mut N, id: ConnId, entry: EntryId, now: Time) -> usize {
+        if !self.store.prepare_closing(entry) {
+            return 0;
+        }
+        self.serve_known(net, id, entry, Ending { version: Version::Http11, keep_alive: false }, now)
+    }
+}
