@@ -2,7 +2,12 @@
 
 CARGO ?= cargo
 SEEDS ?= 10000
-NEARSIDE := target/release/nearside
+FUZZ_SECONDS ?= 60
+NOISE_SECONDS ?= 60
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+NEARSIDE := $(TARGET)/release/nearside
+BENCH := $(TARGET)/release/bench
+RUN := $(CARGO) run --release --quiet --locked
 # Namespaces and huge pages need root. `make demo SUDO=` does without them.
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
@@ -30,24 +35,34 @@ test: ## run everything that must pass: format, lints, tidy, tests
 	@echo "== tests"
 	@$(CARGO) test --workspace --locked
 
-bench: build ## measure instructions, connections, frames and goodput against their bounds, then the demo
+bench: build ## measure instructions, connections, frames, goodput and the demo against their bounds
 	@scripts/need.sh bench
 	@echo "== building the measurements"
 	@$(CARGO) build --release --package bench --locked
-	@missed=; for what in cost connections frames goodput; do \
-		echo "== bench $$what"; \
-		$(SUDO) target/release/bench $$what || missed="$$missed $$what"; \
-	done; [ -z "$$missed" ] || { echo "bounds not kept, or not measured:$$missed"; exit 1; }
-	@echo "== bench connections --idle 10M: what is reached; takes 6 GB of memory"
-	-@$(SUDO) target/release/bench connections --idle 10M --rounds 1
-	@echo "== instructions of the load generator's fast path"
-	@$(CARGO) run --release --quiet --locked --package load --example cost
-	@$(MAKE) --no-print-directory demo
+	@scripts/each.sh \
+		"instructions of the server for a request|$(SUDO) $(BENCH) cost" \
+		"instructions of the load generator's fast path|$(RUN) --package load --example cost" \
+		"a million connections|$(SUDO) $(BENCH) connections" \
+		"goal: ten million connections, in 6 GB of memory|$(SUDO) $(BENCH) connections --idle 10M --rounds 1" \
+		"requests beside frames|$(SUDO) $(BENCH) frames" \
+		"goodput over a lossy link|$(SUDO) $(BENCH) goodput" \
+		"beside nginx|$(SUDO) $(BENCH) demo"
 
-soak: ## run the simulator over SEEDS seeds (10,000)
-	@scripts/need.sh build
-	@echo "== $(SEEDS) seeds of the simulator"
-	@$(CARGO) run --release --quiet --locked --package sim -- --seeds $(SEEDS)
+# The compiler counts which code an input reaches (testing/fuzz/src/coverage.rs),
+# and checks what it leaves out of release builds. In a folder of its own, and for
+# a named target, so that neither other builds nor build scripts are affected.
+FUZZ_FLAGS := -Cpasses=sancov-module -Ccodegen-units=1 \
+	-Cllvm-args=-sanitizer-coverage-level=3 \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+	-Cdebug-assertions -Coverflow-checks
+FUZZ := RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_TARGET_DIR=$(TARGET)/fuzz $(RUN) \
+	--target $$(rustc -vV | sed -n 's/^host: //p') --package fuzz --
+
+soak: build ## bad input at line rate, guided fuzzing, and SEEDS seeds of the simulator (10,000)
+	@scripts/each.sh \
+		"noise at line rate for $(NOISE_SECONDS) s|$(RUN) --package hostile -- --seconds $(NOISE_SECONDS)" \
+		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
+		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)"
 
 lint: ## check format and lints
 	@echo "== format"

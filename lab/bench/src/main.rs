@@ -5,7 +5,7 @@ use bench::{Failure, connections, frames, goodput};
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
 use silo::memory::HugeAlloc;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -76,6 +76,18 @@ enum Command {
         #[arg(long, value_name = "N", default_value = "20M", value_parser = count)]
         linux_bytes: u64,
     },
+    /// The demo, and whether it kept what is promised of it
+    Demo {
+        /// One short round: shows that everything works, measures little
+        #[arg(long)]
+        quick: bool,
+        /// Write report.html and results.json into this folder
+        #[arg(long, value_name = "FOLDER", default_value = "out/demo")]
+        out: PathBuf,
+        /// The program to measure [default: nearside beside this one]
+        #[arg(long, value_name = "PROGRAM")]
+        nearside: Option<PathBuf>,
+    },
     /// What `cost` runs under callgrind
     #[command(hide = true)]
     CostCase { case: Case, side: Side, requests: u64 },
@@ -107,7 +119,25 @@ fn call(command: Command) -> Result<bool, Failure> {
         Command::Frames { rounds, seconds, nearside } => frames::run(&demo(rounds, seconds), &program(nearside)?),
         Command::Goodput { bytes, seeds, linux_bytes } => goodput::run(&goodput::Plan { bytes, seeds, linux_bytes }),
         Command::CostCase { case, side, requests } => cost::run_case(case, side, requests).map(|()| true),
+        Command::Demo { quick, out, nearside } => {
+            let (rounds, seconds) = if quick { (1, 1) } else { (5, 4) };
+            beside_nginx(&DemoPlan { out, ..demo(rounds, seconds) }, &program(nearside)?)
+        }
     }
+}
+
+/// Runs the demo, and holds its rows against what is promised of them.
+fn beside_nginx(plan: &DemoPlan, nearside: &Path) -> Result<bool, Failure> {
+    let promises = demo::promises(&demo::run(plan, nearside)?);
+    if promises.is_empty() {
+        return Err("nginx was left out, so there is nothing to compare with".into());
+    }
+    println!();
+    for promise in &promises {
+        let word = if promise.kept { "kept" } else { "NOT KEPT" };
+        println!("{}: {}: {word}", promise.what, promise.found);
+    }
+    Ok(promises.iter().all(|promise| promise.kept))
 }
 
 /// A number, with K, M or G for thousands of thousands.

@@ -16,6 +16,7 @@ mod machine;
 mod measure;
 mod near;
 mod netns;
+mod promises;
 mod report;
 mod results;
 mod rounds;
@@ -26,6 +27,7 @@ mod tests;
 
 pub use error::Error;
 pub use limit::requests_and_frames;
+pub use promises::{Promise, promises};
 pub use results::Results;
 
 use std::fs;

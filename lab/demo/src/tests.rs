@@ -1,6 +1,7 @@
 use crate::frames::rates;
 use crate::machine::{CoreTicks, CpuShare, Fingerprint, core_ticks, parse_list, process_ticks};
 use crate::measure::{Contender, Latency, Measurement, PERCENTILES, SCENARIOS, thousands};
+use crate::promises::promises;
 use crate::results::{Results, Row};
 use crate::summary::{median, summaries};
 use crate::{report, table};
@@ -94,6 +95,21 @@ fn failures_and_warnings_are_told() {
     assert!(text.contains("7 requests or connections failed"), "{text}");
     assert_eq!(text.matches("warns of few samples").count(), 1, "{text}");
     assert!(!text.contains("client saturated"), "{text}");
+}
+
+#[test]
+fn a_promise_that_is_not_kept_is_told() {
+    let mut results = invented();
+    let kept = |results: &Results| promises(results).iter().map(|promise| promise.kept).collect::<Vec<_>>();
+    // 25 times nginx's rate: enough for the rows with few connections and with
+    // many, too little for new connections. Each row's tail is promised too.
+    assert_eq!(kept(&results), [true, true, true, true, false, true, true, true, true]);
+    results.rows[1].rounds.iter_mut().for_each(|round| round.requests_per_second = 1e6);
+    let theirs = results.rows[6].rounds[0].latency.clone();
+    results.rows[7].rounds.iter_mut().for_each(|round| round.latency = theirs.clone());
+    assert_eq!(kept(&results), [false, true, true, true, false, true, false, true, true]);
+    results.rows.retain(|row| row.contender == Contender::Nearside);
+    assert!(promises(&results).is_empty());
 }
 
 #[test]

@@ -87,7 +87,8 @@ impl Setup {
     }
 }
 
-fn host(mac: Mac, v4: Ipv4Addr, v6: Ipv6Addr, listen: Vec<u16>) -> stack::Config {
+/// A station's stack, with everybody of its subnets on the link.
+pub(crate) fn host(mac: Mac, v4: Ipv4Addr, v6: Ipv6Addr, listen: Vec<u16>) -> stack::Config {
     let mut config = stack::Config::new(mac, 1500);
     config.addresses =
         vec![Address { ip: IpAddr::V4(v4), prefix_len: 8 }, Address { ip: IpAddr::V6(v6), prefix_len: 64 }];
@@ -333,7 +334,8 @@ impl Arena {
     }
 }
 
-fn put(port: &mut PairLink, frame: &[u8]) -> bool {
+/// Sends a copy of a frame; whether there was room.
+pub(crate) fn put(port: &mut impl Link, frame: &[u8]) -> bool {
     let (_, tx) = port.split();
     let Some(slot) = tx.slot().and_then(|slot| slot.get_mut(..frame.len())) else { return false };
     slot.copy_from_slice(frame);
@@ -343,6 +345,6 @@ fn put(port: &mut PairLink, frame: &[u8]) -> bool {
 
 /// The content of [`Respond::Size`], as its documentation and the first byte
 /// that a browser shows have it.
-fn pattern(size: u64) -> Vec<u8> {
+pub(crate) fn pattern(size: u64) -> Vec<u8> {
     (0..size).map(|at| if at % 64 == 63 { b'\n' } else { b'0' + (at % 64 % 10) as u8 }).collect()
 }

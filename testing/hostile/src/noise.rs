@@ -16,6 +16,9 @@ use wire::tcp::{Flags, SackBlocks, SeqNum, TcpOptions, Timestamps};
 /// The longest frame on the wire.
 const LONGEST: u64 = 1514;
 
+/// Bytes that some fields and headers take.
+const SHORT: u64 = 64;
+
 /// A source of bad frames.
 pub struct Noise {
     rng: Rng,
@@ -41,6 +44,9 @@ pub const NAMES: [&str; KINDS] = [
     "ICMP about the client's connections",
 ];
 
+/// Behind the addresses of any packet.
+const BEHIND_ADDRESSES: usize = 54;
+
 impl Noise {
     /// The noise of `seed`.
     #[must_use]
@@ -52,6 +58,24 @@ impl Noise {
     /// on the same wire sees.
     pub fn frame(&mut self, overheard: &VecDeque<Vec<u8>>) -> Vec<u8> {
         let kind = self.rng.range(0, KINDS as u64 - 1) as usize;
+        self.frame_of(kind, overheard)
+    }
+
+    /// A bad frame that has nothing to do with the client, at whatever time it
+    /// comes; and from which byte on that stays so when more of it is changed.
+    pub fn lasting(&mut self) -> (Vec<u8>, usize) {
+        let kind = self.rng.pick(&[0, 1, 2, 3, 4, 7, 8, 9, 10]);
+        let from = if kind <= 4 { BEHIND_ADDRESSES } else { usize::MAX };
+        (self.frame_of(kind, &VecDeque::new()), from)
+    }
+
+    /// A bad frame that is about the client's connections as they are now.
+    pub fn pertinent(&mut self, overheard: &VecDeque<Vec<u8>>) -> Vec<u8> {
+        let kind = self.rng.pick(&[5, 6, 11]);
+        self.frame_of(kind, overheard)
+    }
+
+    fn frame_of(&mut self, kind: usize, overheard: &VecDeque<Vec<u8>>) -> Vec<u8> {
         self.made[kind] += 1;
         match kind {
             0 => self.random_frame(),
@@ -70,8 +94,13 @@ impl Noise {
     }
 
     fn bytes(&mut self, low: u64, high: u64) -> Vec<u8> {
-        let len = self.rng.range(low, high);
-        (0..len).map(|_| self.rng.word() as u8).collect()
+        // Short ones as often as all others: there is room for more of them.
+        let high = if self.rng.one_in(2) { high.min(low + SHORT) } else { high };
+        let mut bytes = vec![0; self.rng.range(low, high) as usize];
+        for piece in bytes.chunks_mut(8) {
+            piece.copy_from_slice(&self.rng.word().to_le_bytes()[..piece.len()]);
+        }
+        bytes
     }
 
     fn random_frame(&mut self) -> Vec<u8> {
@@ -128,6 +157,56 @@ impl Noise {
             segment.payload = self.bytes(0, 1_300);
         }
         segment
+    }
+
+    /// A frame of a connection's own with one or more of its fields wrong and,
+    /// mostly, all of its checksums right: what a peer sends that means harm,
+    /// or has a fault, and is in the middle of a conversation.
+    pub fn mutant(&mut self, frame: &[u8]) -> Vec<u8> {
+        let Some(mut segment) = Segment::parse(frame) else { return frame.to_vec() };
+        for _ in 0..self.rng.range(1, 3) {
+            self.mutate(&mut segment);
+        }
+        let mut frame = segment.frame();
+        if self.rng.one_in(4) {
+            // Behind the addresses: it stays this connection's.
+            let bytes = frame.len() as u64 - 1;
+            let at = self.rng.range(38.min(bytes), bytes) as usize;
+            frame[at] = self.rng.word() as u8;
+            if !self.rng.one_in(4) {
+                mend(&mut frame);
+            }
+        }
+        frame
+    }
+
+    fn mutate(&mut self, segment: &mut Segment) {
+        const NEAR: u64 = 3_000;
+        let near = self.rng.range(0, 2 * NEAR) as u32;
+        let moved = |at: SeqNum| SeqNum(at.0.wrapping_add(near).wrapping_sub(NEAR as u32));
+        match self.rng.range(0, 10) {
+            0 => segment.seq = moved(segment.seq),
+            1 => segment.ack = moved(segment.ack),
+            2 => segment.flags = Flags(self.rng.word() as u8),
+            3 => segment.flags = segment.flags | Flags(1 << self.rng.range(0, 7)),
+            4 => segment.window = self.rng.pick(&[0, 1, 100, 0xffff]),
+            5 => segment.options = self.options(),
+            6 => segment.payload = self.bytes(0, 1_200),
+            7 => segment.payload.truncate(self.rng.range(0, segment.payload.len() as u64) as usize),
+            8 => {
+                let more = segment.payload.clone();
+                segment.payload.extend_from_slice(&more);
+                segment.payload.truncate(1_200);
+            }
+            _ => {
+                // Text of HTTP, one byte of it wrong.
+                let last = (segment.payload.len() as u64).saturating_sub(1);
+                let (at, byte) = (self.rng.range(0, last) as usize, self.rng.word() as u8);
+                if let Some(there) = segment.payload.get_mut(at) {
+                    *there = byte;
+                }
+            }
+        }
     }
 
     fn options(&mut self) -> TcpOptions {
