@@ -82,7 +82,13 @@ impl<L: Link> Attendant<L, Server> for ServeAttendant {
             eprintln!("stopping: finishing responses under way; once more to stop at once");
             now
         });
-        let done = silo.app.drain(&mut silo.stack) && silo.stack.connections() == 0;
+        let left = silo.stack.connections();
+        let done = silo.app.drain(&mut silo.stack) && left == 0;
+        if !done && link == LinkState::Down {
+            // Whoever they were, they cannot be told anything.
+            eprintln!("stopping: the link is down, {left} connections end unfinished");
+            return Next::Stop;
+        }
         if done || signals > 1 || now.since(since) >= DRAIN_LIMIT {
             return Next::Stop;
         }

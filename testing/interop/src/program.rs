@@ -81,11 +81,12 @@ impl Running {
     }
 
     /// Asks it to end (SIGTERM) and waits until it has; it must end well.
+    /// Returns everything that it said.
     ///
     /// # Panics
     /// If it does not end in time, or with a failure.
-    pub fn stop(self) {
-        self.end(false);
+    pub fn stop(self) -> String {
+        self.end(false)
     }
 
     /// Asks it to end until it does: the second time means at once.
@@ -96,7 +97,7 @@ impl Running {
         self.end(true);
     }
 
-    fn end(mut self, insist: bool) {
+    fn end(mut self, insist: bool) -> String {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a child has a number");
         let ask = || kill_process(pid, Signal::TERM).expect("a child takes signals");
         ask();
@@ -110,6 +111,7 @@ impl Running {
         });
         let ended = ended.expect("it has ended");
         assert!(ended.success(), "{}: {ended} after SIGTERM", self.name);
+        self.said()
     }
 
     /// Everything that it has said so far.
