@@ -59,10 +59,6 @@ impl Net for Stack {
     fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
         let (now, now_ms) = (self.now.as_nanos(), self.now_ms);
         let Some(slot) = self.slots.get_mut(id) else { return };
-        if slot.is_over() && slot.tcp.held().is_empty() {
-            // Nothing but `on_close` comes any more.
-            return;
-        }
         // From the start of the turn's millisecond, and rounded up: a timer is
         // never early. Bounded, because milliseconds
         // are kept modulo 2³².
