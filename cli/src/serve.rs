@@ -31,12 +31,14 @@ impl Start for Serve {
         let ServePlan { host, server, ports } = self.plan;
         let clock = Clock;
         let stack = stack(&host, &link.capabilities(), &ports, std::iter::empty())?;
+        let drain_limit = server.timeouts.drain.saturating_add(DRAIN_GRACE);
         let app = Server::new(server, WallClock::new(clock.now(), clock.unix()))?;
         let mut silo = Silo { link, stack, app };
         let figures = Figures::new(&host, "serve", &silo, silo.app.counters())?;
         let signals = stop_signals()?;
         announce(&host, &ports);
-        let mut attendant = ServeAttendant { figures, signals, next_wall_clock: Time::ZERO, stopping: None };
+        let mut attendant =
+            ServeAttendant { figures, signals, next_wall_clock: Time::ZERO, drain_limit, stopping: None };
         silo::run(&mut silo, host.idle, &mut attendant)?;
         Ok(())
     }
@@ -55,13 +57,16 @@ fn announce(host: &HostPlan, ports: &[u16]) {
 /// shows in `Date` after this at the latest.
 const WALL_CLOCK_EVERY: Duration = Duration::from_secs(10);
 
-/// Connections that still have something to send after this are reset.
-const DRAIN_LIMIT: Duration = Duration::from_secs(35);
+/// How long a drain may take beyond its limit: for resets to leave, and for
+/// what the server takes its time to notice.
+const DRAIN_GRACE: Duration = Duration::from_secs(5);
 
 struct ServeAttendant {
     figures: Figures,
     signals: Arc<AtomicUsize>,
     next_wall_clock: Time,
+    /// The longest that a stop may take.
+    drain_limit: Duration,
     /// Since when the server drains.
     stopping: Option<Time>,
 }
@@ -89,7 +94,7 @@ impl<L: Link> Attendant<L, Server> for ServeAttendant {
             eprintln!("stopping: the link is down, {left} connections end unfinished");
             return Next::Stop;
         }
-        if done || signals > 1 || now.since(since) >= DRAIN_LIMIT {
+        if done || signals > 1 || now.since(since) >= self.drain_limit {
             return Next::Stop;
         }
         Next::Go

@@ -228,6 +228,8 @@ impl App for Load {
             return;
         };
         self.connect.record(conn.age(now).as_nanos() as u64);
+        // The connect's timer does for the first request if it is not too late.
+        conn.timed &= self.plan.connect_timeout <= self.plan.timeout;
         conn.state = State::Idle;
         conn.since = now.as_nanos();
         self.handshakes -= 1;
@@ -304,10 +306,10 @@ impl App for Load {
 
     fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let now = net.now();
-        let timeout = self.plan.timeout;
         let Some(conn) = self.table.get_mut(id) else {
             return;
         };
+        let timeout = patience(&self.plan, conn.state);
         conn.timed = false;
         if conn.state == State::Idle {
             // Set again with the next request.
@@ -329,7 +331,7 @@ impl App for Load {
             return;
         };
         let was = core::mem::take(&mut conn.state);
-        let overdue = conn.age(net.now()) >= self.plan.timeout;
+        let overdue = conn.age(net.now()) >= patience(&self.plan, was);
         let asked = core::mem::take(&mut conn.asked);
         match was {
             State::Free => return,
@@ -380,4 +382,9 @@ impl App for Load {
         self.close_some(net);
         self.held() == 0
     }
+}
+
+/// How long a connection in this state is waited for.
+fn patience(plan: &Plan, state: State) -> Duration {
+    if state == State::Connecting { plan.connect_timeout } else { plan.timeout }
 }

@@ -3,6 +3,7 @@
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
+use core::ops::RangeInclusive;
 use core::time::Duration;
 use http::client::Head;
 use serde::Serialize;
@@ -18,8 +19,11 @@ pub const PIPELINE_LIMIT: u16 = 64;
 /// by all connections.
 pub const REQUEST_LIMIT: usize = 16 << 20;
 
-/// The longest [`Plan::timeout`]; what is longer could not be recorded.
+/// The longest [`Plan::timeout`] and [`Plan::connect_timeout`]; what is longer could not be recorded.
 pub const TIMEOUT_LIMIT: Duration = Duration::from_secs(1_000);
+
+/// What a timeout may be.
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(1)..=TIMEOUT_LIMIT;
 
 const _: () = assert!(TIMEOUT_LIMIT.as_nanos() < crate::recorder::LONGEST as u128);
 
@@ -56,10 +60,13 @@ pub struct Plan {
     /// Time given to open the connections; after it the run goes on with
     /// those that are open, and says so. Default 30 s.
     pub ramp_limit: Duration,
-    /// A connect or a response that takes longer fails, and its connection is
-    /// ended. Counted as a timeout and recorded as a latency sample. Default
-    /// 10 s, resolution 1 ms.
+    /// A response that takes longer fails, and its connection is ended.
+    /// Counted as a timeout and recorded as a latency sample. Default 10 s,
+    /// resolution 1 ms.
     pub timeout: Duration,
+    /// A connect that takes longer fails; counted as such, and another is
+    /// tried. Default 10 s, resolution 1 ms.
+    pub connect_timeout: Duration,
     /// Handshakes under way at a time, at most. Default 1,024. Many more
     /// overrun the server's SYN queue and the rings between; few slow the
     /// ramp on links with a long round trip.
@@ -86,6 +93,7 @@ impl Plan {
             warm_up: Duration::from_secs(1),
             ramp_limit: Duration::from_secs(30),
             timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(10),
             handshakes: 1_024,
             expect: Expect::default(),
             seed: 1,
@@ -120,10 +128,8 @@ impl Plan {
                 self.sources.iter().any(|source| self.targets.iter().any(|to| to.is_ipv4() != source.is_ipv4())),
                 "source and target addresses must be of one family",
             ),
-            (
-                self.timeout.as_millis() == 0 || self.timeout > TIMEOUT_LIMIT,
-                "the timeout must be between 1 ms and 1,000 s",
-            ),
+            (!TIMEOUTS.contains(&self.timeout), "the timeout must be between 1 ms and 1,000 s"),
+            (!TIMEOUTS.contains(&self.connect_timeout), "the connect timeout must be between 1 ms and 1,000 s"),
             (self.handshakes == 0, "handshakes at a time must be 1 or more"),
             (self.stop == Stop::After(Duration::ZERO), "the measured time must be longer than zero"),
             (matches!(self.stop, Stop::Requests { count: 0, .. }), "the number of requests must be 1 or more"),

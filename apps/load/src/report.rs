@@ -109,8 +109,10 @@ pub struct Setup {
     pub reuse: Reuse,
     /// Bytes of a request.
     pub request_bytes: usize,
-    /// The timeout.
+    /// How long a response was waited for.
     pub timeout_ns: u64,
+    /// How long a connect was waited for.
+    pub connect_timeout_ns: u64,
 }
 
 /// Rates over the measured window.
@@ -459,6 +461,7 @@ impl Setup {
             reuse: plan.reuse,
             request_bytes,
             timeout_ns: nanos(plan.timeout),
+            connect_timeout_ns: nanos(plan.connect_timeout),
         }
     }
 }

@@ -169,7 +169,7 @@ fn a_whole_pipeline_times_out() {
 fn a_server_that_vanishes_does_not_hang_the_run() {
     let mut plan = plan();
     for (timeout, connections) in [(ms(10_000), 64), (ms(100), 64), (ms(100), 1)] {
-        plan.timeout = timeout;
+        (plan.timeout, plan.connect_timeout) = (timeout, timeout);
         plan.connections = connections;
         let gone = Duration::from_millis(123_456 + 600);
         let dead = |now: wire::Time| now.since(wire::Time::ZERO) > gone;
@@ -220,7 +220,7 @@ fn a_server_that_refuses_all_connections() {
 #[test]
 fn connects_that_fail_are_counted_by_kind_and_tried_again() {
     let mut plan = plan();
-    plan.timeout = ms(30);
+    plan.connect_timeout = ms(30);
     let mut world = World::new(&plan, |_, _| Reply::ok(us(100), 0)).dial(|n| match n {
         1..=3 => Dial::Refuse(us(10)),
         4..=5 => Dial::Unreachable(us(10)),
@@ -344,7 +344,8 @@ fn accounts_hold_under_random_misfortune() {
                 _ => {}
             }
         }
-        plan.timeout = ms(15);
+        // Connects are given up earlier than requests, later, or alike.
+        (plan.timeout, plan.connect_timeout) = (ms(15), ms(10 + 5 * (seed % 3)));
         plan.ramp_limit = ms(50);
         plan.warm_up = ms(20);
         plan.stop = match seed % 5 {

@@ -258,7 +258,7 @@ fn shares_of_a_plan_add_up_to_it() {
 #[test]
 fn plans_that_cannot_be_run_are_refused() {
     type Spoil = fn(&mut Plan);
-    let spoils: [Spoil; 22] = [
+    let spoils: [Spoil; 24] = [
         |p| p.targets.clear(),
         |p| p.connections = 0,
         |p| p.connections = u32::MAX,
@@ -272,6 +272,8 @@ fn plans_that_cannot_be_run_are_refused() {
         |p| p.sources = vec!["fd00::1".parse().unwrap()],
         |p| p.timeout = Duration::ZERO,
         |p| p.timeout = Duration::from_secs(1_001),
+        |p| p.connect_timeout = Duration::from_micros(999),
+        |p| p.connect_timeout = Duration::from_secs(1_001),
         |p| p.handshakes = 0,
         |p| p.stop = Stop::After(Duration::ZERO),
         |p| p.stop = Stop::Requests { count: 0, within: Duration::from_secs(1) },

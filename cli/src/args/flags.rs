@@ -186,6 +186,30 @@ pub(super) struct ServeArgs {
     #[arg(long, value_enum, default_value_t = Symlinks::Off, conflicts_with = "respond")]
     symlinks: Symlinks,
 
+    /// Wait this long for the complete head of a request, then answer 408
+    /// (as nginx's client_header_timeout)
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::nonzero_duration)]
+    header_timeout: Duration,
+
+    /// Wait this long for more of a request's body, then answer 408
+    /// (as nginx's client_body_timeout)
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::nonzero_duration)]
+    body_timeout: Duration,
+
+    /// Keep an idle connection open for this long (as nginx's keepalive_timeout)
+    #[arg(long, value_name = "TIME", default_value = "65s", value_parser = values::nonzero_duration)]
+    keep_alive_timeout: Duration,
+
+    /// Wait this long for a client to take more of a response, then reset
+    /// (as nginx's send_timeout)
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::nonzero_duration)]
+    send_timeout: Duration,
+
+    /// Finish responses under way for this long when told to stop, then reset
+    /// (as nginx's worker_shutdown_timeout)
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
+    drain_timeout: Duration,
+
     /// Write an access log in nginx's combined format: off, stderr, or a file's name
     #[arg(long, value_name = "off|stderr|FILE", default_value = "off", value_parser = values::access_log)]
     access_log: AccessLog,
@@ -220,13 +244,36 @@ pub(super) struct LoadArgs {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
     warmup: Duration,
 
+    /// Give the connections this long to open; then go on with those that are
+    /// open, and say so
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
+    ramp: Duration,
+
     /// Count a request that takes longer than this as failed
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::nonzero_duration)]
     timeout: Duration,
 
+    /// Count a connect that takes longer than this as failed, and try again
+    /// [default: as --timeout]
+    #[arg(long, value_name = "TIME", value_parser = values::nonzero_duration)]
+    connect_timeout: Option<Duration>,
+
     /// Open a new connection for every request
     #[arg(long)]
     close: bool,
+
+    /// Have this many requests under way on each connection
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pipeline: u16,
+
+    /// The request's method
+    #[arg(short, long, value_name = "METHOD", default_value = "GET")]
+    method: String,
+
+    /// Send this text with every request, or the content of a file if it is
+    /// @FILE
+    #[arg(long, value_name = "TEXT|@FILE")]
+    body: Option<String>,
 
     /// Send this header with every request; repeat for more
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
@@ -390,6 +437,12 @@ impl ServeArgs {
             };
         }
         server.access_log = self.access_log;
+        let timeouts = &mut server.timeouts;
+        timeouts.http.header = self.header_timeout;
+        timeouts.http.body = self.body_timeout;
+        timeouts.http.keep_alive = self.keep_alive_timeout;
+        timeouts.http.send = self.send_timeout;
+        timeouts.drain = self.drain_timeout;
         server.limits.connections = max_connections as usize;
         let mut ports = self.ports;
         ports.sort_unstable();
@@ -410,6 +463,8 @@ impl LoadArgs {
             return Err(format!("{target} is in no subnet of --addr, and there is no --gateway"));
         }
         let mut request = load::Request::get(&self.target.host, &self.target.path);
+        request.method = self.method;
+        request.body = self.body.map_or(Ok(Vec::new()), |body| content(&body))?;
         request.headers = self.headers.into_iter().map(|header| (header.name, header.value)).collect();
         let mut plan = load::Plan::new(self.target.address, request);
         plan.sources = sources;
@@ -420,12 +475,23 @@ impl LoadArgs {
             None => load::Stop::After(self.duration),
         };
         plan.warm_up = self.warmup;
+        plan.ramp_limit = self.ramp;
         plan.timeout = self.timeout;
+        plan.connect_timeout = self.connect_timeout.unwrap_or(self.timeout);
+        plan.pipeline = self.pipeline;
         if self.close {
             plan.reuse = load::Reuse::ServerCloses;
         }
         plan.check().map_err(|why| why.to_string())?;
         Ok(LoadPlan { host, load: plan, hgrm: self.hgrm })
+    }
+}
+
+/// A body: as written, or of the file that `@` names.
+fn content(text: &str) -> Result<Vec<u8>, String> {
+    match text.strip_prefix('@') {
+        Some(file) => std::fs::read(file).map_err(|why| format!("--body: cannot read {file}: {why}")),
+        None => Ok(text.as_bytes().to_vec()),
     }
 }
 

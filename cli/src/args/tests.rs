@@ -61,6 +61,8 @@ fn serve_has_working_defaults() {
     assert_eq!((directory.cache_bytes, directory.symlinks), (256 << 20, Symlinks::Off));
     assert_eq!(plan.server.access_log, AccessLog::Off);
     assert_eq!(plan.server.limits.connections, 100_000);
+    let (given, usual) = (&plan.server.timeouts, server::Timeouts::default());
+    assert_eq!(format!("{given:?}"), format!("{usual:?}"), "the flags' defaults are the server's");
     assert_eq!(plan.ports, [80]);
     assert_eq!(plan.host.addresses, [value("10.0.0.2/24")]);
     assert_eq!(plan.host.max_connections, 100_000);
@@ -77,8 +79,13 @@ fn serve_takes_every_flag() {
         "serve --respond 2649 --link tap:near0,addr=10.0.0.9/24 --addr 10.0.0.2/24 --addr fd00::2/64 \
          --gateway 10.0.0.1 --gateway fd00::1 --mac 02:00:00:00:00:0a --core 3 --idle spin --congestion newreno \
          --listen 8080 --listen 80 --max-connections 1M --access-log access.log --capture a.pcapng --loss 1% --reorder 0.5% \
-         --duplicate 2% --corrupt 3% --delay 10ms --rate 100M --seed 7 --status-page /run/page --json",
+         --duplicate 2% --corrupt 3% --delay 10ms --rate 100M --seed 7 --status-page /run/page --json \
+         --header-timeout 1s --body-timeout 2s --keep-alive-timeout 3s --send-timeout 4s --drain-timeout 0s",
     );
+    let timeouts = &plan.server.timeouts;
+    let given =
+        [timeouts.http.header, timeouts.http.body, timeouts.http.keep_alive, timeouts.http.send, timeouts.drain];
+    assert_eq!(given.map(|time| time.as_secs()), [1, 2, 3, 4, 0]);
     let Content::Respond(Respond::Size(2_649)) = plan.server.content else { panic!("{:?}", plan.server.content) };
     assert_eq!(plan.ports, [80, 8080]);
     assert_eq!(plan.server.access_log, AccessLog::File("access.log".into()));
@@ -113,6 +120,8 @@ fn load_takes_short_flags_and_fills_in_the_rest() {
     assert_eq!((load.connections, load.active), (1_000, Some(1_000)));
     assert_eq!(load.stop, load::Stop::Requests { count: 10_000, within: Duration::from_secs(2) });
     assert_eq!((load.warm_up, load.timeout), (Duration::from_secs(1), Duration::from_secs(1)));
+    assert_eq!((load.ramp_limit, load.connect_timeout), (Duration::from_secs(30), load.timeout));
+    assert_eq!((request.method.as_str(), request.body.len(), load.pipeline), ("GET", 0, 1));
     assert_eq!(load.reuse, load::Reuse::ServerCloses);
     assert_eq!(load.sources, ["10.0.0.1".parse::<IpAddr>().expect("an address")]);
     assert_eq!(plan.host.max_connections, 1_000);
@@ -120,6 +129,21 @@ fn load_takes_short_flags_and_fills_in_the_rest() {
     let LinkSpec::Memif(memif) = plan.host.link else { panic!("not memif") };
     assert_eq!(memif.role, memif::Role::Server);
     assert_eq!((memif.id, memif.log2_ring_size, memif.buffer_size), (3, 9, 4_096));
+}
+
+#[test]
+fn load_takes_limits_and_bodies() {
+    let file = std::env::temp_dir().join(format!("nearside-body-{}", std::process::id()));
+    std::fs::write(&file, "from a file").expect("a temporary file");
+    let line = "load http://10.0.0.2/ --link memif:/x --addr 10.0.0.1/24 --ramp 2m --connect-timeout 300ms \
+                -m POST --pipeline 4 --body";
+    let plan = load(&format!("{line} @{}", file.display())).load;
+    std::fs::remove_file(&file).expect("it was made");
+    assert_eq!((plan.ramp_limit, plan.connect_timeout), (Duration::from_secs(120), Duration::from_millis(300)));
+    assert_eq!((plan.timeout, plan.pipeline), (Duration::from_secs(10), 4));
+    assert_eq!((plan.request.method.as_str(), plan.request.body.as_slice()), ("POST", b"from a file".as_slice()));
+    assert_eq!(load(&format!("{line} text")).load.request.body, b"text");
+    assert!(refusal(&format!("{line} @{}", file.display())).contains("cannot read"));
 }
 
 #[test]
@@ -137,6 +161,9 @@ fn what_makes_no_sense_together_is_refused_with_the_reason() {
         (format!("load http://[fd00::2]/ {host}"), "family"),
         (format!("load http://10.0.0.2/ {host} --source fd00::1"), "different families"),
         (format!("load http://10.0.0.2/ {host} -d 0s"), "longer than zero"),
+        (format!("load http://10.0.0.2/ {host} --connect-timeout 2h"), "connect timeout must be"),
+        (format!("load http://10.0.0.2/ {host} --pipeline 65"), "1 and 64 requests deep"),
+        (format!("load http://10.0.0.2/ {host} --method CONNECT"), "method is not one"),
         (format!("load http://10.0.0.2/ {host} -H Host:x"), "set by the generator"),
         (format!("load http://10.0.0.2/ {host} --close --active 1"), "leaves none idle"),
         (format!("serve . {host} --mac 01:00:5e:00:00:01"), "unicast"),

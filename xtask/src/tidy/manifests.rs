@@ -55,7 +55,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("server", &["wire", "app", "http"]),
     ("load", &["wire", "app", "http"]),
     ("demo", &[]),
-    ("bench", &["wire", "link", "tcp", "stack", "silo", "tap", "server", "load", "demo", "sim"]),
+    ("bench", &["wire", "link", "tcp", "stack", "app", "silo", "tap", "server", "load", "demo", "sim"]),
     ("xtask", &[]),
 ];
 

@@ -144,7 +144,7 @@ impl Load {
                 if let Some(conn) = self.table.get_mut(id) {
                     conn.timed = true;
                 }
-                net.set_timer(id, Some(now + self.plan.timeout));
+                net.set_timer(id, Some(now + self.plan.connect_timeout));
                 return true;
             }
             Err(ConnectError::NoPort) => connections.no_port += 1,
