@@ -64,6 +64,8 @@ tcp::counters! {
         no_slot,
         /// Replies dropped because no transmit slot was free.
         replies_dropped,
+        /// Replies sent in a later turn because no transmit slot was free.
+        replies_delayed,
         /// Connections ended because their send queue overflowed.
         send_queue_overflow,
     }

@@ -10,7 +10,7 @@ use wire::ethernet::{ETHER_IPV4, ETHER_IPV6, EthernetHeader};
 use wire::ipv4::{self, Ipv4Header};
 use wire::ipv6::{self, Ipv6Header};
 use wire::offload::PartialChecksum;
-use wire::tcp::{self as wire_tcp, Established, Flags, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
+use wire::tcp::{self as wire_tcp, Established, Flags, Opening, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
 use wire::{Mac, Offload, Sum, protocol};
 
 /// Segments that one connection sends before the next connection's turn.
@@ -64,9 +64,15 @@ enum Turn {
 
 impl Stack {
     /// Sends what neighbours, handshakes and connections have to send, as far
-    /// as there are slots. Returns whether something is left.
+    /// as there are slots. Returns whether something is left that there may be
+    /// slots for at once; what waits for slots has a deadline.
     pub fn poll_transmit(&mut self, out: &mut impl Egress) -> bool {
+        self.blocked = false;
+        let sent = self.tcp_counters.segments_out;
         self.poll_link_layer(out);
+        if !self.pending.is_empty() {
+            self.poll_pending(out);
+        }
         if !self.resets.is_empty() {
             self.poll_resets(out);
         }
@@ -84,12 +90,15 @@ impl Stack {
                 Turn::NoSlot => {
                     self.ready.push_front(slot);
                     self.counters.no_slot += 1;
+                    self.blocked = true;
                     break;
                 }
             }
             self.schedule(slot);
         }
-        !self.ready.is_empty()
+        // Where some went out, more may go with the next flush.
+        self.blocked &= self.tcp_counters.segments_out == sent;
+        !self.ready.is_empty() && !self.blocked
     }
 
     #[inline]
@@ -184,6 +193,7 @@ impl Stack {
     fn poll_resets(&mut self, out: &mut impl Egress) {
         while let Some(reset) = self.resets.front().copied() {
             if out.room() == 0 {
+                self.blocked = true;
                 return;
             }
             self.resets.pop_front();
@@ -209,11 +219,11 @@ impl Stack {
 }
 
 /// What all frames of one connection share.
-struct Frame<'a> {
-    mac: Mac,
-    config: &'a Config,
-    addresses: &'a Addresses,
-    offload: LinkOffload,
+pub(crate) struct Frame<'a> {
+    pub mac: Mac,
+    pub config: &'a Config,
+    pub addresses: &'a Addresses,
+    pub offload: LinkOffload,
 }
 
 impl Frame<'_> {
@@ -298,6 +308,17 @@ impl Frame<'_> {
         let head = &mut rest[..header_len];
         header.emit(head);
         wire_tcp::set_checksum(head, pseudo);
+        link + network + header_len
+    }
+
+    /// Builds a segment that opens a connection.
+    pub(crate) fn build_opening(&self, out: &mut [u8], flow: &Flow, opening: &Opening) -> usize {
+        let link = self.ethernet(out, flow.is_v4());
+        let header_len = opening.header_len();
+        let network = if flow.is_v4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
+        let (ip, rest) = out[link..].split_at_mut(network);
+        let pseudo = self.network(ip, flow, header_len as u16);
+        opening.emit(&mut rest[..header_len], pseudo);
         link + network + header_len
     }
 

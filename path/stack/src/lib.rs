@@ -30,6 +30,7 @@ mod listen;
 mod neighbour;
 mod net;
 mod ports;
+mod replies;
 mod route;
 mod secret;
 mod slots;
@@ -116,13 +117,17 @@ pub struct Stack {
     pub(crate) over: VecDeque<(ConnId, Closed)>,
     /// Resets for connections that the application aborted.
     pub(crate) resets: VecDeque<egress::PendingReset>,
+    /// Sending stopped for want of transmit slots.
+    pub(crate) blocked: bool,
+    /// Replies without a connection that wait for a transmit slot.
+    pub(crate) pending: VecDeque<replies::Pending>,
     pub(crate) challenges: RateLimit,
     pub(crate) errors: RateLimit,
     pub(crate) echoes: RateLimit,
     pub(crate) path_mtus: route::PathMtus,
     /// Bytes held for applications and gaps, all connections together.
     pub(crate) receive_memory: usize,
-    pub(crate) next_port: u32,
+    pub(crate) ports: ports::Ports,
     pub(crate) counters: Counters,
     pub(crate) tcp_counters: tcp::Counters,
 }
@@ -164,12 +169,14 @@ impl Stack {
             resumed: VecDeque::new(),
             over: VecDeque::new(),
             resets: VecDeque::new(),
+            blocked: false,
+            pending: VecDeque::new(),
             challenges: RateLimit::per_second(config.challenge_acks_per_second, now),
             errors: RateLimit::per_second(config.errors_per_second, now),
             echoes: RateLimit::per_second(config.echo_per_second, now),
             path_mtus: route::PathMtus::new(),
             receive_memory: 0,
-            next_port: 0,
+            ports: ports::Ports::default(),
             counters: Counters::default(),
             tcp_counters: tcp::Counters::default(),
             config,
@@ -318,3 +325,6 @@ impl Stack {
         with(&mut slot.tcp, &mut cx, path)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -70,6 +70,7 @@ impl Stack {
     pub(crate) fn poll_link_layer(&mut self, out: &mut impl Egress) {
         for _ in 0..NEIGHBOUR_BOUND {
             if out.room() == 0 {
+                self.blocked = true;
                 return;
             }
             match self.neighbours.poll(self.now) {
@@ -85,8 +86,12 @@ impl Stack {
                         self.counters.replies_dropped += 1;
                     }
                 }
-                // Whoever waits for it finds out by its own timer.
-                Some(Output::Failed { .. }) => self.retry_unresolved(),
+                Some(Output::Failed { held, .. }) => {
+                    self.retry_unresolved();
+                    for frame in held {
+                        self.on_undeliverable(&frame);
+                    }
+                }
             }
         }
     }
@@ -323,30 +328,52 @@ impl Stack {
     /// An error about a segment of ours: a smaller path MTU, or no way to the
     /// peer. It counts only if it quotes what is in flight (RFC 5927).
     fn on_icmp_error(&mut self, original: Option<Original>, mtu: Option<u32>, unreachable: bool) {
-        let quoted = original.filter(|quoted| quoted.protocol == protocol::TCP).and_then(|quoted| {
-            let local = self.addresses.index(quoted.src)?;
-            let flow = Flow::new(quoted.dst, quoted.dst_port, local, quoted.src_port);
-            match self.find(self.hasher.hash(&flow), &flow)? {
-                Owner::Connection(slot) => Some((slot, quoted)),
-                _ => None,
+        let used = match (self.in_flight(original), mtu) {
+            (Some((slot, quoted)), Some(mtu)) => {
+                self.on_smaller_path(slot, quoted.dst, mtu);
+                true
             }
-        });
-        let Some((slot, quoted)) = quoted.filter(|(slot, quoted)| self.slots.at(*slot).tcp.quotes_flight(quoted.seq))
-        else {
-            self.counters.icmp_ignored += 1;
-            return;
+            (Some((slot, _)), None) => unreachable && self.on_unreachable(slot),
+            (None, _) => false,
         };
-        if let Some(mtu) = mtu {
-            self.on_smaller_path(slot, quoted.dst, mtu);
-        } else if unreachable && self.slots.at(slot).tcp.state() == State::SynSent {
-            // Established connections outlive a routing change (RFC 5461
-            // section 2); one that is being opened does not wait.
-            let id = self.slots.id(slot);
-            self.slots.at_mut(slot).tcp.abort();
-            self.note_over(id, Closed::Unreachable);
-        } else {
-            self.counters.icmp_ignored += 1;
+        self.counters.icmp_ignored += u64::from(!used);
+    }
+
+    /// A frame of ours waited for a neighbour that does not answer. The hosts
+    /// of today tell their own connections what a router would tell them by an
+    /// ICMP error (`arp_error_report` in Linux's net/ipv4/arp.c).
+    fn on_undeliverable(&mut self, frame: &[u8]) {
+        let Ok((ethernet, packet)) = EthernetHeader::parse(frame) else { return };
+        let original =
+            if ethernet.ether_type == ETHER_IPV4 { Original::parse_v4(packet) } else { Original::parse_v6(packet) };
+        if let Some((slot, _)) = self.in_flight(original) {
+            self.on_unreachable(slot);
         }
+    }
+
+    /// The connection that a packet of ours was sent for, if it has not been
+    /// acknowledged.
+    fn in_flight(&self, original: Option<Original>) -> Option<(u32, Original)> {
+        let quoted = original.filter(|quoted| quoted.protocol == protocol::TCP)?;
+        let local = self.addresses.index(quoted.src)?;
+        let flow = Flow::new(quoted.dst, quoted.dst_port, local, quoted.src_port);
+        match self.find(self.hasher.hash(&flow), &flow)? {
+            Owner::Connection(slot) if self.slots.at(slot).tcp.quotes_flight(quoted.seq) => Some((slot, quoted)),
+            _ => None,
+        }
+    }
+
+    /// There is no way to a connection's peer. Established connections outlive
+    /// a routing change (RFC 1122 section 4.2.3.9, RFC 5461 section 2); one
+    /// that is being opened does not wait. Whether it is one.
+    fn on_unreachable(&mut self, slot: u32) -> bool {
+        if self.slots.at(slot).tcp.state() != State::SynSent {
+            return false;
+        }
+        let id = self.slots.id(slot);
+        self.slots.at_mut(slot).tcp.abort();
+        self.note_over(id, Closed::Unreachable);
+        true
     }
 
     fn on_smaller_path(&mut self, slot: u32, dst: IpAddr, mtu: u32) {

@@ -1,17 +1,19 @@
 //! Segments without a connection: new handshakes, half-open ones, cookies,
 //! TIME-WAIT, and the rest.
 
-use crate::egress::Reply;
+use crate::egress::{Frame, Reply};
 use crate::flow::{Flow, Owner};
 use crate::ingress::{Arrival, Envelope};
 use crate::neighbour::NeighbourId;
+use crate::replies::Pending;
 use crate::secret::STAMP_BITS;
 use crate::syn::HalfOpen;
 use crate::{Egress, Stack};
 use app::ConnId;
 use core::time::Duration;
 use tcp::{Agreed, Connection, Context, Path, agree_on};
-use wire::tcp::{Flags, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
+use wire::tcp::{Flags, MAX_HEADER_LEN, Opening, SeqNum, TcpHeader, TcpOptions, Timestamps};
+use wire::{Mac, Offload, ethernet, ipv6};
 
 /// Cookies are looked for this long after the last was sent: what the peer's
 /// last retransmission may take.
@@ -20,6 +22,9 @@ const COOKIE_LIFETIME: Duration = Duration::from_secs(192);
 /// In a cookie's timestamp: no window scaling.
 const NO_SHIFT: u32 = 15;
 const SACK_BIT: u32 = 1 << 4;
+
+/// The longest frame that opens a connection.
+const OPENING_FRAME: usize = ethernet::HEADER_LEN_VLAN + ipv6::HEADER_LEN + MAX_HEADER_LEN;
 
 const _: () = assert!(SACK_BIT | NO_SHIFT == (1 << STAMP_BITS) - 1);
 
@@ -101,30 +106,52 @@ impl Stack {
         self.send_syn_ack(entry, out);
     }
 
-    /// Sends, or sends again, the SYN,ACK of a half-open handshake.
+    /// Sends, or sends again, the SYN,ACK of a half-open handshake; when there
+    /// is a slot for it, and its neighbour is known.
     pub(crate) fn send_syn_ack(&mut self, entry: u32, out: &mut impl Egress) {
-        let HalfOpen { flow, agreed, neighbour, .. } = *self.syns.get(entry);
-        let Some(mac) = self.neighbours.mac(neighbour) else { return };
-        let stamp = self.stamp(&flow);
-        let timestamps = agreed.timestamps.map(|echo| Timestamps { value: stamp, echo });
-        let reply = self.syn_ack(&flow, &agreed, timestamps);
-        self.reply(out, &flow, mac, &reply);
+        let HalfOpen { flow, agreed, neighbour, .. } = self.syns.get(entry);
+        let timestamps = agreed.timestamps.map(|echo| Timestamps { value: self.stamp(flow), echo });
+        let opening = self.syn_ack(flow, agreed, timestamps);
+        let Some(mac) = self.neighbours.mac(*neighbour) else { return self.hold_syn_ack(entry, &opening) };
+        if !self.send_opening(out, flow, mac, &opening) {
+            self.reply_later(Pending::SynAck(entry));
+        }
     }
 
-    fn syn_ack(&self, flow: &Flow, agreed: &Agreed, timestamps: Option<Timestamps>) -> Reply {
+    /// The way back leads through a neighbour that is not resolved yet.
+    #[cold]
+    fn hold_syn_ack(&mut self, entry: u32, opening: &Opening) {
+        let HalfOpen { flow, neighbour, .. } = self.syns.get(entry);
+        let mut buffer = [0; OPENING_FRAME];
+        let frame = Frame { mac: Mac::ZERO, config: &self.config, addresses: &self.addresses, offload: self.offload };
+        let len = frame.build_opening(&mut buffer, flow, opening);
+        self.neighbours.hold(*neighbour, &buffer[..len]);
+    }
+
+    /// Writes a SYN,ACK; whether there was a slot for it.
+    #[inline]
+    fn send_opening(&self, out: &mut impl Egress, flow: &Flow, mac: Mac, opening: &Opening) -> bool {
+        let Some(buffer) = out.slot() else { return false };
+        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload };
+        let len = frame.build_opening(buffer, flow, opening);
+        out.commit(len, Offload::NONE);
+        true
+    }
+
+    #[inline]
+    fn syn_ack(&self, flow: &Flow, agreed: &Agreed, timestamps: Option<Timestamps>) -> Opening {
         let path = Path { mtu: self.config.mtu, v6: !flow.is_v4() };
-        Reply {
+        Opening {
+            src_port: flow.local_port,
+            dst_port: flow.remote_port,
             seq: agreed.iss,
             ack: agreed.irs.plus(1),
             flags: Flags::SYN.union(Flags::ACK),
             window: self.config.tcp.receive_limit.min(0xffff) as u16,
-            options: TcpOptions {
-                mss: Some(path.announced_mss()),
-                window_scale: agreed.peer_shift.map(|_| self.config.tcp.window_shift()),
-                sack_permitted: agreed.sack,
-                timestamps,
-                sack: SackBlocks::EMPTY,
-            },
+            mss: path.announced_mss(),
+            window_scale: agreed.peer_shift.map(|_| self.config.tcp.window_shift()),
+            sack_permitted: agreed.sack,
+            timestamps,
         }
     }
 
@@ -157,8 +184,11 @@ impl Stack {
         }
         self.last_cookie = Some(self.now);
         self.counters.cookies_sent += 1;
-        let reply = self.syn_ack(flow, &agreed, timestamps);
-        self.reply(out, flow, envelope.mac, &reply);
+        let opening = self.syn_ack(flow, &agreed, timestamps);
+        // Nothing is kept of it, so nothing can be sent later: the peer's SYN
+        // comes again.
+        let sent = self.send_opening(out, flow, envelope.mac, &opening);
+        self.counters.replies_dropped += u64::from(!sent);
     }
 
     fn cookies_in_use(&self) -> bool {
@@ -228,6 +258,12 @@ impl Stack {
             if self.cookies_in_use()
                 && self.secret.check_cookie(&half_open.flow, irs, header.ack.minus(1), self.now).is_some()
             {
+                if self.slots.is_full() {
+                    // As `accept_cookie` would: the handshake stays, so that
+                    // what the peer sends again finds it.
+                    self.counters.accept_deferred += 1;
+                    return None;
+                }
                 self.drop_half_open(entry);
                 return self.on_unknown(half_open.flow, half_open.hash, envelope, header, payload, out);
             }
@@ -335,6 +371,17 @@ impl Stack {
             self.counters.challenges_limited += 1;
             return None;
         }
+        self.send_time_wait(record, envelope.mac, out);
+        None
+    }
+
+    /// Acknowledges the peer's FIN once more.
+    pub(crate) fn send_time_wait(&mut self, record: u32, mac: Mac, out: &mut impl Egress) {
+        if out.slot().is_none() {
+            self.reply_later(Pending::TimeWait(record, mac));
+            return;
+        }
+        let waiting = *self.waits.get(record);
         let stamp = self.stamp(&waiting.flow);
         let timestamps = waiting.ts_recent.map(|echo| Timestamps { value: stamp, echo });
         let reply = Reply {
@@ -344,8 +391,7 @@ impl Stack {
             window: 0,
             options: TcpOptions { timestamps, ..TcpOptions::default() },
         };
-        self.reply(out, &waiting.flow, envelope.mac, &reply);
-        None
+        self.reply(out, &waiting.flow, mac, &reply);
     }
 
     pub(crate) fn drop_time_wait(&mut self, record: u32) {

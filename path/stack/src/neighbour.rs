@@ -82,9 +82,9 @@ pub(crate) enum Output {
     Solicit { target: IpAddr, to: Option<Mac> },
     /// A frame that was held, with the destination filled in.
     Frame(Box<[u8]>),
-    /// Nobody answers for `ip`; frames that waited for it are dropped. It is
-    /// asked for again at the next use.
-    Failed { id: NeighbourId, ip: IpAddr },
+    /// Nobody answers for `ip`: what becomes of the frames that waited for it
+    /// is the caller's matter. It is asked for again at the next use.
+    Failed { id: NeighbourId, ip: IpAddr, held: VecDeque<Box<[u8]>> },
 }
 
 /// What the table counts.
@@ -138,6 +138,9 @@ pub(crate) struct NeighbourTable {
     hot: Vec<Hot>,
     entries: Vec<Entry>,
     index: BTreeMap<IpAddr, NeighbourId>,
+    /// The entry found last: handshakes come in rows from one address, or
+    /// through one gateway.
+    last: NeighbourId,
     /// Each entry's deadline, once.
     timers: BTreeSet<(Time, u16)>,
     /// Entries whose held frames can go.
@@ -219,6 +222,7 @@ impl NeighbourTable {
             hot: Vec::new(),
             entries: Vec::new(),
             index: BTreeMap::new(),
+            last: NeighbourId::NONE,
             timers: BTreeSet::new(),
             resolved: VecDeque::new(),
             incomplete: 0,
@@ -251,7 +255,7 @@ impl NeighbourTable {
     /// The entry of `ip`, made and asked for if there is none.
     /// [`NeighbourId::NONE`] if the table is full.
     pub fn resolve(&mut self, ip: IpAddr, now: Time) -> NeighbourId {
-        if let Some(&id) = self.index.get(&ip) {
+        if let Some(id) = self.find(ip) {
             self.entries[usize::from(id.0)].referenced = true;
             self.retry(id);
             self.watch(id, now);
@@ -273,8 +277,8 @@ impl NeighbourTable {
         if !mac.is_unicast() {
             return self.resolve(ip, now);
         }
-        let id = match self.index.get(&ip) {
-            Some(&id) => id,
+        let id = match self.find(ip) {
+            Some(id) => id,
             None => self.create(ip, now),
         };
         if let Some(entry) = self.entries.get_mut(usize::from(id.0)) {
@@ -469,8 +473,9 @@ impl NeighbourTable {
                 return Some(Output::Solicit { target: ip, to: Some(mac) });
             }
             State::Incomplete { sent: MAX_MULTICAST_SOLICIT.. } => {
+                let held = self.take_held(at);
                 self.enter(id, State::Failed, now);
-                return Some(Output::Failed { id, ip });
+                return Some(Output::Failed { id, ip, held });
             }
             State::Incomplete { sent } if self.may_solicit(id, now) => {
                 self.entries[at].state = State::Incomplete { sent: sent + 1 };
@@ -522,7 +527,6 @@ impl NeighbourTable {
             State::Probe { .. } | State::Incomplete { .. } => now,
             State::Failed => {
                 self.counters.failed += 1;
-                self.drop_held(at);
                 Time::MAX
             }
         };
@@ -565,7 +569,19 @@ impl NeighbourTable {
         }
     }
 
+    /// The entry of `ip`, if there is one.
+    #[inline]
+    fn find(&mut self, ip: IpAddr) -> Option<NeighbourId> {
+        if self.entries.get(usize::from(self.last.0)).is_some_and(|entry| entry.ip == ip) {
+            return Some(self.last);
+        }
+        let id = *self.index.get(&ip)?;
+        self.last = id;
+        Some(id)
+    }
+
     /// Asks anew for a neighbour that did not answer.
+    #[inline]
     fn retry(&mut self, id: NeighbourId) {
         let at = usize::from(id.0);
         if self.entries.get(at).is_some_and(|entry| entry.state == State::Failed) {
@@ -575,6 +591,7 @@ impl NeighbourTable {
     }
 
     /// Somebody will use the entry: its use is looked for again.
+    #[inline]
     fn watch(&mut self, id: NeighbourId, now: Time) {
         let entry = &self.entries[usize::from(id.0)];
         if entry.state == State::Stale && entry.due == Time::MAX {
@@ -638,17 +655,18 @@ impl NeighbourTable {
         let at = found.or(unproven)?;
         let id = NeighbourId(at as u16);
         self.set_timer(id, Time::MAX);
-        self.drop_held(at);
+        self.take_held(at);
         self.index.remove(&self.entries[at].ip);
         self.counters.evicted += 1;
         Some(id)
     }
 
-    fn drop_held(&mut self, at: usize) {
-        for frame in self.entries[at].held.drain(..) {
-            self.held_bytes -= frame.len();
-            self.counters.held_lost += 1;
-        }
+    /// The frames that waited in vain.
+    fn take_held(&mut self, at: usize) -> VecDeque<Box<[u8]>> {
+        let held = core::mem::take(&mut self.entries[at].held);
+        self.held_bytes -= held.iter().map(|frame| frame.len()).sum::<usize>();
+        self.counters.held_lost += held.len() as u64;
+        held
     }
 }
 

@@ -67,7 +67,11 @@ impl Net for Stack {
             now_ms.wrapping_add(u32::try_from(wait).unwrap_or(MAX_WAIT_MS).clamp(1, MAX_WAIT_MS))
         });
         slot.set_app_timer(deadline);
-        self.schedule(id.index() as u32);
+        if !slot.is_over() {
+            // Of one that is over, nothing but `on_close` comes any more; if
+            // it lingers, its timer is entered then.
+            self.schedule(id.index() as u32);
+        }
     }
 
     fn peer(&self, id: ConnId) -> Option<SocketAddr> {

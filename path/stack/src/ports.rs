@@ -15,6 +15,16 @@ const PORTS: u32 = 65_536 - FIRST_PORT;
 /// thousand, the search still finds it nearly always.
 const TRIES: u32 = 8_192;
 
+/// Where the search for a free port goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Ports {
+    /// Ports taken so far, by all searches.
+    next: u32,
+    /// The last search's flow without its local port, and where searches for
+    /// its like start: most connects go where the one before went.
+    last: Option<(Flow, u32)>,
+}
+
 impl Stack {
     /// Starts a connection from the local address `from` (the default one of
     /// the family if `None`).
@@ -62,10 +72,14 @@ impl Stack {
     /// ports, and a port in TIME-WAIT is passed over.
     fn free_flow(&mut self, local: u16, to: SocketAddr) -> Result<(Flow, u64), ConnectError> {
         let mut flow = Flow::new(to.ip(), to.port(), local, 0);
-        let offset = self.secret.port_offset(&flow);
+        let offset = match self.ports.last {
+            Some((last, offset)) if last == flow => offset,
+            _ => self.secret.port_offset(&flow),
+        };
+        self.ports.last = Some((flow, offset));
         for _ in 0..TRIES {
-            self.next_port = self.next_port.wrapping_add(1);
-            let port = FIRST_PORT + offset.wrapping_add(self.next_port) % PORTS;
+            self.ports.next = self.ports.next.wrapping_add(1);
+            let port = FIRST_PORT + offset.wrapping_add(self.ports.next) % PORTS;
             flow.local_port = port as u16;
             if self.config.listen.contains(&flow.local_port) {
                 continue;

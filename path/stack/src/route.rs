@@ -23,6 +23,8 @@ pub(crate) struct Routes {
     /// Longest prefix first, so that the first match is the best.
     v4: Vec<Route>,
     v6: Vec<Route>,
+    /// Addresses of on-link networks that no host has.
+    broadcasts: Vec<u32>,
 }
 
 /// A prefix and the neighbour that packets to it are handed to: the
@@ -79,6 +81,9 @@ impl Routes {
         }
         let at = routes.partition_point(|other| other.len >= len);
         routes.insert(at, route);
+        if ip.is_ipv4() {
+            self.note_broadcasts(&route);
+        }
         true
     }
 
@@ -97,13 +102,17 @@ impl Routes {
     /// Whether `ip` is the broadcast address of an on-link prefix, or its
     /// network address, which some take for one (RFC 1122 section 3.2.1.3).
     /// Prefixes of 31 and 32 bits have neither (RFC 3021).
+    #[inline]
     pub fn is_broadcast(&self, ip: Ipv4Addr) -> bool {
-        let bits = bits(IpAddr::V4(ip));
-        let on_link = |route: &&Route| route.gateway.is_none() && route.len <= 30 && route.contains(bits);
-        self.v4.iter().filter(on_link).any(|route| {
-            let host = ip.to_bits() & u32::MAX.unbounded_shr(u32::from(route.len));
-            host == 0 || host == u32::MAX.unbounded_shr(u32::from(route.len))
-        })
+        self.broadcasts.contains(&ip.to_bits())
+    }
+
+    /// Notes a new on-link prefix's addresses without a host.
+    fn note_broadcasts(&mut self, route: &Route) {
+        if route.gateway.is_none() && route.len <= 30 {
+            let network = (route.bits >> 96) as u32;
+            self.broadcasts.extend([network, network | u32::MAX.unbounded_shr(u32::from(route.len))]);
+        }
     }
 }
 

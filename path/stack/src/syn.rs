@@ -22,6 +22,8 @@ pub(crate) struct HalfOpen {
     prev: u32,
     next: u32,
     used: bool,
+    /// Its SYN,ACK waits for a transmit slot.
+    owed: bool,
 }
 
 const NIL: u32 = u32::MAX;
@@ -75,6 +77,11 @@ impl SynQueue {
         self.len() >= self.limit
     }
 
+    #[cfg(test)]
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     #[inline]
     pub fn get(&self, index: u32) -> &HalfOpen {
         &self.entries[index as usize]
@@ -91,8 +98,19 @@ impl SynQueue {
         now_ms: u32,
     ) -> u32 {
         let due = now_ms.wrapping_add(delay(0));
-        let entry =
-            HalfOpen { flow, hash, agreed, neighbour, window, retries: 0, due, prev: NIL, next: NIL, used: true };
+        let entry = HalfOpen {
+            flow,
+            hash,
+            agreed,
+            neighbour,
+            window,
+            retries: 0,
+            due,
+            prev: NIL,
+            next: NIL,
+            used: true,
+            owed: false,
+        };
         let index = match self.free.pop() {
             Some(index) => {
                 self.entries[index as usize] = entry;
@@ -105,6 +123,18 @@ impl SynQueue {
         };
         self.append(0, index);
         index
+    }
+
+    /// Notes that the entry's SYN,ACK waits for a transmit slot. Whether
+    /// that is news.
+    pub fn set_owed(&mut self, index: u32) -> bool {
+        !core::mem::replace(&mut self.entries[index as usize].owed, true)
+    }
+
+    /// Whether it does; and that it no longer does.
+    pub fn take_owed(&mut self, index: u32) -> bool {
+        let entry = &mut self.entries[index as usize];
+        core::mem::take(&mut entry.owed) && entry.used
     }
 
     pub fn remove(&mut self, index: u32) {

@@ -19,6 +19,8 @@ pub(crate) struct Waiting {
     pub ts_recent: Option<u32>,
     expires: u32,
     used: bool,
+    /// Its acknowledgement waits for a transmit slot.
+    owed: bool,
 }
 
 /// A ring in the order of expiry, since all wait equally long. At its limit
@@ -56,6 +58,18 @@ impl TimeWait {
         &self.ring[index as usize]
     }
 
+    /// Notes that the record's acknowledgement waits for a transmit slot. Whether
+    /// that is news.
+    pub fn set_owed(&mut self, index: u32) -> bool {
+        !core::mem::replace(&mut self.ring[index as usize].owed, true)
+    }
+
+    /// Whether it does; and that it no longer does.
+    pub fn take_owed(&mut self, index: u32) -> bool {
+        let record = &mut self.ring[index as usize];
+        core::mem::take(&mut record.owed) && record.used
+    }
+
     /// The record that must give way before another is inserted.
     pub fn overdue(&mut self) -> Option<u32> {
         self.skip_removed();
@@ -86,8 +100,8 @@ impl TimeWait {
             return None;
         }
         let expires = now_ms.wrapping_add(TIME_WAIT_MS);
-        let record = Waiting { flow, hash, snd_nxt, rcv_nxt, ts_recent, expires, used: true };
-        let at = (self.oldest + self.span) % self.limit;
+        let record = Waiting { flow, hash, snd_nxt, rcv_nxt, ts_recent, expires, used: true, owed: false };
+        let at = self.after(self.oldest, self.span);
         if at < self.ring.len() {
             self.ring[at] = record;
         } else {
@@ -105,9 +119,17 @@ impl TimeWait {
         self.skip_removed();
     }
 
+    /// The position `n` after `at`; `n` is at most once around.
+    #[inline]
+    const fn after(&self, at: usize, n: usize) -> usize {
+        let to = at + n;
+        if to >= self.limit { to - self.limit } else { to }
+    }
+
+    #[inline]
     fn skip_removed(&mut self) {
         while self.span > 0 && !self.ring[self.oldest].used {
-            self.oldest = (self.oldest + 1) % self.limit;
+            self.oldest = self.after(self.oldest, 1);
             self.span -= 1;
         }
     }

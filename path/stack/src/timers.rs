@@ -1,12 +1,14 @@
 //! What is due: retransmissions, delayed acknowledgements, handshakes,
 //! TIME-WAIT, and applications' timers.
 
-use crate::flow::Owner;
+use crate::flow::{Flow, Owner};
+use crate::neighbour::NeighbourId;
+use crate::replies::Pending;
 use crate::syn::DueSyn;
 use crate::{Egress, Stack, wheel};
 use app::{Closed, ConnId};
 use core::time::Duration;
-use tcp::State;
+use tcp::LastWord;
 use wire::Time;
 
 /// An acknowledgement that waits for data to travel with.
@@ -15,6 +17,12 @@ pub(crate) struct DelayedAck {
     due: u32,
     id: ConnId,
 }
+
+/// While the transmit ring is full: no link says when its other side takes
+/// frames, so it is looked at again after this. A tenth of a millisecond: what
+/// waits is late by no more than a wake-up or two, and a peer that has stopped
+/// costs a hundredth of a core.
+const TRANSMIT_RETRY: Duration = Duration::from_micros(100);
 
 /// Half-open handshakes and TIME-WAIT records worked off per turn.
 const BOUND: usize = 64;
@@ -122,70 +130,73 @@ impl Stack {
     /// from now on. Call after [`Stack::poll_transmit`], so that the last
     /// acknowledgement of a connection leaves before its state goes.
     pub fn poll_closed(&mut self) -> Option<(ConnId, Closed)> {
-        let (id, why) = loop {
-            let (id, why) = self.over.pop_front()?;
+        while let Some((id, why)) = self.over.pop_front() {
             let index = id.index() as u32;
-            // An orderly end is told once the application has read all.
-            if why != Closed::Finished || self.slots.at(index).tcp.held().is_empty() {
-                break (id, why);
+            if !self.slots.at(index).lingers() {
+                self.leave_table(index);
             }
-            let hash = self.hasher.hash(&self.slots.at(index).flow());
-            self.leave_table(index, hash);
             let slot = self.slots.at_mut(index);
-            slot.tcp.linger();
-            slot.linger();
-        };
-        let index = id.index() as u32;
-        self.counters.closed += 1;
-        let slot = self.slots.at_mut(index);
-        let flow = slot.flow();
-        let hash = self.hasher.hash(&flow);
-        let before = self.slots.at(index).tcp.buffered();
-        self.receive_memory = self.receive_memory.saturating_sub(before);
-        if !self.slots.at(index).lingers() {
-            self.leave_table(index, hash);
+            // An orderly end is told once the application has read all.
+            if why == Closed::Finished && !slot.tcp.held().is_empty() {
+                slot.tcp.linger();
+                slot.linger();
+                self.schedule(index);
+                continue;
+            }
+            self.counters.closed += 1;
+            self.receive_memory = self.receive_memory.saturating_sub(slot.tcp.buffered());
+            slot.tcp.discard();
+            self.slots.remove(index);
+            return Some((id, why));
         }
-        self.slots.at_mut(index).tcp.discard();
-        self.slots.remove(index);
-        Some((id, why))
+        None
     }
 
     /// The flow belongs to a TIME-WAIT record from now on, or to nobody.
-    fn leave_table(&mut self, index: u32, hash: u64) {
-        let record =
-            if self.slots.at(index).tcp.state() == State::TimeWait { self.begin_time_wait(index, hash) } else { None };
-        match record {
-            Some(record) => {
-                self.table.replace(hash, Owner::Connection(index), Owner::TimeWait(record));
-            }
-            None => {
-                self.table.remove(hash, Owner::Connection(index));
-            }
+    fn leave_table(&mut self, index: u32) {
+        let slot = self.slots.at(index);
+        let (flow, neighbour) = (slot.flow(), slot.neighbour);
+        let hash = self.hasher.hash(&flow);
+        match slot.tcp.last_word() {
+            Some(last) => self.begin_time_wait(index, flow, hash, neighbour, &last),
+            None => _ = self.table.remove(hash, Owner::Connection(index)),
         }
-        self.neighbours.unpin(self.slots.at(index).neighbour);
+        self.neighbours.unpin(neighbour);
     }
 
-    fn begin_time_wait(&mut self, index: u32, hash: u64) -> Option<u32> {
+    fn begin_time_wait(&mut self, index: u32, flow: Flow, hash: u64, neighbour: NeighbourId, last: &LastWord) {
         if let Some(oldest) = self.waits.overdue() {
             self.counters.time_wait_dropped += 1;
             self.drop_time_wait(oldest);
         }
-        let slot = self.slots.at(index);
-        let info = slot.tcp.info();
-        let recent = info.timestamps.then_some(info.ts_recent);
-        self.waits.insert(slot.flow(), hash, info.nxt, info.rcv_nxt, recent, self.now_ms)
+        let Some(record) = self.waits.insert(flow, hash, last.nxt, last.rcv_nxt, last.ts_recent, self.now_ms) else {
+            self.table.remove(hash, Owner::Connection(index));
+            return;
+        };
+        self.table.replace(hash, Owner::Connection(index), Owner::TimeWait(record));
+        if last.owes_ack
+            && let Some(mac) = self.neighbours.mac(neighbour)
+        {
+            // No slot was free for the last acknowledgement.
+            self.reply_later(Pending::TimeWait(record, mac));
+        }
     }
 
     /// When a turn is due even if nothing arrives; `None` if never.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
-        if !self.ready.is_empty() || !self.over.is_empty() || !self.resumed.is_empty() || !self.app_timers.is_empty() {
+        let to_send = !self.ready.is_empty() || !self.pending.is_empty() || !self.resets.is_empty();
+        let to_tell = !self.over.is_empty() || !self.resumed.is_empty() || !self.app_timers.is_empty();
+        if to_tell || (to_send && !self.blocked) {
             return Some(self.now);
         }
+        let retry = self.now + TRANSMIT_RETRY;
         let delayed = self.delayed_acks.front().map(|first| (first.due.wrapping_sub(self.now_ms) as i32).max(0) as u32);
         let waits = self.waits.next(self.now_ms);
         let earliest = [self.wheel.next(), delayed, self.syns.next(self.now_ms), waits].into_iter().flatten().min();
         let milliseconds = earliest.map(|ms| self.now + Duration::from_millis(u64::from(ms)));
-        [milliseconds, self.neighbours.next_deadline(), self.reassembly.next_deadline()].into_iter().flatten().min()
+        let neighbours = self.neighbours.next_deadline().map(|at| if self.blocked { at.max(retry) } else { at });
+        let retry = to_send.then_some(retry);
+        [milliseconds, retry, neighbours, self.reassembly.next_deadline()].into_iter().flatten().min()
     }
 }

@@ -22,14 +22,14 @@ const HORIZON: u32 = (FAR - 2) << FAR_SHIFT;
 /// Entries taken in one turn; more wait for the next turn.
 pub(crate) const BOUND: usize = 256;
 
-const _: () = assert!(NEAR.is_power_of_two() && FAR.is_power_of_two());
+const _: () = assert!(NEAR.is_power_of_two() && FAR.is_power_of_two() && FAR >= 64);
 const _: () = assert!(NEAR >= 2 << FAR_SHIFT, "a far entry must come up before its deadline leaves the near ring");
 const _: () = assert!(FAR < 1 << 16, "far ticks are kept in 16 bits");
 
 #[derive(Debug)]
 pub(crate) struct Wheel {
-    near: Vec<Vec<u32>>,
-    far: Vec<Vec<u32>>,
+    near: Ring<{ NEAR as usize / 64 }>,
+    far: Ring<{ FAR as usize / 64 }>,
     /// The near tick that is being worked off; all before it are done.
     now: u32,
     /// Entries in both rings, stale ones included.
@@ -38,12 +38,7 @@ pub(crate) struct Wheel {
 
 impl Wheel {
     pub fn new(now_ms: u32) -> Self {
-        Self {
-            near: (0..NEAR).map(|_| Vec::new()).collect(),
-            far: (0..FAR).map(|_| Vec::new()).collect(),
-            now: now_ms,
-            entries: 0,
-        }
+        Self { near: Ring::new(), far: Ring::new(), now: now_ms, entries: 0 }
     }
 
     /// Has `slot` come up at `deadline` at the latest.
@@ -62,7 +57,7 @@ impl Wheel {
         if delta < NEAR {
             let tick = never_zero(self.now.wrapping_add(delta));
             mark.set_near(tick);
-            self.near[(tick % NEAR) as usize].push(slot);
+            self.near.push(tick, slot);
             self.entries += 1;
             return;
         }
@@ -74,13 +69,14 @@ impl Wheel {
             return;
         }
         mark.set_far(short);
-        self.far[(tick % FAR) as usize].push(slot);
+        self.far.push(tick, slot);
         self.entries += 1;
     }
 
     /// Takes up to [`BOUND`] entries that came up by `now_ms` and hands their
     /// slots to `due`, with whether the entry was from the near ring and its
-    /// mark. Returns whether all were taken.
+    /// mark. Returns whether all were taken. The work is in proportion to the
+    /// entries, however far time has moved.
     pub fn advance(&mut self, now_ms: u32, due: &mut Vec<Due>) -> bool {
         if (now_ms.wrapping_sub(self.now) as i32) <= 0 {
             return true;
@@ -90,11 +86,15 @@ impl Wheel {
             return true;
         }
         while self.now != now_ms {
-            let tick = self.now.wrapping_add(1);
-            if tick & ((1 << FAR_SHIFT) - 1) == 0 && !self.take_far(tick >> FAR_SHIFT, due) {
-                return false;
-            }
-            if !self.take_near(tick, due) {
+            let left = now_ms.wrapping_sub(self.now);
+            let Some(ahead) = self.ahead().filter(|ahead| *ahead <= left) else {
+                self.now = now_ms;
+                return true;
+            };
+            let tick = self.now.wrapping_add(ahead);
+            if !self.take(tick, due) {
+                // The rest of this tick is next.
+                self.now = tick.wrapping_sub(1);
                 return false;
             }
             self.now = tick;
@@ -102,43 +102,107 @@ impl Wheel {
         true
     }
 
-    fn take_near(&mut self, tick: u32, due: &mut Vec<Due>) -> bool {
-        let bucket = &mut self.near[(tick % NEAR) as usize];
-        while let Some(&slot) = bucket.last() {
-            if due.len() >= BOUND {
+    /// Takes what comes up at `tick`. Returns whether there was room for all.
+    fn take(&mut self, tick: u32, due: &mut Vec<Due>) -> bool {
+        if is_far(tick) {
+            let far = tick >> FAR_SHIFT;
+            while due.len() < BOUND
+                && let Some(slot) = self.far.pop(far)
+            {
+                self.entries -= 1;
+                due.push(Due { slot, mark: Mark::Far(far_mark(far)) });
+            }
+            if self.far.has(far) {
                 return false;
             }
-            bucket.pop();
+        }
+        // `never_zero` moves tick 0 to 1 in name, and to its bucket too.
+        while due.len() < BOUND
+            && let Some(slot) = self.near.pop(tick)
+        {
             self.entries -= 1;
             due.push(Due { slot, mark: Mark::Near(never_zero(tick)) });
         }
-        // `never_zero` moves tick 0 to 1 in name, and to its bucket too.
-        true
+        !self.near.has(tick)
     }
 
-    fn take_far(&mut self, tick: u32, due: &mut Vec<Due>) -> bool {
-        let bucket = &mut self.far[(tick % FAR) as usize];
-        while let Some(&slot) = bucket.last() {
-            if due.len() >= BOUND {
-                return false;
-            }
-            bucket.pop();
-            self.entries -= 1;
-            due.push(Due { slot, mark: Mark::Far(far_mark(tick)) });
-        }
-        true
+    /// Ticks from the wheel's time until the next that has entries.
+    fn ahead(&self) -> Option<u32> {
+        let near = self.near.ahead(self.now);
+        let far = self.far.ahead(self.now >> FAR_SHIFT).map(|far| {
+            let tick = (self.now >> FAR_SHIFT).wrapping_add(far) << FAR_SHIFT;
+            tick.wrapping_sub(self.now)
+        });
+        [near, far].into_iter().flatten().min()
     }
 
     /// Milliseconds from the wheel's time until something may come up.
     pub fn next(&self) -> Option<u32> {
-        if self.entries == 0 {
-            return None;
+        if self.entries == 0 { None } else { self.ahead() }
+    }
+}
+
+/// Whether a bucket of the far ring comes up at `tick`.
+#[inline]
+const fn is_far(tick: u32) -> bool {
+    tick & ((1 << FAR_SHIFT) - 1) == 0
+}
+
+/// Buckets by tick, and which of them have entries: 64 for each of `WORDS`.
+#[derive(Debug)]
+struct Ring<const WORDS: usize> {
+    buckets: Vec<Vec<u32>>,
+    used: [u64; WORDS],
+}
+
+impl<const WORDS: usize> Ring<WORDS> {
+    const LEN: u32 = WORDS as u32 * 64;
+
+    fn new() -> Self {
+        Self { buckets: (0..Self::LEN).map(|_| Vec::new()).collect(), used: [0; WORDS] }
+    }
+
+    #[inline]
+    fn push(&mut self, tick: u32, slot: u32) {
+        let at = tick % Self::LEN;
+        self.buckets[at as usize].push(slot);
+        self.used[at as usize / 64] |= 1 << (at % 64);
+    }
+
+    #[inline]
+    fn pop(&mut self, tick: u32) -> Option<u32> {
+        let at = tick % Self::LEN;
+        let slot = self.buckets[at as usize].pop();
+        if self.buckets[at as usize].is_empty() {
+            self.used[at as usize / 64] &= !(1 << (at % 64));
         }
-        let to_far = (1 << FAR_SHIFT) - (self.now & ((1 << FAR_SHIFT) - 1));
-        let any_far = self.far.iter().any(|bucket| !bucket.is_empty());
-        let limit = if any_far { to_far } else { NEAR };
-        (1..=limit)
-            .find(|ahead| *ahead == limit || !self.near[(self.now.wrapping_add(*ahead) % NEAR) as usize].is_empty())
+        slot
+    }
+
+    #[inline]
+    fn has(&self, tick: u32) -> bool {
+        let at = tick % Self::LEN;
+        self.used[at as usize / 64] & (1 << (at % 64)) != 0
+    }
+
+    /// Ticks from `now` until the next bucket with entries: 1 to once around.
+    #[inline]
+    fn ahead(&self, now: u32) -> Option<u32> {
+        let first = now.wrapping_add(1) % Self::LEN;
+        let (word, bit) = (first as usize / 64, first % 64);
+        // The first word comes twice: its upper bits first, the lower ones at
+        // the end.
+        let upper = self.used[word] & (u64::MAX << bit);
+        if upper != 0 {
+            return Some(upper.trailing_zeros() - bit + 1);
+        }
+        for step in 1..=WORDS {
+            let bits = self.used[(word + step) % WORDS];
+            if bits != 0 {
+                return Some((step as u32 * 64 + bits.trailing_zeros()) - bit + 1);
+            }
+        }
+        None
     }
 }
 
@@ -236,6 +300,51 @@ mod tests {
             // Nothing moved later adds entries without end.
             assert!(wheel.entries < 40 * 600, "{}", wheel.entries);
         }
+    }
+
+    /// After a long sleep, or a clock that jumps, what is due comes up without
+    /// a look at every millisecond in between.
+    #[test]
+    fn time_may_jump() {
+        const JUMP: u32 = 1 << 30;
+        let mut wheel = Wheel::new(5);
+        let mut marks = [WheelMark::default(); 3];
+        for (slot, delta) in [(0, 3), (1, 90_000), (2, 2_000_000_000)] {
+            wheel.schedule(slot, &mut marks[slot as usize], 5 + delta);
+        }
+        let mut due = Vec::new();
+        assert!(wheel.advance(5 + JUMP, &mut due));
+        due.retain(|entry| entry.claim(&mut marks[entry.slot as usize]));
+        // The last is not due: it comes up at the horizon, to be entered again.
+        assert_eq!(due.iter().map(|entry| entry.slot).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!((wheel.now, wheel.entries, wheel.next()), (5 + JUMP, 0, None));
+    }
+
+    /// More in one tick than one turn takes: the rest is not lost, nor is the
+    /// tick passed over.
+    #[test]
+    fn a_crowded_tick_takes_several_turns() {
+        let mut wheel = Wheel::new(0);
+        let mut marks = vec![WheelMark::default(); 3 * BOUND];
+        for (slot, mark) in marks.iter_mut().enumerate() {
+            wheel.schedule(slot as u32, mark, if slot % 2 == 0 { 100 } else { 5_000 });
+        }
+        let mut seen = vec![0; marks.len()];
+        let mut turns = 0;
+        loop {
+            let mut due = Vec::new();
+            let all = wheel.advance(6_000, &mut due);
+            assert!(due.len() <= BOUND);
+            turns += 1;
+            for entry in due.drain(..).filter(|entry| entry.claim(&mut marks[entry.slot as usize])) {
+                seen[entry.slot as usize] += 1;
+            }
+            if all {
+                break;
+            }
+        }
+        assert!(seen.iter().all(|times| *times == 1));
+        assert!((3..=5).contains(&turns), "{turns}");
     }
 
     #[test]

@@ -74,11 +74,8 @@ impl Config {
     /// (RFC 7323 section 2.3: at most 14).
     #[must_use]
     pub fn window_shift(&self) -> u8 {
-        let mut shift = 0;
-        while shift < MAX_WINDOW_SHIFT && self.receive_limit >> shift > 0xffff {
-            shift += 1;
-        }
-        shift
+        let bits = u32::BITS - self.receive_limit.leading_zeros();
+        (bits.saturating_sub(16) as u8).min(MAX_WINDOW_SHIFT)
     }
 }
 

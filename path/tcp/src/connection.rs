@@ -198,6 +198,19 @@ pub struct Agreed {
     pub timestamps: Option<u32>,
 }
 
+/// What TIME-WAIT needs of a connection that is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LastWord {
+    /// SND.NXT
+    pub nxt: SeqNum,
+    /// RCV.NXT
+    pub rcv_nxt: SeqNum,
+    /// TS.Recent, if timestamps were agreed on.
+    pub ts_recent: Option<u32>,
+    /// The peer's FIN is still to be acknowledged.
+    pub owes_ack: bool,
+}
+
 /// The path that a connection's segments take, as the stack sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Path {
@@ -629,6 +642,19 @@ impl Connection {
         }
         self.flags.set(Flags::DELAYED_ACK);
         true
+    }
+
+    /// What is to be remembered of a connection in TIME-WAIT; `None` in any
+    /// other state.
+    #[inline]
+    #[must_use]
+    pub fn last_word(&self) -> Option<LastWord> {
+        (self.state == State::TimeWait).then(|| LastWord {
+            nxt: self.nxt,
+            rcv_nxt: self.rcv_nxt,
+            ts_recent: self.flags.has(Flags::TIMESTAMPS).then_some(self.ts_recent),
+            owes_ack: self.flags.has(Flags::ACK_NOW),
+        })
     }
 
     /// Has an acknowledgement sent at the next poll.

@@ -49,7 +49,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         opened: false,
         skip: 0,
         len: 0,
@@ -110,7 +110,7 @@ impl Connection {
 
     /// RFC 7323 section 5.3 R1, for the fast path: anything unusual is no.
     #[inline]
-    fn timestamp_in_order(&self, header: &TcpHeader) -> bool {
+    pub(crate) fn timestamp_in_order(&self, header: &TcpHeader) -> bool {
         match &header.options.timestamps {
             Some(ts) => !self.flags.has(Flags::TIMESTAMPS) || (ts.value.wrapping_sub(self.ts_recent) as i32) >= 0,
             None => !self.flags.has(Flags::TIMESTAMPS),
@@ -142,7 +142,7 @@ impl Connection {
     /// Judged on arrival, because a server hears a request just before it
     /// sends.
     #[inline]
-    fn note_arrival(&mut self, cx: &mut Context<'_>) {
+    pub(crate) fn note_arrival(&mut self, cx: &mut Context<'_>) {
         let idle = cx.now_ms.wrapping_sub(self.last_rx);
         self.last_rx = cx.now_ms;
         if idle >= cx.config.rto_min && self.una == self.nxt && self.cold.is_some() {
@@ -165,7 +165,7 @@ impl Connection {
     /// not acknowledged yet, so that a delayed acknowledgement counts in the
     /// peer's round trip.
     #[inline]
-    fn note_timestamp(&mut self, header: &TcpHeader) {
+    pub(crate) fn note_timestamp(&mut self, header: &TcpHeader) {
         if self.flags.has(Flags::TIMESTAMPS)
             && self.unacked == 0
             && let Some(ts) = &header.options.timestamps
@@ -200,7 +200,7 @@ impl Connection {
     /// `acked` sequence numbers are newly acknowledged. Returns whether the
     /// send queue fell to the low-water mark.
     #[inline]
-    fn on_acked(&mut self, cx: &mut Context<'_>, header: &TcpHeader, acked: u32, fin: bool) -> bool {
+    pub(crate) fn on_acked(&mut self, cx: &mut Context<'_>, header: &TcpHeader, acked: u32, fin: bool) -> bool {
         let in_flight = self.in_flight();
         self.rope.release(acked - u32::from(fin));
         self.una = header.ack;
@@ -309,7 +309,10 @@ impl Connection {
         match self.state {
             State::Closed | State::TimeWait => Outcome::NONE,
             State::SynSent => self.on_syn_sent(cx, path, header, payload),
-            _ => self.on_synchronized(cx, header, payload),
+            _ => match self.on_orderly(cx, header, payload) {
+                Some(outcome) => outcome,
+                None => self.on_synchronized(cx, header, payload),
+            },
         }
     }
 
@@ -572,7 +575,7 @@ impl Connection {
         self.state != State::Closed
     }
 
-    fn on_fin_acked(&mut self, cx: &mut Context<'_>, outcome: &mut Outcome) {
+    pub(crate) fn on_fin_acked(&mut self, cx: &mut Context<'_>, outcome: &mut Outcome) {
         match self.state {
             State::FinWait1 => {
                 self.state = State::FinWait2;
@@ -845,7 +848,7 @@ impl Connection {
         }
     }
 
-    fn on_fin(&mut self, outcome: &mut Outcome) {
+    pub(crate) fn on_fin(&mut self, outcome: &mut Outcome) {
         self.rcv_nxt = self.rcv_nxt.plus(1);
         self.rcv_adv = self.rcv_adv.latest(self.rcv_nxt);
         self.flags.set(Flags::ACK_NOW);

@@ -13,6 +13,7 @@ pub mod congestion;
 pub mod connection;
 mod counters;
 mod input;
+mod orderly;
 mod output;
 mod receive;
 mod rope;
@@ -22,7 +23,7 @@ mod state;
 mod timer;
 
 pub use config::Config;
-pub use connection::{Agreed, Connection, Context, Info, Path, WheelMark, agree_on};
+pub use connection::{Agreed, Connection, Context, Info, LastWord, Path, WheelMark, agree_on};
 pub use counters::Counters;
 pub use input::{Answer, Outcome};
 pub use output::{Emit, EmitOptions};

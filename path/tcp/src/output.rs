@@ -222,6 +222,13 @@ impl Connection {
             State::SynSent | State::SynReceived => return self.poll_syn(cx, path),
             _ => {}
         }
+        if self.cold.is_none() && !self.flags.has(Flags::PROBE) {
+            // The end of a connection, mostly.
+            return match self.poll_new(cx, burst) {
+                None => self.poll_ack(cx),
+                emit => emit,
+            };
+        }
         let emit = self
             .poll_again(cx)
             .or_else(|| self.poll_new(cx, burst))

@@ -477,8 +477,9 @@ impl Conn {
     fn close<N: Net>(&mut self, net: &mut N, why: Closed, tally: &mut Tally) -> Option<Job> {
         if self.opened.is_none() {
             return match (why, self.job.take()) {
-                // The handshake may be lost more often than it is tried.
-                (Closed::TimedOut, Some(job)) if job.tries < MOST_TRIES => {
+                // The handshake, or the question for its neighbour, may be lost
+                // more often than it is tried.
+                (Closed::TimedOut | Closed::Unreachable, Some(job)) if job.tries < MOST_TRIES => {
                     Some(Job { at: net.now() + Duration::from_secs(1), ..job })
                 }
                 (why, _) => {

@@ -87,7 +87,7 @@ fn nobody_answers() {
         assert_eq!(table.next_deadline(), Some(at(second * 1000 + 1000)));
         assert_eq!(drain(&mut table, at(second * 1000 + 999)), []);
     }
-    assert_eq!(drain(&mut table, at(3000)), [Output::Failed { id, ip: v4(1) }]);
+    assert_eq!(drain(&mut table, at(3000)), [Output::Failed { id, ip: v4(1), held: [frame(1).into()].into() }]);
     assert_eq!(table.next_deadline(), None);
     assert_eq!((table.counters().failed, table.counters().held_lost, table.held_bytes), (1, 1, 0));
     // Asked for again at the next use, in the same place.
@@ -433,7 +433,7 @@ fn random_calls_keep_the_books() {
         for output in drain(&mut table, at(now)) {
             match output {
                 Output::Frame(frame) => assert_eq!(frame[5], frame[6], "sent to another's address"),
-                Output::Failed { id, ip } => assert_eq!(table.index.get(&ip), Some(&id)),
+                Output::Failed { id, ip, .. } => assert_eq!(table.index.get(&ip), Some(&id)),
                 Output::Solicit { .. } => {}
             }
         }

@@ -273,6 +273,6 @@ impl Established {
 
 /// The byte that holds the data offset, for a header of `len` bytes.
 #[inline]
-const fn data_offset(len: usize) -> u8 {
+pub(super) const fn data_offset(len: usize) -> u8 {
     (len as u8 / 4) << 4
 }

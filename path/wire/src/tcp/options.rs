@@ -101,19 +101,26 @@ impl Eq for SackBlocks {}
 
 /// Option kinds (IANA, TCP Option Kind Numbers).
 const END: u8 = 0;
-const NOP: u8 = 1;
-const MSS: u8 = 2;
-const WINDOW_SCALE: u8 = 3;
+pub(super) const NOP: u8 = 1;
+pub(super) const MSS: u8 = 2;
+pub(super) const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 
 /// Two NOPs and a timestamps option, aligned as everybody sends it
 /// (RFC 7323 appendix A): the usual option block of an established
-/// connection, and the only one read without the loop.
+/// connection.
 pub(super) const ALIGNED_TIMESTAMPS: [u8; 4] = [NOP, NOP, TIMESTAMPS, 10];
 /// Bytes of the aligned timestamps option block.
 pub(super) const ALIGNED_TIMESTAMPS_LEN: usize = 12;
+
+/// Leave to send selective acknowledgements in the place of the two NOPs, as
+/// Linux sends it: in a SYN, both options in three words.
+pub(super) const SACK_AND_TIMESTAMPS: [u8; 4] = [SACK_PERMITTED, 2, TIMESTAMPS, 10];
+/// Bytes of the option block of nearly every SYN: MSS, selective
+/// acknowledgements, timestamps, window scale, in this order and so aligned.
+pub(super) const OPENING_LEN: usize = 20;
 
 impl TcpOptions {
     /// No options.
@@ -134,7 +141,28 @@ impl TcpOptions {
                 Timestamps { value: u32::from_be_bytes([v0, v1, v2, v3]), echo: u32::from_be_bytes([e0, e1, e2, e3]) };
             return Self { timestamps: Some(timestamps), ..Self::NONE };
         }
+        if let Ok(block) = bytes.try_into()
+            && let Some(options) = Self::parse_opening(block)
+        {
+            return options;
+        }
         Self::parse_any(bytes)
+    }
+
+    /// The options of a SYN, if they stand as in nearly every SYN.
+    fn parse_opening(block: &[u8; OPENING_LEN]) -> Option<Self> {
+        let [k0, l0, m0, m1, k1, l1, k2, l2, v0, v1, v2, v3, e0, e1, e2, e3, n3, k3, l3, shift] = *block;
+        let usual =
+            [k0, l0] == [MSS, 4] && [k1, l1, k2, l2] == SACK_AND_TIMESTAMPS && [n3, k3, l3] == [NOP, WINDOW_SCALE, 3];
+        let timestamps =
+            Timestamps { value: u32::from_be_bytes([v0, v1, v2, v3]), echo: u32::from_be_bytes([e0, e1, e2, e3]) };
+        usual.then_some(Self {
+            mss: Some(u16::from_be_bytes([m0, m1])),
+            window_scale: Some(shift.min(MAX_WINDOW_SCALE)),
+            sack_permitted: true,
+            timestamps: Some(timestamps),
+            sack: SackBlocks::EMPTY,
+        })
     }
 
     /// Each round takes at least one byte, so the loop is bounded by the 40
@@ -208,12 +236,13 @@ impl TcpOptions {
         self.len() == 0
     }
 
-    /// Options of a SYN, each padded to four bytes.
+    /// Options of a SYN, each padded to four bytes, but leave to send
+    /// selective acknowledgements, which is itself the timestamps' padding.
     #[inline]
     fn syn_len(&self) -> usize {
         let words = usize::from(self.mss.is_some())
             + usize::from(self.window_scale.is_some())
-            + usize::from(self.sack_permitted);
+            + usize::from(self.sack_permitted && self.timestamps.is_none());
         words * 4
     }
 
@@ -239,16 +268,17 @@ impl TcpOptions {
             let [a, b] = mss.to_be_bytes();
             writer.word([MSS, 4, a, b]);
         }
+        match (self.sack_permitted, self.timestamps) {
+            (true, None) => writer.word([NOP, NOP, SACK_PERMITTED, 2]),
+            (false, None) => {}
+            (sack, Some(Timestamps { value, echo })) => {
+                writer.word(if sack { SACK_AND_TIMESTAMPS } else { ALIGNED_TIMESTAMPS });
+                writer.word(value.to_be_bytes());
+                writer.word(echo.to_be_bytes());
+            }
+        }
         if let Some(shift) = self.window_scale {
             writer.word([NOP, WINDOW_SCALE, 3, shift.min(MAX_WINDOW_SCALE)]);
-        }
-        if self.sack_permitted {
-            writer.word([NOP, NOP, SACK_PERMITTED, 2]);
-        }
-        if let Some(Timestamps { value, echo }) = self.timestamps {
-            writer.word(ALIGNED_TIMESTAMPS);
-            writer.word(value.to_be_bytes());
-            writer.word(echo.to_be_bytes());
         }
         let used = self.syn_len() + if self.timestamps.is_some() { ALIGNED_TIMESTAMPS_LEN } else { 0 };
         let blocks = self.sack_fitting(used);

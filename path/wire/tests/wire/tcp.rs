@@ -1,6 +1,7 @@
 use core::net::Ipv4Addr;
 use wire::tcp::{
-    Flags, MAX_WINDOW_SCALE, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps, set_checksum, set_partial_checksum,
+    Flags, MAX_WINDOW_SCALE, Opening, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps, set_checksum,
+    set_partial_checksum,
 };
 use wire::{LinkVouched, Sum, WireError, checksum, protocol};
 
@@ -38,27 +39,66 @@ fn with_options(options: &[u8]) -> TcpOptions {
 #[test]
 fn layout() {
     let mut bytes = [0xff; 60];
-    assert_eq!(syn().emit(&mut bytes), 44);
+    assert_eq!(syn().emit(&mut bytes), 40);
     #[rustfmt::skip]
     let expected = [
         0xb4, 0x7c, 0x00, 0x50,
         0x11, 0x22, 0x33, 0x44,
         0x00, 0x00, 0x00, 0x00,
-        0xb0, 0x02, 0xff, 0xd7,
+        0xa0, 0x02, 0xff, 0xd7,
         0x00, 0x00, 0x00, 0x00,
         2, 4, 0xff, 0xd7,
+        4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0,
         1, 3, 3, 7,
-        1, 1, 4, 2,
-        1, 1, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0,
     ];
-    assert_eq!(bytes[..44], expected);
+    assert_eq!(bytes[..40], expected);
 }
 
 #[test]
-fn linux_orders_options_another_way() {
-    // MSS, SACK permitted, timestamps, NOP, window scale.
+fn the_order_of_options_does_not_matter() {
+    // As Linux and we send them, with one byte of padding or another.
     let options = [2, 4, 0xff, 0xd7, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7];
     assert_eq!(with_options(&options), syn().options);
+    let options = [2, 4, 0xff, 0xd7, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 3, 3, 7, 0];
+    assert_eq!(with_options(&options), syn().options);
+    // Each padded for itself, as others do.
+    let options = [2, 4, 0xff, 0xd7, 1, 3, 3, 7, 1, 1, 4, 2, 1, 1, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0];
+    assert_eq!(with_options(&options), syn().options);
+}
+
+/// [`Opening`] is a short way to write what [`TcpHeader`] writes.
+#[test]
+fn openings_are_headers() {
+    let pseudo = Sum::ZERO.add_u16(0x1234);
+    for kind in 0..8 {
+        let header = syn();
+        let options = TcpOptions {
+            window_scale: header.options.window_scale.filter(|_| kind & 1 == 0),
+            sack_permitted: kind & 2 == 0,
+            timestamps: header.options.timestamps.filter(|_| kind & 4 == 0),
+            ..header.options
+        };
+        let header = TcpHeader { options, ..header };
+        let mut wanted = [0; 60];
+        let len = header.emit(&mut wanted);
+        set_checksum(&mut wanted[..len], pseudo);
+        let opening = Opening {
+            src_port: header.src_port,
+            dst_port: header.dst_port,
+            seq: header.seq,
+            ack: header.ack,
+            flags: header.flags,
+            window: header.window,
+            mss: 65_495,
+            window_scale: options.window_scale,
+            sack_permitted: options.sack_permitted,
+            timestamps: options.timestamps,
+        };
+        let mut got = [0; 60];
+        assert_eq!((opening.emit(&mut got, pseudo), opening.header_len()), (len, len));
+        assert_eq!(got, wanted, "{options:?}");
+        assert_eq!(opening.emit(&mut got[..len - 1], pseudo), 0);
+    }
 }
 
 #[test]
@@ -80,14 +120,14 @@ fn lengths() {
 fn partial_checksum_is_completed_by_summing_the_segment() {
     let src = Ipv4Addr::new(10, 0, 0, 1);
     let dst = Ipv4Addr::new(10, 0, 0, 2);
-    let pseudo = checksum::pseudo_v4(src, dst, protocol::TCP, 44 + 5);
-    let mut segment = [0; 49];
+    let pseudo = checksum::pseudo_v4(src, dst, protocol::TCP, 40 + 5);
+    let mut segment = [0; 45];
     syn().emit(&mut segment);
-    segment[44..].copy_from_slice(b"bytes");
+    segment[40..].copy_from_slice(b"bytes");
     let mut whole = segment;
-    set_checksum(&mut whole[..44], pseudo.add(checksum::sum(b"bytes")));
+    set_checksum(&mut whole[..40], pseudo.add(checksum::sum(b"bytes")));
 
-    set_partial_checksum(&mut segment[..44], pseudo);
+    set_partial_checksum(&mut segment[..40], pseudo);
     // What a link does.
     let completed = checksum::sum(&segment).finish();
     segment[16..18].copy_from_slice(&completed.to_be_bytes());

@@ -1,0 +1,294 @@
+//! Two stacks that hand each other frames, and a transmit ring that can be
+//! full.
+
+use super::*;
+use app::{ConnectError, Net};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::time::Duration;
+use wire::LinkVouched;
+use wire::Mac;
+use wire::tcp::{Flags, TcpHeader};
+
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const NOBODY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
+const PORT: u16 = 80;
+
+/// A transmit ring of `room` slots, emptied by hand.
+#[derive(Debug)]
+struct Slots {
+    sent: VecDeque<Vec<u8>>,
+    room: usize,
+    buffer: Vec<u8>,
+}
+
+impl Slots {
+    fn new() -> Self {
+        Self { sent: VecDeque::new(), room: 64, buffer: vec![0; 2048] }
+    }
+}
+
+impl Egress for Slots {
+    fn room(&self) -> usize {
+        self.room.saturating_sub(self.sent.len())
+    }
+    fn slot(&mut self) -> Option<&mut [u8]> {
+        (self.room() > 0).then_some(&mut self.buffer[..])
+    }
+    fn commit(&mut self, len: usize, _: Offload) {
+        self.sent.push_back(self.buffer[..len].to_vec());
+    }
+}
+
+#[derive(Debug)]
+struct Host {
+    stack: Stack,
+    out: Slots,
+    opened: Vec<ConnId>,
+    closed: Vec<(ConnId, Closed)>,
+}
+
+impl Host {
+    fn new(number: u8, ip: Ipv4Addr, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config::new(Mac([2, 0, 0, 0, 0, number]), 1500);
+        config.addresses = vec![Address { ip: IpAddr::V4(ip), prefix_len: 24 }];
+        config.listen = vec![PORT];
+        change(&mut config);
+        let seeds = Seeds { table: [u64::from(number); 4], secret: [1, 2, 3, u64::from(number)] };
+        let stack = Stack::new(config, LinkOffload::default(), &seeds, Time::from_millis(1));
+        Self { stack, out: Slots::new(), opened: Vec::new(), closed: Vec::new() }
+    }
+
+    fn take(&mut self, frame: &[u8]) {
+        let Some(arrival) = self.stack.on_frame(frame, false, &mut self.out) else { return };
+        if arrival.outcome.opened {
+            self.opened.push(arrival.id);
+        }
+    }
+
+    /// The rest of a turn, after its frames; whether there is more to do.
+    fn turn(&mut self) -> bool {
+        let due = self.stack.on_timers(&mut self.out);
+        let more = self.stack.poll_transmit(&mut self.out);
+        self.closed.extend(core::iter::from_fn(|| self.stack.poll_closed()));
+        due || more
+    }
+
+    fn connect(&mut self, to: Ipv4Addr) -> Result<ConnId, ConnectError> {
+        self.stack.connect(None, SocketAddr::new(to.into(), PORT))
+    }
+}
+
+/// A client and a server on one wire.
+struct Pair {
+    client: Host,
+    server: Host,
+    now: Time,
+}
+
+impl Pair {
+    fn new(change: impl FnOnce(&mut Config)) -> Self {
+        let (client, server) = (Host::new(1, CLIENT, |_| {}), Host::new(2, SERVER, change));
+        Self { client, server, now: Time::from_millis(1) }
+    }
+
+    /// Hands over what each side sent, until there is nothing more.
+    fn settle(&mut self) {
+        for _ in 0..32 {
+            self.client.turn();
+            self.server.turn();
+            if self.client.out.sent.is_empty() && self.server.out.sent.is_empty() {
+                return;
+            }
+            for frame in core::mem::take(&mut self.client.out.sent) {
+                self.server.take(&frame);
+            }
+            for frame in core::mem::take(&mut self.server.out.sent) {
+                self.client.take(&frame);
+            }
+        }
+    }
+
+    fn advance(&mut self, span: Duration) {
+        self.now = self.now + span;
+        self.client.stack.begin_turn(self.now);
+        self.server.stack.begin_turn(self.now);
+    }
+
+    /// Hands the server what the client sends now, and nothing back.
+    fn deliver_to_server(&mut self) {
+        self.client.turn();
+        for frame in core::mem::take(&mut self.client.out.sent) {
+            self.server.take(&frame);
+        }
+    }
+}
+
+fn flags(frame: &[u8]) -> Flags {
+    TcpHeader::parse_trusted(&frame[34..], LinkVouched::new()).map_or(Flags::NONE, |(header, ..)| header.flags)
+}
+
+/// A connection each way, so that both know each other's hardware address.
+fn acquainted(change: impl FnOnce(&mut Config)) -> Pair {
+    let mut pair = Pair::new(change);
+    pair.client.connect(SERVER).unwrap();
+    pair.settle();
+    assert_eq!((pair.client.opened.len(), pair.server.opened.len()), (1, 1));
+    pair
+}
+
+/// A full ring delays a SYN,ACK to the next turn with a slot; the peer's SYN
+/// again, meanwhile, changes nothing, and the silo does not spin.
+#[test]
+fn a_syn_ack_waits_for_a_slot() {
+    let mut pair = acquainted(|_| {});
+    pair.server.out.room = 0;
+    pair.client.connect(SERVER).unwrap();
+    pair.deliver_to_server();
+    pair.advance(Duration::from_millis(1_001));
+    pair.client.turn();
+    assert_eq!(pair.client.out.sent.len(), 1, "the SYN again");
+    pair.deliver_to_server();
+    assert!(!pair.server.turn(), "there is nothing that could be done at once");
+    assert_eq!(pair.server.stack.half_open(), 1);
+    let deadline = pair.server.stack.next_deadline().unwrap();
+    assert!(deadline > pair.now && deadline <= pair.now + Duration::from_millis(1));
+    pair.server.out.room = 64;
+    pair.server.turn();
+    assert_eq!(pair.server.out.sent.iter().map(|frame| flags(frame)).collect::<Vec<_>>(), [Flags::SYN | Flags::ACK]);
+    pair.settle();
+    assert_eq!((pair.client.opened.len(), pair.server.opened.len()), (2, 2));
+    let counters = pair.server.stack.counters();
+    assert_eq!((counters.replies_delayed > 0, counters.replies_dropped), (true, 0));
+}
+
+/// What waits is bounded; a handshake that gives up while it waits is not
+/// answered any more.
+#[test]
+fn waiting_replies_are_bounded() {
+    let mut pair = acquainted(|config| config.max_half_open = 2 * replies::MAX_PENDING);
+    pair.server.out.room = 0;
+    for _ in 0..replies::MAX_PENDING + 10 {
+        pair.client.connect(SERVER).unwrap();
+        pair.deliver_to_server();
+    }
+    assert_eq!(pair.server.stack.pending.len(), replies::MAX_PENDING);
+    assert_eq!(pair.server.stack.counters().replies_dropped, 10);
+    // The first is given up by its peer.
+    let id = pair.client.stack.connection_ids().nth(1).unwrap();
+    let entry = 0;
+    pair.client.stack.abort(id);
+    pair.server.stack.drop_half_open(entry);
+    pair.server.out.room = 4 * replies::MAX_PENDING;
+    pair.server.turn();
+    assert_eq!(pair.server.out.sent.len(), replies::MAX_PENDING - 1);
+}
+
+/// The last acknowledgement of a connection leaves late rather than never:
+/// its peer must not wait for its own retransmission.
+#[test]
+fn a_last_acknowledgement_waits_for_a_slot() {
+    let mut pair = acquainted(|_| {});
+    let (client, server) = (pair.client.opened[0], pair.server.opened[0]);
+    pair.server.stack.finish(server);
+    pair.settle();
+    pair.client.stack.finish(client);
+    pair.server.out.room = 0;
+    pair.deliver_to_server();
+    pair.server.turn();
+    assert_eq!(pair.server.closed, [(server, Closed::Finished)]);
+    assert_eq!((pair.server.stack.time_wait(), pair.client.closed.len()), (1, 0));
+    pair.server.out.room = 64;
+    pair.settle();
+    assert_eq!(pair.client.closed, [(client, Closed::Finished)]);
+    assert_eq!(pair.client.stack.tcp_counters().retransmits, 0);
+}
+
+/// At the connection limit, an acknowledgement that proves a cookie leaves the
+/// half-open handshake that stands in its place as it is.
+#[test]
+fn a_deferred_cookie_leaves_the_handshake() {
+    let mut pair = acquainted(|config| {
+        config.max_half_open = 1;
+        config.max_connections = 2;
+    });
+    // The queue is taken: the next SYN is answered by a cookie.
+    let first = pair.client.connect(SERVER).unwrap();
+    pair.deliver_to_server();
+    pair.server.turn();
+    pair.server.out.sent.clear();
+    pair.client.connect(SERVER).unwrap();
+    pair.deliver_to_server();
+    pair.server.turn();
+    assert_eq!(pair.server.stack.counters().cookies_sent, 1);
+    let cookie = core::mem::take(&mut pair.server.out.sent);
+    // The queue has room again, and the same SYN comes a second time.
+    pair.client.stack.abort(first);
+    pair.server.stack.drop_half_open(0);
+    pair.advance(Duration::from_millis(1_001));
+    pair.deliver_to_server();
+    pair.server.turn();
+    assert_eq!(pair.server.stack.half_open(), 1);
+    pair.server.out.sent.clear();
+    // Another connection takes the last place.
+    let mut other = Host::new(3, Ipv4Addr::new(10, 0, 0, 3), |_| {});
+    other.stack.begin_turn(pair.now);
+    pair.server.stack.config.max_half_open = 2;
+    pair.server.stack.syns.set_limit(2);
+    other.connect(SERVER).unwrap();
+    for _ in 0..4 {
+        other.turn();
+        for frame in core::mem::take(&mut other.out.sent) {
+            pair.server.take(&frame);
+        }
+        pair.server.turn();
+        for frame in core::mem::take(&mut pair.server.out.sent) {
+            other.take(&frame);
+        }
+    }
+    assert_eq!(pair.server.stack.connections(), 2);
+    // Now the cookie is answered.
+    for frame in cookie {
+        pair.client.take(&frame);
+    }
+    pair.deliver_to_server();
+    let counters = pair.server.stack.counters();
+    assert_eq!((counters.accept_deferred, counters.cookies_accepted), (1, 0));
+    assert_eq!(pair.server.stack.half_open(), 1, "it may still be completed");
+}
+
+/// RFC 1122 section 4.2.3.9, and as Linux does (EHOSTUNREACH): who connects
+/// to an address that nobody has hears of it when resolution gives up, long
+/// before the SYN does.
+#[test]
+fn connecting_to_nobody_fails_soon() {
+    let mut pair = acquainted(|_| {});
+    let established = pair.client.opened[0];
+    let ids = [pair.client.connect(NOBODY).unwrap(), pair.client.connect(NOBODY).unwrap()];
+    for _ in 0..31 {
+        pair.client.turn();
+        pair.client.out.sent.clear();
+        pair.advance(Duration::from_millis(100));
+    }
+    pair.client.turn();
+    assert_eq!(pair.client.closed, ids.map(|id| (id, Closed::Unreachable)));
+    assert!(pair.client.stack.is_live(established));
+}
+
+/// While nothing can be sent, a silo has nothing to do at once; when slots
+/// come, all goes on.
+#[test]
+fn a_full_ring_does_not_spin() {
+    let mut pair = acquainted(|_| {});
+    let id = pair.client.opened[0];
+    pair.client.out.room = 0;
+    pair.client.stack.send_bytes(id, b"some");
+    assert!(!pair.client.turn());
+    assert!(pair.client.stack.next_deadline().unwrap() > pair.now);
+    pair.client.stack.abort(id);
+    assert!(!pair.client.turn());
+    assert!(pair.client.stack.next_deadline().unwrap() > pair.now, "resets wait, too");
+    pair.client.out.room = 64;
+    pair.settle();
+    assert_eq!(pair.server.closed.len(), 1);
+}

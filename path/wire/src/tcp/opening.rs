@@ -1,0 +1,96 @@
+//! The segments that open a connection: SYN, and SYN,ACK.
+
+use super::header::{Flags, HEADER_LEN, TcpHeader, data_offset, set_checksum};
+use super::options::{MSS, NOP, OPENING_LEN, SACK_AND_TIMESTAMPS, WINDOW_SCALE};
+use super::{MAX_WINDOW_SCALE, SackBlocks, SeqNum, TcpOptions, Timestamps};
+use crate::checksum::{Sum, put_words};
+
+/// A segment that opens a connection: the options of a SYN, no urgent data.
+/// The fields are those of [`TcpHeader`] and [`TcpOptions`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Opening {
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+    /// Sequence number of the SYN.
+    pub seq: SeqNum,
+    /// Next sequence number expected.
+    pub ack: SeqNum,
+    /// Control bits.
+    pub flags: Flags,
+    /// Receive window; never scaled in a SYN.
+    pub window: u16,
+    /// Largest segment that we want to receive.
+    pub mss: u16,
+    /// Shift of our window.
+    pub window_scale: Option<u8>,
+    /// We understand selective acknowledgements.
+    pub sack_permitted: bool,
+    /// Timestamps.
+    pub timestamps: Option<Timestamps>,
+}
+
+/// The header with all options.
+const LEN: usize = HEADER_LEN + OPENING_LEN;
+
+impl Opening {
+    /// Bytes that [`Opening::emit`] writes.
+    #[inline]
+    #[must_use]
+    pub fn header_len(&self) -> usize {
+        HEADER_LEN + self.options().len()
+    }
+
+    /// Writes the header, its checksum included, and returns its length; 0
+    /// if `out` is shorter. `sum` is that of the pseudo-header.
+    #[inline]
+    pub fn emit(&self, out: &mut [u8], sum: Sum) -> usize {
+        let (Some(shift), true, Some(Timestamps { value, echo })) =
+            (self.window_scale, self.sack_permitted, self.timestamps)
+        else {
+            return self.emit_some(out, sum);
+        };
+        let Some(head) = out.first_chunk_mut::<LEN>() else { return 0 };
+        let ports = u32::from(self.src_port) << 16 | u32::from(self.dst_port);
+        let control = u32::from_be_bytes([data_offset(LEN), self.flags.0, 0, 0]) | u32::from(self.window);
+        let mss = u32::from_be_bytes([MSS, 4, 0, 0]) | u32::from(self.mss);
+        let sack = u32::from_be_bytes(SACK_AND_TIMESTAMPS);
+        let scale = u32::from_be_bytes([NOP, WINDOW_SCALE, 3, shift.min(MAX_WINDOW_SCALE)]);
+        let mut words = [ports, self.seq.0, self.ack.0, control, 0, mss, sack, value, echo, scale];
+        words[4] = u32::from(Sum::of_words(&words).add(sum).finish()) << 16;
+        put_words(head, &words);
+        LEN
+    }
+
+    /// With fewer options.
+    #[cold]
+    fn emit_some(&self, out: &mut [u8], sum: Sum) -> usize {
+        let header = TcpHeader {
+            src_port: self.src_port,
+            dst_port: self.dst_port,
+            seq: self.seq,
+            ack: self.ack,
+            flags: self.flags,
+            window: self.window,
+            urgent: 0,
+            options: self.options(),
+        };
+        let len = header.emit(out);
+        if let Some(head) = out.get_mut(..len) {
+            set_checksum(head, sum);
+        }
+        len
+    }
+
+    #[inline]
+    fn options(&self) -> TcpOptions {
+        TcpOptions {
+            mss: Some(self.mss),
+            window_scale: self.window_scale,
+            sack_permitted: self.sack_permitted,
+            timestamps: self.timestamps,
+            sack: SackBlocks::EMPTY,
+        }
+    }
+}
