@@ -155,8 +155,20 @@ fn default_mac(ip: Option<IpAddr>) -> Mac {
 /// # Errors
 /// If the operating system refuses the handlers.
 pub fn stop_signals() -> io::Result<Arc<AtomicUsize>> {
+    count_signals(&[signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])
+}
+
+/// Counts the requests to open log files again (as nginx takes SIGUSR1).
+///
+/// # Errors
+/// As [`stop_signals`].
+pub fn reopen_signals() -> io::Result<Arc<AtomicUsize>> {
+    count_signals(&[signal_hook::consts::SIGUSR1])
+}
+
+fn count_signals(signals: &[i32]) -> io::Result<Arc<AtomicUsize>> {
     let count = Arc::new(AtomicUsize::new(0));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+    for &signal in signals {
         let seen = Arc::clone(&count);
         let note = move || {
             seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

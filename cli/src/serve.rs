@@ -2,7 +2,7 @@
 
 use crate::args::{HostPlan, ServePlan};
 use crate::figures::Figures;
-use crate::host::{Failure, Start, link_name, over_link, stack, stop_signals};
+use crate::host::{Failure, Start, link_name, over_link, reopen_signals, stack, stop_signals};
 use app::App;
 use core::time::Duration;
 use link::{Link, LinkState};
@@ -36,9 +36,17 @@ impl Start for Serve {
         let mut silo = Silo { link, stack, app };
         let figures = Figures::new(&host, "serve", &silo, silo.app.counters())?;
         let signals = stop_signals()?;
+        let reopen = reopen_signals()?;
         announce(&host, &ports);
-        let mut attendant =
-            ServeAttendant { figures, signals, next_wall_clock: Time::ZERO, drain_limit, stopping: None };
+        let mut attendant = ServeAttendant {
+            figures,
+            signals,
+            reopen,
+            reopened: 0,
+            next_wall_clock: Time::ZERO,
+            drain_limit,
+            stopping: None,
+        };
         silo::run(&mut silo, host.idle, &mut attendant)?;
         Ok(())
     }
@@ -64,6 +72,9 @@ const DRAIN_GRACE: Duration = Duration::from_secs(5);
 struct ServeAttendant {
     figures: Figures,
     signals: Arc<AtomicUsize>,
+    /// How often the log was to be opened again, and how often it was.
+    reopen: Arc<AtomicUsize>,
+    reopened: usize,
     next_wall_clock: Time,
     /// The longest that a stop may take.
     drain_limit: Duration,
@@ -77,6 +88,11 @@ impl<L: Link> Attendant<L, Server> for ServeAttendant {
         if now >= self.next_wall_clock {
             self.next_wall_clock = now + WALL_CLOCK_EVERY;
             silo.app.set_wall_clock(WallClock::new(now, Clock.unix()));
+        }
+        let reopen = self.reopen.load(Ordering::Relaxed);
+        if reopen != self.reopened {
+            self.reopened = reopen;
+            silo.app.reopen_log();
         }
         let signals = self.signals.load(Ordering::Relaxed);
         if signals == 0 {

@@ -210,7 +210,8 @@ pub(super) struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
     drain_timeout: Duration,
 
-    /// Write an access log in nginx's combined format: off, stderr, or a file's name
+    /// Write an access log in nginx's combined format: off, stderr, or a file's
+    /// name; SIGUSR1 opens the file again, for rotation
     #[arg(long, value_name = "off|stderr|FILE", default_value = "off", value_parser = values::access_log)]
     access_log: AccessLog,
 

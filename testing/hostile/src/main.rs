@@ -5,7 +5,7 @@ use clap::Parser;
 use core::time::Duration;
 use hostile::line::{Line, Passed};
 use hostile::noise::NAMES;
-use hostile::server::{Failure, MAX_CONNECTIONS, MAX_GROWTH, MAX_HALF_OPEN, MAX_RECEIVED, Sample, Server};
+use hostile::server::{DRAIN_LIMIT, Failure, MAX_CONNECTIONS, MAX_GROWTH, MAX_HALF_OPEN, MAX_RECEIVED, Sample, Server};
 use hostile::soak::Soak;
 use memif::{Address, Config, MemifLink, Role};
 use silo::Clock;
@@ -83,9 +83,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const SETTLED: Duration = Duration::from_secs(5);
 /// How long the client may take to close its connections.
 const LEAVE_LIMIT: Duration = Duration::from_secs(20);
-/// How long the server may take to end: as long as it waits for its peers, of
-/// which some have vanished, and a little more.
-const STOP_LIMIT: Duration = Duration::from_secs(40);
+/// How long the server may take to end.
+const STOP_LIMIT: Duration = DRAIN_LIMIT.saturating_add(Duration::from_secs(10));
 
 fn real(arguments: &Arguments) -> Result<(), Failure> {
     let program = match &arguments.nearside {
@@ -213,7 +212,10 @@ impl Attack {
         }
         println!("the server:");
         let cpu = (last.ran - first.ran).as_secs_f64() / took * 100.0;
-        println!("  {cpu:>12.0} % of a core");
+        println!(
+            "  {cpu:>12.0} % of a core; {:.0} frames in a second of it",
+            rate(gained("link.rx_frames")) / cpu * 100.0
+        );
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         let settled = self.settled.as_ref().map_or(first, |(_, settled)| settled);
         println!(

@@ -25,6 +25,10 @@ pub const MAX_RECEIVED: u64 = 256 << 20;
 /// take more.
 pub const MAX_GROWTH: u64 = 16 << 20;
 
+/// How long the server waits for its peers, of which some have vanished, once
+/// it is to stop.
+pub const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+
 /// The server's process. Dropping it ends it.
 pub struct Server {
     child: Child,
@@ -68,6 +72,7 @@ impl Server {
             format!("--mac={SERVER_MAC}"),
             format!("--listen={PORT}"),
             format!("--max-connections={MAX_CONNECTIONS}"),
+            format!("--drain-timeout={}s", DRAIN_LIMIT.as_secs()),
             format!("--status-page={}", folder.join("page").display()),
         ];
         words.extend(core.map(|core| format!("--core={core}")));

@@ -80,6 +80,14 @@ impl Running {
         });
     }
 
+    /// Sends it a signal.
+    ///
+    /// # Panics
+    /// If it does not take it.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("a child takes signals");
+    }
+
     /// Asks it to end (SIGTERM) and waits until it has; it must end well.
     /// Returns everything that it said.
     ///
@@ -98,14 +106,12 @@ impl Running {
     }
 
     fn end(mut self, insist: bool) -> String {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a child has a number");
-        let ask = || kill_process(pid, Signal::TERM).expect("a child takes signals");
-        ask();
+        self.signal(Signal::TERM);
         let mut ended = None;
         wait_for(&format!("{}: the end after SIGTERM", self.name), PATIENCE, || {
             ended = self.child.try_wait().expect("a child can be waited for");
             if ended.is_none() && insist {
-                ask();
+                self.signal(Signal::TERM);
             }
             ended.is_some()
         });
