@@ -174,7 +174,7 @@ pub(super) struct ServeArgs {
     #[arg(long = "listen", value_name = "PORT", default_value = "80", value_parser = values::port)]
     ports: Vec<u16>,
 
-    /// Hold at most this many connections; further ones are refused
+    /// Hold at most this many connections; SYNs for more are dropped and counted
     #[arg(long, value_name = "N", default_value = "100k")]
     max_connections: Count,
 

@@ -5,6 +5,7 @@
 //! so that memory is what was received and not what a piece claims to be a
 //! part of.
 
+use crate::ingress::Envelope;
 use core::net::IpAddr;
 use core::time::Duration;
 use wire::Time;
@@ -36,8 +37,13 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 /// What a piece costs beside its bytes.
 const PIECE_COST: usize = 64;
 
+/// Bytes of headers in front of a first piece that are kept, to be quoted when
+/// the rest stays out: any IPv4 header, and IPv6 with some extensions. Of a
+/// packet with more of them, the sender is not told.
+pub(crate) const MAX_HEAD: usize = 128;
+
 // The largest packet fits a sender's share, with the cost of its pieces.
-const _: () = assert!(u16::MAX as usize + MAX_PIECES * PIECE_COST <= MAX_BYTES_PER_SOURCE);
+const _: () = assert!(u16::MAX as usize + MAX_PIECES * PIECE_COST + MAX_HEAD <= MAX_BYTES_PER_SOURCE);
 const _: () = assert!(MAX_PACKETS_PER_SOURCE < MAX_PACKETS);
 
 /// Which packet a piece belongs to: for IPv4 by source, destination, protocol
@@ -64,6 +70,10 @@ pub(crate) struct Fragment<'a> {
     /// It is not the last.
     pub more: bool,
     pub payload: &'a [u8],
+    /// The headers in front of the payload, from IP's on.
+    pub head: &'a [u8],
+    /// Where an answer goes.
+    pub envelope: Envelope,
 }
 
 /// A packet put together.
@@ -73,6 +83,19 @@ pub(crate) struct Whole {
     pub protocol: u8,
     /// All of its payload.
     pub payload: Vec<u8>,
+}
+
+/// A packet of which the beginning came, and the rest did not in time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct TimedOut {
+    /// Where the first piece came from.
+    pub envelope: Envelope,
+    /// What the packet holds.
+    pub protocol: u8,
+    /// Length of the first piece's headers.
+    pub head_len: usize,
+    /// The first piece, headers included.
+    pub first: Vec<u8>,
 }
 
 /// What reassembly counts.
@@ -125,6 +148,8 @@ struct Packet {
     deadline: Time,
     /// Known from the first piece.
     protocol: Option<u8>,
+    /// The same, unless its headers are longer than [`MAX_HEAD`].
+    head: Option<Head>,
     /// Known from the last piece.
     len: Option<usize>,
     /// Payload bytes in `pieces`.
@@ -134,6 +159,12 @@ struct Packet {
     /// Pieces overlapped: the packet is refused, and so is what still comes
     /// of it (RFC 5722 section 4).
     refused: bool,
+}
+
+#[derive(Debug)]
+struct Head {
+    envelope: Envelope,
+    bytes: Box<[u8]>,
 }
 
 #[derive(Debug)]
@@ -161,9 +192,9 @@ impl Reassembly {
         Self::default()
     }
 
-    /// Takes a piece; the whole packet if it was the one that was missing.
+    /// Takes a piece; the whole packet if it was the one that was missing. To
+    /// be called when [`Reassembly::poll_timed_out`] has no more.
     pub fn on_fragment(&mut self, fragment: &Fragment<'_>, now: Time) -> Option<Whole> {
-        self.on_time(now);
         self.counters.pieces += 1;
         let len = fragment.payload.len();
         // RFC 791 section 3.2: all but the last are multiples of eight bytes.
@@ -193,8 +224,9 @@ impl Reassembly {
                 return None;
             }
             Fit::Place(place) => {
+                let before = packet.cost();
                 packet.take(place, fragment);
-                self.bytes += len + PIECE_COST;
+                self.bytes += packet.cost() - before;
             }
         }
         if packet.len == Some(packet.received) {
@@ -205,12 +237,23 @@ impl Reassembly {
         None
     }
 
-    /// Gives up what waited too long. Cheap when there is nothing to give up.
+    /// Whether something waited too long.
     #[inline]
-    pub fn on_time(&mut self, now: Time) {
-        while self.packets.first().is_some_and(|oldest| oldest.deadline <= now) {
-            self.counters.timed_out += u64::from(!self.remove(0).refused);
+    pub fn is_due(&self, now: Time) -> bool {
+        self.packets.first().is_some_and(|oldest| oldest.deadline <= now)
+    }
+
+    /// Gives up what waited too long; the next of it whose sender is to be
+    /// told.
+    pub fn poll_timed_out(&mut self, now: Time) -> Option<TimedOut> {
+        while self.is_due(now) {
+            let packet = self.remove(0);
+            self.counters.timed_out += u64::from(!packet.refused);
+            if let Some(told) = packet.timed_out() {
+                return Some(told);
+            }
         }
+        None
     }
 
     /// When the next packet is given up.
@@ -239,7 +282,16 @@ impl Reassembly {
         // Time given out of order must not break the order of deadlines.
         let deadline = self.packets.last().map_or(deadline, |newest| newest.deadline.max(deadline));
         let pieces = Vec::new();
-        self.packets.push(Packet { key, deadline, protocol: None, len: None, received: 0, pieces, refused: false });
+        self.packets.push(Packet {
+            key,
+            deadline,
+            protocol: None,
+            head: None,
+            len: None,
+            received: 0,
+            pieces,
+            refused: false,
+        });
         self.packets.len() - 1
     }
 
@@ -303,6 +355,8 @@ impl Packet {
         let piece = Piece { offset: usize::from(fragment.offset), bytes: fragment.payload.into() };
         if piece.offset == 0 {
             self.protocol = Some(fragment.protocol);
+            self.head = (fragment.head.len() <= MAX_HEAD)
+                .then(|| Head { envelope: fragment.envelope, bytes: fragment.head.into() });
         }
         if !fragment.more {
             self.len = Some(piece.end());
@@ -317,11 +371,22 @@ impl Packet {
         self.refused = true;
         self.received = 0;
         self.pieces = Vec::new();
+        self.head = None;
         cost
     }
 
     fn cost(&self) -> usize {
-        self.received + self.pieces.len() * PIECE_COST
+        let head = self.head.as_ref().map_or(0, |head| head.bytes.len());
+        self.received + self.pieces.len() * PIECE_COST + head
+    }
+
+    /// RFC 1122 section 3.3.2, RFC 8200 section 4.5: an error is sent if the
+    /// first piece is there.
+    fn timed_out(self) -> Option<TimedOut> {
+        let Head { envelope, bytes } = self.head?;
+        let piece = self.pieces.first().filter(|piece| piece.offset == 0)?;
+        let protocol = self.protocol?;
+        Some(TimedOut { envelope, protocol, head_len: bytes.len(), first: [&bytes[..], &piece.bytes].concat() })
     }
 
     /// The whole: called when as many bytes are there as the last piece

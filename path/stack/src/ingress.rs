@@ -27,7 +27,7 @@ pub struct Arrival<'f> {
 }
 
 /// A segment's addresses and what the frame around it said.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Envelope {
     pub src: IpAddr,
     /// Index of the destination among our addresses.
@@ -127,7 +127,7 @@ impl Stack {
             return None;
         }
         if ip.is_fragment() {
-            return self.on_fragment_v4(ethernet, &ip, payload, local, out);
+            return self.on_fragment_v4(ethernet, &ip, packet, local, out);
         }
         let envelope = Envelope { src: IpAddr::V4(ip.src), local, mac: ethernet.src };
         match ip.protocol {
@@ -181,7 +181,7 @@ impl Stack {
         };
         let envelope = Envelope { src: IpAddr::V6(ip.src), local, mac: ethernet.src };
         if let Some(fragment) = upper.fragment {
-            return self.on_fragment_v6(&envelope, &ip, &upper, fragment, out);
+            return self.on_fragment_v6(&envelope, &ip, packet, &upper, fragment, out);
         }
         match upper.protocol {
             protocol::TCP => {

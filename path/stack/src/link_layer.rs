@@ -3,7 +3,7 @@
 use crate::egress::DEFAULT_TTL;
 use crate::flow::Flow;
 use crate::flow::Owner;
-use crate::fragments::{Fragment, Key, Whole};
+use crate::fragments::{Fragment, Key, TimedOut, Whole};
 use crate::ingress::{Arrival, Envelope};
 use crate::neighbour::{NeighbourId, Output};
 use crate::{Egress, Stack};
@@ -13,7 +13,7 @@ use tcp::{Path, State};
 use wire::arp::{ArpPacket, Operation};
 use wire::checksum::{pseudo_v4, pseudo_v6};
 use wire::ethernet::{ETHER_ARP, ETHER_IPV4, ETHER_IPV6, EthernetHeader};
-use wire::icmpv4::Icmpv4;
+use wire::icmpv4::{self, Icmpv4};
 use wire::icmpv6::{self, Icmpv6, NeighborAdvertisement};
 use wire::ipv4::{self, Ipv4Header};
 use wire::ipv6::{self, FragmentInfo, Ipv6Header, Upper};
@@ -396,21 +396,24 @@ impl Stack {
         &mut self,
         ethernet: &EthernetHeader,
         ip: &Ipv4Header,
-        payload: &[u8],
+        packet: &[u8],
         local: u16,
         out: &mut impl Egress,
     ) -> Option<Arrival<'static>> {
+        self.on_fragments_late(out);
         self.counters.fragments_in += 1;
+        let (head, rest) = packet.split_at_checked(ip.header_len.into())?;
+        let payload = rest.get(..ip.payload_len.into())?;
         let key = Key {
             src: ip.src.into(),
             dst: ip.dst.into(),
             identification: u32::from(ip.identification),
             protocol: ip.protocol,
         };
-        let offset = ip.fragment_offset;
-        let piece = Fragment { key, protocol: ip.protocol, offset, more: ip.more_fragments, payload };
-        let whole = self.reassembly.on_fragment(&piece, self.now)?;
         let envelope = Envelope { src: key.src, local, mac: ethernet.src };
+        let (offset, more) = (ip.fragment_offset, ip.more_fragments);
+        let piece = Fragment { key, protocol: ip.protocol, offset, more, payload, head, envelope };
+        let whole = self.reassembly.on_fragment(&piece, self.now)?;
         let pseudo = pseudo_v4(ip.src, ip.dst, protocol::TCP, whole.payload.len() as u16);
         self.on_whole(&envelope, &whole, pseudo, out)
     }
@@ -419,17 +422,52 @@ impl Stack {
         &mut self,
         envelope: &Envelope,
         ip: &Ipv6Header,
+        packet: &[u8],
         upper: &Upper<'_>,
         info: FragmentInfo,
         out: &mut impl Egress,
     ) -> Option<Arrival<'static>> {
+        self.on_fragments_late(out);
         self.counters.fragments_in += 1;
+        let payload = upper.payload;
+        let head = packet.get(..ipv6::HEADER_LEN + upper.offset)?;
         let key = Key { src: ip.src.into(), dst: ip.dst.into(), identification: info.identification, protocol: 0 };
-        let piece =
-            Fragment { key, protocol: upper.protocol, offset: info.offset, more: info.more, payload: upper.payload };
+        let (protocol, envelope) = (upper.protocol, *envelope);
+        let piece = Fragment { key, protocol, offset: info.offset, more: info.more, payload, head, envelope };
         let whole = self.reassembly.on_fragment(&piece, self.now)?;
         let pseudo = pseudo_v6(ip.src, ip.dst, protocol::TCP, whole.payload.len() as u32);
-        self.on_whole(envelope, &whole, pseudo, out)
+        self.on_whole(&envelope, &whole, pseudo, out)
+    }
+
+    /// Gives up packets whose pieces stayed out, and tells their senders (RFC
+    /// 792, RFC 1122 section 3.3.2; RFC 8200 section 4.5, RFC 4443 section
+    /// 3.3).
+    pub(crate) fn on_fragments_late(&mut self, out: &mut impl Egress) {
+        while let Some(packet) = self.reassembly.poll_timed_out(self.now) {
+            let TimedOut { envelope, protocol, head_len, first } = &packet;
+            if self.is_forged(envelope.src) || is_icmp_error(*protocol, &first[*head_len..]) {
+                continue;
+            }
+            if !self.errors.take(self.now) {
+                self.counters.errors_limited += 1;
+                continue;
+            }
+            match envelope.src {
+                IpAddr::V4(_) => {
+                    let quoted = first.len().min(head_len + 8);
+                    let code = icmpv4::time_exceeded::REASSEMBLY;
+                    let message = Icmpv4::TimeExceeded { code, original: &first[..quoted] };
+                    self.send_icmp_v4(envelope, &message, out);
+                }
+                IpAddr::V6(dst) => {
+                    let quoted = first.len().min(icmpv6::MAX_ORIGINAL).min(usize::from(self.config.mtu) - 48);
+                    let code = icmpv6::time_exceeded::REASSEMBLY;
+                    let message = Icmpv6::TimeExceeded { code, original: &first[..quoted] };
+                    let own = self.addresses.v6(envelope.local);
+                    self.send_icmp_v6(own, dst, envelope.mac, DEFAULT_TTL, &message, out);
+                }
+            }
+        }
     }
 
     /// A packet put together. Its bytes live only in this call, so what is
@@ -478,6 +516,19 @@ impl Stack {
     }
 }
 
+/// Whether an ICMP message is an error, about which no error is sent (RFC 1122
+/// section 3.2.2, RFC 4443 section 2.4(e)).
+fn is_icmp_error(protocol: u8, message: &[u8]) -> bool {
+    match (protocol, message.first()) {
+        (protocol::ICMP, Some(kind)) => matches!(kind, 3 | 4 | 5 | 11 | 12),
+        (protocol::ICMPV6, Some(kind)) => *kind < 128,
+        _ => false,
+    }
+}
+
 /// Smaller MTUs are taken as this: a router that claims less is not believed
 /// (Linux's `ip_rt_min_pmtu`, net/ipv4/route.c).
 const LEAST_MTU_V4: u32 = 552;
+
+#[cfg(test)]
+mod tests;

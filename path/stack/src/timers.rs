@@ -32,7 +32,9 @@ impl Stack {
     /// already.
     pub fn on_timers(&mut self, out: &mut impl Egress) -> bool {
         let mut more = self.on_wheel();
-        self.reassembly.on_time(self.now);
+        if self.reassembly.is_due(self.now) {
+            self.on_fragments_late(out);
+        }
         if !self.delayed_acks.is_empty() {
             self.on_delayed_acks();
         }

@@ -1,5 +1,9 @@
 use super::*;
 use core::net::Ipv4Addr;
+use wire::Mac;
+
+/// The headers in front of every piece.
+const HEAD: [u8; 20] = [0x45; 20];
 
 fn key(source: u32, identification: u32) -> Key {
     let src = IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + source));
@@ -7,7 +11,8 @@ fn key(source: u32, identification: u32) -> Key {
 }
 
 fn piece(key: Key, offset: u16, more: bool, payload: &[u8]) -> Fragment<'_> {
-    Fragment { key, protocol: 17, offset, more, payload }
+    let envelope = Envelope { src: key.src, local: 0, mac: Mac::ZERO };
+    Fragment { key, protocol: 17, offset, more, payload, head: &HEAD, envelope }
 }
 
 /// A payload whose every byte tells its place.
@@ -131,7 +136,7 @@ fn overlaps_are_refused() {
         assert_eq!(take_all(&mut reassembly, base.into_iter().chain(rest)), []);
         assert_eq!(reassembly.bytes, 0);
         // After the time it is forgotten, and not counted twice.
-        reassembly.on_time(Time::ZERO + TIMEOUT);
+        assert_eq!(reassembly.poll_timed_out(Time::ZERO + TIMEOUT), None);
         assert_eq!((reassembly.counters().timed_out, reassembly.next_deadline()), (0, None));
     }
 }
@@ -172,11 +177,40 @@ fn time_runs_from_the_first_piece() {
     let late = Time::from_millis(29_999);
     assert_eq!(reassembly.on_fragment(&pieces[1], late), None);
     assert_eq!(reassembly.next_deadline(), Some(Time::ZERO + TIMEOUT));
+    assert!(!reassembly.is_due(late));
+    assert!(reassembly.poll_timed_out(Time::ZERO + TIMEOUT).is_some());
     assert!(reassembly.on_fragment(&pieces[2], Time::ZERO + TIMEOUT).is_none());
     assert_eq!(reassembly.counters().timed_out, 1);
     // What came late waits for a packet that will not come.
-    reassembly.on_time(Time::from_millis(60_000));
+    assert_eq!(reassembly.poll_timed_out(Time::from_millis(60_000)), None);
     assert_eq!((reassembly.counters().timed_out, reassembly.bytes), (2, 0));
+}
+
+/// RFC 1122 section 3.3.2, RFC 8200 section 4.5: of what is given up, the
+/// first piece is quoted, if it came.
+#[test]
+fn the_first_piece_is_quoted() {
+    let whole = payload(3000);
+    let pieces = cut(key(2, 1), &whole, 1000);
+    let quoted = |given: &[usize]| {
+        let mut reassembly = Reassembly::new();
+        assert_eq!(take_all(&mut reassembly, given.iter().map(|at| pieces[*at])), []);
+        let told = reassembly.poll_timed_out(Time::ZERO + TIMEOUT);
+        assert_eq!((reassembly.counters().timed_out, reassembly.bytes), (1, 0));
+        assert_eq!(reassembly.poll_timed_out(Time::MAX), None);
+        told.map(|told| (told.head_len, told.protocol, told.first))
+    };
+    let expected = [&HEAD[..], &whole[..1000]].concat();
+    assert_eq!(quoted(&[0]), Some((HEAD.len(), 17, expected.clone())));
+    assert_eq!(quoted(&[2, 0]), Some((HEAD.len(), 17, expected)));
+    assert_eq!(quoted(&[1, 2]), None);
+    // Too many headers to keep, of a packet that is put together all the same.
+    let long = [0; MAX_HEAD + 1];
+    let mut reassembly = Reassembly::new();
+    assert_eq!(reassembly.on_fragment(&Fragment { head: &long, ..pieces[0] }, Time::ZERO), None);
+    assert_eq!(reassembly.poll_timed_out(Time::ZERO + TIMEOUT), None);
+    let all = pieces.iter().map(|piece| Fragment { head: &long, ..*piece });
+    assert_eq!(take_all(&mut reassembly, all)[0].payload, whole);
 }
 
 #[test]
@@ -249,6 +283,7 @@ fn random_pieces_keep_the_books() {
         let len = if random.below(8) == 0 { 1 + random.below(192) } else { 64 * (1 + random.below(3)) };
         let end = (start + len).min(whole.len());
         let piece = piece(key, start as u16, more, &whole[start..end]);
+        while reassembly.poll_timed_out(Time::from_millis(now)).is_some() {}
         if let Some(done) = reassembly.on_fragment(&piece, Time::from_millis(now)) {
             assert_eq!(done.payload, whole[..done.payload.len()]);
         }
