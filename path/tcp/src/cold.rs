@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use crate::congestion::{Algorithm, Congestion, Prr};
+use crate::rack::Rack;
 use crate::receive::ReceiveBuffer;
 use crate::scoreboard::Scoreboard;
 use wire::Time;
@@ -19,6 +20,26 @@ pub(crate) enum Recovery {
     Loss(SeqNum),
 }
 
+/// A tail loss probe that is not settled yet (RFC 8985 section 7.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Probe {
+    /// TLP.end_seq
+    pub end: SeqNum,
+    /// TLP.is_retrans
+    pub again: bool,
+}
+
+/// What a recovery changed, until it is known not to have been needless.
+#[derive(Debug)]
+pub(crate) struct Undo {
+    pub cwnd: u32,
+    pub congestion: Congestion,
+    /// When something was first sent again, in the timestamp's clock.
+    pub again_at: Option<u32>,
+    /// Segments sent again that no DSACK reported.
+    pub again: u32,
+}
+
 #[derive(Debug)]
 pub(crate) struct Cold {
     pub congestion: Congestion,
@@ -27,6 +48,15 @@ pub(crate) struct Cold {
     pub recovery: Recovery,
     pub prr: Option<Prr>,
     pub scoreboard: Scoreboard,
+    pub rack: Rack,
+    pub probe: Option<Probe>,
+    /// The loss probe is to be sent.
+    pub probe_due: bool,
+    /// The TCP timer is RACK's reordering timer (RFC 8985 section 6.2 step 5).
+    pub reordering_timer: bool,
+    pub undo: Option<Box<Undo>>,
+    /// Received twice, and to be told (RFC 2883).
+    pub dsack: Option<(SeqNum, SeqNum)>,
     pub receive: ReceiveBuffer,
     /// Where the peer's FIN stands, when it came before what precedes it.
     pub fin_at: Option<SeqNum>,
@@ -37,14 +67,20 @@ pub(crate) struct Cold {
 }
 
 impl Cold {
-    pub fn new(config: &Config, mss: u32, sack: bool) -> Self {
+    pub fn new(config: &Config, mss: u32) -> Self {
         let algorithm: Algorithm = config.congestion;
         Self {
             congestion: Congestion::new(algorithm, mss),
             learned: false,
             recovery: Recovery::Open,
             prr: None,
-            scoreboard: Scoreboard::new(mss, sack),
+            scoreboard: Scoreboard::new(mss),
+            rack: Rack::default(),
+            probe: None,
+            probe_due: false,
+            reordering_timer: false,
+            undo: None,
+            dsack: None,
             receive: ReceiveBuffer::default(),
             fin_at: None,
             timed: None,
@@ -58,11 +94,17 @@ impl Cold {
 
     /// Whether the fast path may be taken again.
     pub fn undisturbed(&self) -> bool {
-        !self.recovering() && self.receive.is_empty() && self.fin_at.is_none() && self.scoreboard.is_empty()
+        !self.recovering()
+            && self.receive.is_empty()
+            && self.fin_at.is_none()
+            && self.scoreboard.is_empty()
+            && self.probe.is_none()
+            && !self.probe_due
+            && self.dsack.is_none()
     }
 
     /// Whether nothing would be forgotten with this.
     pub fn disposable(&self) -> bool {
-        !self.learned && self.retransmits == 0 && self.timed.is_none()
+        !self.learned && self.retransmits == 0 && self.timed.is_none() && self.undo.is_none()
     }
 }

@@ -42,8 +42,10 @@ pub struct Config {
     pub keepalive_interval: u32,
     /// Unanswered keepalive probes before giving up; 9 by default.
     pub keepalive_probes: u8,
-    /// Longest wait in FIN-WAIT-2 after the application has finished and
-    /// lets go; 60 s by default.
+    /// Silence in FIN-WAIT-2, where the application has finished and the peer
+    /// has not, before it is probed as by keepalive, whether or not that is in
+    /// use; 60 s by default. A peer that answers is waited for: the
+    /// application may end it by a timer of its own.
     pub fin_wait2: u32,
 }
 

@@ -522,7 +522,7 @@ impl Connection {
     pub(crate) fn settle(&mut self) {
         match &self.cold {
             None => self.flags.clear(Flags::SLOW),
-            Some(cold) if cold.undisturbed() => {
+            Some(cold) if cold.undisturbed() && self.dupacks == 0 => {
                 self.flags.clear(Flags::SLOW);
                 if cold.disposable() {
                     self.cold = None;
@@ -534,8 +534,8 @@ impl Connection {
 
     #[inline]
     pub(crate) fn cold_mut(&mut self, config: &Config) -> &mut Cold {
-        let (mss, sack) = (u32::from(self.mss), self.flags.has(Flags::SACK));
-        self.cold.get_or_insert_with(|| Box::new(Cold::new(config, mss, sack)))
+        let mss = u32::from(self.mss);
+        self.cold.get_or_insert_with(|| Box::new(Cold::new(config, mss)))
     }
 
     /// The smaller path MTU that the network told (RFC 1191, RFC 8201). The

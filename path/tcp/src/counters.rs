@@ -33,6 +33,16 @@ counters! {
         timeouts,
         /// Fast recoveries entered.
         fast_recoveries,
+        /// Tail loss probes sent (RFC 8985 section 7).
+        loss_probes,
+        /// Losses that such a probe repaired.
+        loss_probe_recoveries,
+        /// Recoveries taken back, because nothing had been lost (RFC 4015).
+        recoveries_undone,
+        /// Segments that the peer reported to have got twice (RFC 2883).
+        dsacks_in,
+        /// The same reported to peers.
+        dsacks_out,
         /// Segments that arrived ahead of a gap.
         out_of_order,
         /// Bytes ahead of a gap that were dropped at the buffer's limit.

@@ -4,11 +4,11 @@
 //! ESTABLISHED connection; everything else takes the order of the RFC.
 
 use crate::cold::Recovery;
-use crate::congestion::{self, Ack, Prr};
+use crate::congestion::{self, Ack};
 use crate::connection::{Connection, Context, Flags, Path, agree_on, segment_len};
 use crate::receive::Inserted;
+use crate::recovery::Acknowledged;
 use crate::rtt::RETRANSMITTED_SYN_RTO_MS;
-use crate::scoreboard::Delivered;
 use crate::state::State;
 use app::Closed;
 use wire::tcp::{Flags as Bits, SeqNum, TcpHeader};
@@ -72,9 +72,6 @@ impl Outcome {
 /// After this long without a segment, TS.Recent is no longer compared
 /// (RFC 7323 section 5.5): 24 days in milliseconds.
 const TS_RECENT_VALID_MS: u32 = 24 * 24 * 3600 * 1000;
-
-/// Duplicate acknowledgements that show a loss (RFC 5681 section 3.2).
-const DUP_THRESH: u8 = 3;
 
 /// A timestamp echo older than this is taken for garbage, not for a round
 /// trip.
@@ -214,8 +211,8 @@ impl Connection {
             self.flags.clear(Flags::TIMER | Flags::TIMING);
             self.arm_keepalive(cx);
         } else {
-            // RFC 6298 section 5.3.
-            self.arm(cx, self.rto(cx.config));
+            // RFC 6298 section 5.3, RFC 8985 section 7.2.
+            self.arm_in_flight(cx);
         }
         if self.flags.has(Flags::ABOVE_LOW_WATER) && self.rope.len() as usize <= app::SEND_LOW_WATER {
             self.flags.clear(Flags::ABOVE_LOW_WATER);
@@ -265,12 +262,14 @@ impl Connection {
             return None;
         }
         cold.timed = None;
-        Some(u32::try_from(cx.now.since(sent).as_micros()).unwrap_or(u32::MAX))
+        let us = u32::try_from(cx.now.since(sent).as_micros()).unwrap_or(u32::MAX);
+        cold.rack.on_rtt(us, cx.now);
+        Some(us)
     }
 
     /// Lets the congestion window grow, outside recovery.
     #[cold]
-    fn grow(&mut self, cx: &mut Context<'_>, acked: u32, in_flight: u32, rtt_us: Option<u32>) {
+    pub(crate) fn grow(&mut self, cx: &mut Context<'_>, acked: u32, in_flight: u32, rtt_us: Option<u32>) {
         let ack = Ack {
             now: cx.now,
             acked,
@@ -283,6 +282,7 @@ impl Connection {
         };
         let mut cwnd = self.cwnd;
         let cold = self.cold_mut(cx.config);
+        cold.rack.on_acked(ack.snd_una);
         match cold.recovery {
             Recovery::Fast(_) => return,
             Recovery::Open | Recovery::Loss(_) => cold.congestion.on_ack(&mut cwnd, &ack),
@@ -409,7 +409,7 @@ impl Connection {
             // A probe must always elicit an answer (RFC 9293 section 3.8.6.1);
             // and the peer's acknowledgement is still good, or two sides with
             // closed windows would never hear of each other's progress.
-            self.answer_unacceptable(header, payload);
+            self.answer_unacceptable(cx, header, payload);
             self.note_repeated(header, payload);
             if header.seq == self.rcv_nxt && header.flags.contains(Bits::ACK) && payload.len() as u32 > window {
                 let mut outcome = Outcome::NONE;
@@ -453,12 +453,26 @@ impl Connection {
     /// numbers were spoilt as ours were: it gets the next delayed
     /// acknowledgement, so that two ends which refuse each other do not
     /// answer each other at the speed of the wire.
-    fn answer_unacceptable(&mut self, header: &TcpHeader, payload: &[u8]) {
+    fn answer_unacceptable(&mut self, cx: &Context<'_>, header: &TcpHeader, payload: &[u8]) {
         let probe = header.seq == self.rcv_nxt.minus(1) && header.ack.at_or_before(self.nxt);
         if probe || segment_len(header, payload) > 0 {
             self.flags.set(Flags::ACK_NOW);
+            if header.seq.before(self.rcv_nxt) {
+                let old = self.rcv_nxt.forward_from(header.seq);
+                self.note_duplicate(cx, header.seq, segment_len(header, payload).min(old));
+            }
         } else {
             self.unacked = self.unacked.max(1);
+        }
+    }
+
+    /// These came twice: the next acknowledgement reports it (RFC 2883
+    /// section 4).
+    #[cold]
+    fn note_duplicate(&mut self, cx: &Context<'_>, start: SeqNum, len: u32) {
+        if len > 0 && self.flags.has(Flags::SACK) && self.state.receives() {
+            self.cold_mut(cx.config).dsack = Some((start, start.plus(len)));
+            self.flags.set(Flags::SLOW);
         }
     }
 
@@ -513,7 +527,18 @@ impl Connection {
     fn on_reset(&mut self, cx: &mut Context<'_>, header: &TcpHeader, window: u32) -> Outcome {
         if header.seq == self.rcv_nxt {
             cx.counters.resets_in += 1;
-            let why = if self.state == State::SynReceived { Closed::Refused } else { Closed::Reset };
+            let why = match self.state {
+                State::SynReceived => Closed::Refused,
+                // RFC 9293 section 3.10.7.4: in CLOSING and LAST-ACK the user
+                // is told nothing but the end. All that was sent is
+                // acknowledged, only the FIN is not: the peer has left
+                // TIME-WAIT already.
+                State::Closing | State::LastAck if self.rope.is_empty() => {
+                    self.close_finished();
+                    return Outcome::closed(Closed::Finished);
+                }
+                _ => Closed::Reset,
+            };
             self.close();
             return Outcome::closed(why);
         }
@@ -559,7 +584,7 @@ impl Connection {
         let fin = acked > 0 && self.flags.has(Flags::FIN_SENT) && header.ack == self.nxt;
         let window = u32::from(header.window) << self.peer_shift();
         let duplicate = acked == 0 && len == 0 && self.in_flight() > 0 && window == self.snd_wnd;
-        self.on_ack_loss(cx, header, acked, fin, duplicate, outcome);
+        self.on_ack_loss(cx, header, Acknowledged { acked, fin, duplicate }, outcome);
         if self.wl1.at_or_before(header.seq) {
             if window > 0 && self.snd_wnd == 0 && self.in_flight() == 0 {
                 // The window has opened: no more probes.
@@ -593,151 +618,6 @@ impl Connection {
         }
     }
 
-    /// The acknowledgement's consequences for loss recovery.
-    fn on_ack_loss(
-        &mut self,
-        cx: &mut Context<'_>,
-        header: &TcpHeader,
-        acked: u32,
-        fin: bool,
-        duplicate: bool,
-        outcome: &mut Outcome,
-    ) {
-        let blocks = if self.flags.has(Flags::SACK) { header.options.sack.as_slice() } else { &[] };
-        let tracked = self.cold.as_ref().is_some_and(|cold| !cold.scoreboard.is_empty() || cold.recovering());
-        if blocks.is_empty() && !tracked {
-            if acked > 0 {
-                outcome.drained |= self.on_acked(cx, header, acked, fin);
-            } else if duplicate {
-                self.dupacks = self.dupacks.saturating_add(1);
-                if self.dupacks >= DUP_THRESH && !self.flags.has(Flags::SACK) {
-                    self.enter_recovery(cx, 0);
-                }
-            }
-            return;
-        }
-        let sacked_before = self.cold.as_ref().map_or(0, |cold| cold.scoreboard.sacked_bytes());
-        let nxt = self.nxt;
-        let delivered = self.cold_mut(cx.config).scoreboard.on_ack(header.ack, nxt, blocks);
-        if acked > 0 {
-            outcome.drained |= self.on_acked(cx, header, acked, fin);
-        } else if duplicate {
-            self.dupacks = self.dupacks.saturating_add(1);
-        }
-        self.flags.set(Flags::SLOW);
-        let recovery = self.cold.as_ref().map_or(Recovery::Open, |cold| cold.recovery);
-        match recovery {
-            Recovery::Open => {
-                if self.is_lost() {
-                    self.enter_recovery(cx, sacked_before);
-                    self.reduce(acked, delivered);
-                }
-            }
-            Recovery::Fast(recover) | Recovery::Loss(recover) if header.ack.at_or_after(recover) => {
-                self.leave_recovery(cx);
-            }
-            Recovery::Fast(_) => {
-                if acked > 0 && !self.flags.has(Flags::SACK) {
-                    self.on_partial_ack();
-                }
-                self.reduce(acked, delivered);
-            }
-            Recovery::Loss(_) => {}
-        }
-        self.settle();
-    }
-
-    fn is_lost(&self) -> bool {
-        let Some(cold) = &self.cold else { return false };
-        self.in_flight() > 0 && (self.dupacks >= DUP_THRESH || cold.scoreboard.is_lost(self.una))
-    }
-
-    /// Fast retransmit (RFC 6675 section 5 step 4, RFC 6582 section 3.2).
-    fn enter_recovery(&mut self, cx: &mut Context<'_>, sacked_before: u32) {
-        let (una, nxt, cwnd, flight) = (self.una, self.nxt, self.cwnd, self.in_flight());
-        let mss = u32::from(self.mss);
-        cx.counters.fast_recoveries += 1;
-        let now = cx.now;
-        let cold = self.cold_mut(cx.config);
-        cold.congestion.on_loss(cwnd, flight, now);
-        cold.learned = true;
-        cold.recovery = Recovery::Fast(nxt);
-        cold.timed = None;
-        cold.scoreboard.enter_recovery(una, nxt);
-        let prr = Prr::new(flight.saturating_sub(sacked_before), cold.congestion.ssthresh(), mss);
-        cold.prr = Some(prr);
-        self.flags.set(Flags::SLOW);
-        self.flags.clear(Flags::TIMING);
-        // The first retransmission is sent whatever the flight.
-        self.cwnd = self.pipe().saturating_add(mss);
-    }
-
-    /// Bytes believed to be in flight; without SACK each duplicate
-    /// acknowledgement stands for a segment that has left the network.
-    pub(crate) fn pipe(&self) -> u32 {
-        let Some(cold) = &self.cold else { return self.in_flight() };
-        let pipe = cold.scoreboard.pipe(self.una, self.nxt);
-        if self.flags.has(Flags::SACK) {
-            return pipe;
-        }
-        pipe.saturating_sub(u32::from(self.dupacks) * u32::from(self.mss))
-    }
-
-    /// Without SACK, a partial acknowledgement shows the next loss.
-    fn on_partial_ack(&mut self) {
-        let (una, nxt) = (self.una, self.nxt);
-        if let Some(cold) = &mut self.cold {
-            cold.scoreboard.on_partial_ack(una, nxt);
-        }
-    }
-
-    /// Proportional rate reduction: what this acknowledgement lets be sent.
-    fn reduce(&mut self, acked: u32, delivered: Delivered) {
-        let mss = u32::from(self.mss);
-        let pipe = self.pipe();
-        let sack = self.flags.has(Flags::SACK);
-        let dupack = self.dupacks > 0;
-        let Some(cold) = &mut self.cold else { return };
-        let Some(prr) = &mut cold.prr else { return };
-        // Without SACK each duplicate stands for one segment delivered
-        // (RFC 9937 section 6.2).
-        let bytes = match (sack, acked, dupack) {
-            (true, ..) => delivered.bytes(acked),
-            (false, 0, true) => mss,
-            (false, acked, _) => acked,
-        };
-        let may_send = prr.on_ack(bytes, pipe, acked > 0 && !delivered.new_loss);
-        self.cwnd = pipe.saturating_add(may_send).max(mss);
-    }
-
-    fn leave_recovery(&mut self, cx: &mut Context<'_>) {
-        let mut cwnd = self.cwnd;
-        if let Some(cold) = &mut self.cold {
-            if matches!(cold.recovery, Recovery::Fast(_)) {
-                cold.congestion.on_recovery_exit(&mut cwnd, cx.now);
-            }
-            cold.recovery = Recovery::Open;
-            cold.prr = None;
-            cold.scoreboard.leave_recovery();
-        }
-        self.cwnd = cwnd.max(u32::from(self.mss));
-        self.dupacks = 0;
-    }
-
-    /// Everything in flight is to be sent again, without a timeout.
-    pub(crate) fn mark_flight_lost(&mut self, cx: &mut Context<'_>) {
-        cx.counters.path_mtu_reduced += 1;
-        let (nxt, mss) = (self.nxt, u32::from(self.mss));
-        let cold = self.cold_mut(cx.config);
-        cold.congestion.set_mss(mss);
-        cold.scoreboard.set_mss(mss);
-        cold.scoreboard.on_rto(nxt);
-        cold.recovery = Recovery::Loss(nxt);
-        cold.prr = None;
-        cold.timed = None;
-        self.flags.set(Flags::SLOW);
-    }
-
     /// Step seven, the segment text.
     fn take_payload(&mut self, cx: &mut Context<'_>, seq: SeqNum, payload: &[u8], outcome: &mut Outcome) {
         if payload.is_empty() {
@@ -750,6 +630,9 @@ impl Connection {
             return;
         }
         let skip = if seq.before(self.rcv_nxt) { self.rcv_nxt.forward_from(seq) } else { 0 };
+        if skip > 0 {
+            self.note_duplicate(cx, seq, skip.min(payload.len() as u32));
+        }
         if skip as usize >= payload.len() {
             self.flags.set(Flags::ACK_NOW);
             return;
@@ -808,8 +691,10 @@ impl Connection {
         let limit = cx.config.receive_limit as usize;
         let cold = self.cold_mut(cx.config);
         let inserted = cold.receive.insert(ahead, bytes, limit);
-        if matches!(inserted, Inserted::NoRange | Inserted::NoSpace) {
-            cx.counters.out_of_order_dropped += bytes.len() as u64;
+        match inserted {
+            Inserted::NoRange | Inserted::NoSpace => cx.counters.out_of_order_dropped += bytes.len() as u64,
+            Inserted::Duplicate => self.note_duplicate(cx, self.rcv_nxt.plus(ahead), bytes.len() as u32),
+            Inserted::Stored(_) => {}
         }
         // RFC 5681 section 4.2: a segment out of order is answered at once.
         self.flags.set(Flags::ACK_NOW | Flags::SLOW);

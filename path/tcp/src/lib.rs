@@ -2,9 +2,11 @@
 //! addresses, I/O, clock or randomness.
 //!
 //! Implements RFC 9293 (with 7323 timestamps, window scale and PAWS; 6298 RTO;
-//! 2018 and 6675 SACK; 6937 PRR; 9438 CUBIC with 9406 HyStart++; 6928 initial
-//! window; 7661 window validation; 5961 blind-attack checks). What is left out
-//! is in docs/differences.md.
+//! 2018 SACK and 2883 DSACK; 8985 RACK-TLP, and 6582 NewReno without SACK; 3042
+//! limited transmit; 9937 PRR; 4015, 3708 and 5682 for taking back what was
+//! needless; 9438 CUBIC with 9406 HyStart++; 6928 initial window; 7661 window
+//! validation; 5961 blind-attack checks). What is left out is in
+//! docs/differences.md.
 #![forbid(unsafe_code)]
 
 mod cold;
@@ -15,7 +17,9 @@ mod counters;
 mod input;
 mod orderly;
 mod output;
+mod rack;
 mod receive;
+mod recovery;
 mod rope;
 mod rtt;
 mod scoreboard;

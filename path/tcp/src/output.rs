@@ -3,10 +3,9 @@
 //! The stack asks for a segment only when it has a transmit slot to build it
 //! in: what is returned here counts as sent.
 
-use crate::cold::Recovery;
+use crate::cold::{Probe, Recovery};
 use crate::config::Config;
 use crate::connection::{Connection, Context, Flags, Path};
-use crate::scoreboard::NextSegment;
 use crate::state::State;
 use wire::checksum::Sum;
 use wire::tcp::{Flags as Bits, SackBlocks, SeqNum};
@@ -128,20 +127,27 @@ impl Connection {
         if starts_flight || !self.flags.has(Flags::TIMER) {
             self.arm(cx, self.rto(cx.config));
             self.start_timing(cx, starts_flight);
+        } else {
+            // RFC 8985 section 7.2: with each transmission of new data. The
+            // first of a flight waits as long as the retransmission timer, for
+            // the peer may delay its acknowledgement.
+            self.arm_probe(cx);
         }
         self.time_segment(cx);
         self.emit(cx, seq, flags, offset, len)
     }
 
-    /// Times one segment per round trip to the microsecond where the cold
-    /// part exists: bulk transfers, whose congestion control profits.
+    /// Takes down when new data leaves where the cold part exists: for RACK,
+    /// and to time one segment per round trip to the microsecond, from which
+    /// the congestion control of bulk transfers profits.
     #[inline]
     fn time_segment(&mut self, cx: &Context<'_>) {
         let end = self.nxt;
-        if let Some(cold) = &mut self.cold
-            && cold.timed.is_none()
-            && cold.recovery == Recovery::Open
-        {
+        let Some(cold) = &mut self.cold else { return };
+        if self.flags.has(Flags::SACK) {
+            cold.rack.on_sent(end, cx.now);
+        }
+        if cold.timed.is_none() && cold.recovery == Recovery::Open {
             cold.timed = Some((end, cx.now));
         }
     }
@@ -230,11 +236,12 @@ impl Connection {
             };
         }
         let emit = self
-            .poll_again(cx)
+            .poll_loss_probe(cx)
+            .or_else(|| self.poll_again(cx))
             .or_else(|| self.poll_new(cx, burst))
             .or_else(|| self.poll_probe(cx))
             .or_else(|| self.poll_ack(cx))?;
-        Some(self.with_sack(emit))
+        Some(self.with_sack(cx, emit))
     }
 
     /// In TIME-WAIT the final acknowledgement is still to be sent before the
@@ -282,6 +289,44 @@ impl Connection {
         })
     }
 
+    /// The tail loss probe (RFC 8985 section 7.3): one segment of new data if
+    /// the peer's window takes it, whatever the congestion window; else the
+    /// last segment again.
+    fn poll_loss_probe(&mut self, cx: &mut Context<'_>) -> Option<Emit> {
+        if !core::mem::take(&mut self.cold.as_mut()?.probe_due) {
+            return None;
+        }
+        let in_flight = self.in_flight();
+        if in_flight == 0 {
+            return None;
+        }
+        cx.counters.loss_probes += 1;
+        let mss = u32::from(self.mss);
+        let waiting = if self.flags.has(Flags::FIN_SENT) { 0 } else { self.rope.len() - in_flight };
+        let len = waiting.min(mss).min(self.snd_wnd.saturating_sub(in_flight));
+        let again = len == 0;
+        let emit = if again {
+            let len = in_flight.min(mss);
+            let seq = self.nxt.minus(len);
+            let nxt = self.nxt;
+            if let Some(cold) = &mut self.cold {
+                cold.rack.on_probe(seq, nxt, cx.now);
+            }
+            self.emit_again(cx, seq, len)
+        } else if len == waiting && self.fin_waits() {
+            self.emit_fin(cx, in_flight, len, Bits::ACK.union(Bits::PSH))
+        } else {
+            self.emit_data(cx, in_flight, len, len == waiting)
+        };
+        let end = self.nxt;
+        if let Some(cold) = &mut self.cold {
+            cold.probe = Some(Probe { end, again });
+        }
+        // Section 7.3: after a probe the retransmission timer runs.
+        self.arm(cx, self.rto(cx.config));
+        Some(emit)
+    }
+
     /// A retransmission, if recovery has one to make within the windows.
     fn poll_again(&mut self, cx: &mut Context<'_>) -> Option<Emit> {
         let recovering = self.cold.as_ref().is_some_and(|cold| cold.recovering());
@@ -294,22 +339,24 @@ impl Connection {
             return None;
         }
         let (una, nxt) = (self.una, self.nxt);
-        let new = self.waits_for_window();
-        let cold = self.cold.as_mut()?;
-        let NextSegment::Again { seq, len } = cold.scoreboard.next_segment(una, nxt, new) else {
-            return None;
-        };
-        Some(self.emit_again(cx, seq, len.min(mss)))
+        let (seq, len) = self.cold.as_mut()?.scoreboard.next_segment(una, nxt)?;
+        let len = len.min(mss);
+        self.note_again(cx, seq, len);
+        Some(self.emit_again(cx, seq, len))
     }
 
-    /// Whether new data waits that the peer's window has room for.
-    fn waits_for_window(&self) -> bool {
-        self.rope.len() > self.data_in_flight() && self.snd_wnd > self.in_flight()
-    }
-
-    /// Bytes of data in flight: without the FIN.
-    fn data_in_flight(&self) -> u32 {
-        self.in_flight() - u32::from(self.flags.has(Flags::FIN_SENT))
+    /// Lost bytes are sent again.
+    fn note_again(&mut self, cx: &Context<'_>, seq: SeqNum, len: u32) {
+        let stamp = cx.now_ms.wrapping_add(cx.ts_offset);
+        let Some(cold) = &mut self.cold else { return };
+        cold.scoreboard.on_retransmit(seq, len, cx.now);
+        if let Some(prr) = &mut cold.prr {
+            prr.on_sent(len);
+        }
+        if let Some(undo) = &mut cold.undo {
+            undo.again_at.get_or_insert(stamp);
+            undo.again += 1;
+        }
     }
 
     fn emit_again(&mut self, cx: &mut Context<'_>, seq: SeqNum, len: u32) -> Emit {
@@ -317,15 +364,14 @@ impl Connection {
         let data = len.min(self.rope.len().saturating_sub(offset));
         let fin = self.flags.has(Flags::FIN_SENT) && offset + len >= self.in_flight();
         cx.counters.retransmits += 1;
-        let nxt = self.nxt;
+        let mut reordering = false;
         if let Some(cold) = &mut self.cold {
             cold.retransmits += 1;
-            cold.scoreboard.on_retransmit(seq, data + u32::from(fin), nxt);
-            if let Some(prr) = &mut cold.prr {
-                prr.on_sent(data);
-            }
+            // Karn: what was sent again gives no round trip.
+            cold.timed = None;
+            reordering = cold.reordering_timer;
         }
-        if seq == self.una || !self.flags.has(Flags::TIMER) {
+        if (seq == self.una && !reordering) || !self.flags.has(Flags::TIMER) {
             self.arm(cx, self.rto(cx.config));
         }
         self.flags.clear(Flags::TIMING);
@@ -346,11 +392,12 @@ impl Connection {
         }
         let in_flight = self.in_flight();
         let waiting = self.rope.len() - in_flight;
-        let recovering = self.cold.as_ref().is_some_and(|cold| cold.recovering());
         if waiting == 0 {
             return if self.fin_waits() { Some(self.emit_fin(cx, in_flight, 0, Bits::ACK)) } else { None };
         }
-        let pipe = if recovering { self.pipe() } else { in_flight };
+        // What is SACKed, or vouched for by a duplicate acknowledgement, has
+        // left the network: limited transmit (RFC 3042).
+        let pipe = self.pipe();
         let len = self.sendable(cx, waiting, in_flight, pipe, burst)?;
         if let Some(prr) = self.cold.as_mut().and_then(|cold| cold.prr.as_mut()) {
             prr.on_sent(len);
@@ -371,6 +418,7 @@ impl Connection {
         }
         self.nxt = self.nxt.plus(len + 1);
         self.flags.set(Flags::FIN_SENT);
+        self.time_segment(cx);
         self.emit(cx, seq, flags.union(Bits::FIN), offset, len)
     }
 
@@ -386,13 +434,14 @@ impl Connection {
         Some(self.emit(cx, self.una.minus(1), Bits::ACK, 0, 0))
     }
 
-    /// Adds SACK blocks to a segment that has room for them.
-    fn with_sack(&self, mut emit: Emit) -> Emit {
-        let Some(cold) = &self.cold else { return emit };
-        if !self.flags.has(Flags::SACK) || !cold.receive.has_gap() {
+    /// Adds SACK blocks to a segment that has room for them: first what came
+    /// twice (RFC 2883 section 4), then what is ahead of a gap.
+    fn with_sack(&mut self, cx: &mut Context<'_>, mut emit: Emit) -> Emit {
+        let Some(cold) = &mut self.cold else { return emit };
+        if !self.flags.has(Flags::SACK) || (!cold.receive.has_gap() && cold.dsack.is_none()) {
             return emit;
         }
-        let mut blocks = cold.receive.sack_blocks(self.rcv_nxt);
+        let mut blocks = cold.receive.sack_blocks(self.rcv_nxt, cold.dsack);
         // With timestamps three blocks fit into the header (RFC 2018
         // section 3).
         if emit.timestamps.is_some() {
@@ -400,6 +449,12 @@ impl Connection {
         }
         if emit.len == 0 || emit.len + sack_len(blocks.len()) <= u32::from(self.mss) {
             emit.options = EmitOptions::Sack(blocks);
+            if cold.dsack.take().is_some() {
+                cx.counters.dsacks_out += 1;
+                if cold.undisturbed() && self.dupacks == 0 {
+                    self.flags.clear(Flags::SLOW);
+                }
+            }
         }
         emit
     }

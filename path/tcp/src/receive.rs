@@ -160,10 +160,12 @@ impl ReceiveBuffer {
         size_of::<Self>() + self.data.capacity() + self.ranges.capacity() * size_of::<Range>()
     }
 
-    /// The SACK blocks to report: first the range that grew last, then the
-    /// others from the most recent on (RFC 2018 section 4).
+    /// The SACK blocks to report: first `duplicate`, what came twice, if
+    /// anything did (RFC 2883 section 4); then the range that grew last, or
+    /// that the duplicate lies in, then the others from the most recent on
+    /// (RFC 2018 section 4).
     #[must_use]
-    pub fn sack_blocks(&self, rcv_nxt: SeqNum) -> SackBlocks {
+    pub fn sack_blocks(&self, rcv_nxt: SeqNum, duplicate: Option<(SeqNum, SeqNum)>) -> SackBlocks {
         let mut newest: [Option<&Range>; MAX_SACK_BLOCKS] = [None; MAX_SACK_BLOCKS];
         for range in &self.ranges {
             let mut candidate = Some(range);
@@ -178,6 +180,9 @@ impl ReceiveBuffer {
             }
         }
         let mut out = SackBlocks::EMPTY;
+        if let Some((start, end)) = duplicate {
+            out.push(start, end);
+        }
         for range in newest.into_iter().flatten() {
             let edge = |position: u64| rcv_nxt.plus((position - self.next) as u32);
             out.push(edge(range.start), edge(range.end));

@@ -1,31 +1,26 @@
-//! The sender's SACK scoreboard (RFC 2018, RFC 6675): what the peer reported
-//! to hold above SND.UNA, what of the rest counts as lost, and what to send
-//! next.
+//! The sender's SACK scoreboard (RFC 2018): what the peer reported to hold
+//! above SND.UNA, what was sent again, and what to send again next.
 //!
-//! Made when a connection first meets loss; empty and droppable again once
-//! everything is acknowledged. Call order:
+//! What is lost is for others to say: RACK by time (RFC 8985, where SACK was
+//! agreed on), duplicate and partial acknowledgements (RFC 6582, without), the
+//! retransmission timer. Made when a connection first meets loss; empty and
+//! droppable again once everything is acknowledged. Call order:
 //!
 //! ```text
 //! on_ack for every ACK while it is not empty or the ACK carries SACK blocks
-//!   └─► enter_recovery | on_rto when loss is found
+//!   └─► mark_lost | mark_head_lost | on_rto, and lose_again, when loss is found
 //!         └─► (next_segment ─► on_retransmit)* within what cwnd and pipe allow
-//! leave_recovery when the recovery point is acknowledged
 //! ```
-//!
-//! Without SACK the same calls give NewReno (RFC 6582): `enter_recovery` and
-//! `on_partial_ack` mark the segment at SND.UNA as lost.
-//!
-//! Beyond RFC 6675, a retransmission counts as lost again when what was sent
-//! after it is SACKed by the same measure (DupThresh), instead of waiting for
-//! the retransmission timer; RFC 8985 section 3 gives the reason.
 
 #[cfg(test)]
 mod tests;
 
+use crate::rack::{Departure, Judge, Verdict};
+use wire::Time;
 use wire::tcp::SeqNum;
 
-/// Duplicate ACKs or SACKed segments above that show a loss (RFC 6675
-/// section 2).
+/// SACKed segments above a hole that show a loss where no reordering was seen
+/// (RFC 6675 section 2, RFC 8985 section 6.2 step 4).
 pub const DUP_THRESH: u32 = 3;
 
 /// Disjoint SACKed ranges remembered. A block that would need one more is
@@ -44,10 +39,18 @@ pub struct Delivered {
     /// Bytes now acknowledged that had been SACKed before, and were counted
     /// as delivered then.
     pub covered: u32,
-    /// Whether bytes newly count as lost.
-    pub new_loss: bool,
-    /// The first block reported a segment received twice (RFC 2883).
-    pub duplicate: bool,
+    /// The end of the highest first transmission that arrived.
+    pub(crate) highest: Option<SeqNum>,
+    /// The last sent of the retransmissions that arrived, or whose first
+    /// transmissions did.
+    pub(crate) again: Option<Departure>,
+    /// The first byte that is known to have arrived only now, and was sent
+    /// only once.
+    pub original: Option<SeqNum>,
+    /// Such bytes arrived after some that were sent later.
+    pub reordered: bool,
+    /// The first block reported what was received twice (RFC 2883).
+    pub duplicate: Option<(SeqNum, SeqNum)>,
     /// Blocks ignored as impossible: empty, or outside SND.UNA..SND.NXT.
     pub ignored_blocks: u32,
     /// Blocks ignored at [`MAX_SACKED_RANGES`].
@@ -62,22 +65,6 @@ impl Delivered {
     pub const fn bytes(&self, acked: u32) -> u32 {
         acked.saturating_sub(self.covered).saturating_add(self.newly_sacked)
     }
-}
-
-/// What to send next in recovery.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NextSegment {
-    /// These bytes again; report with [`Scoreboard::on_retransmit`].
-    Again {
-        /// The first byte.
-        seq: SeqNum,
-        /// How many, at most a segment.
-        len: u32,
-    },
-    /// New data from SND.NXT on.
-    New,
-    /// Nothing.
-    Nothing,
 }
 
 /// `[start, end)`.
@@ -97,49 +84,48 @@ impl Range {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Retransmitted {
     range: Range,
-    /// SND.NXT when it was sent: SACKs above were sent after it.
-    mark: SeqNum,
+    at: Time,
+}
+
+impl Retransmitted {
+    fn departure(self) -> Departure {
+        Departure { at: self.at, end: self.range.end }
+    }
 }
 
 /// The scoreboard of one connection.
 #[derive(Clone, Debug)]
 pub struct Scoreboard {
     mss: u32,
-    /// The peer sends SACK blocks; without, nothing is rescued (RFC 6582 has
-    /// no such rule).
-    sack: bool,
     /// Sorted, disjoint, not touching, above SND.UNA.
     sacked: Vec<Range>,
     sacked_bytes: u32,
     /// Sorted, disjoint, without SACKed bytes.
     retransmitted: Vec<Retransmitted>,
     retransmitted_bytes: u32,
-    /// What lies below is lost whatever SACK says: all of it after a timeout,
-    /// the head on entering recovery.
-    forced: Option<SeqNum>,
+    /// What lies below and is not SACKed was lost when it was first sent.
+    lost_below: Option<SeqNum>,
     /// Everything below is SACKed or retransmitted: where the search for the
-    /// next hole goes on (HighRxt of RFC 6675 section 2).
+    /// next hole goes on.
     searched: Option<SeqNum>,
-    recovery_point: Option<SeqNum>,
-    /// No rescue until SND.UNA is beyond (RescueRxt of RFC 6675 section 2).
-    rescued: Option<SeqNum>,
+    /// All that was sent again lies below: an acknowledgement from there on
+    /// is of a first transmission.
+    resent_below: Option<SeqNum>,
 }
 
 impl Scoreboard {
-    /// An empty scoreboard; `sack` if both sides agreed on SACK.
+    /// An empty scoreboard.
     #[must_use]
-    pub const fn new(mss: u32, sack: bool) -> Self {
+    pub const fn new(mss: u32) -> Self {
         Self {
             mss,
-            sack,
             sacked: Vec::new(),
             sacked_bytes: 0,
             retransmitted: Vec::new(),
             retransmitted_bytes: 0,
-            forced: None,
+            lost_below: None,
             searched: None,
-            recovery_point: None,
-            rescued: None,
+            resent_below: None,
         }
     }
 
@@ -148,81 +134,106 @@ impl Scoreboard {
         self.mss = mss;
     }
 
-    /// An acceptable ACK: `una` is SND.UNA with it taken, `nxt` SND.NXT,
-    /// `sack` its blocks as received. Blocks that no honest peer sends are
-    /// ignored and counted.
-    pub fn on_ack(&mut self, una: SeqNum, nxt: SeqNum, sack: &[(SeqNum, SeqNum)]) -> Delivered {
+    /// An acceptable ACK: `before` is SND.UNA without it, `una` with it,
+    /// `nxt` SND.NXT, `sack` its blocks as received. Blocks that no honest
+    /// peer sends are ignored and counted.
+    pub fn on_ack(&mut self, before: SeqNum, una: SeqNum, nxt: SeqNum, sack: &[(SeqNum, SeqNum)]) -> Delivered {
         let mut delivered = Delivered::default();
-        let lost_before = self.sack_edge();
+        // Blocks come in any order: only what lies below what was known to
+        // have arrived tells of reordering.
+        let known = self.highest_sacked();
+        if una.after(before) {
+            self.note_arrival(Range { start: before, end: una }, known, &mut delivered);
+        }
         self.advance(una, &mut delivered);
         for (index, &(start, end)) in sack.iter().enumerate() {
             if index == 0 && is_duplicate_report(una, sack) {
-                delivered.duplicate = true;
+                delivered.duplicate = Some((start, end));
             } else if start.after(una) && start.before(end) && end.at_or_before(nxt) {
-                self.add_sacked(Range { start, end }, &mut delivered);
+                self.add_sacked(Range { start, end }, known, &mut delivered);
             } else if !end.at_or_before(una) {
                 delivered.ignored_blocks += 1;
             } // Else a late ACK reports what is acknowledged since.
         }
-        if delivered.newly_sacked > 0 {
-            let lost_again = self.forget_lost_retransmissions();
-            delivered.new_loss = lost_again || self.sack_edge() != lost_before;
-        }
         delivered
     }
 
-    /// Loss was found: by [`Scoreboard::is_lost`] of SND.UNA, or by
-    /// [`DUP_THRESH`] duplicate ACKs (RFC 6675 section 5 step 4). The first
-    /// segment counts as lost in either case.
-    pub fn enter_recovery(&mut self, una: SeqNum, nxt: SeqNum) {
-        self.recovery_point = Some(nxt);
-        self.rescued = None;
-        self.force_head(una, nxt);
+    /// What was first sent below `edge` and is not SACKed is lost. Returns
+    /// whether that is news.
+    pub fn mark_lost(&mut self, edge: SeqNum) -> bool {
+        let news = self.lost_below.is_none_or(|known| edge.after(known));
+        if news {
+            self.lost_below = Some(edge);
+        }
+        news
     }
 
-    /// An ACK in recovery advanced to `una`, short of the recovery point,
-    /// without SACK: the segment there is lost too (RFC 6582 section 3.2
-    /// step 3).
-    pub fn on_partial_ack(&mut self, una: SeqNum, nxt: SeqNum) {
-        self.force_head(una, nxt);
+    /// The segment at SND.UNA is lost (RFC 6582 section 3.2 steps 2 and 3).
+    pub fn mark_head_lost(&mut self, una: SeqNum, nxt: SeqNum) {
+        let end = if nxt.forward_from(una) < self.mss { nxt } else { una.plus(self.mss) };
+        self.mark_lost(end);
     }
 
-    /// The recovery point was acknowledged.
-    pub fn leave_recovery(&mut self) {
-        self.recovery_point = None;
-        self.rescued = None;
+    /// Forgets the retransmissions that are lost themselves, which leaves
+    /// their bytes lost and to be sent again. Returns how many bytes;
+    /// `verdict` hears how long the others have left.
+    pub(crate) fn lose_again(&mut self, judge: &Judge, verdict: &mut Verdict) -> u32 {
+        self.forget_if(|entry| match judge.is_lost(entry.departure()) {
+            Ok(()) => true,
+            Err(wait) => {
+                if let Some(wait) = wait {
+                    verdict.wait_for(wait);
+                }
+                false
+            }
+        })
     }
 
-    /// The retransmission timer ran out: everything not SACKed is lost, the
-    /// retransmissions too. What was SACKed is kept (RFC 6675 section 5.1); a
-    /// peer that discarded it is found out when SND.UNA reaches it.
-    pub fn on_rto(&mut self, nxt: SeqNum) {
-        self.forced = Some(nxt);
-        self.retransmitted.clear();
-        self.retransmitted_bytes = 0;
+    /// The retransmission timer ran out: the first transmissions below `edge`
+    /// are lost, the first segment in any case, and all retransmissions
+    /// (RFC 8985 section 6.3). What was SACKed is kept (RFC 6675 section
+    /// 5.1); a peer that discarded it is found out when SND.UNA reaches it.
+    pub fn on_rto(&mut self, una: SeqNum, nxt: SeqNum, edge: SeqNum) {
+        self.mark_head_lost(una, nxt);
+        self.mark_lost(edge);
+        self.forget_if(|_| true);
+    }
+
+    /// What was found lost was not (RFC 4015): nothing is sent again.
+    pub fn forgive(&mut self) {
+        self.lost_below = None;
         self.searched = None;
-        self.leave_recovery();
-    }
-
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        *self = Self::new(self.mss, self.sack);
+        self.forget_if(|_| true);
     }
 
     /// Whether there is nothing to remember.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.sacked.is_empty()
-            && self.retransmitted.is_empty()
-            && self.forced.is_none()
-            && self.recovery_point.is_none()
+        self.sacked.is_empty() && self.retransmitted.is_empty() && self.lost_below.is_none()
     }
 
-    /// IsLost() (RFC 6675 section 4), for a byte that is not SACKed.
+    /// Whether a byte that is not SACKed was lost when it was first sent.
     #[must_use]
     pub fn is_lost(&self, seq: SeqNum) -> bool {
-        self.edge().is_some_and(|edge| seq.before(edge))
+        self.lost_below.is_some_and(|edge| seq.before(edge))
+    }
+
+    /// Whether the peer is not known to hold all bytes from `start` to `end`.
+    #[must_use]
+    pub fn misses(&self, start: SeqNum, end: SeqNum) -> bool {
+        let at = self.sacked.partition_point(|range| range.end.at_or_before(start));
+        let covered =
+            self.sacked.get(at).is_some_and(|range| range.start.at_or_before(start) && range.end.at_or_after(end));
+        start.before(end) && !covered
+    }
+
+    /// Whether as much is SACKed as shows a loss where nothing is reordered:
+    /// [`DUP_THRESH`] ranges, or more than one segment less (IsLost() of
+    /// RFC 6675 section 4, for SND.UNA).
+    #[must_use]
+    pub fn dup_thresh(&self) -> bool {
+        self.sacked.len() >= DUP_THRESH as usize || self.sacked_bytes > (DUP_THRESH - 1).saturating_mul(self.mss)
     }
 
     /// Bytes SACKed above SND.UNA.
@@ -243,7 +254,7 @@ impl Scoreboard {
     /// Without SACK the caller takes off a segment per duplicate ACK.
     #[must_use]
     pub fn pipe(&self, una: SeqNum, nxt: SeqNum) -> u32 {
-        let edge = self.edge().map_or(una, |edge| edge.latest(una));
+        let edge = self.lost_below.map_or(una, |edge| edge.latest(una));
         let mut sacked_above = 0u32;
         for range in self.sacked.iter().rev() {
             if range.end.at_or_before(edge) {
@@ -256,48 +267,28 @@ impl Scoreboard {
         above.saturating_sub(sacked_above).saturating_add(self.retransmitted_bytes)
     }
 
-    /// NextSeg() (RFC 6675 section 4); `new` if new data waits and the peer's
-    /// window has room for it. The caller sends what it is given.
+    /// What to send again next: the first byte and how many, at most a
+    /// segment (NextSeg() of RFC 6675 section 4, rule 1: what is lost and not
+    /// sent again since; RACK leaves nothing for the other rules). Report with
+    /// [`Scoreboard::on_retransmit`].
     #[must_use]
-    pub fn next_segment(&mut self, una: SeqNum, nxt: SeqNum, new: bool) -> NextSegment {
+    pub fn next_segment(&mut self, una: SeqNum, nxt: SeqNum) -> Option<(SeqNum, u32)> {
         let from = self.searched.map_or(una, |searched| searched.latest(una));
-        let hole = self.hole_from(from, nxt);
-        if let Some(hole) = hole {
-            self.searched = Some(hole.start);
-            // Rule 1: lost, and not sent again since.
-            if self.is_lost(hole.start) && self.retransmitted.len() < MAX_RETRANSMITTED_RANGES {
-                return NextSegment::Again { seq: hole.start, len: hole.len() };
-            }
-        }
-        if new {
-            return NextSegment::New; // Rule 2.
-        }
-        if let Some(hole) = hole
-            && self.highest_sacked().is_some_and(|highest| hole.start.before(highest))
-            && self.retransmitted.len() < MAX_RETRANSMITTED_RANGES
-        {
-            // Rule 3: not known to be lost, but below what arrived.
-            return NextSegment::Again { seq: hole.start, len: hole.len() };
-        }
-        // Rule 4, once: the caller sends what it is given.
-        let Some(rescue) = self.rescue(una, nxt) else { return NextSegment::Nothing };
-        self.rescued = self.recovery_point;
-        rescue
+        let hole = self.hole_from(from, nxt)?;
+        self.searched = Some(hole.start);
+        let may = self.is_lost(hole.start) && self.retransmitted.len() < MAX_RETRANSMITTED_RANGES;
+        may.then(|| (hole.start, hole.len()))
     }
 
-    /// `len` bytes from `seq` were sent again, with SND.NXT at `nxt`.
-    pub fn on_retransmit(&mut self, seq: SeqNum, len: u32, nxt: SeqNum) {
+    /// `len` bytes from `seq`, which were lost, are sent again.
+    pub fn on_retransmit(&mut self, seq: SeqNum, len: u32, at: Time) {
         let range = Range { start: seq, end: seq.plus(len) };
-        let known = self.highest_sacked().is_some_and(|highest| seq.before(highest));
-        if !known && !self.is_lost(seq) {
-            // A rescue leaves HighRxt alone (RFC 6675 section 4 rule 4).
-            return;
-        }
-        self.retransmitted_bytes -= subtract(&mut self.retransmitted, range);
-        let at = self.retransmitted.partition_point(|r| r.range.start.before(range.start));
-        self.retransmitted.insert(at, Retransmitted { range, mark: nxt });
+        self.retransmitted_bytes -= subtract(&mut self.retransmitted, range, &mut None);
+        let index = self.retransmitted.partition_point(|r| r.range.start.before(range.start));
+        self.retransmitted.insert(index, Retransmitted { range, at });
         self.retransmitted_bytes = self.retransmitted_bytes.saturating_add(len);
-        self.join_retransmitted(at);
+        self.resent_below = Some(self.resent_below.map_or(range.end, |below| below.latest(range.end)));
+        self.join_retransmitted(index);
         if self.retransmitted.len() >= MAX_RETRANSMITTED_RANGES {
             self.join_all_retransmitted();
         }
@@ -305,36 +296,20 @@ impl Scoreboard {
 }
 
 impl Scoreboard {
-    /// Everything not SACKed below this is lost.
-    fn edge(&self) -> Option<SeqNum> {
-        match (self.forced, self.sack_edge()) {
-            (Some(forced), Some(sack)) => Some(forced.latest(sack)),
-            (forced, sack) => forced.or(sack),
+    /// The part of `range` that was sent only once has arrived; some of it
+    /// may have been known to. `known`: the highest SACKed before.
+    fn note_arrival(&self, range: Range, known: Option<SeqNum>, delivered: &mut Delivered) {
+        let start = self.resent_below.map_or(range.start, |below| below.latest(range.start));
+        if !start.before(range.end) {
+            return;
         }
-    }
-
-    /// The same by SACK alone. A byte is lost with [`DUP_THRESH`] ranges or
-    /// more than DUP_THRESH - 1 segments SACKed above it, so the edge is the
-    /// start of one of the topmost ranges.
-    fn sack_edge(&self) -> Option<SeqNum> {
-        let mut bytes = 0u32;
-        for (count, range) in (1u32..).zip(self.sacked.iter().rev()) {
-            bytes = bytes.saturating_add(range.len());
-            if count >= DUP_THRESH || bytes > self.loss_bytes() {
-                return Some(range.start);
-            }
+        delivered.highest = Some(delivered.highest.map_or(range.end, |highest| highest.latest(range.end)));
+        let within = self.sacked.iter().find(|sacked| sacked.end.after(start));
+        let new = within.map_or(start, |sacked| if sacked.start.at_or_before(start) { sacked.end } else { start });
+        if new.before(range.end) {
+            delivered.original = delivered.original.or(Some(new));
+            delivered.reordered |= known.is_some_and(|known| new.before(known));
         }
-        None
-    }
-
-    /// More SACKed bytes than this above a byte show that it is lost.
-    fn loss_bytes(&self) -> u32 {
-        (DUP_THRESH - 1).saturating_mul(self.mss)
-    }
-
-    fn force_head(&mut self, una: SeqNum, nxt: SeqNum) {
-        let end = if nxt.forward_from(una) < self.mss { nxt } else { una.plus(self.mss) };
-        self.forced = Some(self.forced.map_or(end, |forced| forced.latest(end)));
     }
 
     /// Drops what lies below `una`.
@@ -354,21 +329,24 @@ impl Scoreboard {
         let passed = self.retransmitted.partition_point(|r| r.range.end.at_or_before(una));
         for entry in self.retransmitted.drain(..passed) {
             self.retransmitted_bytes -= entry.range.len();
+            later(&mut delivered.again, entry);
         }
         if let Some(first) = self.retransmitted.first_mut()
             && first.range.start.before(una)
         {
+            later(&mut delivered.again, *first);
             self.retransmitted_bytes -= una.forward_from(first.range.start);
             first.range.start = una;
         }
-        for mark in [&mut self.forced, &mut self.searched, &mut self.rescued] {
+        for mark in [&mut self.lost_below, &mut self.searched, &mut self.resent_below] {
             if mark.is_some_and(|seq| seq.at_or_before(una)) {
                 *mark = None;
             }
         }
     }
 
-    fn add_sacked(&mut self, new: Range, delivered: &mut Delivered) {
+    fn add_sacked(&mut self, new: Range, known: Option<SeqNum>, delivered: &mut Delivered) {
+        self.note_arrival(new, known, delivered);
         // The ranges that it overlaps or touches.
         let first = self.sacked.partition_point(|range| range.end.before(new.start));
         let after = self.sacked.partition_point(|range| range.start.at_or_before(new.end));
@@ -398,21 +376,16 @@ impl Scoreboard {
         self.sacked_bytes += newly;
         delivered.newly_sacked += newly;
         if newly > 0 {
-            self.retransmitted_bytes -= subtract(&mut self.retransmitted, range);
+            self.retransmitted_bytes -= subtract(&mut self.retransmitted, range, &mut delivered.again);
         }
     }
 
-    /// Retransmissions are lost again when what was first sent after them is
-    /// SACKed to the measure of a loss. They are forgotten, which leaves their
-    /// bytes lost and not sent again.
-    fn forget_lost_retransmissions(&mut self) -> bool {
-        let Some(limit) = self.mark_edge() else {
-            return false;
-        };
+    /// Forgets retransmissions and returns how many bytes.
+    fn forget_if(&mut self, mut lost: impl FnMut(Retransmitted) -> bool) -> u32 {
         let mut lowest: Option<SeqNum> = None;
         let mut bytes = 0;
         self.retransmitted.retain(|entry| {
-            let lost = entry.mark.before(limit);
+            let lost = lost(*entry);
             if lost {
                 bytes += entry.range.len();
                 lowest = lowest.or(Some(entry.range.start));
@@ -425,24 +398,7 @@ impl Scoreboard {
         {
             self.searched = Some(low);
         }
-        bytes > 0
-    }
-
-    /// What was sent before SND.NXT reached this is lost if not SACKed: like
-    /// [`Scoreboard::sack_edge`], to the byte.
-    fn mark_edge(&self) -> Option<SeqNum> {
-        let mut bytes = 0u32;
-        for (count, range) in (1u32..).zip(self.sacked.iter().rev()) {
-            if count >= DUP_THRESH {
-                return Some(range.end);
-            }
-            let wanting = self.loss_bytes() - bytes;
-            if range.len() > wanting {
-                return Some(range.end.minus(wanting));
-            }
-            bytes += range.len();
-        }
-        None
+        bytes
     }
 
     /// The first bytes from `from` on that are neither SACKed nor
@@ -483,35 +439,13 @@ impl Scoreboard {
         Some(Range { start: at, end: at.plus(len) })
     }
 
-    /// One segment up to the highest byte not SACKed, once per recovery, to
-    /// learn of a lost tail without the timer (RFC 6675 section 4 rule 4).
-    /// Not if this recovery has sent that byte again already: what the rule
-    /// is for has then happened.
-    fn rescue(&self, una: SeqNum, nxt: SeqNum) -> Option<NextSegment> {
-        self.recovery_point?;
-        if !self.sack || self.rescued.is_some() {
-            return None;
-        }
-        let (floor, end) = match self.sacked.last() {
-            Some(top) if top.end.at_or_after(nxt) => {
-                let below = self.sacked.len().checked_sub(2).and_then(|i| self.sacked.get(i));
-                (below.map_or(una, |range| range.end), top.start)
-            }
-            Some(top) => (top.end, nxt),
-            None => (una, nxt),
-        };
-        let again = self.retransmitted.last().is_some_and(|r| r.range.end.at_or_after(end));
-        let len = end.forward_from(floor).min(self.mss);
-        (len > 0 && end.after(floor) && !again).then(|| NextSegment::Again { seq: end.minus(len), len })
-    }
-
-    /// Joins entry `at` with neighbours that it touches and shares a mark
+    /// Joins entry `at` with neighbours that it touches and shares a time
     /// with.
     fn join_retransmitted(&mut self, at: usize) {
         for low in [Some(at), at.checked_sub(1)].into_iter().flatten() {
             if let (Some(a), Some(b)) = (self.retransmitted.get(low).copied(), self.retransmitted.get(low + 1).copied())
                 && a.range.end == b.range.start
-                && a.mark == b.mark
+                && a.at == b.at
             {
                 self.retransmitted.remove(low + 1);
                 if let Some(entry) = self.retransmitted.get_mut(low) {
@@ -521,14 +455,14 @@ impl Scoreboard {
         }
     }
 
-    /// At the limit: joins entries that touch, whatever their marks. The
-    /// later mark counts, so a loss of the earlier is found later.
+    /// At the limit: joins entries that touch, whatever their times. The
+    /// later counts, so a loss of the earlier is found later.
     fn join_all_retransmitted(&mut self) {
         self.retransmitted.dedup_by(|b, a| {
             let touch = a.range.end == b.range.start;
             if touch {
                 a.range.end = b.range.end;
-                a.mark = a.mark.latest(b.mark);
+                a.at = a.at.max(b.at);
             }
             touch
         });
@@ -545,14 +479,23 @@ fn is_duplicate_report(una: SeqNum, sack: &[(SeqNum, SeqNum)]) -> bool {
     }
 }
 
-/// Takes `cut` out of the entries and returns the bytes taken.
-fn subtract(entries: &mut Vec<Retransmitted>, cut: Range) -> u32 {
+/// Keeps the later departure.
+fn later(latest: &mut Option<Departure>, entry: Retransmitted) {
+    if latest.is_none_or(|latest| entry.departure().is_after(latest)) {
+        *latest = Some(entry.departure());
+    }
+}
+
+/// Takes `cut` out of the entries and returns the bytes taken; `latest` hears
+/// of the last sent.
+fn subtract(entries: &mut Vec<Retransmitted>, cut: Range, latest: &mut Option<Departure>) -> u32 {
     let first = entries.partition_point(|r| r.range.end.at_or_before(cut.start));
     let after = entries.partition_point(|r| r.range.start.before(cut.end));
     let mut taken = 0;
     let mut left: [Option<Retransmitted>; 2] = [None, None];
     for entry in entries.get(first..after).unwrap_or(&[]) {
         taken += entry.range.len();
+        later(latest, *entry);
         if entry.range.start.before(cut.start) {
             let range = Range { start: entry.range.start, end: cut.start };
             taken -= range.len();

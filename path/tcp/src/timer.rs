@@ -2,7 +2,6 @@
 //! keepalive probes, FIN-WAIT-2. They exclude each other, so what it means
 //! follows from the state when it runs out.
 
-use crate::cold::Recovery;
 use crate::connection::{Connection, Context, Flags};
 use crate::state::State;
 use app::Closed;
@@ -41,31 +40,20 @@ impl Connection {
         None
     }
 
-    /// RFC 6298 section 5.4 to 5.6.
+    /// What is in flight found no answer yet: RACK's reordering timer, the
+    /// tail loss probe's or the retransmission timer, whichever it stood for.
     fn on_retransmission_timer(&mut self, cx: &mut Context<'_>) -> Option<Closed> {
         let silence = cx.now_ms.wrapping_sub(self.last_rx);
         let too_long = cx.config.user_timeout > 0 && silence >= cx.config.user_timeout;
         if self.backoff >= cx.config.retries || too_long {
             return self.give_up(cx);
         }
-        cx.counters.timeouts += 1;
-        let (nxt, flight) = (self.nxt, self.in_flight());
-        let mut cwnd = self.cwnd;
-        let first = self.backoff == 0;
-        let now = cx.now;
-        let cold = self.cold_mut(cx.config);
-        cold.congestion.on_rto(&mut cwnd, flight, first, now);
-        cold.learned = true;
-        cold.scoreboard.on_rto(nxt);
-        cold.recovery = Recovery::Loss(nxt);
-        cold.prr = None;
-        cold.timed = None;
-        self.cwnd = cwnd;
-        self.backoff += 1;
-        self.dupacks = 0;
-        self.flags.clear(Flags::TIMING);
-        self.flags.set(Flags::SLOW);
-        self.arm(cx, self.rto(cx.config));
+        let reordering = self.cold.as_ref().is_some_and(|cold| cold.reordering_timer);
+        match () {
+            () if reordering => self.on_reordering_timer(cx),
+            () if self.may_probe() => self.on_probe_timeout(cx),
+            () => self.on_retransmission_timeout(cx),
+        }
         None
     }
 
@@ -83,16 +71,15 @@ impl Connection {
         None
     }
 
+    /// The peer may take as long as it likes to finish, and we listen for as
+    /// long (RFC 9293 section 3.6, case 1): but not to one that is gone. So it
+    /// is asked, as by keepalive, where that is not in use too.
     fn on_fin_wait2_timer(&mut self, cx: &mut Context<'_>) -> Option<Closed> {
-        let silence = cx.now_ms.wrapping_sub(self.last_rx);
-        if silence >= cx.config.fin_wait2 {
-            // The peer may still think that it can send: nothing is lost that
-            // anyone waits for, a reset will tell it.
-            self.close();
-            return Some(Closed::TimedOut);
-        }
-        self.arm(cx, cx.config.fin_wait2 - silence);
-        None
+        let idle = match cx.config.keepalive_idle {
+            0 => cx.config.fin_wait2,
+            idle => cx.config.fin_wait2.min(idle),
+        };
+        self.ask_whether_alive(cx, idle)
     }
 
     /// RFC 9293 section 3.8.4.
@@ -100,10 +87,15 @@ impl Connection {
         if cx.config.keepalive_idle == 0 {
             return None;
         }
+        self.ask_whether_alive(cx, cx.config.keepalive_idle)
+    }
+
+    /// Probes after `idle` of silence, and gives up a peer that answers none.
+    fn ask_whether_alive(&mut self, cx: &mut Context<'_>, idle: u32) -> Option<Closed> {
         let silence = cx.now_ms.wrapping_sub(self.last_rx);
-        if silence < cx.config.keepalive_idle {
+        if silence < idle {
             self.backoff = 0;
-            self.arm(cx, cx.config.keepalive_idle - silence);
+            self.arm(cx, idle - silence);
             return None;
         }
         if self.backoff >= cx.config.keepalive_probes {

@@ -89,6 +89,7 @@ fn set(config: &mut Config, key: &str, value: &str) -> Option<()> {
         "nagle" => tcp.nagle = switch()?,
         "retries" => tcp.retries = number(value)?,
         "user-timeout" => tcp.user_timeout = number(value)?,
+        "fin-wait2" => tcp.fin_wait2 = number(value)?,
         "keepalive-idle" => tcp.keepalive_idle = number(value)?,
         "keepalive-interval" => tcp.keepalive_interval = number(value)?,
         "keepalive-probes" => tcp.keepalive_probes = number(value)?,

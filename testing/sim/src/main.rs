@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 use tcp::congestion::Algorithm;
 
 /// A deterministic simulator of many hosts over faulty links.
@@ -74,12 +75,18 @@ fn one(seed: u64, trace: bool) -> ExitCode {
         world.trace();
     }
     let outcome = world.run();
-    println!("{outcome:#?}");
+    let shown = Outcome { tally: outcome.tally.without_ends(), ..outcome.clone() };
+    println!("{shown:#?}");
     if outcome.tally.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Seeds between two lines of progress.
+const PROGRESS: u64 = 500;
+
+#[allow(clippy::disallowed_methods, reason = "progress is told in the time of whoever waits")]
 fn many(first: u64, count: u64, threads: usize) -> ExitCode {
     let next = AtomicU64::new(first);
+    let began = Instant::now();
     let done: Mutex<(Totals, Vec<u64>)> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -99,6 +106,11 @@ fn many(first: u64, count: u64, threads: usize) -> ExitCode {
                         }
                         Err(_) => "panicked".into(),
                     };
+                    done.0.seeds += 1;
+                    if done.0.seeds % PROGRESS == 0 {
+                        let (so_far, failed) = (done.0.seeds, done.1.len());
+                        println!("{so_far} of {count} seeds, {failed} failed, {:.0} s", began.elapsed().as_secs_f64());
+                    }
                     if !failed.is_empty() {
                         done.1.push(seed);
                         println!("seed {seed}:\n  {failed}\n  replay: cargo run --release -p sim -- --seed {seed}");
@@ -109,17 +121,22 @@ fn many(first: u64, count: u64, threads: usize) -> ExitCode {
     });
     let (totals, failed) = done.into_inner().unwrap_or_default();
     println!("{count} seeds, {} failed: {totals:?}", failed.len());
+    if !failed.is_empty() {
+        println!("failed: {failed:?}");
+    }
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 #[derive(Debug, Default)]
 #[allow(dead_code, reason = "read where it is printed")]
 struct Totals {
+    seeds: u64,
     connections: u64,
     finished: u64,
     aborted: u64,
     reset: u64,
     timed_out: u64,
+    late: u64,
     retried: u64,
     bytes: u64,
     frames: u64,
@@ -134,6 +151,7 @@ impl Totals {
         self.aborted += outcome.tally.aborted;
         self.reset += outcome.tally.reset;
         self.timed_out += outcome.tally.timed_out;
+        self.late += outcome.tally.late;
         self.retried += outcome.tally.retried;
         self.bytes += outcome.tally.bytes;
         self.frames += outcome.frames;

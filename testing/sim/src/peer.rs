@@ -7,14 +7,17 @@ use crate::talk::{Finish, KEY_LEN, Manner, Read, Side, Talk};
 use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, SEND_LOW_WATER, Wake};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
+use std::collections::BTreeSet;
 use wire::Time;
 
 /// A connection that cannot be opened is tried again so often.
 const MOST_TRIES: u32 = 50;
 
 /// Where the queue stays below the low-water mark, `on_sent` does not come,
-/// and the application looks again after this.
+/// and the application looks again after this, and in vain after twice as
+/// long, up to a limit.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
+const LOOK_AGAIN_MOST: Duration = Duration::from_millis(500);
 
 /// A talk to start.
 #[derive(Clone, Debug)]
@@ -44,13 +47,23 @@ pub struct Tally {
     pub reset: u64,
     /// Ended without an answer, where the peer had aborted.
     pub timed_out: u64,
+    /// Ended without an orderly end of the last segments, after all was done.
+    pub late: u64,
     /// Connects that failed and were tried again.
     pub retried: u64,
     /// Bytes received and found right.
     pub bytes: u64,
     /// What must not happen, in words; the first few.
     pub violations: Vec<String>,
+    /// Ends that were late, and what the other sides must bear out.
+    pub to_bear_out: Vec<End>,
+    /// Ends with both sides finished.
+    pub whole: BTreeSet<End>,
 }
+
+/// One side's end of a talk: its key, and whether it is the side that
+/// connected.
+pub type End = (u64, bool);
 
 /// Violations told at most: the first is what matters.
 const MOST_VIOLATIONS: usize = 8;
@@ -63,6 +76,22 @@ impl Tally {
         }
     }
 
+    /// For the reader.
+    #[must_use]
+    pub fn without_ends(&self) -> Self {
+        Self { to_bear_out: Vec::new(), whole: BTreeSet::new(), ..self.clone() }
+    }
+
+    /// Every end that was late must have a whole one on the other side.
+    pub fn bear_out(&mut self) {
+        for (key, connected) in core::mem::take(&mut self.to_bear_out) {
+            if !self.whole.contains(&(key, !connected)) {
+                let side = if connected { "connecting" } else { "accepting" };
+                self.complain(format!("key {key:016x}: the {side} side was cut off, the other did not finish either"));
+            }
+        }
+    }
+
     /// Adds what happened elsewhere.
     pub fn add(&mut self, other: &Self) {
         self.opened += other.opened;
@@ -70,8 +99,11 @@ impl Tally {
         self.aborted += other.aborted;
         self.reset += other.reset;
         self.timed_out += other.timed_out;
+        self.late += other.late;
         self.retried += other.retried;
         self.bytes += other.bytes;
+        self.to_bear_out.extend_from_slice(&other.to_bear_out);
+        self.whole.extend(&other.whole);
         for violation in &other.violations {
             self.complain(violation.clone());
         }
@@ -276,6 +308,7 @@ struct Conn {
     /// No sending, and no reading, before these.
     write_at: Time,
     read_at: Time,
+    look_again: Duration,
     timer: Option<Time>,
 }
 
@@ -294,6 +327,7 @@ impl Conn {
             ended: false,
             write_at: Time::ZERO,
             read_at: Time::ZERO,
+            look_again: LOOK_AGAIN,
             timer: None,
         }
     }
@@ -337,10 +371,12 @@ impl Conn {
             let room = write.queue.saturating_sub(net.unsent(self.id) as u64);
             if room == 0 {
                 if write.queue <= SEND_LOW_WATER as u64 {
-                    self.write_at = net.now() + LOOK_AGAIN;
+                    self.write_at = net.now() + self.look_again;
+                    self.look_again = (self.look_again * 2).min(LOOK_AGAIN_MOST);
                 }
                 break;
             }
+            self.look_again = LOOK_AGAIN;
             let piece = rng.range(1, write.piece).min(room).min(total - self.sent);
             self.send(net, rng, piece as usize);
             if abort_at.is_some_and(|at| self.sent + self.received >= at) {
@@ -495,6 +531,16 @@ impl Conn {
             Closed::Finished => self.close_finished(tally),
             Closed::Reset if peer_aborts => tally.reset += 1,
             Closed::TimedOut if peer_aborts => tally.timed_out += 1,
+            // All was sent and received, and the peer is known to have
+            // finished: what it did not hear of is our last acknowledgement,
+            // or we not of its own, for longer than it waits in TIME-WAIT.
+            // Which of the two, this side cannot know (RFC 9293 section
+            // 3.6.1 has 2 MSL for it, less than some retransmissions take);
+            // the other must have seen it whole.
+            Closed::Reset | Closed::TimedOut if self.is_whole() => {
+                tally.late += 1;
+                tally.to_bear_out.extend(self.name_of_end());
+            }
             why => tally.complain(format!("closed: {why:?}")),
         }
         None
@@ -502,12 +548,21 @@ impl Conn {
 
     fn close_finished(&mut self, tally: &mut Tally) {
         tally.finished += 1;
-        let whole = self.sides().is_some_and(|(ours, theirs)| {
-            self.sent == ours.total && self.received == theirs.total && self.ended && self.finished
-        });
-        if !whole {
+        tally.whole.extend(self.name_of_end());
+        if !self.is_whole() {
             tally.complain("closed as finished before it was".into());
         }
+    }
+
+    /// Whether all was sent and received, and both sides have finished.
+    fn is_whole(&self) -> bool {
+        self.sides().is_some_and(|(ours, theirs)| {
+            self.sent == ours.total && self.received == theirs.total && self.ended && self.finished
+        })
+    }
+
+    fn name_of_end(&self) -> Option<End> {
+        self.talk.as_ref().map(|talk| (talk.key, self.connected()))
     }
 }
 

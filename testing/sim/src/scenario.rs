@@ -134,6 +134,7 @@ impl Scenario {
 
 /// How bad the network is.
 struct Weather {
+    /// On the way from one host to another: half of it at each.
     loss: f64,
     burst: bool,
     odd: f64,
@@ -166,7 +167,7 @@ impl Weather {
         let odd = |rng: &mut Rng| Probability::new(if rng.one_in(2) { self.odd } else { 0.0 });
         let delay = rng.millis(0, self.delay_ms);
         Impairment {
-            loss: Probability::new(self.loss),
+            loss: Probability::new(self.loss / 2.0),
             burst_loss: self.burst.then(|| BurstLoss {
                 fail: Probability::new(0.005),
                 recover: Probability::new(0.3),
@@ -202,9 +203,12 @@ fn settings(rng: &mut Rng, index: usize, mtu: u16, weather: &Weather) -> Config 
     // An aborting peer's reset may be lost: only asking tells.
     tcp.keepalive_idle = 30_000;
     tcp.keepalive_interval = 10_000;
-    tcp.keepalive_probes = if weather.loss >= 0.05 || weather.burst { 20 } else { 9 };
-    // A pause of the peer's application is no reason to let go.
-    tcp.fin_wait2 = 900_000;
+    // Where a third of all exchanges fail, the usual number in a row would
+    // some time.
+    let rough = weather.loss >= 0.05 || weather.burst;
+    tcp.keepalive_probes = if rough { 40 } else { 9 };
+    tcp.retries = if rough { 40 } else { 15 };
+    tcp.fin_wait2 = 10_000;
     config
 }
 

@@ -73,7 +73,10 @@ impl World {
     #[must_use]
     pub fn run(mut self) -> Outcome {
         let mut tally = Tally::default();
+        let mut took = Duration::ZERO;
         while !self.done() {
+            // A step moves the clock on to what is next, which may be nothing.
+            took = self.fabric.elapsed();
             if self.fabric.elapsed() > LIMIT || self.fabric.turns() > MOST_TURNS {
                 for what in self.stations.iter().filter(|s| !s.gone).flat_map(|s| s.host.silo.app.under_way()) {
                     tally.complain(format!("stuck: {what}"));
@@ -82,13 +85,13 @@ impl World {
             }
             self.step(Time::MAX);
         }
-        let took = self.fabric.elapsed();
         if tally.violations.is_empty() {
             self.clear_up(&mut tally);
         }
         for station in &self.stations {
             tally.add(&station.host.silo.app.tally);
         }
+        tally.bear_out();
         Outcome { tally, took, turns: self.fabric.turns(), frames: self.fabric.frames() }
     }
 

@@ -94,7 +94,7 @@ fn check_blocks(buffer: &ReceiveBuffer, rcv_nxt: SeqNum, have: &[bool]) {
             ranges.push((rcv_nxt.plus(at as u32), rcv_nxt.plus(end as u32)));
         }
     }
-    let blocks = buffer.sack_blocks(rcv_nxt);
+    let blocks = buffer.sack_blocks(rcv_nxt, None);
     assert_eq!(blocks.as_slice().len(), ranges.len().min(MAX_SACK_BLOCKS));
     for (index, block) in blocks.as_slice().iter().enumerate() {
         assert!(ranges.contains(block));
@@ -111,13 +111,13 @@ fn blocks_are_most_recent_first() {
         buffer.insert(at, &bytes(at as usize..at as usize + 10), LIMIT);
     }
     let starts = |buffer: &ReceiveBuffer| -> Vec<u32> {
-        buffer.sack_blocks(SeqNum(0)).as_slice().iter().map(|block| block.0.0).collect()
+        buffer.sack_blocks(SeqNum(0), None).as_slice().iter().map(|block| block.0.0).collect()
     };
     assert_eq!(starts(&buffer), [900, 700, 500, 300]);
     // A segment that joins an old range brings it to the front.
     buffer.insert(110, &bytes(110..120), LIMIT);
     assert_eq!(starts(&buffer), [100, 900, 700, 500]);
-    assert_eq!(buffer.sack_blocks(SeqNum(0)).as_slice()[0], (SeqNum(100), SeqNum(120)));
+    assert_eq!(buffer.sack_blocks(SeqNum(0), None).as_slice()[0], (SeqNum(100), SeqNum(120)));
     // So does a duplicate: its range is what the peer must hear of.
     assert_eq!(buffer.insert(505, &bytes(505..506), LIMIT), Inserted::Duplicate);
     assert_eq!(starts(&buffer), [500, 100, 900, 700]);

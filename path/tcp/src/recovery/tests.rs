@@ -1,0 +1,221 @@
+use crate::config::Config;
+use crate::connection::{Agreed, Connection, Context, Path};
+use crate::output::Emit;
+use crate::{Counters, Info};
+use wire::Time;
+use wire::tcp::{Flags as Bits, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
+
+const PATH: Path = Path { mtu: 1_500, v6: false };
+const MSS: u32 = 1_000;
+
+/// A sender with a peer that says what the test says.
+struct Sender {
+    connection: Connection,
+    config: Config,
+    counters: Counters,
+    now: Time,
+}
+
+impl Sender {
+    /// Ten segments in flight of `queued`, with a round trip of 100 ms.
+    fn new(sack: bool, timestamps: bool, queued: u32) -> Self {
+        let config = Config::default();
+        let mut counters = Counters::default();
+        let now = Time::from_millis(1_000);
+        let agreed = Agreed {
+            iss: SeqNum(0),
+            irs: SeqNum(0),
+            peer_mss: if timestamps { 1_012 } else { 1_000 },
+            peer_shift: None,
+            sack,
+            timestamps: timestamps.then_some(1),
+        };
+        let mut cx = context(now, &config, &mut counters);
+        let mut connection = Connection::accept(&mut cx, PATH, &agreed, 65_535);
+        connection.on_handshake_time(100);
+        connection.send_bytes(&vec![7; queued as usize]).expect("there is room");
+        let mut sender = Self { connection, config, counters, now };
+        assert_eq!(sender.poll().len(), 10);
+        sender
+    }
+
+    fn poll(&mut self) -> Vec<Emit> {
+        let mut cx = context(self.now, &self.config, &mut self.counters);
+        core::iter::from_fn(|| self.connection.poll_segment(&mut cx, PATH, 0)).collect()
+    }
+
+    /// An acknowledgement that echoes what was sent at `echo` milliseconds.
+    fn ack(&mut self, ack: u32, echo: u32, blocks: &[(u32, u32)]) -> Vec<Emit> {
+        let mut sack = SackBlocks::EMPTY;
+        for &(start, end) in blocks {
+            sack.push(SeqNum(start), SeqNum(end));
+        }
+        let timestamps = self.connection.info().timestamps.then_some(Timestamps { value: 1, echo });
+        let header = TcpHeader {
+            src_port: 1,
+            dst_port: 2,
+            seq: SeqNum(1),
+            ack: SeqNum(ack),
+            flags: Bits::ACK,
+            window: 65_535,
+            urgent: 0,
+            options: TcpOptions { timestamps, sack, ..TcpOptions::default() },
+        };
+        let mut cx = context(self.now, &self.config, &mut self.counters);
+        self.connection.on_segment(&mut cx, PATH, &header, &[]);
+        self.poll()
+    }
+
+    fn at(&mut self, ms: u64) {
+        self.now = Time::from_millis(ms);
+    }
+
+    /// The timer runs out.
+    fn time_out(&mut self) -> Vec<Emit> {
+        let due = self.connection.timer().expect("a timer runs");
+        self.at(u64::from(due));
+        let mut cx = context(self.now, &self.config, &mut self.counters);
+        assert_eq!(self.connection.on_timer(&mut cx), None);
+        self.poll()
+    }
+
+    fn info(&self) -> Info {
+        self.connection.info()
+    }
+}
+
+fn context<'a>(now: Time, config: &'a Config, counters: &'a mut Counters) -> Context<'a> {
+    Context { now, now_ms: now.as_millis() as u32, ts_offset: 0, receive_full: false, config, counters }
+}
+
+fn starts(sent: &[Emit]) -> Vec<u32> {
+    sent.iter().map(|emit| emit.seq.0).collect()
+}
+
+/// Eifel (RFC 3522 section 3.2, RFC 4015 section 3.2): the head was late. What
+/// acknowledges it echoes a timestamp from before it was sent again.
+#[test]
+fn late_head_is_told_by_its_timestamp() {
+    let mut sender = Sender::new(true, true, 20_000);
+    let before = sender.info();
+    sender.at(1_100);
+    assert_eq!(starts(&sender.ack(1, 1_000, &[(1_001, 5_001)])), [1, 10_001]);
+    assert!(sender.info().recovering && sender.info().ssthresh < before.cwnd);
+    sender.at(1_110);
+    sender.ack(5_001, 1_000, &[]);
+    let after = sender.info();
+    assert!(!after.recovering);
+    assert_eq!((after.ssthresh, after.cwnd >= before.cwnd), (before.ssthresh, true));
+    assert_eq!(sender.counters.recoveries_undone, 1);
+    // From now on reordering is allowed for: three segments are no proof.
+    let sent = starts(&sender.ack(5_001, 1_000, &[(6_001, 10_001)]));
+    assert!(!sent.is_empty() && sent.iter().all(|&seq| seq > 10_001), "{sent:?}");
+    assert!(!sender.info().recovering);
+}
+
+/// The echo of the retransmission itself: the loss was one.
+#[test]
+fn a_loss_is_not_taken_back() {
+    let mut sender = Sender::new(true, true, 10_000);
+    sender.at(1_100);
+    assert_eq!(starts(&sender.ack(1, 1_000, &[(1_001, 10_001)])), [1]);
+    sender.at(1_200);
+    sender.ack(10_001, 1_100, &[]);
+    assert_eq!(sender.counters.recoveries_undone, 0);
+    let info = sender.info();
+    assert!((info.ssthresh..info.ssthresh + MSS).contains(&info.cwnd) && info.ssthresh == 7 * MSS);
+}
+
+/// RFC 3708 section 3: every retransmission arrived twice.
+#[test]
+fn dsack_takes_back_what_timestamps_cannot() {
+    let mut sender = Sender::new(true, false, 10_000);
+    let before = sender.info();
+    sender.at(1_100);
+    assert_eq!(starts(&sender.ack(1, 0, &[(1_001, 10_001)])), [1]);
+    sender.at(1_110);
+    sender.ack(10_001, 0, &[]);
+    assert!(sender.info().cwnd < before.cwnd);
+    sender.at(1_200);
+    sender.ack(10_001, 0, &[(1, 1_001)]);
+    assert_eq!(sender.info().cwnd, before.cwnd);
+    assert_eq!((sender.counters.recoveries_undone, sender.counters.dsacks_in), (1, 1));
+}
+
+/// F-RTO (RFC 5682 section 3.1): after the timeout something arrives that was
+/// sent only once.
+#[test]
+fn spurious_timeout() {
+    let mut sender = Sender::new(true, false, 10_000);
+    let before = sender.info();
+    // The probe, then the timeout.
+    assert_eq!(starts(&sender.time_out()), [9_001]);
+    assert_eq!(starts(&sender.time_out()), [1]);
+    assert_eq!((sender.info().backoff, sender.counters.timeouts), (1, 1));
+    // Sooner than an answer to what was sent again can come.
+    sender.now = sender.now + core::time::Duration::from_millis(10);
+    sender.ack(3_001, 0, &[]);
+    let after = sender.info();
+    assert_eq!((after.backoff, after.recovering, after.cwnd), (0, false, before.cwnd));
+    assert_eq!(sender.counters.recoveries_undone, 1);
+}
+
+/// RFC 8985 section 7.4.2: a probe that filled a hole was a loss, which
+/// congestion control hears of; one that arrived twice was not.
+#[test]
+fn what_a_probe_repaired_counts() {
+    for lost in [true, false] {
+        let mut sender = Sender::new(true, false, 11_000);
+        let before = sender.info();
+        sender.at(1_100);
+        assert_eq!(starts(&sender.ack(10_001, 0, &[])), [10_001]);
+        assert_eq!(starts(&sender.time_out()), [10_001]);
+        assert_eq!((sender.counters.loss_probes, sender.counters.timeouts), (1, 0));
+        let twice: &[(u32, u32)] = if lost { &[] } else { &[(10_001, 11_001)] };
+        sender.ack(11_001, 0, twice);
+        sender.connection.send_bytes(&[1; 500]).expect("there is room");
+        sender.poll();
+        sender.ack(11_501, 0, &[]);
+        assert_eq!(sender.counters.loss_probe_recoveries, u64::from(lost));
+        assert_eq!(sender.info().ssthresh < before.cwnd, lost);
+    }
+}
+
+/// RFC 8985 section 7.2: twice the smoothed round trip after the last new
+/// data; with one segment in flight as long as its acknowledgement may be
+/// delayed, but no longer than the retransmission timer.
+#[test]
+fn when_a_probe_is_sent() {
+    let sender = Sender::new(true, false, 10_000);
+    assert_eq!(sender.connection.timer(), Some(1_000 + 2 * 100 + super::PROBE_MARGIN_MS));
+    let mut single = Sender::new(true, false, 11_000);
+    single.at(1_100);
+    single.ack(10_001, 0, &[]);
+    let rto = single.connection.rto(&single.config);
+    assert_eq!(single.connection.timer(), Some(1_100 + rto));
+    let without = Sender::new(false, false, 10_000);
+    assert_eq!(without.connection.timer(), Some(1_000 + without.connection.rto(&without.config)));
+}
+
+/// RFC 3042: without SACK two duplicates let a new segment go each, the third
+/// the lost one.
+#[test]
+fn limited_transmit() {
+    let mut sender = Sender::new(false, false, 20_000);
+    sender.at(1_100);
+    assert_eq!(starts(&sender.ack(1, 0, &[])), [10_001]);
+    assert_eq!(starts(&sender.ack(1, 0, &[])), [11_001]);
+    assert_eq!(starts(&sender.ack(1, 0, &[])), [1]);
+}
+
+/// Karn's algorithm: a probe's acknowledgement is no round trip.
+#[test]
+fn a_probe_gives_no_round_trip() {
+    let mut sender = Sender::new(true, false, 11_000);
+    sender.at(1_100);
+    sender.ack(10_001, 0, &[]);
+    let before = sender.info().srtt_us;
+    sender.time_out();
+    sender.ack(11_001, 0, &[]);
+    assert_eq!(sender.info().srtt_us, before);
+}
