@@ -238,9 +238,12 @@ impl Arena {
             if enough(self) {
                 return true;
             }
+            let answers = self.traffic.answers;
             self.turn();
             assert!(self.traffic.turns - turns < MOST_TURNS, "turns without end");
-            let next = if self.is_quiet() { self.next_deadline() } else { self.now };
+            // The attacker hears at once what was said to it.
+            let quiet = self.is_quiet() && self.traffic.answers == answers;
+            let next = if quiet { self.next_deadline() } else { self.now };
             self.now = next.max(self.now + TURN).min(end.max(self.now + TURN));
         }
         enough(self)
