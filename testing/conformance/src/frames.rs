@@ -1,11 +1,13 @@
 //! The script's side of the wire: segments into Ethernet frames and back.
 
 use crate::script::{OptionKind, Segment, Stamp};
-use core::net::Ipv4Addr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::HashMap;
 use wire::arp::{ArpPacket, Operation};
-use wire::ethernet::{ETHER_ARP, ETHER_IPV4, EthernetHeader};
+use wire::ethernet::{ETHER_ARP, ETHER_IPV4, ETHER_IPV6, EthernetHeader};
+use wire::icmpv6::{Icmpv6, NEIGHBOR_HOP_LIMIT, NeighborAdvertisement};
 use wire::ipv4::Ipv4Header;
+use wire::ipv6::{self, Ipv6Header};
 use wire::tcp::{Flags, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
 use wire::{Mac, checksum, protocol, tcp};
 
@@ -15,6 +17,12 @@ pub const OUR_IP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 pub const PEER_IP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 /// Length of the prefix that both share.
 pub const PREFIX_LEN: u8 = 24;
+/// Our address over IPv6.
+pub const OUR_IP_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+/// The peer's.
+pub const PEER_IP_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
+/// Length of the prefix that both share.
+pub const PREFIX_LEN_V6: u8 = 64;
 /// The port that ours listens on, or that the peer is reached at.
 pub const SERVICE_PORT: u16 = 8080;
 /// The peer's port where it connects.
@@ -26,7 +34,28 @@ const PEER_MAC: Mac = Mac([0x02, 0, 0, 0, 0, 0x02]);
 const PEER_ISN: SeqNum = SeqNum(u32::MAX - 500);
 
 /// Largest frame that a script sends.
-const FRAME_LEN: usize = 14 + 20 + 60 + 9_000;
+const FRAME_LEN: usize = 14 + 40 + 60 + 9_000;
+
+/// What carries the segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6. Its header is 20 bytes longer, so the link's MTU is too: the
+    /// same script then sees the same segments.
+    V6,
+}
+
+impl Family {
+    /// The peer's address.
+    #[must_use]
+    pub const fn peer(self) -> IpAddr {
+        match self {
+            Self::V4 => IpAddr::V4(PEER_IP),
+            Self::V6 => IpAddr::V6(PEER_IP_V6),
+        }
+    }
+}
 
 /// The byte at a position of either side's stream.
 #[must_use]
@@ -39,7 +68,8 @@ pub const fn pattern(position: u32) -> u8 {
 pub enum Seen {
     /// A TCP segment.
     Segment(Segment),
-    /// What must be answered for the script to go on: an ARP request.
+    /// What must be answered for the script to go on: an ARP request or a
+    /// neighbour solicitation.
     Answer(Vec<u8>),
     /// Anything else, such as neighbour discovery.
     Other,
@@ -50,12 +80,15 @@ pub enum Seen {
 /// The script's view of both ends.
 #[derive(Clone, Debug)]
 pub struct Wire {
+    family: Family,
     our_mac: Option<Mac>,
     our_port: u16,
     /// The peer's usual port.
     peer_port: u16,
     /// Our initial sequence numbers, by the peer's port.
     our_isn: HashMap<u16, SeqNum>,
+    /// All of them, in the order in which they were first seen.
+    isns: Vec<SeqNum>,
     /// The timestamp that ours sent last.
     last_stamp: u32,
 }
@@ -63,14 +96,15 @@ pub struct Wire {
 impl Wire {
     /// Ours listens, and the peer connects.
     #[must_use]
-    pub fn listening() -> Self {
-        Self { our_mac: None, our_port: SERVICE_PORT, peer_port: PEER_PORT, our_isn: HashMap::new(), last_stamp: 0 }
+    pub fn listening(family: Family) -> Self {
+        let (our_port, peer_port) = (SERVICE_PORT, PEER_PORT);
+        Self { family, our_mac: None, our_port, peer_port, our_isn: HashMap::new(), isns: Vec::new(), last_stamp: 0 }
     }
 
     /// Ours connects; its port is learned from its SYN.
     #[must_use]
-    pub fn connecting() -> Self {
-        Self { our_port: 0, peer_port: SERVICE_PORT, ..Self::listening() }
+    pub fn connecting(family: Family) -> Self {
+        Self { our_port: 0, peer_port: SERVICE_PORT, ..Self::listening(family) }
     }
 
     /// Whether our hardware address is known.
@@ -82,7 +116,14 @@ impl Wire {
     /// Asks for our hardware address.
     #[must_use]
     pub fn ask(&self) -> Vec<u8> {
-        arp(Operation::Request, Mac::BROADCAST, Mac::ZERO)
+        match self.family {
+            Family::V4 => arp(Operation::Request, Mac::BROADCAST, Mac::ZERO),
+            Family::V6 => {
+                let group = ipv6::solicited_node(OUR_IP_V6);
+                let message = Icmpv6::NeighborSolicitation { target: OUR_IP_V6, link_layer: Some(PEER_MAC) };
+                neighbour(ipv6::multicast_mac(group), group, &message)
+            }
+        }
     }
 
     /// A segment of the peer as a frame.
@@ -122,28 +163,24 @@ impl Wire {
     fn frame(&self, header: &TcpHeader, payload: &[u8], corrupt: bool) -> Vec<u8> {
         let mut frame = vec![0; FRAME_LEN];
         let dst = self.our_mac.unwrap_or(Mac::BROADCAST);
-        let mut at = EthernetHeader { dst, src: PEER_MAC, vlan: None, ether_type: ETHER_IPV4 }.emit(&mut frame);
-        let len = (header.header_len() + payload.len()) as u16;
-        let ip = Ipv4Header {
-            src: PEER_IP,
-            dst: OUR_IP,
-            protocol: protocol::TCP,
-            ttl: 64,
-            dscp_ecn: 0,
-            identification: 0,
-            dont_fragment: true,
-            more_fragments: false,
-            fragment_offset: 0,
-            header_len: 0,
-            payload_len: len,
+        let len = header.header_len() + payload.len();
+        let ether_type = if self.family == Family::V4 { ETHER_IPV4 } else { ETHER_IPV6 };
+        let mut at = EthernetHeader { dst, src: PEER_MAC, vlan: None, ether_type }.emit(&mut frame);
+        let pseudo = match self.family {
+            Family::V4 => {
+                at += ipv4(len as u16).emit(&mut frame[at..]);
+                checksum::pseudo_v4(PEER_IP, OUR_IP, protocol::TCP, len as u16)
+            }
+            Family::V6 => {
+                at += ipv6(OUR_IP_V6, protocol::TCP, 64, len as u16).emit(&mut frame[at..]);
+                checksum::pseudo_v6(PEER_IP_V6, OUR_IP_V6, protocol::TCP, len as u32)
+            }
         };
-        at += ip.emit(&mut frame[at..]);
         let start = at;
         at += header.emit(&mut frame[at..]);
         frame[at..at + payload.len()].copy_from_slice(payload);
         at += payload.len();
         frame.truncate(at);
-        let pseudo = checksum::pseudo_v4(PEER_IP, OUR_IP, protocol::TCP, len);
         tcp::set_checksum(&mut frame[start..], pseudo);
         if corrupt {
             frame[start + usize::from(tcp::CHECKSUM_OFFSET)] ^= 0x55;
@@ -159,6 +196,7 @@ impl Wire {
         match ethernet.ether_type {
             ETHER_ARP => self.decode_arp(packet),
             ETHER_IPV4 => self.decode_ip(packet),
+            ETHER_IPV6 => self.decode_ipv6(ethernet.src, packet),
             _ => Seen::Other,
         }
     }
@@ -189,10 +227,52 @@ impl Wire {
         }
     }
 
+    fn decode_ipv6(&mut self, src: Mac, packet: &[u8]) -> Seen {
+        let (ip, upper) = match Ipv6Header::parse(packet) {
+            Ok(parsed) => parsed,
+            Err(error) => return Seen::Broken(format!("IPv6: {error}")),
+        };
+        match ip.next_header {
+            protocol::TCP if ip.dst == PEER_IP_V6 => {
+                let pseudo = checksum::pseudo_v6(ip.src, ip.dst, protocol::TCP, upper.len() as u32);
+                match TcpHeader::parse(upper, pseudo) {
+                    Ok((header, payload, _)) => self.segment(&header, payload),
+                    Err(error) => Seen::Broken(format!("TCP: {error}")),
+                }
+            }
+            protocol::ICMPV6 => match Icmpv6::parse(upper, ip.src, ip.dst, ip.hop_limit) {
+                Ok(message) => self.decode_icmp_v6(src, ip.src, &message),
+                Err(error) => Seen::Broken(format!("ICMPv6: {error}")),
+            },
+            _ => Seen::Other,
+        }
+    }
+
+    fn decode_icmp_v6(&mut self, mac: Mac, src: Ipv6Addr, message: &Icmpv6<'_>) -> Seen {
+        if src == OUR_IP_V6 {
+            self.our_mac = Some(mac);
+        }
+        match message {
+            Icmpv6::NeighborSolicitation { target, .. } if *target == PEER_IP_V6 => {
+                let answer = NeighborAdvertisement {
+                    target: PEER_IP_V6,
+                    router: false,
+                    solicited: true,
+                    replace: true,
+                    link_layer: Some(PEER_MAC),
+                };
+                Seen::Answer(neighbour(mac, src, &Icmpv6::NeighborAdvertisement(answer)))
+            }
+            _ => Seen::Other,
+        }
+    }
+
     fn segment(&mut self, header: &TcpHeader, payload: &[u8]) -> Seen {
         let port = header.dst_port;
         if header.flags.contains(Flags::SYN) {
-            self.our_isn.insert(port, header.seq);
+            if self.our_isn.insert(port, header.seq) != Some(header.seq) {
+                self.isns.push(header.seq);
+            }
             self.our_port = header.src_port;
         }
         let isn = self.our_isn.get(&port).copied().unwrap_or_default();
@@ -223,6 +303,13 @@ impl Wire {
             port: Some(port),
             at: None,
         })
+    }
+
+    /// How far our last initial sequence number is after the one before it.
+    #[must_use]
+    pub fn isn_step(&self) -> Option<u32> {
+        let [.., before, last] = self.isns[..] else { return None };
+        Some(last.forward_from(before))
     }
 
     /// How `got` differs from what the script expects; `None` if it does not.
@@ -263,6 +350,39 @@ impl Wire {
     }
 }
 
+/// The peer's IPv4 header.
+const fn ipv4(payload_len: u16) -> Ipv4Header {
+    Ipv4Header {
+        src: PEER_IP,
+        dst: OUR_IP,
+        protocol: protocol::TCP,
+        ttl: 64,
+        dscp_ecn: 0,
+        identification: 0,
+        dont_fragment: true,
+        more_fragments: false,
+        fragment_offset: 0,
+        header_len: 0,
+        payload_len,
+    }
+}
+
+/// The peer's IPv6 header.
+const fn ipv6(dst: Ipv6Addr, next_header: u8, hop_limit: u8, payload_len: u16) -> Ipv6Header {
+    Ipv6Header { src: PEER_IP_V6, dst, next_header, hop_limit, traffic_class: 0, flow_label: 0, payload_len }
+}
+
+/// A neighbour discovery message of the peer.
+fn neighbour(mac: Mac, dst: Ipv6Addr, message: &Icmpv6<'_>) -> Vec<u8> {
+    let mut body = vec![0; 64];
+    let len = message.emit(PEER_IP_V6, dst, &mut body);
+    let mut frame = vec![0; 14 + ipv6::HEADER_LEN];
+    let at = EthernetHeader { dst: mac, src: PEER_MAC, vlan: None, ether_type: ETHER_IPV6 }.emit(&mut frame);
+    ipv6(dst, protocol::ICMPV6, NEIGHBOR_HOP_LIMIT, len as u16).emit(&mut frame[at..]);
+    frame.extend_from_slice(&body[..len]);
+    frame
+}
+
 /// An ARP packet of the peer.
 fn arp(operation: Operation, dst: Mac, target_mac: Mac) -> Vec<u8> {
     let mut frame = vec![0; 14 + wire::arp::PACKET_LEN];
@@ -280,7 +400,7 @@ mod tests {
     /// was written.
     #[test]
     fn segments_survive_the_wire() {
-        let wire = Wire::listening();
+        let wire = Wire::listening(Family::V4);
         let segment = Segment {
             flags: Flags::SYN,
             seq: Some(0),

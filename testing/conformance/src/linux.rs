@@ -2,7 +2,7 @@
 //! own, the script at the other end of a TAP device, in real time.
 #![expect(clippy::disallowed_methods, reason = "this target is the kernel: its clock is the machine's")]
 
-use crate::frames::{OUR_IP, PEER_IP, PREFIX_LEN, SERVICE_PORT, pattern};
+use crate::frames::{Family, OUR_IP, PEER_IP, PREFIX_LEN, SERVICE_PORT, pattern};
 use crate::run::{Act, Target, Told};
 use crate::script::Script;
 use app::Closed;
@@ -195,6 +195,10 @@ impl Linux {
 impl Target for Linux {
     fn now(&self) -> Time {
         Time::ZERO + self.start.elapsed()
+    }
+
+    fn family(&self) -> Family {
+        Family::V4
     }
 
     fn inject(&mut self, frame: &[u8]) {

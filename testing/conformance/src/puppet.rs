@@ -1,7 +1,7 @@
 //! The application under test: does what the script says, and remembers what
 //! it was told.
 
-use crate::frames::{PEER_IP, SERVICE_PORT, pattern};
+use crate::frames::{Family, SERVICE_PORT, pattern};
 use crate::run::{Act, Told};
 use app::{App, Closed, ConnId, Net, Opened, Wake};
 use core::net::SocketAddr;
@@ -33,9 +33,9 @@ impl Strings {
 }
 
 /// The application.
-#[derive(Default)]
 pub struct Puppet {
     strings: Strings,
+    family: Family,
     /// The connection opened last, or being opened.
     conn: Option<ConnId>,
     sent: u32,
@@ -45,14 +45,14 @@ pub struct Puppet {
 impl Puppet {
     /// An application on these strings.
     #[must_use]
-    pub fn new(strings: Strings) -> Self {
-        Self { strings, ..Self::default() }
+    pub fn new(strings: Strings, family: Family) -> Self {
+        Self { strings, family, conn: None, sent: 0, hold: false }
     }
 
     fn act<N: Net>(&mut self, net: &mut N, act: Act) {
         match act {
             Act::Listen => {} // The stack listens by its settings.
-            Act::Connect => match net.connect(None, SocketAddr::from((PEER_IP, SERVICE_PORT))) {
+            Act::Connect => match net.connect(None, SocketAddr::new(self.family.peer(), SERVICE_PORT)) {
                 Ok(id) => self.conn = Some(id),
                 Err(_) => self.tell(|told| told.closed = Some(Closed::Unreachable)),
             },

@@ -1,6 +1,6 @@
 //! Runs a script against a target.
 
-use crate::frames::{Seen, Wire};
+use crate::frames::{Family, Seen, Wire};
 use crate::script::{Script, Segment, Step};
 use app::Closed;
 use core::fmt;
@@ -12,6 +12,9 @@ use wire::Time;
 pub trait Target {
     /// The time.
     fn now(&self) -> Time;
+
+    /// What carries its segments.
+    fn family(&self) -> Family;
 
     /// Delivers a frame to it.
     fn inject(&mut self, frame: &[u8]);
@@ -101,7 +104,8 @@ const STEP: Duration = Duration::from_millis(1);
 /// The first step that does not go as the script says.
 pub fn run(script: &Script, target: &mut impl Target) -> Result<(), Failure> {
     let connects = script.steps.iter().any(|(_, step)| *step == Step::Connect);
-    let wire = if connects { Wire::connecting() } else { Wire::listening() };
+    let family = target.family();
+    let wire = if connects { Wire::connecting(family) } else { Wire::listening(family) };
     let before = target.now();
     let (seen, log) = (VecDeque::new(), Vec::new());
     let mut runner = Runner { target, wire, seen, start: before, before, opened: 0, received: 0, log };
@@ -167,10 +171,20 @@ impl<T: Target> Runner<'_, T> {
                 self.before = until;
             }
             Step::Quiet(time) => self.quiet(*time)?,
+            Step::IsnAfter(low, high) => self.isn(|step| (*low..=*high).contains(&step))?,
+            Step::IsnApart(least) => self.isn(|step| step.min(step.wrapping_neg()) >= *least)?,
             Step::Inject(segment) => self.inject(segment)?,
             Step::Expect(segment) => self.expect(segment)?,
         }
         Ok(())
+    }
+
+    fn isn(&self, fits: impl Fn(u32) -> bool) -> Result<(), String> {
+        match self.wire.isn_step() {
+            Some(step) if fits(step) => Ok(()),
+            Some(step) => Err(format!("the initial sequence number is {step} after the one before it")),
+            None => Err("there are no two initial sequence numbers".into()),
+        }
     }
 
     fn act(&mut self, act: Act) -> Result<(), String> {

@@ -7,6 +7,7 @@
 //! | step | meaning |
 //! | --- | --- |
 //! | `on stack linux` | where the script runs; first line, both if left out |
+//! | `over ipv4 ipv6` | what it runs over against our stack; both if left out |
 //! | `set KEY VALUE` | a setting of the stack under test, before all else |
 //! | `listen` | ours accepts connections |
 //! | `connect` | ours connects to the peer |
@@ -20,6 +21,8 @@
 //! | `closed WHY` | our application was told the end: finished, reset, refused, timed-out, aborted |
 //! | `wait T` | time passes |
 //! | `quiet T` | time passes, and ours sends nothing |
+//! | `isn after LOW..HIGH` | our last initial sequence number is so far after the one before it |
+//! | `isn apart N` | our last two initial sequence numbers are at least so far apart |
 //! | `< SEGMENT` | the peer sends |
 //! | `> SEGMENT` | ours sends next; fields left out may be anything |
 //!
@@ -33,6 +36,7 @@
 //! how long after the step before; otherwise a segment may take a second.
 //! `ts` of the peer may echo `last`, the value that ours sent last.
 
+use crate::frames::Family;
 use app::Closed;
 use core::fmt;
 use core::time::Duration;
@@ -43,6 +47,8 @@ use wire::tcp::Flags;
 pub struct Script {
     /// Where it runs.
     pub on: Vec<Place>,
+    /// What it runs over, on our stack.
+    pub over: Vec<Family>,
     /// Settings of the stack, as written.
     pub settings: Vec<(String, String)>,
     /// What happens, with line numbers.
@@ -85,6 +91,11 @@ pub enum Step {
     Wait(Duration),
     /// Time passes without a segment.
     Quiet(Duration),
+    /// Our last initial sequence number is `low` to `high` after the one
+    /// before it.
+    IsnAfter(u32, u32),
+    /// Our last two initial sequence numbers are so far apart.
+    IsnApart(u32),
     /// The peer sends.
     Inject(Segment),
     /// Ours sends.
@@ -183,7 +194,8 @@ impl Script {
     /// # Errors
     /// The first line that makes no sense.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
-        let mut script = Self { on: vec![Place::Stack, Place::Linux], settings: Vec::new(), steps: Vec::new() };
+        let (on, over) = (vec![Place::Stack, Place::Linux], vec![Family::V4, Family::V6]);
+        let mut script = Self { on, over, settings: Vec::new(), steps: Vec::new() };
         for (index, line) in text.lines().enumerate() {
             let code = line.split('#').next().unwrap_or("").trim();
             if code.is_empty() {
@@ -198,6 +210,7 @@ impl Script {
         let mut words = Words(code.split_whitespace().collect::<Vec<_>>().into_iter());
         match words.next()? {
             "on" => self.on = words.rest().map(place).collect::<Result<_, _>>()?,
+            "over" => self.over = words.rest().map(family).collect::<Result<_, _>>()?,
             "set" if self.steps.is_empty() => {
                 let (key, value) = (words.next()?.to_owned(), words.next()?.to_owned());
                 self.settings.push((key, value));
@@ -243,6 +256,14 @@ fn place(word: &str) -> Result<Place, String> {
     }
 }
 
+fn family(word: &str) -> Result<Family, String> {
+    match word {
+        "ipv4" => Ok(Family::V4),
+        "ipv6" => Ok(Family::V6),
+        _ => Err(format!("'{word}': expected ipv4 or ipv6")),
+    }
+}
+
 fn step(verb: &str, words: &mut Words<'_>) -> Result<Step, String> {
     Ok(match verb {
         "listen" => Step::Listen,
@@ -258,10 +279,22 @@ fn step(verb: &str, words: &mut Words<'_>) -> Result<Step, String> {
         "closed" => Step::Closed(reason(words.next()?)?),
         "wait" => Step::Wait(duration(words.next()?)?),
         "quiet" => Step::Quiet(duration(words.next()?)?),
+        "isn" => isn(words)?,
         "<" => Step::Inject(segment(words)?),
         ">" => Step::Expect(segment(words)?),
         _ => return Err(format!("'{verb}' is no step")),
     })
+}
+
+fn isn(words: &mut Words<'_>) -> Result<Step, String> {
+    match words.next()? {
+        "after" => {
+            let (low, high) = words.next()?.split_once("..").ok_or("isn after LOW..HIGH")?;
+            Ok(Step::IsnAfter(number(low)?, number(high)?))
+        }
+        "apart" => Ok(Step::IsnApart(words.number()?)),
+        word => Err(format!("'{word}': expected after or apart")),
+    }
 }
 
 fn reason(word: &str) -> Result<Closed, String> {
@@ -444,6 +477,9 @@ mod tests {
             ("listen twice", 1),
             ("wait 3", 1),
             ("on mars", 1),
+            ("over ipv5", 1),
+            ("isn after 5", 1),
+            ("isn under 5", 1),
             ("listen\nset mtu 9", 2),
             ("< A sack 1", 1),
             ("closed happily", 1),

@@ -1,7 +1,7 @@
 //! Our stack as the host under test, in a silo over an in-memory link, under
 //! virtual time.
 
-use crate::frames::{OUR_IP, PREFIX_LEN, SERVICE_PORT};
+use crate::frames::{Family, OUR_IP, OUR_IP_V6, PREFIX_LEN, PREFIX_LEN_V6, SERVICE_PORT};
 use crate::puppet::{Puppet, Strings};
 use crate::run::{Act, Target, Told};
 use crate::script::{Script, Step};
@@ -10,7 +10,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use link::{Link, Pair, PairConfig, PairLink, Receive, Transmit};
 use silo::{Silo, Turn};
-use wire::{Mac, Offload, Time};
+use wire::{Mac, Offload, Time, ipv4, ipv6};
 
 const OUR_MAC: Mac = Mac([0x02, 0, 0, 0, 0, 0x01]);
 
@@ -23,23 +23,30 @@ pub struct Ours {
     /// The script's end of the link.
     wire: PairLink,
     strings: Strings,
+    family: Family,
     now: Time,
     last: Option<Turn>,
 }
 
 impl Ours {
-    /// A stack with the script's settings.
+    /// A stack with the script's settings, that speaks `family`.
     ///
     /// # Errors
     /// A setting that there is not.
-    pub fn new(script: &Script) -> Result<Self, String> {
+    pub fn new(script: &Script, family: Family) -> Result<Self, String> {
         let mut config = Config::new(OUR_MAC, 1_500);
-        config.addresses = vec![Address { ip: IpAddr::V4(OUR_IP), prefix_len: PREFIX_LEN }];
+        config.addresses = vec![match family {
+            Family::V4 => Address { ip: IpAddr::V4(OUR_IP), prefix_len: PREFIX_LEN },
+            Family::V6 => Address { ip: IpAddr::V6(OUR_IP_V6), prefix_len: PREFIX_LEN_V6 },
+        }];
         config.max_connections = 64;
         config.max_half_open = 16;
         config.max_time_wait = 64;
         for (key, value) in script.settings.iter().filter(|(key, _)| !key.starts_with("net.")) {
             set(&mut config, key, value).ok_or_else(|| format!("there is no setting '{key} {value}'"))?;
+        }
+        if family == Family::V6 {
+            config.mtu += (ipv6::HEADER_LEN - ipv4::HEADER_LEN) as u16;
         }
         if script.steps.iter().any(|(_, step)| *step == Step::Listen) {
             config.listen = vec![SERVICE_PORT];
@@ -50,8 +57,8 @@ impl Ours {
         // Milliseconds, as timestamps count them, are about to wrap.
         let now = Time::from_millis(u64::from(u32::MAX) - 2_000);
         let stack = Stack::new(config, LinkOffload::default(), &seeds, now);
-        let app = Puppet::new(strings.clone());
-        Ok(Self { silo: Silo { link: near, stack, app }, wire, strings, now, last: None })
+        let app = Puppet::new(strings.clone(), family);
+        Ok(Self { silo: Silo { link: near, stack, app }, wire, strings, family, now, last: None })
     }
 
     /// When the next turn is due.
@@ -101,6 +108,10 @@ fn set(config: &mut Config, key: &str, value: &str) -> Option<()> {
 impl Target for Ours {
     fn now(&self) -> Time {
         self.now
+    }
+
+    fn family(&self) -> Family {
+        self.family
     }
 
     fn inject(&mut self, frame: &[u8]) {
