@@ -41,7 +41,7 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 	@$(CARGO) build --release --package bench --locked
 	@scripts/each.sh \
 		"instructions of the server for a request|$(SUDO) $(BENCH) cost" \
-		"instructions of the load generator's fast path|$(RUN) --package load --example cost" \
+		"instructions of the generator for a request|$(SUDO) $(BENCH) cost --side generator" \
 		"a million connections|$(SUDO) $(BENCH) connections" \
 		"goal: ten million connections, in 6 GB of memory|$(SUDO) $(BENCH) connections --idle 10M --rounds 1" \
 		"requests beside frames|$(SUDO) $(BENCH) frames" \

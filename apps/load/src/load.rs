@@ -48,7 +48,7 @@ const BACKOFF_FIRST: Duration = Duration::from_millis(1);
 const BACKOFF_LONGEST: Duration = Duration::from_millis(100);
 
 /// How often progress is published. The 99th percentile takes a walk over the
-/// buckets in use: see `examples/cost.rs` for its price.
+/// buckets in use.
 const PUBLISH_EVERY: Duration = Duration::from_millis(500);
 
 /// A request length that a plan never has: any length is right.

@@ -1,85 +1,71 @@
 //! What the server counts.
 
-macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counts since the start, except where marked a gauge.
-        #[derive(Clone, Copy, Default, Debug)]
-        pub struct Counters {
-            $($(#[$doc])* pub $name: u64,)*
-        }
-
-        impl Counters {
-            /// Every counter by name, in order of declaration.
-            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-                [$((stringify!($name), self.$name),)*].into_iter()
-            }
-        }
-    };
-}
-
-counters! {
-    /// Request heads accepted.
-    requests,
-    /// Responses with a 1xx status.
-    responses_1xx,
-    /// Responses with a 2xx status.
-    responses_2xx,
-    /// Responses with a 3xx status.
-    responses_3xx,
-    /// Responses with a 4xx status.
-    responses_4xx,
-    /// Responses with a 5xx status.
-    responses_5xx,
-    /// Response bytes queued, heads included.
-    bytes_queued,
-    /// Requests answered from memory at once.
-    cache_hits,
-    /// Requests that waited for the file reader.
-    cache_misses,
-    /// Entries taken out of the cache to make room.
-    cache_evictions,
-    /// Files found changed, and loaded again.
-    cache_refreshes,
-    /// Gauge: bytes of content in memory.
-    cache_bytes,
-    /// Gauge: paths remembered.
-    cache_entries,
-    /// Requests that broke the HTTP grammar or a limit of it.
-    parse_errors,
-    /// Request bodies above the limit.
-    bodies_refused,
-    /// Connections ended for a request head that did not come.
-    timeouts_header,
-    /// Connections ended for a request body that stopped coming.
-    timeouts_body,
-    /// Keep-alive connections ended for want of a next request.
-    timeouts_keep_alive,
-    /// Connections ended because the peer stopped taking the response.
-    timeouts_send,
-    /// Requests given up because the file system did not answer.
-    timeouts_file,
-    /// Connections ended because the peer never closed its side.
-    timeouts_linger,
-    /// Connections opened.
-    connections,
-    /// Gauge: connections open.
-    connections_open,
-    /// Connections refused at the limit, or while draining.
-    connections_refused,
-    /// Times that a peer's next request waited for its responses to be taken.
-    back_pressure,
-    /// Requests answered 503 at a limit of waiting requests or streams.
-    overloads,
-    /// Responses streamed from a file.
-    streams,
-    /// Gauge: responses being streamed.
-    streams_open,
-    /// Chunks of files streamed.
-    stream_chunks,
-    /// Streams ended by a reset, because the file changed or could not be read.
-    streams_broken,
-    /// File system look-ups that failed for a reason other than the path.
-    file_errors,
-    /// Log lines dropped: the writer was behind, or could not write.
-    log_drops,
+app::counters! {
+    /// Counts since the start, except where marked a gauge.
+    pub Counters {
+        /// Request heads accepted.
+        requests,
+        /// Responses with a 1xx status.
+        responses_1xx,
+        /// Responses with a 2xx status.
+        responses_2xx,
+        /// Responses with a 3xx status.
+        responses_3xx,
+        /// Responses with a 4xx status.
+        responses_4xx,
+        /// Responses with a 5xx status.
+        responses_5xx,
+        /// Response bytes queued, heads included.
+        bytes_queued,
+        /// Requests answered from memory at once.
+        cache_hits,
+        /// Requests that waited for the file reader.
+        cache_misses,
+        /// Entries taken out of the cache to make room.
+        cache_evictions,
+        /// Files found changed, and loaded again.
+        cache_refreshes,
+        /// Gauge: bytes of content in memory.
+        cache_bytes,
+        /// Gauge: paths remembered.
+        cache_entries,
+        /// Requests that broke the HTTP grammar or a limit of it.
+        parse_errors,
+        /// Request bodies above the limit.
+        bodies_refused,
+        /// Connections ended for a request head that did not come.
+        timeouts_header,
+        /// Connections ended for a request body that stopped coming.
+        timeouts_body,
+        /// Keep-alive connections ended for want of a next request.
+        timeouts_keep_alive,
+        /// Connections ended because the peer stopped taking the response.
+        timeouts_send,
+        /// Requests given up because the file system did not answer.
+        timeouts_file,
+        /// Connections ended because the peer never closed its side.
+        timeouts_linger,
+        /// Connections opened.
+        connections,
+        /// Gauge: connections open.
+        connections_open,
+        /// Connections refused at the limit, or while draining.
+        connections_refused,
+        /// Times that a peer's next request waited for its responses to be taken.
+        back_pressure,
+        /// Requests answered 503 at a limit of waiting requests or streams.
+        overloads,
+        /// Responses streamed from a file.
+        streams,
+        /// Gauge: responses being streamed.
+        streams_open,
+        /// Chunks of files streamed.
+        stream_chunks,
+        /// Streams ended by a reset, because the file changed or could not be read.
+        streams_broken,
+        /// File system look-ups that failed for a reason other than the path.
+        file_errors,
+        /// Log lines dropped: the writer was behind, or could not write.
+        log_drops,
+    }
 }

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod counters;
 
 pub use body::Body;
 

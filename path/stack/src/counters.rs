@@ -1,8 +1,8 @@
 //! What the stack counts.
 
-tcp::counters! {
+app::counters! {
     /// Events of a stack, beside TCP's own.
-    Counters {
+    pub Counters {
         /// Frames taken in.
         frames_in,
         /// Frames that were not for us: address, VLAN or protocol.

@@ -98,38 +98,23 @@ pub(crate) struct TimedOut {
     pub first: Vec<u8>,
 }
 
-/// What reassembly counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct FragmentCounters {
-    /// Pieces taken in.
-    pub pieces: u64,
-    /// Packets put together.
-    pub reassembled: u64,
-    /// Pieces that no packet can have.
-    pub malformed: u64,
-    /// Pieces that came twice.
-    pub duplicates: u64,
-    /// Packets refused because pieces overlap.
-    pub overlapping: u64,
-    /// Packets given up after [`TIMEOUT`].
-    pub timed_out: u64,
-    /// Packets given up at a limit.
-    pub limited: u64,
-}
-
-impl FragmentCounters {
-    /// Every counter with its name.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-        [
-            ("pieces", self.pieces),
-            ("reassembled", self.reassembled),
-            ("malformed", self.malformed),
-            ("duplicates", self.duplicates),
-            ("overlapping", self.overlapping),
-            ("timed_out", self.timed_out),
-            ("limited", self.limited),
-        ]
-        .into_iter()
+app::counters! {
+    /// What reassembly counts.
+    pub(crate) FragmentCounters {
+        /// Pieces taken in.
+        pieces,
+        /// Packets put together.
+        reassembled,
+        /// Pieces that no packet can have.
+        malformed,
+        /// Pieces that came twice.
+        duplicates,
+        /// Packets refused because pieces overlap.
+        overlapping,
+        /// Packets given up after [`TIMEOUT`].
+        timed_out,
+        /// Packets given up at a limit.
+        limited,
     }
 }
 

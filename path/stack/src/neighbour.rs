@@ -87,47 +87,29 @@ pub(crate) enum Output {
     Failed { id: NeighbourId, ip: IpAddr, held: VecDeque<Box<[u8]>> },
 }
 
-/// What the table counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct NeighbourCounters {
-    /// Entries made.
-    pub created: u64,
-    /// Entries that gave way to another address.
-    pub evicted: u64,
-    /// Addresses not resolved because the table was full.
-    pub table_full: u64,
-    /// Solicitations sent.
-    pub solicited: u64,
-    /// Solicitations put off because of their limit.
-    pub put_off: u64,
-    /// Addresses that nobody answered for.
-    pub failed: u64,
-    /// Hardware addresses that changed.
-    pub changed: u64,
-    /// Frames held for a neighbour.
-    pub held: u64,
-    /// Frames dropped because too many were held.
-    pub held_full: u64,
-    /// Held frames dropped because nobody answered.
-    pub held_lost: u64,
-}
-
-impl NeighbourCounters {
-    /// Every counter with its name.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
-        [
-            ("created", self.created),
-            ("evicted", self.evicted),
-            ("table_full", self.table_full),
-            ("solicited", self.solicited),
-            ("put_off", self.put_off),
-            ("failed", self.failed),
-            ("changed", self.changed),
-            ("held", self.held),
-            ("held_full", self.held_full),
-            ("held_lost", self.held_lost),
-        ]
-        .into_iter()
+app::counters! {
+    /// What the table counts.
+    pub(crate) NeighbourCounters {
+        /// Entries made.
+        created,
+        /// Entries that gave way to another address.
+        evicted,
+        /// Addresses not resolved because the table was full.
+        table_full,
+        /// Solicitations sent.
+        solicited,
+        /// Solicitations put off because of their limit.
+        put_off,
+        /// Addresses that nobody answered for.
+        failed,
+        /// Hardware addresses that changed.
+        changed,
+        /// Frames held for a neighbour.
+        held,
+        /// Frames dropped because too many were held.
+        held_full,
+        /// Held frames dropped because nobody answered.
+        held_lost,
     }
 }
 

@@ -1,26 +1,8 @@
 //! What TCP counts.
 
-/// Defines a struct of named `u64` counters that can be listed: TCP's own
-/// below, and the stack's.
-#[macro_export]
-macro_rules! counters {
-    ($(#[$outer:meta])* $name:ident { $($(#[$doc:meta])* $field:ident),* $(,)? }) => {
-        $(#[$outer])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        pub struct $name { $($(#[$doc])* pub $field: u64),* }
-
-        impl $name {
-            /// Every counter with its name.
-            pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($field), self.$field)),*].into_iter()
-            }
-        }
-    };
-}
-
-counters! {
+app::counters! {
     /// Events of all connections of a stack.
-    Counters {
+    pub Counters {
         /// Segments received for a connection.
         segments_in,
         /// Of these, taken by the fast path.

@@ -1,0 +1,19 @@
+//! What is counted: by the layers of a data path, and by applications.
+
+/// Defines a struct of `u64` counters, by name and in the order of their
+/// declaration.
+#[macro_export]
+macro_rules! counters {
+    ($(#[$outer:meta])* $vis:vis $name:ident { $($(#[$doc:meta])* $field:ident),* $(,)? }) => {
+        $(#[$outer])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        $vis struct $name { $($(#[$doc])* pub $field: u64),* }
+
+        impl $name {
+            /// Every counter with its name.
+            $vis fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+                [$((stringify!($field), self.$field)),*].into_iter()
+            }
+        }
+    };
+}
