@@ -79,9 +79,16 @@ impl Stack {
 
     /// The next connection whose application timer ran out.
     pub fn poll_app_timer(&mut self) -> Option<ConnId> {
+        let soon = self.now_ms.wrapping_add(1);
         while let Some(id) = self.app_timers.pop_front() {
-            if self.slots.get(id).is_some_and(|slot| !slot.is_over()) {
+            let Some(slot) = self.slots.get_mut(id) else { continue };
+            if !slot.is_over() {
                 return Some(id);
+            }
+            if !slot.tcp.held().is_empty() {
+                // It was closed in this turn, and lingers from its end on: the
+                // application reads what is held by this timer.
+                slot.set_app_timer(Some(soon));
             }
         }
         None

@@ -586,13 +586,17 @@ impl Connection {
         let duplicate = acked == 0 && len == 0 && self.in_flight() > 0 && window == self.snd_wnd;
         self.on_ack_loss(cx, header, Acknowledged { acked, fin, duplicate }, outcome);
         if self.wl1.at_or_before(header.seq) {
-            if window > 0 && self.snd_wnd == 0 && self.in_flight() == 0 {
+            if window > 0 && self.snd_wnd == 0 && self.in_flight() == 0 && self.waits_to_send() {
                 // The window has opened: no more probes.
                 self.backoff = 0;
                 self.flags.clear(Flags::TIMER | Flags::PROBE);
             }
             self.snd_wnd = window;
             self.wl1 = header.seq;
+        }
+        if self.in_flight() == 0 && !self.waits_to_send() {
+            // The peer is there: keepalive's probes are answered.
+            self.backoff = 0;
         }
         if fin {
             self.on_fin_acked(cx, outcome);

@@ -20,10 +20,15 @@ impl Connection {
             State::Closed | State::TimeWait => None,
             State::SynSent | State::SynReceived => self.on_syn_timer(cx),
             _ if self.in_flight() > 0 => self.on_retransmission_timer(cx),
-            _ if !self.rope.is_empty() || self.fin_waits() => self.on_probe_timer(cx),
+            _ if self.waits_to_send() => self.on_probe_timer(cx),
             State::FinWait2 => self.on_fin_wait2_timer(cx),
             _ => self.on_keepalive_timer(cx),
         }
+    }
+
+    /// Whether data or our FIN is queued, or in flight.
+    pub(crate) fn waits_to_send(&self) -> bool {
+        !self.rope.is_empty() || self.fin_waits()
     }
 
     pub(crate) fn fin_waits(&self) -> bool {

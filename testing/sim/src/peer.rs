@@ -13,6 +13,9 @@ use wire::Time;
 /// A connection that cannot be opened is tried again so often.
 const MOST_TRIES: u32 = 50;
 
+/// And that long after it failed.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
 /// Where the queue stays below the low-water mark, `on_sent` does not come,
 /// and the application looks again after this, and in vain after twice as
 /// long, up to a limit.
@@ -119,6 +122,8 @@ pub struct Peer {
     jobs: Vec<Job>,
     conns: Vec<Option<Conn>>,
     open: usize,
+    /// Connects that are not answered yet.
+    opening: usize,
     draining: bool,
     /// Hosts that have vanished: what they leave behind may time out.
     gone: Vec<IpAddr>,
@@ -133,7 +138,7 @@ impl Peer {
         jobs.sort_by_key(|job| core::cmp::Reverse(job.at));
         let tally = Tally::default();
         let (rng, conns, gone) = (Rng::new(seed), Vec::new(), Vec::new());
-        Self { name, rng, manner, jobs, conns, open: 0, draining: false, gone, tally }
+        Self { name, rng, manner, jobs, conns, open: 0, opening: 0, draining: false, gone, tally }
     }
 
     /// The host with these addresses has vanished.
@@ -159,6 +164,7 @@ impl Peer {
                 let talk = Talk::new(job.key, &self.manner);
                 let conn = Conn::new(id, Some(talk), job.to.ip(), Some(job));
                 self.put(conn);
+                self.opening += 1;
             }
             Err(ConnectError::Full | ConnectError::NoPort) if job.tries < MOST_TRIES => {
                 let at = net.now() + Duration::from_millis(100);
@@ -213,6 +219,8 @@ impl App for Peer {
                 return;
             };
             self.put(Conn::new(id, None, peer.ip(), None));
+        } else {
+            self.opening -= 1;
         }
         self.tally.opened += 1;
         self.with(id, "on_open", |conn, rng, tally| {
@@ -269,8 +277,11 @@ impl App for Peer {
         });
         self.gone = gone;
         let Some(retry) = retry else { return };
-        self.conns[id.index()] = None;
+        let conn = self.conns[id.index()].take();
         self.open -= 1;
+        if conn.is_some_and(|conn| conn.opened.is_none()) {
+            self.opening -= 1;
+        }
         if let Some(job) = retry {
             self.retry(job);
         }
@@ -282,7 +293,10 @@ impl App for Peer {
                 self.start(net, job);
             }
         }
-        self.jobs.last().map_or(Wake::Idle, |job| Wake::At(job.at))
+        // A connect that fails after this, in the same turn, is a job again.
+        let retry = (self.opening > 0).then(|| net.now() + RETRY_AFTER);
+        let next = self.jobs.last().map(|job| job.at);
+        [retry, next].into_iter().flatten().min().map_or(Wake::Idle, Wake::At)
     }
 
     fn drain<N: Net>(&mut self, _net: &mut N) -> bool {
@@ -496,6 +510,10 @@ impl Conn {
 
     /// One timer for both reasons to wait.
     fn set_timer<N: Net>(&mut self, net: &mut N) {
+        if self.timer.is_some_and(|at| at <= net.now()) {
+            // It is about to run out, and what it is for is still to be done.
+            return;
+        }
         let Some((ours, _)) = self.sides() else { return };
         let writes = (self.sent < ours.total && self.write_at > net.now()).then_some(self.write_at);
         let reads = (self.read_at > net.now()).then_some(self.read_at);
@@ -516,7 +534,7 @@ impl Conn {
                 // The handshake, or the question for its neighbour, may be lost
                 // more often than it is tried.
                 (Closed::TimedOut | Closed::Unreachable, Some(job)) if job.tries < MOST_TRIES => {
-                    Some(Job { at: net.now() + Duration::from_secs(1), ..job })
+                    Some(Job { at: net.now() + RETRY_AFTER, ..job })
                 }
                 (why, _) => {
                     tally.complain(format!("never opened: {why:?}"));

@@ -81,6 +81,7 @@ impl World {
                 for what in self.stations.iter().filter(|s| !s.gone).flat_map(|s| s.host.silo.app.under_way()) {
                     tally.complain(format!("stuck: {what}"));
                 }
+                tally.complain("stuck: it does not come to an end".into());
                 break;
             }
             self.step(Time::MAX);
