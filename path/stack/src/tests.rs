@@ -292,3 +292,36 @@ fn a_full_ring_does_not_spin() {
     pair.settle();
     assert_eq!(pair.server.closed.len(), 1);
 }
+
+/// The timer by which an application reads what is held is not lost where it
+/// runs out in the very turn in which the connection closes.
+#[test]
+fn a_timer_outlives_the_close_of_its_turn() {
+    let mut pair = acquainted(|_| {});
+    let (client, server) = (pair.client.opened[0], pair.server.opened[0]);
+    pair.client.stack.finish(client);
+    pair.settle();
+    pair.server.stack.send_bytes(server, b"unread");
+    pair.server.turn();
+    for frame in core::mem::take(&mut pair.server.out.sent) {
+        let arrival = pair.client.stack.on_frame(&frame, false, &mut pair.client.out).expect("text arrives");
+        let data = arrival.data.to_vec();
+        pair.client.stack.hold(client, &data);
+    }
+    let at = pair.now + Duration::from_millis(5);
+    pair.client.stack.set_timer(client, Some(at));
+    pair.server.stack.finish(server);
+    pair.server.turn();
+    pair.advance(Duration::from_millis(5));
+    for frame in core::mem::take(&mut pair.server.out.sent) {
+        pair.client.take(&frame);
+    }
+    pair.client.stack.on_timers(&mut pair.client.out);
+    assert_eq!(pair.client.stack.poll_app_timer(), None);
+    pair.client.stack.poll_transmit(&mut pair.client.out);
+    assert_eq!(pair.client.stack.poll_closed(), None);
+    pair.advance(Duration::from_millis(2));
+    pair.client.stack.on_timers(&mut pair.client.out);
+    assert_eq!(pair.client.stack.poll_app_timer(), Some(client));
+    assert_eq!(pair.client.stack.held(client), 6);
+}

@@ -220,7 +220,7 @@ impl App for Peer {
             };
             self.put(Conn::new(id, None, peer.ip(), None));
         } else {
-            self.opening -= 1;
+            self.opening = self.opening.saturating_sub(1);
         }
         self.tally.opened += 1;
         self.with(id, "on_open", |conn, rng, tally| {
@@ -280,7 +280,7 @@ impl App for Peer {
         let conn = self.conns[id.index()].take();
         self.open -= 1;
         if conn.is_some_and(|conn| conn.opened.is_none()) {
-            self.opening -= 1;
+            self.opening = self.opening.saturating_sub(1);
         }
         if let Some(job) = retry {
             self.retry(job);

@@ -149,7 +149,7 @@ fn connects_are_tried_again() {
     let job = Job { at: Time::ZERO, from: None, to: SocketAddr::new(ADDRESS, 80), key: KEY, tries: 0 };
     for (why, violations) in [(Closed::TimedOut, 0), (Closed::Refused, 1)] {
         let mut peer = Peer::new("host".into(), 1, MANNER, vec![job.clone()]);
-        assert_eq!(peer.on_turn(&mut Nowhere), Wake::Idle);
+        assert!(matches!(peer.on_turn(&mut Nowhere), Wake::At(_)), "it may fail after this turn's call");
         peer.on_close(&mut Nowhere, ID, why);
         assert_eq!(peer.tally.violations.len(), violations);
         assert_eq!(peer.done(), violations > 0);
