@@ -3,9 +3,8 @@
 mod head;
 
 use crate::chunked::{self, Boundary, Bounds};
-use crate::lines::{Section, section};
+use crate::lines::{Progress, Section};
 use crate::response::{Sink, decimal};
-use crate::scan::find;
 use crate::{Fields, Framing, Method, Status, Version};
 
 /// Bounds on what a server sends. Beyond a bound the response is
@@ -213,12 +212,8 @@ pub struct Engine {
     /// Bytes of body so far.
     body: u64,
     status: Status,
-    /// Bytes of an incomplete head that were looked at, 0 for none yet.
-    scanned: u16,
-    /// How far complete and valid lines reach in them.
-    checked: u16,
-    /// Field lines among these.
-    fields: u16,
+    /// Of a head that is incomplete.
+    progress: Progress,
     /// Interim responses before this one.
     interim: u8,
     keep_alive: bool,
@@ -243,9 +238,7 @@ impl Engine {
             remaining: 0,
             body: 0,
             status: Status::OK,
-            scanned: 0,
-            checked: 0,
-            fields: 0,
+            progress: Progress::NONE,
             interim: 0,
             keep_alive: true,
             state: State::Head,
@@ -281,7 +274,7 @@ impl Engine {
     pub fn on_bytes_counted(&mut self, data: &[u8], asked: Method, limits: &Limits, memo: &mut Memo) -> Counted {
         let mut at = 0;
         if self.state == State::Head
-            && self.scanned == 0
+            && self.progress.is_none()
             && let Some(head) = memo.recall(data, asked)
         {
             at = memo.head.len();
@@ -360,7 +353,7 @@ impl Engine {
 
     fn on_head<'a>(&mut self, data: &'a [u8], asked: Method, limits: &Limits) -> Event<'a> {
         let window = data.get(..usize::from(limits.head)).unwrap_or(data);
-        if self.scanned != 0
+        if !self.progress.is_none()
             && let Err(stop) = self.resume(window, limits)
         {
             return self.stop(window, limits, stop);
@@ -370,7 +363,7 @@ impl Engine {
                 // RFC 9110 section 15.2: a client skips them, though not
                 // without end.
                 self.interim = self.interim.saturating_add(1);
-                self.scanned = 0;
+                self.progress = Progress::NONE;
                 if self.interim > limits.interim {
                     return self.fail(Error::TooLarge);
                 }
@@ -387,7 +380,7 @@ impl Engine {
     /// Past a final response's head.
     #[inline(always)]
     fn enter(&mut self, head: Remembered) {
-        self.scanned = 0;
+        self.progress = Progress::NONE;
         self.interim = 0;
         self.body = 0;
         self.status = head.status;
@@ -403,19 +396,11 @@ impl Engine {
         }
     }
 
-    /// Goes on with a head that was incomplete: looks at what is new, so that
-    /// the work is in proportion to the bytes however slowly they arrive.
-    /// `Ok` when the whole head is there, to be parsed from its start.
+    /// Goes on with a head that was incomplete. `Ok` when the whole head may be
+    /// there.
     #[cold]
     fn resume(&self, window: &[u8], limits: &Limits) -> Result<(), head::Stop> {
-        let (checked, fields) = (usize::from(self.checked), self.fields);
-        if find(window, usize::from(self.scanned), b'\n').is_none() {
-            return Err(head::Stop::Incomplete { checked, fields });
-        }
-        if checked == 0 {
-            return Ok(());
-        }
-        match section(window, checked, fields, limits.fields) {
+        match self.progress.resume(window, limits.fields) {
             Section::Complete(_) => Ok(()),
             Section::Incomplete(checked, fields) => Err(head::Stop::Incomplete { checked, fields }),
             Section::Malformed => Err(head::Stop::Fail(Error::Malformed)),
@@ -429,9 +414,7 @@ impl Engine {
             head::Stop::Fail(error) => self.fail(error),
             head::Stop::Incomplete { .. } if window.len() == usize::from(limits.head) => self.fail(Error::TooLarge),
             head::Stop::Incomplete { checked, fields } => {
-                self.scanned = window.len() as u16;
-                self.checked = checked as u16;
-                self.fields = fields;
+                self.progress = Progress::at(window, checked, fields);
                 Event::NeedMore
             }
         }

@@ -46,6 +46,46 @@ pub(crate) fn is_complete(data: &[u8], start: usize) -> bool {
     find(data, start, b'\n').is_some()
 }
 
+/// How far an incomplete head was looked at, so that the work is in proportion
+/// to its bytes however slowly they arrive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Progress {
+    /// Bytes that were looked at, 0 for none yet.
+    pub scanned: u16,
+    /// How far complete and valid lines reach in them.
+    pub checked: u16,
+    /// Field lines among these.
+    fields: u16,
+}
+
+impl Progress {
+    /// Nothing was looked at.
+    pub const NONE: Self = Self { scanned: 0, checked: 0, fields: 0 };
+
+    /// All of `window` was looked at: complete lines end at `checked` (0 within
+    /// the first line), and `fields` of them are field lines.
+    pub const fn at(window: &[u8], checked: usize, fields: u16) -> Self {
+        Self { scanned: window.len() as u16, checked: checked as u16, fields }
+    }
+
+    /// Whether nothing was looked at.
+    #[inline]
+    pub const fn is_none(self) -> bool {
+        self.scanned == 0
+    }
+
+    /// Goes on with what is new in `window`. `Complete` when the head may be
+    /// there as a whole, to be parsed from its start.
+    #[cold]
+    pub fn resume(self, window: &[u8], most_fields: u16) -> Section {
+        let checked = usize::from(self.checked);
+        if find(window, usize::from(self.scanned), b'\n').is_none() {
+            return Section::Incomplete(checked, self.fields);
+        }
+        if checked == 0 { Section::Complete(0) } else { section(window, checked, self.fields, most_fields) }
+    }
+}
+
 /// How far complete field lines reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Section {

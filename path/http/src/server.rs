@@ -18,9 +18,9 @@ mod request;
 pub use limits::{Limits, Timeouts, Waiting};
 pub use request::{Form, Known, Request};
 
+use crate::Status;
 use crate::chunked::{self, Boundary, Bounds};
-use crate::lines::{self, Section};
-use crate::{Status, scan};
+use crate::lines::{Progress, Section};
 
 /// What the offered bytes mean. `consumed` bytes are to be dropped from the
 /// front before the next call.
@@ -90,12 +90,8 @@ pub struct Engine {
     remaining: u64,
     /// Bytes that the chunks after this one may still have.
     allowance: u64,
-    /// Bytes of an incomplete head that were looked at, 0 for none yet.
-    scanned: u16,
-    /// How far complete and valid lines reach in them.
-    checked: u16,
-    /// Field lines among these.
-    fields: u16,
+    /// Of a head that is incomplete.
+    progress: Progress,
     state: State,
     /// No request follows the one under way.
     last: bool,
@@ -110,16 +106,7 @@ impl Engine {
     /// A new connection's engine.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            remaining: 0,
-            allowance: 0,
-            scanned: 0,
-            checked: 0,
-            fields: 0,
-            state: State::Head,
-            last: false,
-            served: false,
-        }
+        Self { remaining: 0, allowance: 0, progress: Progress::NONE, state: State::Head, last: false, served: false }
     }
 
     /// Whether a head begins with the next byte offered, and none of it was
@@ -127,7 +114,7 @@ impl Engine {
     #[inline]
     #[must_use]
     pub const fn is_before_head(&self) -> bool {
-        matches!(self.state, State::Head) && self.scanned == 0 && !self.last
+        matches!(self.state, State::Head) && self.progress.is_none() && !self.last
     }
 
     /// Takes a head that is byte for byte one that this kind of engine, with
@@ -166,7 +153,7 @@ impl Engine {
     #[must_use]
     pub const fn waiting(&self) -> Waiting {
         match self.state {
-            State::Head if self.scanned != 0 => Waiting::Head,
+            State::Head if !self.progress.is_none() => Waiting::Head,
             State::Head if self.served => Waiting::KeepAlive,
             State::Head => Waiting::FirstHead,
             State::Length | State::FirstChunk | State::Chunk | State::ChunkEnd => Waiting::Body,
@@ -200,7 +187,7 @@ impl Engine {
     #[inline(always)]
     fn on_head_at<'a>(&mut self, data: &'a [u8], head: &'a [u8], limits: &Limits) -> Event<'a> {
         let window = head.get(..usize::from(limits.head)).unwrap_or(head);
-        if self.scanned != 0 {
+        if !self.progress.is_none() {
             match self.resume(window, limits) {
                 Ok(()) => {}
                 Err(stop) => return self.stop(data, window, limits, stop),
@@ -220,19 +207,11 @@ impl Engine {
         event
     }
 
-    /// Goes on with a head that was incomplete: looks at what is new, so that
-    /// the work is in proportion to the bytes however slowly they arrive.
-    /// `Ok` when the whole head is there, to be parsed from its start.
+    /// Goes on with a head that was incomplete. `Ok` when the whole head may be
+    /// there.
     #[cold]
     fn resume(&self, window: &[u8], limits: &Limits) -> Result<(), head::Stop> {
-        let (checked, fields) = (usize::from(self.checked), self.fields);
-        if scan::find(window, usize::from(self.scanned), b'\n').is_none() {
-            return Err(head::Stop::Incomplete { checked, fields });
-        }
-        if checked == 0 {
-            return Ok(());
-        }
-        match lines::section(window, checked, fields, limits.fields) {
+        match self.progress.resume(window, limits.fields) {
             Section::Complete(_) => Ok(()),
             Section::Incomplete(checked, fields) => Err(head::Stop::Incomplete { checked, fields }),
             Section::Malformed => Err(head::Stop::Reject(Status::BAD_REQUEST)),
@@ -252,9 +231,7 @@ impl Engine {
                 self.reject(data, Status::REQUEST_HEADER_FIELDS_TOO_LARGE)
             }
             head::Stop::Incomplete { checked, fields } => {
-                self.scanned = window.len() as u16;
-                self.checked = checked as u16;
-                self.fields = fields;
+                self.progress = Progress::at(window, checked, fields);
                 Event::NeedMore
             }
         }
@@ -270,7 +247,7 @@ impl Engine {
     /// Past a head.
     #[inline(always)]
     fn enter(&mut self, request: &Request<'_>, limits: &Limits) {
-        self.scanned = 0;
+        self.progress = Progress::NONE;
         self.served = true;
         self.last |= !request.keep_alive;
         if request.length != 0 {

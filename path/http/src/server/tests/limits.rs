@@ -109,8 +109,8 @@ fn slow_heads_are_not_scanned_again() {
     let mut engine = super::Engine::new();
     for end in 1..head.len() {
         assert!(matches!(engine.on_bytes(&head.as_bytes()[..end], &limits), super::Event::NeedMore));
-        assert_eq!(usize::from(engine.scanned), end);
+        assert_eq!(usize::from(engine.progress.scanned), end);
         let complete = head[..end].rfind('\n').map_or(0, |at| at + 1);
-        assert_eq!(usize::from(engine.checked), complete, "all complete lines are checked");
+        assert_eq!(usize::from(engine.progress.checked), complete, "all complete lines are checked");
     }
 }
