@@ -160,7 +160,7 @@ impl Stack {
             syns: SynQueue::new(config.max_half_open, config.syn_ack_retries),
             last_cookie: None,
             waits: TimeWait::new(config.max_time_wait),
-            wheel: Wheel::new(now_ms),
+            wheel: Wheel::new(now_ms, config.max_connections),
             due: Vec::with_capacity(wheel::BOUND),
             delayed_acks: VecDeque::new(),
             ready: VecDeque::with_capacity(1024),

@@ -1,7 +1,8 @@
 //! The timer wheel.
 //!
 //! Two rings of buckets: near, a millisecond each, and far, about a second
-//! each. A bucket is a plain list of slots. Nothing is ever unlinked: a slot
+//! each. A bucket is a list of slots, linked through a store that both rings
+//! share, so that a bucket that is used for the first time takes no memory. Nothing is ever unlinked: a slot
 //! remembers the one entry of each ring that is valid (its mark), any other is
 //! stale and ignored when it comes up. And nothing is moved when a deadline
 //! moves later: the entry comes up early, and the slot is entered again. So
@@ -30,6 +31,7 @@ const _: () = assert!(FAR < 1 << 16, "far ticks are kept in 16 bits");
 pub(crate) struct Wheel {
     near: Ring<{ NEAR as usize / 64 }>,
     far: Ring<{ FAR as usize / 64 }>,
+    store: Store,
     /// The near tick that is being worked off; all before it are done.
     now: u32,
     /// Entries in both rings, stale ones included.
@@ -37,8 +39,11 @@ pub(crate) struct Wheel {
 }
 
 impl Wheel {
-    pub fn new(now_ms: u32) -> Self {
-        Self { near: Ring::new(), far: Ring::new(), now: now_ms, entries: 0 }
+    /// A wheel for so many slots with one entry each; more are no error. What
+    /// is not used costs no memory.
+    pub fn new(now_ms: u32, slots: usize) -> Self {
+        let store = Store { entries: Vec::with_capacity(slots), free: NONE };
+        Self { near: Ring::new(), far: Ring::new(), store, now: now_ms, entries: 0 }
     }
 
     /// Has `slot` come up at `deadline` at the latest.
@@ -57,7 +62,7 @@ impl Wheel {
         if delta < NEAR {
             let tick = never_zero(self.now.wrapping_add(delta));
             mark.set_near(tick);
-            self.near.push(tick, slot);
+            self.near.push(&mut self.store, tick, slot);
             self.entries += 1;
             return;
         }
@@ -69,7 +74,7 @@ impl Wheel {
             return;
         }
         mark.set_far(short);
-        self.far.push(tick, slot);
+        self.far.push(&mut self.store, tick, slot);
         self.entries += 1;
     }
 
@@ -107,7 +112,7 @@ impl Wheel {
         if is_far(tick) {
             let far = tick >> FAR_SHIFT;
             while due.len() < BOUND
-                && let Some(slot) = self.far.pop(far)
+                && let Some(slot) = self.far.pop(&mut self.store, far)
             {
                 self.entries -= 1;
                 due.push(Due { slot, mark: Mark::Far(far_mark(far)) });
@@ -118,7 +123,7 @@ impl Wheel {
         }
         // `never_zero` moves tick 0 to 1 in name, and to its bucket too.
         while due.len() < BOUND
-            && let Some(slot) = self.near.pop(tick)
+            && let Some(slot) = self.near.pop(&mut self.store, tick)
         {
             self.entries -= 1;
             due.push(Due { slot, mark: Mark::Near(never_zero(tick)) });
@@ -148,10 +153,46 @@ const fn is_far(tick: u32) -> bool {
     tick & ((1 << FAR_SHIFT) - 1) == 0
 }
 
+/// The end of a list.
+const NONE: u32 = u32::MAX;
+
+/// The entries of all buckets.
+#[derive(Debug)]
+struct Store {
+    /// Slot, and next entry of the same list.
+    entries: Vec<(u32, u32)>,
+    /// The list of entries that are free.
+    free: u32,
+}
+
+impl Store {
+    /// Puts `slot` in front of `list`.
+    #[inline]
+    fn push(&mut self, list: &mut u32, slot: u32) {
+        let entry = (slot, *list);
+        *list = match self.entries.get_mut(self.free as usize) {
+            Some(free) => core::mem::replace(&mut self.free, core::mem::replace(free, entry).1),
+            None => {
+                self.entries.push(entry);
+                self.entries.len() as u32 - 1
+            }
+        };
+    }
+
+    /// Takes the first of `list`.
+    #[inline]
+    fn pop(&mut self, list: &mut u32) -> Option<u32> {
+        let at = *list;
+        let entry = self.entries.get_mut(at as usize)?;
+        *list = core::mem::replace(&mut entry.1, core::mem::replace(&mut self.free, at));
+        Some(entry.0)
+    }
+}
+
 /// Buckets by tick, and which of them have entries: 64 for each of `WORDS`.
 #[derive(Debug)]
 struct Ring<const WORDS: usize> {
-    buckets: Vec<Vec<u32>>,
+    buckets: Box<[u32]>,
     used: [u64; WORDS],
 }
 
@@ -159,21 +200,22 @@ impl<const WORDS: usize> Ring<WORDS> {
     const LEN: u32 = WORDS as u32 * 64;
 
     fn new() -> Self {
-        Self { buckets: (0..Self::LEN).map(|_| Vec::new()).collect(), used: [0; WORDS] }
+        Self { buckets: vec![NONE; Self::LEN as usize].into(), used: [0; WORDS] }
     }
 
     #[inline]
-    fn push(&mut self, tick: u32, slot: u32) {
+    fn push(&mut self, store: &mut Store, tick: u32, slot: u32) {
         let at = tick % Self::LEN;
-        self.buckets[at as usize].push(slot);
+        store.push(&mut self.buckets[at as usize], slot);
         self.used[at as usize / 64] |= 1 << (at % 64);
     }
 
     #[inline]
-    fn pop(&mut self, tick: u32) -> Option<u32> {
+    fn pop(&mut self, store: &mut Store, tick: u32) -> Option<u32> {
         let at = tick % Self::LEN;
-        let slot = self.buckets[at as usize].pop();
-        if self.buckets[at as usize].is_empty() {
+        let bucket = &mut self.buckets[at as usize];
+        let slot = store.pop(bucket);
+        if *bucket == NONE {
             self.used[at as usize / 64] &= !(1 << (at % 64));
         }
         slot
@@ -262,7 +304,7 @@ mod tests {
             ((state >> 33) % n) as u32
         };
         for start in [0u32, 1, 5_000, u32::MAX - 3_000_000, u32::MAX - 10] {
-            let mut wheel = Wheel::new(start);
+            let mut wheel = Wheel::new(start, 4);
             let mut now = start;
             let mut marks = [WheelMark::default(); 40];
             let mut deadlines = [None::<u32>; 40];
@@ -307,7 +349,7 @@ mod tests {
     #[test]
     fn time_may_jump() {
         const JUMP: u32 = 1 << 30;
-        let mut wheel = Wheel::new(5);
+        let mut wheel = Wheel::new(5, 4);
         let mut marks = [WheelMark::default(); 3];
         for (slot, delta) in [(0, 3), (1, 90_000), (2, 2_000_000_000)] {
             wheel.schedule(slot, &mut marks[slot as usize], 5 + delta);
@@ -324,7 +366,7 @@ mod tests {
     /// tick passed over.
     #[test]
     fn a_crowded_tick_takes_several_turns() {
-        let mut wheel = Wheel::new(0);
+        let mut wheel = Wheel::new(0, 4);
         let mut marks = vec![WheelMark::default(); 3 * BOUND];
         for (slot, mark) in marks.iter_mut().enumerate() {
             wheel.schedule(slot as u32, mark, if slot % 2 == 0 { 100 } else { 5_000 });
@@ -349,7 +391,7 @@ mod tests {
 
     #[test]
     fn next_is_never_late() {
-        let mut wheel = Wheel::new(100);
+        let mut wheel = Wheel::new(100, 4);
         assert_eq!(wheel.next(), None);
         let mut mark = WheelMark::default();
         wheel.schedule(1, &mut mark, 350);
