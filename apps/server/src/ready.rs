@@ -8,6 +8,7 @@ use crate::conn::{MARKED, State, Tick};
 use crate::files::reader::EntryId;
 use crate::line;
 use app::{ConnId, Net};
+use core::hint::cold_path;
 use http::server::{Event, Request};
 use http::{Framing, Method, Status, Version};
 use wire::Time;
@@ -41,7 +42,7 @@ impl Default for Memo {
 impl Memo {
     #[inline]
     fn is(&self, data: &[u8]) -> bool {
-        self.len != 0 && data.len() == self.len && self.head.get(..self.len) == Some(data)
+        !data.is_empty() && data.len() == self.len && self.head.get(..data.len()) == Some(data)
     }
 
     fn set(&mut self, head: &[u8], entry: EntryId, ending: Ending) {
@@ -60,6 +61,35 @@ impl Server {
     /// leads. Returns how many bytes were used.
     #[inline(always)]
     pub(crate) fn on_ready_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
+        if self.memo.is(data) && self.serve_memo(net, id, now) {
+            return data.len();
+        }
+        // Not rare, but it has more to do than to restore a few registers.
+        cold_path();
+        self.on_other_data(net, id, data, now)
+    }
+
+    /// Answers the head that is remembered. Returns whether it was to be.
+    #[inline(always)]
+    fn serve_memo<N: Net>(&mut self, net: &mut N, id: ConnId, now: Time) -> bool {
+        let Some(conn) = self.conns.get(id.index()) else { return false };
+        if conn.state != State::Ready || conn.flags & !MARKED != 0 || !conn.engine.is_before_head() {
+            return false;
+        }
+        let (entry, ending) = (self.memo.entry, self.memo.ending);
+        if net.unsent(id) >= self.unsent_max || self.serve_known(net, id, entry, ending, now) == 0 {
+            return false;
+        }
+        if let Some(conn) = self.conns.get_mut(id.index()) {
+            conn.engine.on_known_head(ending.keep_alive);
+        }
+        true
+    }
+
+    /// Takes what a connection was offered, where it is not, or not only, the
+    /// head that is remembered.
+    #[inline(never)]
+    fn on_other_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
         let mut room = self.unsent_max.saturating_sub(net.unsent(id));
         let mut rest = data;
         while room > 0 {
@@ -68,17 +98,6 @@ impl Server {
             if conn.state != State::Ready || conn.flags & !MARKED != 0 {
                 break;
             }
-            if self.memo.is(rest) && conn.engine.is_before_head() {
-                let (entry, ending) = (self.memo.entry, self.memo.ending);
-                if self.serve_known(net, id, entry, ending, now) > 0 {
-                    if let Some(conn) = self.conns.get_mut(id.index()) {
-                        conn.engine.on_known_head(ending.keep_alive);
-                    }
-                    return data.len();
-                }
-                // Parsed below, as if it had not been known.
-            }
-            let Some(conn) = self.conns.get_mut(id.index()) else { return data.len() };
             let event = conn.engine.on_bytes(rest, &self.http_limits);
             let bytes = match &event {
                 Event::Request { request, consumed } => {
@@ -153,6 +172,7 @@ impl Server {
         let mut bytes = len as usize;
         net.send_body(id, message, 0..len);
         if let Some(content) = &prepared.content {
+            cold_path();
             net.send_body(id, content, 0..content.len());
             bytes += content.len() as usize;
         }
@@ -162,6 +182,7 @@ impl Server {
         self.ready += 1;
         self.counters.bytes_queued += bytes as u64;
         if !ending.keep_alive {
+            cold_path();
             self.close_after_queue(net, id);
         }
         bytes

@@ -1,13 +1,22 @@
 //! Shared immutable bytes.
 
+use core::cell::Cell;
 use std::rc::Rc;
+use wire::Sum;
+use wire::checksum;
 
 /// Bytes that any number of connections of one silo can have in flight
 /// without a copy: a cached file, a prepared response, a chunk of a stream.
 ///
 /// A thin pointer, so that a queued slice of it is 16 bytes.
 #[derive(Clone, Debug)]
-pub struct Body(Rc<Vec<u8>>);
+pub struct Body(Rc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    bytes: Vec<u8>,
+    sum: Cell<Option<Sum>>,
+}
 
 /// The largest body: slices are kept as 32-bit offsets. Longer content is
 /// sent as several bodies.
@@ -21,34 +30,70 @@ impl Body {
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         assert!(bytes.len() <= MAX_LEN, "a body is at most 4 GiB");
-        Self(Rc::new(bytes))
+        Self(Rc::new(Shared { bytes, sum: Cell::new(None) }))
     }
 
     /// The bytes.
     #[inline]
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
-        &self.0
+        &self.0.bytes
+    }
+
+    /// The Internet checksum's sum of all bytes. It is made once: a response
+    /// that fits into one segment is the same sum for each connection.
+    #[inline(always)]
+    #[must_use]
+    pub fn sum(&self) -> Sum {
+        match self.0.sum.get() {
+            Some(sum) => sum,
+            None => self.make_sum(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_sum(&self) -> Sum {
+        let sum = checksum::sum(&self.0.bytes);
+        self.0.sum.set(Some(sum));
+        sum
     }
 
     /// The length, in bytes.
     #[inline]
     #[must_use]
     pub fn len(&self) -> u32 {
-        self.0.len() as u32
+        self.0.bytes.len() as u32
     }
 
     /// Whether there are no bytes.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.bytes.is_empty()
     }
 
     /// The bytes for changing, if no connection holds this body any more:
     /// lets a prepared response be refreshed in place.
     #[must_use]
     pub fn get_mut(&mut self) -> Option<&mut Vec<u8>> {
-        Rc::get_mut(&mut self.0)
+        let shared = Rc::get_mut(&mut self.0)?;
+        shared.sum.set(None);
+        Some(&mut shared.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sum is that of the bytes as they are, also after a change.
+    #[test]
+    fn sum_follows_the_bytes() {
+        let mut body = Body::new(b"odd".to_vec());
+        assert_eq!(body.sum().finish(), checksum::sum(b"odd").finish());
+        assert_eq!(body.sum().finish(), checksum::sum(b"odd").finish());
+        body.get_mut().expect("nobody else holds it").extend_from_slice(b" no more");
+        assert_eq!(body.sum().finish(), checksum::sum(b"odd no more").finish());
     }
 }

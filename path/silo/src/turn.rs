@@ -1,6 +1,7 @@
 //! One pass of a silo's loop: the map of a request's walk.
 
 use app::{App, ConnId, Opened, Wake};
+use core::hint::cold_path;
 use link::{Link, Receive, Transmit};
 use stack::{Arrival, Egress, Stack};
 use wire::{Offload, Time};
@@ -110,17 +111,26 @@ fn warm<A: App>(rx: &impl Receive, frames: usize, stack: &Stack, app: &A) {
 #[inline]
 fn deliver<A: App>(stack: &mut Stack, app: &mut A, arrival: &Arrival<'_>) {
     let Arrival { id, outcome, data, accepted } = *arrival;
+    // A connection that delivers is live, unless this very segment changed that.
+    let mut live = outcome.closed.is_none();
     if outcome.opened {
+        cold_path();
         app.on_open(stack, id, if accepted { Opened::Accepted } else { Opened::Connected });
+        live = stack.is_live(id);
     }
-    if !data.is_empty() && stack.is_live(id) {
+    if !data.is_empty() && live {
         let consumed = app.on_data(stack, id, data).min(data.len());
         if consumed < data.len() {
+            cold_path();
             stack.hold(id, &data[consumed..]);
         }
     }
     if outcome.readable {
+        cold_path();
         offer_held(stack, app, id);
+    }
+    if outcome.drained | outcome.finished {
+        cold_path();
     }
     if outcome.drained && stack.is_live(id) {
         app.on_sent(stack, id);

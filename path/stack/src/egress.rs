@@ -4,12 +4,14 @@ use crate::addresses::Addresses;
 use crate::flow::Flow;
 use crate::{CONTROL_RESERVE, Config, Egress, LinkOffload, Stack};
 use app::ConnId;
-use tcp::{Connection, Context, Emit, EmitOptions, Path};
+use core::hint::cold_path;
+use tcp::{Connection, Emit, EmitOptions, Path};
 use wire::checksum::{pseudo_v4, pseudo_v6};
 use wire::ethernet::{ETHER_IPV4, ETHER_IPV6, EthernetHeader};
 use wire::ipv4::{self, Ipv4Header};
 use wire::ipv6::{self, Ipv6Header};
 use wire::offload::PartialChecksum;
+use wire::plain::{self, Ends};
 use wire::tcp::{self as wire_tcp, Established, Flags, Opening, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
 use wire::{Mac, Offload, Sum, protocol};
 
@@ -51,17 +53,6 @@ pub(crate) struct PendingReset {
 /// out by its own next segment.
 pub(crate) const MAX_PENDING_RESETS: usize = 1024;
 
-/// What became of a connection's turn to send.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// It has nothing more to send now.
-    Done,
-    /// It has more than its share.
-    More,
-    /// No transmit slot is free.
-    NoSlot,
-}
-
 impl Stack {
     /// Sends what neighbours, handshakes and connections have to send, as far
     /// as there are slots. Returns whether something is left that there may be
@@ -76,94 +67,112 @@ impl Stack {
         if !self.resets.is_empty() {
             self.poll_resets(out);
         }
-        let mut left = self.ready.len().min(CONNECTIONS_PER_TURN);
-        while left > 0 {
-            left -= 1;
-            let Some(slot) = self.ready.pop_front() else { break };
+        // Those that want more than their share stand behind those that wait.
+        let mut turn = core::mem::take(&mut self.turn);
+        core::mem::swap(&mut turn, &mut self.ready);
+        let mut done = 0;
+        for &index in turn.iter().take(CONNECTIONS_PER_TURN) {
             // An entry may outlive its connection; it is then skipped here.
-            if !self.slots.is_used(slot) || !self.slots.at(slot).tcp.is_ready() {
-                continue;
-            }
-            match self.transmit(slot, out) {
-                Turn::Done => self.slots.at_mut(slot).tcp.set_ready(false),
-                Turn::More => self.ready.push_back(slot),
-                Turn::NoSlot => {
-                    self.ready.push_front(slot);
+            if self.slots.at(index).tcp.is_ready() && !self.transmit_light(index, out) {
+                cold_path();
+                if !self.transmit(index, out) {
                     self.counters.no_slot += 1;
                     self.blocked = true;
                     break;
                 }
             }
-            self.schedule(slot);
+            done += 1;
         }
+        if done < turn.len() {
+            turn.drain(..done);
+            turn.append(&mut self.ready);
+            core::mem::swap(&mut turn, &mut self.ready);
+        }
+        turn.clear();
+        self.turn = turn;
         // Where some went out, more may go with the next flush.
         self.blocked &= self.tcp_counters.segments_out == sent;
         !self.ready.is_empty() && !self.blocked
     }
 
-    #[inline]
-    fn transmit(&mut self, index: u32, out: &mut impl Egress) -> Turn {
+    /// A connection's turn to send, if one plain segment is all of it.
+    #[inline(always)]
+    fn transmit_light(&mut self, index: u32, out: &mut impl Egress) -> bool {
+        let slot = self.slots.at_mut(index);
+        let Some(mac) = self.neighbours.mac(slot.neighbour) else { return false };
+        let flow = slot.flow();
+        if self.config.vlan.is_some() || !flow.is_v4() || out.room() <= CONTROL_RESERVE {
+            return false;
+        }
+        let Some(buffer) = out.slot() else { return false };
+        let mut cx = context!(self, &flow);
+        let Some(emit) = slot.tcp.poll_light(&mut cx) else { return false };
+        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload };
+        let len = frame.build_plain(buffer, &flow, &emit, &mut slot.tcp);
+        out.commit(len, Offload::NONE);
+        slot.tcp.set_ready(false);
+        Self::enter_deadline(&mut self.wheel, index, slot);
+        true
+    }
+
+    /// A connection's turn to send. Returns whether there were slots.
+    #[inline(never)]
+    fn transmit(&mut self, index: u32, out: &mut impl Egress) -> bool {
         let slot = self.slots.at_mut(index);
         let Some(mac) = self.neighbours.mac(slot.neighbour) else {
-            return self.transmit_unresolved(index);
+            self.transmit_unresolved(index);
+            return true;
         };
         let flow = slot.flow();
         let path = Path { mtu: self.config.mtu, v6: !flow.is_v4() };
-        let mut cx = Context {
-            now: self.now,
-            now_ms: self.now_ms,
-            ts_offset: self.hasher.timestamp_offset(&flow),
-            receive_full: self.receive_memory >= self.config.receive_memory,
-            config: &self.config.tcp,
-            counters: &mut self.tcp_counters,
-        };
+        let mut cx = context!(self, &flow);
         let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload };
         let burst = frame.burst(path);
-        let mut turn = Turn::More;
-        for _ in 0..SEGMENTS_PER_POLL {
+        let mut left = SEGMENTS_PER_POLL;
+        let found = loop {
             // Data leaves a few slots for acknowledgements and handshakes.
             if slot.tcp.unsent() > 0 && out.room() <= CONTROL_RESERVE {
-                return Turn::NoSlot;
+                break false;
             }
-            let Some(buffer) = out.slot() else { return Turn::NoSlot };
+            let Some(buffer) = out.slot() else { break false };
             let Some(emit) = slot.tcp.poll_segment(&mut cx, path, burst) else {
-                turn = Turn::Done;
-                break;
+                slot.tcp.set_ready(false);
+                break true;
             };
             let (len, offload) = frame.build(buffer, &flow, &emit, &mut slot.tcp);
             out.commit(len, offload);
             if !slot.tcp.wants_poll() {
-                turn = Turn::Done;
-                break;
+                slot.tcp.set_ready(false);
+                break true;
             }
-        }
+            left -= 1;
+            if left == 0 {
+                self.ready.push(index);
+                break true;
+            }
+        };
+        Self::enter_deadline(&mut self.wheel, index, slot);
         if slot.tcp.take_delayed_ack() {
             self.delay_ack(index);
         }
-        turn
+        found
     }
 
     /// The neighbour is not resolved yet: what would be sent first is kept by
     /// the neighbour table, the rest waits for its retransmission timer.
     #[cold]
-    fn transmit_unresolved(&mut self, index: u32) -> Turn {
+    fn transmit_unresolved(&mut self, index: u32) {
         let mut buffer = vec![0; usize::from(self.config.mtu) + ipv6::HEADER_LEN];
         let slot = self.slots.at_mut(index);
         if !self.neighbours.can_hold(slot.neighbour, buffer.len()) {
             // Nothing counts as sent: it goes on when a neighbour answers.
+            slot.tcp.set_ready(false);
             self.unresolved.push(self.slots.id(index));
-            return Turn::Done;
+            return;
         }
         let flow = slot.flow();
         let path = Path { mtu: self.config.mtu, v6: !flow.is_v4() };
-        let mut cx = Context {
-            now: self.now,
-            now_ms: self.now_ms,
-            ts_offset: self.hasher.timestamp_offset(&flow),
-            receive_full: false,
-            config: &self.config.tcp,
-            counters: &mut self.tcp_counters,
-        };
+        let mut cx = context!(self, &flow);
         let none = LinkOffload::default();
         let frame = Frame { mac: Mac::ZERO, config: &self.config, addresses: &self.addresses, offload: none };
         for _ in 0..SEGMENTS_PER_POLL {
@@ -171,10 +180,11 @@ impl Stack {
             let (len, _) = frame.build(&mut buffer, &flow, &emit, &mut slot.tcp);
             self.neighbours.hold(slot.neighbour, &buffer[..len]);
         }
+        slot.tcp.set_ready(false);
         if slot.tcp.take_delayed_ack() {
             self.delay_ack(index);
         }
-        Turn::Done
+        self.schedule(index);
     }
 
     /// Writes a segment that belongs to no connection, if a slot is free.
@@ -219,6 +229,7 @@ impl Stack {
 }
 
 /// What all frames of one connection share.
+#[derive(Clone, Copy)]
 pub(crate) struct Frame<'a> {
     pub mac: Mac,
     pub config: &'a Config,
@@ -241,8 +252,66 @@ impl Frame<'_> {
     /// link is to finish.
     #[inline]
     fn build(&self, out: &mut [u8], flow: &Flow, emit: &Emit, connection: &mut Connection) -> (usize, Offload) {
-        let link = self.ethernet(out, flow.is_v4());
         let timestamps = emit.timestamps.map(|(value, echo)| Timestamps { value, echo });
+        let plain = matches!(emit.options, EmitOptions::Plain) && flow.is_v4() && self.config.vlan.is_none();
+        if plain && emit.len <= u32::from(connection.mss()) {
+            let len = self.build_plain(out, flow, emit, connection);
+            return (len, Offload::NONE);
+        }
+        self.build_by_layers(out, flow, emit, timestamps, connection)
+    }
+
+    /// Nearly every segment: see [`wire::plain`].
+    #[inline(always)]
+    fn build_plain(&self, out: &mut [u8], flow: &Flow, emit: &Emit, connection: &mut Connection) -> usize {
+        let Some((bytes, sum)) = connection.whole_payload(emit) else {
+            cold_path();
+            return self.build_summed(out, *flow, *emit, connection);
+        };
+        let head = self.plain_head(out, flow, emit, sum);
+        // Copied last: the header's words are on their way by then.
+        let Some(body) = out.get_mut(head..head + bytes.len()) else { return 0 };
+        body.copy_from_slice(bytes);
+        head + bytes.len()
+    }
+
+    /// As [`Frame::build_plain`], where the payload is a piece of a body or of
+    /// several. Takes copies, so that the caller need not keep the originals
+    /// in memory.
+    #[inline(never)]
+    fn build_summed(self, out: &mut [u8], flow: Flow, emit: Emit, connection: &mut Connection) -> usize {
+        let timestamps =
+            if emit.timestamps.is_some() { wire_tcp::ESTABLISHED_HEADER_LEN } else { wire_tcp::HEADER_LEN };
+        let at = plain::HEADERS_LEN - wire_tcp::HEADER_LEN + timestamps;
+        let len = emit.len as usize;
+        let Some(body) = out.get_mut(at..at + len) else { return 0 };
+        let sum = if len > 0 { connection.copy_payload(&emit, body) } else { Sum::ZERO };
+        self.plain_head(out, &flow, &emit, sum) + len
+    }
+
+    #[inline(always)]
+    fn plain_head(&self, out: &mut [u8], flow: &Flow, emit: &Emit, sum: Sum) -> usize {
+        let timestamps = emit.timestamps.map(|(value, echo)| Timestamps { value, echo });
+        let ends = Ends {
+            to: self.mac,
+            from: self.config.mac,
+            src: self.addresses.v4(flow.local),
+            dst: flow.remote_v4(),
+            ttl: DEFAULT_TTL,
+        };
+        plain::emit(out, &ends, &established(flow, emit, timestamps), emit.len as usize, sum)
+    }
+
+    #[inline(never)]
+    fn build_by_layers(
+        &self,
+        out: &mut [u8],
+        flow: &Flow,
+        emit: &Emit,
+        timestamps: Option<Timestamps>,
+        connection: &mut Connection,
+    ) -> (usize, Offload) {
+        let link = self.ethernet(out, flow.is_v4());
         let (header_len, options) = match emit.options {
             EmitOptions::Plain => (if timestamps.is_some() { wire_tcp::ESTABLISHED_HEADER_LEN } else { 20 }, None),
             _ => {
@@ -259,16 +328,7 @@ impl Frame<'_> {
         let sum = pseudo.add(text);
         match &options {
             None => {
-                let header = Established {
-                    src_port: flow.local_port,
-                    dst_port: flow.remote_port,
-                    seq: emit.seq,
-                    ack: emit.ack,
-                    flags: emit.flags,
-                    window: emit.window,
-                    timestamps,
-                };
-                header.emit(head, sum);
+                established(flow, emit, timestamps).emit(head, sum);
             }
             Some(options) => {
                 let header = header_of(flow, emit, *options);
@@ -360,6 +420,19 @@ impl Frame<'_> {
         };
         header.emit(out);
         pseudo_v6(header.src, header.dst, protocol::TCP, u32::from(payload_len))
+    }
+}
+
+#[inline]
+fn established(flow: &Flow, emit: &Emit, timestamps: Option<Timestamps>) -> Established {
+    Established {
+        src_port: flow.local_port,
+        dst_port: flow.remote_port,
+        seq: emit.seq,
+        ack: emit.ack,
+        flags: emit.flags,
+        window: emit.window,
+        timestamps,
     }
 }
 

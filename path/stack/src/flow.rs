@@ -69,15 +69,18 @@ impl Flow {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowHasher {
     keys: [u64; 4],
+    /// For timestamp offsets.
+    offset_keys: [u64; 2],
 }
 
 impl FlowHasher {
     pub const fn new(seed: &[u64; 4]) -> Self {
         // Odd keys: no key can turn a factor into zero for all flows.
-        Self { keys: [seed[0] | 1, seed[1] | 1, seed[2] | 1, seed[3] | 1] }
+        let keys = [seed[0] | 1, seed[1] | 1, seed[2] | 1, seed[3] | 1];
+        Self { keys, offset_keys: [keys[3].rotate_left(17), keys[1].rotate_left(31)] }
     }
 
-    #[inline]
+    #[inline(always)]
     pub const fn hash(&self, flow: &Flow) -> u64 {
         let ports = ((flow.remote_port as u64) << 32) | ((flow.local_port as u64) << 16) | flow.local as u64;
         let mixed = fold(flow.remote_low ^ self.keys[0], (flow.remote_high ^ self.keys[1]).wrapping_add(ports));
@@ -85,12 +88,13 @@ impl FlowHasher {
     }
 
     /// An offset for timestamps, unrelated to the table's hash for anyone
-    /// without the keys, and the same for all incarnations of a flow, so that
-    /// TIME-WAIT can be cut short by timestamps (RFC 6191).
-    #[inline]
+    /// without the keys. It is a pair of addresses' own (RFC 7323 section
+    /// 7.1; Linux: `secure_tcp_ts_off`), so that a later connection between
+    /// them has later timestamps and may cut TIME-WAIT short (RFC 6191).
+    #[inline(always)]
     pub const fn timestamp_offset(&self, flow: &Flow) -> u32 {
-        let ports = ((flow.remote_port as u64) << 48) | ((flow.local_port as u64) << 16) | flow.local as u64;
-        fold(flow.remote_low ^ self.keys[3].rotate_left(17), ports ^ self.keys[1].rotate_left(31)) as u32
+        let other = (flow.remote_high ^ self.offset_keys[1]).wrapping_add(flow.local as u64);
+        fold(flow.remote_low ^ self.offset_keys[0], other) as u32
     }
 }
 
@@ -162,6 +166,16 @@ impl FlowTable {
     #[inline]
     pub fn touch(&self, hash: u64) -> u64 {
         self.buckets[home(tag(hash)) & self.mask]
+    }
+
+    /// The connection that stands first under this hash, if it is one: the
+    /// answer to nearly every look-up, still to be confirmed.
+    #[inline(always)]
+    pub fn likely(&self, hash: u64) -> Option<u32> {
+        let tag = tag(hash);
+        let bucket = self.buckets[home(tag) & self.mask];
+        let index = (bucket as u32).wrapping_sub(1);
+        ((bucket >> 32) as u32 == tag && index <= MAX_INDEX).then_some(index)
     }
 
     /// The owner that `is` confirms among those with this hash.

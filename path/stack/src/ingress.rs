@@ -4,13 +4,15 @@ use crate::egress::Reply;
 use crate::flow::{Flow, Owner};
 use crate::{Egress, Stack};
 use app::ConnId;
+use core::hint::cold_path;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tcp::{Answer, Outcome};
 use wire::checksum::{pseudo_v4, pseudo_v6};
 use wire::ethernet::{ETHER_ARP, ETHER_IPV4, ETHER_IPV6, EthernetHeader};
 use wire::ipv4::Ipv4Header;
 use wire::ipv6::{Ipv6Header, walk_extensions};
-use wire::tcp::{Flags, TcpHeader};
+use wire::plain::Plain;
+use wire::tcp::{Established, Flags, TcpHeader};
 use wire::{LinkVouched, Mac, Sum, WireError, icmpv4, protocol};
 
 /// What a frame means for an application.
@@ -75,8 +77,46 @@ impl Stack {
 
     /// Takes a frame. `verified` says that the link vouches for its transport
     /// checksum. Replies that belong to no connection are written at once.
+    #[inline(always)]
     pub fn on_frame<'f>(&mut self, frame: &'f [u8], verified: bool, out: &mut impl Egress) -> Option<Arrival<'f>> {
         self.counters.frames_in += 1;
+        if let Some(plain) = Plain::parse(frame, self.config.mac, verified)
+            && self.config.vlan.is_none()
+            && !is_martian_v4(plain.src)
+            && let Some(local) = self.addresses.index_v4(plain.dst)
+        {
+            let header = &plain.header;
+            let flow = Flow::v4(plain.src, header.src_port, local, header.dst_port);
+            let hash = self.hasher.hash(&flow);
+            if let Some(slot) = self.table.likely(hash)
+                && self.slots.at(slot).is(&flow)
+            {
+                return match self.on_light(slot, &flow, header, plain.payload) {
+                    Some(arrival) => Some(arrival),
+                    None => {
+                        cold_path();
+                        self.on_connection(slot, &plain.tcp_header(), plain.payload, out)
+                    }
+                };
+            }
+            cold_path();
+            let mac = EthernetHeader::parse(frame).map_or(Mac::ZERO, |(ethernet, _)| ethernet.src);
+            let envelope = Envelope { src: IpAddr::V4(plain.src), local, mac };
+            return self.on_flow(flow, hash, &envelope, &plain.tcp_header(), plain.payload, out);
+        }
+        cold_path();
+        self.on_frame_by_layers(frame, verified, out)
+    }
+
+    /// Everything but a plain segment of a connection. [`Plain::parse`] says
+    /// nothing of what is wrong with what it does not take.
+    #[inline(never)]
+    fn on_frame_by_layers<'f>(
+        &mut self,
+        frame: &'f [u8],
+        verified: bool,
+        out: &mut impl Egress,
+    ) -> Option<Arrival<'f>> {
         let (ethernet, packet) = match EthernetHeader::parse(frame) {
             Ok(parsed) => parsed,
             Err(error) => return self.drop_malformed(error),
@@ -215,11 +255,25 @@ impl Stack {
         };
         let flow = Flow::new(envelope.src, header.src_port, envelope.local, header.dst_port);
         let hash = self.hasher.hash(&flow);
+        self.on_flow(flow, hash, envelope, &header, payload, out)
+    }
+
+    /// A segment of `flow`, whatever that belongs to.
+    #[inline(never)]
+    fn on_flow<'f>(
+        &mut self,
+        flow: Flow,
+        hash: u64,
+        envelope: &Envelope,
+        header: &TcpHeader,
+        payload: &'f [u8],
+        out: &mut impl Egress,
+    ) -> Option<Arrival<'f>> {
         match self.find(hash, &flow) {
-            Some(Owner::Connection(slot)) => self.on_connection(slot, envelope, &header, payload, out),
-            Some(Owner::Syn(entry)) => self.on_half_open(entry, envelope, &header, payload, out),
-            Some(Owner::TimeWait(record)) => self.on_time_wait(record, envelope, hash, &header, payload, out),
-            None => self.on_unknown(flow, hash, envelope, &header, payload, out),
+            Some(Owner::Connection(slot)) => self.on_connection(slot, header, payload, out),
+            Some(Owner::Syn(entry)) => self.on_half_open(entry, envelope, header, payload, out),
+            Some(Owner::TimeWait(record)) => self.on_time_wait(record, envelope, hash, header, payload, out),
+            None => self.on_unknown(flow, hash, envelope, header, payload, out),
         }
     }
 
@@ -233,28 +287,56 @@ impl Stack {
         })
     }
 
-    #[inline]
+    /// A segment of a light connection (see [`tcp::Connection::on_light`]), if
+    /// it is the one that was expected.
+    #[inline(always)]
+    fn on_light<'f>(
+        &mut self,
+        index: u32,
+        flow: &Flow,
+        header: &Established,
+        payload: &'f [u8],
+    ) -> Option<Arrival<'f>> {
+        let slot = self.slots.at_mut(index);
+        let una = slot.tcp.unacked_from();
+        let mut cx = context!(self, flow);
+        if !slot.tcp.on_light(&mut cx, header, payload) {
+            return None;
+        }
+        if header.ack != una {
+            // Forward progress: the neighbour is there (RFC 4861 section 7.3.1).
+            self.neighbours.confirm(slot.neighbour, self.now);
+        }
+        if !slot.tcp.wants_poll() {
+            Self::enter_deadline(&mut self.wheel, index, slot);
+        } else if !slot.tcp.is_ready() {
+            // Its deadline is entered after its turn to send.
+            slot.tcp.set_ready(true);
+            self.ready.push(index);
+        }
+        let outcome = Outcome { len: payload.len() as u32, ..Outcome::default() };
+        Some(Arrival { id: slot.id(index), outcome, data: payload, accepted: false })
+    }
+
+    /// A segment of a connection.
+    #[inline(never)]
     pub(crate) fn on_connection<'f>(
         &mut self,
         slot: u32,
-        envelope: &Envelope,
         header: &TcpHeader,
         payload: &'f [u8],
         out: &mut impl Egress,
     ) -> Option<Arrival<'f>> {
-        let before = self.held_memory(slot);
+        let before = self.slots.at(slot).tcp.buffered();
         let flight = self.slots.at(slot).tcp.in_flight();
         let outcome = self.with(slot, |tcp, cx, path| tcp.on_segment(cx, path, header, payload));
         let id = self.slots.id(slot);
         if self.slots.at(slot).tcp.in_flight() < flight {
-            // Forward progress: the neighbour is there (RFC 4861 section 7.3.1).
             self.neighbours.confirm(self.slots.at(slot).neighbour, self.now);
         }
-        if before.is_some() || self.slots.at(slot).tcp.has_cold() {
-            self.account(slot, before.unwrap_or(0));
-        }
+        self.account(slot, before);
         if outcome.answer != Answer::None {
-            self.answer(slot, envelope, outcome.answer, out);
+            self.answer(slot, outcome.answer, out);
         }
         if let Some(why) = outcome.closed {
             self.note_over(id, why);
@@ -270,14 +352,6 @@ impl Stack {
         Some(Arrival { id, outcome, data, accepted: false })
     }
 
-    /// Memory that a connection holds in its receive buffer, if it has a cold
-    /// part.
-    #[inline]
-    fn held_memory(&self, slot: u32) -> Option<usize> {
-        let tcp = &self.slots.at(slot).tcp;
-        tcp.has_cold().then(|| tcp.buffered())
-    }
-
     /// Brings the sum of held memory up to date after a call that may have
     /// changed one connection's share.
     pub(crate) fn account(&mut self, slot: u32, before: usize) {
@@ -285,7 +359,7 @@ impl Stack {
         self.receive_memory = (self.receive_memory + after).saturating_sub(before);
     }
 
-    fn answer(&mut self, slot: u32, envelope: &Envelope, answer: Answer, out: &mut impl Egress) {
+    fn answer(&mut self, slot: u32, answer: Answer, out: &mut impl Egress) {
         match answer {
             Answer::None => {}
             Answer::Challenge => {
@@ -296,8 +370,10 @@ impl Stack {
                 }
             }
             Answer::Reset(seq) => {
-                let flow = self.slots.at(slot).flow();
-                self.reply(out, &flow, envelope.mac, &Reply::reset(seq, None));
+                let (flow, neighbour) = (self.slots.at(slot).flow(), self.slots.at(slot).neighbour);
+                if let Some(mac) = self.neighbours.mac(neighbour) {
+                    self.reply(out, &flow, mac, &Reply::reset(seq, None));
+                }
             }
         }
     }

@@ -17,6 +17,21 @@
 //! ```
 #![forbid(unsafe_code)]
 
+/// What TCP is told on each call, of a connection with this flow. A macro,
+/// because the connection is borrowed at the same time.
+macro_rules! context {
+    ($stack:ident, $flow:expr) => {
+        tcp::Context {
+            now: $stack.now,
+            now_ms: $stack.now_ms,
+            ts_offset: $stack.hasher.timestamp_offset($flow),
+            receive_full: $stack.receive_memory >= $stack.config.receive_memory,
+            config: &$stack.config.tcp,
+            counters: &mut $stack.tcp_counters,
+        }
+    };
+}
+
 mod addresses;
 mod config;
 mod counters;
@@ -109,7 +124,9 @@ pub struct Stack {
     pub(crate) due: Vec<Due>,
     pub(crate) delayed_acks: VecDeque<timers::DelayedAck>,
     /// Connections with something to send, each once.
-    pub(crate) ready: VecDeque<u32>,
+    pub(crate) ready: Vec<u32>,
+    /// Those whose turn it is; empty between turns.
+    pub(crate) turn: Vec<u32>,
     /// Connections that wait for a neighbour whose queue is full.
     pub(crate) unresolved: Vec<ConnId>,
     pub(crate) app_timers: VecDeque<ConnId>,
@@ -163,7 +180,8 @@ impl Stack {
             wheel: Wheel::new(now_ms, config.max_connections),
             due: Vec::with_capacity(wheel::BOUND),
             delayed_acks: VecDeque::new(),
-            ready: VecDeque::with_capacity(1024),
+            ready: Vec::with_capacity(1024),
+            turn: Vec::with_capacity(1024),
             unresolved: Vec::new(),
             app_timers: VecDeque::new(),
             resumed: VecDeque::new(),
@@ -273,7 +291,7 @@ impl Stack {
         let connection = &mut self.slots.at_mut(slot).tcp;
         if !connection.is_ready() {
             connection.set_ready(true);
-            self.ready.push_back(slot);
+            self.ready.push(slot);
         }
     }
 
@@ -289,7 +307,11 @@ impl Stack {
     /// Enters the connection's earliest deadline into the wheel.
     #[inline]
     pub(crate) fn schedule(&mut self, index: u32) {
-        let slot = self.slots.at_mut(index);
+        Self::enter_deadline(&mut self.wheel, index, self.slots.at_mut(index));
+    }
+
+    #[inline]
+    pub(crate) fn enter_deadline(wheel: &mut Wheel, index: u32, slot: &mut Slot) {
         let deadline = match (slot.tcp.timer(), slot.app_timer()) {
             (None, None) => return,
             (Some(at), None) | (None, Some(at)) => at,
@@ -301,7 +323,7 @@ impl Stack {
                 }
             }
         };
-        self.wheel.schedule(index, &mut slot.tcp.wheel, deadline);
+        wheel.schedule(index, &mut slot.tcp.wheel, deadline);
     }
 
     /// Runs `with` on a connection, with the context that TCP takes.
@@ -314,14 +336,7 @@ impl Stack {
         let slot = self.slots.at_mut(index);
         let flow = slot.flow();
         let path = Path { mtu: self.config.mtu, v6: !flow.is_v4() };
-        let mut cx = Context {
-            now: self.now,
-            now_ms: self.now_ms,
-            ts_offset: self.hasher.timestamp_offset(&flow),
-            receive_full: self.receive_memory >= self.config.receive_memory,
-            config: &self.config.tcp,
-            counters: &mut self.tcp_counters,
-        };
+        let mut cx = context!(self, &flow);
         with(&mut slot.tcp, &mut cx, path)
     }
 }

@@ -11,7 +11,7 @@ use crate::syn::HalfOpen;
 use crate::{Egress, Stack};
 use app::ConnId;
 use core::time::Duration;
-use tcp::{Agreed, Connection, Context, Path, agree_on};
+use tcp::{Agreed, Connection, Path, agree_on};
 use wire::tcp::{Flags, MAX_HEADER_LEN, Opening, SeqNum, TcpHeader, TcpOptions, Timestamps};
 use wire::{Mac, Offload, ethernet, ipv6};
 
@@ -64,7 +64,7 @@ impl Stack {
         }
         if listening && kind == Flags::ACK.0 && self.cookies_in_use() {
             match self.accept_cookie(flow, hash, envelope, header) {
-                Cookie::Accepted(id) => return self.on_accepted(id, envelope, header, payload, out),
+                Cookie::Accepted(id) => return self.on_accepted(id, header, payload, out),
                 // The peer sends again, and by then there may be room.
                 Cookie::Deferred => return None,
                 // It may be a cookie's second segment, whose first was lost or
@@ -292,20 +292,19 @@ impl Stack {
         self.table.replace(hash, Owner::Syn(entry), Owner::Connection(id.index() as u32));
         self.neighbours.unpin(neighbour);
         self.syns.remove(entry);
-        self.on_accepted(id, envelope, header, payload, out)
+        self.on_accepted(id, header, payload, out)
     }
 
     /// The segment that completed the handshake goes to the new connection.
     fn on_accepted<'f>(
         &mut self,
         id: ConnId,
-        envelope: &Envelope,
         header: &TcpHeader,
         payload: &'f [u8],
         out: &mut impl Egress,
     ) -> Option<Arrival<'f>> {
         self.counters.accepted += 1;
-        let mut arrival = self.on_connection(id.index() as u32, envelope, header, payload, out)?;
+        let mut arrival = self.on_connection(id.index() as u32, header, payload, out)?;
         arrival.outcome.opened = true;
         arrival.accepted = true;
         Some(arrival)
@@ -314,14 +313,7 @@ impl Stack {
     fn create(&mut self, flow: Flow, neighbour: NeighbourId, agreed: &Agreed, window: u16) -> ConnId {
         let mtu = self.path_mtus.get(flow.remote(), self.now).unwrap_or(self.config.mtu).min(self.config.mtu);
         let path = Path { mtu, v6: !flow.is_v4() };
-        let mut cx = Context {
-            now: self.now,
-            now_ms: self.now_ms,
-            ts_offset: self.hasher.timestamp_offset(&flow),
-            receive_full: false,
-            config: &self.config.tcp,
-            counters: &mut self.tcp_counters,
-        };
+        let mut cx = context!(self, &flow);
         let connection = Connection::accept(&mut cx, path, agreed, window);
         self.neighbours.pin(neighbour);
         self.slots.insert(flow, neighbour, connection)

@@ -2,6 +2,7 @@
 
 use crate::Stack;
 use app::{Body, ConnId, ConnectError, Net};
+use core::hint::cold_path;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use tcp::{QueueFull, ReceiveBuffer, State};
@@ -17,7 +18,7 @@ impl Net for Stack {
         self.open(from, to)
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_body(&mut self, id: ConnId, body: &Body, range: Range<u32>) {
         let Some(slot) = self.slots.get_mut(id) else { return };
         let len = range.end.saturating_sub(range.start);
@@ -94,6 +95,7 @@ impl Stack {
     #[inline]
     fn queued(&mut self, id: ConnId, queued: Result<(), QueueFull>) {
         if queued.is_err() {
+            cold_path();
             self.counters.send_queue_overflow += 1;
             self.abort(id);
             return;

@@ -4,7 +4,7 @@ use crate::Stack;
 use crate::flow::{Flow, Owner};
 use app::{ConnId, ConnectError};
 use core::net::{IpAddr, SocketAddr};
-use tcp::{Connection, Context, Path};
+use tcp::{Connection, Path};
 
 /// First port of the ephemeral range (RFC 6335 section 6 begins it at 49152;
 /// Linux and most others at 32768; a load generator wants more).
@@ -46,14 +46,7 @@ impl Stack {
         let neighbour = self.neighbours.resolve(next_hop, self.now);
         let iss = self.secret.isn(&flow, self.now);
         let mtu = self.path_mtus.get(to.ip(), self.now).unwrap_or(self.config.mtu).min(self.config.mtu);
-        let mut cx = Context {
-            now: self.now,
-            now_ms: self.now_ms,
-            ts_offset: self.hasher.timestamp_offset(&flow),
-            receive_full: false,
-            config: &self.config.tcp,
-            counters: &mut self.tcp_counters,
-        };
+        let mut cx = context!(self, &flow);
         let connection = Connection::open(&mut cx, Path { mtu, v6: to.is_ipv6() }, iss);
         let id = self.slots.insert(flow, neighbour, connection);
         self.neighbours.pin(neighbour);

@@ -52,6 +52,16 @@ impl Slot {
         }
     }
 
+    /// Whether this is the flow's connection.
+    #[inline]
+    pub(crate) const fn is(&self, flow: &Flow) -> bool {
+        self.remote_low == flow.remote_low
+            && self.remote_high == flow.remote_high
+            && self.remote_port == flow.remote_port
+            && self.local_port == flow.local_port
+            && self.local == flow.local
+    }
+
     /// Notes that the connection is over; whether that is news.
     #[inline]
     pub(crate) const fn set_over(&mut self) -> bool {
@@ -73,6 +83,11 @@ impl Slot {
     #[inline]
     pub(crate) const fn lingers(&self) -> bool {
         self.mark & LINGERS != 0
+    }
+
+    #[inline]
+    pub(crate) const fn id(&self, index: u32) -> ConnId {
+        ConnId::new(index, self.generation())
     }
 
     #[inline]
@@ -141,6 +156,8 @@ impl Slots {
     /// Gives the slot back; ids of it name nothing from now on.
     pub fn remove(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
+        // What is left of it on the ready list is passed over.
+        slot.tcp.set_ready(false);
         slot.mark = (slot.mark & !(USED | OVER | LINGERS)).wrapping_add(GENERATION_STEP);
         self.free.push(index);
     }

@@ -348,6 +348,13 @@ impl Connection {
         self.nxt.forward_from(self.una)
     }
 
+    /// SND.UNA: the oldest sequence number that is not acknowledged.
+    #[inline]
+    #[must_use]
+    pub const fn unacked_from(&self) -> SeqNum {
+        self.una
+    }
+
     /// Bytes that wait for the application or for a gap to fill.
     #[inline]
     #[must_use]
@@ -381,7 +388,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`QueueFull`].
-    #[inline]
+    #[inline(always)]
     pub fn send_body(&mut self, body: &Body, start: u32, len: u32) -> Result<(), QueueFull> {
         if !self.can_send() {
             return Ok(());
@@ -608,7 +615,7 @@ impl Connection {
     }
 
     /// Whether [`Connection::poll_segment`] may have something to say.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn wants_poll(&self) -> bool {
         const URGENT: u16 = Flags::ACK_NOW | Flags::PROBE | Flags::RETRANSMIT | Flags::SLOW;

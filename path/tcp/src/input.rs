@@ -11,7 +11,7 @@ use crate::recovery::Acknowledged;
 use crate::rtt::RETRANSMITTED_SYN_RTO_MS;
 use crate::state::State;
 use app::Closed;
-use wire::tcp::{Flags as Bits, SeqNum, TcpHeader};
+use wire::tcp::{Established, Flags as Bits, SeqNum, TcpHeader, Timestamps};
 
 /// What a segment asks to be sent at once, beside what
 /// [`Connection::poll_segment`] gives.
@@ -82,33 +82,74 @@ impl Connection {
     #[inline]
     pub fn on_segment(&mut self, cx: &mut Context<'_>, path: Path, header: &TcpHeader, payload: &[u8]) -> Outcome {
         cx.counters.segments_in += 1;
-        if self.is_expected(header, payload) {
+        if header.options.sack.is_empty()
+            && self.is_expected(header.flags, header.seq, header.ack, payload)
+            && self.timestamp_in_order(header.options.timestamps.as_ref())
+        {
             return self.on_expected(cx, header, payload);
         }
         self.on_unexpected(cx, path, header, payload)
     }
 
-    /// Header prediction: the next segment in order, with an acknowledgement
-    /// of what is in flight, and no reason to look closer.
-    #[inline]
-    fn is_expected(&self, header: &TcpHeader, payload: &[u8]) -> bool {
-        const LOOK: u8 = Bits::FIN.0 | Bits::SYN.0 | Bits::RST.0 | Bits::ACK.0 | Bits::URG.0;
+    /// Takes a segment if it is the one expected next, acknowledges all that
+    /// is in flight, and the connection is light: it has no cold part, and
+    /// never filled its congestion window.
+    /// Nothing comes of it then but data, all of it in order, and progress.
+    /// What is not taken is for [`Connection::on_segment`], which would have
+    /// done the same.
+    #[inline(always)]
+    pub fn on_light(&mut self, cx: &mut Context<'_>, header: &Established, payload: &[u8]) -> bool {
+        const HEAVY: u16 = Flags::CWND_LIMITED | Flags::ABOVE_LOW_WATER;
+        let light = self.cold.is_none() && !self.flags.has(HEAVY);
+        let timestamps = header.timestamps;
+        if !light
+            || header.ack != self.nxt
+            || !self.is_expected(header.flags, header.seq, header.ack, payload)
+            || !self.timestamp_in_order(timestamps.as_ref())
+        {
+            return false;
+        }
+        cx.counters.segments_in += 1;
+        cx.counters.fast_path += 1;
+        self.last_rx = cx.now_ms;
+        self.note_timestamp(timestamps.as_ref());
         let acked = header.ack.forward_from(self.una);
+        if acked > 0 {
+            self.rope.release(acked);
+            self.una = header.ack;
+            if let Some(ms) = self.round_trip(cx, timestamps.as_ref()) {
+                self.rtt.on_sample((ms * 1_000).max(500));
+            }
+            self.backoff = 0;
+            self.dupacks = 0;
+            self.flags.clear(Flags::TIMER | Flags::TIMING);
+            self.arm_keepalive(cx);
+        }
+        self.snd_wnd = u32::from(header.window) << self.peer_shift();
+        self.wl1 = header.seq;
+        self.take_in_order(payload.len() as u32);
+        true
+    }
+
+    /// Header prediction: the next segment in order, with an acknowledgement
+    /// of what is in flight, and no reason to look closer but options.
+    #[inline(always)]
+    fn is_expected(&self, flags: Bits, seq: SeqNum, ack: SeqNum, payload: &[u8]) -> bool {
+        const LOOK: u8 = Bits::FIN.0 | Bits::SYN.0 | Bits::RST.0 | Bits::ACK.0 | Bits::URG.0;
+        let acked = ack.forward_from(self.una);
         self.state == State::Established
             && !self.flags.has(Flags::SLOW)
-            && header.flags.0 & LOOK == Bits::ACK.0
-            && header.seq == self.rcv_nxt
+            && flags.0 & LOOK == Bits::ACK.0
+            && seq == self.rcv_nxt
             && acked <= self.in_flight()
             && (acked > 0 || !payload.is_empty())
             && payload.len() as u32 <= self.rcv_adv.forward_from(self.rcv_nxt)
-            && header.options.sack.is_empty()
-            && self.timestamp_in_order(header)
     }
 
     /// RFC 7323 section 5.3 R1, for the fast path: anything unusual is no.
-    #[inline]
-    pub(crate) fn timestamp_in_order(&self, header: &TcpHeader) -> bool {
-        match &header.options.timestamps {
+    #[inline(always)]
+    pub(crate) fn timestamp_in_order(&self, timestamps: Option<&Timestamps>) -> bool {
+        match timestamps {
             Some(ts) => !self.flags.has(Flags::TIMESTAMPS) || (ts.value.wrapping_sub(self.ts_recent) as i32) >= 0,
             None => !self.flags.has(Flags::TIMESTAMPS),
         }
@@ -119,7 +160,7 @@ impl Connection {
         cx.counters.fast_path += 1;
         let mut outcome = Outcome::NONE;
         self.note_arrival(cx);
-        self.note_timestamp(header);
+        self.note_timestamp(header.options.timestamps.as_ref());
         let acked = header.ack.forward_from(self.una);
         if acked > 0 {
             outcome.drained = self.on_acked(cx, header, acked, false);
@@ -161,11 +202,11 @@ impl Connection {
     /// RFC 7323 section 4.3: TS.Recent follows the earliest segment that is
     /// not acknowledged yet, so that a delayed acknowledgement counts in the
     /// peer's round trip.
-    #[inline]
-    pub(crate) fn note_timestamp(&mut self, header: &TcpHeader) {
+    #[inline(always)]
+    pub(crate) fn note_timestamp(&mut self, timestamps: Option<&Timestamps>) {
         if self.flags.has(Flags::TIMESTAMPS)
             && self.unacked == 0
-            && let Some(ts) = &header.options.timestamps
+            && let Some(ts) = timestamps
         {
             self.ts_recent = ts.value;
         }
@@ -182,9 +223,10 @@ impl Connection {
         let sound = header.flags.contains(Bits::ACK)
             && header.ack.at_or_before(self.nxt)
             && header.ack.at_or_after(self.una.minus(0xffff));
-        let newer = self.timestamp_in_order(header);
+        let timestamps = header.options.timestamps.as_ref();
+        let newer = self.timestamp_in_order(timestamps);
         if repeated && sound && newer {
-            self.note_timestamp(header);
+            self.note_timestamp(timestamps);
         }
     }
 
@@ -222,8 +264,7 @@ impl Connection {
     }
 
     /// A round-trip sample: to the microsecond where a segment was timed,
-    /// otherwise from the timestamp's echo (RFC 7323 section 4.1), or from
-    /// the flight's first acknowledgement without timestamps.
+    /// otherwise in milliseconds.
     #[inline]
     fn sample_rtt(&mut self, cx: &Context<'_>, header: &TcpHeader) -> Option<u32> {
         if self.cold.is_some()
@@ -232,25 +273,30 @@ impl Connection {
             self.rtt.on_sample(us);
             return Some(us);
         }
+        let ms = self.round_trip(cx, header.options.timestamps.as_ref())?;
+        let us = (ms * 1_000).max(500);
+        self.rtt.on_sample(us);
+        Some(us)
+    }
+
+    /// A round trip in milliseconds that is worth a sample: from the
+    /// timestamp's echo (RFC 7323 section 4.1), or from the flight's first
+    /// acknowledgement without timestamps.
+    #[inline(always)]
+    fn round_trip(&mut self, cx: &Context<'_>, timestamps: Option<&Timestamps>) -> Option<u32> {
         let ms = if self.flags.has(Flags::TIMESTAMPS) {
-            let echo = header.options.timestamps.as_ref()?.echo;
-            cx.now_ms.wrapping_add(cx.ts_offset).wrapping_sub(echo)
+            cx.now_ms.wrapping_add(cx.ts_offset).wrapping_sub(timestamps?.echo)
         } else if self.flags.has(Flags::TIMING) {
             self.flags.clear(Flags::TIMING);
             cx.now_ms.wrapping_sub(self.ts_recent)
         } else {
             return None;
         };
-        if ms > MAX_ECHO_MS {
-            return None;
-        }
         // Below the clock's resolution a further sample tells nothing new.
-        if ms == 0 && self.rtt.sampled() && self.rtt.srtt_us() <= 1_000 {
+        if ms > MAX_ECHO_MS || (ms == 0 && self.rtt.sampled() && self.rtt.srtt_us() <= 1_000) {
             return None;
         }
-        let us = (ms * 1_000).max(500);
-        self.rtt.on_sample(us);
-        Some(us)
+        Some(ms)
     }
 
     #[cold]
@@ -440,7 +486,7 @@ impl Connection {
         // would otherwise move TS.Recent ahead, and PAWS then refuse the
         // peer's own (RFC 5961 section 5; tcp_rcv_established in Linux).
         if header.seq.at_or_before(self.rcv_nxt) {
-            self.note_timestamp(header);
+            self.note_timestamp(header.options.timestamps.as_ref());
         }
         self.take_payload(cx, header.seq, payload, &mut outcome);
         self.take_fin(cx, header, payload, &mut outcome);

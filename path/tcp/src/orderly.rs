@@ -33,7 +33,7 @@ impl Connection {
             && acked <= self.in_flight()
             && len + u32::from(finishes) <= self.rcv_adv.forward_from(self.rcv_nxt)
             && header.options.sack.is_empty()
-            && self.timestamp_in_order(header);
+            && self.timestamp_in_order(header.options.timestamps.as_ref());
         if !undisturbed {
             return None;
         }
@@ -45,7 +45,7 @@ impl Connection {
         }
         self.snd_wnd = u32::from(header.window) << self.peer_shift();
         self.wl1 = header.seq;
-        self.note_timestamp(header);
+        self.note_timestamp(header.options.timestamps.as_ref());
         if ends {
             self.on_fin_acked(cx, &mut outcome);
         }

@@ -80,6 +80,45 @@ impl Connection {
         self.poll_ack(cx)
     }
 
+    /// All that waits, if it goes into one segment, nothing is in flight or
+    /// stands against it, and the connection is light (see [`Connection::on_light`]). What is
+    /// not taken, [`Connection::poll_segment`] is asked for; what is taken,
+    /// that would have sent alike, and have had nothing to add.
+    #[inline(always)]
+    pub fn poll_light(&mut self, cx: &mut Context<'_>) -> Option<Emit> {
+        const DISTURBED: u16 = Flags::SLOW | Flags::RETRANSMIT | Flags::PROBE;
+        let len = self.rope.single()?;
+        let undisturbed = self.state == State::Established && !self.flags.has(DISTURBED) && self.cold.is_none();
+        let fits = len.wrapping_sub(1) < u32::from(self.mss) && len <= self.snd_wnd.min(self.cwnd);
+        if !undisturbed || self.nxt != self.una || !fits {
+            return None;
+        }
+        let seq = self.nxt;
+        self.nxt = seq.plus(len);
+        self.arm(cx, self.rto(cx.config));
+        self.start_timing(cx, true);
+        cx.counters.segments_out += 1;
+        self.flags.clear(Flags::ACK_NOW);
+        self.unacked = 0;
+        Some(Emit {
+            seq,
+            ack: self.rcv_nxt,
+            flags: Bits::ACK.union(Bits::PSH),
+            window: self.advertise_beside(cx.config, cx.receive_full, 0),
+            timestamps: self.timestamps(cx),
+            options: EmitOptions::Plain,
+            offset: 0,
+            len,
+        })
+    }
+
+    /// The payload of `emit` with its sum, if that is all of one body.
+    #[inline(always)]
+    #[must_use]
+    pub fn whole_payload(&self, emit: &Emit) -> Option<(&[u8], Sum)> {
+        self.rope.whole(emit.offset, emit.len)
+    }
+
     /// Copies the payload of `emit` into `out` and sums it.
     #[inline]
     pub fn copy_payload(&mut self, emit: &Emit, out: &mut [u8]) -> Sum {
@@ -153,7 +192,7 @@ impl Connection {
     }
 
     /// Without timestamps, the flight's first acknowledgement gives a sample.
-    #[inline]
+    #[inline(always)]
     fn start_timing(&mut self, cx: &Context<'_>, starts_flight: bool) {
         if starts_flight && !self.flags.has(Flags::TIMESTAMPS) && !self.flags.has(Flags::SLOW) {
             self.ts_recent = cx.now_ms;
@@ -190,7 +229,7 @@ impl Connection {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn timestamps(&self, cx: &Context<'_>) -> Option<(u32, u32)> {
         let value = cx.now_ms.wrapping_add(cx.ts_offset);
         if self.flags.has(Flags::TIMESTAMPS) { Some((value, self.ts_recent)) } else { None }
@@ -200,11 +239,17 @@ impl Connection {
     /// only by a segment or half the buffer (RFC 9293 section 3.8.6.2.2). While
     /// all connections together hold too much, it stays small, but open for
     /// those whose applications take what comes.
-    #[inline]
+    #[inline(always)]
     fn advertise(&mut self, config: &Config, full: bool) -> u16 {
+        let held = self.held().len().min(u32::MAX as usize) as u32;
+        self.advertise_beside(config, full, held)
+    }
+
+    /// The window to advertise while `held` bytes wait for the application.
+    #[inline(always)]
+    fn advertise_beside(&mut self, config: &Config, full: bool, held: u32) -> u16 {
         let limit = if full { config.receive_limit.min(FULL_WINDOW) } else { config.receive_limit };
-        let held = self.held().len().min(limit as usize) as u32;
-        let edge = self.rcv_nxt.plus(limit - held);
+        let edge = self.rcv_nxt.plus(limit.saturating_sub(held));
         let gain = edge.distance_from(self.rcv_adv);
         if gain > 0 && gain as u32 >= u32::from(self.mss).min(config.receive_limit / 2) {
             self.rcv_adv = edge;

@@ -6,6 +6,7 @@
 //! once, out of the rope into the transmit slot, and summed in the same pass.
 
 use app::Body;
+use core::hint::cold_path;
 use std::collections::VecDeque;
 use wire::checksum::{Sum, copy_and_sum};
 
@@ -60,6 +61,13 @@ impl Rope {
         }
     }
 
+    /// Bytes queued, if they are one slice.
+    #[inline]
+    #[must_use]
+    pub fn single(&self) -> Option<u32> {
+        if self.rest.is_none() { Some(self.head_len) } else { None }
+    }
+
     /// Whether nothing is queued.
     #[inline]
     #[must_use]
@@ -72,7 +80,7 @@ impl Rope {
     ///
     /// # Errors
     /// [`QueueFull`]; nothing was queued.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, body: &Body, start: u32, len: u32) -> Result<(), QueueFull> {
         let start = start.min(body.len());
         let len = len.min(body.len() - start);
@@ -80,11 +88,19 @@ impl Rope {
             return Ok(());
         }
         if self.head_len == 0 {
-            self.head = Some(body.clone());
+            if let Some(spent) = self.head.replace(body.clone()) {
+                cold_path();
+                drop(spent);
+            }
             self.head_start = start;
             self.head_len = len;
-            return if len > MAX_QUEUED { self.refuse_head() } else { Ok(()) };
+            if len > MAX_QUEUED {
+                cold_path();
+                return self.refuse_head();
+            }
+            return Ok(());
         }
+        cold_path();
         self.push_rest(body.clone(), start, len)
     }
 
@@ -107,7 +123,7 @@ impl Rope {
     }
 
     /// Drops the first `n` bytes: the peer has them.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, n: u32) {
         if n < self.head_len {
             self.head_start += n;
@@ -116,13 +132,24 @@ impl Rope {
             self.head = None;
             self.head_len = 0;
         } else {
+            cold_path();
             self.release_slices(n);
         }
     }
 
+    /// The bytes from `offset` on with their sum, if these `len` bytes are
+    /// all of one body: neither has to be made again.
+    #[inline(always)]
+    #[must_use]
+    pub fn whole(&self, offset: u32, len: u32) -> Option<(&[u8], Sum)> {
+        let body = self.head.as_ref()?;
+        let whole = offset == 0 && len == self.head_len && len == body.len();
+        whole.then(|| (body.as_slice(), body.sum()))
+    }
+
     /// Copies the bytes from `offset` on into `out`, whole, and sums them.
     /// The caller asks only for what is queued; what is not is left as it is.
-    #[inline]
+    #[inline(always)]
     pub fn copy_out(&mut self, offset: u32, out: &mut [u8]) -> Sum {
         let end = offset as usize + out.len();
         if end <= self.head_len as usize
@@ -131,6 +158,7 @@ impl Rope {
             let from = (self.head_start + offset) as usize;
             return copy_and_sum(out, &body.as_slice()[from..from + out.len()]);
         }
+        cold_path();
         self.copy_slices(offset, out)
     }
 
@@ -145,6 +173,7 @@ impl Rope {
         Err(QueueFull)
     }
 
+    #[inline(never)]
     fn push_rest(&mut self, body: Body, start: u32, len: u32) -> Result<(), QueueFull> {
         if len > MAX_QUEUED - self.len() {
             return Err(QueueFull);
@@ -212,6 +241,7 @@ impl Rope {
         }
     }
 
+    #[inline(never)]
     fn copy_slices(&mut self, offset: u32, out: &mut [u8]) -> Sum {
         let mut sum = Sum::ZERO;
         let mut done = 0;

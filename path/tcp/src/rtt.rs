@@ -89,12 +89,13 @@ impl Rtt {
     #[inline]
     #[must_use]
     pub fn rto_ms(self, min: u32, max: u32) -> u32 {
-        let ms = if self.srtt == 0 {
-            INITIAL_RTO_MS
-        } else {
-            // RTTVAR in quarters is already K * RTTVAR, with K = 4.
-            (self.srtt_us() + self.rttvar.max(GRANULARITY_US)).div_ceil(1_000)
-        };
+        // RTTVAR in quarters is already K * RTTVAR, with K = 4.
+        let us = self.srtt_us() + self.rttvar.max(GRANULARITY_US);
+        if u64::from(us) <= u64::from(min) * 1_000 && self.srtt != 0 {
+            // What it is nearly always, without a division.
+            return min;
+        }
+        let ms = if self.srtt == 0 { INITIAL_RTO_MS } else { us.div_ceil(1_000) };
         ms.min(max).max(min)
     }
 }

@@ -121,7 +121,7 @@ impl LinkVouched {
 
 /// The sum of `bytes`, the first of which stands at an even offset. An odd
 /// last byte counts as if a zero followed it.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn sum(bytes: &[u8]) -> Sum {
     let mut rest = bytes;
@@ -150,7 +150,7 @@ pub fn sum(bytes: &[u8]) -> Sum {
 ///
 /// The sum is that of the bytes read from `src`: `dst` may lie in memory
 /// that a peer can write.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn copy_and_sum(dst: &mut [u8], src: &[u8]) -> Sum {
     let len = dst.len().min(src.len());

@@ -17,6 +17,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod offload;
 mod original;
+pub mod plain;
 pub mod protocol;
 pub mod tcp;
 mod time;

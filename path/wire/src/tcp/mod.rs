@@ -10,5 +10,6 @@ pub use header::{
     set_partial_checksum,
 };
 pub use opening::Opening;
+pub(crate) use options::ALIGNED_TIMESTAMPS;
 pub use options::{MAX_SACK_BLOCKS, MAX_WINDOW_SCALE, SackBlocks, TcpOptions, Timestamps};
 pub use seq::SeqNum;

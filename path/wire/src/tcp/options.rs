@@ -111,7 +111,7 @@ const TIMESTAMPS: u8 = 8;
 /// Two NOPs and a timestamps option, aligned as everybody sends it
 /// (RFC 7323 appendix A): the usual option block of an established
 /// connection.
-pub(super) const ALIGNED_TIMESTAMPS: [u8; 4] = [NOP, NOP, TIMESTAMPS, 10];
+pub(crate) const ALIGNED_TIMESTAMPS: [u8; 4] = [NOP, NOP, TIMESTAMPS, 10];
 /// Bytes of the aligned timestamps option block.
 pub(super) const ALIGNED_TIMESTAMPS_LEN: usize = 12;
 
