@@ -111,8 +111,9 @@ fn warm<A: App>(rx: &impl Receive, frames: usize, stack: &Stack, app: &A) {
 #[inline]
 fn deliver<A: App>(stack: &mut Stack, app: &mut A, arrival: &Arrival<'_>) {
     let Arrival { id, outcome, data, accepted } = *arrival;
-    // A connection that delivers is live, unless this very segment changed that.
-    let mut live = outcome.closed.is_none();
+    // A connection that delivers is live, unless this very segment changed
+    // that: its last may deliver and end it.
+    let mut live = outcome.closed.is_none() || stack.is_live(id);
     if outcome.opened {
         cold_path();
         app.on_open(stack, id, if accepted { Opened::Accepted } else { Opened::Connected });

@@ -515,6 +515,11 @@ impl Conn {
             return;
         }
         let Some((ours, _)) = self.sides() else { return };
+        if self.timer.is_some_and(|at| at <= net.now()) {
+            // It is due, within the clock's millisecond, and then reading goes
+            // on: moved, nothing would make it.
+            return;
+        }
         let writes = (self.sent < ours.total && self.write_at > net.now()).then_some(self.write_at);
         let reads = (self.read_at > net.now()).then_some(self.read_at);
         let at = match (writes, reads) {
