@@ -5,14 +5,14 @@ use crate::flow::Flow;
 use crate::{CONTROL_RESERVE, Config, Egress, LinkOffload, Stack};
 use app::ConnId;
 use core::hint::cold_path;
-use tcp::{Connection, Emit, EmitOptions, Path};
+use tcp::{Connection, Context, Emit, EmitOptions, Path, State};
 use wire::checksum::{pseudo_v4, pseudo_v6};
 use wire::ethernet::{ETHER_IPV4, ETHER_IPV6, EthernetHeader};
 use wire::ipv4::{self, Ipv4Header};
 use wire::ipv6::{self, Ipv6Header};
 use wire::offload::PartialChecksum;
 use wire::plain::{self, Ends};
-use wire::tcp::{self as wire_tcp, Established, Flags, Opening, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
+use wire::tcp::{self as wire_tcp, Established, Flags, Opening, SeqNum, TcpHeader, TcpOptions, Timestamps};
 use wire::{Mac, Offload, Sum, protocol};
 
 /// Segments that one connection sends before the next connection's turn.
@@ -75,7 +75,12 @@ impl Stack {
             // An entry may outlive its connection; it is then skipped here.
             if self.slots.at(index).tcp.is_ready() && !self.transmit_light(index, out) {
                 cold_path();
-                if !self.transmit(index, out) {
+                let sent = match self.slots.at(index).tcp.state() {
+                    State::Established => false,
+                    State::SynSent => self.transmit_first(index, out),
+                    _ => self.transmit_last(index, out),
+                };
+                if !sent && !self.transmit(index, out) {
                     self.counters.no_slot += 1;
                     self.blocked = true;
                     break;
@@ -98,6 +103,40 @@ impl Stack {
     /// A connection's turn to send, if one plain segment is all of it.
     #[inline(always)]
     fn transmit_light(&mut self, index: u32, out: &mut impl Egress) -> bool {
+        self.transmit_one(index, out, Connection::poll_light)
+    }
+
+    /// The same for the segments that end a connection.
+    #[inline(never)]
+    fn transmit_last(&mut self, index: u32, out: &mut impl Egress) -> bool {
+        self.transmit_one(index, out, Connection::poll_orderly)
+    }
+
+    /// The same for the SYN that opens one.
+    #[inline(never)]
+    fn transmit_first(&mut self, index: u32, out: &mut impl Egress) -> bool {
+        let slot = self.slots.at_mut(index);
+        let Some(mac) = self.neighbours.mac(slot.neighbour) else { return false };
+        let flow = slot.flow();
+        let path = Path { mtu: self.config.mtu, v6: !flow.is_v4() };
+        let Some(buffer) = out.slot() else { return false };
+        let mut cx = context!(self, &flow);
+        let Some(emit) = slot.tcp.poll_opening(&mut cx, path) else { return false };
+        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload };
+        let len = frame.build_syn(buffer, &flow, &emit);
+        out.commit(len, Offload::NONE);
+        slot.tcp.set_ready(false);
+        Self::enter_deadline(&mut self.wheel, index, slot);
+        true
+    }
+
+    #[inline(always)]
+    fn transmit_one(
+        &mut self,
+        index: u32,
+        out: &mut impl Egress,
+        poll: impl FnOnce(&mut Connection, &mut Context<'_>) -> Option<Emit>,
+    ) -> bool {
         let slot = self.slots.at_mut(index);
         let Some(mac) = self.neighbours.mac(slot.neighbour) else { return false };
         let flow = slot.flow();
@@ -106,7 +145,7 @@ impl Stack {
         }
         let Some(buffer) = out.slot() else { return false };
         let mut cx = context!(self, &flow);
-        let Some(emit) = slot.tcp.poll_light(&mut cx) else { return false };
+        let Some(emit) = poll(&mut slot.tcp, &mut cx) else { return false };
         let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload };
         let len = frame.build_plain(buffer, &flow, &emit, &mut slot.tcp);
         out.commit(len, Offload::NONE);
@@ -258,7 +297,29 @@ impl Frame<'_> {
             let len = self.build_plain(out, flow, emit, connection);
             return (len, Offload::NONE);
         }
+        if matches!(emit.options, EmitOptions::Syn { .. }) {
+            return (self.build_syn(out, flow, emit), Offload::NONE);
+        }
         self.build_by_layers(out, flow, emit, timestamps, connection)
+    }
+
+    /// A connection's SYN or SYN,ACK; 0 for any other segment.
+    #[inline(always)]
+    fn build_syn(&self, out: &mut [u8], flow: &Flow, emit: &Emit) -> usize {
+        let EmitOptions::Syn { mss, shift, sack } = emit.options else { return 0 };
+        let opening = Opening {
+            src_port: flow.local_port,
+            dst_port: flow.remote_port,
+            seq: emit.seq,
+            ack: emit.ack,
+            flags: emit.flags,
+            window: emit.window,
+            mss,
+            window_scale: shift,
+            sack_permitted: sack,
+            timestamps: emit.timestamps.map(|(value, echo)| Timestamps { value, echo }),
+        };
+        self.build_opening(out, flow, &opening)
     }
 
     /// Nearly every segment: see [`wire::plain`].
@@ -266,6 +327,9 @@ impl Frame<'_> {
     fn build_plain(&self, out: &mut [u8], flow: &Flow, emit: &Emit, connection: &mut Connection) -> usize {
         let Some((bytes, sum)) = connection.whole_payload(emit) else {
             cold_path();
+            if emit.len == 0 {
+                return self.plain_head(out, flow, emit, Sum::ZERO);
+            }
             return self.build_summed(out, *flow, *emit, connection);
         };
         let head = self.plain_head(out, flow, emit, sum);
@@ -292,14 +356,7 @@ impl Frame<'_> {
     #[inline(always)]
     fn plain_head(&self, out: &mut [u8], flow: &Flow, emit: &Emit, sum: Sum) -> usize {
         let timestamps = emit.timestamps.map(|(value, echo)| Timestamps { value, echo });
-        let ends = Ends {
-            to: self.mac,
-            from: self.config.mac,
-            src: self.addresses.v4(flow.local),
-            dst: flow.remote_v4(),
-            ttl: DEFAULT_TTL,
-        };
-        plain::emit(out, &ends, &established(flow, emit, timestamps), emit.len as usize, sum)
+        plain::emit(out, &self.ends(flow), &established(flow, emit, timestamps), emit.len as usize, sum)
     }
 
     #[inline(never)]
@@ -372,7 +429,19 @@ impl Frame<'_> {
     }
 
     /// Builds a segment that opens a connection.
+    #[inline]
     pub(crate) fn build_opening(&self, out: &mut [u8], flow: &Flow, opening: &Opening) -> usize {
+        if flow.is_v4() && self.config.vlan.is_none() {
+            let len = plain::emit_opening(out, &self.ends(flow), opening);
+            if len > 0 {
+                return len;
+            }
+        }
+        self.build_opening_by_layers(out, flow, opening)
+    }
+
+    #[inline(never)]
+    fn build_opening_by_layers(&self, out: &mut [u8], flow: &Flow, opening: &Opening) -> usize {
         let link = self.ethernet(out, flow.is_v4());
         let header_len = opening.header_len();
         let network = if flow.is_v4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
@@ -380,6 +449,18 @@ impl Frame<'_> {
         let pseudo = self.network(ip, flow, header_len as u16);
         opening.emit(&mut rest[..header_len], pseudo);
         link + network + header_len
+    }
+
+    /// Of a plain frame.
+    #[inline(always)]
+    fn ends(&self, flow: &Flow) -> Ends {
+        Ends {
+            to: self.mac,
+            from: self.config.mac,
+            src: self.addresses.v4(flow.local),
+            dst: flow.remote_v4(),
+            ttl: DEFAULT_TTL,
+        }
     }
 
     #[inline]
@@ -439,14 +520,9 @@ fn established(flow: &Flow, emit: &Emit, timestamps: Option<Timestamps>) -> Esta
 fn options_of(emit: &Emit, timestamps: Option<Timestamps>) -> TcpOptions {
     let mut options = TcpOptions { timestamps, ..TcpOptions::default() };
     match emit.options {
-        EmitOptions::Plain => {}
+        // A SYN's are written by `build_opening`.
+        EmitOptions::Plain | EmitOptions::Syn { .. } => {}
         EmitOptions::Sack(blocks) => options.sack = blocks,
-        EmitOptions::Syn { mss, shift, sack } => {
-            options.mss = Some(mss);
-            options.window_scale = shift;
-            options.sack_permitted = sack;
-            options.sack = SackBlocks::EMPTY;
-        }
     }
     options
 }

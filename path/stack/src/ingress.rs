@@ -11,7 +11,7 @@ use wire::checksum::{pseudo_v4, pseudo_v6};
 use wire::ethernet::{ETHER_ARP, ETHER_IPV4, ETHER_IPV6, EthernetHeader};
 use wire::ipv4::Ipv4Header;
 use wire::ipv6::{Ipv6Header, walk_extensions};
-use wire::plain::Plain;
+use wire::plain::{self, Plain};
 use wire::tcp::{Established, Flags, TcpHeader};
 use wire::{LinkVouched, Mac, Sum, WireError, icmpv4, protocol};
 
@@ -95,7 +95,10 @@ impl Stack {
                     Some(arrival) => Some(arrival),
                     None => {
                         cold_path();
-                        self.on_connection(slot, &plain.tcp_header(), plain.payload, out)
+                        match self.on_orderly(slot, &flow, header, plain.payload) {
+                            Some(arrival) => Some(arrival),
+                            None => self.on_connection(slot, &plain.tcp_header(), plain.payload, out),
+                        }
                     }
                 };
             }
@@ -105,6 +108,17 @@ impl Stack {
             return self.on_flow(flow, hash, &envelope, &plain.tcp_header(), plain.payload, out);
         }
         cold_path();
+        if self.config.vlan.is_none()
+            && let Some((src, dst, header, payload)) = plain::parse_with_options(frame, self.config.mac, verified)
+            && !is_martian_v4(src)
+            && let Some(local) = self.addresses.index_v4(dst)
+        {
+            let flow = Flow::v4(src, header.src_port, local, header.dst_port);
+            let hash = self.hasher.hash(&flow);
+            let mac = EthernetHeader::parse(frame).map_or(Mac::ZERO, |(ethernet, _)| ethernet.src);
+            let envelope = Envelope { src: IpAddr::V4(src), local, mac };
+            return self.on_flow(flow, hash, &envelope, &header, payload, out);
+        }
         self.on_frame_by_layers(frame, verified, out)
     }
 
@@ -290,7 +304,7 @@ impl Stack {
     /// A segment of a light connection (see [`tcp::Connection::on_light`]), if
     /// it is the one that was expected.
     #[inline(always)]
-    fn on_light<'f>(
+    pub(crate) fn on_light<'f>(
         &mut self,
         index: u32,
         flow: &Flow,
@@ -316,6 +330,38 @@ impl Stack {
         }
         let outcome = Outcome { len: payload.len() as u32, ..Outcome::default() };
         Some(Arrival { id: slot.id(index), outcome, data: payload, accepted: false })
+    }
+
+    /// A segment that ends a light connection (see
+    /// [`tcp::Connection::on_orderly`]), if it is the one that was expected.
+    #[inline(never)]
+    fn on_orderly<'f>(
+        &mut self,
+        index: u32,
+        flow: &Flow,
+        header: &Established,
+        payload: &'f [u8],
+    ) -> Option<Arrival<'f>> {
+        let slot = self.slots.at_mut(index);
+        let una = slot.tcp.unacked_from();
+        let mut cx = context!(self, flow);
+        let outcome = slot.tcp.on_orderly(&mut cx, header, payload)?;
+        if header.ack != una {
+            self.neighbours.confirm(slot.neighbour, self.now);
+        }
+        let id = slot.id(index);
+        if let Some(why) = outcome.closed
+            && slot.set_over()
+        {
+            self.over.push_back((id, why));
+        }
+        if !slot.tcp.wants_poll() {
+            Self::enter_deadline(&mut self.wheel, index, slot);
+        } else if !slot.tcp.is_ready() {
+            slot.tcp.set_ready(true);
+            self.ready.push(index);
+        }
+        Some(Arrival { id, outcome, data: payload, accepted: false })
     }
 
     /// A segment of a connection.

@@ -61,6 +61,7 @@ pub use slots::Slot;
 
 use addresses::Addresses;
 use app::{Closed, ConnId};
+use core::net::IpAddr;
 use flow::{FlowHasher, FlowTable};
 use fragments::Reassembly;
 use icmp_limit::RateLimit;
@@ -116,6 +117,9 @@ pub struct Stack {
     pub(crate) table: FlowTable,
     pub(crate) slots: Slots,
     pub(crate) syns: SynQueue,
+    /// Whose SYN was taken last: an address that may be a host's. They come in
+    /// rows.
+    pub(crate) last_source: IpAddr,
     /// When a cookie was last sent: only for a while after are they looked
     /// for.
     pub(crate) last_cookie: Option<Time>,
@@ -175,6 +179,7 @@ impl Stack {
             table: FlowTable::with_capacity(entries),
             slots: Slots::new(config.max_connections.min(flow::MAX_INDEX as usize)),
             syns: SynQueue::new(config.max_half_open, config.syn_ack_retries),
+            last_source: IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
             last_cookie: None,
             waits: TimeWait::new(config.max_time_wait),
             wheel: Wheel::new(now_ms, config.max_connections),

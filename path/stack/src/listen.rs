@@ -49,7 +49,7 @@ impl Stack {
         payload: &'f [u8],
         out: &mut impl Egress,
     ) -> Option<Arrival<'f>> {
-        if self.is_forged(envelope.src) {
+        if envelope.src != self.last_source && self.is_forged(envelope.src) {
             // RFC 9293 section 3.9.2.3 (MUST-57), RFC 1122 section 4.2.3.10;
             // an address of our own would have us talk to ourselves.
             self.counters.martian += 1;
@@ -92,6 +92,7 @@ impl Stack {
             self.send_cookie(&flow, envelope, header, out);
             return;
         }
+        self.last_source = envelope.src;
         let iss = self.secret.isn(&flow, self.now);
         let agreed = agree_on(&self.config.tcp, !flow.is_v4(), iss, irs, &header.options);
         let neighbour = self.neighbour_of(envelope);
@@ -106,7 +107,7 @@ impl Stack {
         self.send_syn_ack(entry, out);
     }
 
-    /// Sends, or sends again, the SYN,ACK of a half-open handshake; when there
+    /// Sends, or sends again, the SYN,ACK of a half-open handshake: when there
     /// is a slot for it, and its neighbour is known.
     pub(crate) fn send_syn_ack(&mut self, entry: u32, out: &mut impl Egress) {
         let HalfOpen { flow, agreed, neighbour, .. } = self.syns.get(entry);
@@ -129,7 +130,7 @@ impl Stack {
     }
 
     /// Writes a SYN,ACK; whether there was a slot for it.
-    #[inline]
+    #[inline(always)]
     fn send_opening(&self, out: &mut impl Egress, flow: &Flow, mac: Mac, opening: &Opening) -> bool {
         let Some(buffer) = out.slot() else { return false };
         let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload };
@@ -138,7 +139,7 @@ impl Stack {
         true
     }
 
-    #[inline]
+    #[inline(always)]
     fn syn_ack(&self, flow: &Flow, agreed: &Agreed, timestamps: Option<Timestamps>) -> Opening {
         let path = Path { mtu: self.config.mtu, v6: !flow.is_v4() };
         Opening {
@@ -304,7 +305,16 @@ impl Stack {
         out: &mut impl Egress,
     ) -> Option<Arrival<'f>> {
         self.counters.accepted += 1;
-        let mut arrival = self.on_connection(id.index() as u32, header, payload, out)?;
+        let slot = id.index() as u32;
+        // Nearly always, a request comes with it.
+        let light = header.established().and_then(|light| {
+            let flow = self.slots.at(slot).flow();
+            self.on_light(slot, &flow, &light, payload)
+        });
+        let mut arrival = match light {
+            Some(arrival) => arrival,
+            None => self.on_connection(slot, header, payload, out)?,
+        };
         arrival.outcome.opened = true;
         arrival.accepted = true;
         Some(arrival)

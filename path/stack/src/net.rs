@@ -58,14 +58,16 @@ impl Net for Stack {
 
     #[inline]
     fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
-        let (now, now_ms) = (self.now.as_nanos(), self.now_ms);
+        let (now, now_ms) = (self.now, self.now_ms);
         let Some(slot) = self.slots.get_mut(id) else { return };
-        // From the start of the turn's millisecond, and rounded up: a timer is
-        // never early. Bounded, because milliseconds
+        // Rounded up: a timer is never early. Bounded, because milliseconds
         // are kept modulo 2³².
         let deadline = at.map(|at| {
-            let wait = at.as_nanos().saturating_sub(now - now % NANOS_PER_MS).div_ceil(NANOS_PER_MS);
-            now_ms.wrapping_add(u32::try_from(wait).unwrap_or(MAX_WAIT_MS).clamp(1, MAX_WAIT_MS))
+            if at.as_nanos().saturating_sub(now.as_nanos()) >= MAX_WAIT_NS {
+                return now_ms.wrapping_add(MAX_WAIT_MS);
+            }
+            let tick = at.max(now).as_nanos().div_ceil(NANOS_PER_MS) as u32;
+            if tick == now_ms { tick.wrapping_add(1) } else { tick }
         });
         slot.set_app_timer(deadline);
         if !slot.is_over() {
@@ -90,6 +92,7 @@ const NANOS_PER_MS: u64 = 1_000_000;
 
 /// Longest wait of an application timer: 12 days.
 const MAX_WAIT_MS: u32 = 1 << 30;
+const MAX_WAIT_NS: u64 = MAX_WAIT_MS as u64 * NANOS_PER_MS;
 
 impl Stack {
     #[inline]

@@ -65,11 +65,14 @@ impl Stack {
     /// ports, and a port in TIME-WAIT is passed over.
     fn free_flow(&mut self, local: u16, to: SocketAddr) -> Result<(Flow, u64), ConnectError> {
         let mut flow = Flow::new(to.ip(), to.port(), local, 0);
-        let offset = match self.ports.last {
-            Some((last, offset)) if last == flow => offset,
-            _ => self.secret.port_offset(&flow),
+        let offset = match &self.ports.last {
+            Some((last, offset)) if *last == flow => *offset,
+            _ => {
+                let offset = self.secret.port_offset(&flow);
+                self.ports.last = Some((flow, offset));
+                offset
+            }
         };
-        self.ports.last = Some((flow, offset));
         for _ in 0..TRIES {
             self.ports.next = self.ports.next.wrapping_add(1);
             let port = FIRST_PORT + offset.wrapping_add(self.ports.next) % PORTS;

@@ -33,6 +33,8 @@ pub(crate) struct Routes {
 struct Route {
     /// The prefix, in the upper bits of 128.
     bits: u128,
+    /// The bits that count.
+    mask: u128,
     len: u8,
     gateway: Option<IpAddr>,
 }
@@ -40,7 +42,7 @@ struct Route {
 impl Route {
     #[inline]
     fn contains(&self, bits: u128) -> bool {
-        masked(bits, self.len) == self.bits
+        bits & self.mask == self.bits
     }
 }
 
@@ -67,7 +69,8 @@ impl Routes {
 
     fn add(&mut self, ip: IpAddr, len: u8, gateway: Option<IpAddr>) -> bool {
         let len = len.min(width(ip));
-        let route = Route { bits: masked(bits(ip), len), len, gateway };
+        let mask = !u128::MAX.unbounded_shr(u32::from(len));
+        let route = Route { bits: bits(ip) & mask, mask, len, gateway };
         let routes = match ip {
             IpAddr::V4(_) => &mut self.v4,
             IpAddr::V6(_) => &mut self.v6,
@@ -181,12 +184,6 @@ fn bits(ip: IpAddr) -> u128 {
         IpAddr::V4(ip) => u128::from(ip.to_bits()) << 96,
         IpAddr::V6(ip) => ip.to_bits(),
     }
-}
-
-/// The first `len` bits; the rest zero.
-#[inline]
-const fn masked(bits: u128, len: u8) -> u128 {
-    bits & !u128::MAX.unbounded_shr(len as u32)
 }
 
 #[cfg(test)]

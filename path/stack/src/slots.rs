@@ -133,6 +133,7 @@ impl Slots {
     }
 
     /// Takes a slot; the caller has checked that there is one.
+    #[inline(always)]
     pub fn insert(&mut self, flow: Flow, neighbour: NeighbourId, tcp: Connection) -> ConnId {
         let index = match self.free.pop() {
             Some(index) => {

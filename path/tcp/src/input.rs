@@ -180,7 +180,7 @@ impl Connection {
     /// Judged on arrival, because a server hears a request just before it
     /// sends.
     #[inline]
-    pub(crate) fn note_arrival(&mut self, cx: &mut Context<'_>) {
+    fn note_arrival(&mut self, cx: &mut Context<'_>) {
         let idle = cx.now_ms.wrapping_sub(self.last_rx);
         self.last_rx = cx.now_ms;
         if idle >= cx.config.rto_min && self.una == self.nxt && self.cold.is_some() {
@@ -283,7 +283,7 @@ impl Connection {
     /// timestamp's echo (RFC 7323 section 4.1), or from the flight's first
     /// acknowledgement without timestamps.
     #[inline(always)]
-    fn round_trip(&mut self, cx: &Context<'_>, timestamps: Option<&Timestamps>) -> Option<u32> {
+    pub(crate) fn round_trip(&mut self, cx: &Context<'_>, timestamps: Option<&Timestamps>) -> Option<u32> {
         let ms = if self.flags.has(Flags::TIMESTAMPS) {
             cx.now_ms.wrapping_add(cx.ts_offset).wrapping_sub(timestamps?.echo)
         } else if self.flags.has(Flags::TIMING) {
@@ -355,10 +355,7 @@ impl Connection {
         match self.state {
             State::Closed | State::TimeWait => Outcome::NONE,
             State::SynSent => self.on_syn_sent(cx, path, header, payload),
-            _ => match self.on_orderly(cx, header, payload) {
-                Some(outcome) => outcome,
-                None => self.on_synchronized(cx, header, payload),
-            },
+            _ => self.on_synchronized(cx, header, payload),
         }
     }
 

@@ -230,7 +230,7 @@ impl Connection {
     }
 
     #[inline(always)]
-    fn timestamps(&self, cx: &Context<'_>) -> Option<(u32, u32)> {
+    pub(crate) fn timestamps(&self, cx: &Context<'_>) -> Option<(u32, u32)> {
         let value = cx.now_ms.wrapping_add(cx.ts_offset);
         if self.flags.has(Flags::TIMESTAMPS) { Some((value, self.ts_recent)) } else { None }
     }
@@ -247,7 +247,7 @@ impl Connection {
 
     /// The window to advertise while `held` bytes wait for the application.
     #[inline(always)]
-    fn advertise_beside(&mut self, config: &Config, full: bool, held: u32) -> u16 {
+    pub(crate) fn advertise_beside(&mut self, config: &Config, full: bool, held: u32) -> u16 {
         let limit = if full { config.receive_limit.min(FULL_WINDOW) } else { config.receive_limit };
         let edge = self.rcv_nxt.plus(limit.saturating_sub(held));
         let gain = edge.distance_from(self.rcv_adv);
@@ -295,7 +295,8 @@ impl Connection {
         if self.state == State::TimeWait && self.flags.has(Flags::ACK_NOW) { self.poll_ack(cx) } else { None }
     }
 
-    fn poll_syn(&mut self, cx: &mut Context<'_>, path: Path) -> Option<Emit> {
+    #[inline]
+    pub(crate) fn poll_syn(&mut self, cx: &mut Context<'_>, path: Path) -> Option<Emit> {
         if !self.flags.has(Flags::RETRANSMIT) {
             return None;
         }

@@ -8,9 +8,9 @@
 //! to refuse. What is saved is the way between the layers: the header is one
 //! array with one length check, the addresses are summed once.
 
-use crate::checksum::{self, Sum};
+use crate::checksum::{self, LinkVouched, Sum};
 use crate::ethernet::{self, ETHER_IPV4, Mac};
-use crate::tcp::{ALIGNED_TIMESTAMPS, Established, Flags, SeqNum, TcpHeader, TcpOptions, Timestamps};
+use crate::tcp::{ALIGNED_TIMESTAMPS, Established, Flags, Opening, SeqNum, TcpHeader, TcpOptions, Timestamps};
 use crate::{ipv4, protocol, tcp};
 use core::net::Ipv4Addr;
 
@@ -18,6 +18,9 @@ use core::net::Ipv4Addr;
 pub const HEADERS_LEN: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN + tcp::HEADER_LEN;
 /// The same with TCP timestamps.
 pub const HEADERS_TIMESTAMPS_LEN: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN + tcp::ESTABLISHED_HEADER_LEN;
+
+/// The same with all options of a SYN.
+pub const HEADERS_OPENING_LEN: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN + tcp::OPENING_HEADER_LEN;
 
 const IP: usize = ethernet::HEADER_LEN;
 const TCP: usize = IP + ipv4::HEADER_LEN;
@@ -45,21 +48,7 @@ impl<'f> Plain<'f> {
     #[inline(always)]
     #[must_use]
     pub fn parse(frame: &'f [u8], own: Mac, verified: bool) -> Option<Self> {
-        let head = frame.first_chunk::<HEADERS_LEN>()?;
-        let ours = head[..4] == own.0[..4] && head[4..6] == own.0[4..];
-        let from_group = head[6] & 1 != 0;
-        // Type, version and header length.
-        let kind = head[12..14] == ETHER_IPV4.to_be_bytes() && head[IP] == 0x45;
-        let fragment = be16(head, IP + 6) & 0xbfff != 0;
-        if !ours || from_group || !kind || fragment || head[IP + 9] != protocol::TCP {
-            return None;
-        }
-        let ip: &[u8; ipv4::HEADER_LEN] = head[IP..].first_chunk()?;
-        if Sum::of_array(ip).finish() != 0 {
-            return None;
-        }
-        let total = usize::from(be16(head, IP + 2));
-        let segment = frame.get(TCP..IP + total)?;
+        let (head, segment) = segment_of(frame, own)?;
         let (timestamps, payload) = match head[TCP + 12] >> 4 {
             8 => {
                 let (head, payload) = segment.split_first_chunk::<{ tcp::ESTABLISHED_HEADER_LEN }>()?;
@@ -72,13 +61,9 @@ impl<'f> Plain<'f> {
             5 => (None, segment.get(tcp::HEADER_LEN..)?),
             _ => return None,
         };
-        let src = Ipv4Addr::from_bits(be32(head, IP + 12));
-        let dst = Ipv4Addr::from_bits(be32(head, IP + 16));
-        if !verified {
-            let pseudo = checksum::pseudo_v4(src, dst, protocol::TCP, segment.len() as u16);
-            if pseudo.add(checksum::sum(segment)).finish() != 0 {
-                return None;
-            }
+        let (src, dst) = addresses(head);
+        if !verified && !is_intact(src, dst, segment) {
+            return None;
         }
         let header = Established {
             src_port: be16(head, TCP),
@@ -100,6 +85,57 @@ impl<'f> Plain<'f> {
         let options = TcpOptions { timestamps, ..TcpOptions::NONE };
         TcpHeader { src_port, dst_port, seq, ack, flags, window, urgent: self.urgent, options }
     }
+}
+
+/// A frame that is plain but for its TCP options, as that of a SYN: source,
+/// destination, TCP header and payload. What [`Plain::parse`] does not take,
+/// this may.
+#[inline]
+#[must_use]
+pub fn parse_with_options(frame: &[u8], own: Mac, verified: bool) -> Option<(Ipv4Addr, Ipv4Addr, TcpHeader, &[u8])> {
+    let (head, segment) = segment_of(frame, own)?;
+    let (src, dst) = addresses(head);
+    let parsed = if verified {
+        TcpHeader::parse_trusted(segment, LinkVouched::new())
+    } else {
+        TcpHeader::parse(segment, checksum::pseudo_v4(src, dst, protocol::TCP, segment.len() as u16))
+    };
+    let (header, payload, _) = parsed.ok()?;
+    Some((src, dst, header, payload))
+}
+
+/// The TCP segment in a frame for `own`, with the frame's headers: untagged
+/// Ethernet from a unicast address, IPv4 without options or fragments.
+#[inline(always)]
+fn segment_of(frame: &[u8], own: Mac) -> Option<(&[u8; HEADERS_LEN], &[u8])> {
+    let head = frame.first_chunk::<HEADERS_LEN>()?;
+    let ours = head[..4] == own.0[..4] && head[4..6] == own.0[4..];
+    let from_group = head[6] & 1 != 0;
+    // Type, version and header length.
+    let kind = head[12..14] == ETHER_IPV4.to_be_bytes() && head[IP] == 0x45;
+    let fragment = be16(head, IP + 6) & 0xbfff != 0;
+    if !ours || from_group || !kind || fragment || head[IP + 9] != protocol::TCP {
+        return None;
+    }
+    let ip: &[u8; ipv4::HEADER_LEN] = head[IP..].first_chunk()?;
+    if Sum::of_array(ip).finish() != 0 {
+        return None;
+    }
+    let total = usize::from(be16(head, IP + 2));
+    let segment = frame.get(TCP..IP + total)?;
+    Some((head, segment))
+}
+
+/// IPv4 source and destination.
+#[inline(always)]
+fn addresses(head: &[u8; HEADERS_LEN]) -> (Ipv4Addr, Ipv4Addr) {
+    (Ipv4Addr::from_bits(be32(head, IP + 12)), Ipv4Addr::from_bits(be32(head, IP + 16)))
+}
+
+#[inline(always)]
+fn is_intact(src: Ipv4Addr, dst: Ipv4Addr, segment: &[u8]) -> bool {
+    let pseudo = checksum::pseudo_v4(src, dst, protocol::TCP, segment.len() as u16);
+    pseudo.add(checksum::sum(segment)).finish() == 0
 }
 
 /// Where a plain frame comes from and goes to.
@@ -135,6 +171,16 @@ pub fn emit(out: &mut [u8], ends: &Ends, header: &Established, payload_len: usiz
         }
         // Of its own, so that the other case does not keep `ends` in memory.
         None => emit_bare(out, *ends, [ports, seq, ack, control, 0], payload_len, payload),
+    }
+}
+
+/// As [`emit`], for a SYN with all of its options; 0 for one with fewer, which
+/// is left to [`Opening::emit`].
+#[inline]
+pub fn emit_opening(out: &mut [u8], ends: &Ends, opening: &Opening) -> usize {
+    match opening.words() {
+        Some(words) => emit_words::<HEADERS_OPENING_LEN, _>(out, ends, words, 0, Sum::ZERO),
+        None => 0,
     }
 }
 

@@ -172,6 +172,18 @@ impl TcpHeader {
         Ok((header, payload))
     }
 
+    /// The header as that of an established connection, if it has no other
+    /// options than that has.
+    #[inline]
+    #[must_use]
+    pub fn established(&self) -> Option<Established> {
+        let TcpOptions { mss: None, window_scale: None, sack_permitted: false, timestamps, sack } = self.options else {
+            return None;
+        };
+        let &Self { src_port, dst_port, seq, ack, flags, window, .. } = self;
+        sack.is_empty().then_some(Established { src_port, dst_port, seq, ack, flags, window, timestamps })
+    }
+
     /// Bytes that [`TcpHeader::emit`] writes.
     #[inline]
     #[must_use]

@@ -31,8 +31,8 @@ pub struct Opening {
     pub timestamps: Option<Timestamps>,
 }
 
-/// The header with all options.
-const LEN: usize = HEADER_LEN + OPENING_LEN;
+/// A SYN's header with all of its options.
+pub const OPENING_HEADER_LEN: usize = HEADER_LEN + OPENING_LEN;
 
 impl Opening {
     /// Bytes that [`Opening::emit`] writes.
@@ -46,21 +46,28 @@ impl Opening {
     /// if `out` is shorter. `sum` is that of the pseudo-header.
     #[inline]
     pub fn emit(&self, out: &mut [u8], sum: Sum) -> usize {
+        let Some(mut words) = self.words() else { return self.emit_some(out, sum) };
+        let Some(head) = out.first_chunk_mut::<OPENING_HEADER_LEN>() else { return 0 };
+        words[4] = u32::from(Sum::of_words(&words).add(sum).finish()) << 16;
+        put_words(head, &words);
+        OPENING_HEADER_LEN
+    }
+
+    /// The header with a checksum of zero, if it has all options.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> Option<[u32; OPENING_HEADER_LEN / 4]> {
         let (Some(shift), true, Some(Timestamps { value, echo })) =
             (self.window_scale, self.sack_permitted, self.timestamps)
         else {
-            return self.emit_some(out, sum);
+            return None;
         };
-        let Some(head) = out.first_chunk_mut::<LEN>() else { return 0 };
         let ports = u32::from(self.src_port) << 16 | u32::from(self.dst_port);
-        let control = u32::from_be_bytes([data_offset(LEN), self.flags.0, 0, 0]) | u32::from(self.window);
+        let control = u32::from_be_bytes([data_offset(OPENING_HEADER_LEN), self.flags.0, 0, 0]);
         let mss = u32::from_be_bytes([MSS, 4, 0, 0]) | u32::from(self.mss);
         let sack = u32::from_be_bytes(SACK_AND_TIMESTAMPS);
         let scale = u32::from_be_bytes([NOP, WINDOW_SCALE, 3, shift.min(MAX_WINDOW_SCALE)]);
-        let mut words = [ports, self.seq.0, self.ack.0, control, 0, mss, sack, value, echo, scale];
-        words[4] = u32::from(Sum::of_words(&words).add(sum).finish()) << 16;
-        put_words(head, &words);
-        LEN
+        let control = control | u32::from(self.window);
+        Some([ports, self.seq.0, self.ack.0, control, 0, mss, sack, value, echo, scale])
     }
 
     /// With fewer options.
