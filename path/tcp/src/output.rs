@@ -140,7 +140,7 @@ impl Connection {
         let len = if len > mss && len < waiting { len - len % mss } else { len };
         let whole = len >= mss || (len == waiting && (in_flight == 0 || !self.flags.has(Flags::NAGLE)));
         if len > 0 && (whole || (in_flight == 0 && len == by_peer)) {
-            if waiting > len && by_path <= by_peer {
+            if waiting > by_path && by_path <= by_peer {
                 self.flags.set(Flags::CWND_LIMITED);
             }
             return Some(len);
@@ -166,8 +166,8 @@ impl Connection {
         if starts_flight || !self.flags.has(Flags::TIMER) {
             self.arm(cx, self.rto(cx.config));
             self.start_timing(cx, starts_flight);
-        } else {
-            // RFC 8985 section 7.2: with each transmission of new data. The
+        } else if last || self.flags.has(Flags::CWND_LIMITED) {
+            // RFC 8985 section 7.2: with new data, the last of it here. The
             // first of a flight waits as long as the retransmission timer, for
             // the peer may delay its acknowledgement.
             self.arm_probe(cx);

@@ -22,9 +22,10 @@ use wire::tcp::{SeqNum, TcpHeader};
 /// TLP.max_ack_delay of RFC 8985 section 7.2.
 const MAX_ACK_DELAY_MS: u32 = 200;
 
-/// Added to the probe timeout for the grain of both ends' clocks, in
-/// milliseconds (Linux's `TCP_TIMEOUT_MIN` is two ticks).
-const PROBE_MARGIN_MS: u32 = 2;
+/// Least probe timeout, in milliseconds: a peer that is busy for a moment has
+/// lost nothing, and a timer so short that it comes up for each response would
+/// cost more than the probe saves. (Linux adds two ticks, 2 to 20 ms.)
+const PROBE_MIN_MS: u32 = 10;
 
 /// An acknowledgement as loss recovery sees it.
 #[derive(Clone, Copy, Debug)]
@@ -221,8 +222,9 @@ impl Connection {
     /// Arms the timer for what is in flight: the probe's or, where none may
     /// be sent, the retransmission timer.
     pub(crate) fn arm_in_flight(&mut self, cx: &Context<'_>) {
-        let rto = self.rto(cx.config);
-        let after = if self.may_probe() { self.probe_timeout().min(rto) } else { rto };
+        let probe = if self.may_probe() { self.probe_timeout() } else { u32::MAX };
+        // No longer than the retransmission timer, which is at least this.
+        let after = if probe <= cx.config.rto_min { probe } else { probe.min(self.rto(cx.config)) };
         self.arm(cx, after);
     }
 
@@ -231,7 +233,7 @@ impl Connection {
         if !self.rtt.sampled() {
             return u32::MAX;
         }
-        let twice = (2 * self.rtt.srtt_us()).div_ceil(1_000) + PROBE_MARGIN_MS;
+        let twice = (2 * self.rtt.srtt_us()).div_ceil(1_000).max(PROBE_MIN_MS);
         // A single segment's acknowledgement may be delayed.
         if self.in_flight() <= u32::from(self.mss) { twice + MAX_ACK_DELAY_MS } else { twice }
     }

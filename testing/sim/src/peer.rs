@@ -62,6 +62,10 @@ pub struct Tally {
     pub to_bear_out: Vec<End>,
     /// Ends with both sides finished.
     pub whole: BTreeSet<End>,
+    /// Talks that the other side must never have heard of.
+    pub unheard: Vec<u64>,
+    /// Talks that were accepted.
+    pub heard: BTreeSet<u64>,
 }
 
 /// One side's end of a talk: its key, and whether it is the side that
@@ -82,11 +86,18 @@ impl Tally {
     /// For the reader.
     #[must_use]
     pub fn without_ends(&self) -> Self {
-        Self { to_bear_out: Vec::new(), whole: BTreeSet::new(), ..self.clone() }
+        let (whole, heard) = (BTreeSet::new(), BTreeSet::new());
+        Self { to_bear_out: Vec::new(), unheard: Vec::new(), whole, heard, ..self.clone() }
     }
 
-    /// Every end that was late must have a whole one on the other side.
+    /// Every end that was late must have a whole one on the other side, and
+    /// what was cut off before it was heard of none at all.
     pub fn bear_out(&mut self) {
+        for key in core::mem::take(&mut self.unheard) {
+            if self.heard.contains(&key) {
+                self.complain(format!("key {key:016x}: the connecting side was cut off, the other had accepted"));
+            }
+        }
         for (key, connected) in core::mem::take(&mut self.to_bear_out) {
             if !self.whole.contains(&(key, !connected)) {
                 let side = if connected { "connecting" } else { "accepting" };
@@ -107,6 +118,8 @@ impl Tally {
         self.bytes += other.bytes;
         self.to_bear_out.extend_from_slice(&other.to_bear_out);
         self.whole.extend(&other.whole);
+        self.unheard.extend_from_slice(&other.unheard);
+        self.heard.extend(&other.heard);
         for violation in &other.violations {
             self.complain(violation.clone());
         }
@@ -454,6 +467,7 @@ impl Conn {
                 return 0; // Offered again in one piece with what follows.
             };
             self.talk = Some(Talk::new(u64::from_le_bytes(*key), manner));
+            tally.heard.insert(u64::from_le_bytes(*key));
         }
         let Some((ours, theirs)) = self.sides() else { return 0 };
         let (read, total) = (ours.read, theirs.total);
@@ -563,6 +577,13 @@ impl Conn {
             Closed::Reset | Closed::TimedOut if self.is_whole() => {
                 tally.late += 1;
                 tally.to_bear_out.extend(self.name_of_end());
+            }
+            // Our acknowledgement of the SYN,ACK, and what we sent after it,
+            // was lost for longer than the listener keeps the handshake (RFC
+            // 9293 section 3.5.1: a half-open connection).
+            Closed::Reset if self.connected() && self.received == 0 && !self.ended => {
+                tally.late += 1;
+                tally.unheard.extend(self.talk.as_ref().map(|talk| talk.key));
             }
             why => tally.complain(format!("closed: {why:?}")),
         }

@@ -187,7 +187,7 @@ fn what_a_probe_repaired_counts() {
 #[test]
 fn when_a_probe_is_sent() {
     let sender = Sender::new(true, false, 10_000);
-    assert_eq!(sender.connection.timer(), Some(1_000 + 2 * 100 + super::PROBE_MARGIN_MS));
+    assert_eq!(sender.connection.timer(), Some(1_000 + 2 * 100));
     let mut single = Sender::new(true, false, 11_000);
     single.at(1_100);
     single.ack(10_001, 0, &[]);
