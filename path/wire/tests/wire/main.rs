@@ -7,6 +7,7 @@ mod icmp;
 mod identity;
 mod ip;
 mod link;
+mod plain;
 mod seq;
 mod strategies;
 mod tcp;
