@@ -47,6 +47,8 @@ pub(crate) struct PendingReset {
     pub neighbour: crate::neighbour::NeighbourId,
     pub seq: SeqNum,
     pub ack: SeqNum,
+    /// TS.Recent, if timestamps were agreed on.
+    pub echo: Option<u32>,
 }
 
 /// Resets waiting for transmit slots; more are not sent, and the peer finds
@@ -247,7 +249,9 @@ impl Stack {
             }
             self.resets.pop_front();
             if let Some(mac) = self.neighbours.mac(reset.neighbour) {
-                let reply = Reply::reset(reset.seq, Some(reset.ack));
+                let mut reply = Reply::reset(reset.seq, Some(reset.ack));
+                let value = self.stamp(&reset.flow);
+                reply.options.timestamps = reset.echo.map(|echo| Timestamps { value, echo });
                 self.reply(out, &reset.flow, mac, &reply);
             }
         }
@@ -257,7 +261,11 @@ impl Stack {
     pub(crate) fn reset_connection(&mut self, id: ConnId) {
         let Some(slot) = self.slots.get_mut(id) else { return };
         let info = slot.tcp.info();
-        let pending = PendingReset { flow: slot.flow(), neighbour: slot.neighbour, seq: info.nxt, ack: info.rcv_nxt };
+        let (flow, neighbour) = (slot.flow(), slot.neighbour);
+        // RFC 7323 section 3.2: a reset too should carry the timestamps that
+        // were agreed on.
+        let echo = info.timestamps.then_some(info.ts_recent);
+        let pending = PendingReset { flow, neighbour, seq: info.nxt, ack: info.rcv_nxt, echo };
         let before = slot.tcp.buffered();
         let tell = slot.tcp.abort();
         if tell && self.resets.len() < MAX_PENDING_RESETS {

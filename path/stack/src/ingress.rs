@@ -415,6 +415,7 @@ impl Stack {
                     self.counters.challenges_limited += 1;
                 }
             }
+            Answer::Reset(_) if !self.errors.take(self.now) => self.counters.errors_limited += 1,
             Answer::Reset(seq) => {
                 let (flow, neighbour) = (self.slots.at(slot).flow(), self.slots.at(slot).neighbour);
                 if let Some(mac) = self.neighbours.mac(neighbour) {

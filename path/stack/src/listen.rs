@@ -157,7 +157,7 @@ impl Stack {
     }
 
     /// Our timestamp clock for a flow.
-    fn stamp(&self, flow: &Flow) -> u32 {
+    pub(crate) fn stamp(&self, flow: &Flow) -> u32 {
         self.now_ms.wrapping_add(self.hasher.timestamp_offset(flow))
     }
 
@@ -372,6 +372,17 @@ impl Stack {
             // that did not hear of its FIN sends it again.
             self.counters.challenges_limited += 1;
             return None;
+        }
+        let end = header.seq.plus(tcp::connection::segment_len(header, payload));
+        let mut record = record;
+        if header.flags.contains(Flags::FIN)
+            && end == waiting.rcv_nxt
+            && let Some(moved) = self.waits.restart(record, self.now_ms)
+        {
+            // The peer's FIN again: it did not hear of our acknowledgement,
+            // and the wait is as long again (RFC 9293 section 3.10.7.4).
+            self.table.replace(hash, Owner::TimeWait(record), Owner::TimeWait(moved));
+            record = moved;
         }
         self.send_time_wait(record, envelope.mac, out);
         None

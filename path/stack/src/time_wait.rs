@@ -112,6 +112,18 @@ impl TimeWait {
         Some(at as u32)
     }
 
+    /// The wait begins anew: the record's new place, if there is one to move
+    /// to and nothing is owed at the old one.
+    pub fn restart(&mut self, index: u32, now_ms: u32) -> Option<u32> {
+        let record = self.ring[index as usize];
+        if record.owed || self.span >= self.limit {
+            return None;
+        }
+        let new = self.insert(record.flow, record.hash, record.snd_nxt, record.rcv_nxt, record.ts_recent, now_ms)?;
+        self.remove(index);
+        Some(new)
+    }
+
     pub fn remove(&mut self, index: u32) {
         let record = &mut self.ring[index as usize];
         self.len -= usize::from(record.used);
@@ -167,5 +179,22 @@ mod tests {
         assert_eq!(waits.expired(TIME_WAIT_MS + 50), Some(new));
         waits.remove(new);
         assert_eq!((waits.len(), waits.next(0)), (0, None));
+    }
+
+    /// RFC 9293 section 3.10.7.4: a FIN that comes again restarts the wait.
+    #[test]
+    fn a_wait_begins_anew() {
+        let mut waits = TimeWait::new(3);
+        let first = add(&mut waits, 1, 0).unwrap();
+        let second = add(&mut waits, 2, 10).unwrap();
+        let moved = waits.restart(first, 20).unwrap();
+        assert_eq!((waits.len(), waits.get(moved).flow.remote_port), (2, 1));
+        assert_eq!(waits.expired(TIME_WAIT_MS + 10), Some(second));
+        waits.remove(second);
+        assert_eq!(waits.expired(TIME_WAIT_MS + 19), None);
+        assert_eq!(waits.expired(TIME_WAIT_MS + 20), Some(moved));
+        let mut full = TimeWait::new(1);
+        let only = add(&mut full, 1, 0).unwrap();
+        assert_eq!((full.restart(only, 5), full.len()), (None, 1));
     }
 }

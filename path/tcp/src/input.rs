@@ -535,6 +535,12 @@ impl Connection {
         };
         let old = (ts.value.wrapping_sub(self.ts_recent) as i32) < 0;
         if old && cx.now_ms.wrapping_sub(self.last_rx) < TS_RECENT_VALID_MS {
+            if segment_len(header, payload) == 0 && header.seq == self.rcv_nxt && header.ack.at_or_before(self.una) {
+                // An acknowledgement that others overtook: it tells nothing
+                // any more, and nothing is wrong (tcp_disordered_ack in
+                // Linux's net/ipv4/tcp_input.c).
+                return Err(Outcome::NONE);
+            }
             cx.counters.paws_rejected += 1;
             if segment_len(header, payload) > 0 {
                 self.flags.set(Flags::ACK_NOW);
