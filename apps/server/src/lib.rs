@@ -186,6 +186,7 @@ impl Server {
     /// A new second began: `Date` changes, and what is held is looked over.
     #[cold]
     fn on_second(&mut self, now: Time) {
+        self.memo.forget();
         self.second = self.clock.unix_seconds(now);
         self.next_second = self.clock.next_second(now);
         self.date = HttpDate::from_unix(self.second);
@@ -334,6 +335,7 @@ impl App for Server {
         }
     }
 
+    #[inline(always)]
     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
         let now = net.now();
         if now >= self.next_second {
@@ -399,6 +401,7 @@ impl App for Server {
         let mut wake = self.log.as_mut().and_then(|log| log.on_turn(now)).map_or(Wake::Idle, Wake::At);
         let Some(reader) = &mut self.reader else { return wake };
         if reader.arrived() {
+            self.memo.forget();
             self.take_answers(net);
         }
         self.poll_streams(net);

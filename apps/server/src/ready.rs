@@ -7,7 +7,7 @@ use crate::answer::Ending;
 use crate::conn::{MARKED, State, Tick};
 use crate::files::reader::EntryId;
 use crate::line;
-use app::{ConnId, Net};
+use app::{Body, ConnId, Net};
 use core::hint::cold_path;
 use http::server::{Event, Request};
 use http::{Framing, Method, Status, Version};
@@ -23,6 +23,11 @@ pub struct Memo {
     len: usize,
     entry: EntryId,
     ending: Ending,
+    /// What it was answered with, if that is one body and the connection went
+    /// on.
+    message: Option<Body>,
+    /// The unix second in which that is right.
+    second: u64,
 }
 
 /// Longer heads are not remembered: comparing them costs as much as parsing.
@@ -35,6 +40,8 @@ impl Default for Memo {
             len: 0,
             entry: EntryId { slot: 0, generation: 0 },
             ending: Ending { version: Version::Http11, keep_alive: true },
+            message: None,
+            second: 0,
         }
     }
 }
@@ -45,8 +52,14 @@ impl Memo {
         !data.is_empty() && data.len() == self.len && self.head.get(..data.len()) == Some(data)
     }
 
-    fn set(&mut self, head: &[u8], entry: EntryId, ending: Ending) {
+    /// What is in memory may be about to change.
+    pub(crate) fn forget(&mut self) {
         self.len = 0;
+        self.message = None;
+    }
+
+    fn set(&mut self, head: &[u8], entry: EntryId, ending: Ending) {
+        self.forget();
         if let Some(place) = self.head.get_mut(..head.len()) {
             place.copy_from_slice(head);
             self.len = head.len();
@@ -72,16 +85,44 @@ impl Server {
     /// Answers the head that is remembered. Returns whether it was to be.
     #[inline(always)]
     fn serve_memo<N: Net>(&mut self, net: &mut N, id: ConnId, now: Time) -> bool {
-        let Some(conn) = self.conns.get(id.index()) else { return false };
+        let Some(conn) = self.conns.get_mut(id.index()) else { return false };
         if conn.state != State::Ready || conn.flags & !MARKED != 0 || !conn.engine.is_before_head() {
             return false;
         }
+        if let Some(message) = &self.memo.message
+            && self.memo.second == self.second
+            && conn.requests.wrapping_add(1) < self.requests_max
+            && net.reply(id, message, self.unsent_max)
+        {
+            conn.engine.on_known_head(true);
+            let len = message.len();
+            conn.last = Tick::of(now);
+            conn.queued = conn.queued.wrapping_add(len);
+            conn.requests += 1;
+            self.ready += 1;
+            self.counters.bytes_queued += u64::from(len);
+            return true;
+        }
+        cold_path();
+        self.serve_memo_anew(net, id, now)
+    }
+
+    /// Looks for what the remembered head is to be answered with.
+    #[inline(never)]
+    fn serve_memo_anew<N: Net>(&mut self, net: &mut N, id: ConnId, now: Time) -> bool {
         let (entry, ending) = (self.memo.entry, self.memo.ending);
         if net.unsent(id) >= self.unsent_max || self.serve_known(net, id, entry, ending, now) == 0 {
             return false;
         }
         if let Some(conn) = self.conns.get_mut(id.index()) {
             conn.engine.on_known_head(ending.keep_alive);
+        }
+        if ending.keep_alive
+            && let Some(prepared) = self.store.ready(entry, self.second)
+            && prepared.content.is_none()
+        {
+            self.memo.message = Some(prepared.message.clone());
+            self.memo.second = self.second;
         }
         true
     }

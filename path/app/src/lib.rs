@@ -145,6 +145,18 @@ pub trait Net {
     /// each time that this falls to the low-water mark or below.
     fn unsent(&self, id: ConnId) -> usize;
 
+    /// Queues all of `body`, unless `limit` bytes or more are unsent already:
+    /// [`Net::unsent`] and [`Net::send_body`] in one. Returns whether it was
+    /// queued.
+    #[inline]
+    fn reply(&mut self, id: ConnId, body: &Body, limit: usize) -> bool {
+        let queued = self.unsent(id) < limit;
+        if queued {
+            self.send_body(id, body, 0..body.len());
+        }
+        queued
+    }
+
     /// Sends FIN after everything queued. Data may still be received.
     fn finish(&mut self, id: ConnId);
 

@@ -3,7 +3,7 @@
 use app::{App, ConnId, Opened, Wake};
 use core::hint::cold_path;
 use link::{Link, Receive, Transmit};
-use stack::{Arrival, Egress, Stack};
+use stack::{Arrival, Arrived, Egress, Stack};
 use wire::{Offload, Time};
 
 /// Frames taken in one turn. Larger bursts amortise more per turn, and make
@@ -48,8 +48,16 @@ impl<L: Link, A: App> Silo<L, A> {
             warm(rx, frames, stack, app);
         }
         for index in 0..frames {
-            if let Some(arrival) = stack.on_frame(rx.frame(index), rx.verified(index), out) {
-                deliver(stack, app, &arrival);
+            match stack.on_frame(rx.frame(index), rx.verified(index), out) {
+                Arrived::Data(id, data) => {
+                    deliver_data(stack, app, id, data);
+                    stack.settle(id, out);
+                }
+                Arrived::Segment(arrival) => {
+                    cold_path();
+                    deliver(stack, app, &arrival);
+                }
+                Arrived::Nothing => {}
             }
         }
         rx.release();
@@ -106,6 +114,19 @@ fn warm<A: App>(rx: &impl Receive, frames: usize, stack: &Stack, app: &A) {
     }
 }
 
+/// Gives the application what arrived in order, and keeps what it leaves.
+#[inline(always)]
+fn deliver_data<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[u8]) {
+    if data.is_empty() {
+        return;
+    }
+    let consumed = app.on_data(stack, id, data).min(data.len());
+    if consumed < data.len() {
+        cold_path();
+        stack.hold(id, &data[consumed..]);
+    }
+}
+
 /// Tells the application what a segment brought, in the order in which it
 /// happened to the connection.
 #[inline]
@@ -119,12 +140,8 @@ fn deliver<A: App>(stack: &mut Stack, app: &mut A, arrival: &Arrival<'_>) {
         app.on_open(stack, id, if accepted { Opened::Accepted } else { Opened::Connected });
         live = stack.is_live(id);
     }
-    if !data.is_empty() && live {
-        let consumed = app.on_data(stack, id, data).min(data.len());
-        if consumed < data.len() {
-            cold_path();
-            stack.hold(id, &data[consumed..]);
-        }
+    if live {
+        deliver_data(stack, app, id, data);
     }
     if outcome.readable {
         cold_path();

@@ -75,10 +75,9 @@ impl Stack {
         let mut done = 0;
         for &index in turn.iter().take(CONNECTIONS_PER_TURN) {
             // An entry may outlive its connection; it is then skipped here.
-            if self.slots.at(index).tcp.is_ready() && !self.transmit_light(index, out) {
-                cold_path();
+            if self.slots.at(index).tcp.is_ready() {
                 let sent = match self.slots.at(index).tcp.state() {
-                    State::Established => false,
+                    State::Established => self.transmit_light_apart(index, out),
                     State::SynSent => self.transmit_first(index, out),
                     _ => self.transmit_last(index, out),
                 };
@@ -100,6 +99,25 @@ impl Stack {
         // Where some went out, more may go with the next flush.
         self.blocked &= self.tcp_counters.segments_out == sent;
         !self.ready.is_empty() && !self.blocked
+    }
+
+    /// A connection that an arrival left unsettled: what the application
+    /// answered leaves now, while all that it takes is at hand, or has its turn
+    /// with the others.
+    #[inline(always)]
+    pub fn settle(&mut self, id: ConnId, out: &mut impl Egress) {
+        let index = id.index() as u32;
+        if !self.transmit_light(index, out) {
+            cold_path();
+            self.ready.push(index);
+        }
+    }
+
+    /// As [`Stack::transmit_light`], for those that something else than a
+    /// segment made ready.
+    #[inline(never)]
+    fn transmit_light_apart(&mut self, index: u32, out: &mut impl Egress) -> bool {
+        self.transmit_light(index, out)
     }
 
     /// A connection's turn to send, if one plain segment is all of it.
@@ -142,7 +160,7 @@ impl Stack {
         let slot = self.slots.at_mut(index);
         let Some(mac) = self.neighbours.mac(slot.neighbour) else { return false };
         let flow = slot.flow();
-        if self.config.vlan.is_some() || !flow.is_v4() || out.room() <= CONTROL_RESERVE {
+        if self.config.vlan.is_some() || out.room() <= CONTROL_RESERVE {
             return false;
         }
         let Some(buffer) = out.slot() else { return false };
@@ -152,7 +170,10 @@ impl Stack {
         let len = frame.build_plain(buffer, &flow, &emit, &mut slot.tcp);
         out.commit(len, Offload::NONE);
         slot.tcp.set_ready(false);
-        Self::enter_deadline(&mut self.wheel, index, slot);
+        // The application's timer did not move.
+        if let Some(deadline) = slot.tcp.timer() {
+            self.wheel.schedule(index, &mut slot.tcp.wheel, deadline);
+        }
         true
     }
 

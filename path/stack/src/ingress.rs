@@ -28,6 +28,24 @@ pub struct Arrival<'f> {
     pub accepted: bool,
 }
 
+/// What a frame means for an application, as it is told.
+#[derive(Debug)]
+pub enum Arrived<'f> {
+    /// Nothing.
+    Nothing,
+    /// In-order bytes, and nothing else. [`Stack::settle`] is to be called
+    /// when the application has had them.
+    Data(ConnId, &'f [u8]),
+    /// More than that.
+    Segment(Arrival<'f>),
+}
+
+impl<'f> From<Option<Arrival<'f>>> for Arrived<'f> {
+    fn from(arrival: Option<Arrival<'f>>) -> Self {
+        arrival.map_or(Self::Nothing, Self::Segment)
+    }
+}
+
 /// A segment's addresses and what the frame around it said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Envelope {
@@ -77,12 +95,11 @@ impl Stack {
 
     /// Takes a frame. `verified` says that the link vouches for its transport
     /// checksum. Replies that belong to no connection are written at once.
-    #[inline(always)]
-    pub fn on_frame<'f>(&mut self, frame: &'f [u8], verified: bool, out: &mut impl Egress) -> Option<Arrival<'f>> {
+    #[inline(never)]
+    pub fn on_frame<'f>(&mut self, frame: &'f [u8], verified: bool, out: &mut impl Egress) -> Arrived<'f> {
         self.counters.frames_in += 1;
-        if let Some(plain) = Plain::parse(frame, self.config.mac, verified)
+        if let Some(plain) = Plain::parse(frame, &self.config.mac, verified)
             && self.config.vlan.is_none()
-            && !is_martian_v4(plain.src)
             && let Some(local) = self.addresses.index_v4(plain.dst)
         {
             let header = &plain.header;
@@ -92,24 +109,29 @@ impl Stack {
                 && self.slots.at(slot).is(&flow)
             {
                 return match self.on_light(slot, &flow, header, plain.payload) {
-                    Some(arrival) => Some(arrival),
+                    Some(arrived) => arrived,
                     None => {
                         cold_path();
-                        match self.on_orderly(slot, &flow, header, plain.payload) {
+                        let arrival = match self.on_orderly(slot, &flow, header, plain.payload) {
                             Some(arrival) => Some(arrival),
                             None => self.on_connection(slot, &plain.tcp_header(), plain.payload, out),
-                        }
+                        };
+                        arrival.into()
                     }
                 };
             }
             cold_path();
+            if is_martian_v4(plain.src) {
+                self.counters.martian += 1;
+                return Arrived::Nothing;
+            }
             let mac = EthernetHeader::parse(frame).map_or(Mac::ZERO, |(ethernet, _)| ethernet.src);
             let envelope = Envelope { src: IpAddr::V4(plain.src), local, mac };
-            return self.on_flow(flow, hash, &envelope, &plain.tcp_header(), plain.payload, out);
+            return self.on_flow(flow, hash, &envelope, &plain.tcp_header(), plain.payload, out).into();
         }
         cold_path();
         if self.config.vlan.is_none()
-            && let Some((src, dst, header, payload)) = plain::parse_with_options(frame, self.config.mac, verified)
+            && let Some((src, dst, header, payload)) = plain::parse_with_options(frame, &self.config.mac, verified)
             && !is_martian_v4(src)
             && let Some(local) = self.addresses.index_v4(dst)
         {
@@ -117,9 +139,9 @@ impl Stack {
             let hash = self.hasher.hash(&flow);
             let mac = EthernetHeader::parse(frame).map_or(Mac::ZERO, |(ethernet, _)| ethernet.src);
             let envelope = Envelope { src: IpAddr::V4(src), local, mac };
-            return self.on_flow(flow, hash, &envelope, &header, payload, out);
+            return self.on_flow(flow, hash, &envelope, &header, payload, out).into();
         }
-        self.on_frame_by_layers(frame, verified, out)
+        self.on_frame_by_layers(frame, verified, out).into()
     }
 
     /// Everything but a plain segment of a connection. [`Plain::parse`] says
@@ -310,26 +332,32 @@ impl Stack {
         flow: &Flow,
         header: &Established,
         payload: &'f [u8],
-    ) -> Option<Arrival<'f>> {
+    ) -> Option<Arrived<'f>> {
         let slot = self.slots.at_mut(index);
-        let una = slot.tcp.unacked_from();
-        let mut cx = context!(self, flow);
-        if !slot.tcp.on_light(&mut cx, header, payload) {
-            return None;
-        }
-        if header.ack != una {
+        let mut cx = tcp::Context {
+            now: self.now,
+            now_ms: self.now_ms,
+            ts_offset: 0,
+            receive_full: false,
+            config: &self.config.tcp,
+            counters: &mut self.tcp_counters,
+        };
+        let ts_offset = || self.hasher.timestamp_offset(flow);
+        if slot.tcp.on_light(&mut cx, ts_offset, header, payload)?.progress {
             // Forward progress: the neighbour is there (RFC 4861 section 7.3.1).
             self.neighbours.confirm(slot.neighbour, self.now);
         }
-        if !slot.tcp.wants_poll() {
-            Self::enter_deadline(&mut self.wheel, index, slot);
-        } else if !slot.tcp.is_ready() {
-            // Its deadline is entered after its turn to send.
+        let id = slot.id(index);
+        if slot.tcp.wants_poll() && !slot.tcp.is_ready() {
+            // Its deadline is entered after its turn to send, and that comes
+            // with what the application answers.
             slot.tcp.set_ready(true);
-            self.ready.push(index);
+            return Some(Arrived::Data(id, payload));
         }
+        cold_path();
+        Self::enter_deadline(&mut self.wheel, index, slot);
         let outcome = Outcome { len: payload.len() as u32, ..Outcome::default() };
-        Some(Arrival { id: slot.id(index), outcome, data: payload, accepted: false })
+        Some(Arrived::Segment(Arrival { id, outcome, data: payload, accepted: false }))
     }
 
     /// A segment that ends a light connection (see

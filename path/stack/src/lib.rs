@@ -56,7 +56,7 @@ mod wheel;
 
 pub use config::{Address, Config, MAX_ADDRESSES, Seeds};
 pub use counters::Counters;
-pub use ingress::Arrival;
+pub use ingress::{Arrival, Arrived};
 pub use slots::Slot;
 
 use addresses::Addresses;

@@ -3,7 +3,7 @@
 
 use crate::egress::{Frame, Reply};
 use crate::flow::{Flow, Owner};
-use crate::ingress::{Arrival, Envelope};
+use crate::ingress::{Arrival, Arrived, Envelope};
 use crate::neighbour::NeighbourId;
 use crate::replies::Pending;
 use crate::secret::STAMP_BITS;
@@ -11,7 +11,7 @@ use crate::syn::HalfOpen;
 use crate::{Egress, Stack};
 use app::ConnId;
 use core::time::Duration;
-use tcp::{Agreed, Connection, Path, agree_on};
+use tcp::{Agreed, Connection, Outcome, Path, agree_on};
 use wire::tcp::{Flags, MAX_HEADER_LEN, Opening, SeqNum, TcpHeader, TcpOptions, Timestamps};
 use wire::{Mac, Offload, ethernet, ipv6};
 
@@ -312,8 +312,14 @@ impl Stack {
             self.on_light(slot, &flow, &light, payload)
         });
         let mut arrival = match light {
-            Some(arrival) => arrival,
-            None => self.on_connection(slot, header, payload, out)?,
+            Some(Arrived::Segment(arrival)) => arrival,
+            Some(Arrived::Data(id, data)) => {
+                // More is to be told of it, so it has its turn with the others.
+                self.ready.push(slot);
+                let outcome = Outcome { len: data.len() as u32, ..Outcome::default() };
+                Arrival { id, outcome, data, accepted: true }
+            }
+            Some(Arrived::Nothing) | None => self.on_connection(slot, header, payload, out)?,
         };
         arrival.outcome.opened = true;
         arrival.accepted = true;

@@ -60,9 +60,10 @@ impl Host {
     }
 
     fn take(&mut self, frame: &[u8]) {
-        let Some(arrival) = self.stack.on_frame(frame, false, &mut self.out) else { return };
-        if arrival.outcome.opened {
-            self.opened.push(arrival.id);
+        match self.stack.on_frame(frame, false, &mut self.out) {
+            Arrived::Segment(arrival) if arrival.outcome.opened => self.opened.push(arrival.id),
+            Arrived::Data(id, _) => self.stack.settle(id, &mut self.out),
+            _ => {}
         }
     }
 
@@ -304,7 +305,9 @@ fn a_timer_outlives_the_close_of_its_turn() {
     pair.server.stack.send_bytes(server, b"unread");
     pair.server.turn();
     for frame in core::mem::take(&mut pair.server.out.sent) {
-        let arrival = pair.client.stack.on_frame(&frame, false, &mut pair.client.out).expect("text arrives");
+        let Arrived::Segment(arrival) = pair.client.stack.on_frame(&frame, false, &mut pair.client.out) else {
+            panic!("text arrives");
+        };
         let data = arrival.data.to_vec();
         pair.client.stack.hold(client, &data);
     }

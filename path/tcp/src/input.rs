@@ -11,6 +11,7 @@ use crate::recovery::Acknowledged;
 use crate::rtt::RETRANSMITTED_SYN_RTO_MS;
 use crate::state::State;
 use app::Closed;
+use core::hint::cold_path;
 use wire::tcp::{Established, Flags as Bits, SeqNum, TcpHeader, Timestamps};
 
 /// What a segment asks to be sent at once, beside what
@@ -46,6 +47,14 @@ pub struct Outcome {
     pub closed: Option<Closed>,
     /// What to answer.
     pub answer: Answer,
+}
+
+/// What a segment changed on a light connection, beside the data that it
+/// brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Light {
+    /// It acknowledged something, as the first segment of its millisecond.
+    pub progress: bool,
 }
 
 impl Outcome {
@@ -97,9 +106,17 @@ impl Connection {
     /// Nothing comes of it then but data, all of it in order, and progress.
     /// What is not taken is for [`Connection::on_segment`], which would have
     /// done the same.
+    ///
+    /// `ts_offset` is made only when it is needed: `cx` need not have it.
     #[inline(always)]
-    pub fn on_light(&mut self, cx: &mut Context<'_>, header: &Established, payload: &[u8]) -> bool {
-        const HEAVY: u16 = Flags::CWND_LIMITED | Flags::ABOVE_LOW_WATER;
+    pub fn on_light(
+        &mut self,
+        cx: &mut Context<'_>,
+        ts_offset: impl FnOnce() -> u32,
+        header: &Established,
+        payload: &[u8],
+    ) -> Option<Light> {
+        const HEAVY: u16 = Flags::SLOW | Flags::CWND_LIMITED | Flags::ABOVE_LOW_WATER;
         let light = self.cold.is_none() && !self.flags.has(HEAVY);
         let timestamps = header.timestamps;
         if !light
@@ -107,18 +124,24 @@ impl Connection {
             || !self.is_expected(header.flags, header.seq, header.ack, payload)
             || !self.timestamp_in_order(timestamps.as_ref())
         {
-            return false;
+            return None;
         }
         cx.counters.segments_in += 1;
         cx.counters.fast_path += 1;
-        self.last_rx = cx.now_ms;
+        let before = core::mem::replace(&mut self.last_rx, cx.now_ms);
         self.note_timestamp(timestamps.as_ref());
         let acked = header.ack.forward_from(self.una);
         if acked > 0 {
             self.rope.release(acked);
             self.una = header.ack;
-            if let Some(ms) = self.round_trip(cx, timestamps.as_ref()) {
-                self.rtt.on_sample((ms * 1_000).max(500));
+            // What was sent after a segment of this same millisecond was not
+            // long under way either.
+            let tells = before != cx.now_ms || !self.rtt.sampled() || self.rtt.srtt_us() > 1_000;
+            if tells {
+                cold_path();
+                if let Some(ms) = self.round_trip(cx.now_ms, ts_offset, timestamps.as_ref()) {
+                    self.rtt.on_sample((ms * 1_000).max(500));
+                }
             }
             self.backoff = 0;
             self.dupacks = 0;
@@ -128,7 +151,7 @@ impl Connection {
         self.snd_wnd = u32::from(header.window) << self.peer_shift();
         self.wl1 = header.seq;
         self.take_in_order(payload.len() as u32);
-        true
+        Some(Light { progress: acked > 0 && before != cx.now_ms })
     }
 
     /// Header prediction: the next segment in order, with an acknowledgement
@@ -233,7 +256,7 @@ impl Connection {
     #[inline]
     pub(crate) fn take_in_order(&mut self, len: u32) {
         self.rcv_nxt = self.rcv_nxt.plus(len);
-        self.unacked = self.unacked.saturating_add(len.min(0xffff) as u16);
+        self.unacked = (u32::from(self.unacked) + len).min(0xffff) as u16;
     }
 
     /// `acked` sequence numbers are newly acknowledged. Returns whether the
@@ -273,7 +296,7 @@ impl Connection {
             self.rtt.on_sample(us);
             return Some(us);
         }
-        let ms = self.round_trip(cx, header.options.timestamps.as_ref())?;
+        let ms = self.round_trip(cx.now_ms, || cx.ts_offset, header.options.timestamps.as_ref())?;
         let us = (ms * 1_000).max(500);
         self.rtt.on_sample(us);
         Some(us)
@@ -283,12 +306,17 @@ impl Connection {
     /// timestamp's echo (RFC 7323 section 4.1), or from the flight's first
     /// acknowledgement without timestamps.
     #[inline(always)]
-    pub(crate) fn round_trip(&mut self, cx: &Context<'_>, timestamps: Option<&Timestamps>) -> Option<u32> {
+    pub(crate) fn round_trip(
+        &mut self,
+        now_ms: u32,
+        ts_offset: impl FnOnce() -> u32,
+        timestamps: Option<&Timestamps>,
+    ) -> Option<u32> {
         let ms = if self.flags.has(Flags::TIMESTAMPS) {
-            cx.now_ms.wrapping_add(cx.ts_offset).wrapping_sub(timestamps?.echo)
+            now_ms.wrapping_add(ts_offset()).wrapping_sub(timestamps?.echo)
         } else if self.flags.has(Flags::TIMING) {
             self.flags.clear(Flags::TIMING);
-            cx.now_ms.wrapping_sub(self.ts_recent)
+            now_ms.wrapping_sub(self.ts_recent)
         } else {
             return None;
         };

@@ -29,7 +29,7 @@ mod timer;
 pub use config::Config;
 pub use connection::{Agreed, Connection, Context, Info, LastWord, Path, WheelMark, agree_on};
 pub use counters::Counters;
-pub use input::{Answer, Outcome};
+pub use input::{Answer, Light, Outcome};
 pub use output::{Emit, EmitOptions};
 pub use receive::ReceiveBuffer;
 pub use rope::{MAX_QUEUED, QueueFull, Rope};

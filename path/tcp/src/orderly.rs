@@ -52,7 +52,7 @@ impl Connection {
         if acked > 0 {
             self.rope.release(acked - u32::from(ends));
             self.una = header.ack;
-            if let Some(ms) = self.round_trip(cx, header.timestamps.as_ref()) {
+            if let Some(ms) = self.round_trip(cx.now_ms, || cx.ts_offset, header.timestamps.as_ref()) {
                 self.rtt.on_sample((ms * 1_000).max(500));
             }
             self.backoff = 0;

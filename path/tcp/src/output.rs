@@ -81,12 +81,12 @@ impl Connection {
     }
 
     /// All that waits, if it goes into one segment, nothing is in flight or
-    /// stands against it, and the connection is light (see [`Connection::on_light`]). What is
+    /// stands against it, the addresses are IPv4, and the connection is light (see [`Connection::on_light`]). What is
     /// not taken, [`Connection::poll_segment`] is asked for; what is taken,
     /// that would have sent alike, and have had nothing to add.
     #[inline(always)]
     pub fn poll_light(&mut self, cx: &mut Context<'_>) -> Option<Emit> {
-        const DISTURBED: u16 = Flags::SLOW | Flags::RETRANSMIT | Flags::PROBE;
+        const DISTURBED: u16 = Flags::SLOW | Flags::RETRANSMIT | Flags::PROBE | Flags::V6;
         let len = self.rope.single()?;
         let undisturbed = self.state == State::Established && !self.flags.has(DISTURBED) && self.cold.is_none();
         let fits = len.wrapping_sub(1) < u32::from(self.mss) && len <= self.snd_wnd.min(self.cwnd);

@@ -47,7 +47,7 @@ impl<'f> Plain<'f> {
     /// vouches for the TCP checksum.
     #[inline(always)]
     #[must_use]
-    pub fn parse(frame: &'f [u8], own: Mac, verified: bool) -> Option<Self> {
+    pub fn parse(frame: &'f [u8], own: &Mac, verified: bool) -> Option<Self> {
         let (head, segment) = segment_of(frame, own)?;
         let (timestamps, payload) = match head[TCP + 12] >> 4 {
             8 => {
@@ -92,7 +92,11 @@ impl<'f> Plain<'f> {
 /// this may.
 #[inline]
 #[must_use]
-pub fn parse_with_options(frame: &[u8], own: Mac, verified: bool) -> Option<(Ipv4Addr, Ipv4Addr, TcpHeader, &[u8])> {
+pub fn parse_with_options<'f>(
+    frame: &'f [u8],
+    own: &Mac,
+    verified: bool,
+) -> Option<(Ipv4Addr, Ipv4Addr, TcpHeader, &'f [u8])> {
     let (head, segment) = segment_of(frame, own)?;
     let (src, dst) = addresses(head);
     let parsed = if verified {
@@ -107,7 +111,7 @@ pub fn parse_with_options(frame: &[u8], own: Mac, verified: bool) -> Option<(Ipv
 /// The TCP segment in a frame for `own`, with the frame's headers: untagged
 /// Ethernet from a unicast address, IPv4 without options or fragments.
 #[inline(always)]
-fn segment_of(frame: &[u8], own: Mac) -> Option<(&[u8; HEADERS_LEN], &[u8])> {
+fn segment_of<'f>(frame: &'f [u8], own: &Mac) -> Option<(&'f [u8; HEADERS_LEN], &'f [u8])> {
     let head = frame.first_chunk::<HEADERS_LEN>()?;
     let ours = head[..4] == own.0[..4] && head[4..6] == own.0[4..];
     let from_group = head[6] & 1 != 0;

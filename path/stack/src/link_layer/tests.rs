@@ -1,5 +1,5 @@
 use crate::fragments::TIMEOUT;
-use crate::{Address, Config, Egress, LinkOffload, Seeds, Stack};
+use crate::{Address, Arrived, Config, Egress, LinkOffload, Seeds, Stack};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 use wire::ethernet::{ETHER_IPV4, ETHER_IPV6, EthernetHeader};
@@ -93,7 +93,7 @@ fn piece_v6(next_header: u8, offset: u16, payload: &[u8]) -> Vec<u8> {
 fn wait_for_the_rest(stack: &mut Stack, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut out = Sent::default();
     for frame in frames {
-        assert!(stack.on_frame(frame, false, &mut out).is_none());
+        assert!(matches!(stack.on_frame(frame, false, &mut out), Arrived::Nothing));
     }
     let end = Time::ZERO + TIMEOUT;
     assert_eq!(stack.next_deadline(), Some(end));
@@ -164,8 +164,8 @@ fn senders_are_told_at_a_limited_rate() {
     assert_eq!(wait_for_the_rest(&mut stack, &frames).len(), 5);
     assert_eq!(stack.counters().errors_limited, 11);
     let mut out = Sent::default();
-    assert!(stack.on_frame(&frames[0], false, &mut out).is_none());
+    assert!(matches!(stack.on_frame(&frames[0], false, &mut out), Arrived::Nothing));
     stack.begin_turn(Time::ZERO + TIMEOUT * 2 + Duration::from_secs(1));
-    assert!(stack.on_frame(&frames[1], false, &mut out).is_none());
+    assert!(matches!(stack.on_frame(&frames[1], false, &mut out), Arrived::Nothing));
     assert_eq!(out.frames.len(), 1);
 }
