@@ -81,12 +81,12 @@ impl Connection {
 
     /// What ends a light connection of which nothing is in flight, if it is one
     /// segment: the last data with FIN behind it, or the acknowledgement of
-    /// the peer's. What is not taken,
+    /// the peer's; over IPv4. What is not taken,
     /// [`Connection::poll_segment`] is asked for; what is taken, that would
     /// have sent alike, and have had nothing to add.
     #[inline]
     pub fn poll_orderly(&mut self, cx: &mut Context<'_>) -> Option<Emit> {
-        if self.cold.is_some() || self.flags.has(HEAVY) {
+        if self.cold.is_some() || self.flags.has(HEAVY | Flags::V6) {
             return None;
         }
         let (len, flags) = match self.state {

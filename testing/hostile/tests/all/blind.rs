@@ -128,7 +128,9 @@ fn acknowledgements_of_desynchronised_ends() {
             }
             false
         });
-        assert!(answers > 10, "a refused segment is answered");
+        // With an old timestamp it is only late, as Linux takes it too
+        // (`tcp_disordered_ack`), and needs no answer.
+        assert!(answers > 10 || old_stamp, "a refused segment is answered");
         assert!(answers < 500, "{answers} answers in 10 s to a mirror");
     }
 }
