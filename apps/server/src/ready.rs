@@ -19,7 +19,7 @@ use wire::Time;
 #[derive(Debug)]
 pub struct Memo {
     head: [u8; MEMO_LEN],
-    /// 0 for none.
+    /// More than there is room for, if none is remembered.
     len: usize,
     entry: EntryId,
     ending: Ending,
@@ -37,7 +37,7 @@ impl Default for Memo {
     fn default() -> Self {
         Self {
             head: [0; MEMO_LEN],
-            len: 0,
+            len: usize::MAX,
             entry: EntryId { slot: 0, generation: 0 },
             ending: Ending { version: Version::Http11, keep_alive: true },
             message: None,
@@ -49,12 +49,12 @@ impl Default for Memo {
 impl Memo {
     #[inline]
     fn is(&self, data: &[u8]) -> bool {
-        !data.is_empty() && data.len() == self.len && self.head.get(..data.len()) == Some(data)
+        data.len() == self.len && self.head.get(..data.len()) == Some(data)
     }
 
     /// What is in memory may be about to change.
     pub(crate) fn forget(&mut self) {
-        self.len = 0;
+        self.len = usize::MAX;
         self.message = None;
     }
 

@@ -73,10 +73,12 @@ impl Stack {
         let mut turn = core::mem::take(&mut self.turn);
         core::mem::swap(&mut turn, &mut self.ready);
         let mut done = 0;
+        let untagged = self.config.vlan.is_none();
         for &index in turn.iter().take(CONNECTIONS_PER_TURN) {
             // An entry may outlive its connection; it is then skipped here.
             if self.slots.at(index).tcp.is_ready() {
                 let sent = match self.slots.at(index).tcp.state() {
+                    _ if !untagged => false,
                     State::Established => self.transmit_light_apart(index, out),
                     State::SynSent => self.transmit_first(index, out),
                     _ => self.transmit_last(index, out),
@@ -103,7 +105,8 @@ impl Stack {
 
     /// A connection that an arrival left unsettled: what the application
     /// answered leaves now, while all that it takes is at hand, or has its turn
-    /// with the others.
+    /// with the others. Only plain segments leave a connection unsettled, so
+    /// that frames here have no VLAN tag.
     #[inline(always)]
     pub fn settle(&mut self, id: ConnId, out: &mut impl Egress) {
         let index = id.index() as u32;
@@ -123,13 +126,18 @@ impl Stack {
     /// A connection's turn to send, if one plain segment is all of it.
     #[inline(always)]
     fn transmit_light(&mut self, index: u32, out: &mut impl Egress) -> bool {
-        self.transmit_one(index, out, Connection::poll_light)
+        self.transmit_one(
+            index,
+            out,
+            #[inline(always)]
+            |tcp, cx| tcp.poll_light(cx),
+        )
     }
 
     /// The same for the segments that end a connection.
     #[inline(never)]
     fn transmit_last(&mut self, index: u32, out: &mut impl Egress) -> bool {
-        self.transmit_one(index, out, Connection::poll_orderly)
+        self.transmit_one(index, out, |tcp, cx| tcp.poll_orderly(cx))
     }
 
     /// The same for the SYN that opens one.
@@ -160,7 +168,7 @@ impl Stack {
         let slot = self.slots.at_mut(index);
         let Some(mac) = self.neighbours.mac(slot.neighbour) else { return false };
         let flow = slot.flow();
-        if self.config.vlan.is_some() || out.room() <= CONTROL_RESERVE {
+        if out.room() <= CONTROL_RESERVE {
             return false;
         }
         let Some(buffer) = out.slot() else { return false };

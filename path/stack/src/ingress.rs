@@ -112,24 +112,51 @@ impl Stack {
                     Some(arrived) => arrived,
                     None => {
                         cold_path();
-                        let arrival = match self.on_orderly(slot, &flow, header, plain.payload) {
-                            Some(arrival) => Some(arrival),
-                            None => self.on_connection(slot, &plain.tcp_header(), plain.payload, out),
-                        };
-                        arrival.into()
+                        self.on_plain_of(slot, plain, out).into()
                     }
                 };
             }
             cold_path();
-            if is_martian_v4(plain.src) {
-                self.counters.martian += 1;
-                return Arrived::Nothing;
-            }
-            let mac = EthernetHeader::parse(frame).map_or(Mac::ZERO, |(ethernet, _)| ethernet.src);
-            let envelope = Envelope { src: IpAddr::V4(plain.src), local, mac };
-            return self.on_flow(flow, hash, &envelope, &plain.tcp_header(), plain.payload, out).into();
+            return self.on_plain(flow, hash, frame, plain, out).into();
         }
         cold_path();
+        self.on_other_frame(frame, verified, out).into()
+    }
+
+    /// A plain segment of a connection that is not light, or not the one that
+    /// was expected.
+    #[inline(never)]
+    fn on_plain_of<'f>(&mut self, slot: u32, plain: Plain<'f>, out: &mut impl Egress) -> Option<Arrival<'f>> {
+        let flow = self.slots.at(slot).flow();
+        match self.on_orderly(slot, &flow, &plain.header, plain.payload) {
+            Some(arrival) => Some(arrival),
+            None => self.on_connection(slot, &plain.tcp_header(), plain.payload, out),
+        }
+    }
+
+    /// A plain segment of which it is not clear that it belongs to a
+    /// connection.
+    #[inline(never)]
+    fn on_plain<'f>(
+        &mut self,
+        flow: Flow,
+        hash: u64,
+        frame: &'f [u8],
+        plain: Plain<'f>,
+        out: &mut impl Egress,
+    ) -> Option<Arrival<'f>> {
+        if is_martian_v4(plain.src) {
+            self.counters.martian += 1;
+            return None;
+        }
+        let mac = EthernetHeader::parse(frame).map_or(Mac::ZERO, |(ethernet, _)| ethernet.src);
+        let envelope = Envelope { src: IpAddr::V4(plain.src), local: flow.local, mac };
+        self.on_flow(flow, hash, &envelope, &plain.tcp_header(), plain.payload, out)
+    }
+
+    /// A frame that is not plain: nearly, where it opens a connection.
+    #[inline(never)]
+    fn on_other_frame<'f>(&mut self, frame: &'f [u8], verified: bool, out: &mut impl Egress) -> Option<Arrival<'f>> {
         if self.config.vlan.is_none()
             && let Some((src, dst, header, payload)) = plain::parse_with_options(frame, &self.config.mac, verified)
             && !is_martian_v4(src)
@@ -139,9 +166,9 @@ impl Stack {
             let hash = self.hasher.hash(&flow);
             let mac = EthernetHeader::parse(frame).map_or(Mac::ZERO, |(ethernet, _)| ethernet.src);
             let envelope = Envelope { src: IpAddr::V4(src), local, mac };
-            return self.on_flow(flow, hash, &envelope, &header, payload, out).into();
+            return self.on_flow(flow, hash, &envelope, &header, payload, out);
         }
-        self.on_frame_by_layers(frame, verified, out).into()
+        self.on_frame_by_layers(frame, verified, out)
     }
 
     /// Everything but a plain segment of a connection. [`Plain::parse`] says

@@ -7,6 +7,7 @@ use crate::cold::{Probe, Recovery};
 use crate::config::Config;
 use crate::connection::{Connection, Context, Flags, Path};
 use crate::state::State;
+use core::hint::cold_path;
 use wire::checksum::Sum;
 use wire::tcp::{Flags as Bits, SackBlocks, SeqNum};
 
@@ -248,7 +249,11 @@ impl Connection {
     /// The window to advertise while `held` bytes wait for the application.
     #[inline(always)]
     pub(crate) fn advertise_beside(&mut self, config: &Config, full: bool, held: u32) -> u16 {
-        let limit = if full { config.receive_limit.min(FULL_WINDOW) } else { config.receive_limit };
+        let mut limit = config.receive_limit;
+        if full {
+            cold_path();
+            limit = limit.min(FULL_WINDOW);
+        }
         let edge = self.rcv_nxt.plus(limit.saturating_sub(held));
         let gain = edge.distance_from(self.rcv_adv);
         if gain > 0 && gain as u32 >= u32::from(self.mss).min(config.receive_limit / 2) {
@@ -256,6 +261,7 @@ impl Connection {
         }
         let window = self.rcv_adv.forward_from(self.rcv_nxt) >> self.own_shift();
         if window > 0xffff {
+            cold_path();
             // Without scaling the edge cannot be told further than this.
             self.rcv_adv = self.rcv_nxt.plus(0xffff << self.own_shift());
             return 0xffff;
