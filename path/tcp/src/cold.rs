@@ -103,8 +103,9 @@ impl Cold {
             && self.dsack.is_none()
     }
 
-    /// Whether nothing would be forgotten with this.
+    /// Whether nothing would be forgotten with this but how often something
+    /// was sent again.
     pub fn disposable(&self) -> bool {
-        !self.learned && self.retransmits == 0 && self.timed.is_none() && self.undo.is_none()
+        !self.learned && self.timed.is_none() && self.undo.is_none()
     }
 }

@@ -275,6 +275,10 @@ impl Connection {
         if self.una == self.nxt {
             self.flags.clear(Flags::TIMER | Flags::TIMING);
             self.arm_keepalive(cx);
+            if self.cold.is_some() {
+                // Nothing is under way: what was needed for it may go.
+                self.settle();
+            }
         } else {
             // RFC 6298 section 5.3, RFC 8985 section 7.2.
             self.arm_in_flight(cx);
@@ -354,14 +358,16 @@ impl Connection {
             snd_nxt: self.nxt,
             cwnd_limited: self.flags.has(Flags::CWND_LIMITED),
         };
-        let mut cwnd = self.cwnd;
+        let before = self.cwnd;
+        let mut cwnd = before;
         let cold = self.cold_mut(cx.config);
         cold.rack.on_acked(ack.snd_una);
         match cold.recovery {
             Recovery::Fast(_) => return,
             Recovery::Open | Recovery::Loss(_) => cold.congestion.on_ack(&mut cwnd, &ack),
         }
-        cold.learned = true;
+        // A window that was not filled tells nothing (RFC 7661 section 4.3).
+        cold.learned |= ack.cwnd_limited || cwnd != before;
         self.cwnd = cwnd;
         if self.una == self.nxt {
             self.flags.clear(Flags::CWND_LIMITED);
