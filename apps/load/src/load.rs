@@ -71,7 +71,8 @@ pub struct Load {
     quota: u64,
     expect_length: u64,
     reuse: Reuse,
-    /// Whether some connections stand idle, and the next is drawn at random.
+    /// Whether some connections stand idle; those that do not are drawn at
+    /// random, anew for each request if the plan says so.
     mixing: bool,
     /// Whether this turn brought anything.
     worked: bool,

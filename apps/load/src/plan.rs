@@ -41,9 +41,12 @@ pub struct Plan {
     /// connection per request). Default 64. Memory: 48 bytes each here, and
     /// what the data path needs.
     pub connections: u32,
-    /// Connections that carry requests at a time, chosen anew at random for
-    /// each request; the others stand open and idle. `None`: all of them.
+    /// Connections that carry requests, chosen at random; the others stand
+    /// open and idle. `None`: all of them.
     pub active: Option<u32>,
+    /// Whether those that are active are chosen anew for each request, so
+    /// that all have their turn. Default no.
+    pub mix: bool,
     /// What happens to a connection after its response. Default keep-alive.
     pub reuse: Reuse,
     /// Requests under way on each connection. Default 1. Above 1 costs 8
@@ -86,6 +89,7 @@ impl Plan {
             sources: Vec::new(),
             connections: 64,
             active: None,
+            mix: false,
             reuse: Reuse::KeepAlive,
             pipeline: 1,
             request,

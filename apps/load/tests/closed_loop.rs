@@ -187,6 +187,7 @@ fn idle_connections_are_used_once_and_then_at_random() {
     let mut plan = plan();
     plan.connections = 1_000;
     plan.active = Some(8);
+    plan.mix = true;
     plan.stop = Stop::After(ms(200));
     let mut world = World::new(&plan, |_, _| Reply::ok(us(100), 1));
     world.run_for(ms(60));
@@ -204,6 +205,27 @@ fn idle_connections_are_used_once_and_then_at_random() {
     assert_accounts(&figures);
     let warnings = report(&plan, &figures).warnings;
     assert!(matches!(warnings[..], [Warning::FewSamples { .. }]), "{warnings:?}");
+}
+
+#[test]
+fn active_connections_stay_active_and_the_others_idle() {
+    let mut plan = plan();
+    plan.connections = 1_000;
+    plan.active = Some(8);
+    plan.stop = Stop::After(ms(200));
+    let mut world = World::new(&plan, |_, _| Reply::ok(us(100), 1));
+    world.run_for(ms(60));
+    assert!(world.asked >= 1_000, "each is used once: {} requests", world.asked);
+    let mut used = BTreeSet::new();
+    for _ in 0..2_000 {
+        world.turn();
+        used.extend(world.path.busy_slots());
+    }
+    let figures = world.run();
+    assert_eq!(used.len(), 8);
+    assert_eq!(figures.open, 1_000);
+    assert!(figures.counts.traffic.responses > 14_000, "{}", figures.counts.traffic.responses);
+    assert_accounts(&figures);
 }
 
 #[test]
@@ -305,6 +327,7 @@ fn the_same_seed_gives_the_same_run() {
         let mut plan = plan();
         plan.connections = 100;
         plan.active = Some(3);
+        plan.mix = true;
         plan.seed = seed;
         let mut trace = Vec::new();
         let mut world = World::new(&plan, |n, _| Reply::ok(us(50 + n % 7), 1));

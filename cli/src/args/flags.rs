@@ -233,6 +233,10 @@ pub(super) struct LoadArgs {
     #[arg(long, value_name = "N")]
     active: Option<Count>,
 
+    /// With --active: choose the connections anew for each request, so that all have their turn
+    #[arg(long, requires = "active")]
+    mix: bool,
+
     /// Measure for this long, after the warm-up
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = values::nonzero_duration)]
     duration: Duration,
@@ -471,6 +475,7 @@ impl LoadArgs {
         plan.sources = sources;
         plan.connections = held;
         plan.active = self.active.map(|active| connections(active, "--active")).transpose()?;
+        plan.mix = self.mix;
         plan.stop = match self.requests {
             Some(Count(count)) => load::Stop::Requests { count, within: self.duration },
             None => load::Stop::After(self.duration),

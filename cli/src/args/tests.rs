@@ -110,14 +110,14 @@ fn serve_takes_every_flag() {
 #[test]
 fn load_takes_short_flags_and_fills_in_the_rest() {
     let plan = load(
-        "load http://10.0.0.2:8080/a?b=c -c 1k -d 2s -n 10k -H Accept:text/html --active 1k --close \
+        "load http://10.0.0.2:8080/a?b=c -c 1k -d 2s -n 10k -H Accept:text/html --active 1k --mix --close \
          --link memif:@x,role=server,id=3,ring=512,buffer=4096 --addr 10.0.0.1/24 --hgrm out.hgrm --timeout 1s",
     );
     let (load, request) = (&plan.load, &plan.load.request);
     assert_eq!(load.targets, ["10.0.0.2:8080".parse().expect("an address")]);
     assert_eq!((request.host.as_str(), request.path.as_str()), ("10.0.0.2:8080", "/a?b=c"));
     assert_eq!(request.headers, [("Accept".into(), "text/html".into())]);
-    assert_eq!((load.connections, load.active), (1_000, Some(1_000)));
+    assert_eq!((load.connections, load.active, load.mix), (1_000, Some(1_000), true));
     assert_eq!(load.stop, load::Stop::Requests { count: 10_000, within: Duration::from_secs(2) });
     assert_eq!((load.warm_up, load.timeout), (Duration::from_secs(1), Duration::from_secs(1)));
     assert_eq!((load.ramp_limit, load.connect_timeout), (Duration::from_secs(30), load.timeout));

@@ -80,14 +80,16 @@ impl Load {
         }
     }
 
-    /// A connection is idle again: hand its turn to one drawn at random.
+    /// A connection is idle again: it asks again, or hands its turn to one
+    /// drawn at random.
     #[inline]
     pub(super) fn pass_on<N: Net>(&mut self, net: &mut N, id: ConnId) {
         if self.busy > self.busy_wanted || self.allowance == 0 {
             self.busy -= 1;
             return;
         }
-        let next = self.draw_idle().unwrap_or(id);
+        let drawn = if self.plan.mix { self.draw_idle() } else { None };
+        let next = drawn.unwrap_or(id);
         self.ask(net, next);
     }
 
