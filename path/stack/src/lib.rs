@@ -8,7 +8,8 @@
 //!
 //! ```text
 //! begin_turn
-//!   ─► on_frame for each frame of the burst          ─► Arrival
+//!   ─► on_frame for each frame of the burst          ─► Arrived
+//!   ─► (the application takes it), settle if it was Data  a frame into a slot
 //!   ─► on_timers, then poll_app_timer until None     ─► ConnId
 //!   ─► (the application acts, through app::Net)
 //!   ─► poll_resumed until None                       ─► ConnId
