@@ -69,6 +69,9 @@ impl Stack {
         if !self.resets.is_empty() {
             self.poll_resets(out);
         }
+        if self.ready.is_empty() {
+            return false;
+        }
         // Those that want more than their share stand behind those that wait.
         let mut turn = core::mem::take(&mut self.turn);
         core::mem::swap(&mut turn, &mut self.ready);

@@ -109,6 +109,8 @@ pub struct Stack {
     pub(crate) offload: LinkOffload,
     pub(crate) now: Time,
     pub(crate) now_ms: u32,
+    /// The millisecond whose deadlines are all worked off.
+    pub(crate) timed_ms: u32,
     pub(crate) addresses: Addresses,
     pub(crate) routes: Routes,
     pub(crate) neighbours: NeighbourTable,
@@ -171,6 +173,7 @@ impl Stack {
             offload,
             now,
             now_ms,
+            timed_ms: now_ms.wrapping_sub(1),
             addresses: Addresses::new(&config.addresses),
             routes,
             neighbours: NeighbourTable::new(now),

@@ -30,18 +30,33 @@ const BOUND: usize = 64;
 impl Stack {
     /// Runs what is due, a bounded amount of it. Returns whether more is due
     /// already.
+    #[inline]
     pub fn on_timers(&mut self, out: &mut impl Egress) -> bool {
+        if self.timed_ms == self.now_ms && !self.reassembly.is_due(self.now) {
+            // Deadlines are whole milliseconds, and none is set for the one
+            // that it is set in.
+            return false;
+        }
+        self.run_timers(out)
+    }
+
+    #[inline(never)]
+    fn run_timers(&mut self, out: &mut impl Egress) -> bool {
         let mut more = self.on_wheel();
         if self.reassembly.is_due(self.now) {
             self.on_fragments_late(out);
         }
         if !self.delayed_acks.is_empty() {
-            self.on_delayed_acks();
+            more |= self.on_delayed_acks();
         }
         if self.syns.len() > 0 {
             more |= self.on_half_open_timers(out);
         }
-        more | self.on_time_wait_timers()
+        more |= self.on_time_wait_timers();
+        if !more {
+            self.timed_ms = self.now_ms;
+        }
+        more
     }
 
     fn on_wheel(&mut self) -> bool {
@@ -95,15 +110,16 @@ impl Stack {
     }
 
     pub(crate) fn delay_ack(&mut self, index: u32) {
-        let due = self.now_ms.wrapping_add(self.config.tcp.delayed_ack);
+        // Not in the millisecond that may be worked off already.
+        let due = self.now_ms.wrapping_add(self.config.tcp.delayed_ack.max(1));
         self.delayed_acks.push_back(DelayedAck { due, id: self.slots.id(index) });
     }
 
-    fn on_delayed_acks(&mut self) {
+    fn on_delayed_acks(&mut self) -> bool {
         for _ in 0..wheel::BOUND {
-            let Some(first) = self.delayed_acks.front().copied() else { return };
+            let Some(first) = self.delayed_acks.front().copied() else { return false };
             if (first.due.wrapping_sub(self.now_ms) as i32) > 0 {
-                return;
+                return false;
             }
             self.delayed_acks.pop_front();
             if let Some(slot) = self.slots.get_mut(first.id) {
@@ -111,6 +127,7 @@ impl Stack {
                 self.make_ready(first.id.index() as u32);
             }
         }
+        true
     }
 
     fn on_half_open_timers(&mut self, out: &mut impl Egress) -> bool {
