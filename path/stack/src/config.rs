@@ -47,8 +47,8 @@ pub struct Config {
     /// gaps; beyond, windows stop opening and early segments are dropped.
     /// 256 MiB by default.
     pub receive_memory: usize,
-    /// Challenge acknowledgements per second (RFC 5961 section 7); 1,000 by
-    /// default.
+    /// Challenge acknowledgements per second on average (RFC 5961 section 7),
+    /// in bursts of a secret size; 1,000 by default.
     pub challenge_acks_per_second: u32,
     /// ICMP errors and resets for unknown connections per second; 1,000 by
     /// default.

@@ -46,9 +46,62 @@ impl RateLimit {
     }
 }
 
+/// A limit whose bucket is of another, secret size each time that it is full:
+/// half to one and a half of what it would be. One who provokes answers for a
+/// connection of somebody else's and counts what is left for their own learns
+/// nothing then (CVE-2016-5696; Linux: `tcp_send_challenge_ack`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SecretLimit {
+    limit: RateLimit,
+    depth: u64,
+    random: u64,
+}
+
+impl SecretLimit {
+    /// `rate` tokens per second on average, from `now` on; none at all for
+    /// zero.
+    pub fn per_second(rate: u32, seed: u64, now: Time) -> Self {
+        let limit = RateLimit::per_second(rate, now);
+        Self { limit, depth: limit.depth, random: seed | 1 }
+    }
+
+    /// Takes a token; whether there was one.
+    pub fn take(&mut self, now: Time) -> bool {
+        if self.limit.full_at <= now.as_nanos() && self.depth > 0 {
+            // xorshift64*
+            self.random ^= self.random >> 12;
+            self.random ^= self.random << 25;
+            self.random ^= self.random >> 27;
+            let random = self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16;
+            self.limit.depth = (self.depth / 2 + random % self.depth).max(self.limit.interval);
+        }
+        self.limit.take(now)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What one burst takes cannot be told from the burst before; on average
+    /// it is the rate's.
+    #[test]
+    fn a_secret_limit_is_another_each_time() {
+        let mut limit = SecretLimit::per_second(1000, 77, Time::ZERO);
+        let bursts: Vec<u64> = (1..=1_000)
+            .map(|second| {
+                let now = Time::from_millis(second * 1_000);
+                (0..1_000).filter(|_| limit.take(now)).count() as u64
+            })
+            .collect();
+        assert!(bursts.iter().all(|burst| (50..=150).contains(burst)));
+        let different: std::collections::BTreeSet<_> = bursts.iter().collect();
+        assert!(different.len() > 80, "{} sizes", different.len());
+        let mean = bursts.iter().sum::<u64>() / 1_000;
+        assert!((95..=105).contains(&mean), "{mean}");
+        let mut none = SecretLimit::per_second(0, 77, Time::ZERO);
+        assert!(!none.take(Time::MAX));
+    }
 
     fn taken(limit: &mut RateLimit, now: Time, tries: u32) -> u32 {
         (0..tries).filter(|_| limit.take(now)).count() as u32

@@ -65,7 +65,7 @@ use app::{Closed, ConnId};
 use core::net::IpAddr;
 use flow::{FlowHasher, FlowTable};
 use fragments::Reassembly;
-use icmp_limit::RateLimit;
+use icmp_limit::{RateLimit, SecretLimit};
 use neighbour::NeighbourTable;
 use route::Routes;
 use secret::Secret;
@@ -145,7 +145,7 @@ pub struct Stack {
     pub(crate) blocked: bool,
     /// Replies without a connection that wait for a transmit slot.
     pub(crate) pending: VecDeque<replies::Pending>,
-    pub(crate) challenges: RateLimit,
+    pub(crate) challenges: SecretLimit,
     pub(crate) errors: RateLimit,
     pub(crate) echoes: RateLimit,
     pub(crate) path_mtus: route::PathMtus,
@@ -198,7 +198,11 @@ impl Stack {
             resets: VecDeque::new(),
             blocked: false,
             pending: VecDeque::new(),
-            challenges: RateLimit::per_second(config.challenge_acks_per_second, now),
+            challenges: SecretLimit::per_second(
+                config.challenge_acks_per_second,
+                seeds.secret[0] ^ seeds.table[3],
+                now,
+            ),
             errors: RateLimit::per_second(config.errors_per_second, now),
             echoes: RateLimit::per_second(config.echo_per_second, now),
             path_mtus: route::PathMtus::new(),
