@@ -2,9 +2,9 @@
 //!
 //! Two rings of buckets: near, a millisecond each, and far, about a second
 //! each. A bucket is a list of slots, linked through a store that both rings
-//! share, so that a bucket that is used for the first time takes no memory. Nothing is ever unlinked: a slot
-//! remembers the one entry of each ring that is valid (its mark), any other is
-//! stale and ignored when it comes up. And nothing is moved when a deadline
+//! share, so that a bucket that is used for the first time takes no memory.
+//! Nothing is ever unlinked: a slot remembers the one entry of each ring that is
+//! valid (its mark), any other is stale and ignored when it comes up. And nothing is moved when a deadline
 //! moves later: the entry comes up early, and the slot is entered again. So
 //! moving a timer costs a comparison, and the common cases, a retransmission
 //! timer set and cleared for each response and an idle timeout pushed on by

@@ -140,13 +140,10 @@ impl Connection {
             if tells {
                 cold_path();
                 if let Some(ms) = self.round_trip(cx.now_ms, ts_offset, timestamps.as_ref()) {
-                    self.rtt.on_sample((ms * 1_000).max(500));
+                    self.take_sample(ms);
                 }
             }
-            self.backoff = 0;
-            self.dupacks = 0;
-            self.flags.clear(Flags::TIMER | Flags::TIMING);
-            self.arm_keepalive(cx);
+            self.end_flight(cx);
         }
         self.snd_wnd = u32::from(header.window) << self.peer_shift();
         self.wl1 = header.seq;
@@ -270,16 +267,15 @@ impl Connection {
         if self.flags.has(Flags::CWND_LIMITED) || self.cold.is_some() {
             self.grow(cx, acked, in_flight, rtt_us);
         }
-        self.backoff = 0;
-        self.dupacks = 0;
         if self.una == self.nxt {
-            self.flags.clear(Flags::TIMER | Flags::TIMING);
-            self.arm_keepalive(cx);
+            self.end_flight(cx);
             if self.cold.is_some() {
                 // Nothing is under way: what was needed for it may go.
                 self.settle();
             }
         } else {
+            self.backoff = 0;
+            self.dupacks = 0;
             // RFC 6298 section 5.3, RFC 8985 section 7.2.
             self.arm_in_flight(cx);
         }
@@ -301,9 +297,25 @@ impl Connection {
             return Some(us);
         }
         let ms = self.round_trip(cx.now_ms, || cx.ts_offset, header.options.timestamps.as_ref())?;
+        Some(self.take_sample(ms))
+    }
+
+    /// Takes a round trip in milliseconds; none is shorter than half of one.
+    /// Returns the sample in microseconds.
+    #[inline(always)]
+    pub(crate) fn take_sample(&mut self, ms: u32) -> u32 {
         let us = (ms * 1_000).max(500);
         self.rtt.on_sample(us);
-        Some(us)
+        us
+    }
+
+    /// All that was in flight is acknowledged.
+    #[inline(always)]
+    pub(crate) fn end_flight(&mut self, cx: &Context<'_>) {
+        self.backoff = 0;
+        self.dupacks = 0;
+        self.flags.clear(Flags::TIMER | Flags::TIMING);
+        self.arm_keepalive(cx);
     }
 
     /// A round trip in milliseconds that is worth a sample: from the

@@ -4,7 +4,7 @@
 
 use crate::connection::{Connection, Context, Flags, Path};
 use crate::input::Outcome;
-use crate::output::{Emit, EmitOptions};
+use crate::output::Emit;
 use crate::state::State;
 use wire::tcp::{Established, Flags as Bits};
 
@@ -13,12 +13,13 @@ const HEAVY: u16 = Flags::SLOW | Flags::RETRANSMIT | Flags::PROBE | Flags::CWND_
 
 impl Connection {
     /// Takes a segment without options but timestamps that is next in order
-    /// and acknowledges all that is in flight, on a light connection (see [`Connection::on_light`]) that a FIN of
-    /// either side is about to end, or has begun to: RFC 9293 section 3.10.7.4
-    /// for it, with every check that cannot fail here left out. All of its
-    /// payload is in order then, and nothing is to be answered but by
-    /// [`Connection::poll_segment`]. `None` for any other segment, which is
-    /// for [`Connection::on_segment`]; nothing changed then.
+    /// and acknowledges all that is in flight, on a light connection (see
+    /// [`Connection::on_light`]) that a FIN of either side is about to end, or
+    /// has begun to: RFC 9293 section 3.10.7.4 for it, with every check that
+    /// cannot fail here left out. All of its payload is in order then, and
+    /// nothing is to be answered but by [`Connection::poll_segment`]. `None`
+    /// for any other segment, which is for [`Connection::on_segment`]; nothing
+    /// changed then.
     #[inline]
     pub fn on_orderly(&mut self, cx: &mut Context<'_>, header: &Established, payload: &[u8]) -> Option<Outcome> {
         const LOOK: u8 = Bits::SYN.0 | Bits::RST.0 | Bits::ACK.0 | Bits::URG.0;
@@ -53,12 +54,9 @@ impl Connection {
             self.rope.release(acked - u32::from(ends));
             self.una = header.ack;
             if let Some(ms) = self.round_trip(cx.now_ms, || cx.ts_offset, header.timestamps.as_ref()) {
-                self.rtt.on_sample((ms * 1_000).max(500));
+                self.take_sample(ms);
             }
-            self.backoff = 0;
-            self.dupacks = 0;
-            self.flags.clear(Flags::TIMER | Flags::TIMING);
-            self.arm_keepalive(cx);
+            self.end_flight(cx);
         }
         self.snd_wnd = u32::from(header.window) << self.peer_shift();
         self.wl1 = header.seq;
@@ -109,18 +107,6 @@ impl Connection {
         } else {
             cx.counters.pure_acks += 1;
         }
-        cx.counters.segments_out += 1;
-        self.flags.clear(Flags::ACK_NOW);
-        self.unacked = 0;
-        Some(Emit {
-            seq,
-            ack: self.rcv_nxt,
-            flags,
-            window: self.advertise_beside(cx.config, cx.receive_full, 0),
-            timestamps: self.timestamps(cx),
-            options: EmitOptions::Plain,
-            offset: 0,
-            len,
-        })
+        Some(self.emit_beside(cx, seq, flags, 0, len, 0))
     }
 }

@@ -82,9 +82,10 @@ impl Connection {
     }
 
     /// All that waits, if it goes into one segment, nothing is in flight or
-    /// stands against it, the addresses are IPv4, and the connection is light (see [`Connection::on_light`]). What is
-    /// not taken, [`Connection::poll_segment`] is asked for; what is taken,
-    /// that would have sent alike, and have had nothing to add.
+    /// stands against it, the addresses are IPv4, and the connection is light
+    /// (see [`Connection::on_light`]). What is not taken,
+    /// [`Connection::poll_segment`] is asked for; what is taken, that would
+    /// have sent alike, and have had nothing to add.
     #[inline(always)]
     pub fn poll_light(&mut self, cx: &mut Context<'_>) -> Option<Emit> {
         const DISTURBED: u16 = Flags::SLOW | Flags::RETRANSMIT | Flags::PROBE | Flags::V6;
@@ -98,19 +99,7 @@ impl Connection {
         self.nxt = seq.plus(len);
         self.arm(cx, self.rto(cx.config));
         self.start_timing(cx, true);
-        cx.counters.segments_out += 1;
-        self.flags.clear(Flags::ACK_NOW);
-        self.unacked = 0;
-        Some(Emit {
-            seq,
-            ack: self.rcv_nxt,
-            flags: Bits::ACK.union(Bits::PSH),
-            window: self.advertise_beside(cx.config, cx.receive_full, 0),
-            timestamps: self.timestamps(cx),
-            options: EmitOptions::Plain,
-            offset: 0,
-            len,
-        })
+        Some(self.emit_beside(cx, seq, Bits::ACK.union(Bits::PSH), 0, len, 0))
     }
 
     /// The payload of `emit` with its sum, if that is all of one body.
@@ -215,6 +204,22 @@ impl Connection {
 
     #[inline]
     fn emit(&mut self, cx: &mut Context<'_>, seq: SeqNum, flags: Bits, offset: u32, len: u32) -> Emit {
+        let held = self.held().len().min(u32::MAX as usize) as u32;
+        self.emit_beside(cx, seq, flags, offset, len, held)
+    }
+
+    /// A segment, while `held` bytes wait for the application: none, on a light
+    /// connection.
+    #[inline(always)]
+    pub(crate) fn emit_beside(
+        &mut self,
+        cx: &mut Context<'_>,
+        seq: SeqNum,
+        flags: Bits,
+        offset: u32,
+        len: u32,
+        held: u32,
+    ) -> Emit {
         cx.counters.segments_out += 1;
         self.flags.clear(Flags::ACK_NOW);
         self.unacked = 0;
@@ -222,7 +227,7 @@ impl Connection {
             seq,
             ack: self.rcv_nxt,
             flags,
-            window: self.advertise(cx.config, cx.receive_full),
+            window: self.advertise(cx.config, cx.receive_full, held),
             timestamps: self.timestamps(cx),
             options: EmitOptions::Plain,
             offset,
@@ -231,24 +236,18 @@ impl Connection {
     }
 
     #[inline(always)]
-    pub(crate) fn timestamps(&self, cx: &Context<'_>) -> Option<(u32, u32)> {
+    fn timestamps(&self, cx: &Context<'_>) -> Option<(u32, u32)> {
         let value = cx.now_ms.wrapping_add(cx.ts_offset);
         if self.flags.has(Flags::TIMESTAMPS) { Some((value, self.ts_recent)) } else { None }
     }
 
-    /// The window to advertise. Its right edge never moves back, and moves on
-    /// only by a segment or half the buffer (RFC 9293 section 3.8.6.2.2). While
-    /// all connections together hold too much, it stays small, but open for
-    /// those whose applications take what comes.
+    /// The window to advertise while `held` bytes wait for the application. Its
+    /// right edge never moves back, and moves on only by a segment or half the
+    /// buffer (RFC 9293 section 3.8.6.2.2). While all connections together hold
+    /// too much, it stays small, but open for those whose applications take
+    /// what comes.
     #[inline(always)]
-    fn advertise(&mut self, config: &Config, full: bool) -> u16 {
-        let held = self.held().len().min(u32::MAX as usize) as u32;
-        self.advertise_beside(config, full, held)
-    }
-
-    /// The window to advertise while `held` bytes wait for the application.
-    #[inline(always)]
-    pub(crate) fn advertise_beside(&mut self, config: &Config, full: bool, held: u32) -> u16 {
+    fn advertise(&mut self, config: &Config, full: bool, held: u32) -> u16 {
         let mut limit = config.receive_limit;
         if full {
             cold_path();
