@@ -22,6 +22,8 @@ mod counters;
 pub use body::Body;
 
 use core::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use wire::Time;
 
 /// A connection, by slot and generation: a handle kept past the connection's
@@ -123,7 +125,8 @@ pub enum Wake {
 /// Every method that takes an id ignores (and getters answer with the empty
 /// value for) a connection that is gone: a late call is harmless.
 pub trait Net {
-    /// The time of this turn; it does not move during the turn.
+    /// The time of this turn; it does not move during the turn. Over kernel
+    /// sockets, where each event costs a system call, a turn is one event.
     fn now(&self) -> Time;
 
     /// Starts a connection. The outcome comes as `on_open(Connected)` or
@@ -141,7 +144,19 @@ pub trait Net {
     /// Queues a copy of `bytes`: for heads and other small owned chunks.
     fn send_bytes(&mut self, id: ConnId, bytes: &[u8]);
 
-    /// Bytes queued and not yet acknowledged by the peer. `on_sent` comes
+    /// Queues `range` of a file, if this data path can send files without
+    /// taking them through the application's memory (sendfile(2), splice(2));
+    /// returns whether it was queued. Where it was not, the application reads
+    /// the file itself. Its bytes count as unsent. A file that turns out
+    /// shorter than `range` ends the connection with a reset.
+    #[inline]
+    fn send_file(&mut self, id: ConnId, file: &Arc<OwnedFd>, range: core::ops::Range<u64>) -> bool {
+        let _ = (id, file, range);
+        false
+    }
+
+    /// Bytes queued and not yet acknowledged by the peer (over kernel
+    /// sockets: not yet taken by the kernel). `on_sent` comes
     /// each time that this falls to the low-water mark or below.
     fn unsent(&self, id: ConnId) -> usize;
 
@@ -171,10 +186,10 @@ pub trait Net {
     /// it later costs a store. Resolution is a millisecond, never early.
     fn set_timer(&mut self, id: ConnId, at: Option<Time>);
 
-    /// The peer's address.
+    /// The peer's address; `None` for a Unix socket.
     fn peer(&self, id: ConnId) -> Option<SocketAddr>;
 
-    /// Our own address.
+    /// Our own address; `None` for a Unix socket.
     fn local(&self, id: ConnId) -> Option<SocketAddr>;
 }
 

@@ -52,10 +52,20 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("silo", &["wire", "link", "app", "tcp", "stack"]),
     ("memif", &["wire", "link"]),
     ("tap", &["wire", "link"]),
+    ("sockets", &["wire", "app", "silo", "ebpf"]),
+    ("ebpf", &[]),
     ("server", &["wire", "app", "http"]),
     ("load", &["wire", "app", "http"]),
+    ("stats", &[]),
+    ("lab", &["wire", "app", "http", "silo", "sockets", "server", "load", "stats"]),
     ("demo", &[]),
-    ("bench", &["wire", "link", "tcp", "stack", "app", "silo", "tap", "server", "load", "demo", "sim"]),
+    (
+        "bench",
+        &[
+            "wire", "link", "tcp", "stack", "app", "silo", "tap", "server", "load", "demo", "sim", "sockets", "lab",
+            "stats",
+        ],
+    ),
     ("xtask", &[]),
 ];
 

@@ -1,0 +1,316 @@
+//! What can be asked of the kernel data path.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+use core::str::FromStr;
+use core::time::Duration;
+use std::path::PathBuf;
+
+/// An address to listen on or to connect to.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Endpoint {
+    /// TCP over IPv4 or IPv6.
+    Tcp(SocketAddr),
+    /// A Unix stream socket; a path that begins with `@` names an abstract
+    /// one (unix(7)).
+    Unix(PathBuf),
+}
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    /// Takes `8080` (all addresses of both families), `10.0.0.1:8080`,
+    /// `[::1]:8080`, `unix:/run/nearside.sock` and `unix:@name`.
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            // sun_path holds 108 bytes, its end included (unix(7)).
+            return if path.is_empty() || path == "@" || path.len() > 107 || path.contains('\0') {
+                Err(EndpointError)
+            } else {
+                Ok(Self::Unix(path.into()))
+            };
+        }
+        if let Ok(port) = text.parse::<u16>() {
+            return Ok(Self::Tcp(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)));
+        }
+        text.parse().map(Self::Tcp).map_err(|_| EndpointError)
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Not an [`Endpoint`]: the user's to mend.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EndpointError;
+
+impl fmt::Display for EndpointError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("write PORT, ADDRESS:PORT, [ADDRESS]:PORT, unix:PATH (at most 107 bytes) or unix:@NAME")
+    }
+}
+
+impl core::error::Error for EndpointError {}
+
+/// How workers come by new connections.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Model {
+    /// Workers wait in accept(2) on one shared queue, and serve one
+    /// connection at a time. The kernel wakes them first in, first out.
+    Blocking,
+    /// One shared queue, watched by every worker's epoll, level-triggered:
+    /// all that wait are woken for each connection.
+    Epoll,
+    /// One shared queue with EPOLLEXCLUSIVE (Linux 4.5): one is woken, the
+    /// last that went to sleep.
+    Exclusive,
+    /// One queue per worker (SO_REUSEPORT, Linux 3.9), chosen by the kernel's
+    /// hash of addresses and ports.
+    #[default]
+    Reuseport,
+    /// One queue per worker, chosen by an eBPF program (Linux 4.19): the
+    /// worker of the core that received the connection, else one of its NUMA
+    /// domain, else any.
+    Local,
+    /// One queue per worker, chosen by an eBPF program (Linux 5.5): the one
+    /// with the least outstanding work within the domain.
+    Least,
+}
+
+impl Model {
+    /// All of them, in the order of the documentation.
+    pub const ALL: [Self; 6] =
+        [Self::Blocking, Self::Epoll, Self::Exclusive, Self::Reuseport, Self::Local, Self::Least];
+
+    /// The name on the command line and in results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blocking => "blocking",
+            Self::Epoll => "epoll",
+            Self::Exclusive => "exclusive",
+            Self::Reuseport => "reuseport",
+            Self::Local => "local",
+            Self::Least => "least",
+        }
+    }
+
+    /// Whether all workers take from one queue.
+    #[must_use]
+    pub const fn is_shared(self) -> bool {
+        matches!(self, Self::Blocking | Self::Epoll | Self::Exclusive)
+    }
+}
+
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Model {
+    type Err = ModelError;
+
+    fn from_str(text: &str) -> Result<Self, ModelError> {
+        Self::ALL.into_iter().find(|model| model.name() == text).ok_or(ModelError)
+    }
+}
+
+/// Not a [`Model`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ModelError;
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("write blocking, epoll, exclusive, reuseport, local or least")
+    }
+}
+
+impl core::error::Error for ModelError {}
+
+/// How a worker learns what its sockets have for it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Engine {
+    /// The faster one that this kernel and the accept model allow.
+    #[default]
+    Auto,
+    /// Readiness: epoll(7).
+    Epoll,
+    /// Completions: io_uring(7), Linux 6.1 or later.
+    IoUring,
+}
+
+impl FromStr for Engine {
+    type Err = EngineError;
+
+    fn from_str(text: &str) -> Result<Self, EngineError> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "epoll" => Ok(Self::Epoll),
+            "io_uring" | "io-uring" => Ok(Self::IoUring),
+            _ => Err(EngineError),
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Epoll => "epoll",
+            Self::IoUring => "io_uring",
+        })
+    }
+}
+
+/// Not an [`Engine`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EngineError;
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("write auto, epoll or io_uring")
+    }
+}
+
+impl core::error::Error for EngineError {}
+
+/// Options of listening sockets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListenOptions {
+    /// Connections that may wait to be accepted, per queue (listen(2)).
+    /// Default 4,096, cut by the kernel to net.core.somaxconn. Too small:
+    /// handshakes are dropped in a burst and come again after a second.
+    pub backlog: u32,
+    /// TCP_DEFER_ACCEPT: a connection is handed over when its first data is
+    /// there, or after this time (rounded by the kernel to its SYN-ACK
+    /// retries). Default off. For protocols where the client speaks first.
+    pub defer_accept: Option<Duration>,
+    /// TCP_FASTOPEN (RFC 7413): handshakes with data that may be under way.
+    /// Default off.
+    pub fast_open: Option<u32>,
+    /// IPV6_V6ONLY: `[::]` takes no IPv4. Default no.
+    pub v6_only: bool,
+    /// Permission bits of a Unix socket's file. Default as the umask says.
+    pub unix_mode: Option<u32>,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self { backlog: 4_096, defer_accept: None, fast_open: None, v6_only: false, unix_mode: None }
+    }
+}
+
+/// Options of each connection. `None` leaves the system's default.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StreamOptions {
+    /// TCP_NODELAY: small writes leave at once (RFC 9293 §3.7.4 otherwise
+    /// lets them wait for an acknowledgement). Default yes.
+    pub no_delay: bool,
+    /// TCP_CORK around a head and a file sent by sendfile, so that both share
+    /// segments (nginx's tcp_nopush). Default yes.
+    pub no_push: bool,
+    /// SO_KEEPALIVE and its times (RFC 9293 §3.8.4). Default off.
+    pub keep_alive: Option<KeepAlive>,
+    /// SO_SNDBUF, bytes; fixes the size, which the kernel else adapts.
+    pub send_buffer: Option<u32>,
+    /// SO_RCVBUF, bytes; likewise.
+    pub receive_buffer: Option<u32>,
+    /// SO_MAX_PACING_RATE, bytes per second.
+    pub pacing_rate: Option<u64>,
+    /// SO_BUSY_POLL: how long a read polls the NIC's queue, µs resolution.
+    pub busy_poll: Option<Duration>,
+    /// TCP_CONGESTION: the algorithm's name.
+    pub congestion: Option<String>,
+    /// TCP_NOTSENT_LOWAT, bytes: unsent data above which a socket is not
+    /// writable.
+    pub not_sent_low_water: Option<u32>,
+}
+
+impl Default for StreamOptions {
+    fn default() -> Self {
+        Self {
+            no_delay: true,
+            no_push: true,
+            keep_alive: None,
+            send_buffer: None,
+            receive_buffer: None,
+            pacing_rate: None,
+            busy_poll: None,
+            congestion: None,
+            not_sent_low_water: None,
+        }
+    }
+}
+
+/// TCP_KEEPIDLE, TCP_KEEPINTVL and TCP_KEEPCNT (tcp(7)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeepAlive {
+    /// Silence before the first probe; resolution 1 s.
+    pub idle: Duration,
+    /// Between probes; resolution 1 s.
+    pub interval: Duration,
+    /// Unanswered probes that end the connection.
+    pub probes: u32,
+}
+
+/// What a worker is to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// How it learns of work.
+    pub engine: Engine,
+    /// How it comes by connections.
+    pub model: Model,
+    /// The most connections that it holds; beyond, it stops accepting until
+    /// one ends. Default 100,000. Cut to what the limit on descriptors
+    /// (RLIMIT_NOFILE) allows.
+    pub max_connections: usize,
+    /// Options of each connection.
+    pub stream: StreamOptions,
+    /// Every [`app::Net::connect`] goes to this Unix socket, whatever the
+    /// address that it names.
+    pub connect_to: Option<PathBuf>,
+    /// Poll without sleeping for this long after the last event. Default
+    /// zero: sleep in the kernel at once.
+    pub spin: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            engine: Engine::Auto,
+            model: Model::default(),
+            max_connections: 100_000,
+            stream: StreamOptions::default(),
+            connect_to: None,
+            spin: Duration::ZERO,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_read_as_they_are_written() {
+        for (text, shown) in [
+            ("8080", "[::]:8080"),
+            ("10.0.0.1:80", "10.0.0.1:80"),
+            ("[::1]:443", "[::1]:443"),
+            ("unix:/run/n.sock", "unix:/run/n.sock"),
+            ("unix:@n", "unix:@n"),
+        ] {
+            assert_eq!(text.parse::<Endpoint>().expect(text).to_string(), shown);
+        }
+        for text in ["", "unix:", "unix:@", "70000", "host:80", "::1:443:", &format!("unix:/{}", "x".repeat(107))] {
+            assert_eq!(text.parse::<Endpoint>(), Err(EndpointError), "{text}");
+        }
+    }
+}
