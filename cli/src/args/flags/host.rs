@@ -1,0 +1,176 @@
+//! What `serve` and `load` share over a link: addresses, core, faults.
+
+use crate::args::HostPlan;
+use crate::args::values::{self, BitRate, Cidr, LinkSpec};
+use clap::{Args, ValueEnum, ValueHint};
+use link::{FaultPlan, Impairment, Probability, Rate};
+use silo::Idle;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use tcp::congestion::Algorithm;
+use wire::Mac;
+
+#[derive(Args)]
+pub(in crate::args) struct HostArgs {
+    /// Where frames come from and go to: memif:SOCKET or tap:NAME
+    ///
+    /// memif is shared memory with another process; a socket that begins with
+    /// @ is an abstract one. Options follow it, separated by commas:
+    /// role=server|client (the usual: serve is server, load is client), id=N
+    /// (0), ring=DESCRIPTORS (256), buffer=BYTES (2048), mtu=BYTES (1500),
+    /// hugepages=on|off (on), mode=interrupt|poll (interrupt), secret=TEXT,
+    /// name=TEXT, sealed=required|optional (optional).
+    ///
+    /// tap is a device of the local kernel, made if it does not exist, and
+    /// needs CAP_NET_ADMIN. Options: addr=ADDRESS/PREFIX for the kernel's
+    /// side, mtu=BYTES, offload=on|off (on), large=on|off (off), ring=SLOTS.
+    #[arg(long, value_name = "LINK")]
+    link: String,
+
+    /// Our address with its subnet's prefix length; repeat for more
+    #[arg(long = "addr", value_name = "ADDRESS/PREFIX", required = true)]
+    addresses: Vec<Cidr>,
+
+    /// The next hop for what is in no subnet of ours; one per family
+    #[arg(long = "gateway", value_name = "ADDRESS")]
+    gateways: Vec<IpAddr>,
+
+    /// Our Ethernet address [default: a local one, made from the first address]
+    #[arg(long, value_name = "ADDRESS")]
+    mac: Option<Mac>,
+
+    /// Pin to this core and its memory domain [default: not pinned]
+    #[arg(long, value_name = "N")]
+    core: Option<u16>,
+
+    /// What to do while there is nothing to do: spin, adaptive, or adaptive:SPIN:WAIT
+    ///
+    /// spin polls on: the lowest latency, and one core always busy. adaptive
+    /// polls for a while (SPIN, 50us) and then sleeps until frames come, at
+    /// most for WAIT (10ms).
+    #[arg(long, value_name = "POLICY", default_value = "adaptive")]
+    idle: Idle,
+
+    /// Congestion control
+    #[arg(long, value_enum, default_value_t = Congestion::Cubic)]
+    congestion: Congestion,
+
+    /// Write every frame to this file, in pcapng format
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    capture: Option<PathBuf>,
+
+    /// Keep the statistics page in this file [default: one per process, where status finds it]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    status_page: Option<PathBuf>,
+
+    /// Print results as JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    faults: FaultArgs,
+}
+
+/// Congestion control, as it is named here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Congestion {
+    /// CUBIC (RFC 9438)
+    Cubic,
+    /// NewReno (RFC 5681, RFC 6582)
+    Newreno,
+}
+
+/// Harm done to frames, on both directions of this side's link.
+#[derive(Args)]
+#[command(next_help_heading = "Fault injection (both directions of this side's link)")]
+pub(in crate::args) struct FaultArgs {
+    /// Lose this share of frames
+    #[arg(long, value_name = "PERCENT")]
+    loss: Option<Probability>,
+
+    /// Let this share of frames come after their successors
+    #[arg(long, value_name = "PERCENT")]
+    reorder: Option<Probability>,
+
+    /// Let this share of frames come twice
+    #[arg(long, value_name = "PERCENT")]
+    duplicate: Option<Probability>,
+
+    /// Flip a bit in this share of frames
+    #[arg(long, value_name = "PERCENT")]
+    corrupt: Option<Probability>,
+
+    /// Let each frame come this much later, as in 10ms
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    delay: Option<Duration>,
+
+    /// Pass at most this many bits per second, as in 100M; 100 ms of them may queue
+    #[arg(long, value_name = "RATE")]
+    rate: Option<BitRate>,
+
+    /// Draw faults from this seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+impl HostArgs {
+    pub(super) fn plan(self, role: memif::Role, max_connections: u32) -> Result<HostPlan, String> {
+        for (index, gateway) in self.gateways.iter().enumerate() {
+            if !self.addresses.iter().any(|ours| ours.contains(*gateway)) {
+                return Err(format!("the gateway {gateway} is in no subnet of --addr"));
+            }
+            if self.gateways[..index].iter().any(|other| other.is_ipv4() == gateway.is_ipv4()) {
+                return Err("there is more than one gateway of the same family".to_owned());
+            }
+        }
+        if self.mac.is_some_and(|mac| !mac.is_unicast()) {
+            return Err("--mac must be a unicast address".to_owned());
+        }
+        let link = LinkSpec::parse(&self.link, role).map_err(|why| format!("--link {}: {why}", self.link))?;
+        Ok(HostPlan {
+            link,
+            addresses: self.addresses,
+            gateways: self.gateways,
+            mac: self.mac,
+            core: self.core,
+            idle: self.idle,
+            congestion: match self.congestion {
+                Congestion::Cubic => Algorithm::Cubic,
+                Congestion::Newreno => Algorithm::NewReno,
+            },
+            max_connections,
+            capture: self.capture,
+            faults: self.faults.plan(),
+            status_page: self.status_page,
+            json: self.json,
+        })
+    }
+}
+
+/// What may wait before a bottleneck: as long as a common router's queue.
+const QUEUE_TIME: Duration = Duration::from_millis(100);
+
+/// A queue holds at least some frames of full size.
+const MIN_QUEUE: u64 = 16 * 1514;
+
+impl FaultArgs {
+    fn plan(self) -> Option<FaultPlan> {
+        let default = Impairment::default();
+        let rate = self.rate.map(|BitRate(bits)| {
+            let bytes_per_second = bits / 8;
+            let queue = bytes_per_second as f64 * QUEUE_TIME.as_secs_f64();
+            Rate { bytes_per_second, queue_bytes: (queue as u64).max(MIN_QUEUE) }
+        });
+        let impairment = Impairment {
+            loss: self.loss.unwrap_or_default(),
+            reorder: self.reorder.unwrap_or_default(),
+            duplicate: self.duplicate.unwrap_or_default(),
+            corrupt: self.corrupt.unwrap_or_default(),
+            delay: self.delay.unwrap_or_default(),
+            rate,
+            ..default
+        };
+        (impairment != default).then(|| FaultPlan::both(impairment, self.seed))
+    }
+}

@@ -1,0 +1,112 @@
+//! `nearside serve`, as typed.
+
+use super::connections;
+use super::host::HostArgs;
+use crate::args::ServePlan;
+use crate::args::values::{self, Count, Size};
+use clap::{Args, ValueEnum, ValueHint};
+use server::{AccessLog, Respond};
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Args)]
+pub(in crate::args) struct ServeArgs {
+    /// The folder to serve
+    #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath, required_unless_present = "respond")]
+    folder: Option<PathBuf>,
+
+    /// Answer every request with this text, or with this many bytes if it is
+    /// a size as in 2649 or 64K (write text:64K to mean the text)
+    #[arg(long, value_name = "TEXT|SIZE", value_parser = values::respond, conflicts_with = "folder")]
+    respond: Option<Respond>,
+
+    /// Listen on this TCP port; repeat for more
+    #[arg(long = "listen", value_name = "PORT", default_value = "80", value_parser = values::port)]
+    ports: Vec<u16>,
+
+    /// Hold at most this many connections; SYNs for more are dropped and counted
+    #[arg(long, value_name = "N", default_value = "100k")]
+    max_connections: Count,
+
+    /// Keep at most this much file content in memory; larger files are streamed
+    #[arg(long, value_name = "SIZE", default_value = "256M", conflicts_with = "respond")]
+    cache_size: Size,
+
+    /// Which symbolic links below the folder are followed
+    #[arg(long, value_enum, default_value_t = Symlinks::Off, conflicts_with = "respond")]
+    symlinks: Symlinks,
+
+    /// Wait this long for the complete head of a request, then answer 408
+    /// (as nginx's client_header_timeout)
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::nonzero_duration)]
+    header_timeout: Duration,
+
+    /// Wait this long for more of a request's body, then answer 408
+    /// (as nginx's client_body_timeout)
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::nonzero_duration)]
+    body_timeout: Duration,
+
+    /// Keep an idle connection open for this long (as nginx's keepalive_timeout)
+    #[arg(long, value_name = "TIME", default_value = "65s", value_parser = values::nonzero_duration)]
+    keep_alive_timeout: Duration,
+
+    /// Wait this long for a client to take more of a response, then reset
+    /// (as nginx's send_timeout)
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::nonzero_duration)]
+    send_timeout: Duration,
+
+    /// Finish responses under way for this long when told to stop, then reset
+    /// (as nginx's worker_shutdown_timeout)
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
+    drain_timeout: Duration,
+
+    /// Write an access log in nginx's combined format: off, stderr, or a file's
+    /// name; SIGUSR1 opens the file again, for rotation
+    #[arg(long, value_name = "off|stderr|FILE", default_value = "off", value_parser = values::access_log)]
+    access_log: AccessLog,
+
+    #[command(flatten)]
+    host: HostArgs,
+}
+
+/// Which symbolic links below the served folder are followed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Symlinks {
+    /// None
+    Off,
+    /// Those that stay within the folder
+    Within,
+    /// All, wherever they lead
+    On,
+}
+
+impl ServeArgs {
+    pub(super) fn plan(self) -> Result<ServePlan, String> {
+        let max_connections = connections(self.max_connections, "--max-connections")?;
+        let mut server = match (self.folder, self.respond) {
+            (_, Some(respond)) => server::Config::respond(respond),
+            (Some(folder), None) => server::Config::directory(folder),
+            (None, None) => return Err("give a folder to serve, or --respond".to_owned()),
+        };
+        if let server::Content::Directory(directory) = &mut server.content {
+            directory.cache_bytes = usize::try_from(self.cache_size.0).map_err(|_| "--cache-size is too large")?;
+            directory.symlinks = match self.symlinks {
+                Symlinks::Off => server::Symlinks::Off,
+                Symlinks::Within => server::Symlinks::WithinRoot,
+                Symlinks::On => server::Symlinks::On,
+            };
+        }
+        server.access_log = self.access_log;
+        let timeouts = &mut server.timeouts;
+        timeouts.http.header = self.header_timeout;
+        timeouts.http.body = self.body_timeout;
+        timeouts.http.keep_alive = self.keep_alive_timeout;
+        timeouts.http.send = self.send_timeout;
+        timeouts.drain = self.drain_timeout;
+        server.limits.connections = max_connections as usize;
+        let mut ports = self.ports;
+        ports.sort_unstable();
+        ports.dedup();
+        Ok(ServePlan { host: self.host.plan(memif::Role::Server, max_connections)?, server, ports })
+    }
+}

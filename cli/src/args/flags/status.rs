@@ -1,0 +1,22 @@
+//! `nearside status`, as typed.
+
+use crate::args::StatusPlan;
+use clap::{Args, ValueHint};
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(in crate::args) struct StatusArgs {
+    /// The statistics page to read [default: those of all running processes]
+    #[arg(value_name = "PAGE", value_hint = ValueHint::FilePath)]
+    page: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl StatusArgs {
+    pub(super) fn plan(self) -> StatusPlan {
+        StatusPlan { page: self.page, json: self.json }
+    }
+}
