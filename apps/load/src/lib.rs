@@ -3,7 +3,7 @@
 //!
 //! A [`Plan`] says what to do; a [`Load`] does it, as the [`app::App`] of one
 //! silo; its [`Figures`] are merged over silos and become a [`Report`], which
-//! is rendered as text, JSON or HdrHistogram's percentile table.
+//! the crate `report` writes in the forms that people and tools read.
 //!
 //! # The loop
 //!
@@ -33,8 +33,8 @@ mod live;
 mod load;
 mod plan;
 mod recorder;
-mod render;
 mod report;
+pub mod units;
 
 pub use figures::{Connections, Counts, Ended, Errors, Figures, Statuses, Traffic, Turns};
 pub use live::{Live, Progress, Stage};
@@ -42,6 +42,5 @@ pub use load::Load;
 pub use plan::{
     CONNECTIONS_LIMIT, Expect, PIPELINE_LIMIT, Plan, PlanError, REQUEST_LIMIT, Request, Reuse, Stop, TIMEOUT_LIMIT,
 };
-pub use recorder::{LONGEST, Recorder};
-pub use render::{render_hgrm, render_json, render_text};
+pub use recorder::{LONGEST, Recorder, SUB_BUCKETS};
 pub use report::{Busy, BusySource, ClientCpu, Latency, Report, Setup, Throughput, Warning};

@@ -494,7 +494,7 @@ fn nanos(span: Duration) -> u64 {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use crate::render::{seconds, share};
+        use crate::units::{seconds, share};
         match *self {
             Self::NoResponses => f.write_str("no response came in the measured window"),
             Self::ClientSaturated { busy_fraction } => write!(

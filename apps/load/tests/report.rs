@@ -1,13 +1,9 @@
-//! The report: figures, warnings, and the three forms it is rendered in.
+//! The report: figures, and warnings.
 
 mod world;
 
 use core::time::Duration;
-use load::{
-    Busy, BusySource, Ended, Figures, Plan, Recorder, Report, Request, Reuse, Stop, Warning, render_hgrm, render_json,
-    render_text,
-};
-use serde_json::Value;
+use load::{Busy, BusySource, Ended, Figures, Plan, Recorder, Report, Request, Reuse, Stop, Warning};
 use world::{ms, plan, us};
 
 /// What 64 connections would have counted in 2 s at 250 µs each.
@@ -53,16 +49,6 @@ fn plan64() -> Plan {
 
 fn busy(millis: u64) -> Option<Busy> {
     Some(Busy { busy: ms(millis), total: ms(2_000) })
-}
-
-#[test]
-fn text_for_people() {
-    let mut figures = figures();
-    figures.counts.errors.timeouts = 3;
-    figures.counts.errors.reset = 1_234;
-    figures.before.errors.refused = 2;
-    let text = render_text(&Report::new(&plan64(), &figures, busy(1_900)));
-    assert_eq!(text, include_str!("report.txt"), "\n{text}");
 }
 
 #[test]
@@ -143,64 +129,6 @@ fn percentiles_on_few_samples_are_named() {
         let few = |w: &Warning| *w == Warning::FewSamples { samples, percentile: first };
         assert!(warnings.iter().any(few), "{warnings:?}");
     }
-}
-
-#[test]
-fn json_has_every_figure_as_a_number() {
-    let report = Report::new(&plan64(), &figures(), busy(1_900));
-    let json: Value = serde_json::from_str(&render_json(&report)).unwrap();
-    assert_eq!(json["schema"], 1);
-    assert_eq!(json["setup"]["reuse"], "keep-alive");
-    assert_eq!(json["setup"]["targets"][0], "10.0.0.2:80");
-    assert_eq!(json["throughput"]["requests_per_second"], 256_000.5);
-    assert_eq!(json["latency"]["max_ns"], 1_900_123);
-    assert_eq!(json["errors"]["timeouts"], 0);
-    assert_eq!(json["ended"], "as-planned");
-    assert_eq!(json["client"]["source"], "runtime");
-    assert_eq!(json["warnings"][0]["kind"], "client-saturated");
-    assert_eq!(json["warnings"][0]["busy_fraction"], 0.95);
-}
-
-#[test]
-fn an_empty_run_can_be_reported() {
-    for busy in [None, Some(Busy::default())] {
-        let report = Report::new(&plan64(), &Figures::default(), busy);
-        assert!(report.warnings.contains(&Warning::NoResponses));
-        let text = render_text(&report);
-        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
-        // A number that is not finite would be null.
-        assert!(!render_json(&report).contains("null"));
-        assert!(render_hgrm(&report).contains("Total count    =            0]"));
-    }
-}
-
-#[test]
-fn hgrm_is_what_plotting_tools_read() {
-    let report = Report::new(&plan64(), &figures(), None);
-    let text = render_hgrm(&report);
-    let mut lines = text.lines();
-    let header: Vec<_> = lines.next().unwrap().split_whitespace().collect();
-    assert_eq!(header, ["Value", "Percentile", "TotalCount", "1/(1-Percentile)"]);
-    assert_eq!(lines.next(), Some(""));
-    let (mut last_value, mut last_quantile, mut last_count) = (0.0, -1.0, 0);
-    let (rows, comments): (Vec<_>, Vec<_>) = lines.partition(|line| !line.starts_with('#'));
-    for (n, row) in rows.iter().enumerate() {
-        let cells: Vec<&str> = row.split_whitespace().collect();
-        let (value, quantile): (f64, f64) = (cells[0].parse().unwrap(), cells[1].parse().unwrap());
-        let count: u64 = cells[2].parse().unwrap();
-        assert!(value >= last_value && quantile > last_quantile && count >= last_count, "{row}");
-        (last_value, last_quantile, last_count) = (value, quantile, count);
-        if n + 1 < rows.len() {
-            let distance: f64 = cells[3].parse().unwrap();
-            assert!((distance - 1.0 / (1.0 - quantile)).abs() <= 0.01 + distance * 1e-6, "{row}");
-        } else {
-            assert_eq!((cells.len(), quantile), (3, 1.0), "{row}");
-        }
-    }
-    assert_eq!((last_value, last_count), (1.900123, 512_001), "milliseconds");
-    assert_eq!(comments.len(), 3);
-    assert!(comments[0].starts_with("#[Mean    =     0.2499"), "{}", comments[0]);
-    assert!(comments[1].starts_with("#[Max     =     1.900123, Total count    =       512001]"), "{}", comments[1]);
 }
 
 #[test]

@@ -56,8 +56,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("ebpf", &[]),
     ("server", &["wire", "app", "http"]),
     ("load", &["wire", "app", "http"]),
+    ("report", &["wire", "load"]),
     ("stats", &[]),
-    ("lab", &["wire", "app", "http", "silo", "sockets", "server", "load", "stats"]),
+    ("lab", &["wire", "app", "http", "silo", "sockets", "server", "load", "report", "stats"]),
     ("demo", &[]),
     (
         "bench",

@@ -1,14 +1,8 @@
-//! A report as text for people, as JSON, and as HdrHistogram's table.
+//! A report as text for people.
 
-use crate::figures::Errors;
-use crate::plan::Reuse;
-use crate::recorder::SUB_BUCKETS;
-use crate::report::{BusySource, Latency, Report};
 use core::fmt::Write;
-
-/// Steps of the percentile table for each halving of the distance to 100 %,
-/// as HdrHistogram's own tools have them.
-const HGRM_TICKS: u32 = 5;
+use load::units::{grouped, seconds, share, si};
+use load::{BusySource, Errors, Latency, Report, Reuse};
 
 /// The report for people: SI units, three significant digits.
 #[must_use]
@@ -16,24 +10,6 @@ pub fn render_text(report: &Report) -> String {
     let mut out = String::new();
     // Writing to a String does not fail.
     let _ = text(&mut out, report);
-    out
-}
-
-/// The report as one JSON object. Times are in nanoseconds, rates per second.
-#[must_use]
-pub fn render_json(report: &Report) -> String {
-    match serde_json::to_string_pretty(report) {
-        Ok(json) => json + "\n",
-        Err(_) => unreachable!("the report has only string keys and plain values"),
-    }
-}
-
-/// The distribution of latencies as HdrHistogram's percentile table, which
-/// its plotting tools read. Values are in milliseconds, as these tools expect.
-#[must_use]
-pub fn render_hgrm(report: &Report) -> String {
-    let mut out = String::new();
-    let _ = hgrm(&mut out, report);
     out
 }
 
@@ -180,75 +156,4 @@ fn client(out: &mut String, report: &Report) -> core::fmt::Result {
         seconds(client.mean_busy_turn_ns as f64),
         seconds(client.longest_busy_turn_ns as f64),
     )
-}
-
-fn hgrm(out: &mut String, report: &Report) -> core::fmt::Result {
-    let millis = |nanos: f64| nanos * 1e-6;
-    let histogram = &report.histogram;
-    writeln!(out, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
-    let mut total = 0;
-    for step in histogram.iter_quantiles(HGRM_TICKS) {
-        total += step.count_since_last_iteration();
-        let value = millis(step.value_iterated_to().min(report.latency.max_ns) as f64);
-        let quantile = step.quantile_iterated_to();
-        write!(out, "{value:12.6} {quantile:2.12} {total:10}")?;
-        if quantile < 1.0 {
-            write!(out, " {:14.2}", 1.0 / (1.0 - quantile))?;
-        }
-        out.push('\n');
-    }
-    let latency = &report.latency;
-    writeln!(out, "#[Mean    = {:12.6}, StdDeviation   = {:12.6}]", millis(latency.mean_ns), millis(latency.stdev_ns))?;
-    writeln!(out, "#[Max     = {:12.6}, Total count    = {:12}]", millis(latency.max_ns as f64), latency.samples)?;
-    writeln!(out, "#[Buckets = {:12}, SubBuckets     = {SUB_BUCKETS:12}]", histogram.buckets())
-}
-
-/// Nanoseconds in the unit that suits.
-pub(crate) fn seconds(nanos: f64) -> String {
-    let (value, unit) = match nanos {
-        n if n >= 1e9 => (n * 1e-9, "s"),
-        n if n >= 1e6 => (n * 1e-6, "ms"),
-        n if n >= 1e3 => (n * 1e-3, "µs"),
-        n => (n, "ns"),
-    };
-    format!("{} {unit}", digits(value))
-}
-
-/// A fraction as percent.
-pub(crate) fn share(fraction: f64) -> String {
-    let percent = (fraction * 1e6).round() / 1e4;
-    format!("{percent} %")
-}
-
-/// A value with SI prefix.
-fn si(value: f64, unit: &str) -> String {
-    let (value, prefix) = match value {
-        v if v >= 1e9 => (v * 1e-9, "G"),
-        v if v >= 1e6 => (v * 1e-6, "M"),
-        v if v >= 1e3 => (v * 1e-3, "k"),
-        v => (v, ""),
-    };
-    format!("{} {prefix}{unit}", digits(value))
-}
-
-/// Three significant digits, or all before the point.
-fn digits(value: f64) -> String {
-    match value {
-        v if v >= 100.0 || v == 0.0 => format!("{v:.0}"),
-        v if v >= 10.0 => format!("{v:.1}"),
-        v => format!("{v:.2}"),
-    }
-}
-
-/// A count with its thousands apart.
-fn grouped(count: u64) -> String {
-    let plain = count.to_string();
-    let mut out = String::with_capacity(plain.len() * 4 / 3);
-    for (n, digit) in plain.chars().enumerate() {
-        if n > 0 && (plain.len() - n).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

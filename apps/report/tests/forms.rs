@@ -1,0 +1,128 @@
+//! The forms of a report, from figures that a run could have counted.
+
+use core::time::Duration;
+use load::{Busy, Figures, Plan, Report, Request, Warning};
+use report::{render_hgrm, render_json, render_text};
+use serde_json::Value;
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn us(n: u64) -> Duration {
+    Duration::from_micros(n)
+}
+
+/// What 64 connections would have counted in 2 s at 250 µs each.
+fn figures() -> Figures {
+    let mut figures = Figures {
+        ramp: ms(3),
+        warm_up: ms(1_000),
+        window: Duration::from_secs(2),
+        open: 64,
+        most_open: 64,
+        in_flight: 64,
+        oldest_in_flight: us(230),
+        silos: 1,
+        ..Figures::default()
+    };
+    for n in 0..512_000_u64 {
+        figures.latency.record(200_000 + (n % 1_000) * 100);
+    }
+    figures.latency.record(1_900_123);
+    figures.connect.record(120_000);
+    figures.before.connections.attempted = 64;
+    figures.before.connections.established = 64;
+    figures.counts.traffic.responses = 512_001;
+    figures.counts.traffic.sent = 512_001;
+    figures.counts.traffic.received_bytes = 512_001 * 120;
+    figures.counts.traffic.body_bytes = 512_001 * 13;
+    figures.counts.traffic.sent_bytes = 512_001 * 37;
+    figures.counts.statuses.success = 512_001;
+    figures.rate = 256_000.5;
+    figures.turns.all = 900_000;
+    figures.turns.busy = 100_000;
+    figures.turns.time = Duration::from_secs(2);
+    figures.turns.busy_time = ms(1_000);
+    figures.turns.longest = us(80);
+    figures
+}
+
+fn plan64() -> Plan {
+    let target = "10.0.0.2:80".parse().expect("an address");
+    let mut plan = Plan::new(target, Request::get("10.0.0.2", "/"));
+    plan.connections = 64;
+    plan
+}
+
+fn busy(millis: u64) -> Option<Busy> {
+    Some(Busy { busy: ms(millis), total: ms(2_000) })
+}
+
+#[test]
+fn text_for_people() {
+    let mut figures = figures();
+    figures.counts.errors.timeouts = 3;
+    figures.counts.errors.reset = 1_234;
+    figures.before.errors.refused = 2;
+    let text = render_text(&Report::new(&plan64(), &figures, busy(1_900)));
+    assert_eq!(text, include_str!("report.txt"), "\n{text}");
+}
+
+#[test]
+fn json_has_every_figure_as_a_number() {
+    let report = Report::new(&plan64(), &figures(), busy(1_900));
+    let json: Value = serde_json::from_str(&render_json(&report)).unwrap();
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["setup"]["reuse"], "keep-alive");
+    assert_eq!(json["setup"]["targets"][0], "10.0.0.2:80");
+    assert_eq!(json["throughput"]["requests_per_second"], 256_000.5);
+    assert_eq!(json["latency"]["max_ns"], 1_900_123);
+    assert_eq!(json["errors"]["timeouts"], 0);
+    assert_eq!(json["ended"], "as-planned");
+    assert_eq!(json["client"]["source"], "runtime");
+    assert_eq!(json["warnings"][0]["kind"], "client-saturated");
+    assert_eq!(json["warnings"][0]["busy_fraction"], 0.95);
+}
+
+#[test]
+fn an_empty_run_can_be_reported() {
+    for busy in [None, Some(Busy::default())] {
+        let report = Report::new(&plan64(), &Figures::default(), busy);
+        assert!(report.warnings.contains(&Warning::NoResponses));
+        let text = render_text(&report);
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+        // A number that is not finite would be null.
+        assert!(!render_json(&report).contains("null"));
+        assert!(render_hgrm(&report).contains("Total count    =            0]"));
+    }
+}
+
+#[test]
+fn hgrm_is_what_plotting_tools_read() {
+    let report = Report::new(&plan64(), &figures(), None);
+    let text = render_hgrm(&report);
+    let mut lines = text.lines();
+    let header: Vec<_> = lines.next().unwrap().split_whitespace().collect();
+    assert_eq!(header, ["Value", "Percentile", "TotalCount", "1/(1-Percentile)"]);
+    assert_eq!(lines.next(), Some(""));
+    let (mut last_value, mut last_quantile, mut last_count) = (0.0, -1.0, 0);
+    let (rows, comments): (Vec<_>, Vec<_>) = lines.partition(|line| !line.starts_with('#'));
+    for (n, row) in rows.iter().enumerate() {
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        let (value, quantile): (f64, f64) = (cells[0].parse().unwrap(), cells[1].parse().unwrap());
+        let count: u64 = cells[2].parse().unwrap();
+        assert!(value >= last_value && quantile > last_quantile && count >= last_count, "{row}");
+        (last_value, last_quantile, last_count) = (value, quantile, count);
+        if n + 1 < rows.len() {
+            let distance: f64 = cells[3].parse().unwrap();
+            assert!((distance - 1.0 / (1.0 - quantile)).abs() <= 0.01 + distance * 1e-6, "{row}");
+        } else {
+            assert_eq!((cells.len(), quantile), (3, 1.0), "{row}");
+        }
+    }
+    assert_eq!((last_value, last_count), (1.900123, 512_001), "milliseconds");
+    assert_eq!(comments.len(), 3);
+    assert!(comments[0].starts_with("#[Mean    =     0.2499"), "{}", comments[0]);
+    assert!(comments[1].starts_with("#[Max     =     1.900123, Total count    =       512001]"), "{}", comments[1]);
+}
