@@ -109,6 +109,8 @@ pub struct Setup {
     pub reuse: Reuse,
     /// Bytes of a request.
     pub request_bytes: usize,
+    /// Bytes of its content.
+    pub body_bytes: usize,
     /// How long a response was waited for.
     pub timeout_ns: u64,
     /// How long a connect was waited for.
@@ -159,7 +161,9 @@ pub struct Latency {
 }
 
 impl Latency {
-    fn new(recorder: &Recorder, histogram: &Histogram<u64>) -> Self {
+    /// The figures of what was recorded, and of the same as a histogram.
+    #[must_use]
+    pub fn new(recorder: &Recorder, histogram: &Histogram<u64>) -> Self {
         if histogram.is_empty() {
             return Self::default();
         }
@@ -460,6 +464,7 @@ impl Setup {
             pipeline: plan.pipeline,
             reuse: plan.reuse,
             request_bytes,
+            body_bytes: plan.request.body.len(),
             timeout_ns: nanos(plan.timeout),
             connect_timeout_ns: nanos(plan.connect_timeout),
         }

@@ -6,13 +6,46 @@
 //! | --- | --- |
 //! | `text` | for people |
 //! | `json` | one JSON object |
+//! | `ab`, `wrk` | what these tools print |
+//! | `histogram` | powers of two, in plain characters |
 //! | `hgrm` | HdrHistogram's percentile table |
 #![forbid(unsafe_code)]
 
+mod ab;
 mod hgrm;
+mod histogram;
 mod json;
 mod text;
+mod wrk;
 
+pub use ab::render_ab;
 pub use hgrm::render_hgrm;
+pub use histogram::{Unit, log2_histogram, render_histogram};
 pub use json::render_json;
 pub use text::render_text;
+pub use wrk::render_wrk;
+
+use core::fmt::{self, Write};
+use load::{Report, Setup};
+
+/// What was asked for, as a URL.
+fn url(setup: &Setup) -> String {
+    format!("http://{}{}", setup.host, setup.path)
+}
+
+/// The host of the URL and its port (RFC 3986 §3.2.2, §3.2.3): 80 where the
+/// URL names none.
+fn host_and_port(setup: &Setup) -> (&str, u16) {
+    let host = setup.host.as_str();
+    let port = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
+    let (name, port) = port.map_or((host, 80), |(name, port)| (name, port.parse().unwrap_or(80)));
+    (name.trim_start_matches('[').trim_end_matches(']'), port)
+}
+
+/// What speaks against the figures, below a form that has no place for it.
+fn warnings(out: &mut String, report: &Report) -> fmt::Result {
+    for warning in &report.warnings {
+        writeln!(out, "WARNING: {warning}")?;
+    }
+    Ok(())
+}

@@ -1,8 +1,8 @@
 //! The forms of a report, from figures that a run could have counted.
 
 use core::time::Duration;
-use load::{Busy, Figures, Plan, Report, Request, Warning};
-use report::{render_hgrm, render_json, render_text};
+use load::{Busy, Figures, Plan, Report, Request, Reuse, Warning};
+use report::{render_ab, render_hgrm, render_histogram, render_json, render_text, render_wrk};
 use serde_json::Value;
 
 fn ms(n: u64) -> Duration {
@@ -69,6 +69,49 @@ fn text_for_people() {
     assert_eq!(text, include_str!("report.txt"), "\n{text}");
 }
 
+/// A run with failures of each kind.
+fn troubled() -> Report {
+    let mut figures = figures();
+    figures.counts.errors.timeouts = 3;
+    figures.counts.errors.reset = 1_234;
+    figures.counts.errors.refused = 2;
+    figures.counts.statuses.success -= 7;
+    figures.counts.statuses.client_error = 7;
+    Report::new(&plan64(), &figures, busy(1_900))
+}
+
+#[test]
+fn as_ab_prints_it() {
+    let text = render_ab(&troubled());
+    assert_eq!(text, include_str!("ab.txt"), "\n{text}");
+}
+
+#[test]
+fn as_ab_prints_a_new_connection_per_request_with_a_body() {
+    let mut plan = plan64();
+    plan.reuse = Reuse::ServerCloses;
+    plan.request.method = "POST".into();
+    plan.request.body = b"12345".to_vec();
+    let text = render_ab(&Report::new(&plan, &figures(), busy(800)));
+    assert!(!text.contains("Total:") && !text.contains("Keep-Alive") && !text.contains("Waiting"), "{text}");
+    assert!(text.contains("Total body sent:        18944037\n"), "{text}");
+    assert!(text.contains(" kb/s sent\n") && text.contains(" kb/s total\n"), "{text}");
+    assert!(text.contains("(ms, without connecting)\n"), "{text}");
+}
+
+#[test]
+fn as_wrk_prints_it() {
+    let text = render_wrk(&troubled(), &[250_000.0, 262_000.0, 256_000.0]);
+    assert_eq!(text, include_str!("wrk.txt"), "\n{text}");
+    assert!(!render_wrk(&troubled(), &[]).contains("Req/Sec"), "nothing was measured for it");
+}
+
+#[test]
+fn as_a_histogram() {
+    let text = render_histogram(&troubled());
+    assert_eq!(text, include_str!("histogram.txt"), "\n{text}");
+}
+
 #[test]
 fn json_has_every_figure_as_a_number() {
     let report = Report::new(&plan64(), &figures(), busy(1_900));
@@ -90,8 +133,10 @@ fn an_empty_run_can_be_reported() {
     for busy in [None, Some(Busy::default())] {
         let report = Report::new(&plan64(), &Figures::default(), busy);
         assert!(report.warnings.contains(&Warning::NoResponses));
-        let text = render_text(&report);
-        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+        let others = [render_ab(&report), render_wrk(&report, &[]), render_histogram(&report)];
+        for text in others.into_iter().chain([render_text(&report)]) {
+            assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+        }
         // A number that is not finite would be null.
         assert!(!render_json(&report).contains("null"));
         assert!(render_hgrm(&report).contains("Total count    =            0]"));
