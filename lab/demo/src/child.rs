@@ -22,12 +22,12 @@ const NAP: Duration = Duration::from_millis(20);
 
 /// Set by Ctrl-C and SIGTERM; every wait of the demo looks at it.
 #[derive(Clone, Debug)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// Takes both signals from their default, which would end the process
     /// without cleaning up.
-    pub(crate) fn watch() -> Result<Self, Error> {
+    pub fn watch() -> Result<Self, Error> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&flag)).map_err(Error::io("cannot watch for Ctrl-C"))?;
@@ -35,12 +35,12 @@ impl Interrupt {
         Ok(Self(flag))
     }
 
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), Error> {
         if self.0.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     /// Sleeps, but not through an interrupt.
-    pub(crate) fn sleep(&self, span: Duration) -> Result<(), Error> {
+    pub fn sleep(&self, span: Duration) -> Result<(), Error> {
         let end = now() + span;
         loop {
             self.check()?;
@@ -54,7 +54,7 @@ impl Interrupt {
 }
 
 /// What to start, and where.
-pub(crate) struct Program<'a> {
+pub struct Program<'a> {
     /// The name for messages.
     pub name: &'a str,
     /// The network namespace to run in.
@@ -67,7 +67,7 @@ pub(crate) struct Program<'a> {
 
 /// A program that runs. Dropping it ends it.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub struct Running {
     name: String,
     child: Child,
     out: File,
@@ -80,7 +80,7 @@ impl Program<'_> {
     /// It is started through `ip netns exec`, `taskset` and `setpriv`, each of
     /// which replaces itself by the next, so that the process is the program
     /// in the end. It dies with this process, even if that is killed.
-    pub(crate) fn start(self, dir: &Path) -> Result<Running, Error> {
+    pub fn start(self, dir: &Path) -> Result<Running, Error> {
         let mut words: Vec<String> = Vec::new();
         if let Some(netns) = self.netns {
             words.extend(["ip", "netns", "exec", netns].map(str::to_owned));
@@ -110,17 +110,17 @@ impl Program<'_> {
 }
 
 impl Running {
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// What it wrote to standard output so far.
-    pub(crate) fn output(&mut self) -> String {
+    pub fn output(&mut self) -> String {
         read_all(&mut self.out)
     }
 
     /// An error if it ended, which a server should not.
-    pub(crate) fn still_runs(&mut self) -> Result<(), Error> {
+    pub fn still_runs(&mut self) -> Result<(), Error> {
         match self.child.try_wait().map_err(Error::io(format!("cannot watch {}", self.name)))? {
             None => Ok(()),
             Some(status) => Err(self.failure(status)),
@@ -128,7 +128,7 @@ impl Running {
     }
 
     /// Waits until `ready`, at most for `limit`.
-    pub(crate) fn wait_until(
+    pub fn wait_until(
         &mut self,
         what: &str,
         limit: Duration,
@@ -147,7 +147,7 @@ impl Running {
     }
 
     /// Waits for its end, at most for `limit`, and returns its output.
-    pub(crate) fn finish(&mut self, limit: Duration, interrupt: &Interrupt) -> Result<String, Error> {
+    pub fn finish(&mut self, limit: Duration, interrupt: &Interrupt) -> Result<String, Error> {
         let end = now() + limit;
         loop {
             let status = self.child.try_wait().map_err(Error::io(format!("cannot watch {}", self.name)))?;
@@ -170,7 +170,7 @@ impl Running {
     }
 
     /// Asks it to end, and makes it end if it does not.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }
@@ -207,7 +207,7 @@ fn read_all(file: &mut File) -> String {
 }
 
 /// Runs a short command to its end, for setting up.
-pub(crate) fn call(words: &[&str]) -> Result<String, Error> {
+pub fn call(words: &[&str]) -> Result<String, Error> {
     let output = Command::new(words[0])
         .args(&words[1..])
         .stdin(Stdio::null())
@@ -221,21 +221,21 @@ pub(crate) fn call(words: &[&str]) -> Result<String, Error> {
 }
 
 /// What names of the demo's own begin with; the process id follows.
-pub(crate) const PREFIX: &str = "nearside-demo-";
+pub const PREFIX: &str = "nearside-demo-";
 
 /// Whether a name is of a demo whose process is gone.
-pub(crate) fn is_stale(name: &str) -> bool {
+pub fn is_stale(name: &str) -> bool {
     let id = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
     id.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists())
 }
 
 /// A folder of the demo's own, removed with it.
 #[derive(Debug)]
-pub(crate) struct Scratch(PathBuf);
+pub struct Scratch(PathBuf);
 
 impl Scratch {
     /// Makes it, and removes those of demos that were killed.
-    pub(crate) fn make() -> Result<Self, Error> {
+    pub fn make() -> Result<Self, Error> {
         let place = std::env::temp_dir();
         for entry in std::fs::read_dir(&place).into_iter().flatten().flatten() {
             // Only our own: anybody may make a folder of this name.
@@ -251,7 +251,7 @@ impl Scratch {
         Ok(Self(path))
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }

@@ -38,12 +38,12 @@ pub enum Error {
 
 impl Error {
     /// Puts what was tried in front of an I/O error.
-    pub(crate) fn io(tried: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub fn io(tried: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let tried = tried.into();
         move |source| Self::Io { tried, source }
     }
 
-    pub(crate) fn output(name: &str, missing: impl Into<String>) -> Self {
+    pub fn output(name: &str, missing: impl Into<String>) -> Self {
         Self::Output { name: name.to_owned(), missing: missing.into() }
     }
 }

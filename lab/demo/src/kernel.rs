@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// nginx, ready to be asked.
 #[derive(Debug)]
-pub(crate) struct Kernel {
+pub struct Kernel {
     // Dropped in this order: nginx ends before its namespace goes.
     nginx: Running,
     names: Namespaces,
@@ -25,12 +25,12 @@ pub(crate) struct Kernel {
     dir: PathBuf,
     script: PathBuf,
     /// nginx's version, as it says it.
-    pub(crate) version: String,
+    pub version: String,
     congestion: Option<String>,
 }
 
 /// Why nginx is left out, or that it can be measured.
-pub(crate) fn missing() -> Option<String> {
+pub fn missing() -> Option<String> {
     if !is_root() {
         return Some("making network namespaces needs root".to_owned());
     }
@@ -45,8 +45,15 @@ pub(crate) fn missing() -> Option<String> {
 }
 
 impl Kernel {
-    /// Makes the namespaces and starts nginx with `site` as its root.
-    pub(crate) fn start(dir: &Path, site: &Path, cores: (u16, u16), interrupt: &Interrupt) -> Result<Self, Error> {
+    /// Makes the namespaces and starts nginx with `site` as its root, with a
+    /// library loaded before all others if one is named (`LD_PRELOAD`).
+    pub fn start(
+        dir: &Path,
+        site: &Path,
+        cores: (u16, u16),
+        preload: Option<&Path>,
+        interrupt: &Interrupt,
+    ) -> Result<Self, Error> {
         let program = |name: &str| find_program(name).ok_or_else(|| Error::Machine(format!("{name} is not installed")));
         let (nginx, wrk) = (program("nginx")?, program("wrk")?);
         let version = version(&nginx)?;
@@ -61,7 +68,11 @@ impl Kernel {
         fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).map_err(Error::io("cannot open the folder"))?;
 
         let names = Namespaces::make()?;
-        let words = [&nginx, "-e", "stderr", "-p", &text(dir), "-c", &text(&config)].map(str::to_owned).to_vec();
+        let mut words: Vec<String> = preload.map(text).map(|file| format!("LD_PRELOAD={file}")).into_iter().collect();
+        words.extend([&nginx, "-e", "stderr", "-p", &text(dir), "-c", &text(&config)].map(str::to_owned));
+        if preload.is_some() {
+            words.insert(0, "env".to_owned());
+        }
         let start = Program { name: "nginx", netns: Some(&names.server), core: Some(cores.0), words };
         let mut nginx = start.start(dir)?;
         let master = nginx.pid();
@@ -82,8 +93,14 @@ impl Kernel {
     }
 
     /// The congestion control seen on nginx's connections.
-    pub(crate) fn congestion(&self) -> &str {
+    pub fn congestion(&self) -> &str {
         self.congestion.as_deref().unwrap_or("not seen")
+    }
+
+    /// The processes that answer.
+    #[must_use]
+    pub fn workers(&self) -> &[u32] {
+        &self.workers
     }
 
     fn wait_until_served(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
@@ -98,7 +115,7 @@ impl Kernel {
     }
 
     /// Asks nginx for `duration`, after a second that is not counted.
-    pub(crate) fn measure(
+    pub fn measure(
         &mut self,
         scenario: Scenario,
         duration: Duration,
@@ -126,7 +143,11 @@ impl Kernel {
         })
     }
 
-    fn load(&self, scenario: Scenario, duration: Duration, interrupt: &Interrupt) -> Result<Running, Error> {
+    /// Starts wrk for so long.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn load(&self, scenario: Scenario, duration: Duration, interrupt: &Interrupt) -> Result<Running, Error> {
         interrupt.check()?;
         let path = match scenario.content {
             Content::Small => "small",
@@ -147,17 +168,27 @@ impl Kernel {
 }
 
 /// What the script prints.
-#[derive(Deserialize)]
-struct WrkReport {
-    requests: u64,
-    microseconds: u64,
-    bytes: u64,
-    errors: u64,
-    max: f64,
-    percentiles: Vec<f64>,
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub struct WrkReport {
+    /// Answered requests.
+    pub requests: u64,
+    /// How long they took together.
+    pub microseconds: u64,
+    /// Bytes of the answers.
+    pub bytes: u64,
+    /// Requests and connections that failed.
+    pub errors: u64,
+    /// The longest latency, µs.
+    pub max: f64,
+    /// The latency at each of [`PERCENTILES`], µs.
+    pub percentiles: Vec<f64>,
 }
 
-fn parse(output: &str) -> Result<WrkReport, Error> {
+/// Reads what wrk printed.
+///
+/// # Errors
+/// If it answered nothing, or did not run to its end.
+pub fn parse(output: &str) -> Result<WrkReport, Error> {
     let line = output.lines().rfind(|line| line.starts_with('{'));
     let report: Option<WrkReport> = line.and_then(|line| serde_json::from_str(line).ok());
     let complete = report.filter(|report| report.percentiles.len() == PERCENTILES.len() && report.requests > 0);

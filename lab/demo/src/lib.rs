@@ -5,17 +5,20 @@
 //! nginx is driven by wrk through kernel sockets over a veth pair; Nearside by
 //! its own load generator over memif. Server and client have one core each.
 //! Whatever differs between the two sides is named in the output.
+//!
+//! The modules that are public start and watch programs in namespaces; other
+//! experiments use them as well.
 #![forbid(unsafe_code)]
 
-mod child;
+pub mod child;
 mod error;
 mod frames;
-mod kernel;
+pub mod kernel;
 mod limit;
-mod machine;
-mod measure;
+pub mod machine;
+pub mod measure;
 mod near;
-mod netns;
+pub mod netns;
 mod promises;
 mod report;
 mod results;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// The clock of everything here that takes time.
 #[expect(clippy::disallowed_methods, reason = "a tool that measures other programs reads the clock")]
-pub(crate) fn now() -> Instant {
+pub fn now() -> Instant {
     Instant::now()
 }
 
@@ -66,12 +66,12 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// The cores that this process may use, in order.
-pub(crate) fn allowed_cores() -> Vec<u16> {
+pub fn allowed_cores() -> Vec<u16> {
     field(&read("/proc/self/status"), "Cpus_allowed_list").map_or_else(Vec::new, |list| parse_list(&list))
 }
 
 /// `0-2,5` as the kernel writes it.
-pub(crate) fn parse_list(list: &str) -> Vec<u16> {
+pub fn parse_list(list: &str) -> Vec<u16> {
     list.split(',')
         .filter_map(|part| {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -82,13 +82,13 @@ pub(crate) fn parse_list(list: &str) -> Vec<u16> {
 }
 
 /// Whether this process runs as root.
-pub(crate) fn is_root() -> bool {
+pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
 /// The first place in the path, or in the folders of administration that a
 /// user's path may lack, where `name` can be run.
-pub(crate) fn find_program(name: &str) -> Option<String> {
+pub fn find_program(name: &str) -> Option<String> {
     let path = std::env::var("PATH").unwrap_or_default();
     path.split(':')
         .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"])
@@ -115,7 +115,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Processor time used so far by processes, and on a core.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CpuSample {
+pub struct CpuSample {
     at: Instant,
     process: u64,
     core: CoreTicks,
@@ -123,23 +123,23 @@ pub(crate) struct CpuSample {
 
 /// A core's times so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct CoreTicks {
+pub struct CoreTicks {
     /// Everything but idle.
-    pub(crate) busy: u64,
+    pub busy: u64,
     /// Of that, softirq.
-    pub(crate) softirq: u64,
+    pub softirq: u64,
 }
 
 impl CpuSample {
     /// The time of `pids` together (threads included), and of `core`.
-    pub(crate) fn take(pids: &[u32], core: u16) -> Self {
+    pub fn take(pids: &[u32], core: u16) -> Self {
         let process = pids.iter().filter_map(|pid| process_ticks(&read(&format!("/proc/{pid}/stat")))).sum();
         let core = core_ticks(&read("/proc/stat"), core).unwrap_or_default();
         Self { at: now(), process, core }
     }
 
     /// The shares from this sample to a later one.
-    pub(crate) fn share_until(&self, later: &Self) -> CpuShare {
+    pub fn share_until(&self, later: &Self) -> CpuShare {
         let seconds = later.at.saturating_duration_since(self.at).max(Duration::from_millis(1)).as_secs_f64();
         let share = |from: u64, to: u64| to.saturating_sub(from) as f64 / TICKS_PER_SECOND / seconds;
         let process = share(self.process, later.process);
@@ -153,7 +153,7 @@ impl CpuSample {
 
 /// utime + stime of `/proc/PID/stat` (proc(5), fields 14 and 15). The name in
 /// field 2 may hold blanks and parentheses, so counting starts behind its end.
-pub(crate) fn process_ticks(stat: &str) -> Option<u64> {
+pub fn process_ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().skip(11);
     let user: u64 = fields.next()?.parse().ok()?;
     let system: u64 = fields.next()?.parse().ok()?;
@@ -162,7 +162,7 @@ pub(crate) fn process_ticks(stat: &str) -> Option<u64> {
 
 /// A core's line in `/proc/stat` (proc(5)): user, nice, system, idle, iowait,
 /// irq, softirq, steal.
-pub(crate) fn core_ticks(stat: &str, core: u16) -> Option<CoreTicks> {
+pub fn core_ticks(stat: &str, core: u16) -> Option<CoreTicks> {
     let name = format!("cpu{core}");
     let line = stat.lines().find(|line| line.split(' ').next() == Some(name.as_str()))?;
     let times: Vec<u64> = line.split_ascii_whitespace().skip(1).map_while(|time| time.parse().ok()).collect();
@@ -171,6 +171,6 @@ pub(crate) fn core_ticks(stat: &str, core: u16) -> Option<CoreTicks> {
 }
 
 /// The children of a process, by `/proc/PID/task/PID/children`.
-pub(crate) fn children(pid: u32) -> Vec<u32> {
+pub fn children(pid: u32) -> Vec<u32> {
     read(&format!("/proc/{pid}/task/{pid}/children")).split_ascii_whitespace().filter_map(|p| p.parse().ok()).collect()
 }

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The small answer's body, the same from both servers.
-pub(crate) const SMALL_BODY: &str = "Hello, world!";
+pub const SMALL_BODY: &str = "Hello, world!";
 
 /// The file's length: a small page, two segments with its head.
-pub(crate) const FILE_BYTES: usize = 2_649;
+pub const FILE_BYTES: usize = 2_649;
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub struct Scenario {
 }
 
 /// Every scenario, in the order of the table.
-pub(crate) const SCENARIOS: [Scenario; 6] = [
+pub const SCENARIOS: [Scenario; 6] = [
     Scenario { content: Content::Small, connections: Connections::KeepAlive, count: 64 },
     Scenario { content: Content::Small, connections: Connections::KeepAlive, count: 1_000 },
     Scenario { content: Content::Small, connections: Connections::New, count: 64 },
@@ -92,7 +92,7 @@ impl Contender {
 
 /// The percentiles that are kept: those of the table, and enough between
 /// them to draw a curve on an axis where every nine is as wide as the last.
-pub(crate) const PERCENTILES: [f64; 21] = [
+pub const PERCENTILES: [f64; 21] = [
     0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 75.0, 80.0, 85.0, 90.0, 95.0, 97.5, 99.0, 99.5, 99.9, 99.95, 99.99,
     99.995, 99.999,
 ];
@@ -138,7 +138,7 @@ pub struct Measurement {
 
 /// Samples processor time over the middle of a measurement: not while
 /// connections are opened and not while results are printed.
-pub(crate) fn watch_cpu(
+pub fn watch_cpu(
     servers: &[u32],
     client: &Running,
     cores: (u16, u16),
@@ -155,7 +155,7 @@ pub(crate) fn watch_cpu(
 }
 
 /// A whole number with separators: `12,345`.
-pub(crate) fn thousands(value: f64) -> String {
+pub fn thousands(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
     for (index, digit) in digits.chars().enumerate() {

@@ -4,23 +4,23 @@ use crate::child::{PREFIX, call, is_stale};
 use crate::error::Error;
 
 /// The server's address.
-pub(crate) const SERVER: &str = "10.77.0.2";
+pub const SERVER: &str = "10.77.0.2";
 /// The client's address.
-pub(crate) const CLIENT: &str = "10.77.0.1";
+pub const CLIENT: &str = "10.77.0.1";
 const NET: &str = "10.77.0.0/24";
 const DEVICE: &str = "near0";
 
 /// The two namespaces. Dropping them removes them, and with them the pair.
 #[derive(Debug)]
-pub(crate) struct Namespaces {
-    pub(crate) server: String,
-    pub(crate) client: String,
+pub struct Namespaces {
+    pub server: String,
+    pub client: String,
 }
 
 impl Namespaces {
     /// Makes both, connects them, and sets congestion control to CUBIC on
     /// the routes of both, whatever the machine's default is.
-    pub(crate) fn make() -> Result<Self, Error> {
+    pub fn make() -> Result<Self, Error> {
         remove_stale();
         let id = std::process::id();
         let this = Self { server: format!("{PREFIX}{id}-server"), client: format!("{PREFIX}{id}-client") };
@@ -68,7 +68,7 @@ impl Namespaces {
 
     /// The congestion control that the server's connections run, as `ss`
     /// shows it: what was asked for, or not.
-    pub(crate) fn congestion_control(&self) -> Result<Option<String>, Error> {
+    pub fn congestion_control(&self) -> Result<Option<String>, Error> {
         let shown = call(&["ip", "netns", "exec", &self.server, "ss", "-tinH", "state", "established"])?;
         let known = ["cubic", "reno", "bbr", "dctcp", "vegas", "htcp", "bic", "westwood"];
         Ok(shown.split_ascii_whitespace().find(|word| known.contains(word)).map(str::to_owned))

@@ -99,7 +99,7 @@ fn gather(program: &Path, cores: (u16, u16), interrupt: &Interrupt) -> Result<Pa
         left_out.push(format!("{what}: {why}"));
     };
     let kernel = match kernel::missing() {
-        None => Some(Kernel::start(scratch.path(), &site, cores, interrupt)?),
+        None => Some(Kernel::start(scratch.path(), &site, cores, None, interrupt)?),
         Some(why) => {
             leave_out("nginx on kernel sockets", why);
             None

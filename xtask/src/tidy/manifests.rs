@@ -58,7 +58,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("load", &["wire", "app", "http"]),
     ("report", &["wire", "load"]),
     ("stats", &[]),
-    ("lab", &["wire", "app", "http", "silo", "sockets", "server", "load", "report", "stats"]),
+    ("lab", &["wire", "app", "http", "silo", "sockets", "server", "load", "report", "stats", "demo"]),
     ("demo", &[]),
     (
         "bench",
