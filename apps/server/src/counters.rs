@@ -61,6 +61,8 @@ app::counters! {
         streams_open,
         /// Chunks of files streamed.
         stream_chunks,
+        /// Pieces of files that the data path sent by itself.
+        file_pieces,
         /// Streams ended by a reset, because the file changed or could not be read.
         streams_broken,
         /// File system look-ups that failed for a reason other than the path.

@@ -162,6 +162,15 @@ impl Server {
         }
     }
 
+    /// From now on every response is the last on its connection and says so,
+    /// as if [`Limits::requests_per_connection`] was reached; nothing else
+    /// changes. For a process that hands its listeners to another: no request
+    /// on its way is lost, for no connection is closed but where the client
+    /// was told, or was silent for as long as ever. There is no way back.
+    pub fn retire(&mut self) {
+        self.requests_max = 0;
+    }
+
     /// What was counted, by name.
     pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         self.snapshot().iter()
@@ -194,6 +203,7 @@ impl Server {
             log.set_time(&self.date);
         }
         self.store.sweep();
+        self.streams.on_second(self.second);
         if let Some(entry) = self.fixed {
             self.store.refresh(entry, self.second, &self.date);
         }

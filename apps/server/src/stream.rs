@@ -1,6 +1,8 @@
 //! Files too large for memory, a piece at a time.
 //!
-//! One piece of a stream is being read at a time, and as many are queued
+//! Where the data path sends files by itself (sendfile(2)), a piece is a range
+//! of the file, and the reader only opens it and sees that it is what it was.
+//! Elsewhere the reader reads: one piece of a stream is being read at a time, and as many are queued
 //! towards the peer as its share of the memory for streams allows. Buffers go
 //! round: when the peer has acknowledged a piece, its memory is read into
 //! again.
@@ -27,6 +29,17 @@ const CHUNK: usize = 256 << 10;
 
 const _: () = assert!(SMALL_CHUNK <= CHUNK);
 
+/// Bytes of a file that the data path is given after each look at the file,
+/// where it sends files by itself. Two of them may be queued.
+const FILE_PIECE: u64 = 1 << 20;
+
+/// Files that stay open for the next request, where the data path sends them
+/// by itself, so that it need not wait for the reader.
+const KEPT_MAX: usize = 64;
+
+/// Seconds that they stay open without one.
+const KEPT_SECONDS: u64 = 10;
+
 /// Streams looked after in one turn, for room that opened since.
 const POLLED: usize = 32;
 
@@ -46,6 +59,9 @@ pub struct Stream {
     spare: Vec<u8>,
     /// Bytes that it counts for in [`Active::held`].
     charged: usize,
+    /// Bytes that the data path may be given before the file is looked at
+    /// again.
+    vetted: u64,
     /// Body bytes queued.
     sent: u64,
     keep_alive: bool,
@@ -59,6 +75,11 @@ pub struct Active {
     next: usize,
     /// Bytes read and not yet acknowledged, or being read, as last seen.
     held: usize,
+    /// Whether the data path sends files by itself; `None` until it was asked.
+    sends_files: Option<bool>,
+    /// Files open for the next request, and when each was last asked for
+    /// (unix seconds).
+    kept: Vec<(Arc<Source>, u64)>,
 }
 
 impl Server {
@@ -79,6 +100,12 @@ impl Server {
             *live = Arc::downgrade(&source);
             source
         });
+        let mut vetted = 0;
+        if self.streams.sends_files != Some(false) {
+            // Where it leads was looked at within the time that entries hold.
+            vetted = if source.file().is_some() { FILE_PIECE } else { 0 };
+            self.streams.keep(&source, self.second);
+        }
         self.serial = self.serial.wrapping_add(1);
         let line = self.log.as_ref().map(|log| log.open_line(&line(net, id, request, status)));
         let stream = Stream {
@@ -91,6 +118,7 @@ impl Server {
             queued: VecDeque::new(),
             spare: Vec::new(),
             charged: 0,
+            vetted,
             sent: 0,
             keep_alive,
             line,
@@ -116,19 +144,17 @@ impl Server {
             return;
         }
         stream.reclaim();
-        if stream.head.is_none() {
-            // Before the head there are no delimiters: it goes out with the
-            // first piece of content.
-            let bytes = stream.send_delimiters(net, id);
-            conn.queued = conn.queued.wrapping_add(bytes as u32);
-            self.counters.bytes_queued += bytes;
-        }
         let unsent = net.unsent(id);
-        self.streams.charge(stream, unsent);
+        let sends_files = self.streams.sends_files != Some(false);
+        self.streams.charge(stream, if sends_files { 0 } else { unsent });
         let Some(range) = stream.next_content() else {
             self.end_stream(net, id);
             return;
         };
+        if sends_files {
+            self.pump_file(net, id, unsent);
+            return;
+        }
         let share = self.limits.stream_bytes / (self.counters.streams_open.max(1) as usize);
         let share = share.min(self.limits.stream_window).max(SMALL_CHUNK);
         // Two pieces in a share, so that one is read while one is sent.
@@ -151,6 +177,67 @@ impl Server {
         }
     }
 
+    /// As [`Server::pump`], where the data path sends files by itself, or has
+    /// not yet said that it does not.
+    fn pump_file<N: Net>(&mut self, net: &mut N, id: ConnId, unsent: usize) {
+        let conn = &mut self.conns[id.index()];
+        let Some(stream) = conn.more.as_mut().and_then(|more| more.stream.as_mut()) else { return };
+        if stream.vetted > 0 {
+            self.send_file(net, id);
+        } else if unsent as u64 <= FILE_PIECE {
+            stream.asked = true;
+            let (serial, source, buffer) = (stream.serial, Arc::clone(&stream.source), Vec::new());
+            if let Some(reader) = &mut self.reader {
+                // Reads nothing, but opens the file and looks at it.
+                reader.submit(Job::Read { id, serial, source, offset: 0, length: 0, buffer });
+            }
+        }
+    }
+
+    /// Gives the data path what may be sent of the file.
+    fn send_file<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let now = net.now();
+        self.begin_response(net, id);
+        let conn = &mut self.conns[id.index()];
+        let Some(stream) = conn.more.as_mut().and_then(|more| more.stream.as_mut()) else { return };
+        let mut bytes = 0;
+        while stream.vetted > 0
+            && let Some(range) = stream.next_content()
+            && let Some(file) = stream.source.file()
+        {
+            let length = stream.vetted.min(range.end - range.start);
+            let taken = net.send_file(id, file, range.start..range.start + length);
+            if *self.streams.sends_files.insert(taken) {
+                stream.vetted -= length;
+                bytes += length + stream.advance(net, id, length);
+                self.counters.file_pieces += 1;
+            } else {
+                // It is read instead, and so looked at with each piece.
+                stream.vetted = 0;
+            }
+        }
+        conn.queued = conn.queued.wrapping_add(bytes as u32);
+        conn.last = Tick::of(now);
+        self.counters.bytes_queued += bytes;
+        self.pump(net, id);
+    }
+
+    /// Queues the head, unless it was, and what stands before the content.
+    fn begin_response<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let conn = &mut self.conns[id.index()];
+        let Some(more) = &mut conn.more else { return };
+        let Some(stream) = &mut more.stream else { return };
+        let Some(head) = stream.head.take() else { return };
+        more.head = None;
+        net.send_bytes(id, &head);
+        let bytes = head.len() as u64 + stream.send_delimiters(net, id);
+        conn.queued = conn.queued.wrapping_add(bytes as u32);
+        conn.requests = conn.requests.saturating_add(1);
+        self.counters.bytes_queued += bytes;
+        let status = stream.status;
+        self.count(status, true);
+    }
+
     /// A piece was read.
     pub(crate) fn on_chunk<N: Net>(
         &mut self,
@@ -170,35 +257,23 @@ impl Server {
             return;
         }
         stream.asked = false;
+        if buffer.is_empty() {
+            stream.vetted = FILE_PIECE;
+            self.send_file(net, id);
+            return;
+        }
+        self.begin_response(net, id);
+        let Some(conn) = self.conn(id) else { return };
+        let Some(stream) = conn.more.as_mut().and_then(|more| more.stream.as_mut()) else { return };
         let length = buffer.len() as u64;
-        let mut bytes = length;
-        let mut counted = None;
-        if let Some(head) = stream.head.take() {
-            net.send_bytes(id, &head);
-            conn.queued = conn.queued.wrapping_add(head.len() as u32);
-            conn.requests = conn.requests.saturating_add(1);
-            counted = Some((stream.status, head.len() as u64));
-            bytes += stream.send_delimiters(net, id);
-            more.head = None;
-        }
-        if let Some(Part::Content(range)) = stream.parts.front_mut() {
-            range.start += length;
-            if range.start >= range.end {
-                stream.parts.pop_front();
-            }
-        }
         let body = Body::new(buffer);
         net.send_body(id, &body, 0..body.len());
         stream.queued.push_back(body);
-        stream.sent += length;
+        let bytes = length + stream.advance(net, id, length);
         conn.queued = conn.queued.wrapping_add(bytes as u32);
         conn.last = Tick::of(now);
         self.counters.stream_chunks += 1;
         self.counters.bytes_queued += bytes;
-        if let Some((status, head)) = counted {
-            self.counters.bytes_queued += head;
-            self.count(status, true);
-        }
         self.pump(net, id);
     }
 
@@ -276,6 +351,22 @@ impl Server {
 }
 
 impl Active {
+    /// Keeps a file open for those who ask for it next.
+    fn keep(&mut self, source: &Arc<Source>, second: u64) {
+        if let Some((_, last)) = self.kept.iter_mut().find(|(kept, _)| Arc::ptr_eq(kept, source)) {
+            *last = second;
+        } else if self.kept.len() < KEPT_MAX {
+            self.kept.push((Arc::clone(source), second));
+        } else if let Some(oldest) = self.kept.iter_mut().min_by_key(|(_, last)| *last) {
+            *oldest = (Arc::clone(source), second);
+        }
+    }
+
+    /// Closes files that nobody asked for in a while.
+    pub(crate) fn on_second(&mut self, second: u64) {
+        self.kept.retain(|(_, last)| last + KEPT_SECONDS > second);
+    }
+
     /// `stream` holds so many bytes now.
     fn charge(&mut self, stream: &mut Stream, bytes: usize) {
         self.held = self.held - stream.charged + bytes;
@@ -302,6 +393,19 @@ impl Stream {
         }
         self.sent += bytes;
         bytes
+    }
+
+    /// `length` bytes of the content are queued: what stands before the next
+    /// follows. Returns its bytes.
+    fn advance<N: Net>(&mut self, net: &mut N, id: ConnId, length: u64) -> u64 {
+        self.sent += length;
+        if let Some(Part::Content(range)) = self.parts.front_mut() {
+            range.start += length;
+            if range.start >= range.end {
+                self.parts.pop_front();
+            }
+        }
+        self.send_delimiters(net, id)
     }
 
     /// Takes back the memory of pieces that the peer has; one is kept.

@@ -51,12 +51,17 @@ pub struct Known {
 pub struct Source {
     path: Arc<[u8]>,
     identity: Identity,
-    file: OnceLock<OwnedFd>,
+    file: OnceLock<Arc<OwnedFd>>,
 }
 
 impl Source {
     pub fn new(path: Arc<[u8]>, identity: Identity) -> Self {
         Self { path, identity, file: OnceLock::new() }
+    }
+
+    /// The file, if it is open.
+    pub fn file(&self) -> Option<&Arc<OwnedFd>> {
+        self.file.get()
     }
 }
 
@@ -151,7 +156,8 @@ impl Worker {
         }
     }
 
-    /// Fills `buffer` with `length` bytes of a streamed file from `offset`.
+    /// Fills `buffer` with `length` bytes of a streamed file from `offset`;
+    /// with none, only opens the file and looks at it.
     pub fn read(&mut self, source: &Source, offset: u64, length: usize, buffer: &mut Vec<u8>) -> ReadOutcome {
         let fd = match source.file.get() {
             Some(fd) => fd,
@@ -159,7 +165,7 @@ impl Worker {
                 Ok((_, fd, stat)) if Identity::of(&stat).same_content(&source.identity) => {
                     // A hint only: a file system that ignores it still reads.
                     let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
-                    source.file.get_or_init(|| fd)
+                    source.file.get_or_init(|| Arc::new(fd))
                 }
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO) => return ReadOutcome::Failed,
                 _ => return ReadOutcome::Changed,

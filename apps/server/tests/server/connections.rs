@@ -387,6 +387,41 @@ fn a_drain_has_an_end() {
     assert!(world.server.drain(&mut world.net));
 }
 
+/// Nothing that a client has sent, or may be sending, is lost: it is told
+/// with an answer that there will be no further one (RFC 9112 §9.6).
+#[test]
+fn a_retired_server_ends_connections_with_an_answer() {
+    let site = Site::new();
+    site.write("index.html", "ok");
+    site.write("large", vec![b'x'; 8 << 20]);
+    let mut world = World::new(site.config());
+    let [idle, partial, streaming] = [world.open(), world.open(), world.open()];
+    world.send(idle, GET);
+    world.got(idle);
+    world.send(partial, &GET[..10]);
+    world.conn(streaming).acks = false;
+    world.send(streaming, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    world.server.retire();
+    world.conn(streaming).acks = true;
+    world.settle();
+    // What was promised to go on goes on; what was accepted is served.
+    assert_eq!(responses(&world.got(streaming))[0].body.len(), 8 << 20);
+    let late = world.open();
+    for id in [idle, partial, streaming, late] {
+        assert!(!world.conn(id).finished);
+        world.send(id, if id == partial { &GET[10..] } else { GET });
+        let got = responses(&world.got(id));
+        assert_eq!((got.len(), got[0].text(), got[0].field("Connection")), (1, "ok", Some("close")));
+        assert!(world.conn(id).finished);
+        world.end(id);
+    }
+    assert_eq!((world.counter("connections_open"), world.counter("connections_refused")), (0, 0));
+    // One that stays silent is closed when it always would have been.
+    let silent = world.open();
+    world.advance(59 * SECOND);
+    assert!(world.is_open(silent) && !world.conn(silent).finished);
+}
+
 #[test]
 fn a_slot_s_next_connection_has_nothing_of_the_last_one() {
     let site = Site::new();

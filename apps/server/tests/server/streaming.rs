@@ -58,12 +58,90 @@ fn a_file_of_300_megabytes_takes_a_bounded_queue() {
     assert!(world.got(id).starts_with(b"HTTP/1.1 404"), "and the connection goes on");
 }
 
+/// As above, where the data path sends the file by itself.
+#[test]
+fn a_file_that_the_data_path_sends_is_given_to_it_by_pieces() {
+    let site = Site::new();
+    let file = sparse(&site, "big", SIZE);
+    file.write_all_at(b"the end", SIZE - 7).expect("written");
+    let mut world = World::sending_files(site.config());
+    let id = world.open();
+    world.conn(id).acks = false;
+    world.send(id, "GET /big HTTP/1.1\r\nHost: a\r\n\r\n");
+    world.ack(id, 100);
+    assert!(world.got(id).starts_with(b"HTTP/1.1 200 OK\r\n"));
+    world.conn(id).counts_only = true;
+    let piece = 1 << 20;
+    while world.conn(id).got_count < SIZE - piece as u64 {
+        let unsent = world.conn(id).most_unsent;
+        assert!(unsent >= piece && unsent <= 2 * piece + 1000, "{unsent}");
+        world.ack(id, piece);
+        world.settle();
+    }
+    world.conn(id).counts_only = false;
+    world.conn(id).acks = true;
+    world.settle();
+    assert!(world.got(id).ends_with(b"the end"));
+    let head_len = world.conn(id).got_count - SIZE;
+    assert!((100..500).contains(&head_len));
+    assert_eq!((world.counter("file_pieces"), world.counter("stream_chunks")), (SIZE / piece as u64, 0));
+    assert_eq!(world.counter("bytes_queued"), SIZE + head_len);
+    world.send(id, "GET /none HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(world.got(id).starts_with(b"HTTP/1.1 404"), "and the connection goes on");
+}
+
+#[test]
+fn a_file_that_changes_between_two_pieces_ends_the_connection() {
+    let site = Site::new();
+    site.write("big", pattern(3 << 20));
+    let mut world = World::sending_files(small(&site));
+    let id = world.open();
+    world.conn(id).acks = false;
+    world.send(id, "GET /big HTTP/1.1\r\nHost: a\r\n\r\n");
+    site.touch("big", 1_000_000);
+    world.conn(id).acks = true;
+    world.settle();
+    assert!(!world.is_open(id), "reset, for the body is not whole");
+    assert_eq!(world.counter("streams_broken"), 1);
+}
+
+/// The second one finds the file open, and the one after a change does not.
+#[test]
+fn a_file_stays_open_for_the_next_request_and_is_let_go() {
+    let site = Site::new();
+    site.write("big", pattern(1 << 20));
+    let mut world = World::sending_files(small(&site));
+    let first = world.get("/big");
+    let id = world.open();
+    world.arrive(id, "GET /big HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(world.conn(id).most_unsent > 1 << 20, "sent without a turn");
+    world.settle();
+    assert_eq!(Response::parse(&world.got(id), false).0.body, first.body);
+    site.write("big.new", pattern(1 << 19));
+    std::fs::rename(site.root().join("big.new"), site.root().join("big")).expect("renamed");
+    world.advance(Duration::from_secs(3));
+    assert_eq!(world.get("/big").body, pattern(1 << 19));
+    let open = || std::fs::read_dir("/proc/self/fd").expect("proc").flatten();
+    let here = |site: &Site| {
+        let ours = site.root();
+        open().filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.starts_with(&ours) && to != ours)).count()
+    };
+    assert_eq!(here(&site), 2);
+    world.advance(Duration::from_secs(20));
+    world.get("/none");
+    assert_eq!(here(&site), 0, "closed after a while");
+}
+
 #[test]
 fn ranges_and_conditions_hold_for_large_files_too() {
     let site = Site::new();
     let content = pattern(1 << 20);
     site.write("big", &content);
-    let mut world = World::new(small(&site));
+    check_ranges(World::new(small(&site)), &content);
+    check_ranges(World::sending_files(small(&site)), &content);
+}
+
+fn check_ranges(mut world: World, content: &[u8]) {
     let whole = world.get("/big");
     assert_eq!(whole.body, content);
     let etag = whole.field("ETag").expect("a tag").to_string();
@@ -90,7 +168,11 @@ fn requests_behind_a_stream_wait_for_its_end() {
     let site = Site::new();
     site.write("big", pattern(1 << 20));
     site.write("small", "small");
-    let mut world = World::new(small(&site));
+    check_pipeline(World::new(small(&site)));
+    check_pipeline(World::sending_files(small(&site)));
+}
+
+fn check_pipeline(mut world: World) {
     let id = world.open();
     world.send(id, "GET /big HTTP/1.1\r\nHost: a\r\n\r\nGET /small HTTP/1.1\r\nHost: a\r\n\r\nGET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let got = world.got(id);

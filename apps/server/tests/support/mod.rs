@@ -7,7 +7,9 @@ use core::ops::Range;
 use core::time::Duration;
 use server::{Config, Server, WallClock};
 use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use wire::Time;
 
@@ -18,6 +20,7 @@ pub const START: u64 = 1_445_412_480;
 enum Queued {
     Body(Body, Range<u32>),
     Bytes(Vec<u8>, usize),
+    File(Arc<OwnedFd>, Range<u64>),
 }
 
 /// One connection, as the data path and the peer see it.
@@ -46,6 +49,8 @@ pub struct Mock {
     pub now: Time,
     pub conns: BTreeMap<usize, (ConnId, Conn)>,
     pub timers_set: u64,
+    /// Whether files are sent without the application's reading them.
+    pub sends_files: bool,
     aborts: Vec<ConnId>,
 }
 
@@ -81,6 +86,19 @@ impl Net for Mock {
         conn.unsent += bytes.len();
         conn.most_unsent = conn.most_unsent.max(conn.unsent);
         conn.queue.push_back(Queued::Bytes(bytes.to_vec(), 0));
+    }
+
+    fn send_file(&mut self, id: ConnId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
+        assert!(range.start < range.end, "{range:?}");
+        if self.sends_files
+            && let Some(conn) = self.conn(id)
+        {
+            assert!(!conn.finished, "sent after the end");
+            conn.unsent += (range.end - range.start) as usize;
+            conn.most_unsent = conn.most_unsent.max(conn.unsent);
+            conn.queue.push_back(Queued::File(Arc::clone(file), range));
+        }
+        self.sends_files
     }
 
     fn unsent(&self, id: ConnId) -> usize {
@@ -134,8 +152,21 @@ pub struct World {
 impl World {
     pub fn new(config: Config) -> Self {
         let clock = WallClock::new(Time::ZERO, Duration::from_secs(START));
-        let net = Mock { now: Time::from_millis(10), conns: BTreeMap::new(), timers_set: 0, aborts: Vec::new() };
+        let net = Mock {
+            now: Time::from_millis(10),
+            conns: BTreeMap::new(),
+            timers_set: 0,
+            sends_files: false,
+            aborts: Vec::new(),
+        };
         Self { server: Server::new(config, clock).expect("the configuration is valid"), net, next: 0 }
+    }
+
+    /// As [`World::new`], with a data path that sends files by itself.
+    pub fn sending_files(config: Config) -> Self {
+        let mut world = Self::new(config);
+        world.net.sends_files = true;
+        world
     }
 
     /// A connection whose peer takes everything at once.
@@ -214,6 +245,7 @@ impl World {
         conn.unsent -= left;
         conn.got_count += left as u64;
         while left > 0 {
+            let from_file;
             let (bytes, done) = match conn.queue.front_mut().expect("the count is right") {
                 Queued::Body(body, range) => {
                     let take = range.len().min(left);
@@ -225,6 +257,14 @@ impl World {
                     let take = (bytes.len() - *start).min(left);
                     *start += take;
                     (&bytes[*start - take..*start], *start == bytes.len())
+                }
+                Queued::File(file, range) => {
+                    let mut bytes = vec![0; ((range.end - range.start) as usize).min(left)];
+                    let read = rustix::io::pread(&**file, bytes.as_mut_slice(), range.start).expect("a file");
+                    assert_eq!(read, bytes.len(), "the file is shorter");
+                    range.start += read as u64;
+                    from_file = bytes;
+                    (from_file.as_slice(), range.start == range.end)
                 }
             };
             left -= bytes.len();
