@@ -7,11 +7,13 @@
 //! | `text` | for people |
 //! | `json` | one JSON object |
 //! | `ab`, `wrk` | what these tools print |
+//! | `chart` | curves as SVG, and in plain characters |
 //! | `histogram` | powers of two, in plain characters |
 //! | `hgrm` | HdrHistogram's percentile table |
 #![forbid(unsafe_code)]
 
 mod ab;
+mod chart;
 mod hgrm;
 mod histogram;
 mod json;
@@ -19,6 +21,7 @@ mod text;
 mod wrk;
 
 pub use ab::render_ab;
+pub use chart::{Axis, Chart, Series};
 pub use hgrm::render_hgrm;
 pub use histogram::{Unit, log2_histogram, render_histogram};
 pub use json::render_json;
