@@ -79,7 +79,7 @@ fn serve_takes_every_flag() {
         "serve --respond 2649 --link tap:near0,addr=10.0.0.9/24 --addr 10.0.0.2/24 --addr fd00::2/64 \
          --gateway 10.0.0.1 --gateway fd00::1 --mac 02:00:00:00:00:0a --core 3 --idle spin --congestion newreno \
          --listen 8080 --listen 80 --max-connections 1M --access-log access.log --capture a.pcapng --loss 1% --reorder 0.5% \
-         --duplicate 2% --corrupt 3% --delay 10ms --rate 100M --seed 7 --status-page /run/page --json \
+         --duplicate 2% --corrupt 3% --delay 10ms --link-rate 100M --seed 7 --status-page /run/page --json \
          --header-timeout 1s --body-timeout 2s --keep-alive-timeout 3s --send-timeout 4s --drain-timeout 0s",
     );
     let timeouts = &plan.server.timeouts;

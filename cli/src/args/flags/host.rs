@@ -25,23 +25,23 @@ pub(in crate::args) struct HostArgs {
     /// tap is a device of the local kernel, made if it does not exist, and
     /// needs CAP_NET_ADMIN. Options: addr=ADDRESS/PREFIX for the kernel's
     /// side, mtu=BYTES, offload=on|off (on), large=on|off (off), ring=SLOTS.
-    #[arg(long, value_name = "LINK")]
-    link: String,
+    #[arg(long, value_name = "LINK", requires = "addresses")]
+    pub(super) link: Option<String>,
 
     /// Our address with its subnet's prefix length; repeat for more
-    #[arg(long = "addr", value_name = "ADDRESS/PREFIX", required = true)]
+    #[arg(long = "addr", value_name = "ADDRESS/PREFIX", requires = "link")]
     addresses: Vec<Cidr>,
 
     /// The next hop for what is in no subnet of ours; one per family
-    #[arg(long = "gateway", value_name = "ADDRESS")]
+    #[arg(long = "gateway", value_name = "ADDRESS", requires = "link")]
     gateways: Vec<IpAddr>,
 
     /// Our Ethernet address [default: a local one, made from the first address]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", requires = "link")]
     mac: Option<Mac>,
 
     /// Pin to this core and its memory domain [default: not pinned]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", requires = "link")]
     core: Option<u16>,
 
     /// What to do while there is nothing to do: spin, adaptive, or adaptive:SPIN:WAIT
@@ -49,24 +49,24 @@ pub(in crate::args) struct HostArgs {
     /// spin polls on: the lowest latency, and one core always busy. adaptive
     /// polls for a while (SPIN, 50us) and then sleeps until frames come, at
     /// most for WAIT (10ms).
-    #[arg(long, value_name = "POLICY", default_value = "adaptive")]
+    #[arg(long, value_name = "POLICY", requires = "link", default_value = "adaptive")]
     idle: Idle,
 
     /// Congestion control
-    #[arg(long, value_enum, default_value_t = Congestion::Cubic)]
+    #[arg(long, value_enum, requires = "link", default_value_t = Congestion::Cubic)]
     congestion: Congestion,
 
     /// Write every frame to this file, in pcapng format
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", requires = "link", value_hint = ValueHint::FilePath)]
     capture: Option<PathBuf>,
 
     /// Keep the statistics page in this file [default: one per process, where status finds it]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    status_page: Option<PathBuf>,
+    pub(super) status_page: Option<PathBuf>,
 
     /// Print results as JSON
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 
     #[command(flatten)]
     faults: FaultArgs,
@@ -86,27 +86,27 @@ enum Congestion {
 #[command(next_help_heading = "Fault injection (both directions of this side's link)")]
 pub(in crate::args) struct FaultArgs {
     /// Lose this share of frames
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", requires = "link")]
     loss: Option<Probability>,
 
     /// Let this share of frames come after their successors
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", requires = "link")]
     reorder: Option<Probability>,
 
     /// Let this share of frames come twice
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", requires = "link")]
     duplicate: Option<Probability>,
 
     /// Flip a bit in this share of frames
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", requires = "link")]
     corrupt: Option<Probability>,
 
     /// Let each frame come this much later, as in 10ms
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    #[arg(long, value_name = "TIME", requires = "link", value_parser = values::duration)]
     delay: Option<Duration>,
 
     /// Pass at most this many bits per second, as in 100M; 100 ms of them may queue
-    #[arg(long, value_name = "RATE")]
+    #[arg(long = "link-rate", value_name = "RATE", requires = "link")]
     rate: Option<BitRate>,
 
     /// Draw faults from this seed
@@ -115,7 +115,12 @@ pub(in crate::args) struct FaultArgs {
 }
 
 impl HostArgs {
+    /// What is meant over a link.
+    ///
+    /// # Errors
+    /// What makes no sense together, and if no link is named.
     pub(super) fn plan(self, role: memif::Role, max_connections: u32) -> Result<HostPlan, String> {
+        let text = self.link.ok_or("give a link with --link")?;
         for (index, gateway) in self.gateways.iter().enumerate() {
             if !self.addresses.iter().any(|ours| ours.contains(*gateway)) {
                 return Err(format!("the gateway {gateway} is in no subnet of --addr"));
@@ -127,7 +132,7 @@ impl HostArgs {
         if self.mac.is_some_and(|mac| !mac.is_unicast()) {
             return Err("--mac must be a unicast address".to_owned());
         }
-        let link = LinkSpec::parse(&self.link, role).map_err(|why| format!("--link {}: {why}", self.link))?;
+        let link = LinkSpec::parse(&text, role).map_err(|why| format!("--link {text}: {why}"))?;
         Ok(HostPlan {
             link,
             addresses: self.addresses,
