@@ -8,10 +8,38 @@
 //! | module | for |
 //! | --- | --- |
 //! | `config` | what can be asked for: endpoints, accept models, options |
+//! | `listen` | listening sockets: made, taken over, dealt out |
+//! | `worker` | one thread's loop, and its attendant |
+//! | `fleet` | threads for workers |
+//! | `net`, `connect` | what applications ask for: [`app::Net`] |
+//! | `table`, `queue`, `timers` | the connections |
+//! | `dispatch` | calls of the application, the same for every engine |
+//! | `epoll`, `accept`, `send` | readiness: the engine over epoll |
+//! | `option` | socket options |
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod accept;
 mod config;
+mod connect;
+mod counters;
+mod dispatch;
+mod epoll;
+pub mod fleet;
+mod listen;
+mod net;
+mod option;
+mod queue;
+mod send;
+mod table;
+mod timers;
+mod worker;
 
 pub use config::{
     Config, Endpoint, EndpointError, Engine, EngineError, KeepAlive, ListenOptions, Model, ModelError, StreamOptions,
 };
+pub use counters::Counters;
+pub use listen::{BindError, Listener, Listeners, Origin};
+pub use net::Sockets;
+pub use option::OptionError;
+pub use queue::MAX_QUEUED;
+pub use worker::{ATTEND_IDLE, Attendant, StartError, Worker};

@@ -1,0 +1,139 @@
+//! Opening connections.
+
+use crate::net::Sockets;
+use crate::option;
+use crate::table::Flags;
+use app::{Closed, ConnId, ConnectError};
+use core::net::{IpAddr, SocketAddr};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
+
+impl Sockets {
+    pub(crate) fn open(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<ConnId, ConnectError> {
+        if self.table.is_full() {
+            return Err(ConnectError::Full);
+        }
+        let (fd, peer, unix, outcome) = match &self.connect_to {
+            None => {
+                let fd = self.tcp_socket(from, to)?;
+                let outcome = connect(&fd, &to);
+                (fd, Some(to), 0, outcome)
+            }
+            Some(path) => {
+                let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None).map_err(local_fault)?;
+                let outcome = connect_unix(fd.as_fd(), path);
+                (fd, None, Flags::UNIX, outcome)
+            }
+        };
+        let refused = match outcome {
+            Ok(()) | Err(Errno::INPROGRESS | Errno::AGAIN) => None,
+            Err(Errno::ADDRNOTAVAIL) => return Err(ConnectError::NoPort),
+            Err(Errno::NETUNREACH | Errno::AFNOSUPPORT) => return Err(ConnectError::NoRoute),
+            Err(e) => Some(reason(e)),
+        };
+        let id = self.table.insert(fd, peer, unix | Flags::CONNECTING).ok_or(ConnectError::Full)?;
+        match refused {
+            Some(why) => {
+                self.counters.connects_failed += 1;
+                self.end(id, why);
+            }
+            None if outcome == Err(Errno::AGAIN) => self.unanswered.push(id),
+            None => self.fresh.push(id),
+        }
+        Ok(id)
+    }
+
+    fn tcp_socket(&self, from: Option<IpAddr>, to: SocketAddr) -> Result<OwnedFd, ConnectError> {
+        let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let fd = socket_with(family, SocketType::STREAM, FLAGS, None).map_err(local_fault)?;
+        // Each was tried when the worker began: what fails now is for want of
+        // memory, as a socket would be.
+        option::set_stream(fd.as_fd(), &self.stream, false).map_err(|_| ConnectError::Full)?;
+        if let Some(from) = from {
+            // Where the kernel does not know it, ports are fewer, and all
+            // else is the same.
+            let _ = option::bind_without_port(fd.as_fd());
+            bind(&fd, &SocketAddr::new(from, 0)).map_err(|e| match e {
+                Errno::ADDRINUSE => ConnectError::NoPort,
+                _ => ConnectError::NoRoute,
+            })?;
+        }
+        Ok(fd)
+    }
+
+    /// Tries again what found a queue full: a Unix socket tells no one when
+    /// there is room (connect(2), EAGAIN).
+    #[cold]
+    pub(crate) fn connect_again(&mut self) {
+        let Some(path) = self.connect_to.clone() else { return };
+        let mut waiting = core::mem::take(&mut self.unanswered);
+        waiting.retain(|&id| {
+            let Some(fd) = self.table.get(id).and_then(|conn| conn.fd()) else { return false };
+            self.counters.connects_again += 1;
+            match connect_unix(fd, &path) {
+                Err(Errno::AGAIN) => return true,
+                Ok(()) | Err(Errno::INPROGRESS) => self.fresh.push(id),
+                Err(e) => {
+                    self.counters.connects_failed += 1;
+                    self.end(id, reason(e));
+                }
+            }
+            false
+        });
+        self.unanswered.append(&mut waiting);
+    }
+}
+
+/// A Unix socket's address; `@` begins an abstract one (unix(7)).
+pub(crate) fn unix_address(path: &Path) -> rustix::io::Result<SocketAddrUnix> {
+    match path.as_os_str().as_bytes() {
+        [b'@', name @ ..] => SocketAddrUnix::new_abstract_name(name),
+        _ => SocketAddrUnix::new(path),
+    }
+}
+
+fn connect_unix(fd: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<()> {
+    connect(fd, &unix_address(path)?)
+}
+
+fn local_fault(e: Errno) -> ConnectError {
+    match e {
+        Errno::AFNOSUPPORT => ConnectError::NoRoute,
+        _ => ConnectError::Full,
+    }
+}
+
+/// What an error of a connection means to an application.
+#[cold]
+pub(crate) fn reason(e: Errno) -> Closed {
+    match e {
+        // A Unix socket's path that does not exist, or nobody listens on.
+        Errno::CONNREFUSED | Errno::NOENT => Closed::Refused,
+        Errno::TIMEDOUT => Closed::TimedOut,
+        Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::NETDOWN | Errno::HOSTDOWN | Errno::ACCESS | Errno::PERM => {
+            Closed::Unreachable
+        }
+        _ => Closed::Reset,
+    }
+}
+
+/// Tries every option on sockets of our own, so that one that cannot be had
+/// is told at the start, not per connection.
+pub(crate) fn try_options(net: &Sockets) -> Result<(), option::OptionError> {
+    let unix = net.connect_to.is_some();
+    let family = if unix { AddressFamily::UNIX } else { AddressFamily::INET };
+    let made = socket_with(family, SocketType::STREAM, FLAGS, None);
+    let fd = match made {
+        Err(Errno::AFNOSUPPORT) => socket_with(AddressFamily::INET6, SocketType::STREAM, FLAGS, None),
+        made => made,
+    };
+    let fd =
+        fd.map_err(|e| option::OptionError { option: "socket", value: "made".into(), source: io::Error::from(e) })?;
+    option::set_stream(fd.as_fd(), &net.stream, unix)
+}

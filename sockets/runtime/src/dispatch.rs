@@ -1,0 +1,279 @@
+//! From what happened to the calls of the application, and from what it asked
+//! for to the kernel: the part that engines share.
+
+use crate::connect::reason;
+use crate::net::Sockets;
+use crate::send::Sent;
+use crate::table::Flags;
+use app::{App, Closed, ConnId, HELD_LIMIT, Opened, SEND_LOW_WATER};
+use core::time::Duration;
+use rustix::io::Errno;
+use rustix::net::sockopt::{set_socket_linger, socket_error};
+use rustix::net::{Shutdown, shutdown};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Timers that run out in one pass; more wait for the next.
+const TIMERS: usize = 256;
+
+/// What an engine does for the connections.
+pub(crate) trait Driver {
+    /// Begins to watch a connection that is new.
+    fn watch(&mut self, net: &mut Sockets, id: ConnId) -> io::Result<()>;
+
+    /// Hands what is queued to the kernel, as far as it takes it; whatever
+    /// comes of it later is the engine's to go on with.
+    fn send(&mut self, net: &mut Sockets, id: ConnId) -> Sent;
+
+    /// Closes a connection's descriptor.
+    fn close(&mut self, fd: OwnedFd);
+}
+
+/// Carries out what the application asked for, tells it what came of it, and
+/// goes on so once. What that asks for is left for the next call, so that no
+/// connection keeps the others waiting.
+#[inline]
+pub(crate) fn settle<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver) {
+    if !net.fresh.is_empty() {
+        watch_fresh(net, driver);
+    }
+    let dirty = net.dirty.len();
+    for index in 0..dirty {
+        let slot = net.dirty[index];
+        flush(app, net, driver, slot);
+    }
+    net.dirty.drain(..dirty);
+    if !net.resumed.is_empty() {
+        offer_resumed(app, net);
+    }
+    while let Some((slot, why)) = net.over.pop() {
+        close(app, net, driver, slot, why);
+    }
+}
+
+/// Sends what a connection has queued.
+#[inline]
+fn flush<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver, slot: u32) {
+    // The flag belongs to the slot, whose connection may be over.
+    let Some(conn) = net.table.slot_mut(slot) else { return };
+    conn.flags.clear(Flags::DIRTY);
+    let Some(id) = net.table.id(slot) else { return };
+    flush_id(app, net, driver, id);
+}
+
+/// Sends what `id` has queued, unless it cannot take anything now.
+#[inline]
+pub(crate) fn flush_id<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver, id: ConnId) {
+    let Some(conn) = net.table.get_mut(id) else { return };
+    if conn.flags.has(Flags::BLOCKED | Flags::CONNECTING | Flags::BROKEN) {
+        return;
+    }
+    let before = conn.queue.unsent();
+    let sent = if before == 0 { Sent::All } else { driver.send(net, id) };
+    on_flushed(app, net, id, before, sent);
+}
+
+/// Notes how a queue was left, of which `before` bytes were unsent, and tells
+/// the application if there is room again.
+#[inline]
+pub(crate) fn on_flushed<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, before: usize, sent: Sent) {
+    let Some(conn) = net.table.get_mut(id) else { return };
+    let after = conn.queue.unsent();
+    if sent == Sent::All && !conn.flags.has(Flags::FINISHED) && before <= SEND_LOW_WATER && conn.held() == 0 {
+        return;
+    }
+    match sent {
+        Sent::All if conn.flags.has(Flags::FINISHED) => finish(net, id),
+        Sent::All => {}
+        Sent::Blocked => conn.flags.set(Flags::BLOCKED),
+        Sent::Spent => net.go_on(id),
+        Sent::Truncated => {
+            net.counters.files_truncated += 1;
+            net.end(id, Closed::Aborted);
+        }
+        Sent::Failed(_) => fail(net, id),
+    }
+    // Told too where bytes are held: what held them back may have been the
+    // queue, at a limit of the application's below the mark.
+    let held = net.table.get(id).is_some_and(|conn| conn.held() > 0);
+    if after < before && after <= SEND_LOW_WATER && (before > SEND_LOW_WATER || held) && net.table.get(id).is_some() {
+        app.on_sent(net, id);
+    }
+}
+
+/// A connection takes nothing any more: nothing is sent, but what arrived
+/// before is still delivered, and tells why.
+#[cold]
+fn fail(net: &mut Sockets, id: ConnId) {
+    if let Some(conn) = net.table.get_mut(id) {
+        conn.queue.clear();
+        conn.flags.set(Flags::BROKEN);
+        net.go_on(id);
+    }
+}
+
+/// Everything is sent, and the application finished: our FIN follows.
+fn finish(net: &mut Sockets, id: ConnId) {
+    let Some(conn) = net.table.get_mut(id) else { return };
+    if conn.flags.has(Flags::SHUT) {
+        return;
+    }
+    conn.flags.set(Flags::SHUT);
+    if conn.flags.has(Flags::ENDED) && conn.held() == 0 {
+        // Closing sends it, too.
+        net.end(id, Closed::Finished);
+    } else if let Some(fd) = conn.fd()
+        && shutdown(fd, Shutdown::Write).is_err()
+    {
+        fail(net, id);
+    }
+}
+
+fn watch_fresh(net: &mut Sockets, driver: &mut impl Driver) {
+    for id in core::mem::take(&mut net.fresh) {
+        if net.table.get(id).is_some() && driver.watch(net, id).is_err() {
+            net.counters.watch_errors += 1;
+            net.end(id, Closed::Aborted);
+        }
+    }
+}
+
+/// Offers held bytes again where the application asked for it, once each.
+#[cold]
+fn offer_resumed<A: App>(app: &mut A, net: &mut Sockets) {
+    for id in core::mem::take(&mut net.resumed) {
+        let Some(conn) = net.table.get_mut(id) else { continue };
+        conn.flags.clear(Flags::RESUMED);
+        if let Some(held) = conn.take_held() {
+            let consumed = app.on_data(net, id, held.bytes()).min(held.bytes().len());
+            let Some(conn) = net.table.get_mut(id) else { continue };
+            conn.put_held(held, consumed);
+        }
+        let Some(conn) = net.table.get_mut(id) else { continue };
+        if conn.flags.has(Flags::UNREAD) && conn.held() < HELD_LIMIT {
+            net.go_on(id);
+        }
+        end_if_done(net, id);
+    }
+}
+
+/// Both sides have said all, and the application has taken it.
+#[inline]
+fn end_if_done(net: &mut Sockets, id: ConnId) {
+    let Some(conn) = net.table.get(id) else { return };
+    if conn.flags.has(Flags::SHUT) && conn.flags.has(Flags::ENDED) && conn.held() == 0 {
+        net.end(id, Closed::Finished);
+    }
+}
+
+/// Gives the application what arrived, and keeps what it leaves.
+#[inline]
+pub(crate) fn deliver<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, data: &[u8]) {
+    net.counters.receives += 1;
+    net.counters.received_bytes += data.len() as u64;
+    let Some(conn) = net.table.get_mut(id) else { return };
+    if conn.held() > 0 {
+        return deliver_behind(app, net, id, data);
+    }
+    let consumed = app.on_data(net, id, data);
+    if consumed < data.len() {
+        hold(net, id, &data[consumed..]);
+    }
+}
+
+/// What arrived goes behind what is held: both are offered in one piece.
+#[cold]
+fn deliver_behind<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, data: &[u8]) {
+    hold(net, id, data);
+    let Some(held) = net.table.get_mut(id).and_then(crate::table::Conn::take_held) else { return };
+    let consumed = app.on_data(net, id, held.bytes()).min(held.bytes().len());
+    if let Some(conn) = net.table.get_mut(id) {
+        conn.put_held(held, consumed);
+    }
+}
+
+#[cold]
+fn hold(net: &mut Sockets, id: ConnId, bytes: &[u8]) {
+    if let Some(conn) = net.table.get_mut(id) {
+        conn.hold(bytes);
+        net.counters.held_bytes += bytes.len() as u64;
+    }
+}
+
+/// The peer sends no more.
+pub(crate) fn ended<A: App>(app: &mut A, net: &mut Sockets, id: ConnId) {
+    let Some(conn) = net.table.get_mut(id) else { return };
+    if conn.flags.has(Flags::BROKEN) {
+        return net.end(id, Closed::Reset);
+    }
+    if conn.flags.has(Flags::ENDED) {
+        return;
+    }
+    conn.flags.set(Flags::ENDED);
+    let held = conn.held();
+    app.on_end(net, id, held);
+    end_if_done(net, id);
+}
+
+/// Receiving failed: the connection is over.
+#[cold]
+pub(crate) fn failed(net: &mut Sockets, id: ConnId, e: Errno) {
+    net.end(id, reason(e));
+}
+
+/// The outcome of a connect is there.
+pub(crate) fn connected<A: App>(app: &mut A, net: &mut Sockets, id: ConnId) {
+    let Some(conn) = net.table.get_mut(id) else { return };
+    let outcome = match conn.fd() {
+        Some(fd) => socket_error(fd).unwrap_or_else(Err),
+        None => return,
+    };
+    match outcome {
+        Ok(()) => {
+            conn.flags.clear(Flags::CONNECTING);
+            net.counters.connected += 1;
+            app.on_open(net, id, Opened::Connected);
+        }
+        Err(e) => {
+            net.counters.connects_failed += 1;
+            net.end(id, reason(e));
+        }
+    }
+}
+
+/// Application timers that ran out.
+#[inline]
+pub(crate) fn run_timers<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver) {
+    for _ in 0..TIMERS {
+        let Some(due) = net.timers.poll(net.now) else { return };
+        let Some(conn) = net.table.slot_mut(due.slot) else { continue };
+        if net.timers.claim(due, &mut conn.timer, net.now)
+            && let Some(id) = net.table.id(due.slot)
+        {
+            net.counters.timers += 1;
+            app.on_timer(net, id);
+            settle(app, net, driver);
+        }
+    }
+}
+
+/// Closes what is over, and tells the application, for the last time.
+#[cold]
+fn close<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver, slot: u32, why: Closed) {
+    let Some(conn) = net.table.slot_mut(slot) else { return };
+    let (connecting, unix) = (conn.flags.has(Flags::CONNECTING), conn.flags.has(Flags::UNIX));
+    let Some((id, fd)) = net.table.vacate(slot) else { return };
+    net.counters.closed += 1;
+    if why == Closed::Reset {
+        net.counters.resets_received += u64::from(!connecting);
+    }
+    if why == Closed::Aborted && !unix && !connecting {
+        // With nothing to linger for, closing resets (RFC 9293 §3.10.5,
+        // socket(7)).
+        net.counters.resets_sent += 1;
+        let _ = set_socket_linger(fd.as_fd(), Some(Duration::ZERO));
+    }
+    driver.close(fd);
+    app.on_close(net, id, why);
+    net.table.release(slot);
+}

@@ -1,0 +1,229 @@
+//! What applications ask of the kernel data path.
+//!
+//! Nothing here waits, and little calls the kernel: what an application asks
+//! for is noted, and carried out when its call has returned (`dispatch`). So
+//! the answers to all requests of one read leave in one call.
+
+use crate::config::StreamOptions;
+use crate::counters::Counters;
+use crate::queue::QueueFull;
+use crate::table::{Flags, Table};
+use crate::timers::Timers;
+use app::{Body, Closed, ConnId, ConnectError, Net};
+use core::net::{IpAddr, SocketAddr};
+use core::ops::Range;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use wire::Time;
+
+/// A worker's connections: its [`Net`].
+#[derive(Debug)]
+pub struct Sockets {
+    pub(crate) now: Time,
+    pub(crate) table: Table,
+    pub(crate) timers: Timers,
+    /// Slots with something to send, or to finish.
+    pub(crate) dirty: Vec<u32>,
+    /// Slots that are over, and why.
+    pub(crate) over: Vec<(u32, Closed)>,
+    /// Connections to be offered their held bytes again.
+    pub(crate) resumed: Vec<ConnId>,
+    /// Connections that we opened, and that no engine watches yet.
+    pub(crate) fresh: Vec<ConnId>,
+    /// Connections to go on with, without waiting for an event: they were
+    /// stopped so that others have their turn.
+    pub(crate) again: Vec<ConnId>,
+    /// Connects to a Unix socket whose queue was full.
+    pub(crate) unanswered: Vec<ConnId>,
+    pub(crate) counters: Counters,
+    pub(crate) stream: StreamOptions,
+    pub(crate) connect_to: Option<PathBuf>,
+}
+
+impl Sockets {
+    pub(crate) fn new(limit: usize, stream: StreamOptions, connect_to: Option<PathBuf>) -> Self {
+        Self {
+            now: Time::ZERO,
+            table: Table::new(limit),
+            timers: Timers::default(),
+            dirty: Vec::new(),
+            over: Vec::new(),
+            resumed: Vec::new(),
+            fresh: Vec::new(),
+            again: Vec::new(),
+            unanswered: Vec::new(),
+            counters: Counters::default(),
+            stream,
+            connect_to,
+        }
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters { connections: self.table.len() as u64, ..self.counters }
+    }
+
+    /// Connections open or opening.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Ends a connection; the application hears of it when its call, if one
+    /// is under way, has returned.
+    #[cold]
+    pub(crate) fn end(&mut self, id: ConnId, why: Closed) {
+        let Some(conn) = self.table.get_mut(id) else { return };
+        conn.flags.set(Flags::OVER);
+        self.over.push((id.index() as u32, why));
+    }
+
+    /// Ends every connection, for a worker that stops.
+    pub(crate) fn end_all(&mut self) {
+        let ids: Vec<ConnId> = self.table.ids().collect();
+        for id in ids {
+            self.end(id, Closed::Aborted);
+        }
+    }
+
+    /// Has the connection gone on with in the next pass.
+    pub(crate) fn go_on(&mut self, id: ConnId) {
+        let Some(conn) = self.table.get_mut(id) else { return };
+        if !conn.flags.has(Flags::AGAIN) {
+            conn.flags.set(Flags::AGAIN);
+            self.again.push(id);
+        }
+    }
+
+    /// Has the connection read from without waiting for an event: its first
+    /// data is there.
+    pub(crate) fn read_soon(&mut self, id: ConnId) {
+        if let Some(conn) = self.table.get_mut(id) {
+            conn.flags.set(Flags::UNREAD);
+            self.go_on(id);
+        }
+    }
+
+    /// Whether there is something to do that no event will tell of.
+    pub(crate) fn has_more(&self) -> bool {
+        let settled = self.dirty.is_empty() && self.over.is_empty() && self.resumed.is_empty();
+        !settled || !self.fresh.is_empty() || !self.again.is_empty()
+    }
+
+    #[inline]
+    fn queue(&mut self, id: ConnId, push: impl FnOnce(&mut crate::queue::Queue) -> Result<(), QueueFull>) {
+        let Some(conn) = self.table.get_mut(id) else { return };
+        if conn.flags.has(Flags::DIRTY | Flags::FINISHED | Flags::BROKEN) {
+            if conn.flags.has(Flags::FINISHED | Flags::BROKEN) {
+                // Nothing follows a FIN, and nothing arrives after a reset.
+                return;
+            }
+        } else {
+            conn.flags.set(Flags::DIRTY);
+            self.dirty.push(id.index() as u32);
+        }
+        if push(&mut conn.queue).is_err() {
+            self.counters.send_queue_overflow += 1;
+            self.end(id, Closed::Aborted);
+        }
+    }
+}
+
+impl Net for Sockets {
+    #[inline]
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn connect(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<ConnId, ConnectError> {
+        let id = self.open(from, to);
+        match id {
+            Ok(_) => self.counters.connects += 1,
+            Err(_) => self.counters.connects_refused += 1,
+        }
+        id
+    }
+
+    #[inline]
+    fn send_body(&mut self, id: ConnId, body: &Body, range: Range<u32>) {
+        self.queue(id, |queue| queue.push(body, range));
+    }
+
+    #[inline]
+    fn send_bytes(&mut self, id: ConnId, bytes: &[u8]) {
+        self.queue(id, |queue| queue.push_bytes(bytes));
+    }
+
+    fn send_file(&mut self, id: ConnId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
+        self.queue(id, |queue| {
+            queue.push_file(file, range);
+            Ok(())
+        });
+        true
+    }
+
+    #[inline]
+    fn unsent(&self, id: ConnId) -> usize {
+        self.table.get(id).map_or(0, |conn| conn.queue.unsent())
+    }
+
+    #[inline]
+    fn reply(&mut self, id: ConnId, body: &Body, limit: usize) -> bool {
+        let Some(conn) = self.table.get(id) else { return true };
+        if conn.queue.unsent() >= limit {
+            return false;
+        }
+        self.queue(id, |queue| queue.push(body, 0..body.len()));
+        true
+    }
+
+    fn finish(&mut self, id: ConnId) {
+        let Some(conn) = self.table.get_mut(id) else { return };
+        if conn.flags.has(Flags::FINISHED) {
+            return;
+        }
+        conn.flags.set(Flags::FINISHED);
+        if !conn.flags.has(Flags::DIRTY) {
+            conn.flags.set(Flags::DIRTY);
+            self.dirty.push(id.index() as u32);
+        }
+    }
+
+    fn abort(&mut self, id: ConnId) {
+        self.end(id, Closed::Aborted);
+    }
+
+    fn resume(&mut self, id: ConnId) {
+        let Some(conn) = self.table.get_mut(id) else { return };
+        if !conn.flags.has(Flags::RESUMED) {
+            conn.flags.set(Flags::RESUMED);
+            self.resumed.push(id);
+        }
+    }
+
+    #[inline]
+    fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
+        let slots = self.table.slots();
+        let Some(conn) = self.table.get_mut(id) else { return };
+        if self.timers.set(id.index() as u32, &mut conn.timer, at, slots) {
+            self.timers.rebuild(self.table.timers());
+        }
+    }
+
+    fn peer(&self, id: ConnId) -> Option<SocketAddr> {
+        self.table.peer(id)
+    }
+
+    fn local(&self, id: ConnId) -> Option<SocketAddr> {
+        let fd = self.table.get(id)?.fd()?;
+        rustix::net::getsockname(fd).ok()?.try_into().ok().map(unmapped)
+    }
+}
+
+/// An IPv4 address that came over a dual-stack socket, as what it is
+/// (RFC 4291 §2.5.5.2).
+pub(crate) fn unmapped(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}

@@ -1,0 +1,165 @@
+//! Socket options: set, read back where the kernel cuts without a word, and
+//! named where it refuses.
+
+use crate::config::{ListenOptions, StreamOptions};
+use core::fmt;
+use core::time::Duration;
+use rustix::net::sockopt;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// An option that a socket cannot have: the user's, or the machine's, to mend.
+#[derive(Debug)]
+pub struct OptionError {
+    /// Its name in the manual pages.
+    pub option: &'static str,
+    /// What it was to be.
+    pub value: String,
+    /// Why it is not.
+    pub source: io::Error,
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cannot be {}: {}", self.option, self.value, self.source)
+    }
+}
+
+impl core::error::Error for OptionError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+type Result = core::result::Result<(), OptionError>;
+
+/// Sets what listening sockets alone have, before they listen.
+pub(crate) fn set_listen(fd: BorrowedFd<'_>, options: &ListenOptions) -> Result {
+    if let Some(time) = options.defer_accept {
+        let seconds = whole_seconds(time);
+        set(fd, "TCP_DEFER_ACCEPT", libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds)?;
+    }
+    if let Some(pending) = options.fast_open {
+        fast_open_is_allowed(pending)?;
+        set(fd, "TCP_FASTOPEN", libc::IPPROTO_TCP, libc::TCP_FASTOPEN, pending)?;
+    }
+    Ok(())
+}
+
+/// Sets what connections have: on a connection, or on a listening socket,
+/// from which Linux has each accepted one inherit it.
+pub(crate) fn set_stream(fd: BorrowedFd<'_>, options: &StreamOptions, unix: bool) -> Result {
+    if let Some(bytes) = options.send_buffer {
+        buffer(fd, "SO_SNDBUF", (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF), bytes, "net.core.wmem_max")?;
+    }
+    if let Some(bytes) = options.receive_buffer {
+        buffer(fd, "SO_RCVBUF", (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), bytes, "net.core.rmem_max")?;
+    }
+    if unix {
+        return Ok(());
+    }
+    let named = |option, value: String| move |e: rustix::io::Errno| OptionError { option, value, source: e.into() };
+    sockopt::set_tcp_nodelay(fd, options.no_delay).map_err(named("TCP_NODELAY", options.no_delay.to_string()))?;
+    if let Some(name) = &options.congestion {
+        sockopt::set_tcp_congestion(fd, name).map_err(named("TCP_CONGESTION", name.clone()))?;
+    }
+    if let Some(times) = options.keep_alive {
+        sockopt::set_socket_keepalive(fd, true).map_err(named("SO_KEEPALIVE", "on".into()))?;
+        set(fd, "TCP_KEEPIDLE", libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, whole_seconds(times.idle))?;
+        set(fd, "TCP_KEEPINTVL", libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, whole_seconds(times.interval))?;
+        set(fd, "TCP_KEEPCNT", libc::IPPROTO_TCP, libc::TCP_KEEPCNT, times.probes)?;
+    }
+    if let Some(rate) = options.pacing_rate {
+        set_bytes(fd, "SO_MAX_PACING_RATE", libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate.to_ne_bytes(), &rate)?;
+    }
+    if let Some(time) = options.busy_poll {
+        let micros = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+        set(fd, "SO_BUSY_POLL", libc::SOL_SOCKET, libc::SO_BUSY_POLL, micros)?;
+    }
+    if let Some(bytes) = options.not_sent_low_water {
+        set(fd, "TCP_NOTSENT_LOWAT", libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)?;
+    }
+    Ok(())
+}
+
+/// The port is chosen when the connection is made, where it need differ only
+/// for the same peer: else 28,232 connections per source address would be all
+/// (ip(7), Linux 4.2).
+pub(crate) fn bind_without_port(fd: BorrowedFd<'_>) -> Result {
+    set(fd, "IP_BIND_ADDRESS_NO_PORT", libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+}
+
+/// Kept in seconds by the kernel: rounded up, so that a time is never none.
+fn whole_seconds(time: Duration) -> u32 {
+    let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    u32::try_from(seconds).unwrap_or(u32::MAX)
+}
+
+/// The kernel takes TCP_FASTOPEN whether it is switched on or not
+/// (ip-sysctl.rst: 0x2 is for servers).
+fn fast_open_is_allowed(pending: u32) -> Result {
+    const SERVER: u32 = 2;
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_fastopen").unwrap_or_default();
+    match text.trim().parse::<u32>() {
+        Ok(bits) if bits & SERVER == 0 => Err(OptionError {
+            option: "TCP_FASTOPEN",
+            value: pending.to_string(),
+            source: io::Error::other(format!("net.ipv4.tcp_fastopen is {bits}: it needs 2 for servers")),
+        }),
+        // Where it cannot be read, the kernel has the last word.
+        _ => Ok(()),
+    }
+}
+
+/// A buffer's size: beyond the system's limit if we may, else it must be
+/// within, because the kernel would cut it without a word (socket(7)).
+fn buffer(
+    fd: BorrowedFd<'_>,
+    name: &'static str,
+    (forced, plain): (i32, i32),
+    bytes: u32,
+    limit: &'static str,
+) -> Result {
+    if set(fd, name, libc::SOL_SOCKET, forced, bytes).is_ok() {
+        return Ok(());
+    }
+    set(fd, name, libc::SOL_SOCKET, plain, bytes)?;
+    let is = match name {
+        "SO_SNDBUF" => sockopt::socket_send_buffer_size(fd),
+        _ => sockopt::socket_recv_buffer_size(fd),
+    };
+    // It keeps, and tells, twice the value, for its own book-keeping.
+    match is {
+        Ok(is) if is / 2 >= bytes as usize => Ok(()),
+        Ok(is) => {
+            let source = io::Error::other(format!("{limit} allows {}", is / 2));
+            Err(OptionError { option: name, value: bytes.to_string(), source })
+        }
+        Err(e) => Err(OptionError { option: name, value: bytes.to_string(), source: e.into() }),
+    }
+}
+
+fn set(fd: BorrowedFd<'_>, name: &'static str, level: i32, option: i32, value: u32) -> Result {
+    // The kernel takes an int; what does not fit is the most.
+    let number = i32::try_from(value).unwrap_or(i32::MAX);
+    set_bytes(fd, name, level, option, &number.to_ne_bytes(), &value)
+}
+
+fn set_bytes(
+    fd: BorrowedFd<'_>,
+    name: &'static str,
+    level: i32,
+    option: i32,
+    bytes: &[u8],
+    value: &dyn fmt::Display,
+) -> Result {
+    // SAFETY: the descriptor is open for the borrow, and the kernel reads
+    // `bytes.len()` bytes at `bytes`, which outlives the call.
+    let rc = unsafe {
+        libc::setsockopt(fd.as_raw_fd(), level, option, bytes.as_ptr().cast(), bytes.len() as libc::socklen_t)
+    };
+    if rc == 0 {
+        return Ok(());
+    }
+    Err(OptionError { option: name, value: value.to_string(), source: io::Error::last_os_error() })
+}

@@ -1,0 +1,115 @@
+//! From a queue to the kernel.
+
+use crate::counters::Counters;
+use crate::queue::{Front, GATHER};
+use crate::table::Conn;
+use rustix::fs::sendfile;
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
+use std::io::IoSlice;
+use std::os::fd::BorrowedFd;
+
+/// Most bytes that one connection hands over before others have their turn:
+/// some hundred microseconds of copying.
+pub(crate) const BUDGET: usize = 1 << 20;
+
+/// How a queue was left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sent {
+    /// Empty.
+    All,
+    /// The kernel's buffer is full: it tells when there is room.
+    Blocked,
+    /// The budget is spent: go on in the next pass.
+    Spent,
+    /// A file was shorter than what was to be sent of it.
+    Truncated,
+    /// The connection takes nothing any more.
+    Failed(Errno),
+}
+
+/// Hands over what is queued, up to [`BUDGET`].
+#[inline]
+pub(crate) fn send_queue(conn: &mut Conn, no_push: bool, counters: &mut Counters) -> Sent {
+    // The common case: one response, which the kernel takes at once.
+    if let Front::Only(bytes) = conn.queue.front()
+        && bytes.len() <= BUDGET
+        && let Some(fd) = conn.fd()
+    {
+        counters.sends += 1;
+        let len = bytes.len();
+        if let Ok(n) = send(fd, bytes, SendFlags::NOSIGNAL) {
+            counters.sent_bytes += n as u64;
+            conn.queue.release(n);
+            if n == len {
+                return Sent::All;
+            }
+            counters.sends_short += 1;
+            return Sent::Blocked;
+        }
+    }
+    send_slices(conn, no_push, counters)
+}
+
+#[inline(never)]
+fn send_slices(conn: &mut Conn, no_push: bool, counters: &mut Counters) -> Sent {
+    let mut left = BUDGET;
+    loop {
+        let step = match (conn.queue.front(), conn.fd()) {
+            (Front::Empty, _) | (_, None) => return Sent::All,
+            (Front::File(file, offset, len), Some(fd)) => {
+                let asked = usize::try_from(len).unwrap_or(usize::MAX).min(left);
+                let mut at = offset;
+                match sendfile(fd, file, Some(&mut at), asked) {
+                    Ok(0) => return Sent::Truncated,
+                    // Less may be for want of room, or of file: the next call
+                    // tells which.
+                    Ok(n) => {
+                        counters.sent_file_bytes += n as u64;
+                        Ok((n, n))
+                    }
+                    Err(e) => Err(e),
+                }
+            }
+            (_, Some(fd)) => send_memory(conn, fd, left, no_push),
+        };
+        counters.sends += 1;
+        match step {
+            Ok((n, asked)) => {
+                counters.sent_bytes += n as u64;
+                conn.queue.release(n);
+                left -= n;
+                if n < asked {
+                    counters.sends_short += 1;
+                    return Sent::Blocked;
+                }
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                counters.sends_short += 1;
+                return Sent::Blocked;
+            }
+            Err(e) => return Sent::Failed(e),
+        }
+        if left == 0 && !conn.queue.is_empty() {
+            return Sent::Spent;
+        }
+    }
+}
+
+/// One call for the pieces of memory that stand first. Returns how much of
+/// how much was taken. Where a file comes next, the last segment waits for it
+/// (MSG_MORE: TCP_CORK for one call).
+fn send_memory(conn: &Conn, fd: BorrowedFd<'_>, limit: usize, no_push: bool) -> Result<(usize, usize), Errno> {
+    let mut pieces = [IoSlice::new(&[]); GATHER];
+    let gathered = conn.queue.gather(&mut pieces, limit);
+    let mut flags = SendFlags::NOSIGNAL;
+    if gathered.file_next && no_push {
+        flags |= SendFlags::MORE;
+    }
+    let n = match &pieces[..gathered.pieces] {
+        [only] => send(fd, only, flags),
+        several => sendmsg(fd, several, &mut SendAncillaryBuffer::default(), flags),
+    };
+    n.map(|n| (n, gathered.bytes))
+}

@@ -1,0 +1,247 @@
+//! The connections, by slot and generation.
+
+use crate::queue::Queue;
+use crate::timers::Timer;
+use app::ConnId;
+use core::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Slots from here on are no connections: engines mark other events by them.
+pub(crate) const RESERVED: u32 = u32::MAX - 0xff;
+
+/// One connection: a cache line.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    fd: Option<OwnedFd>,
+    generation: u32,
+    pub(crate) flags: Flags,
+    pub(crate) timer: Timer,
+    pub(crate) queue: Queue,
+    held: Option<Box<Held>>,
+}
+
+const _: () = assert!(size_of::<Conn>() == 64, "a cache line");
+
+/// Bytes that the application left unconsumed.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+/// A connection's state, as bits of one word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Flags(u32);
+
+impl Flags {
+    /// Its outcome is not known yet.
+    pub(crate) const CONNECTING: u32 = 1;
+    /// It is on the list of those with something to send.
+    pub(crate) const DIRTY: u32 = 2;
+    /// The kernel took not all: its buffer is full.
+    pub(crate) const BLOCKED: u32 = 4;
+    /// The kernel tells when there is room again.
+    pub(crate) const WATCHES_ROOM: u32 = 8;
+    /// The application finished it.
+    pub(crate) const FINISHED: u32 = 16;
+    /// Our FIN is out.
+    pub(crate) const SHUT: u32 = 32;
+    /// The peer's FIN is in.
+    pub(crate) const ENDED: u32 = 64;
+    /// It is over: the application is still to hear of it.
+    pub(crate) const OVER: u32 = 128;
+    /// The kernel may have more than was received.
+    pub(crate) const UNREAD: u32 = 256;
+    /// It is on the list of those to go on with.
+    pub(crate) const AGAIN: u32 = 512;
+    /// A send failed: what arrived before that is still to be delivered.
+    pub(crate) const BROKEN: u32 = 1_024;
+    /// A Unix socket.
+    pub(crate) const UNIX: u32 = 2_048;
+    /// It is on the list of those to be offered held bytes again.
+    pub(crate) const RESUMED: u32 = 4_096;
+    /// It is in use.
+    pub(crate) const USED: u32 = 8_192;
+
+    #[inline]
+    pub(crate) const fn has(self, bits: u32) -> bool {
+        self.0 & bits != 0
+    }
+
+    #[inline]
+    pub(crate) const fn set(&mut self, bits: u32) {
+        self.0 |= bits;
+    }
+
+    #[inline]
+    pub(crate) const fn clear(&mut self, bits: u32) {
+        self.0 &= !bits;
+    }
+}
+
+impl Conn {
+    const fn vacant() -> Self {
+        Self { fd: None, generation: 0, flags: Flags(0), timer: Timer::IDLE, queue: Queue::EMPTY, held: None }
+    }
+
+    /// Its descriptor; `None` in a free slot only.
+    #[inline]
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Bytes that the application left unconsumed.
+    #[inline]
+    pub(crate) fn held(&self) -> usize {
+        self.held.as_ref().map_or(0, |held| held.bytes.len() - held.start)
+    }
+
+    /// Takes the held bytes out, so that the application can be called with
+    /// them; give them back by [`Conn::put_held`].
+    pub(crate) fn take_held(&mut self) -> Option<Box<Held>> {
+        self.held.take()
+    }
+
+    /// Gives held bytes back, less what was consumed.
+    pub(crate) fn put_held(&mut self, mut held: Box<Held>, consumed: usize) {
+        held.start += consumed;
+        if held.start < held.bytes.len() {
+            self.held = Some(held);
+        }
+    }
+
+    /// Keeps `bytes`, behind what is kept already.
+    #[cold]
+    pub(crate) fn hold(&mut self, bytes: &[u8]) {
+        let held = self.held.get_or_insert_default();
+        held.compact();
+        held.bytes.extend_from_slice(bytes);
+    }
+}
+
+impl Held {
+    /// The bytes, in one piece.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    fn compact(&mut self) {
+        self.bytes.drain(..self.start);
+        self.start = 0;
+    }
+}
+
+/// A table that never shrinks: memory is taken as slots are first used.
+#[derive(Debug)]
+pub(crate) struct Table {
+    conns: Vec<Conn>,
+    /// Beside them, because only access logs and limits by address ask.
+    peers: Vec<Option<SocketAddr>>,
+    free: Vec<u32>,
+    live: usize,
+    limit: usize,
+}
+
+impl Table {
+    pub(crate) fn new(limit: usize) -> Self {
+        let limit = limit.min(RESERVED as usize - 1);
+        Self { conns: Vec::new(), peers: Vec::new(), free: Vec::new(), live: 0, limit }
+    }
+
+    /// Connections in use.
+    pub(crate) const fn len(&self) -> usize {
+        self.live
+    }
+
+    pub(crate) const fn is_full(&self) -> bool {
+        self.live >= self.limit
+    }
+
+    /// Slots that were ever used.
+    pub(crate) const fn slots(&self) -> usize {
+        self.conns.len()
+    }
+
+    pub(crate) fn timers(&self) -> impl Iterator<Item = (u32, Timer)> {
+        (0..).zip(self.conns.iter().map(|conn| conn.timer))
+    }
+
+    /// Makes a connection of `fd`; `None` at the limit.
+    pub(crate) fn insert(&mut self, fd: OwnedFd, peer: Option<SocketAddr>, flags: u32) -> Option<ConnId> {
+        if self.is_full() {
+            return None;
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.conns.push(Conn::vacant());
+            self.peers.push(None);
+            self.conns.len() as u32 - 1
+        });
+        let conn = &mut self.conns[slot as usize];
+        conn.fd = Some(fd);
+        conn.flags = Flags(flags | Flags::USED);
+        self.peers[slot as usize] = peer;
+        self.live += 1;
+        Some(ConnId::new(slot, conn.generation))
+    }
+
+    /// The connection, unless it is over.
+    #[inline]
+    pub(crate) fn get(&self, id: ConnId) -> Option<&Conn> {
+        let conn = self.conns.get(id.index())?;
+        let live = conn.generation == id.generation() && conn.flags.0 & (Flags::USED | Flags::OVER) == Flags::USED;
+        live.then_some(conn)
+    }
+
+    /// The connection, unless it is over.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: ConnId) -> Option<&mut Conn> {
+        let conn = self.conns.get_mut(id.index())?;
+        let live = conn.generation == id.generation() && conn.flags.0 & (Flags::USED | Flags::OVER) == Flags::USED;
+        live.then_some(conn)
+    }
+
+    /// What stands at `slot`, whatever its state.
+    #[inline]
+    pub(crate) fn slot_mut(&mut self, slot: u32) -> Option<&mut Conn> {
+        self.conns.get_mut(slot as usize)
+    }
+
+    /// The id of what stands at `slot`, unless it is over.
+    #[inline]
+    pub(crate) fn id(&self, slot: u32) -> Option<ConnId> {
+        let conn = self.conns.get(slot as usize)?;
+        let live = conn.flags.0 & (Flags::USED | Flags::OVER) == Flags::USED;
+        live.then(|| ConnId::new(slot, conn.generation))
+    }
+
+    pub(crate) fn peer(&self, id: ConnId) -> Option<SocketAddr> {
+        self.get(id).and_then(|_| self.peers[id.index()])
+    }
+
+    /// Every connection that is not over.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = ConnId> {
+        (0..self.conns.len() as u32).filter_map(|slot| self.id(slot))
+    }
+
+    /// Ends what stands at `slot`: no id names it any more, and it no longer
+    /// counts. Returns the id that it had, and its descriptor. The slot is
+    /// used again after [`Table::release`] only.
+    pub(crate) fn vacate(&mut self, slot: u32) -> Option<(ConnId, OwnedFd)> {
+        let conn = self.conns.get_mut(slot as usize)?;
+        let fd = conn.fd.take()?;
+        let id = ConnId::new(slot, conn.generation);
+        conn.generation = conn.generation.wrapping_add(1);
+        conn.flags = Flags(0);
+        // The slot's entry among the timers stays, for its next connection.
+        conn.timer.clear();
+        conn.queue.clear();
+        conn.held = None;
+        self.live -= 1;
+        Some((id, fd))
+    }
+
+    /// The slot may be used again.
+    pub(crate) fn release(&mut self, slot: u32) {
+        self.free.push(slot);
+    }
+}

@@ -1,0 +1,284 @@
+//! One thread, and all it owns: connections, listening sockets, application.
+
+use crate::accept::Accepting;
+use crate::config::Config;
+use crate::connect::try_options;
+use crate::counters::Counters;
+use crate::dispatch;
+use crate::epoll::{Epoll, Ready};
+use crate::listen::Listener;
+use crate::net::Sockets;
+use crate::option::{self, OptionError};
+use app::{App, Wake};
+use core::fmt;
+use core::time::Duration;
+use rustix::process::{Resource, getrlimit};
+use silo::{ATTEND_EVERY, Clock, Next, Usage};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use wire::Time;
+
+/// The longest sleep: the attendant is called this often, even if nothing
+/// happens.
+pub const ATTEND_IDLE: Duration = Duration::from_millis(50);
+
+/// How often a connect to a Unix socket whose queue is full is tried again.
+const CONNECT_RETRY: Duration = Duration::from_millis(1);
+
+/// Descriptors left to others than connections: listening sockets, files,
+/// logs, the engine's own.
+const SPARE_DESCRIPTORS: usize = 64;
+
+/// Work beside the data path, at most once per [`ATTEND_EVERY`] and, while a
+/// worker sleeps, once per [`ATTEND_IDLE`]: progress, statistics, signals,
+/// draining.
+pub trait Attendant<A> {
+    /// Looks after the worker.
+    fn attend(&mut self, worker: &mut Worker<A>, now: Time, usage: &Usage) -> Next;
+
+    /// What else wakes a sleeping worker: readable until it was seen to.
+    fn wake<'a>(&self, app: &'a A) -> Option<BorrowedFd<'a>> {
+        let _ = app;
+        None
+    }
+}
+
+/// A core's share of the kernel data path.
+///
+/// Call order: [`Worker::new`] on the thread that is to run it, then
+/// [`Worker::run`]. Sends to peers that are gone raise SIGPIPE where they come
+/// from files (sendfile(2) takes no flags): the process ignores it, as Rust
+/// programs do from their start.
+pub struct Worker<A> {
+    /// The application.
+    pub app: A,
+    net: Sockets,
+    accepting: Accepting,
+    engine: Engine,
+    spin: Duration,
+}
+
+/// How a worker learns of work, with what that needs.
+enum Engine {
+    Epoll(Box<Epoll>),
+}
+
+/// Why a worker could not begin.
+#[derive(Debug)]
+pub enum StartError {
+    /// An option that connections cannot have; of which listening socket, or
+    /// of those that we open.
+    Option(Option<crate::Endpoint>, OptionError),
+    /// The kernel gives no epoll instance, or refuses to watch.
+    Engine(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Option(Some(endpoint), e) => write!(f, "connections of {endpoint}: {e}"),
+            Self::Option(None, e) => write!(f, "connections: {e}"),
+            Self::Engine(e) => write!(f, "cannot wait for sockets (epoll): {e}"),
+        }
+    }
+}
+
+impl core::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Option(_, e) => Some(e),
+            Self::Engine(e) => Some(e),
+        }
+    }
+}
+
+impl<A: App> Worker<A> {
+    /// A worker that serves what comes to `listeners` (none, for a client).
+    /// Sets the options of connections on them.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn new(config: Config, listeners: Vec<Listener>, app: A) -> Result<Self, StartError> {
+        let Config { engine: _, model: _, max_connections, stream, connect_to, spin } = config;
+        let net = Sockets::new(affordable(max_connections), stream, connect_to);
+        try_options(&net).map_err(|e| StartError::Option(None, e))?;
+        for listener in &listeners {
+            option::set_stream(listener.as_fd(), &net.stream, listener.is_unix())
+                .map_err(|e| StartError::Option(Some(listener.endpoint().clone()), e))?;
+        }
+        let epoll = Epoll::new().map_err(StartError::Engine)?;
+        let mut worker =
+            Self { app, net, accepting: Accepting::new(listeners), engine: Engine::Epoll(Box::new(epoll)), spin };
+        worker.net.now = Clock.now();
+        let Engine::Epoll(epoll) = &worker.engine;
+        worker.accepting.look_after(&mut worker.net, epoll).map_err(StartError::Engine)?;
+        Ok(worker)
+    }
+
+    /// Runs until the attendant stops it. Connections that are open then are
+    /// reset: drain first.
+    ///
+    /// # Errors
+    /// If the kernel no longer waits for sockets.
+    pub fn run(&mut self, attendant: &mut impl Attendant<A>) -> io::Result<Usage> {
+        let outcome = self.run_epoll(attendant);
+        self.stop_listening();
+        self.net.end_all();
+        let Engine::Epoll(epoll) = &mut self.engine;
+        dispatch::settle(&mut self.app, &mut self.net, &mut epoll.poll);
+        outcome
+    }
+
+    /// The application, and what it acts through: whatever it asks for is
+    /// carried out in this worker's next pass.
+    pub fn with<R>(&mut self, act: impl FnOnce(&mut A, &mut Sockets) -> R) -> R {
+        act(&mut self.app, &mut self.net)
+    }
+
+    /// Asks the application to finish what is under way ([`App::drain`]).
+    /// Returns whether nothing is left.
+    pub fn drain(&mut self) -> bool {
+        self.app.drain(&mut self.net)
+    }
+
+    /// Accepts no more, and closes the listening sockets here: what waits in
+    /// their queues is for whoever else has them.
+    pub fn stop_listening(&mut self) {
+        let Engine::Epoll(epoll) = &self.engine;
+        self.accepting.stop(Some(epoll));
+    }
+
+    /// Whether this worker accepts, or would if it could.
+    #[must_use]
+    pub fn is_listening(&self) -> bool {
+        !self.accepting.listeners().is_empty()
+    }
+
+    /// Connections open or opening.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.net.connections()
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.net.counters()
+    }
+
+    fn run_epoll(&mut self, attendant: &mut impl Attendant<A>) -> io::Result<Usage> {
+        let mut usage = Usage::default();
+        let mut now = Clock.now();
+        let mut busy_at = now;
+        let mut attend_at = now;
+        let mut longest = Some(Duration::ZERO);
+        loop {
+            let Engine::Epoll(epoll) = &mut self.engine;
+            epoll.poll.set_wake(attendant.wake(&self.app))?;
+            let ready = epoll.wait(longest)?;
+            let woke = Clock.now();
+            let slept = woke.since(now).as_nanos() as u64;
+            if longest == Some(Duration::ZERO) {
+                usage.idle_ns += slept;
+            } else {
+                usage.asleep_ns += slept;
+                usage.sleeps += 1;
+            }
+            self.net.now = woke;
+            let wake = self.pass(ready);
+            if woke >= attend_at {
+                attend_at = woke + ATTEND_EVERY;
+                if attendant.attend(self, woke, &usage) == Next::Stop {
+                    return Ok(usage);
+                }
+            }
+            now = Clock.now();
+            let Engine::Epoll(epoll) = &self.engine;
+            self.net.now = now;
+            self.accepting.look_after(&mut self.net, epoll)?;
+            usage.turns += 1;
+            usage.busy_turns += u64::from(ready > 0);
+            usage.busy_ns += now.since(woke).as_nanos() as u64;
+            if ready > 0 {
+                busy_at = now;
+            }
+            longest = self.longest(wake, now, busy_at);
+        }
+    }
+
+    /// Takes what came up to the application, and its answers to the kernel.
+    #[inline]
+    fn pass(&mut self, ready: usize) -> Wake {
+        let Self { app, net, accepting, engine: Engine::Epoll(epoll), .. } = self;
+        let closed = net.counters.closed;
+        net.counters.waits += 1;
+        net.counters.wakes += u64::from(ready > 0);
+        let mut connections = 0;
+        for index in 0..ready {
+            match epoll.ready(index) {
+                Ready::Connection(id, flags) => {
+                    if connections > 0 {
+                        net.now = Clock.now();
+                    }
+                    connections += 1;
+                    epoll.on_event(app, net, id, flags);
+                }
+                Ready::Listener(index) => accepting.on_ready(index),
+                Ready::Wake => {}
+            }
+        }
+        net.counters.events += connections;
+        if !net.again.is_empty() {
+            for id in core::mem::take(&mut net.again) {
+                net.now = Clock.now();
+                epoll.go_on(app, net, id);
+            }
+        }
+        if accepting.has_ready() {
+            let accepted = net.counters.accepted;
+            accepting.take(app, net, &mut epoll.poll);
+            if connections == 0 && net.counters.accepted == accepted {
+                net.counters.wakes_empty += 1;
+            }
+        }
+        if !net.unanswered.is_empty() {
+            net.connect_again();
+        }
+        dispatch::run_timers(app, net, &mut epoll.poll);
+        let wake = app.on_turn(net);
+        dispatch::settle(app, net, &mut epoll.poll);
+        if net.counters.closed != closed {
+            accepting.on_closed();
+        }
+        wake
+    }
+
+    /// How long to wait for something to come up.
+    #[inline]
+    fn longest(&self, wake: Wake, now: Time, busy_at: Time) -> Option<Duration> {
+        if wake == Wake::Now || self.net.has_more() || now.since(busy_at) < self.spin {
+            return Some(Duration::ZERO);
+        }
+        let mut until = now + ATTEND_IDLE;
+        if let Wake::At(at) = wake {
+            until = until.min(at);
+        }
+        if let Some(at) = self.net.timers.next() {
+            until = until.min(at);
+        }
+        if let Some(at) = self.accepting.until() {
+            until = until.min(at);
+        }
+        if !self.net.unanswered.is_empty() {
+            until = until.min(now + CONNECT_RETRY);
+        }
+        Some(until.since(now))
+    }
+}
+
+/// The limit on connections, cut to what the limit on descriptors allows.
+fn affordable(connections: usize) -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.and_then(|n| usize::try_from(n).ok());
+    let most = descriptors.map_or(usize::MAX, |n| n.saturating_sub(SPARE_DESCRIPTORS).max(1));
+    connections.min(most).max(1)
+}

@@ -1,0 +1,4 @@
+//! The kernel data path over real sockets of this machine.
+
+mod serving;
+mod support;
