@@ -2,6 +2,7 @@
 //! added up.
 
 use crate::recorder::Recorder;
+use crate::samples::Samples;
 use core::time::Duration;
 use serde::Serialize;
 
@@ -18,14 +19,27 @@ pub struct Figures {
     pub window: Duration,
     /// Requests answered in the window ÷ its length. Merged: the sum.
     pub rate: f64,
-    /// Request sent to response complete; timeouts with the time they took.
+    /// Request due (in a closed loop: sent) to response complete; timeouts
+    /// with the time they took.
     pub latency: Recorder,
+    /// The same by class, and the times that explain it.
+    pub samples: Samples,
+    /// Requests in progress over the window's time: sent, and not ended.
+    pub in_progress: Integral,
+    /// What the schedule of an open loop asked for; zero in a closed one.
+    pub schedule: Scheduled,
     /// Connect started to connection established.
     pub connect: Recorder,
     /// In the measured window.
     pub counts: Counts,
     /// Before it: ramp and warm-up.
     pub before: Counts,
+    /// Of that, the opening of connections.
+    pub ramp_phase: Phase,
+    /// Of that, the warm-up.
+    pub warm_up_phase: Phase,
+    /// Intervals that grew together, as the collector was too slow.
+    pub intervals_merged: u64,
     /// Connections open at the end of the window.
     pub open: u64,
     /// The most connections open at once.
@@ -57,6 +71,12 @@ impl Figures {
         self.window = self.window.max(other.window);
         self.rate += other.rate;
         self.latency.merge(&other.latency);
+        self.samples.merge(&other.samples);
+        self.in_progress.add(&other.in_progress);
+        self.schedule.merge(&other.schedule);
+        self.ramp_phase.merge(&other.ramp_phase);
+        self.warm_up_phase.merge(&other.warm_up_phase);
+        self.intervals_merged += other.intervals_merged;
         self.connect.merge(&other.connect);
         self.counts.add(&other.counts);
         self.before.add(&other.before);
@@ -64,10 +84,73 @@ impl Figures {
         self.most_open += other.most_open;
         self.in_flight += other.in_flight;
         self.oldest_in_flight = self.oldest_in_flight.max(other.oldest_in_flight);
-        if other.turns.busy_fraction() > self.turns.busy_fraction() {
-            self.turns = other.turns;
-        }
+        self.turns.merge(&other.turns);
         self.silos += other.silos;
+    }
+}
+
+/// What happened in a phase before the measured window.
+#[derive(Clone, Debug, Default)]
+pub struct Phase {
+    /// Its length. Merged: the longest.
+    pub time: Duration,
+    /// What was counted.
+    pub counts: Counts,
+    /// As [`Figures::latency`].
+    pub latency: Recorder,
+}
+
+impl Phase {
+    fn merge(&mut self, other: &Self) {
+        self.time = self.time.max(other.time);
+        self.counts.add(&other.counts);
+        self.latency.merge(&other.latency);
+    }
+}
+
+/// The number of requests in progress, integrated over time: measured by
+/// itself, from a count and the clock, without any latency. By Little's law
+/// it is the sum of the latencies, where both are right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Integral {
+    /// Σ requests in progress × nanoseconds.
+    pub request_ns: u128,
+    /// Of requests in progress at the start, the time they had been before:
+    /// part of their latencies, not of the integral.
+    pub before_ns: u128,
+    /// Of requests in progress at the end, the time they had been: part of the
+    /// integral and of the time before, not of any latency.
+    pub after_ns: u128,
+}
+
+impl Integral {
+    /// Adds one of another silo.
+    pub fn add(&mut self, other: &Self) {
+        self.request_ns += other.request_ns;
+        self.before_ns += other.before_ns;
+        self.after_ns += other.after_ns;
+    }
+}
+
+/// What the schedule of an open loop asked for in the window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Scheduled {
+    /// Requests that came due.
+    pub due: u64,
+    /// Requests that were due when the window opened, and not sent.
+    pub unsent_before: u64,
+    /// Requests that were due when it ended, and not sent.
+    pub unsent: u64,
+    /// Time since the oldest of them was due.
+    pub oldest_unsent: Duration,
+}
+
+impl Scheduled {
+    fn merge(&mut self, other: &Self) {
+        self.due += other.due;
+        self.unsent_before += other.unsent_before;
+        self.unsent += other.unsent;
+        self.oldest_unsent = self.oldest_unsent.max(other.oldest_unsent);
     }
 }
 
@@ -213,6 +296,9 @@ counts! {
         /// Responses of another length than expected. They count as
         /// responses too.
         wrong_length,
+        /// Responses of another status than expected. They count as
+        /// responses too.
+        wrong_status,
         /// Connections that the peer should have closed and did not in time.
         unclosed,
     }
@@ -279,6 +365,13 @@ pub struct Turns {
 }
 
 impl Turns {
+    /// Keeps those of the busier silo.
+    pub fn merge(&mut self, other: &Self) {
+        if other.busy_fraction() > self.busy_fraction() || self.all == 0 {
+            *self = *other;
+        }
+    }
+
     /// Time of busy turns ÷ time; zero without any.
     #[must_use]
     pub fn busy_fraction(&self) -> f64 {

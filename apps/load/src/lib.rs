@@ -29,18 +29,33 @@
 
 mod conn;
 mod figures;
+mod find_max;
+mod interval;
 mod live;
 mod load;
+mod objective;
 mod plan;
+mod random;
 mod recorder;
 mod report;
+mod samples;
+mod schedule;
 pub mod units;
 
-pub use figures::{Connections, Counts, Ended, Errors, Figures, Statuses, Traffic, Turns};
+pub use figures::{Connections, Counts, Ended, Errors, Figures, Integral, Phase, Scheduled, Statuses, Traffic, Turns};
+pub use find_max::{FindMax, FindMaxConfig, Found, Point, Trial};
+pub use interval::{INTERVALS_LIMIT, Interval, Intervals, Taken};
 pub use live::{Live, Progress, Stage};
 pub use load::Load;
+pub use objective::{Judged, Metric, OBJECTIVES_LIMIT, Objective, ObjectiveError, Relation};
 pub use plan::{
-    CONNECTIONS_LIMIT, Expect, PIPELINE_LIMIT, Plan, PlanError, REQUEST_LIMIT, Request, Reuse, Stop, TIMEOUT_LIMIT,
+    CONNECTIONS_LIMIT, Expect, PIPELINE_LIMIT, Plan, PlanError, REQUEST_LIMIT, REQUESTS_LIMIT, Request, Reuse, Stop,
+    TIMEOUT_LIMIT, Weighted,
 };
 pub use recorder::{LONGEST, Recorder, SUB_BUCKETS};
-pub use report::{Busy, BusySource, ClientCpu, Latency, Report, Setup, Throughput, Warning};
+pub use report::{
+    Busy, BusySource, ClassLatency, ClientCpu, Cpu, Floor, Latency, LittlesLaw, Outside, PhaseReport, Ports, Report,
+    ScheduleReport, Setup, Spoils, Throughput, Warning,
+};
+pub use samples::{CLASSES, Class, Samples};
+pub use schedule::{Arrival, RATE_LIMIT, STEPS_LIMIT, Schedule, Shape, Spacing, Step};

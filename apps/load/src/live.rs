@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 /// How far a run is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Stage {
     /// Not a turn yet.
     #[default]
@@ -38,12 +38,20 @@ pub struct Progress {
     /// Connections open.
     pub open: u64,
     /// The 99th percentile of latency in the window so far, in nanoseconds.
+    /// Where intervals are taken, up to the last one.
     pub p99_ns: u64,
+    /// Requests in progress.
+    pub in_flight: u64,
+    /// In an open loop, the rate at present; zero in a closed one.
+    pub target_rate: f64,
+    /// In an open loop, requests that are due and not sent.
+    pub backlog: u64,
 }
 
 /// Where a [`crate::Load`] publishes its [`Progress`] every half second, for
 /// any thread to read without a lock. Fields may be from two successive
-/// publications; for people to look at, that does no harm.
+/// publications; for people to look at, that does no harm. And where any
+/// thread sets the rate of an open loop.
 #[derive(Clone, Debug, Default)]
 pub struct Live(Arc<Cells>);
 
@@ -57,6 +65,16 @@ struct Cells {
     errors: AtomicU64,
     open: AtomicU64,
     p99: AtomicU64,
+    in_flight: AtomicU64,
+    target_rate: AtomicU64,
+    backlog: AtomicU64,
+    /// Bits of the rate that was set, plus one; zero if none was.
+    wanted: AtomicU64,
+}
+
+/// What [`Live::wanted`] stands for.
+pub(crate) fn wanted_rate(wanted: u64) -> Option<f64> {
+    wanted.checked_sub(1).map(f64::from_bits)
 }
 
 const STAGES: [Stage; 5] = [Stage::Waiting, Stage::Ramp, Stage::WarmUp, Stage::Measuring, Stage::Ended];
@@ -76,7 +94,31 @@ impl Live {
             errors: cells.errors.load(Relaxed),
             open: cells.open.load(Relaxed),
             p99_ns: cells.p99.load(Relaxed),
+            in_flight: cells.in_flight.load(Relaxed),
+            target_rate: f64::from_bits(cells.target_rate.load(Relaxed)),
+            backlog: cells.backlog.load(Relaxed),
         }
+    }
+
+    /// Sets the rate of an open loop, of this silo alone, in requests per
+    /// second: from the next turn on it holds in place of the schedule, until
+    /// it is set again. Nothing is made up for, and there is no burst. Zero
+    /// pauses; what is no rate (negative, not a number) changes nothing, and
+    /// more than [`crate::RATE_LIMIT`] counts as that. Without effect on a
+    /// closed loop.
+    pub fn set_rate(&self, rate: f64) {
+        if rate >= 0.0 {
+            // The sign bit is clear, so that adding one cannot overflow.
+            let bits = rate.min(crate::schedule::RATE_LIMIT).abs().to_bits();
+            self.0.wanted.store(bits + 1, Relaxed);
+        }
+    }
+
+    /// The rate that was set, as a number that differs for each rate; zero if
+    /// none was.
+    #[inline]
+    pub(crate) fn wanted(&self) -> u64 {
+        self.0.wanted.load(Relaxed)
     }
 
     pub(crate) fn publish(&self, progress: &Progress) {
@@ -90,5 +132,8 @@ impl Live {
         cells.errors.store(progress.errors, Relaxed);
         cells.open.store(progress.open, Relaxed);
         cells.p99.store(progress.p99_ns, Relaxed);
+        cells.in_flight.store(progress.in_flight, Relaxed);
+        cells.target_rate.store(progress.target_rate.to_bits(), Relaxed);
+        cells.backlog.store(progress.backlog, Relaxed);
     }
 }

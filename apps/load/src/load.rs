@@ -15,6 +15,7 @@ mod turns;
 
 use crate::conn::{State, Table};
 use crate::figures::{Counts, Ended, Figures};
+use crate::interval::{self, INTERVALS_LIMIT, Intervals};
 use crate::live::{Live, Stage};
 use crate::plan::{Plan, PlanError, Reuse};
 use crate::recorder::Recorder;
@@ -106,6 +107,7 @@ pub struct Load {
     live: Live,
     published: Published,
     figures: Option<Box<Figures>>,
+    sender: Option<(interval::Sender, Duration)>,
 }
 
 /// How far the run is, with the time that each phase ends at the latest.
@@ -133,14 +135,14 @@ impl Load {
     /// If the plan cannot be run.
     pub fn new(plan: Plan) -> Result<Self, PlanError> {
         plan.check()?;
-        let request = Body::new(plan.request.bytes(plan.reuse)?);
+        let request = Body::new(plan.first_request().bytes(plan.reuse)?);
         let active = plan.active.unwrap_or(plan.connections);
         Ok(Self {
             table: Table::new(plan.connections, plan.pipeline),
             latency: Recorder::new(),
             counts: Counts::default(),
             request,
-            method: Method::from_name(plan.request.method.as_bytes()),
+            method: Method::from_name(plan.first_request().method.as_bytes()),
             limits: Limits::default(),
             memo: Memo::default(),
             allowance: u64::MAX,
@@ -170,6 +172,7 @@ impl Load {
             live: Live::default(),
             published: Published { next: Time::ZERO, at: Time::ZERO, responses: 0 },
             figures: None,
+            sender: None,
             plan,
         })
     }
@@ -178,6 +181,17 @@ impl Load {
     #[must_use]
     pub fn live(&self) -> Live {
         self.live.clone()
+    }
+
+    /// The run in intervals of this length, for another thread to take while it
+    /// lasts; to be called before the first turn. An interval that ends when
+    /// the collector has not given back any of [`crate::INTERVALS_LIMIT`] goes
+    /// on instead, and is counted ([`Figures::intervals_merged`]). The last
+    /// one is there when the run has ended.
+    pub fn intervals(&mut self, every: Duration) -> Intervals {
+        let (sender, intervals) = interval::channel(INTERVALS_LIMIT);
+        self.sender = Some((sender, every.max(Duration::from_millis(1))));
+        intervals
     }
 
     /// How far the run is. Cheap: a runtime's account of its time ([`crate::Busy`])

@@ -1,6 +1,7 @@
 //! What to load, how hard and for how long: the typed form of the command
 //! line, and the bytes of the request.
 
+use crate::schedule::Arrival;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::RangeInclusive;
@@ -18,6 +19,11 @@ pub const PIPELINE_LIMIT: u16 = 64;
 /// The longest request, head and body, in bytes. It is held once and shared
 /// by all connections.
 pub const REQUEST_LIMIT: usize = 16 << 20;
+
+/// Different requests of one [`Plan`].
+pub const REQUESTS_LIMIT: usize = 65_536;
+
+const _: () = assert!(REQUESTS_LIMIT <= 1 << 16, "a request under way is noted in 16 bits");
 
 /// The longest [`Plan::timeout`] and [`Plan::connect_timeout`]; what is longer could not be recorded.
 pub const TIMEOUT_LIMIT: Duration = Duration::from_secs(1_000);
@@ -53,15 +59,27 @@ pub struct Plan {
     /// bytes more for each, and each latency includes the wait behind the
     /// responses in front.
     pub pipeline: u16,
-    /// The request, the same every time.
-    pub request: Request,
+    /// What makes the next request due. Default: the response to the last
+    /// one, a closed loop.
+    pub arrival: Arrival,
+    /// What is asked for: one request each time, or one of several, drawn at
+    /// random by their weights. At least one, at most 65,536.
+    pub requests: Vec<Weighted<Request>>,
     /// When the measured window ends. Default after 10 s.
     pub stop: Stop,
     /// Time under full load before the measured window. Default 1 s. Too
     /// short counts cold caches and TCP's slow start into the figures.
     pub warm_up: Duration,
-    /// Time given to open the connections; after it the run goes on with
-    /// those that are open, and says so. Default 30 s.
+    /// Requests that must have ended before the measured window, counted from
+    /// the first on. Default 0: the time alone decides. Waited for at most
+    /// [`Plan::ramp_limit`] longer than [`Plan::warm_up`], so that a server
+    /// that vanishes cannot hold the run.
+    pub warm_up_requests: u64,
+    /// Time over which the opening of connections is spread evenly. Default
+    /// zero: as fast as [`Plan::handshakes`] lets them.
+    pub ramp: Duration,
+    /// Time given to open the connections, beyond [`Plan::ramp`]; after it
+    /// the run goes on with those that are open, and says so. Default 30 s.
     pub ramp_limit: Duration,
     /// A response that takes longer fails, and its connection is ended.
     /// Counted as a timeout and recorded as a latency sample. Default 10 s,
@@ -74,9 +92,11 @@ pub struct Plan {
     /// overrun the server's SYN queue and the rings between; few slow the
     /// ramp on links with a long round trip.
     pub handshakes: u32,
-    /// What a good response looks like, beside its status.
+    /// What a good response looks like, where the request does not say
+    /// otherwise ([`Request::expect`]).
     pub expect: Expect,
-    /// Seed of the random choice of connections.
+    /// Seed of all that is random: the choice of connections and requests,
+    /// and the gaps of a Poisson process.
     pub seed: u64,
 }
 
@@ -92,9 +112,12 @@ impl Plan {
             mix: false,
             reuse: Reuse::KeepAlive,
             pipeline: 1,
-            request,
+            arrival: Arrival::Closed,
+            requests: vec![Weighted { weight: 1, item: request }],
             stop: Stop::After(Duration::from_secs(10)),
             warm_up: Duration::from_secs(1),
+            warm_up_requests: 0,
+            ramp: Duration::ZERO,
             ramp_limit: Duration::from_secs(30),
             timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(10),
@@ -104,13 +127,28 @@ impl Plan {
         }
     }
 
+    /// The first of the requests.
+    ///
+    /// # Panics
+    /// If there is none, which [`Plan::check`] refuses.
+    #[must_use]
+    pub fn first_request(&self) -> &Request {
+        &self.requests[0].item
+    }
+
+    /// Whether the plan is an open loop.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(self.arrival, Arrival::Open(_))
+    }
+
     /// Whether the plan can be run.
     ///
     /// # Errors
     /// The first setting that cannot be, in words for the user.
     pub fn check(&self) -> Result<(), PlanError> {
         let active = self.active.unwrap_or(self.connections);
-        let close = self.reuse != Reuse::KeepAlive;
+        let close = self.reuse.per_connection() == Some(1);
         let rules = [
             (self.targets.is_empty(), "no target address"),
             (
@@ -128,6 +166,14 @@ impl Plan {
             (close && self.pipeline > 1, "a new connection per request cannot be pipelined"),
             (close && active < self.connections, "a new connection per request leaves none idle"),
             (self.pipeline > 1 && active < self.connections, "pipelining needs all connections to be active"),
+            (self.is_open() && active < self.connections, "an open loop uses all connections in turn: none stays idle"),
+            (self.reuse.per_connection() == Some(0), "a connection carries 1 request or more"),
+            (
+                self.requests.is_empty() || self.requests.len() > REQUESTS_LIMIT,
+                "there must be between 1 and 65,536 different requests",
+            ),
+            (self.requests.iter().all(|request| request.weight == 0), "one request must have a weight above zero"),
+            (self.ramp > TIMEOUT_LIMIT, "the ramp must be at most 1,000 s"),
             (
                 self.sources.iter().any(|source| self.targets.iter().any(|to| to.is_ipv4() != source.is_ipv4())),
                 "source and target addresses must be of one family",
@@ -141,12 +187,15 @@ impl Plan {
         if let Some((_, reason)) = rules.into_iter().find(|(broken, _)| *broken) {
             return Err(PlanError(reason));
         }
-        self.request.bytes(self.reuse).map(drop)
+        if let Arrival::Open(schedule) = &self.arrival {
+            schedule.check().map_err(PlanError)?;
+        }
+        self.requests.iter().try_for_each(|request| request.item.bytes(self.reuse).map(drop))
     }
 
     /// The part of the plan that silo `index` of `silos` runs: connections,
-    /// handshakes and requests divided, source addresses dealt out while
-    /// there are enough. `None` for a silo that is left without connections.
+    /// handshakes, rate and requests divided, source addresses dealt out
+    /// while there are enough. `None` for a silo that is left without connections.
     #[must_use]
     pub fn share(&self, index: u32, silos: u32) -> Option<Self> {
         if index >= silos {
@@ -166,6 +215,11 @@ impl Plan {
         plan.active = self.active.map(|n| part32(n).clamp(1, connections));
         plan.handshakes = part32(self.handshakes).max(1);
         plan.seed = self.seed.wrapping_add(u64::from(index));
+        plan.warm_up_requests = part(self.warm_up_requests);
+        if let Arrival::Open(schedule) = &self.arrival {
+            // Silos beyond the number of connections have no part.
+            plan.arrival = Arrival::Open(schedule.share(index, silos.min(self.connections)));
+        }
         if let Stop::Requests { count, within } = self.stop {
             let count = part(count);
             if count == 0 {
@@ -196,6 +250,40 @@ pub enum Reuse {
     /// keep the TIME_WAIT: the rate is bounded by ports ÷ TIME_WAIT length
     /// unless the data path reuses them (RFC 6191).
     ClientCloses,
+    /// It carries this many requests; the last says `Connection: close`, and
+    /// another connection takes its place.
+    ServerClosesAfter(u32),
+    /// It carries this many requests; then we finish, and another connection
+    /// takes its place.
+    ClientClosesAfter(u32),
+}
+
+impl Reuse {
+    /// Requests that a connection carries; `None` without a bound.
+    #[must_use]
+    pub const fn per_connection(self) -> Option<u32> {
+        match self {
+            Self::KeepAlive => None,
+            Self::ServerCloses | Self::ClientCloses => Some(1),
+            Self::ServerClosesAfter(n) | Self::ClientClosesAfter(n) => Some(n),
+        }
+    }
+
+    /// Whether the last request asks the server to close.
+    #[must_use]
+    pub const fn server_closes(self) -> bool {
+        matches!(self, Self::ServerCloses | Self::ServerClosesAfter(_))
+    }
+}
+
+/// One of several things, drawn at random: each as often as its weight says,
+/// relative to the sum of all weights.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Weighted<T> {
+    /// Its weight; zero is never drawn.
+    pub weight: u32,
+    /// The thing.
+    pub item: T,
 }
 
 /// When the measured window ends.
@@ -213,12 +301,14 @@ pub enum Stop {
     },
 }
 
-/// What a good response looks like, beside its status. What differs is
-/// counted; it is still a response, and its latency counts.
-#[derive(Clone, Debug, Default)]
+/// What a good response looks like. What differs is counted; it is still a
+/// response, and its latency counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Expect {
     /// The length of the content, in bytes.
     pub length: Option<u64>,
+    /// The status code.
+    pub status: Option<u16>,
 }
 
 /// A request, as the user describes it.
@@ -234,13 +324,23 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// The content; with one, Content-Length is sent.
     pub body: Vec<u8>,
+    /// What a good response to this request looks like; `None`: as the plan
+    /// says for all ([`Plan::expect`]).
+    pub expect: Option<Expect>,
 }
 
 impl Request {
     /// A GET of `path` from `host`.
     #[must_use]
     pub fn get(host: &str, path: &str) -> Self {
-        Self { method: "GET".into(), path: path.into(), host: host.into(), headers: Vec::new(), body: Vec::new() }
+        Self {
+            method: "GET".into(),
+            path: path.into(),
+            host: host.into(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            expect: None,
+        }
     }
 
     /// Whether responses carry no content whatever their fields say
@@ -250,12 +350,20 @@ impl Request {
         self.method == "HEAD"
     }
 
-    /// The request on the wire.
+    /// The request on the wire, as the first on a connection.
     ///
     /// # Errors
     /// If a part would break out of its place (line breaks, blanks), or sets
     /// what the generator sets itself.
     pub fn bytes(&self, reuse: Reuse) -> Result<Vec<u8>, PlanError> {
+        self.encode(reuse.server_closes() && reuse.per_connection() == Some(1))
+    }
+
+    /// The request on the wire; with `close`, the last on its connection.
+    ///
+    /// # Errors
+    /// As [`Request::bytes`].
+    pub fn encode(&self, close: bool) -> Result<Vec<u8>, PlanError> {
         self.check()?;
         let mut out = Vec::with_capacity(256 + self.body.len());
         let (path, host) = (self.path.as_bytes(), self.host.as_bytes());
@@ -263,7 +371,7 @@ impl Request {
         for (name, value) in &self.headers {
             head = head.field(name, value.as_bytes());
         }
-        if reuse == Reuse::ServerCloses {
+        if close {
             head = head.close();
         }
         if !self.body.is_empty() {

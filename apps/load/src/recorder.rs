@@ -36,11 +36,19 @@ const _: () = assert!(BUCKETS == ((RANGE - PRECISION) as usize + 1) << PRECISION
 ///
 /// 254 KB of address space; only the pages that hold recorded values become
 /// memory, and those touched in a run are few: samples cluster.
-#[derive(Clone)]
 pub struct Recorder {
     counts: Box<[u64; BUCKETS]>,
     max: u64,
     min: u64,
+}
+
+impl Clone for Recorder {
+    fn clone(&self) -> Self {
+        // Not all buckets: see `clear`.
+        let mut copy = Self::new();
+        copy.merge(self);
+        copy
+    }
 }
 
 impl Default for Recorder {
@@ -141,9 +149,22 @@ impl Recorder {
         self.max
     }
 
+    /// The sum of all spans in nanoseconds, each taken as the middle of its
+    /// bucket.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        let first = if self.is_empty() { 0 } else { index_of(self.min) };
+        let middle = |index: usize| (lowest_of(index) + highest_of(index)) as f64 / 2.0;
+        self.occupied().iter().enumerate().map(|(offset, &count)| count as f64 * middle(first + offset)).sum()
+    }
+
     /// Adds the samples of another recorder.
     pub fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.counts.iter_mut().zip(other.counts.iter()) {
+        if other.is_empty() {
+            return;
+        }
+        let range = index_of(other.min)..=index_of(other.max);
+        for (mine, theirs) in self.counts[range].iter_mut().zip(other.occupied()) {
             *mine += theirs;
         }
         self.max = self.max.max(other.max);

@@ -1,33 +1,21 @@
 //! The outcome of a run, in figures that can be compared, and what speaks
 //! against them.
 
-use crate::figures::{Connections, Ended, Errors, Figures, Statuses, Traffic};
+use crate::figures::{Connections, Ended, Errors, Figures, Phase, Statuses, Traffic};
 use crate::plan::{Plan, Reuse};
 use crate::recorder::{LONGEST, Recorder};
-use core::fmt;
+use crate::samples::Class;
+use crate::schedule::Arrival;
 use core::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+mod warnings;
+
+pub use warnings::{Spoils, Warning};
+
 /// Version of the JSON form; raised when a field changes its meaning or goes.
 pub const SCHEMA: u32 = 1;
-
-/// Above this share of busy time, the generator's own core may be what
-/// limited the rate: the rest is too little to absorb bursts.
-pub const SATURATED: f64 = 0.9;
-
-/// Tolerance of the check by Little's law.
-const LITTLES_TOLERANCE: f64 = 0.1;
-
-/// Share of failed requests, or of answers that are no success, above which
-/// the rate does not tell what the server can do.
-const FAILURE_TOLERANCE: f64 = 0.01;
-
-/// A percentile means little with fewer samples than this beyond it.
-const SAMPLES_BEYOND: f64 = 10.0;
-
-/// Share of the median latency that the stamps may be late by.
-const STAMP_TOLERANCE: f64 = 0.1;
 
 /// The percentiles reported, as fractions.
 pub const QUANTILES: [f64; 6] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
@@ -52,9 +40,30 @@ pub struct Report {
     pub window_ns: u64,
     /// Rates.
     pub throughput: Throughput,
-    /// Request sent to response complete. See the crate's documentation for
-    /// what is measured, and how exactly.
+    /// Request due (in a closed loop: sent) to response complete. See the
+    /// crate's documentation for what is measured, and how exactly.
     pub latency: Latency,
+    /// In an open loop, request sent to its end, all classes: what is called
+    /// uncorrected. It leaves out the time that requests waited because all
+    /// connections were busy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<Latency>,
+    /// In an open loop, request due to request sent: schedule lag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag: Option<Latency>,
+    /// How late the generator was called, beside the time that it asked for.
+    pub delay: Latency,
+    /// Latency by what became of the request; those that occurred.
+    pub classes: Vec<ClassLatency>,
+    /// In an open loop, what was asked for, and what became of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<ScheduleReport>,
+    /// Requests in progress, measured twice.
+    pub littles_law: LittlesLaw,
+    /// The opening of connections.
+    pub ramp_phase: PhaseReport,
+    /// The warm-up.
+    pub warm_up_phase: PhaseReport,
     /// Connect started to established, over the whole run.
     pub connect: Latency,
     /// Requests, responses and bytes.
@@ -79,11 +88,22 @@ pub struct Report {
     pub oldest_in_flight_ns: u64,
     /// The generator's own work.
     pub client: ClientCpu,
+    /// Intervals that grew together, as their collector was too slow.
+    pub intervals_merged: u64,
     /// What speaks against the figures.
     pub warnings: Vec<Warning>,
     /// All latencies, in nanoseconds.
     #[serde(skip)]
     pub histogram: Histogram<u64>,
+    /// The uncorrected ones; empty in a closed loop.
+    #[serde(skip)]
+    pub service_histogram: Histogram<u64>,
+    /// Schedule lag; empty in a closed loop.
+    #[serde(skip)]
+    pub lag_histogram: Histogram<u64>,
+    /// Times to connect.
+    #[serde(skip)]
+    pub connect_histogram: Histogram<u64>,
 }
 
 /// What was asked for.
@@ -107,6 +127,11 @@ pub struct Setup {
     pub pipeline: u16,
     /// What happens to a connection after its response.
     pub reuse: Reuse,
+    /// Different requests; with more than one, method, path and bytes are
+    /// those of the first.
+    pub requests: usize,
+    /// Closed loop, or the schedule of an open one.
+    pub arrival: Arrival,
     /// Bytes of a request.
     pub request_bytes: usize,
     /// Bytes of its content.
@@ -161,6 +186,12 @@ pub struct Latency {
 }
 
 impl Latency {
+    /// The distribution that a recorder holds.
+    #[must_use]
+    pub fn of(recorder: &Recorder) -> Self {
+        if recorder.is_empty() { Self::default() } else { Self::new(recorder, &recorder.histogram()) }
+    }
+
     /// The figures of what was recorded, and of the same as a histogram.
     #[must_use]
     pub fn new(recorder: &Recorder, histogram: &Histogram<u64>) -> Self {
@@ -193,6 +224,113 @@ impl Latency {
     }
 }
 
+/// The latency of requests that became the same.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct ClassLatency {
+    /// What they became.
+    pub class: Class,
+    /// From due to ended.
+    pub latency: Latency,
+}
+
+/// What the schedule of an open loop asked for, and what became of it.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct ScheduleReport {
+    /// Requests per second that came due.
+    pub target_rate: f64,
+    /// Requests that came due.
+    pub due: u64,
+    /// Responses ÷ requests due.
+    pub achieved_fraction: f64,
+    /// Requests that were due at the end, and never sent. They are in no
+    /// latency.
+    pub unsent: u64,
+    /// Time since the oldest of them was due.
+    pub oldest_unsent_ns: u64,
+}
+
+/// Requests in progress on average, measured in two ways: by a count of them
+/// and the clock, and as rate × mean latency (Little 1961).
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct LittlesLaw {
+    /// Their number, integrated over the window ÷ its length.
+    pub in_progress: f64,
+    /// Requests that ended per second × their mean time from sent to ended,
+    /// less what of it was before the window, and with the time so far of
+    /// those still in progress at its end.
+    pub rate_times_latency: f64,
+    /// The difference as a share of the first; zero if nothing was in
+    /// progress.
+    pub off: f64,
+}
+
+/// What happened before the measured window.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct PhaseReport {
+    /// Its length.
+    pub time_ns: u64,
+    /// Requests, responses and bytes.
+    pub traffic: Traffic,
+    /// Connections.
+    pub connections: Connections,
+    /// As [`Report::latency`].
+    pub latency: Latency,
+}
+
+/// What only the surroundings of the generator can know, over the measured
+/// window (see [`crate::Load::stage`]). Whatever is not known stays `None`.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Outside {
+    /// The runtime's account of its time.
+    pub busy: Option<Busy>,
+    /// What the kernel charged.
+    pub cpu: Option<Cpu>,
+    /// Local ports.
+    pub ports: Option<Ports>,
+    /// The same run against a null server.
+    pub floor: Option<Floor>,
+}
+
+impl From<Option<Busy>> for Outside {
+    fn from(busy: Option<Busy>) -> Self {
+        Self { busy, ..Self::default() }
+    }
+}
+
+/// What the kernel charged to the generator's threads (getrusage(2), and
+/// `/proc/thread-self/schedstat` for the delay). Of several, the sum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Cpu {
+    /// In user mode.
+    pub user_ns: u64,
+    /// In the kernel.
+    pub system_ns: u64,
+    /// Time ready to run, waiting for a core, of the thread that waited most.
+    pub run_delay_ns: u64,
+}
+
+/// Local ports towards the target: each connection takes one, and holds it
+/// for the length of TIME-WAIT where we close first (RFC 9293 §3.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Ports {
+    /// The most in use at once.
+    pub used: u64,
+    /// How many there are, for all source addresses and targets.
+    pub available: u64,
+}
+
+/// Latency of the same generator, with the same plan, against a server that
+/// does nothing: what the two data paths and the generator take alone.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Floor {
+    /// The mean, in nanoseconds.
+    pub mean_ns: f64,
+    /// The median.
+    pub p50_ns: u64,
+    /// The 99th percentile.
+    pub p99_ns: u64,
+}
+
 /// The runtime's own account of its silo's time, over the measured window
 /// (see [`crate::Load::stage`]). For several silos, that of the busiest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -221,6 +359,15 @@ pub struct ClientCpu {
     pub mean_busy_turn_ns: u64,
     /// The longest of them.
     pub longest_busy_turn_ns: u64,
+    /// What the kernel charged, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Cpu>,
+    /// Local ports, if they are counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ports: Option<Ports>,
+    /// What a null server takes, if it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Floor>,
 }
 
 /// Where a busy fraction comes from.
@@ -234,94 +381,18 @@ pub enum BusySource {
     UpperBound,
 }
 
-/// Something that speaks against the figures.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Warning {
-    /// Not one response came in the window.
-    NoResponses,
-    /// The generator's own core was the bottleneck, or close to it.
-    ClientSaturated {
-        /// Busy time ÷ time.
-        busy_fraction: f64,
-    },
-    /// As before, by an upper bound only.
-    ClientMaybeSaturated {
-        /// At most this.
-        busy_fraction: f64,
-    },
-    /// Rate × mean latency is not the number of requests under way, so some
-    /// of the time is in neither.
-    LittlesLaw {
-        /// Requests that should have been under way.
-        planned: f64,
-        /// Samples per second × mean latency.
-        measured: f64,
-    },
-    /// Requests were waiting at the end, longer than any that was answered.
-    /// The percentiles do not know of them.
-    Stalled {
-        /// Requests under way.
-        in_flight: u64,
-        /// Time since the oldest was sent.
-        oldest_ns: u64,
-    },
-    /// Not all connections were ever open at once.
-    RampIncomplete {
-        /// The most that were open.
-        opened: u64,
-        /// Those asked for.
-        planned: u64,
-    },
-    /// Requests failed.
-    Failures {
-        /// Failed ÷ ended.
-        fraction: f64,
-    },
-    /// Responses were not successes (2xx).
-    NotSuccess {
-        /// Their share.
-        fraction: f64,
-    },
-    /// The number of requests was not reached in time.
-    OutOfTime,
-    /// The run was ended before its time.
-    Interrupted,
-    /// The highest percentiles rest on fewer than ten samples.
-    FewSamples {
-        /// Samples in all.
-        samples: u64,
-        /// The first percentile concerned.
-        percentile: f64,
-    },
-    /// The stamps are coarse beside the latencies.
-    CoarseStamps {
-        /// The mean length of a busy turn: latencies are too long by up to
-        /// two of them.
-        turn_ns: u64,
-        /// The median latency.
-        median_ns: u64,
-    },
-    /// Connecting had to pause.
-    ConnectPaused {
-        /// No free local port: use more source addresses.
-        no_port: u64,
-        /// The data path's limit of connections.
-        full: u64,
-        /// No route to the target.
-        no_route: u64,
-    },
-}
-
 impl Report {
-    /// The report on a run of `plan`, whole over all silos. `busy` is the
-    /// runtime's account, if it keeps one.
+    /// The report on a run of `plan`, whole over all silos, with what its
+    /// surroundings know; an `Option<`[`Busy`]`>` will do.
     #[must_use]
-    pub fn new(plan: &Plan, figures: &Figures, busy: Option<Busy>) -> Self {
+    pub fn new(plan: &Plan, figures: &Figures, outside: impl Into<Outside>) -> Self {
+        let outside = outside.into();
+        let open = plan.is_open();
+        let samples = &figures.samples;
         let histogram = figures.latency.histogram();
-        let traffic = figures.counts.traffic;
-        let seconds = figures.window.as_secs_f64();
-        let per_second = |n: u64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
+        let service_histogram = samples.service.histogram();
+        let lag_histogram = samples.lag.histogram();
+        let connect_histogram = figures.connect.histogram();
         let mut report = Self {
             schema: SCHEMA,
             setup: Setup::new(plan),
@@ -330,16 +401,18 @@ impl Report {
             ramp_ns: nanos(figures.ramp),
             warm_up_ns: nanos(figures.warm_up),
             window_ns: nanos(figures.window),
-            throughput: Throughput {
-                requests_per_second: figures.rate,
-                connections_per_second: per_second(figures.counts.connections.established),
-                received_bytes_per_second: per_second(traffic.received_bytes),
-                body_bytes_per_second: per_second(traffic.body_bytes),
-                sent_bytes_per_second: per_second(traffic.sent_bytes),
-            },
+            throughput: Throughput::new(figures),
             latency: Latency::new(&figures.latency, &histogram),
-            connect: Latency::new(&figures.connect, &figures.connect.histogram()),
-            traffic,
+            service: open.then(|| Latency::new(&samples.service, &service_histogram)),
+            lag: open.then(|| Latency::new(&samples.lag, &lag_histogram)),
+            delay: Latency::of(&samples.delay),
+            classes: classes(figures),
+            schedule: open.then(|| ScheduleReport::new(figures)),
+            littles_law: LittlesLaw::new(figures, open),
+            ramp_phase: PhaseReport::new(&figures.ramp_phase),
+            warm_up_phase: PhaseReport::new(&figures.warm_up_phase),
+            connect: Latency::new(&figures.connect, &connect_histogram),
+            traffic: figures.counts.traffic,
             statuses: figures.counts.statuses,
             errors: figures.counts.errors,
             errors_before: figures.before.errors,
@@ -349,122 +422,121 @@ impl Report {
             most_open: figures.most_open,
             in_flight: figures.in_flight,
             oldest_in_flight_ns: nanos(figures.oldest_in_flight),
-            client: ClientCpu::new(figures, busy),
+            client: ClientCpu::new(figures, &outside),
+            intervals_merged: figures.intervals_merged,
             warnings: Vec::new(),
             histogram,
+            service_histogram,
+            lag_histogram,
+            connect_histogram,
         };
         report.warnings = report.find_warnings();
         report
     }
 
-    fn find_warnings(&self) -> Vec<Warning> {
-        let mut found = Vec::new();
-        match self.ended {
-            Ended::AsPlanned => {}
-            Ended::OutOfTime => found.push(Warning::OutOfTime),
-            Ended::Interrupted => found.push(Warning::Interrupted),
-        }
-        found.extend(self.ramp_warning());
-        let paused = self.paused();
-        if (paused.no_port, paused.full, paused.no_route) != (0, 0, 0) {
-            found.push(Warning::ConnectPaused {
-                no_port: paused.no_port,
-                full: paused.full,
-                no_route: paused.no_route,
-            });
-        }
-        if self.traffic.responses == 0 {
-            found.push(Warning::NoResponses);
-        }
-        found.extend(self.failure_warnings());
-        if self.oldest_in_flight_ns > self.latency.max_ns && self.in_flight > 0 {
-            found.push(Warning::Stalled { in_flight: self.in_flight, oldest_ns: self.oldest_in_flight_ns });
-        }
-        if self.traffic.responses > 0 {
-            found.extend(self.client_warnings());
-            found.extend(self.littles_law());
-            found.extend(self.sample_warning());
-        }
-        found
+    /// The schedule lag that `quantile` of the requests did not exceed, in
+    /// nanoseconds; `None` in a closed loop, or without samples.
+    #[must_use]
+    pub fn lag_at(&self, quantile: f64) -> Option<u64> {
+        let lag = self.lag.filter(|lag| lag.samples > 0)?;
+        Some(self.lag_histogram.value_at_quantile(quantile).clamp(lag.min_ns, lag.max_ns))
     }
 
-    fn ramp_warning(&self) -> Option<Warning> {
-        let planned = u64::from(self.setup.connections);
-        let ever = self.connections_before.established + self.connections.established;
-        let opened = match self.setup.reuse {
-            Reuse::KeepAlive => self.most_open,
-            // Each is open for a moment only: not all need be at once.
-            Reuse::ServerCloses | Reuse::ClientCloses => ever,
-        };
-        (opened < planned).then_some(Warning::RampIncomplete { opened, planned })
+    /// The time that `quantile` of the connects did not exceed, in
+    /// nanoseconds; `None` without any.
+    #[must_use]
+    pub fn connect_at(&self, quantile: f64) -> Option<u64> {
+        let connect = &self.connect;
+        let at = || self.connect_histogram.value_at_quantile(quantile).clamp(connect.min_ns, connect.max_ns);
+        (connect.samples > 0).then(at)
     }
+}
 
-    fn paused(&self) -> Connections {
-        let mut all = self.connections_before;
-        all.add(&self.connections);
-        all
-    }
+fn classes(figures: &Figures) -> Vec<ClassLatency> {
+    let class = |class: Class| {
+        let recorder = figures.samples.class(class);
+        (!recorder.is_empty()).then(|| ClassLatency { class, latency: Latency::of(recorder) })
+    };
+    Class::ALL.into_iter().filter_map(class).collect()
+}
 
-    fn failure_warnings(&self) -> impl Iterator<Item = Warning> {
-        let failed = self.errors.failed_requests() as f64;
-        let responses = self.traffic.responses as f64;
-        let not_success = responses - self.statuses.success as f64;
-        let failures = failed / (failed + responses).max(1.0);
-        let refusals = not_success / responses.max(1.0);
-        let one = (failures > FAILURE_TOLERANCE).then_some(Warning::Failures { fraction: failures });
-        let two = (refusals > FAILURE_TOLERANCE).then_some(Warning::NotSuccess { fraction: refusals });
-        one.into_iter().chain(two)
-    }
-
-    fn client_warnings(&self) -> impl Iterator<Item = Warning> {
-        let busy_fraction = self.client.busy_fraction;
-        let saturated = (busy_fraction >= SATURATED).then_some(match self.client.source {
-            BusySource::Runtime => Warning::ClientSaturated { busy_fraction },
-            BusySource::UpperBound => Warning::ClientMaybeSaturated { busy_fraction },
-        });
-        let (turn_ns, median_ns) = (self.client.mean_busy_turn_ns, self.latency.p50_ns);
-        let coarse = (turn_ns as f64 > STAMP_TOLERANCE * median_ns as f64)
-            .then_some(Warning::CoarseStamps { turn_ns, median_ns });
-        saturated.into_iter().chain(coarse)
-    }
-
-    /// Little's law: requests under way = rate × time each takes. A closed
-    /// loop keeps the left side constant, so the figures check each other.
-    fn littles_law(&self) -> Option<Warning> {
-        let planned = f64::from(self.setup.active) * f64::from(self.setup.pipeline);
-        let seconds = self.window_ns as f64 * 1e-9;
-        let mut each = self.latency.mean_ns;
-        if self.setup.reuse != Reuse::KeepAlive {
-            each += self.connect.mean_ns;
+impl Throughput {
+    fn new(figures: &Figures) -> Self {
+        let seconds = figures.window.as_secs_f64();
+        let per_second = |n: u64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
+        let traffic = &figures.counts.traffic;
+        Self {
+            requests_per_second: figures.rate,
+            connections_per_second: per_second(figures.counts.connections.established),
+            received_bytes_per_second: per_second(traffic.received_bytes),
+            body_bytes_per_second: per_second(traffic.body_bytes),
+            sent_bytes_per_second: per_second(traffic.sent_bytes),
         }
-        let measured = self.latency.samples as f64 / seconds * each * 1e-9;
-        let off = (measured - planned).abs() > LITTLES_TOLERANCE * planned;
-        off.then_some(Warning::LittlesLaw { planned, measured })
     }
+}
 
-    fn sample_warning(&self) -> Option<Warning> {
-        let samples = self.latency.samples;
-        let thin = |quantile: &f64| samples as f64 * (1.0 - quantile) < SAMPLES_BEYOND - 1e-6;
-        let first = QUANTILES.into_iter().find(thin)?;
-        Some(Warning::FewSamples { samples, percentile: first * 100.0 })
+impl ScheduleReport {
+    fn new(figures: &Figures) -> Self {
+        let schedule = &figures.schedule;
+        let seconds = figures.window.as_secs_f64();
+        let due = schedule.due as f64;
+        Self {
+            target_rate: if seconds > 0.0 { due / seconds } else { 0.0 },
+            due: schedule.due,
+            achieved_fraction: figures.counts.traffic.responses as f64 / due.max(1.0),
+            unsent: schedule.unsent,
+            oldest_unsent_ns: nanos(schedule.oldest_unsent),
+        }
+    }
+}
+
+impl LittlesLaw {
+    fn new(figures: &Figures, open: bool) -> Self {
+        let window = figures.window.as_nanos() as f64;
+        if window == 0.0 {
+            return Self::default();
+        }
+        let samples = &figures.samples;
+        let times =
+            if open { samples.service.total() } else { samples.classes.iter().map(Recorder::total).sum::<f64>() };
+        let integral = &figures.in_progress;
+        let in_progress = integral.request_ns as f64 / window;
+        let rate_times_latency = (times - integral.before_ns as f64 + integral.after_ns as f64) / window;
+        let off = (rate_times_latency - in_progress).abs();
+        let off = if in_progress > 0.0 { off / in_progress } else { f64::from(u8::from(off > 0.0)) };
+        Self { in_progress, rate_times_latency, off }
+    }
+}
+
+impl PhaseReport {
+    fn new(phase: &Phase) -> Self {
+        Self {
+            time_ns: nanos(phase.time),
+            traffic: phase.counts.traffic,
+            connections: phase.counts.connections,
+            latency: Latency::of(&phase.latency),
+        }
     }
 }
 
 impl Setup {
     fn new(plan: &Plan) -> Self {
-        let request_bytes = plan.request.bytes(plan.reuse).map_or(0, |bytes| bytes.len());
+        let first = plan.first_request();
+        let request_bytes = first.bytes(plan.reuse).map_or(0, |bytes| bytes.len());
         Self {
-            method: plan.request.method.clone(),
-            host: plan.request.host.clone(),
-            path: plan.request.path.clone(),
+            method: first.method.clone(),
+            host: first.host.clone(),
+            path: first.path.clone(),
             targets: plan.targets.iter().map(ToString::to_string).collect(),
             sources: plan.sources.len(),
             connections: plan.connections,
             active: plan.active.unwrap_or(plan.connections),
             pipeline: plan.pipeline,
             reuse: plan.reuse,
+            requests: plan.requests.len(),
+            arrival: plan.arrival.clone(),
             request_bytes,
-            body_bytes: plan.request.body.len(),
+            body_bytes: first.body.len(),
             timeout_ns: nanos(plan.timeout),
             connect_timeout_ns: nanos(plan.connect_timeout),
         }
@@ -472,11 +544,13 @@ impl Setup {
 }
 
 impl ClientCpu {
-    fn new(figures: &Figures, busy: Option<Busy>) -> Self {
+    fn new(figures: &Figures, outside: &Outside) -> Self {
         let turns = &figures.turns;
         let bound = turns.busy_fraction();
-        let measured =
-            busy.filter(|busy| !busy.total.is_zero()).map(|busy| busy.busy.as_secs_f64() / busy.total.as_secs_f64());
+        let measured = outside
+            .busy
+            .filter(|busy| !busy.total.is_zero())
+            .map(|busy| busy.busy.as_secs_f64() / busy.total.as_secs_f64());
         let busy_fraction = measured.unwrap_or(bound);
         // What the runtime knows to be waiting is not part of a turn.
         let worked = if bound > 0.0 { (busy_fraction / bound).min(1.0) } else { 0.0 };
@@ -489,76 +563,15 @@ impl ClientCpu {
             responses_per_busy_turn: responses / turns.busy.max(1) as f64,
             mean_busy_turn_ns: (nanos(turns.mean_busy()) as f64 * worked) as u64,
             longest_busy_turn_ns: nanos(turns.longest),
+            cpu: outside.cpu,
+            ports: outside.ports,
+            floor: outside.floor,
         }
     }
 }
 
 fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use crate::units::{seconds, share};
-        match *self {
-            Self::NoResponses => f.write_str("no response came in the measured window"),
-            Self::ClientSaturated { busy_fraction } => write!(
-                f,
-                "the generator's own core was busy {} of the time: the figures may be its limit, \
-                 not the server's",
-                share(busy_fraction)
-            ),
-            Self::ClientMaybeSaturated { busy_fraction } => write!(
-                f,
-                "the generator's own core may have been busy up to {} of the time: the figures \
-                 may be its limit, not the server's",
-                share(busy_fraction)
-            ),
-            Self::LittlesLaw { planned, measured } => write!(
-                f,
-                "rate × latency gives {measured:.1} requests under way where {planned:.0} were \
-                 planned: some of the time is in neither figure"
-            ),
-            Self::Stalled { in_flight, oldest_ns } => write!(
-                f,
-                "{in_flight} requests were still waiting at the end, the oldest for {}, longer \
-                 than any latency above",
-                seconds(oldest_ns as f64)
-            ),
-            Self::RampIncomplete { opened, planned } => {
-                write!(f, "only {opened} of {planned} connections were ever open at once")
-            }
-            Self::Failures { fraction } => write!(f, "{} of the requests failed", share(fraction)),
-            Self::NotSuccess { fraction } => {
-                write!(f, "{} of the responses were not 2xx", share(fraction))
-            }
-            Self::OutOfTime => f.write_str("the time ran out before the number of requests was reached"),
-            Self::Interrupted => f.write_str("the run was ended before its time"),
-            Self::FewSamples { samples, percentile } => {
-                write!(f, "{samples} samples: percentiles from {percentile} % up rest on fewer than ten")
-            }
-            Self::CoarseStamps { turn_ns, median_ns } => write!(
-                f,
-                "a busy turn of the generator took {}, beside a median of {}: latencies are too \
-                 long by up to two turns",
-                seconds(turn_ns as f64),
-                seconds(median_ns as f64)
-            ),
-            Self::ConnectPaused { no_port, full, no_route } => {
-                f.write_str("connecting paused:")?;
-                for (times, why) in [
-                    (no_port, "no free local port (use more source addresses)"),
-                    (full, "the data path's connection limit was reached"),
-                    (no_route, "no route to the target"),
-                ] {
-                    if times > 0 {
-                        write!(f, " {times}× {why};")?;
-                    }
-                }
-                Ok(())
-            }
-        }
-    }
 }
 
 const _: () = assert!(LONGEST < 1 << 53, "nanoseconds are exact in a JSON number");

@@ -195,7 +195,6 @@ fn a_server_that_vanishes_does_not_hang_the_run() {
             assert_eq!(figures.counts.errors.timeouts, u64::from(connections));
             assert!(figures.counts.errors.connect_timeouts >= u64::from(connections));
         }
-        assert!(warnings.iter().any(|warning| matches!(warning, Warning::LittlesLaw { .. })), "{warnings:?}");
     }
 }
 

@@ -109,7 +109,7 @@ fn percentages(out: &mut String, report: &Report) -> core::fmt::Result {
         return Ok(());
     }
     let what = match report.setup.reuse {
-        Reuse::KeepAlive => "",
+        Reuse::KeepAlive | Reuse::ServerClosesAfter(_) | Reuse::ClientClosesAfter(_) => "",
         Reuse::ServerCloses | Reuse::ClientCloses => ", without connecting",
     };
     writeln!(out, "\nPercentage of the requests served within a certain time (ms{what})")?;

@@ -20,11 +20,13 @@ fn text(out: &mut String, report: &Report) -> core::fmt::Result {
     if setup.active < setup.connections {
         write!(out, ", {} active", grouped(u64::from(setup.active)))?;
     }
-    out.push_str(match setup.reuse {
-        Reuse::KeepAlive => ", keep-alive",
-        Reuse::ServerCloses => ", a new one per request, closed by the server",
-        Reuse::ClientCloses => ", a new one per request, closed by the client",
-    });
+    match setup.reuse {
+        Reuse::KeepAlive => write!(out, ", keep-alive")?,
+        Reuse::ServerCloses => write!(out, ", a new one per request, closed by the server")?,
+        Reuse::ClientCloses => write!(out, ", a new one per request, closed by the client")?,
+        Reuse::ServerClosesAfter(n) => write!(out, ", a new one every {n} requests, closed by the server")?,
+        Reuse::ClientClosesAfter(n) => write!(out, ", a new one every {n} requests, closed by the client")?,
+    }
     if setup.pipeline > 1 {
         write!(out, ", {} requests under way on each", setup.pipeline)?;
     }

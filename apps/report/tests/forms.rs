@@ -90,8 +90,8 @@ fn as_ab_prints_it() {
 fn as_ab_prints_a_new_connection_per_request_with_a_body() {
     let mut plan = plan64();
     plan.reuse = Reuse::ServerCloses;
-    plan.request.method = "POST".into();
-    plan.request.body = b"12345".to_vec();
+    plan.requests[0].item.method = "POST".into();
+    plan.requests[0].item.body = b"12345".to_vec();
     let text = render_ab(&Report::new(&plan, &figures(), busy(800)));
     assert!(!text.contains("Total:") && !text.contains("Keep-Alive") && !text.contains("Waiting"), "{text}");
     assert!(text.contains("Total body sent:        18944037\n"), "{text}");

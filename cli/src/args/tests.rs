@@ -113,7 +113,7 @@ fn load_takes_short_flags_and_fills_in_the_rest() {
         "load http://10.0.0.2:8080/a?b=c -c 1k -d 2s -n 10k -H Accept:text/html --active 1k --mix --close \
          --link memif:@x,role=server,id=3,ring=512,buffer=4096 --addr 10.0.0.1/24 --hgrm out.hgrm --timeout 1s",
     );
-    let (load, request) = (&plan.load, &plan.load.request);
+    let (load, request) = (&plan.load, plan.load.first_request());
     assert_eq!(load.targets, ["10.0.0.2:8080".parse().expect("an address")]);
     assert_eq!((request.host.as_str(), request.path.as_str()), ("10.0.0.2:8080", "/a?b=c"));
     assert_eq!(request.headers, [("Accept".into(), "text/html".into())]);
@@ -141,8 +141,11 @@ fn load_takes_limits_and_bodies() {
     std::fs::remove_file(&file).expect("it was made");
     assert_eq!((plan.ramp_limit, plan.connect_timeout), (Duration::from_secs(120), Duration::from_millis(300)));
     assert_eq!((plan.timeout, plan.pipeline), (Duration::from_secs(10), 4));
-    assert_eq!((plan.request.method.as_str(), plan.request.body.as_slice()), ("POST", b"from a file".as_slice()));
-    assert_eq!(load(&format!("{line} text")).load.request.body, b"text");
+    assert_eq!(
+        (plan.first_request().method.as_str(), plan.first_request().body.as_slice()),
+        ("POST", b"from a file".as_slice())
+    );
+    assert_eq!(load(&format!("{line} text")).load.first_request().body, b"text");
     assert!(refusal(&format!("{line} @{}", file.display())).contains("cannot read"));
 }
 

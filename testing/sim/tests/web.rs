@@ -27,7 +27,7 @@ fn run(reuse: Reuse, connections: u32, impairment: Impairment) -> Figures {
     plan.warm_up = Duration::ZERO;
     plan.timeout = Duration::from_secs(900);
     plan.stop = Stop::Requests { count: REQUESTS, within: LIMIT };
-    plan.expect = Expect { length: Some(SIZE) };
+    plan.expect = Expect { length: Some(SIZE), status: None };
     let config = Config::respond(Respond::Size(SIZE));
     let server = Server::new(config, WallClock::new(Time::ZERO, Duration::from_secs(1_700_000_000)))
         .unwrap_or_else(|e| panic!("{e}"));

@@ -282,7 +282,7 @@ impl<'a> World<'a> {
             order: 0,
             dials: 0,
             asked: 0,
-            request_len: plan.request.bytes(plan.reuse).expect("as above").len() as u64,
+            request_len: plan.first_request().bytes(plan.reuse).expect("as above").len() as u64,
             dial: Box::new(|_| Dial::Accept(Duration::from_micros(50))),
             reply: Box::new(reply),
             started,

@@ -1,0 +1,342 @@
+//! What a run is to meet: `p99<1ms`, `errors<0.1%`, `rate>10k`.
+
+use crate::report::Report;
+use crate::units;
+use core::fmt;
+use core::str::FromStr;
+use serde::Serialize;
+
+/// The most objectives of one list.
+pub const OBJECTIVES_LIMIT: usize = 64;
+
+/// A bound on one figure of a [`Report`].
+///
+/// Written as a figure, `<`, `<=`, `>` or `>=`, and a value:
+///
+/// | figure | what | value |
+/// | --- | --- | --- |
+/// | `p50`, `p99`, `p99.9`, … | a percentile of latency, from the time that requests were due | a time |
+/// | `mean`, `min`, `max`, `stdev` | of the same | a time |
+/// | `lag99`, `lag99.9`, … | a percentile of schedule lag | a time |
+/// | `connect99`, … | a percentile of the time to connect | a time |
+/// | `errors` | requests that failed, timeouts included | a share of all that ended, or a number |
+/// | `timeouts` | requests not answered in time | the same |
+/// | `notok` | those that failed, and those not answered with 2xx | the same |
+/// | `rate` | responses per second | a rate: 10k, 1.5M |
+/// | `achieved` | responses ÷ requests that were due (open loop only) | a share |
+///
+/// A time has its unit (`ns`, `us`, `ms`, `s`), a share its `%`.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Objective {
+    /// The figure.
+    pub metric: Metric,
+    /// How it is compared.
+    pub relation: Relation,
+    /// The bound: nanoseconds, a fraction, a number, or per second.
+    pub bound: f64,
+}
+
+/// A figure that can be bounded.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// A percentile of latency, as a fraction.
+    Latency(f64),
+    /// The mean latency.
+    Mean,
+    /// The shortest latency.
+    Min,
+    /// The longest latency.
+    Max,
+    /// The standard deviation of latency.
+    Stdev,
+    /// A percentile of schedule lag, as a fraction.
+    Lag(f64),
+    /// A percentile of the time to connect, as a fraction.
+    Connect(f64),
+    /// Failed requests ÷ requests that ended.
+    ErrorShare,
+    /// Failed requests.
+    Errors,
+    /// Requests not answered in time ÷ requests that ended.
+    TimeoutShare,
+    /// Requests not answered in time.
+    Timeouts,
+    /// Requests that failed or were not answered with 2xx ÷ those that ended.
+    NotOkShare,
+    /// Requests that failed or were not answered with 2xx.
+    NotOk,
+    /// Responses per second.
+    Rate,
+    /// Responses ÷ requests that were due.
+    Achieved,
+}
+
+/// How a figure is compared with its bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub enum Relation {
+    /// Less than.
+    #[serde(rename = "<")]
+    Less,
+    /// At most.
+    #[serde(rename = "<=")]
+    AtMost,
+    /// More than.
+    #[serde(rename = ">")]
+    More,
+    /// At least.
+    #[serde(rename = ">=")]
+    AtLeast,
+}
+
+/// An objective beside what was measured.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Judged {
+    /// What was asked.
+    pub objective: Objective,
+    /// What was measured, in the bound's unit; `None` if there is no such
+    /// figure, as there is no latency without a response.
+    pub measured: Option<f64>,
+    /// Whether it is met. What was not measured is not met.
+    pub met: bool,
+}
+
+impl Objective {
+    /// Reads a list, separated by commas.
+    ///
+    /// # Errors
+    /// If one of them cannot be read, or there is none, or too many.
+    pub fn parse_list(text: &str) -> Result<Vec<Self>, ObjectiveError> {
+        let all: Vec<Self> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
+        if all.len() > OBJECTIVES_LIMIT { Err(ObjectiveError::new(text, "at most 64 can be checked")) } else { Ok(all) }
+    }
+
+    /// Compares the report's figure with the bound.
+    #[must_use]
+    pub fn judge(&self, report: &Report) -> Judged {
+        let measured = self.metric.of(report).filter(|value| value.is_finite());
+        let met = measured.is_some_and(|value| match self.relation {
+            Relation::Less => value < self.bound,
+            Relation::AtMost => value <= self.bound,
+            Relation::More => value > self.bound,
+            Relation::AtLeast => value >= self.bound,
+        });
+        Judged { objective: *self, measured, met }
+    }
+}
+
+impl Metric {
+    /// The figure, if the report has it.
+    #[must_use]
+    pub fn of(self, report: &Report) -> Option<f64> {
+        let latency = &report.latency;
+        let measured = latency.samples > 0;
+        let failed = report.errors.failed_requests() as f64;
+        let responses = report.traffic.responses as f64;
+        let ended = failed + responses;
+        let share = |n: f64| (ended > 0.0).then(|| n / ended);
+        let not_ok = failed + responses - report.statuses.success as f64;
+        match self {
+            Self::Latency(quantile) => measured
+                .then(|| report.histogram.value_at_quantile(quantile).clamp(latency.min_ns, latency.max_ns) as f64),
+            Self::Mean => measured.then_some(latency.mean_ns),
+            Self::Min => measured.then_some(latency.min_ns as f64),
+            Self::Max => measured.then_some(latency.max_ns as f64),
+            Self::Stdev => measured.then_some(latency.stdev_ns),
+            Self::Lag(quantile) => report.lag_at(quantile).map(|ns| ns as f64),
+            Self::Connect(quantile) => report.connect_at(quantile).map(|ns| ns as f64),
+            Self::ErrorShare => share(failed),
+            Self::Errors => Some(failed),
+            Self::TimeoutShare => share(report.errors.timeouts as f64),
+            Self::Timeouts => Some(report.errors.timeouts as f64),
+            Self::NotOkShare => share(not_ok),
+            Self::NotOk => Some(not_ok),
+            Self::Rate => Some(report.throughput.requests_per_second),
+            Self::Achieved => report.schedule.map(|schedule| schedule.achieved_fraction),
+        }
+    }
+
+    fn unit(self) -> Unit {
+        match self {
+            Self::Latency(_) | Self::Mean | Self::Min | Self::Max | Self::Stdev | Self::Lag(_) | Self::Connect(_) => {
+                Unit::Time
+            }
+            Self::ErrorShare | Self::TimeoutShare | Self::NotOkShare | Self::Achieved => Unit::Share,
+            Self::Errors | Self::Timeouts | Self::NotOk | Self::Rate => Unit::Number,
+        }
+    }
+}
+
+/// What a bound is measured in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unit {
+    /// Nanoseconds.
+    Time,
+    /// A fraction, written in percent.
+    Share,
+    /// A plain number.
+    Number,
+}
+
+impl FromStr for Objective {
+    type Err = ObjectiveError;
+
+    fn from_str(text: &str) -> Result<Self, ObjectiveError> {
+        let bad = |why: &'static str| ObjectiveError::new(text, why);
+        let at = text.find(['<', '>']).ok_or_else(|| bad("it has no < or >"))?;
+        let (name, rest) = text.split_at(at);
+        let (relation, value) = match rest.as_bytes() {
+            [b'<', b'=', ..] => (Relation::AtMost, &rest[2..]),
+            [b'>', b'=', ..] => (Relation::AtLeast, &rest[2..]),
+            [b'<', ..] => (Relation::Less, &rest[1..]),
+            _ => (Relation::More, &rest[1..]),
+        };
+        let value = value.trim();
+        let share = value.ends_with('%');
+        let metric = metric(name.trim(), share).ok_or_else(|| bad("there is no figure of this name"))?;
+        let bound = match metric.unit() {
+            Unit::Time => time(value).ok_or_else(|| bad("write a time with its unit, as in 300us or 1ms"))?,
+            Unit::Share => fraction(value).ok_or_else(|| bad("write a share from 0 to 100 %, as in 0.1%"))?,
+            Unit::Number => number(value).ok_or_else(|| bad("write a number, as in 10 or 10k"))?,
+        };
+        Ok(Self { metric, relation, bound })
+    }
+}
+
+fn metric(name: &str, share: bool) -> Option<Metric> {
+    let either = |fraction: Metric, count: Metric| Some(if share { fraction } else { count });
+    match name {
+        "mean" | "avg" => Some(Metric::Mean),
+        "median" => Some(Metric::Latency(0.5)),
+        "min" => Some(Metric::Min),
+        "max" => Some(Metric::Max),
+        "stdev" => Some(Metric::Stdev),
+        "errors" => either(Metric::ErrorShare, Metric::Errors),
+        "timeouts" => either(Metric::TimeoutShare, Metric::Timeouts),
+        "notok" => either(Metric::NotOkShare, Metric::NotOk),
+        "rate" => Some(Metric::Rate),
+        "achieved" => Some(Metric::Achieved),
+        _ => {
+            let percentile = |prefix: &str| {
+                let percent = decimal(name.strip_prefix(prefix)?)?;
+                (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
+            };
+            percentile("p")
+                .map(Metric::Latency)
+                .or_else(|| percentile("lag").map(Metric::Lag))
+                .or_else(|| percentile("connect").map(Metric::Connect))
+        }
+    }
+}
+
+/// Nanoseconds.
+fn time(text: &str) -> Option<f64> {
+    const UNITS: [(&str, f64); 5] = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+    UNITS.iter().find_map(|(unit, nanos)| Some(decimal(text.strip_suffix(unit)?.trim_end())? * nanos))
+}
+
+fn fraction(text: &str) -> Option<f64> {
+    let percent = decimal(text.strip_suffix('%')?.trim_end())?;
+    (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
+}
+
+/// Powers of 1,000.
+fn number(text: &str) -> Option<f64> {
+    const UNITS: [(&str, f64); 3] = [("k", 1e3), ("M", 1e6), ("G", 1e9)];
+    let scaled = UNITS.iter().find_map(|(unit, factor)| Some(decimal(text.strip_suffix(unit)?)? * factor));
+    scaled.or_else(|| decimal(text))
+}
+
+/// Digits with at most one point: no sign, exponent or infinity, which the
+/// standard parser would all take.
+fn decimal(text: &str) -> Option<f64> {
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    let plain = digits > 0 && text.len() - digits <= 1 && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    if plain { text.parse().ok() } else { None }
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.metric, self.relation, self.metric.value(self.bound))
+    }
+}
+
+impl fmt::Display for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.objective)?;
+        match self.measured {
+            Some(value) => f.write_str(&self.objective.metric.value(value))?,
+            None => f.write_str("not measured")?,
+        }
+        f.write_str(if self.met { ", met" } else { ", not met" })
+    }
+}
+
+impl Metric {
+    /// A value of this figure in its unit.
+    #[must_use]
+    pub fn value(self, value: f64) -> String {
+        match self.unit() {
+            Unit::Time => units::seconds(value),
+            Unit::Share => units::share(value),
+            Unit::Number if self == Self::Rate => units::si(value, "/s"),
+            Unit::Number => format!("{value:.0}"),
+        }
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rounded: 0.999 × 100 is not 99.9 in binary.
+        let percent = |quantile: f64| (quantile * 1e8).round() / 1e6;
+        match *self {
+            Self::Latency(quantile) => write!(f, "p{}", percent(quantile)),
+            Self::Lag(quantile) => write!(f, "lag{}", percent(quantile)),
+            Self::Connect(quantile) => write!(f, "connect{}", percent(quantile)),
+            Self::Mean => f.write_str("mean"),
+            Self::Min => f.write_str("min"),
+            Self::Max => f.write_str("max"),
+            Self::Stdev => f.write_str("stdev"),
+            Self::ErrorShare | Self::Errors => f.write_str("errors"),
+            Self::TimeoutShare | Self::Timeouts => f.write_str("timeouts"),
+            Self::NotOkShare | Self::NotOk => f.write_str("notok"),
+            Self::Rate => f.write_str("rate"),
+            Self::Achieved => f.write_str("achieved"),
+        }
+    }
+}
+
+impl fmt::Display for Relation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::More => ">",
+            Self::AtLeast => ">=",
+        })
+    }
+}
+
+/// Why a text is no objective: the user's to mend.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ObjectiveError {
+    text: String,
+    why: &'static str,
+}
+
+impl ObjectiveError {
+    fn new(text: &str, why: &'static str) -> Self {
+        Self { text: text.to_owned(), why }
+    }
+}
+
+impl fmt::Display for ObjectiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is no objective: {}; write it as in p99<1ms, errors<0.1% or rate>10k", self.text, self.why)
+    }
+}
+
+impl core::error::Error for ObjectiveError {}
+
+#[cfg(test)]
+mod tests;
