@@ -1,17 +1,20 @@
 //! Taking connections from listening sockets, and leaving them alone while
 //! that cannot succeed.
 
+use crate::blocking::Bell;
+use crate::counters::Counters;
 use crate::dispatch::{self, Driver};
 use crate::epoll::Epoll;
 use crate::listen::Listener;
 use crate::net::{Sockets, unmapped};
 use crate::table::Flags;
 use app::{App, Opened};
+use core::net::SocketAddr;
 use core::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wire::Time;
 
 /// Connections taken from a queue of our own before others have their turn.
@@ -31,6 +34,10 @@ pub(crate) struct Accepting {
     /// Those that came up in this pass.
     ready: Vec<usize>,
     watched: bool,
+    /// For model `blocking`: the sockets are never watched, but waited on.
+    bell: Option<Bell>,
+    /// The connection that such a wait brought.
+    brought: Option<Taken>,
     /// Nothing is taken before this.
     until: Option<Time>,
     pause: Duration,
@@ -56,7 +63,16 @@ pub(crate) enum Accepted {
 impl Accepting {
     pub(crate) fn new(listeners: Vec<Listener>) -> Self {
         let batches = vec![1; listeners.len()];
-        Self { listeners, batches, ready: Vec::new(), watched: false, until: None, pause: PAUSE_MIN }
+        Self {
+            listeners,
+            batches,
+            ready: Vec::new(),
+            watched: false,
+            bell: None,
+            brought: None,
+            until: None,
+            pause: PAUSE_MIN,
+        }
     }
 
     pub(crate) fn listeners(&self) -> &[Listener] {
@@ -82,7 +98,7 @@ impl Accepting {
     #[inline]
     pub(crate) fn look_after(&mut self, net: &mut Sockets, epoll: &Epoll) -> io::Result<()> {
         let due = self.until.is_none_or(|until| net.now >= until);
-        let wanted = due && !net.table.is_full() && !self.listeners.is_empty();
+        let wanted = due && !net.table.is_full() && !self.listeners.is_empty() && self.bell.is_none();
         if wanted == self.watched { Ok(()) } else { self.change(wanted, net, epoll) }
     }
 
@@ -102,6 +118,37 @@ impl Accepting {
             }
         }
         Ok(())
+    }
+
+    /// From now on the sockets are waited on, by this thread.
+    pub(crate) fn set_bell(&mut self, bell: Bell) {
+        self.bell = Some(bell);
+    }
+
+    /// Whether the worker is to wait for a connection, and for nothing else.
+    pub(crate) fn blocks(&self, net: &Sockets) -> bool {
+        self.bell.is_some()
+            && net.table.len() == 0
+            && !self.listeners.is_empty()
+            && self.until.is_none_or(|until| net.now >= until)
+    }
+
+    /// Waits for a connection, until then at the latest. Returns whether one
+    /// came: it is taken in by [`Accepting::take`].
+    pub(crate) fn block(&mut self, net: &mut Sockets, until: Time) -> usize {
+        self.until = None;
+        let (Some(bell), Some(listener)) = (&self.bell, self.listeners.first()) else { return 0 };
+        let until = until.max(net.now);
+        match bell.wait(net.now, until, || take_one(listener.as_fd(), &mut net.counters)) {
+            Ok(taken) => {
+                self.brought = Some(taken);
+                self.ready.push(0);
+                return 1;
+            }
+            Err(Accepted::Pause) => self.begin_pause(net),
+            Err(_) => {}
+        }
+        0
     }
 
     /// A connection closed: what was wanting may be there again.
@@ -124,11 +171,23 @@ impl Accepting {
 
     fn take_from<A: App>(&mut self, index: usize, app: &mut A, net: &mut Sockets, driver: &mut impl Driver) {
         let Some(listener) = self.listeners.get(index) else { return };
+        if let Some(taken) = self.brought.take() {
+            if admit(taken, listener, app, net, driver) == Accepted::Pause {
+                self.begin_pause(net);
+            }
+            return;
+        }
         let batch = if listener.is_shared() { 1 } else { self.batches[index] };
         let mut taken = 0;
         let mut last = Accepted::Empty;
         while taken < batch {
-            last = accept(listener, app, net, driver);
+            if net.table.is_full() {
+                break;
+            }
+            last = match take_one(listener.as_fd(), &mut net.counters) {
+                Ok(taken) => admit(taken, listener, app, net, driver),
+                Err(why) => why,
+            };
             match last {
                 Accepted::One => taken += 1,
                 Accepted::Gone | Accepted::Interrupted => {}
@@ -166,26 +225,34 @@ impl Accepting {
         self.watched = false;
         self.until = None;
         self.ready.clear();
+        self.brought = None;
+        self.bell = None;
         self.listeners.clear();
     }
 }
 
-/// Takes one connection, and tells the application.
-pub(crate) fn accept<A: App>(
+/// A connection that was taken, and from whom.
+pub(crate) type Taken = (OwnedFd, Option<SocketAddr>);
+
+/// Takes one connection from the queue.
+fn take_one(fd: BorrowedFd<'_>, counters: &mut Counters) -> Result<Taken, Accepted> {
+    match acceptfrom_with(fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok((fd, peer)) => {
+            counters.accepted += 1;
+            Ok((fd, peer.and_then(|peer| peer.try_into().ok()).map(unmapped)))
+        }
+        Err(e) => Err(failed(e, counters)),
+    }
+}
+
+/// Makes what was taken a connection, and tells the application.
+fn admit<A: App>(
+    (fd, peer): Taken,
     listener: &Listener,
     app: &mut A,
     net: &mut Sockets,
     driver: &mut impl Driver,
 ) -> Accepted {
-    if net.table.is_full() {
-        return Accepted::Full;
-    }
-    let (fd, peer) = match acceptfrom_with(listener.as_fd(), SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-        Ok(taken) => taken,
-        Err(e) => return failed(e, net),
-    };
-    net.counters.accepted += 1;
-    let peer = peer.and_then(|peer| peer.try_into().ok()).map(unmapped);
     let flags = if listener.is_unix() { Flags::UNIX } else { 0 };
     let Some(id) = net.table.insert(fd, peer, flags) else { return Accepted::Full };
     if driver.watch(net, id).is_err() {
@@ -208,8 +275,7 @@ pub(crate) fn accept<A: App>(
 /// accept(2), "Error handling": errors of the connection itself are passed
 /// on, and are to be treated like EAGAIN by retrying.
 #[cold]
-fn failed(e: Errno, net: &mut Sockets) -> Accepted {
-    let counters = &mut net.counters;
+fn failed(e: Errno, counters: &mut Counters) -> Accepted {
     let (counter, accepted) = match e {
         Errno::AGAIN => (&mut counters.accepts_empty, Accepted::Empty),
         Errno::INTR => return Accepted::Interrupted,

@@ -83,7 +83,7 @@ impl Epoll {
     /// Waits until something comes up, for no longer than `longest`. Returns
     /// how many things did: see [`Epoll::ready`].
     #[inline]
-    pub(crate) fn wait(&mut self, longest: Option<Duration>) -> io::Result<usize> {
+    pub(crate) fn wait(&mut self, longest: Duration) -> io::Result<usize> {
         self.ready = self.poll.wait(&mut self.events, longest)?;
         Ok(self.ready)
     }
@@ -254,11 +254,10 @@ impl Poll {
     }
 
     #[inline]
-    fn wait(&self, events: &mut [Event], longest: Option<Duration>) -> io::Result<usize> {
+    fn wait(&self, events: &mut [Event], longest: Duration) -> io::Result<usize> {
         let waited = match longest {
-            None => epoll::wait(&self.fd, events, None),
-            Some(span) if self.fine && !span.is_zero() => wait_fine(self.fd.as_fd(), events, span),
-            Some(span) => {
+            span if self.fine && !span.is_zero() => wait_fine(self.fd.as_fd(), events, span),
+            span => {
                 // Rounded up: a deadline is never early.
                 let millis = span.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as i64;
                 let span = Timespec { tv_sec: millis / 1_000, tv_nsec: (millis % 1_000) * 1_000_000 };

@@ -15,10 +15,12 @@
 //! | `table`, `queue`, `timers` | the connections |
 //! | `dispatch` | calls of the application, the same for every engine |
 //! | `epoll`, `accept`, `send` | readiness: the engine over epoll |
+//! | `blocking` | waiting in accept(2) |
 //! | `option` | socket options |
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod accept;
+mod blocking;
 mod config;
 mod connect;
 mod counters;

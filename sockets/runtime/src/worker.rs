@@ -1,7 +1,8 @@
 //! One thread, and all it owns: connections, listening sockets, application.
 
 use crate::accept::Accepting;
-use crate::config::Config;
+use crate::blocking::{ATTEND_BLOCKED, Bell};
+use crate::config::{Config, Model};
 use crate::connect::try_options;
 use crate::counters::Counters;
 use crate::dispatch;
@@ -55,6 +56,8 @@ pub struct Worker<A> {
     net: Sockets,
     accepting: Accepting,
     engine: Engine,
+    /// Whether to wait for connections in accept(2), for one at a time.
+    blocking: bool,
     spin: Duration,
 }
 
@@ -99,7 +102,7 @@ impl<A: App> Worker<A> {
     /// # Errors
     /// See [`StartError`].
     pub fn new(config: Config, listeners: Vec<Listener>, app: A) -> Result<Self, StartError> {
-        let Config { engine: _, model: _, max_connections, stream, connect_to, spin } = config;
+        let Config { engine: _, model, max_connections, stream, connect_to, spin } = config;
         let net = Sockets::new(affordable(max_connections), stream, connect_to);
         try_options(&net).map_err(|e| StartError::Option(None, e))?;
         for listener in &listeners {
@@ -107,12 +110,9 @@ impl<A: App> Worker<A> {
                 .map_err(|e| StartError::Option(Some(listener.endpoint().clone()), e))?;
         }
         let epoll = Epoll::new().map_err(StartError::Engine)?;
-        let mut worker =
-            Self { app, net, accepting: Accepting::new(listeners), engine: Engine::Epoll(Box::new(epoll)), spin };
-        worker.net.now = Clock.now();
-        let Engine::Epoll(epoll) = &worker.engine;
-        worker.accepting.look_after(&mut worker.net, epoll).map_err(StartError::Engine)?;
-        Ok(worker)
+        let blocking = model == Model::Blocking && !listeners.is_empty();
+        let engine = Engine::Epoll(Box::new(epoll));
+        Ok(Self { app, net, accepting: Accepting::new(listeners), engine, blocking, spin })
     }
 
     /// Runs until the attendant stops it. Connections that are open then are
@@ -167,18 +167,25 @@ impl<A: App> Worker<A> {
     }
 
     fn run_epoll(&mut self, attendant: &mut impl Attendant<A>) -> io::Result<Usage> {
+        if self.blocking {
+            self.accepting.set_bell(Bell::new(attendant.wake(&self.app))?);
+        }
         let mut usage = Usage::default();
         let mut now = Clock.now();
         let mut busy_at = now;
         let mut attend_at = now;
-        let mut longest = Some(Duration::ZERO);
+        let mut until = now;
         loop {
             let Engine::Epoll(epoll) = &mut self.engine;
-            epoll.poll.set_wake(attendant.wake(&self.app))?;
-            let ready = epoll.wait(longest)?;
+            let ready = if until > now && self.accepting.blocks(&self.net) {
+                self.accepting.block(&mut self.net, until)
+            } else {
+                epoll.poll.set_wake(attendant.wake(&self.app))?;
+                epoll.wait(until.since(now))?
+            };
             let woke = Clock.now();
             let slept = woke.since(now).as_nanos() as u64;
-            if longest == Some(Duration::ZERO) {
+            if until == now {
                 usage.idle_ns += slept;
             } else {
                 usage.asleep_ns += slept;
@@ -202,7 +209,7 @@ impl<A: App> Worker<A> {
             if ready > 0 {
                 busy_at = now;
             }
-            longest = self.longest(wake, now, busy_at);
+            until = self.until(wake, now, busy_at);
         }
     }
 
@@ -253,13 +260,15 @@ impl<A: App> Worker<A> {
         wake
     }
 
-    /// How long to wait for something to come up.
+    /// Until when to wait for something to come up: `now`, if there is more
+    /// to do.
     #[inline]
-    fn longest(&self, wake: Wake, now: Time, busy_at: Time) -> Option<Duration> {
+    fn until(&self, wake: Wake, now: Time, busy_at: Time) -> Time {
         if wake == Wake::Now || self.net.has_more() || now.since(busy_at) < self.spin {
-            return Some(Duration::ZERO);
+            return now;
         }
-        let mut until = now + ATTEND_IDLE;
+        let idle = if self.accepting.blocks(&self.net) { ATTEND_BLOCKED } else { ATTEND_IDLE };
+        let mut until = now + idle;
         if let Wake::At(at) = wake {
             until = until.min(at);
         }
@@ -272,7 +281,7 @@ impl<A: App> Worker<A> {
         if !self.net.unanswered.is_empty() {
             until = until.min(now + CONNECT_RETRY);
         }
-        Some(until.since(now))
+        until.max(now)
     }
 }
 
