@@ -3,10 +3,12 @@
 //! definitions; the rest of the program sees plans only.
 
 mod flags;
+mod kernel;
 #[cfg(test)]
 mod tests;
 mod values;
 
+pub use kernel::{Control, Cores, KernelPlan, Listen, RestartPlan, TakeOver, Workers};
 pub use values::{Cidr, LinkSpec};
 
 use clap::error::ErrorKind;
@@ -70,12 +72,24 @@ pub struct HostPlan {
 /// What `serve` is asked to do.
 #[derive(Clone, Debug)]
 pub struct ServePlan {
-    /// Link, addresses and core.
-    pub host: HostPlan,
     /// What is served, and how.
     pub server: server::Config,
-    /// Ports to listen on, on every address; no port twice.
-    pub ports: Vec<u16>,
+    /// By which data path.
+    pub path: ServePath,
+}
+
+/// How connections reach the server.
+#[derive(Clone, Debug)]
+pub enum ServePath {
+    /// Over a link and our own stack.
+    Link {
+        /// Link, addresses and core.
+        host: HostPlan,
+        /// Ports to listen on, on every address; no port twice.
+        ports: Vec<u16>,
+    },
+    /// Over kernel sockets.
+    Kernel(KernelPlan),
 }
 
 /// What `load` is asked to do.

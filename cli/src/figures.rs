@@ -1,20 +1,27 @@
-//! What a silo publishes on its statistics page.
+//! What silos, and workers over kernel sockets, publish on their statistics
+//! page.
 
 use crate::args::HostPlan;
 use crate::host::{Failure, link_name};
 use link::{Link, LinkState};
+use server::Server;
 use silo::page::{Kind, Metric, Page, Writer, usual_path};
 use silo::{Clock, Silo, Usage};
+use sockets::Worker;
+use std::path::Path;
 use wire::Time;
 
 /// Values that go up and down; all others only grow.
-const GAUGES: [&str; 6] = [
+const GAUGES: [&str; 9] = [
     "stack.connections",
     "stack.half_open",
     "stack.receive_memory_bytes",
     "link.up",
     "app.cache_bytes",
     "app.cache_entries",
+    "app.connections_open",
+    "app.streams_open",
+    "sockets.connections",
 ];
 
 /// A silo's page and its writer, with room for one round of values.
@@ -22,6 +29,96 @@ pub struct Figures {
     _page: Page,
     writer: Writer,
     values: Vec<u64>,
+}
+
+/// The page of a process with workers over kernel sockets: a column for each.
+pub struct Board {
+    page: Page,
+    columns: Vec<Column>,
+}
+
+/// One worker's column, with room for one round of values.
+pub struct Column {
+    writer: Writer,
+    values: Vec<u64>,
+    usage: Usage,
+}
+
+impl Board {
+    /// Makes the page at `path` for a process that does `what`.
+    ///
+    /// # Errors
+    /// If it cannot be made there.
+    pub fn new(path: &Path, what: &str, workers: usize) -> Result<Self, Failure> {
+        let nothing = (sockets::Counters::default(), server::Counters::default());
+        let mut names = Vec::new();
+        collect_worker(&Usage::default(), &nothing.0, nothing.1.iter(), &mut |name, value| names.push((name(), value)));
+        let metrics: Vec<Metric> = names.into_iter().map(metric).collect();
+        let (page, writers) = Page::create(path, what, Clock.unix(), &metrics, workers)?;
+        let column = |writer| Column { writer, values: Vec::with_capacity(metrics.len()), usage: Usage::default() };
+        Ok(Self { page, columns: writers.into_iter().map(column).collect() })
+    }
+
+    /// The columns, in the order of the workers; they are given out once.
+    pub fn columns(&mut self) -> Vec<Column> {
+        core::mem::take(&mut self.columns)
+    }
+
+    /// Moves the page to where its predecessor's is.
+    ///
+    /// # Errors
+    /// As rename(2).
+    pub fn move_to(&mut self, path: &Path) -> std::io::Result<()> {
+        self.page.move_to(path)
+    }
+}
+
+impl Column {
+    /// Publishes the worker's values, if it is time.
+    #[inline]
+    pub fn publish(&mut self, now: Time, usage: &Usage, worker: &Worker<Server>) {
+        if self.writer.is_due(now) {
+            self.usage = *usage;
+            self.finish(now, worker);
+        }
+    }
+
+    /// Publishes the worker's values, which may be its last.
+    pub fn finish(&mut self, now: Time, worker: &Worker<Server>) {
+        self.values.clear();
+        let (usage, values) = (self.usage, &mut self.values);
+        collect_worker(&usage, &worker.counters(), worker.app.counters(), &mut |_, value| values.push(value));
+        self.writer.publish(now, &self.values);
+    }
+}
+
+/// Every value of a worker with its name, as [`collect`].
+fn collect_worker(
+    usage: &Usage,
+    sockets: &sockets::Counters,
+    app: impl Iterator<Item = (&'static str, u64)>,
+    take: &mut impl FnMut(&dyn Fn() -> String, u64),
+) {
+    let mut group = |prefix: &str, values: &mut dyn Iterator<Item = (&'static str, u64)>| {
+        for (name, value) in values {
+            take(&|| format!("{prefix}.{name}"), value);
+        }
+    };
+    let mut app = app;
+    group("silo", &mut usage_values(usage).into_iter());
+    group("sockets", &mut sockets.iter());
+    group("app", &mut app);
+}
+
+fn usage_values(usage: &Usage) -> [(&'static str, u64); 6] {
+    [
+        ("turns", usage.turns),
+        ("busy_turns", usage.busy_turns),
+        ("busy_ns", usage.busy_ns),
+        ("idle_ns", usage.idle_ns),
+        ("asleep_ns", usage.asleep_ns),
+        ("sleeps", usage.sleeps),
+    ]
 }
 
 /// One named value.
@@ -86,14 +183,6 @@ fn collect<L: Link, A>(
 ) {
     let stack = &silo.stack;
     let link = silo.link.counters();
-    let silo_values = [
-        ("turns", usage.turns),
-        ("busy_turns", usage.busy_turns),
-        ("busy_ns", usage.busy_ns),
-        ("idle_ns", usage.idle_ns),
-        ("asleep_ns", usage.asleep_ns),
-        ("sleeps", usage.sleeps),
-    ];
     let link_values = [
         ("up", u64::from(state == LinkState::Up)),
         ("rx_frames", link.rx_frames),
@@ -115,7 +204,7 @@ fn collect<L: Link, A>(
             take(&|| format!("{prefix}.{name}"), value);
         }
     };
-    group("silo", &mut silo_values.into_iter());
+    group("silo", &mut usage_values(usage).into_iter());
     group("link", &mut link_values.into_iter());
     group("stack", &mut stack_values.into_iter().chain(stack.counters().iter()));
     group("tcp", &mut stack.tcp_counters().iter());

@@ -166,7 +166,11 @@ pub fn reopen_signals() -> io::Result<Arc<AtomicUsize>> {
     count_signals(&[signal_hook::consts::SIGUSR1])
 }
 
-fn count_signals(signals: &[i32]) -> io::Result<Arc<AtomicUsize>> {
+/// Counts these signals.
+///
+/// # Errors
+/// As [`stop_signals`].
+pub fn count_signals(signals: &[i32]) -> io::Result<Arc<AtomicUsize>> {
     let count = Arc::new(AtomicUsize::new(0));
     for &signal in signals {
         let seen = Arc::clone(&count);

@@ -5,6 +5,7 @@ mod demo;
 mod host;
 mod load;
 mod serve;
+mod sockets;
 mod status;
 
 use super::Command;
@@ -22,7 +23,7 @@ pub(super) struct Cli {
 
 #[derive(Subcommand)]
 pub(super) enum Typed {
-    /// Serve a folder, or one fixed answer, over a link
+    /// Serve a folder, or one fixed answer, over kernel sockets or over a link
     Serve(serve::ServeArgs),
     /// Load a server over a link and measure its latency
     Load(load::LoadArgs),

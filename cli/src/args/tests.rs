@@ -1,5 +1,6 @@
+use super::kernel::{Probes, buffer, file_mode};
 use super::values::{AddressRange, BitRate, Count, MAX_SOURCE_ADDRESSES, Size, Target};
-use super::values::{access_log, duration, nonzero_duration, port, respond};
+use super::values::{access_log, duration, nonzero_duration, respond};
 use super::*;
 use server::{AccessLog, Content, Respond, Symlinks};
 use std::fmt::Debug;
@@ -24,6 +25,21 @@ fn serve(line: &str) -> ServePlan {
     match plan(line) {
         Command::Serve(plan) => plan,
         other => panic!("{other:?}"),
+    }
+}
+
+/// The plan of a server over a link, and its ports.
+fn over_link(plan: &ServePlan) -> (&HostPlan, &[u16]) {
+    match &plan.path {
+        ServePath::Link { host, ports } => (host, ports),
+        ServePath::Kernel(plan) => panic!("{plan:?}"),
+    }
+}
+
+fn over_sockets(line: &str) -> KernelPlan {
+    match serve(line).path {
+        ServePath::Kernel(plan) => plan,
+        ServePath::Link { host, .. } => panic!("{host:?}"),
     }
 }
 
@@ -63,14 +79,79 @@ fn serve_has_working_defaults() {
     assert_eq!(plan.server.limits.connections, 100_000);
     let (given, usual) = (&plan.server.timeouts, server::Timeouts::default());
     assert_eq!(format!("{given:?}"), format!("{usual:?}"), "the flags' defaults are the server's");
-    assert_eq!(plan.ports, [80]);
-    assert_eq!(plan.host.addresses, [value("10.0.0.2/24")]);
-    assert_eq!(plan.host.max_connections, 100_000);
-    assert_eq!(plan.host.idle, Idle::ADAPTIVE);
-    assert_eq!(plan.host.congestion, Algorithm::Cubic);
-    assert_eq!((plan.host.core, plan.host.faults, plan.host.capture, plan.host.mac), (None, None, None, None));
-    let LinkSpec::Memif(memif) = plan.host.link else { panic!("not memif") };
+    let (host, ports) = over_link(&plan);
+    assert_eq!(ports, [80]);
+    assert_eq!(host.addresses, [value("10.0.0.2/24")]);
+    assert_eq!(host.max_connections, 100_000);
+    assert_eq!(host.idle, Idle::ADAPTIVE);
+    assert_eq!(host.congestion, Algorithm::Cubic);
+    assert_eq!((host.core, host.faults, &host.capture, host.mac), (None, None, &None, None));
+    let LinkSpec::Memif(memif) = &host.link else { panic!("not memif") };
     assert_eq!((memif.role, memif.id), (memif::Role::Server, 0));
+}
+
+#[test]
+fn serve_without_a_link_is_over_kernel_sockets() {
+    let plan = over_sockets("serve ./site");
+    assert_eq!((plan.listen.len(), plan.workers, plan.cores), (0, Workers::PerCore, Cores::Allowed));
+    let usual = sockets::Config::default();
+    assert_eq!((plan.config, plan.options), (usual, sockets::ListenOptions::default()), "the defaults are sockets'");
+    assert_eq!((plan.restart.take_over, plan.restart.control), (None, Control::Usual));
+    let server = serve("serve ./site --sendfile-above 1M").server;
+    let Content::Directory(directory) = server.content else { panic!("no folder") };
+    assert_eq!(directory.cache_file_bytes, 1 << 20);
+}
+
+#[test]
+fn serve_takes_every_flag_of_kernel_sockets() {
+    let plan = over_sockets(
+        "serve ./site --listen 8080 --listen [::1]:81 --listen unix:/run/x --listen systemd:web --workers 3 \
+         --cores 0-2,5,1 --accept least --engine io_uring --backlog 7 --defer-accept 5s --fast-open 9 --ipv6-only \
+         --unix-mode 660 --no-delay off --no-push off --so-keepalive 30m::9 --sndbuf 64K --rcvbuf 32K \
+         --max-pacing-rate 1M --busy-poll 50us --notsent-lowat 16K --congestion bbr --idle adaptive:20us \
+         --max-connections 5k --status-page /run/page --control off --take-over --restart-timeout 3s \
+         --restart-drain 4s --pid-file /run/pid",
+    );
+    let listen = ["8080", "[::1]:81", "unix:/run/x", "systemd:web"].map(value::<Listen>);
+    assert_eq!((plan.listen, plan.workers, plan.cores), (listen.to_vec(), Workers::Count(3), value("0-2,5")));
+    let stream = plan.config.stream.clone();
+    assert_eq!((plan.config.model, plan.config.engine), (sockets::Model::Least, sockets::Engine::IoUring));
+    assert_eq!((plan.config.max_connections, plan.config.spin), (5_000, Duration::from_micros(20)));
+    let options = plan.options;
+    assert_eq!((options.backlog, options.defer_accept), (7, Some(Duration::from_secs(5))));
+    assert_eq!((options.fast_open, options.v6_only, options.unix_mode), (Some(9), true, Some(0o660)));
+    assert_eq!((stream.no_delay, stream.no_push, stream.send_buffer), (false, false, Some(65_536)));
+    assert_eq!((stream.receive_buffer, stream.pacing_rate), (Some(32_768), Some(1 << 20)));
+    assert_eq!((stream.busy_poll, stream.not_sent_low_water), (Some(Duration::from_micros(50)), Some(16_384)));
+    assert_eq!(stream.congestion.as_deref(), Some("bbr"));
+    let probes = stream.keep_alive.expect("asked for");
+    assert_eq!((probes.idle.as_secs(), probes.interval.as_secs(), probes.probes), (1_800, 75, 9));
+    let restart = plan.restart;
+    assert_eq!((restart.take_over, restart.control), (Some(TakeOver::Only), Control::Off));
+    assert_eq!((restart.timeout.as_secs(), restart.drain.as_secs()), (3, 4));
+    assert_eq!((restart.pid_file, plan.status_page), (Some("/run/pid".into()), Some("/run/page".into())));
+    let at = over_sockets("serve . --take-over /run/c --control /run/d --idle spin").restart;
+    assert_eq!((at.take_over, at.control), (Some(TakeOver::At("/run/c".into())), Control::At("/run/d".into())));
+}
+
+#[test]
+fn values_of_kernel_sockets_have_their_bounds() {
+    for bad in ["0", "65536", "host:80", "unix:", "systemd:", "systemdx", ""] {
+        assert!(bad.parse::<Listen>().is_err(), "{bad}");
+    }
+    for bad in ["0", "1025", "-1", "many", ""] {
+        assert!(bad.parse::<Workers>().is_err(), "{bad}");
+    }
+    for bad in ["3-1", "0-", "a", "", "1,,2", "0-65535", "4096"] {
+        assert!(bad.parse::<Cores>().is_err(), "{bad}");
+    }
+    for bad in ["", "yes", "1s", "1s:1s", "1s:1s:0", "1s:1s:128", "500ms::", "10h::", "1s:1s:1:1"] {
+        assert!(bad.parse::<Probes>().is_err(), "{bad}");
+    }
+    assert_eq!(value::<Probes>("off"), Probes::Off);
+    assert_eq!(value::<Probes>("on"), value::<Probes>("::"));
+    assert!(buffer("0").is_err() && buffer("2G").is_err() && buffer("64K") == Ok(65_536));
+    assert!(file_mode("888").is_err() && file_mode("1777").is_err() && file_mode("0600") == Ok(0o600));
 }
 
 #[test]
@@ -87,9 +168,10 @@ fn serve_takes_every_flag() {
         [timeouts.http.header, timeouts.http.body, timeouts.http.keep_alive, timeouts.http.send, timeouts.drain];
     assert_eq!(given.map(|time| time.as_secs()), [1, 2, 3, 4, 0]);
     let Content::Respond(Respond::Size(2_649)) = plan.server.content else { panic!("{:?}", plan.server.content) };
-    assert_eq!(plan.ports, [80, 8080]);
     assert_eq!(plan.server.access_log, AccessLog::File("access.log".into()));
-    let host = plan.host;
+    let (host, ports) = over_link(&plan);
+    assert_eq!(ports, [80, 8080]);
+    let host = host.clone();
     assert_eq!(host.link, LinkSpec::Tap("tap:near0,addr=10.0.0.9/24".parse().expect("tap's own syntax")));
     assert_eq!(host.gateways.len(), 2);
     assert_eq!(host.mac, Some(Mac([2, 0, 0, 0, 0, 10])));
@@ -155,7 +237,16 @@ fn what_makes_no_sense_together_is_refused_with_the_reason() {
     for (line, reason) in [
         ("serve --link memif:/x --addr 10.0.0.1/24".to_owned(), "<FOLDER>"),
         (format!("serve . --respond 1 {host}"), "cannot be used with"),
-        ("serve .".to_owned(), "--link"),
+        ("serve . --link memif:/x".to_owned(), "--addr"),
+        ("serve . --addr 10.0.0.1/24".to_owned(), "--link"),
+        ("serve . --loss 1%".to_owned(), "--link"),
+        ("serve . --listen host:80".to_owned(), "write PORT"),
+        (format!("serve . {host} --listen 10.0.0.1:80"), "there are only ports"),
+        (format!("serve . {host} --listen systemd"), "there are only ports"),
+        (format!("serve . {host} --workers 2"), "cannot be used with"),
+        (format!("serve . {host} --congestion bbr"), "cubic and newreno"),
+        ("serve . --accept first".to_owned(), "reuseport"),
+        ("serve . --engine kqueue".to_owned(), "io_uring"),
         (format!("serve . {host} --gateway 10.0.1.1"), "in no subnet"),
         (format!("serve . {host} --gateway 10.0.0.3 --gateway 10.0.0.4"), "more than one gateway"),
         (format!("serve . {host} --max-connections 20M"), "at most 15000000"),
@@ -296,5 +387,4 @@ fn access_logs_have_a_place_and_ports_are_not_zero() {
     assert_eq!(access_log("off"), Ok(AccessLog::Off));
     assert_eq!(access_log("a/b.log"), Ok(AccessLog::File("a/b.log".into())));
     assert!(access_log("").is_err());
-    assert!(port("0").is_err() && port("65536").is_err());
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct BadValue(String);
 
 impl BadValue {
-    fn new(text: impl Into<String>) -> Self {
+    pub(super) fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 }
@@ -235,14 +235,6 @@ pub fn nonzero_duration(text: &str) -> Result<Duration, BadValue> {
         .checked_sub(Duration::from_nanos(1))
         .map(|rest| rest + Duration::from_nanos(1))
         .ok_or_else(|| BadValue::new("this must be longer than zero"))
-}
-
-/// A port from 1 to 65535.
-///
-/// # Errors
-/// If it is not a number in that range.
-pub fn port(text: &str) -> Result<u16, BadValue> {
-    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| BadValue::new("write a port from 1 to 65535"))
 }
 
 /// A request header as `Name: value`; what it may hold is the generator's to

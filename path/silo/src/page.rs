@@ -131,6 +131,17 @@ impl Page {
         &self.path
     }
 
+    /// Moves the page to `path`, in place of whatever is there: a living
+    /// process's page too, which it is the successor of.
+    ///
+    /// # Errors
+    /// As rename(2); the page stays where it is.
+    pub fn move_to(&mut self, path: &Path) -> io::Result<()> {
+        fs::rename(&self.path, path)?;
+        self.path = path.to_owned();
+        Ok(())
+    }
+
     /// Whether a page may be made at `path`.
     fn check_vacant(path: &Path) -> Result<(), PageError> {
         match Reader::open(path) {

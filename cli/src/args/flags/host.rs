@@ -2,7 +2,7 @@
 
 use crate::args::HostPlan;
 use crate::args::values::{self, BitRate, Cidr, LinkSpec};
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 use link::{FaultPlan, Impairment, Probability, Rate};
 use silo::Idle;
 use std::net::IpAddr;
@@ -47,14 +47,18 @@ pub(in crate::args) struct HostArgs {
     /// What to do while there is nothing to do: spin, adaptive, or adaptive:SPIN:WAIT
     ///
     /// spin polls on: the lowest latency, and one core always busy. adaptive
-    /// polls for a while (SPIN, 50us) and then sleeps until frames come, at
-    /// most for WAIT (10ms).
-    #[arg(long, value_name = "POLICY", requires = "link", default_value = "adaptive")]
-    idle: Idle,
+    /// polls for a while (SPIN, 50us) and then sleeps until something comes,
+    /// over a link at most for WAIT (10ms). Without --link the usual is to
+    /// sleep at once, as adaptive:0us says: the kernel wakes whom it has work
+    /// for.
+    #[arg(long, value_name = "POLICY")]
+    pub(super) idle: Option<Idle>,
 
-    /// Congestion control
-    #[arg(long, value_enum, requires = "link", default_value_t = Congestion::Cubic)]
-    congestion: Congestion,
+    /// Congestion control: with --link cubic or newreno, the usual being
+    /// cubic; else one of net.ipv4.tcp_available_congestion_control, the
+    /// usual being the system's
+    #[arg(long, value_name = "NAME")]
+    pub(super) congestion: Option<String>,
 
     /// Write every frame to this file, in pcapng format
     #[arg(long, value_name = "FILE", requires = "link", value_hint = ValueHint::FilePath)]
@@ -70,15 +74,6 @@ pub(in crate::args) struct HostArgs {
 
     #[command(flatten)]
     faults: FaultArgs,
-}
-
-/// Congestion control, as it is named here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Congestion {
-    /// CUBIC (RFC 9438)
-    Cubic,
-    /// NewReno (RFC 5681, RFC 6582)
-    Newreno,
 }
 
 /// Harm done to frames, on both directions of this side's link.
@@ -139,10 +134,12 @@ impl HostArgs {
             gateways: self.gateways,
             mac: self.mac,
             core: self.core,
-            idle: self.idle,
-            congestion: match self.congestion {
-                Congestion::Cubic => Algorithm::Cubic,
-                Congestion::Newreno => Algorithm::NewReno,
+            idle: self.idle.unwrap_or_default(),
+            congestion: match self.congestion.as_deref() {
+                // RFC 9438, and RFC 5681 with RFC 6582.
+                None | Some("cubic") => Algorithm::Cubic,
+                Some("newreno") => Algorithm::NewReno,
+                Some(other) => return Err(format!("--congestion {other}: over a link there are cubic and newreno")),
             },
             max_connections,
             capture: self.capture,

@@ -2,8 +2,9 @@
 
 use super::connections;
 use super::host::HostArgs;
-use crate::args::ServePlan;
+use super::sockets::{RestartArgs, SocketArgs};
 use crate::args::values::{self, Count, Size};
+use crate::args::{Listen, ServePath, ServePlan};
 use clap::{Args, ValueEnum, ValueHint};
 use server::{AccessLog, Respond};
 use std::path::PathBuf;
@@ -20,11 +21,18 @@ pub(in crate::args) struct ServeArgs {
     #[arg(long, value_name = "TEXT|SIZE", value_parser = values::respond, conflicts_with = "folder")]
     respond: Option<Respond>,
 
-    /// Listen on this TCP port; repeat for more
-    #[arg(long = "listen", value_name = "PORT", default_value = "80", value_parser = values::port)]
-    ports: Vec<u16>,
+    /// Listen here: PORT, ADDRESS:PORT, [ADDRESS]:PORT, unix:PATH, or systemd;
+    /// repeat for more
+    ///
+    /// A port alone is that port of all addresses. unix:@NAME is an abstract
+    /// socket. systemd, or systemd:NAME, is what systemd opened for this
+    /// process (systemd.socket(5)). With --link there are only ports.
+    /// [default: systemd's sockets if there are any, or else port 80]
+    #[arg(long, value_name = "ENDPOINT")]
+    listen: Vec<Listen>,
 
-    /// Hold at most this many connections; SYNs for more are dropped and counted
+    /// Hold at most this many connections, all workers together; more wait to
+    /// be accepted (with --link: their SYNs are dropped and counted)
     #[arg(long, value_name = "N", default_value = "100k")]
     max_connections: Count,
 
@@ -66,6 +74,12 @@ pub(in crate::args) struct ServeArgs {
     access_log: AccessLog,
 
     #[command(flatten)]
+    sockets: SocketArgs,
+
+    #[command(flatten)]
+    restart: RestartArgs,
+
+    #[command(flatten)]
     host: HostArgs,
 }
 
@@ -104,9 +118,30 @@ impl ServeArgs {
         timeouts.http.send = self.send_timeout;
         timeouts.drain = self.drain_timeout;
         server.limits.connections = max_connections as usize;
-        let mut ports = self.ports;
-        ports.sort_unstable();
-        ports.dedup();
-        Ok(ServePlan { host: self.host.plan(memif::Role::Server, max_connections)?, server, ports })
+        if self.host.link.is_none() {
+            if let server::Content::Directory(directory) = &mut server.content {
+                directory.cache_file_bytes = self.sockets.cached_max()?;
+            }
+            let plan = self.sockets.plan(self.restart, self.listen, self.host, max_connections)?;
+            return Ok(ServePlan { server, path: ServePath::Kernel(plan) });
+        }
+        let host = self.host.plan(memif::Role::Server, max_connections)?;
+        Ok(ServePlan { server, path: ServePath::Link { host, ports: ports(self.listen)? } })
     }
+}
+
+/// The ports to listen on over a link.
+fn ports(listen: Vec<Listen>) -> Result<Vec<u16>, String> {
+    let ports = listen.into_iter().map(|listen| match listen {
+        Listen::Port(port) => Ok(port),
+        Listen::At(other) => Err(format!("--listen {other}: over a link there are only ports, of every --addr")),
+        Listen::Systemd(_) => Err("--listen systemd: over a link there are only ports, of every --addr".to_owned()),
+    });
+    let mut ports = ports.collect::<Result<Vec<u16>, String>>()?;
+    if ports.is_empty() {
+        ports.push(80);
+    }
+    ports.sort_unstable();
+    ports.dedup();
+    Ok(ports)
 }

@@ -1,0 +1,249 @@
+//! Serving over kernel sockets, as typed.
+
+use super::host::HostArgs;
+use crate::args::kernel::{
+    Control, Cores, KernelPlan, Listen, Probes, RestartPlan, TakeOver, Workers, buffer, file_mode,
+};
+use crate::args::values::{self, Size};
+use clap::{Args, ValueEnum, ValueHint};
+use silo::Idle;
+use sockets::{Config, Engine, ListenOptions, Model, StreamOptions};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Workers and their sockets.
+#[derive(Args)]
+#[command(next_help_heading = "Kernel sockets (without --link)")]
+pub(super) struct SocketArgs {
+    /// Serve with this many workers: a number, or auto for one per core
+    #[arg(long, value_name = "N|auto", default_value = "auto", conflicts_with = "link")]
+    workers: Workers,
+
+    /// Pin workers to these cores, by turns, as in 0-3,8; or none, not to pin
+    /// [default: all that this process may use]
+    #[arg(long, value_name = "LIST|none", conflicts_with = "link")]
+    cores: Option<Cores>,
+
+    /// How workers come by new connections
+    #[arg(long, value_enum, value_name = "MODEL", default_value_t = Accept::Reuseport, conflicts_with = "link")]
+    accept: Accept,
+
+    /// How a worker learns what its sockets have for it: auto, epoll or
+    /// io_uring
+    ///
+    /// io_uring needs Linux 6.1. auto takes the faster one that this kernel
+    /// and the accept model allow; what was taken, and why, is said at the
+    /// start.
+    #[arg(long, value_name = "ENGINE", default_value = "auto", conflicts_with = "link")]
+    engine: Engine,
+
+    /// Let this many connections wait to be accepted, per queue
+    ///
+    /// The kernel cuts it to net.core.somaxconn. Too small: handshakes are
+    /// dropped in a burst, and come again after a second.
+    #[arg(long, value_name = "N", default_value_t = 4_096, conflicts_with = "link",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    backlog: u32,
+
+    /// Accept a connection only when its first data is there, or after this
+    /// time (TCP_DEFER_ACCEPT, as nginx's deferred)
+    #[arg(long, value_name = "TIME", value_parser = values::nonzero_duration, conflicts_with = "link")]
+    defer_accept: Option<Duration>,
+
+    /// Take data with the handshake, for this many handshakes under way
+    /// (TCP_FASTOPEN, RFC 7413, as nginx's fastopen=)
+    #[arg(long, value_name = "N", conflicts_with = "link",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    fast_open: Option<u32>,
+
+    /// Take no IPv4 on [::] (IPV6_V6ONLY, as nginx's ipv6only=on)
+    #[arg(long, conflicts_with = "link")]
+    ipv6_only: bool,
+
+    /// The permissions of a Unix socket's file, as in 660 [default: as the
+    /// umask says]
+    #[arg(long, value_name = "OCTAL", value_parser = file_mode, conflicts_with = "link")]
+    unix_mode: Option<u32>,
+
+    /// Let small writes leave at once (TCP_NODELAY, as nginx's tcp_nodelay)
+    #[arg(long, value_enum, value_name = "on|off", default_value_t = Switch::On, conflicts_with = "link")]
+    no_delay: Switch,
+
+    /// Let a head and the file behind it share packets (TCP_CORK, as nginx's
+    /// tcp_nopush)
+    #[arg(long, value_enum, value_name = "on|off", default_value_t = Switch::On, conflicts_with = "link")]
+    no_push: Switch,
+
+    /// Probe silent connections: off, on, or IDLE:INTERVAL:PROBES as in
+    /// 30m:10s:9 (SO_KEEPALIVE, as nginx's so_keepalive)
+    #[arg(long, value_name = "off|on|TIMES", default_value = "off", conflicts_with = "link")]
+    so_keepalive: Probes,
+
+    /// The send buffer's size (SO_SNDBUF, as nginx's sndbuf=) [default: the
+    /// kernel adapts it]
+    #[arg(long, value_name = "SIZE", value_parser = buffer, conflicts_with = "link")]
+    sndbuf: Option<u32>,
+
+    /// The receive buffer's size (SO_RCVBUF, as nginx's rcvbuf=) [default: the
+    /// kernel adapts it]
+    #[arg(long, value_name = "SIZE", value_parser = buffer, conflicts_with = "link")]
+    rcvbuf: Option<u32>,
+
+    /// Send at most this many bytes per second on each connection, paced
+    /// (SO_MAX_PACING_RATE)
+    #[arg(long, value_name = "SIZE", conflicts_with = "link")]
+    max_pacing_rate: Option<Size>,
+
+    /// Poll the network device for this long where nothing has arrived
+    /// (SO_BUSY_POLL)
+    #[arg(long, value_name = "TIME", value_parser = values::nonzero_duration, conflicts_with = "link")]
+    busy_poll: Option<Duration>,
+
+    /// Hold at most this many unsent bytes in the kernel (TCP_NOTSENT_LOWAT)
+    #[arg(long, value_name = "SIZE", value_parser = buffer, conflicts_with = "link")]
+    notsent_lowat: Option<u32>,
+
+    /// Send files that are larger than this by sendfile(2), and hold smaller
+    /// ones in memory
+    #[arg(long, value_name = "SIZE", default_value = "64K", conflicts_with_all = ["link", "respond"])]
+    sendfile_above: Size,
+}
+
+/// Restarts without a request lost.
+#[derive(Args)]
+#[command(next_help_heading = "Restart (without --link)")]
+pub(super) struct RestartArgs {
+    /// Take the listening sockets over from a running process: the one whose
+    /// control socket this is, or the only one there is
+    ///
+    /// It serves on until this one does; then it accepts no more, answers each
+    /// connection's next request with Connection: close, and ends when there
+    /// are none. SIGUSR2 has a running process start its successor like this,
+    /// from the same file with the same arguments.
+    #[arg(long, value_name = "SOCKET", num_args = 0..=1, value_hint = ValueHint::FilePath, conflicts_with = "link")]
+    take_over: Option<Option<PathBuf>>,
+
+    /// Listen for a successor here; off: there will be none
+    /// [default: one per process, where --take-over finds it]
+    #[arg(long, value_name = "SOCKET|off", value_hint = ValueHint::FilePath, conflicts_with = "link")]
+    control: Option<Control>,
+
+    /// Give a successor this long to serve; then it is ended, and this process
+    /// serves on
+    #[arg(long, value_name = "TIME", default_value = "30s", conflicts_with = "link",
+          value_parser = values::nonzero_duration)]
+    restart_timeout: Duration,
+
+    /// After a successor took over, finish responses and wait for silent
+    /// connections for this long, then reset what is left
+    #[arg(long, value_name = "TIME", default_value = "1h", conflicts_with = "link",
+          value_parser = values::nonzero_duration)]
+    restart_drain: Duration,
+
+    /// Write the process id into this file once it serves
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "link")]
+    pid_file: Option<PathBuf>,
+}
+
+/// Accept models, as they are named here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Accept {
+    /// One queue; workers wait in accept and serve one connection at a time, the longest waiting one first
+    Blocking,
+    /// One queue in every worker's epoll: all that wait are woken for each connection
+    Epoll,
+    /// One queue with EPOLLEXCLUSIVE (Linux 4.5): the worker that went to sleep last is woken
+    Exclusive,
+    /// A queue per worker (Linux 3.9), chosen by the kernel's hash of addresses and ports
+    Reuseport,
+    /// A queue per worker, chosen by eBPF (Linux 4.19): of the receiving core, else of its NUMA domain, else any
+    Local,
+    /// A queue per worker, chosen by eBPF (Linux 5.5): the least loaded one of the domain
+    Least,
+}
+
+/// On or off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Switch {
+    /// Yes
+    On,
+    /// No
+    Off,
+}
+
+impl From<Accept> for Model {
+    fn from(accept: Accept) -> Self {
+        match accept {
+            Accept::Blocking => Self::Blocking,
+            Accept::Epoll => Self::Epoll,
+            Accept::Exclusive => Self::Exclusive,
+            Accept::Reuseport => Self::Reuseport,
+            Accept::Local => Self::Local,
+            Accept::Least => Self::Least,
+        }
+    }
+}
+
+impl SocketArgs {
+    /// The largest file to be held in memory.
+    pub(super) fn cached_max(&self) -> Result<usize, String> {
+        usize::try_from(self.sendfile_above.0).map_err(|_| "--sendfile-above is too large".to_owned())
+    }
+
+    pub(super) fn plan(
+        self,
+        restart: RestartArgs,
+        listen: Vec<Listen>,
+        host: HostArgs,
+        max_connections: u32,
+    ) -> Result<KernelPlan, String> {
+        let keep_alive = match self.so_keepalive {
+            Probes::Off => None,
+            Probes::On(times) => Some(times),
+        };
+        let stream = StreamOptions {
+            no_delay: self.no_delay == Switch::On,
+            no_push: self.no_push == Switch::On,
+            keep_alive,
+            send_buffer: self.sndbuf,
+            receive_buffer: self.rcvbuf,
+            pacing_rate: self.max_pacing_rate.map(|Size(bytes)| bytes),
+            busy_poll: self.busy_poll,
+            congestion: host.congestion,
+            not_sent_low_water: self.notsent_lowat,
+        };
+        let options = ListenOptions {
+            backlog: self.backlog,
+            defer_accept: self.defer_accept,
+            fast_open: self.fast_open,
+            v6_only: self.ipv6_only,
+            unix_mode: self.unix_mode,
+        };
+        let spin = match host.idle {
+            None => Duration::ZERO,
+            Some(Idle::Spin) => Duration::MAX,
+            Some(Idle::Adaptive { spin_for, .. }) => spin_for,
+        };
+        let cores = match self.cores {
+            None => Cores::Allowed,
+            Some(cores) => cores,
+        };
+        let mut config = Config { engine: self.engine, model: self.accept.into(), stream, spin, ..Config::default() };
+        config.max_connections = max_connections as usize;
+        Ok(KernelPlan {
+            listen,
+            workers: self.workers,
+            cores,
+            config,
+            options,
+            status_page: host.status_page,
+            restart: RestartPlan {
+                take_over: restart.take_over.map(|path| path.map_or(TakeOver::Only, TakeOver::At)),
+                control: restart.control.unwrap_or_default(),
+                timeout: restart.restart_timeout,
+                drain: restart.restart_drain,
+                pid_file: restart.pid_file,
+            },
+        })
+    }
+}

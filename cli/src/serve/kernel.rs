@@ -1,0 +1,196 @@
+//! `nearside serve` over kernel sockets: everything that is needed is made,
+//! workers are started, and the main thread looks after them.
+
+use super::orders::{Orders, Stage};
+use super::supervisor::{Managed, Supervisor};
+use super::systemd::{self, Found};
+use super::takeover::{Predecessor, usual_control};
+use super::worker::{Start, run};
+use super::{holder, machine, wanted};
+use crate::args::{Control, KernelPlan, RestartPlan};
+use crate::figures::Board;
+use crate::host::{Failure, reopen_signals};
+use silo::page::usual_path;
+use sockets::fleet::{self, FleetError, Stop};
+use sockets::{BindError, Config, Endpoint, Listeners, Origin};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// Serves until it is told to stop, or a successor has taken over and the
+/// last connection ended.
+///
+/// # Errors
+/// What the user is to know.
+pub fn serve(plan: &KernelPlan, server: server::Config) -> Result<(), Failure> {
+    // Asked now: once the file is replaced, the kernel tells another name.
+    let program = std::env::current_exe()?;
+    let mut predecessor = Predecessor::ask(plan.restart.take_over.as_ref())?;
+    let mut found = systemd::sockets()?;
+    if let Some(predecessor) = &mut predecessor {
+        found.append(&mut predecessor.sockets);
+    }
+    let seats = machine::seats(plan.workers, &plan.cores)?;
+    let workers = seats.len();
+    let (config, mut warnings) = worker_config(plan, workers);
+    let (listeners, managed) = listen(plan, found, workers, &mut warnings)?;
+    let (mut board, final_page) = board(plan, predecessor.is_some(), workers)?;
+    let server = share(server, config.max_connections, workers);
+    let orders = Orders::new(workers)?;
+    let reopen = reopen_signals()?;
+    let starts = board.columns().into_iter().enumerate().map(|(index, column)| {
+        let listeners = listeners.for_worker(index);
+        let (config, server) = (config.clone(), server.clone());
+        Some(Start { index, config, server, listeners, column, orders: &orders, reopen: &reopen })
+    });
+    let starts: Mutex<Vec<Option<Start<'_>>>> = Mutex::new(starts.collect());
+    let stop = Stop::default();
+    thread::scope(|scope| {
+        let fleet = thread::Builder::new().name("fleet".to_owned()).spawn_scoped(scope, || {
+            let one = |index: usize| {
+                let start = starts.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index).and_then(Option::take);
+                let outcome = start.map_or(Ok(()), run);
+                if outcome.is_err() {
+                    // The others finish what they have.
+                    orders.advance(Stage::Drain);
+                }
+                outcome
+            };
+            let outcome = fleet::run(&seats, &stop, one);
+            orders.advance(Stage::Halt);
+            orders.ring();
+            outcome
+        })?;
+        let mut supervisor = Supervisor::new(program, &plan.restart, &orders, listeners, managed)?;
+        let supervised = supervisor.start(&fleet).and_then(|started| {
+            if !started {
+                return Ok(());
+            }
+            let replaces = predecessor.is_some();
+            if let Some(predecessor) = predecessor.take() {
+                predecessor.succeed().map_err(|why| format!("the process that serves did not give way: {why}"))?;
+            }
+            if let Some(path) = &final_page {
+                board.move_to(path).map_err(|why| format!("{}: {why}", path.display()))?;
+            }
+            let control = control_path(&plan.restart)?;
+            announce(&supervisor, &seats, &config, &warnings);
+            supervisor.serve(&fleet, control.as_deref(), replaces)
+        });
+        if supervised.is_err() {
+            // What was accepted is still served.
+            orders.advance(Stage::Drain);
+        }
+        let outcome = fleet.join().map_err(|_| "a worker ended by a bug: see above".to_owned())?;
+        match outcome {
+            Ok(_) => supervised,
+            Err(FleetError::Worker(_, why)) => Err(why.into()),
+            Err(other) => Err(other.to_string().into()),
+        }
+    })
+}
+
+/// What each worker is to be, and what there is to be said of it.
+fn worker_config(plan: &KernelPlan, workers: usize) -> (Config, Vec<String>) {
+    let mut warnings = Vec::new();
+    let mut config = plan.config.clone();
+    let total = config.max_connections;
+    let held = machine::raise_descriptors(total, workers, &mut warnings);
+    // Rounded up: all together hold at least what was asked for.
+    config.max_connections = held.div_ceil(workers).max(1);
+    if let Some(most) = machine::somaxconn().filter(|most| *most < plan.options.backlog) {
+        let asked = plan.options.backlog;
+        warnings.push(format!("--backlog {asked} is cut to {most}: raise net.core.somaxconn for more"));
+    }
+    (config, warnings)
+}
+
+/// Each worker's part of what is asked for all of them.
+fn share(mut server: server::Config, connections: usize, workers: usize) -> server::Config {
+    server.limits.connections = connections;
+    let limits = &mut server.limits;
+    limits.streams = limits.streams.div_ceil(workers);
+    limits.stream_bytes = limits.stream_bytes.div_ceil(workers);
+    if let server::Content::Directory(directory) = &mut server.content {
+        directory.cache_bytes = directory.cache_bytes.div_ceil(workers).max(directory.cache_file_bytes);
+    }
+    server
+}
+
+/// Listens, with the sockets that were there before as far as they are wanted.
+fn listen(
+    plan: &KernelPlan,
+    found: Vec<Found>,
+    workers: usize,
+    warnings: &mut Vec<String>,
+) -> Result<(Listeners, Vec<Managed>), Failure> {
+    let wanted = wanted::sort_out(&plan.listen, found)?;
+    for endpoint in &wanted.left_out {
+        warnings.push(format!("a socket for {endpoint} was given and is not used: no --listen names it"));
+    }
+    let mut managed = Vec::new();
+    for found in wanted.sockets.iter().filter(|found| found.managed) {
+        if !managed.iter().any(|managed: &Managed| managed.endpoint == found.endpoint) {
+            managed.push(Managed { endpoint: found.endpoint.clone(), name: found.name.clone() });
+        }
+    }
+    // Where a service manager keeps some, no file is ours to remove: one left
+    // behind is seen to be stale.
+    let origin = if managed.is_empty() { Origin::Predecessor } else { Origin::Manager };
+    let sockets = wanted.sockets.into_iter().map(|found| found.socket).collect();
+    let model = plan.config.model;
+    let listeners = Listeners::adopt(sockets, origin, &wanted.endpoints, &plan.options, model, workers);
+    let listeners = listeners.map_err(|why| match &why {
+        BindError::InUse(endpoint) => match holder::of(endpoint) {
+            Some(holder) => format!("{why}: {holder}"),
+            None => why.to_string(),
+        },
+        _ => why.to_string(),
+    })?;
+    Ok((listeners, managed))
+}
+
+/// The statistics page, and where it is to be once the predecessor's is gone.
+fn board(plan: &KernelPlan, follows: bool, workers: usize) -> Result<(Board, Option<PathBuf>), Failure> {
+    let path = match &plan.status_page {
+        Some(path) => path.clone(),
+        None => usual_path()?,
+    };
+    let what = format!("serve {} workers, {}", workers, plan.config.model);
+    if follows && plan.status_page.is_some() {
+        let mut draft = path.clone().into_os_string();
+        draft.push(format!(".{}.next", std::process::id()));
+        return Ok((Board::new(draft.as_ref(), &what, workers)?, Some(path)));
+    }
+    Ok((Board::new(&path, &what, workers)?, None))
+}
+
+/// Where a successor may ask, if anywhere.
+fn control_path(plan: &RestartPlan) -> std::io::Result<Option<PathBuf>> {
+    Ok(match &plan.control {
+        Control::Off => None,
+        Control::At(path) => Some(path.clone()),
+        Control::Usual => Some(usual_control(std::process::id())?),
+    })
+}
+
+fn announce(supervisor: &Supervisor<'_>, seats: &[Option<u16>], config: &Config, warnings: &[String]) {
+    let urls: Vec<String> = supervisor.endpoints().iter().map(url).collect();
+    let count = seats.len();
+    let workers = if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") };
+    eprintln!("serving {} over kernel sockets: {workers}, accept model {}", urls.join(" "), config.model);
+    for (index, seat) in seats.iter().enumerate() {
+        let place = seat.map_or("not pinned".to_owned(), machine::place);
+        eprintln!("  worker {index}: {place}, at most {} connections", config.max_connections);
+    }
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
+}
+
+fn url(endpoint: &Endpoint) -> String {
+    match endpoint {
+        Endpoint::Tcp(address) => format!("http://{address}/"),
+        Endpoint::Unix(_) => endpoint.to_string(),
+    }
+}

@@ -1,0 +1,205 @@
+//! The running process's side of a restart: it starts its successor, or is
+//! asked by one, and gives it the listening sockets.
+//!
+//! ```text
+//!            begin, or asked                 Ready
+//!  Nobody ──────────────────► Coming ─────────────────► Followed
+//!     ▲                         │
+//!     └── crash, nonsense, ─────┘
+//!         refusal, time out
+//! ```
+
+use super::control::{BATCH, Channel, ChannelError, Message, Offered, VERSION};
+use super::systemd::OWN_VARIABLES;
+use super::takeover;
+use core::time::Duration;
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use wire::Time;
+
+/// How far it has come.
+#[derive(Debug)]
+pub struct Succession {
+    program: PathBuf,
+    timeout: Duration,
+    coming: Option<Coming>,
+}
+
+#[derive(Debug)]
+struct Coming {
+    /// The successor, if we started it, and a descriptor that is readable
+    /// once it has ended.
+    child: Option<(Child, Option<OwnedFd>)>,
+    channel: Option<Channel>,
+    /// It said what it wants.
+    greeted: bool,
+    /// When it must serve.
+    deadline: Time,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Nothing yet.
+    Pending,
+    /// Process `.0` serves.
+    Followed(u32),
+    /// Nobody does but us: why.
+    Failed(String),
+}
+
+impl Succession {
+    /// Nobody follows. `program` is what a successor is started from.
+    pub fn new(program: PathBuf, timeout: Duration) -> Self {
+        Self { program, timeout, coming: None }
+    }
+
+    /// Whether a successor is on its way.
+    pub fn is_coming(&self) -> bool {
+        self.coming.is_some()
+    }
+
+    /// Starts a successor with this process's arguments, which is to ask by
+    /// the control socket at `control`.
+    ///
+    /// # Errors
+    /// If it cannot be started; a sentence for the user.
+    pub fn begin(&mut self, control: &Path, now: Time) -> Result<u32, String> {
+        let mut command = Command::new(&self.program);
+        command.args(std::env::args_os().skip(1)).env(takeover::VARIABLE, control).stdin(Stdio::null());
+        for variable in OWN_VARIABLES {
+            command.env_remove(variable);
+        }
+        let child = command.spawn().map_err(|why| format!("cannot start {}: {why}", self.program.display()))?;
+        let id = child.id();
+        let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
+        // Without one (Linux before 5.3) its end is seen at the deadline.
+        let ends = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        self.coming =
+            Some(Coming { child: Some((child, ends)), channel: None, greeted: false, deadline: now + self.timeout });
+        Ok(id)
+    }
+
+    /// Somebody asks by the control socket.
+    pub fn on_asked(&mut self, channel: Channel, now: Time) {
+        let refuse = |why: &str| {
+            // Whether it hears that is its own affair.
+            let _ = channel.send(&Message::Refused { why: why.to_owned() }, &[]);
+        };
+        match &mut self.coming {
+            Some(Coming { channel: Some(_), .. }) => refuse("another process is taking over"),
+            Some(coming) => match &coming.child {
+                Some((child, _)) if channel.peer().ok() != Some(child.id()) => refuse("a successor is being started"),
+                _ => coming.channel = Some(channel),
+            },
+            None => {
+                let deadline = now + self.timeout;
+                self.coming = Some(Coming { child: None, channel: Some(channel), greeted: false, deadline });
+            }
+        }
+    }
+
+    /// What to wait for.
+    pub fn poll_fds(&self) -> Vec<PollFd<'_>> {
+        let Some(coming) = &self.coming else { return Vec::new() };
+        let ends = coming.child.as_ref().and_then(|(_, ends)| ends.as_ref());
+        let ends = ends.map(|ends| PollFd::new(ends, PollFlags::IN));
+        ends.into_iter().chain(coming.channel.as_ref().map(|channel| PollFd::new(channel, PollFlags::IN))).collect()
+    }
+
+    /// When to look again, if nothing happens.
+    pub fn deadline(&self) -> Option<Time> {
+        self.coming.as_ref().map(|coming| coming.deadline)
+    }
+
+    /// Goes on, if anything happened. `sockets` are those to be given.
+    pub fn step(&mut self, sockets: &[(Offered, BorrowedFd<'_>)], now: Time) -> Outcome {
+        let Some(coming) = &mut self.coming else { return Outcome::Pending };
+        let failed = match coming.hear(sockets) {
+            Ok(true) => {
+                let pid = coming.channel.as_ref().and_then(|channel| channel.peer().ok());
+                // It is on its own now: nobody waits for it here.
+                self.coming = None;
+                return Outcome::Followed(pid.unwrap_or(0));
+            }
+            Ok(false) => coming
+                .ended()
+                .or_else(|| (now >= coming.deadline).then(|| format!("did not serve within {:?}", self.timeout))),
+            // It only looked whether anybody is here.
+            Err(_) if !coming.greeted && coming.child.is_none() => {
+                self.coming = None;
+                return Outcome::Pending;
+            }
+            Err(why) => Some(coming.ended().unwrap_or_else(|| format!("failed: {why}"))),
+        };
+        match failed {
+            None => Outcome::Pending,
+            Some(why) => {
+                self.give_up();
+                Outcome::Failed(format!("the successor {why}"))
+            }
+        }
+    }
+
+    /// Ends a successor that does not serve yet.
+    pub fn give_up(&mut self) {
+        if let Some(Coming { child: Some((mut child, _)), .. }) = self.coming.take() {
+            // Fails only if it ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Coming {
+    /// Takes what the successor said. Whether it serves.
+    fn hear(&mut self, sockets: &[(Offered, BorrowedFd<'_>)]) -> Result<bool, ChannelError> {
+        let Some(channel) = &self.channel else { return Ok(false) };
+        let Some(received) = channel.receive()? else { return Ok(false) };
+        match received.message {
+            Message::Hello { version: VERSION, .. } if !self.greeted => {
+                self.greeted = true;
+                offer(channel, sockets)?;
+                Ok(false)
+            }
+            Message::Hello { version, .. } if version != VERSION => {
+                self.greeted = true;
+                let why = format!("this process hands over by version {VERSION} of the protocol, not {version}");
+                channel.send(&Message::Refused { why }, &[])?;
+                Err(ChannelError::Nonsense)
+            }
+            Message::Ready if self.greeted => {
+                channel.send(&Message::Yours, &[])?;
+                Ok(true)
+            }
+            _ => Err(ChannelError::Nonsense),
+        }
+    }
+
+    /// How the successor ended, if it did.
+    fn ended(&mut self) -> Option<String> {
+        let (child, _) = self.child.as_mut()?;
+        let status = child.try_wait().ok()??;
+        Some(format!("ended before it served: {status}"))
+    }
+}
+
+/// Gives the sockets, a batch at a time.
+fn offer(channel: &Channel, sockets: &[(Offered, BorrowedFd<'_>)]) -> Result<(), ChannelError> {
+    let mut batches = sockets.chunks(BATCH).peekable();
+    if batches.peek().is_none() {
+        return channel.send(&Message::Sockets { offered: Vec::new(), more: false }, &[]);
+    }
+    while let Some(batch) = batches.next() {
+        let offered = batch.iter().map(|(offer, _)| offer.clone()).collect();
+        let descriptors: Vec<BorrowedFd<'_>> = batch.iter().map(|(_, socket)| *socket).collect();
+        channel.send(&Message::Sockets { offered, more: batches.peek().is_some() }, &descriptors)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

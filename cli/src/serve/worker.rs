@@ -1,0 +1,127 @@
+//! One worker: its server, its column of the statistics page, and what the
+//! main thread wants of it.
+
+use super::orders::{Orders, Stage};
+use crate::figures::Column;
+use core::time::Duration;
+use server::{Server, WallClock};
+use silo::{Clock, Next, Usage};
+use sockets::{Attendant, Config, Listener, Worker};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use wire::Time;
+
+/// How often the offset between the clocks is looked at: a stepped wall clock
+/// shows in `Date` after this at the latest.
+pub const WALL_CLOCK_EVERY: Duration = Duration::from_secs(10);
+
+/// How long a drain may take beyond its limit: for resets to leave, and for
+/// what the server takes its time to notice.
+pub const DRAIN_GRACE: Duration = Duration::from_secs(5);
+
+/// What a worker starts from.
+pub struct Start<'a> {
+    /// Which one it is.
+    pub index: usize,
+    /// What it is to be.
+    pub config: Config,
+    /// What it serves.
+    pub server: server::Config,
+    /// What it accepts from.
+    pub listeners: Vec<Listener>,
+    /// Where its statistics go.
+    pub column: Column,
+    /// What is wanted of it.
+    pub orders: &'a Orders,
+    /// How often the log was to be opened again.
+    pub reopen: &'a AtomicUsize,
+}
+
+/// Serves until it is told to end, or has drained.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn run(start: Start<'_>) -> Result<(), String> {
+    let Start { index, config, server, listeners, column, orders, reopen } = start;
+    let drain_limit = server.timeouts.drain.saturating_add(DRAIN_GRACE);
+    let app = Server::new(server, WallClock::new(Clock.now(), Clock.unix())).map_err(|why| why.to_string())?;
+    let mut worker = Worker::new(config, listeners, app).map_err(|why| why.to_string())?;
+    orders.report(index, 0, Clock.now());
+    orders.on_started();
+    let mut attendant = Attending {
+        index,
+        column,
+        orders,
+        reopen,
+        reopened: reopen.load(Ordering::Relaxed),
+        next_wall_clock: Time::ZERO,
+        drain_limit,
+        draining: None,
+        retired: false,
+    };
+    worker.run(&mut attendant).map_err(|why| why.to_string())?;
+    attendant.column.finish(Clock.now(), &worker);
+    Ok(())
+}
+
+struct Attending<'a> {
+    index: usize,
+    column: Column,
+    orders: &'a Orders,
+    reopen: &'a AtomicUsize,
+    reopened: usize,
+    next_wall_clock: Time,
+    /// The longest that a drain may take.
+    drain_limit: Duration,
+    /// Since when it drains.
+    draining: Option<Time>,
+    retired: bool,
+}
+
+impl Attendant<Server> for Attending<'_> {
+    fn attend(&mut self, worker: &mut Worker<Server>, now: Time, usage: &Usage) -> Next {
+        self.column.publish(now, usage, worker);
+        if now >= self.next_wall_clock {
+            self.next_wall_clock = now + WALL_CLOCK_EVERY;
+            worker.app.set_wall_clock(WallClock::new(now, Clock.unix()));
+        }
+        let reopen = self.reopen.load(Ordering::Relaxed);
+        if reopen != self.reopened {
+            self.reopened = reopen;
+            worker.app.reopen_log();
+        }
+        let open = worker.connections();
+        self.orders.report(self.index, open, now);
+        match self.orders.stage() {
+            Stage::Serve => Next::Go,
+            Stage::Retire => self.retire(worker),
+            Stage::Drain => self.drain(worker, now),
+            Stage::Halt => Next::Stop,
+        }
+    }
+
+    fn wake<'a>(&self, app: &'a Server) -> Option<BorrowedFd<'a>> {
+        app.wake_fd()
+    }
+}
+
+impl Attending<'_> {
+    fn retire(&mut self, worker: &mut Worker<Server>) -> Next {
+        if !self.retired {
+            self.retired = true;
+            worker.stop_listening();
+            worker.app.retire();
+        }
+        // Those accepted last may be among them still: nobody is turned away.
+        if worker.connections() == 0 { Next::Stop } else { Next::Go }
+    }
+
+    fn drain(&mut self, worker: &mut Worker<Server>, now: Time) -> Next {
+        let since = *self.draining.get_or_insert_with(|| {
+            worker.stop_listening();
+            now
+        });
+        let done = worker.drain() && worker.connections() == 0;
+        if done || now.since(since) >= self.drain_limit { Next::Stop } else { Next::Go }
+    }
+}
