@@ -235,8 +235,11 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// `nginx -v` says it on standard error.
-fn version(nginx: &str) -> Result<String, Error> {
+/// The version of an nginx, which says it on standard error.
+///
+/// # Errors
+/// If it cannot be run.
+pub fn version(nginx: &str) -> Result<String, Error> {
     let said = call(&["sh", "-c", &format!("{nginx} -v 2>&1")])?;
     Ok(said.trim().rsplit('/').next().unwrap_or("unknown").to_owned())
 }

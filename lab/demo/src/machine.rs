@@ -111,7 +111,7 @@ pub struct CpuShare {
 
 /// The kernel counts in hundredths of a second whatever its own tick is
 /// (USER_HZ, fixed for user space on every architecture Debian has).
-const TICKS_PER_SECOND: f64 = 100.0;
+pub const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Processor time used so far by processes, and on a core.
 #[derive(Clone, Copy, Debug)]
@@ -151,13 +151,17 @@ impl CpuSample {
     }
 }
 
-/// utime + stime of `/proc/PID/stat` (proc(5), fields 14 and 15). The name in
-/// field 2 may hold blanks and parentheses, so counting starts behind its end.
+/// utime + stime of `/proc/PID/stat`.
 pub fn process_ticks(stat: &str) -> Option<u64> {
+    process_times(stat).map(|(user, system)| user + system)
+}
+
+/// utime and stime of `/proc/PID/stat` (proc(5), fields 14 and 15). The name
+/// in field 2 may hold blanks and parentheses, so counting starts behind its
+/// end.
+pub fn process_times(stat: &str) -> Option<(u64, u64)> {
     let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().skip(11);
-    let user: u64 = fields.next()?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    Some(user + system)
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
 /// A core's line in `/proc/stat` (proc(5)): user, nice, system, idle, iowait,

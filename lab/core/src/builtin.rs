@@ -1,0 +1,35 @@
+//! The experiments that come with the program.
+
+use crate::Failure;
+use crate::experiment::{Experiment, Set};
+
+/// Their files, in the order of the list.
+const FILES: [(&str, &str); 1] = [("allocator", include_str!("../experiments/allocator.toml"))];
+
+/// All of them.
+///
+/// # Errors
+/// Never in a program that passed its tests: one reads every file.
+pub fn all() -> Result<Vec<Experiment>, Failure> {
+    FILES.iter().map(|(name, text)| Experiment::parse(name, text, &[])).collect()
+}
+
+/// The text of one.
+#[must_use]
+pub fn text(name: &str) -> Option<&'static str> {
+    FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// A built-in experiment by its name, or one from a file.
+///
+/// # Errors
+/// If there is neither, or what the file says makes no sense.
+pub fn find(name: &str, sets: &[Set]) -> Result<Experiment, Failure> {
+    if let Some(text) = text(name) {
+        return Experiment::parse(name, text, sets);
+    }
+    let known: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
+    let text = std::fs::read_to_string(name)
+        .map_err(|why| format!("'{name}' is none of {} and cannot be read as a file: {why}", known.join(", ")))?;
+    Experiment::parse(name, &text, sets)
+}

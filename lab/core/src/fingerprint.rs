@@ -1,0 +1,148 @@
+//! The machine that a figure belongs to.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Settings that change what a network server does.
+const SYSCTLS: [&str; 16] = [
+    "kernel/sched_autogroup_enabled",
+    "kernel/numa_balancing",
+    "kernel/perf_event_paranoid",
+    "vm/swappiness",
+    "net/core/somaxconn",
+    "net/core/netdev_max_backlog",
+    "net/core/default_qdisc",
+    "net/core/busy_poll",
+    "net/core/busy_read",
+    "net/ipv4/ip_local_port_range",
+    "net/ipv4/tcp_congestion_control",
+    "net/ipv4/tcp_max_syn_backlog",
+    "net/ipv4/tcp_tw_reuse",
+    "net/ipv4/tcp_syncookies",
+    "net/ipv4/tcp_rmem",
+    "net/ipv4/tcp_wmem",
+];
+
+/// What the machine is, and how it is set.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// Processor, cores, kernel, memory, distribution.
+    pub host: demo::machine::Fingerprint,
+    /// NUMA domains.
+    pub numa_nodes: u32,
+    /// Threads of each core that are in use.
+    pub threads_per_core: u32,
+    /// The frequency governor of the first core; "none" where the kernel has
+    /// no say, as in most virtual machines.
+    pub governor: String,
+    /// What the kernel does against each processor flaw.
+    pub mitigations: BTreeMap<String, String>,
+    /// What the kernel tells time by.
+    pub clocksource: String,
+    /// Whether memory comes in huge pages unasked.
+    pub transparent_hugepages: String,
+    /// The kernel's settings that matter here, by name.
+    pub sysctls: BTreeMap<String, String>,
+}
+
+impl Fingerprint {
+    /// Reads it from `/proc` and `/sys`; what cannot be read is said to be
+    /// unknown.
+    #[must_use]
+    pub fn read() -> Self {
+        let cpu = "/sys/devices/system/cpu";
+        let siblings = line(&format!("{cpu}/cpu0/topology/thread_siblings_list"));
+        let sysctl = |name: &&str| Some(((*name).replace('/', "."), line(&format!("/proc/sys/{name}"))?));
+        Self {
+            host: demo::machine::Fingerprint::read(),
+            numa_nodes: count(&line("/sys/devices/system/node/online")),
+            threads_per_core: count(&siblings),
+            governor: line(&format!("{cpu}/cpu0/cpufreq/scaling_governor")).unwrap_or_else(|| "none".to_owned()),
+            mitigations: folder(&format!("{cpu}/vulnerabilities")),
+            clocksource: known(line("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
+            transparent_hugepages: known(line("/sys/kernel/mm/transparent_hugepage/enabled").map(|text| chosen(&text))),
+            sysctls: SYSCTLS.iter().filter_map(sysctl).collect(),
+        }
+    }
+
+    /// What makes two machines different ones: figures of both may not be
+    /// compared.
+    #[must_use]
+    pub fn identity(&self) -> BTreeMap<&'static str, String> {
+        BTreeMap::from([
+            ("processor", self.host.processor.clone()),
+            ("cores", self.host.cores.len().to_string()),
+            ("virtual machine", self.host.virtual_machine.to_string()),
+            ("memory, MiB", self.host.memory_mib.to_string()),
+            ("NUMA domains", self.numa_nodes.to_string()),
+            ("threads per core", self.threads_per_core.to_string()),
+        ])
+    }
+
+    /// How it is set: may be what a comparison is about.
+    #[must_use]
+    pub fn settings(&self) -> BTreeMap<String, String> {
+        let mut settings = BTreeMap::from([
+            ("kernel".to_owned(), self.host.kernel.clone()),
+            ("system".to_owned(), self.host.system.clone()),
+            ("governor".to_owned(), self.governor.clone()),
+            ("clocksource".to_owned(), self.clocksource.clone()),
+            ("transparent huge pages".to_owned(), self.transparent_hugepages.clone()),
+        ]);
+        settings.extend(self.mitigations.iter().map(|(name, what)| (format!("mitigation of {name}"), what.clone())));
+        settings.extend(self.sysctls.clone());
+        settings
+    }
+}
+
+fn line(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.split_ascii_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn known(text: Option<String>) -> String {
+    text.filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// How many are in a list such as `0-3`; one where there is no list.
+fn count(list: &Option<String>) -> u32 {
+    let numbers = list.as_deref().map_or_else(Vec::new, demo::machine::parse_list);
+    u32::try_from(numbers.len()).unwrap_or(u32::MAX).max(1)
+}
+
+/// `always [madvise] never` as the kernel shows a choice.
+fn chosen(text: &str) -> String {
+    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(chosen, _)| chosen).to_owned()
+}
+
+/// Every file of a folder, with its first line.
+fn folder(path: &str) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let one = |entry: fs::DirEntry| {
+        let text = line(&entry.path().to_string_lossy())?;
+        Some((entry.file_name().to_string_lossy().into_owned(), text))
+    };
+    entries.filter_map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_known() {
+        let machine = Fingerprint::read();
+        assert!(!machine.host.cores.is_empty() && machine.numa_nodes >= 1);
+        assert!(machine.sysctls.contains_key("net.core.somaxconn"));
+        assert_eq!(machine.identity(), Fingerprint::read().identity());
+    }
+
+    #[test]
+    fn choices_and_lists_are_read() {
+        assert_eq!(chosen("always [madvise] never"), "madvise");
+        assert_eq!(chosen("plain"), "plain");
+        assert_eq!(count(&Some("0-3,8".to_owned())), 5);
+        assert_eq!(count(&None), 1);
+    }
+}

@@ -1,0 +1,4 @@
+//! What experiments do.
+
+pub mod allocator;
+pub mod command;

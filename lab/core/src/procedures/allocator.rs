@@ -1,0 +1,336 @@
+//! nginx with one malloc and another: the C library's, and jemalloc loaded
+//! before it (`LD_PRELOAD`). nginx is started anew for each run, for where
+//! its memory happens to lie is part of what varies (Mytkowicz, Diwan,
+//! Hauswirth, Sweeney: Producing wrong data without doing anything obviously
+//! wrong!, ASPLOS 2009).
+
+mod counters;
+
+use crate::Failure;
+use crate::procedure::{Arm, Procedure, Setting};
+use crate::results::{ArmResults, Check, Distribution, Figure, Run};
+use counters::{Counters, Processor};
+use demo::child::Scratch;
+use demo::kernel::{self, Kernel, WrkReport};
+use demo::machine::{allowed_cores, find_program};
+use demo::measure::{Connections, Content, PERCENTILES, Scenario};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How nginx is asked.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// Connections at a time, the same for both.
+    #[serde(default = "default_connections")]
+    pub connections: u32,
+    /// Whole seconds of each measurement.
+    #[serde(default = "default_seconds")]
+    pub seconds: u64,
+    /// The other library; looked for where Debian puts libjemalloc2 if it is
+    /// not named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jemalloc: Option<PathBuf>,
+}
+
+const fn default_connections() -> u32 {
+    64
+}
+
+const fn default_seconds() -> u64 {
+    3
+}
+
+/// Load before a measurement that is not counted, and during which calls are
+/// counted.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// How much longer than asked for wrk may take.
+const SLACK: Duration = Duration::from_secs(20);
+
+/// Both ways to use connections, with the names of their figures.
+const KINDS: [(Connections, &str); 2] = [(Connections::KeepAlive, "keep-alive"), (Connections::New, "per request")];
+
+/// The experiment.
+#[derive(Debug)]
+pub struct Allocator {
+    settings: Settings,
+    cores: (u16, u16),
+    scratch: Option<Scratch>,
+    missing: Option<String>,
+    jemalloc: Option<PathBuf>,
+    nginx: String,
+}
+
+impl Allocator {
+    /// # Errors
+    /// If the settings make no sense.
+    pub fn new(settings: &Settings) -> Result<Self, Failure> {
+        if settings.connections == 0 || settings.connections > 10_000 || !(1..=3_600).contains(&settings.seconds) {
+            return Err("allocator: write 1 to 10,000 connections and 1 to 3,600 seconds".into());
+        }
+        let (cores, few) = match allowed_cores()[..] {
+            [server, client, ..] => ((server, client), None),
+            _ => ((0, 0), Some("it needs two cores: one for nginx, one for wrk".to_owned())),
+        };
+        let jemalloc = settings.jemalloc.clone().filter(|file| file.is_file()).or_else(debian_jemalloc);
+        let mut this = Self {
+            settings: settings.clone(),
+            cores,
+            scratch: None,
+            missing: kernel::missing().or(few),
+            jemalloc,
+            nginx: "unknown".to_owned(),
+        };
+        if this.missing.is_none() {
+            let nginx = find_program("nginx").unwrap_or_default();
+            this.nginx = kernel::version(&nginx)?;
+            this.scratch = Some(Scratch::make()?);
+        }
+        Ok(this)
+    }
+
+    fn preload(&self, arm: usize) -> Result<Option<&Path>, Failure> {
+        match (arm, &self.jemalloc) {
+            (0, _) => Ok(None),
+            (_, Some(file)) => Ok(Some(file)),
+            (_, None) => Err("libjemalloc is not installed".into()),
+        }
+    }
+}
+
+/// Where Debian's package puts the library, on any architecture.
+fn debian_jemalloc() -> Option<PathBuf> {
+    let folders = fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
+    folders.map(|folder| folder.join("libjemalloc.so.2")).find(|file| file.is_file())
+}
+
+impl Procedure for Allocator {
+    fn arms(&self) -> Vec<Arm> {
+        let conditions = BTreeMap::from([
+            ("connections".to_owned(), self.settings.connections.to_string()),
+            ("response".to_owned(), "13 B of body from nginx's own memory".to_owned()),
+            ("link".to_owned(), "veth between two network namespaces".to_owned()),
+            ("server".to_owned(), "one nginx worker on a core of its own".to_owned()),
+            ("client".to_owned(), "wrk, one thread on a core of its own".to_owned()),
+        ]);
+        let none = || Some("libjemalloc is not installed (package libjemalloc2)".to_owned());
+        let glibc = Arm { name: "glibc".to_owned(), conditions: conditions.clone(), left_out: self.missing.clone() };
+        let missing = self.missing.clone().or_else(|| if self.jemalloc.is_none() { none() } else { None });
+        vec![glibc, Arm { name: "jemalloc".to_owned(), conditions, left_out: missing }]
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let mut figures = Vec::new();
+        for (_, kind) in KINDS {
+            let name = |what: &str| format!("{kind} {what}");
+            figures.push(Figure::higher(&name("rate"), "requests/s"));
+            figures.extend(["p50", "p99", "p99.9"].map(|what| Figure::lower(&name(what), "µs")));
+            figures.push(Figure::plain(&name("max"), "µs"));
+            figures.extend(["user", "system", "softirq"].map(|what| Figure::plain(&name(what), "% of a core")));
+            figures.push(Figure::lower(&name("CPU time"), "µs/request"));
+            figures.push(Figure::plain(&name("allocations"), "per request"));
+            figures.push(Figure::plain(&name("frees"), "per request"));
+            figures.push(Figure::lower(&name("dTLB misses"), "per request"));
+            figures.push(Figure::plain(&name("page faults"), "per 1,000 requests"));
+        }
+        figures.push(Figure::lower("resident memory", "MiB"));
+        figures
+    }
+
+    fn tools(&self) -> BTreeMap<String, String> {
+        let mut tools = BTreeMap::from([("nginx".to_owned(), self.nginx.clone())]);
+        for package in ["nginx-light", "nginx", "libc6", "libjemalloc2", "wrk"] {
+            tools.extend(package_version(package).map(|version| (format!("package {package}"), version)));
+        }
+        tools
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes = vec![
+            "Latencies and the plot are wrk's, in a closed loop at full load; the plot shows keep-alive.".to_owned(),
+            "Which malloc a worker has is read from its /proc/PID/maps in every run.".to_owned(),
+            "Allocations are calls of malloc, calloc, realloc, posix_memalign, aligned_alloc and memalign; they are \
+             counted by uprobes in a pass of its own, which nothing else is taken from."
+                .to_owned(),
+        ];
+        notes.extend(counters::unavailable().into_iter().map(|why| format!("Not counted here: {why}.")));
+        notes
+    }
+
+    fn run(&mut self, arm: usize, setting: &Setting) -> Result<Run, Failure> {
+        let preload = self.preload(arm)?.map(Path::to_owned);
+        let scratch = self.scratch.as_ref().ok_or("nothing to measure with")?;
+        let site = scratch.path().join("site");
+        fs::create_dir_all(&site).map_err(|why| format!("cannot make the folder of the site: {why}"))?;
+        let kernel = Kernel::start(scratch.path(), &site, self.cores, preload.as_deref(), setting.interrupt)?;
+        let worker = *kernel.workers().first().ok_or("nginx has no worker")?;
+        let library = verify(worker, preload.as_deref())?;
+        let mut run = Run::default();
+        run.details.insert("malloc".to_owned(), library.display().to_string());
+        let passes = (2 * KINDS.len()) as u64;
+        for (index, (connections, kind)) in (0..).zip(KINDS) {
+            let scenario = Scenario { content: Content::Small, connections, count: self.settings.connections };
+            setting.progress.tell(2 * index, passes);
+            let pass = Pass { kernel: &kernel, worker, core: self.cores.0, scenario, kind, setting };
+            pass.measure(Duration::from_secs(self.settings.seconds), &mut run)?;
+            setting.progress.tell(2 * index + 1, passes);
+            pass.count(&library, &mut run)?;
+        }
+        run.figures.insert("resident memory".to_owned(), counters::resident_mib(worker));
+        Ok(run)
+    }
+
+    fn checks(&self, arms: &[ArmResults]) -> Vec<Check> {
+        let malloc = |arm: &ArmResults| {
+            let all = arm.runs.iter().filter_map(|run| run.details.get("malloc").cloned());
+            all.collect::<std::collections::BTreeSet<String>>().into_iter().collect::<Vec<_>>().join(", ")
+        };
+        let mut checks: Vec<Check> = arms
+            .iter()
+            .map(|arm| Check {
+                what: format!("{}'s worker has that malloc in every run", arm.name),
+                found: arm.left_out.clone().unwrap_or_else(|| malloc(arm)),
+                kept: arm.left_out.is_none().then(|| {
+                    let wanted = if arm.name == "glibc" { "libc" } else { "jemalloc" };
+                    !arm.runs.is_empty() && arm.runs.iter().all(|run| run.details["malloc"].contains(wanted))
+                }),
+            })
+            .collect();
+        let failed: u64 = arms.iter().flat_map(|arm| &arm.runs).map(|run| run.errors).sum();
+        checks.push(Check { what: "no request fails".to_owned(), found: failed.to_string(), kept: Some(failed == 0) });
+        checks
+    }
+}
+
+/// One way to use connections, on one nginx.
+struct Pass<'a> {
+    kernel: &'a Kernel,
+    worker: u32,
+    core: u16,
+    scenario: Scenario,
+    kind: &'static str,
+    setting: &'a Setting<'a>,
+}
+
+impl Pass<'_> {
+    /// Rate, latency, processor time, TLB misses.
+    fn measure(&self, duration: Duration, run: &mut Run) -> Result<(), Failure> {
+        let interrupt = self.setting.interrupt;
+        self.kernel.load(self.scenario, SHORT, interrupt)?.finish(SHORT + SLACK, interrupt)?;
+        let mut counters = Counters::of_memory(self.worker);
+        counters.start();
+        let mut wrk = self.kernel.load(self.scenario, duration, interrupt)?;
+        // Not while connections are opened, and not while results are printed.
+        interrupt.sleep(duration / 5)?;
+        let before = Processor::now(self.worker, self.core);
+        interrupt.sleep(duration * 3 / 5)?;
+        let used = Processor::now(self.worker, self.core).since(&before);
+        let report = self.report(&wrk.finish(duration + SLACK, interrupt)?)?;
+        let counts = counters.stop();
+        let rate = report.requests as f64 * 1e6 / report.microseconds.max(1) as f64;
+        self.put(run, "rate", rate);
+        for (name, percentile) in [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9)] {
+            let at = PERCENTILES.iter().position(|kept| *kept == percentile);
+            if let Some(value) = at.and_then(|at| report.percentiles.get(at)) {
+                self.put(run, name, *value);
+            }
+        }
+        self.put(run, "max", report.max);
+        self.put(run, "user", used.user * 100.0);
+        self.put(run, "system", used.system * 100.0);
+        self.put(run, "softirq", used.softirq * 100.0);
+        self.put(run, "CPU time", (used.user + used.system) * 1e6 / rate);
+        for (name, count) in counts {
+            let per = if name == "page faults" { 1_000.0 } else { 1.0 };
+            self.put(run, name, count as f64 * per / report.requests as f64);
+        }
+        run.errors += report.errors;
+        if self.scenario.connections == Connections::KeepAlive {
+            let (curve, max, count) = (report.percentiles, report.max, report.requests);
+            run.latency = Some(Distribution { curve, max, count, hdr: None });
+        }
+        Ok(())
+    }
+
+    /// Calls of malloc and free. Each costs a trap, so nothing else is
+    /// measured meanwhile.
+    fn count(&self, library: &Path, run: &mut Run) -> Result<(), Failure> {
+        let mut counters = Counters::of_calls(self.worker, library);
+        if counters.is_empty() {
+            return Ok(());
+        }
+        counters.start();
+        let mut wrk = self.kernel.load(self.scenario, SHORT, self.setting.interrupt)?;
+        let report = self.report(&wrk.finish(SHORT + SLACK, self.setting.interrupt)?)?;
+        for (name, count) in counters.stop() {
+            self.put(run, name, count as f64 / report.requests as f64);
+        }
+        Ok(())
+    }
+
+    fn report(&self, output: &str) -> Result<WrkReport, Failure> {
+        Ok(kernel::parse(output)?)
+    }
+
+    fn put(&self, run: &mut Run, name: &str, value: f64) {
+        run.figures.insert(format!("{} {name}", self.kind), value);
+    }
+}
+
+/// The library whose malloc a process has: that which was loaded first, or
+/// else the C library.
+///
+/// # Errors
+/// If it is not the one that was asked for.
+fn verify(pid: u32, preload: Option<&Path>) -> Result<PathBuf, Failure> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))
+        .map_err(|why| format!("cannot read which libraries nginx has: {why}"))?;
+    malloc_of(&maps, preload).map_err(Into::into)
+}
+
+fn malloc_of(maps: &str, preload: Option<&Path>) -> Result<PathBuf, String> {
+    let mut files = maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5)).map(Path::new);
+    let named = |file: &Path, part| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(part));
+    let mut other = files.clone().filter(|file| named(file, "libjemalloc"));
+    match (preload, other.next()) {
+        (None, None) => {
+            let libc = files.find(|file| named(file, "libc.so") || named(file, "libc-"));
+            libc.map(Path::to_owned)
+                .ok_or_else(|| "nginx has no C library of its own: it is linked statically".to_owned())
+        }
+        (None, Some(file)) => Err(format!("nginx has {} without being asked to", file.display())),
+        (Some(wanted), None) => Err(format!("nginx's worker did not load {}", wanted.display())),
+        (Some(_), Some(file)) => Ok(file.to_owned()),
+    }
+}
+
+/// What dpkg says, where there is dpkg.
+fn package_version(package: &str) -> Option<String> {
+    let text = demo::child::call(&["dpkg-query", "-W", "-f", "${Version}", package]).ok()?;
+    Some(text.trim().to_owned()).filter(|version| !version.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GLIBC: &str = "55d0-55d1 r--p 00000000 fe:00 12 /usr/sbin/nginx\n\
+                         7f00-7f01 r-xp 00000000 fe:00 34 /usr/lib/x86_64-linux-gnu/libc.so.6\n\
+                         7f02-7f03 rw-p 00000000 00:00 0 \n";
+
+    #[test]
+    fn the_worker_says_which_malloc_it_has() {
+        let jemalloc = Path::new("/usr/lib/libjemalloc.so.2");
+        let both = format!("{GLIBC}7f04-7f05 r-xp 00000000 fe:00 56 /usr/lib/libjemalloc.so.2\n");
+        assert_eq!(malloc_of(GLIBC, None).expect("glibc"), Path::new("/usr/lib/x86_64-linux-gnu/libc.so.6"));
+        assert_eq!(malloc_of(&both, Some(jemalloc)).expect("jemalloc"), jemalloc);
+        assert!(malloc_of(GLIBC, Some(jemalloc)).expect_err("not loaded").contains("did not load"));
+        assert!(malloc_of(&both, None).expect_err("loaded").contains("without being asked"));
+        assert!(malloc_of("", None).is_err());
+    }
+}

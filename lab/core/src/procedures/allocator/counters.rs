@@ -1,0 +1,199 @@
+//! What a process did: calls of malloc by uprobes, TLB misses and page faults
+//! by perf_event_open(2), processor time by `/proc`.
+
+use demo::machine::{TICKS_PER_SECOND, core_ticks, now, process_times};
+use object::{Object, ObjectSegment, ObjectSymbol};
+use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Software};
+use perf_event::{Builder, Counter};
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Instant;
+
+/// The functions behind a figure.
+const CALLS: [(&str, &[&str]); 2] = [
+    ("allocations", &["malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"]),
+    ("frees", &["free"]),
+];
+
+const TLB: Cache = Cache { which: CacheId::DTLB, operation: CacheOp::READ, result: CacheResult::MISS };
+
+/// Counters of one process.
+#[derive(Debug, Default)]
+pub(super) struct Counters(Vec<(&'static str, Counter)>);
+
+impl Counters {
+    /// TLB misses and page faults, where there are counters of them.
+    pub(super) fn of_memory(pid: u32) -> Self {
+        let mut this = Self::default();
+        this.0.extend(of(pid, Builder::new(TLB)).ok().map(|counter| ("dTLB misses", counter)));
+        this.0.extend(of(pid, Builder::new(Software::PAGE_FAULTS)).ok().map(|counter| ("page faults", counter)));
+        this
+    }
+
+    /// Calls of a library's functions; nothing where there are no uprobes.
+    pub(super) fn of_calls(pid: u32, library: &Path) -> Self {
+        let mut this = Self::default();
+        for (figure, functions) in CALLS {
+            let places = offsets(library, functions);
+            let counters: io::Result<Vec<Counter>> = places.iter().map(|at| probe(pid, library, *at)).collect();
+            // Some of them would be a wrong count.
+            let counters = counters.unwrap_or_default();
+            this.0.extend(counters.into_iter().map(|counter| (figure, counter)));
+        }
+        this
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn start(&mut self) {
+        // One that cannot be started stays at zero, and is then left out.
+        self.0.retain_mut(|(_, counter)| counter.reset().and_then(|_| counter.enable()).is_ok());
+    }
+
+    /// The counts, those of one figure together.
+    pub(super) fn stop(mut self) -> Vec<(&'static str, u64)> {
+        let mut counts: Vec<(&'static str, u64)> = Vec::new();
+        for (figure, counter) in &mut self.0 {
+            let Ok(count) = counter.read() else { continue };
+            match counts.iter_mut().find(|(known, _)| known == figure) {
+                Some((_, sum)) => *sum += count,
+                None => counts.push((figure, count)),
+            }
+        }
+        counts
+    }
+}
+
+fn of(pid: u32, mut builder: Builder) -> io::Result<Counter> {
+    builder.observe_pid(pid.cast_signed()).any_cpu().include_kernel().build()
+}
+
+/// A place in a file that a process runs, counted each time that it comes by:
+/// the PMU "uprobe", Linux 4.17.
+fn probe(pid: u32, library: &Path, offset: u64) -> io::Result<Counter> {
+    let kind = fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
+    let kind = kind.trim().parse().map_err(|_| io::ErrorKind::InvalidData)?;
+    let library = CString::new(library.as_os_str().as_bytes())?;
+    // perf-event2 has a type for it, but has left out what makes it an event.
+    let mut builder = Builder::new(Software::DUMMY);
+    let attributes = builder.attrs_mut();
+    attributes.type_ = kind;
+    attributes.config = 0;
+    attributes.uprobe_path = library.as_ptr() as u64;
+    attributes.probe_offset = offset;
+    let counter = of(pid, builder);
+    // The kernel reads the path while the counter is made.
+    drop(library);
+    counter
+}
+
+/// Where in the file the functions begin. Names for the same place count
+/// once: each would be a probe.
+fn offsets(library: &Path, functions: &[&str]) -> Vec<u64> {
+    let Ok(bytes) = fs::read(library) else { return Vec::new() };
+    let Ok(file) = object::File::parse(&*bytes) else { return Vec::new() };
+    let wanted = |symbol: &object::Symbol<'_, '_>| {
+        symbol.is_definition() && symbol.name().is_ok_and(|name| functions.contains(&name))
+    };
+    // A symbol has an address; a probe is put at a place in the file.
+    let place = |address: u64| {
+        file.segments().find_map(|segment| {
+            let within = address.checked_sub(segment.address())?;
+            let (start, length) = segment.file_range();
+            (within < length).then_some(start + within)
+        })
+    };
+    let mut found: Vec<u64> = file.dynamic_symbols().filter(wanted).filter_map(|s| place(s.address())).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// What cannot be counted on this machine, and why.
+pub(super) fn unavailable() -> Vec<String> {
+    let own = std::process::id();
+    let mut found = Vec::new();
+    if let Err(why) = of(own, Builder::new(TLB)) {
+        found.push(format!("TLB misses: the processor's counters cannot be had ({why})"));
+    }
+    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let libc = super::malloc_of(&maps, None).ok();
+    let tried = libc.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound)).and_then(|library| {
+        let place = offsets(&library, &["malloc"]).first().copied();
+        probe(own, &library, place.ok_or(io::ErrorKind::NotFound)?)
+    });
+    if let Err(why) = tried {
+        found.push(format!("calls of malloc: no uprobe can be set ({why})"));
+    }
+    found
+}
+
+/// Processor time so far.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Processor {
+    at: Instant,
+    user: u64,
+    system: u64,
+    softirq: u64,
+}
+
+/// Shares of a core.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shares {
+    pub(super) user: f64,
+    pub(super) system: f64,
+    pub(super) softirq: f64,
+}
+
+impl Processor {
+    /// Of a process, and softirq of its core.
+    pub(super) fn now(pid: u32, core: u16) -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let (user, system) = process_times(&read(&format!("/proc/{pid}/stat"))).unwrap_or_default();
+        let softirq = core_ticks(&read("/proc/stat"), core).unwrap_or_default().softirq;
+        Self { at: now(), user, system, softirq }
+    }
+
+    pub(super) fn since(&self, before: &Self) -> Shares {
+        let seconds = self.at.saturating_duration_since(before.at).as_secs_f64().max(1e-3);
+        let share = |now: u64, before: u64| now.saturating_sub(before) as f64 / TICKS_PER_SECOND / seconds;
+        Shares {
+            user: share(self.user, before.user),
+            system: share(self.system, before.system),
+            softirq: share(self.softirq, before.softirq),
+        }
+    }
+}
+
+/// The memory that a process holds, MiB.
+pub(super) fn resident_mib(pid: u32) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: Option<f64> = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok());
+    kib.unwrap_or(0.0) / 1_024.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_found_in_the_c_library_once_each() {
+        let maps = fs::read_to_string("/proc/self/maps").expect("maps");
+        let Ok(libc) = super::super::malloc_of(&maps, None) else { return };
+        let (one, two) = (offsets(&libc, &["malloc"]), offsets(&libc, &["malloc", "free"]));
+        assert_eq!((one.len(), two.len()), (1, 2));
+        assert!(two.contains(&one[0]));
+        assert!(offsets(&libc, &["no such function"]).is_empty());
+    }
+
+    #[test]
+    fn this_process_has_memory() {
+        assert!(resident_mib(std::process::id()) > 0.1);
+    }
+}

@@ -1,0 +1,158 @@
+//! Programs of the user's that print their figures as JSON: each arm is a
+//! command, each figure a place in what it prints.
+
+use crate::Failure;
+use crate::procedure::{Arm, Procedure, Setting};
+use crate::results::{Direction, Figure, Run};
+use demo::child::{Program, Scratch};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The most that a program may print, so that one that does not end its
+/// output does not fill the memory.
+const MAX_OUTPUT: usize = 16 * 1024 * 1024;
+
+/// Which programs, and which of their figures.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// A program that runs longer than so many seconds has failed.
+    #[serde(default = "default_timeout")]
+    pub timeout_seconds: u64,
+    /// What is read from the JSON that a program prints.
+    pub figures: Vec<Reading>,
+    /// The programs.
+    pub arms: Vec<Side>,
+}
+
+const fn default_timeout() -> u64 {
+    600
+}
+
+/// A figure, and where it is.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Reading {
+    /// Its name in tables and results.
+    pub name: String,
+    /// Where it is: a JSON Pointer (RFC 6901), as in /latency/p99.
+    pub pointer: String,
+    /// Its unit.
+    #[serde(default)]
+    pub unit: String,
+    /// Which way is better; left out for a figure that only describes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub better: Option<Direction>,
+}
+
+/// One side of the comparison.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Side {
+    /// Its name in tables and results.
+    pub name: String,
+    /// The program and its arguments. NEARSIDE_LAB_SEED is in its environment.
+    pub command: Vec<String>,
+    /// What must be alike in a comparison, such as connections and the
+    /// response's size.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub conditions: BTreeMap<String, String>,
+}
+
+/// The experiment.
+#[derive(Debug)]
+pub struct Command {
+    settings: Settings,
+    scratch: Scratch,
+}
+
+impl Command {
+    /// # Errors
+    /// If there is nothing to run or to read, or no folder for its output.
+    pub fn new(settings: &Settings) -> Result<Self, Failure> {
+        if settings.arms.is_empty() || settings.figures.is_empty() {
+            return Err("command: write at least one of [[command.arms]] and of [[command.figures]]".into());
+        }
+        if let Some(side) = settings.arms.iter().find(|side| side.command.is_empty()) {
+            return Err(format!("command: the arm {} has no command", side.name).into());
+        }
+        if let Some(reading) = settings.figures.iter().find(|reading| !reading.pointer.starts_with('/')) {
+            return Err(format!("command: the pointer of {} begins with /, as in /latency/p99", reading.name).into());
+        }
+        Ok(Self { settings: settings.clone(), scratch: Scratch::make()? })
+    }
+}
+
+impl Procedure for Command {
+    fn arms(&self) -> Vec<Arm> {
+        let arm = |side: &Side| {
+            let missing = demo::machine::find_program(&side.command[0]).is_none() && !side.command[0].contains('/');
+            let left_out = missing.then(|| format!("{} is not installed", side.command[0]));
+            Arm { name: side.name.clone(), conditions: side.conditions.clone(), left_out }
+        };
+        self.settings.arms.iter().map(arm).collect()
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let figure = |r: &Reading| Figure { name: r.name.clone(), unit: r.unit.clone(), better: r.better };
+        self.settings.figures.iter().map(figure).collect()
+    }
+
+    fn run(&mut self, arm: usize, setting: &Setting) -> Result<Run, Failure> {
+        let side = &self.settings.arms[arm];
+        let mut words = vec!["env".to_owned(), format!("NEARSIDE_LAB_SEED={}", setting.seed)];
+        words.extend(side.command.iter().cloned());
+        let program = Program { name: &side.command[0].replace('/', "-"), netns: None, core: None, words };
+        let mut running = program.start(self.scratch.path())?;
+        let printed = running.finish(Duration::from_secs(self.settings.timeout_seconds), setting.interrupt)?;
+        let figures = read(&side.name, &printed, &self.settings.figures)?;
+        Ok(Run { figures, ..Run::default() })
+    }
+}
+
+/// The figures in what a program printed: its last line that is JSON, or all
+/// of it.
+fn read(name: &str, printed: &str, readings: &[Reading]) -> Result<BTreeMap<String, f64>, Failure> {
+    if printed.len() > MAX_OUTPUT {
+        return Err(format!("{name} printed more than {MAX_OUTPUT} bytes").into());
+    }
+    let whole = || serde_json::from_str(printed).ok();
+    let line = || printed.lines().rev().find_map(|line| serde_json::from_str(line).ok());
+    let value: Value = whole().or_else(line).ok_or_else(|| format!("{name} printed no JSON"))?;
+    let one = |reading: &Reading| {
+        let found = value.pointer(&reading.pointer).and_then(Value::as_f64);
+        let found = found.ok_or_else(|| format!("{name} printed no number at {}", reading.pointer))?;
+        Ok((reading.name.clone(), found))
+    };
+    readings.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(pointer: &str) -> Vec<Reading> {
+        vec![Reading { name: "rate".to_owned(), pointer: pointer.to_owned(), unit: String::new(), better: None }]
+    }
+
+    #[test]
+    fn figures_are_found_in_what_is_printed() {
+        for printed in ["{\"a\": {\"b\": 3}}", "starting\n{\"a\": {\"b\": 3}}\n", "{\n \"a\": {\"b\": 3.0}\n}\n"] {
+            assert_eq!(read("x", printed, &reading("/a/b")).expect(printed)["rate"], 3.0);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for (printed, pointer, why) in [
+            ("nothing", "/a", "x printed no JSON"),
+            ("{\"a\": \"text\"}", "/a", "x printed no number at /a"),
+            ("{\"a\": 1}", "/b", "x printed no number at /b"),
+        ] {
+            assert_eq!(read("x", printed, &reading(pointer)).expect_err(printed).to_string(), why);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Text for the terminal.
+
+use crate::compare::{self, Comparison};
+use crate::latencies;
+use crate::results::{ArmResults, Check, Distribution, Results};
+use stats::{Log2, Verdict};
+use std::fmt::Write;
+
+/// A number for people: as many digits as say something, thousands apart.
+#[must_use]
+pub fn number(value: f64) -> String {
+    let size = value.abs();
+    match size {
+        _ if !value.is_finite() => "-".to_owned(),
+        _ if value == 0.0 => "0".to_owned(),
+        // Those that would be rounded to it.
+        999.5.. => {
+            let sign = if value < 0.0 { "-" } else { "" };
+            format!("{sign}{}", demo::measure::thousands(value))
+        }
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        0.1.. => format!("{value:.2}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+/// A share as a signed percentage.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent.abs() >= 100.0 { format!("{percent:+.0} %") } else { format!("{percent:+.1} %") }
+}
+
+/// Columns, the first to the left and the others to the right, each as wide
+/// as its widest cell. Trailing empty cells take no room.
+#[must_use]
+pub fn columns(rows: &[Vec<String>]) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = match column {
+                0 => write!(line, "{cell:<width$}"),
+                _ => write!(line, "  {cell:>width$}"),
+            };
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+/// All that a result says.
+#[must_use]
+pub fn render(results: &Results) -> String {
+    let mut text = format!("{}\n{}\n", results.experiment.title, conditions(results));
+    details(&mut text, results);
+    histograms(&mut text, results);
+    text.push('\n');
+    text.push_str(&columns(&figures(results)));
+    let comparisons = compare::within(results);
+    if !comparisons.is_empty() {
+        text.push('\n');
+        text.push_str(&columns(&verdicts(&comparisons)));
+    }
+    for unlike in compare::unlike_arms(results) {
+        let _ = writeln!(text, "not compared: {unlike}");
+    }
+    for note in &results.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    for arm in &results.arms {
+        if let Some(why) = &arm.left_out {
+            let _ = writeln!(text, "left out: {}: {why}", arm.name);
+        }
+    }
+    text.push_str(&checks(&results.checks));
+    if !results.complete {
+        text.push_str("ended early: the rounds above are all that there is, and nothing was checked\n");
+    }
+    text
+}
+
+/// On what, and how often.
+#[must_use]
+pub fn conditions(results: &Results) -> String {
+    let host = &results.machine.host;
+    let rounds = results.arms.iter().map(|arm| arm.runs.len()).max().unwrap_or(0);
+    format!(
+        "{}, {} cores{}, {}, Linux {}; {} in random order, seed {}; figures are medians of the runs",
+        host.processor,
+        host.cores.len(),
+        if host.virtual_machine { " of a virtual machine" } else { "" },
+        host.system,
+        host.kernel,
+        if rounds == 1 { "1 round".to_owned() } else { format!("{rounds} rounds") },
+        results.experiment.seed,
+    )
+}
+
+/// Details of each arm's first run: the others are in the results.
+fn details(text: &mut String, results: &Results) {
+    let shown = results.arms.iter().filter(|arm| arm.repeats.is_none());
+    for arm in shown {
+        for (name, value) in arm.runs.first().map(|run| &run.details).into_iter().flatten() {
+            let _ = writeln!(text, "{} {name}: {value}", arm.name);
+        }
+    }
+}
+
+/// The latencies of all runs of an arm together.
+#[must_use]
+pub fn histogram(arm: &ArmResults) -> Option<Log2> {
+    let kept: Vec<&Distribution> = arm.runs.iter().filter_map(|run| run.latency.as_ref()).collect();
+    if kept.is_empty() { None } else { latencies::log2(&kept) }
+}
+
+fn histograms(text: &mut String, results: &Results) {
+    for arm in results.arms.iter().filter(|arm| arm.repeats.is_none()) {
+        if let Some(histogram) = histogram(arm) {
+            let _ = writeln!(text, "\n{}", heading(results, arm));
+            text.push_str(&histogram.render("ms"));
+        }
+    }
+}
+
+/// An arm's name with min avg med max dev, where it has them, and the count.
+#[must_use]
+pub fn heading(results: &Results, arm: &ArmResults) -> String {
+    let mut text = arm.name.clone();
+    for (name, short) in [("min", "min"), ("mean", "avg"), ("median", "med"), ("max", "max"), ("dev", "dev")] {
+        let known = results.figures.iter().any(|figure| figure.name == name && figure.unit == "ms");
+        if let Some(value) = arm.median(name).filter(|_| known) {
+            let _ = write!(text, " {short} {value:.2}");
+        }
+    }
+    let count: u64 = arm.runs.iter().filter_map(|run| run.latency.as_ref()).map(|latency| latency.count).sum();
+    let _ = write!(text, " ms count {count}");
+    text
+}
+
+/// A row per arm, a column per figure.
+fn figures(results: &Results) -> Vec<Vec<String>> {
+    let shown: Vec<_> = results
+        .figures
+        .iter()
+        .filter(|figure| results.arms.iter().any(|arm| arm.median(&figure.name).is_some()))
+        .collect();
+    let mut head = vec![String::new()];
+    head.extend(shown.iter().map(|figure| figure.title()));
+    let mut rows = vec![head];
+    for arm in results.arms.iter().filter(|arm| !arm.runs.is_empty()) {
+        let mut row = vec![arm.name.clone()];
+        row.extend(shown.iter().map(|figure| arm.median(&figure.name).map_or_else(|| "-".to_owned(), number)));
+        rows.push(row);
+    }
+    // Where there are many figures, they are easier to read downwards.
+    if shown.len() > 8 { transposed(&rows) } else { rows }
+}
+
+fn transposed(rows: &[Vec<String>]) -> Vec<Vec<String>> {
+    let columns = rows.first().map_or(0, Vec::len);
+    (0..columns).map(|column| rows.iter().map(|row| row[column].clone()).collect()).collect()
+}
+
+/// Before and after, ratio, interval, verdict.
+#[must_use]
+pub fn verdicts(comparisons: &[Comparison]) -> Vec<Vec<String>> {
+    let head = ["", "figure", "before", "after", "ratio", "95 % interval", "noise", "verdict"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for c in comparisons {
+        rows.push(vec![
+            format!("{} ÷ {}", c.arm, c.baseline),
+            c.figure.title(),
+            number(c.before),
+            number(c.after),
+            c.effect.map_or_else(|| "-".to_owned(), |effect| format!("{:.3}", effect.ratio)),
+            interval(c),
+            noise(c.floor),
+            word(c),
+        ]);
+    }
+    rows
+}
+
+/// The interval's ends.
+#[must_use]
+pub fn interval(comparison: &Comparison) -> String {
+    let ends = comparison.effect.and_then(|effect| effect.interval);
+    ends.map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:.3} to {high:.3}"))
+}
+
+/// What the control showed.
+#[must_use]
+pub fn noise(floor: f64) -> String {
+    if floor.is_finite() { format!("{:.1} %", floor * 100.0) } else { "-".to_owned() }
+}
+
+/// The verdict, or what stands in its place.
+#[must_use]
+pub fn word(comparison: &Comparison) -> String {
+    match comparison.verdict {
+        Some(verdict @ Verdict::Inconclusive(_)) => verdict.to_string(),
+        Some(verdict) => verdict.name().to_owned(),
+        None if comparison.figure.better.is_some() => "control".to_owned(),
+        None => String::new(),
+    }
+}
+
+/// What was expected, and whether it came out.
+#[must_use]
+pub fn checks(checks: &[Check]) -> String {
+    let mut text = String::new();
+    for check in checks {
+        let word = match check.kept {
+            Some(true) => "as expected",
+            Some(false) => "NOT AS EXPECTED",
+            None => "not measured",
+        };
+        let _ = writeln!(text, "{}: {}: {word}", check.what, check.found);
+    }
+    text
+}

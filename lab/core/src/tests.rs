@@ -1,0 +1,345 @@
+//! The parts together: files, rounds, results, comparisons, reports.
+
+use crate::compare;
+use crate::experiment::{Experiment, Set};
+use crate::latencies::Latencies;
+use crate::procedure::{Arm, Procedure, Setting};
+use crate::results::{ArmResults, Check, Figure, Results, Run};
+use crate::runner::{Outcome, run_procedure};
+use crate::{Failure, builtin, report, table};
+use demo::child::Interrupt;
+use stats::{Random, Verdict};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder of the test's own, removed with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("nearside-lab-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        Self(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const TEXT: &str = "schema = 1\nname = \"fake\"\ntitle = \"A & B <beside> each other\"\nrounds = 8\n\
+                    [command]\nfigures = [{ name = \"rate\", pointer = \"/rate\" }]\n\
+                    arms = [{ name = \"a\", command = [\"true\"] }]\n";
+
+fn experiment() -> Experiment {
+    Experiment::parse("fake.toml", TEXT, &[]).expect("the text is good")
+}
+
+/// Arms with figures that are known: b's rate is 20 % higher, c is as a, d
+/// was asked for something else.
+struct Fake {
+    order: Vec<usize>,
+    fail_at: Option<usize>,
+}
+
+impl Procedure for Fake {
+    fn arms(&self) -> Vec<Arm> {
+        let arm = |name: &str, connections: &str, left_out: Option<&str>| Arm {
+            name: name.to_owned(),
+            conditions: BTreeMap::from([("connections".to_owned(), connections.to_owned())]),
+            left_out: left_out.map(str::to_owned),
+        };
+        vec![
+            arm("a", "64", None),
+            arm("b", "64", None),
+            arm("c", "64", None),
+            arm("d", "100", None),
+            arm("e", "64", Some("not on this machine")),
+        ]
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        vec![Figure::higher("rate", "requests/s"), Figure::lower("p99", "µs"), Figure::plain("median", "ms")]
+    }
+
+    fn run(&mut self, arm: usize, setting: &Setting) -> Result<Run, Failure> {
+        if self.fail_at == Some(self.order.len()) {
+            return Err("the arm broke".into());
+        }
+        self.order.push(arm);
+        let mut random = Random::new(setting.seed);
+        let scale = if arm == 1 { 1.2 } else { 1.0 };
+        let noise = 1.0 + 0.002 * (random.unit() - 0.5);
+        let mut latencies = Latencies::default();
+        for _ in 0..2_000 {
+            latencies.add((1e6 * (1.0 + random.exponential())) as u64);
+        }
+        let figures = [("rate", 1_000.0 * scale * noise), ("p99", 50.0 / scale * noise), ("median", 1.5)];
+        Ok(Run {
+            figures: figures.map(|(name, value)| (name.to_owned(), value)).into(),
+            latency: Some(latencies.distribution()),
+            ..Run::default()
+        })
+    }
+
+    fn checks(&self, arms: &[ArmResults]) -> Vec<Check> {
+        let kept =
+            arms.iter().find(|arm| arm.name == "b").and_then(|arm| arm.median("rate")).map(|rate| rate > 1_100.0);
+        vec![Check { what: "b is faster than 1,100".to_owned(), found: "it is".to_owned(), kept }]
+    }
+}
+
+fn run(fail_at: Option<usize>) -> (Results, Outcome, Vec<usize>, Folder) {
+    let folder = Folder::new();
+    let mut fake = Fake { order: Vec::new(), fail_at };
+    let interrupt = Interrupt::watch().expect("signals");
+    let (results, outcome) = run_procedure(&experiment(), &mut fake, &folder.0, &interrupt).expect("it runs");
+    (results, outcome, fake.order, folder)
+}
+
+#[test]
+fn every_builtin_experiment_can_be_read() {
+    let all = builtin::all().expect("all are good");
+    assert!(!all.is_empty());
+    for experiment in all {
+        assert_eq!(builtin::find(&experiment.name, &[]).expect("it is known"), experiment);
+        assert_eq!(
+            Experiment::parse("again", &experiment.to_toml(), &[]).expect("what is written is read"),
+            experiment
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_wrong_is_told_where_and_what_is_allowed() {
+    let wrong = |text: &str, sets: &[&str]| {
+        let sets: Vec<Set> = sets.iter().map(|set| set.parse().expect("a set")).collect();
+        Experiment::parse("x.toml", text, &sets).expect_err("it is wrong").to_string()
+    };
+    let why = wrong(&TEXT.replace("rounds = 8", "round = 8"), &[]);
+    assert!(why.contains("line 4") && why.contains("unknown field `round`") && why.contains("`rounds`"), "{why}");
+    let why = wrong(&TEXT.replace("rounds = 8", "rounds = \"many\""), &[]);
+    assert!(why.contains("line 4") && why.contains("expected u32"), "{why}");
+    assert!(wrong(&TEXT.replace("schema = 1", "schema = 9"), &[]).contains("this program reads 1"));
+    assert!(wrong(TEXT, &["rounds=0"]).contains("rounds: write 1 to 1000"));
+    assert!(wrong(TEXT, &["roundz=1"]).contains("unknown field `roundz`"));
+    assert!(wrong(TEXT, &["rounds.more=1"]).contains("rounds is no table"));
+    assert!(wrong(&TEXT[..TEXT.find("[command]").expect("a table")], &[]).contains("exactly one of the tables"));
+    assert!(wrong(&TEXT.replace("\"fake\"", "\"../etc\""), &[]).contains("name: write"));
+    assert!("no equals sign".parse::<Set>().is_err() && "=1".parse::<Set>().is_err());
+}
+
+#[test]
+fn settings_are_changed_by_path() {
+    let sets = ["rounds=3", "baseline=b", "command.timeout-seconds = 7"].map(|set| set.parse().expect("a set"));
+    let experiment = Experiment::parse("x", TEXT, &sets).expect("good");
+    assert_eq!((experiment.rounds, experiment.baseline.as_deref()), (3, Some("b")));
+    assert_eq!(experiment.command.expect("a command").timeout_seconds, 7);
+}
+
+#[test]
+fn the_schema_names_what_a_file_may_say() {
+    let schema: serde_json::Value = serde_json::from_str(&Experiment::schema()).expect("JSON");
+    for key in ["rounds", "margin-percent", "command", "allocator"] {
+        assert!(schema.pointer(&format!("/properties/{key}")).is_some(), "{key}");
+    }
+    assert_eq!(schema["additionalProperties"], false);
+}
+
+#[test]
+fn rounds_hold_every_arm_once_in_an_order_from_the_seed() {
+    let (results, outcome, order, _folder) = run(None);
+    assert!(matches!(outcome, Outcome::Complete) && results.complete);
+    // Four arms that run, the baseline again; a round of warm-up and eight.
+    assert_eq!(order.len(), 5 * 9);
+    for round in order.chunks(5) {
+        let mut sorted = round.to_vec();
+        sorted.sort_unstable();
+        assert_eq!(sorted, [0, 0, 1, 2, 3]);
+    }
+    assert!(order.chunks(5).any(|round| round != &order[..5]), "the order varies");
+    assert_eq!(run(None).2, order, "the seed decides");
+    let runs: Vec<(&str, usize)> = results.arms.iter().map(|arm| (arm.name.as_str(), arm.runs.len())).collect();
+    assert_eq!(runs, [("a", 8), ("b", 8), ("c", 8), ("d", 8), ("e", 0), ("a again", 8)]);
+}
+
+#[test]
+fn what_was_kept_is_read_back() {
+    let (results, _, _, folder) = run(None);
+    assert!(Results::read(&folder.0).expect("results") == results);
+    let as_run = std::fs::read_to_string(folder.0.join("experiment.toml")).expect("the file");
+    assert_eq!(Experiment::parse("as run", &as_run, &[]).expect("good"), results.experiment);
+    let newer = results.to_json().replacen("\"schema\": 1", "\"schema\": 2", 1);
+    std::fs::write(folder.0.join("results.json"), newer).expect("written");
+    assert!(Results::read(&folder.0).expect_err("another version").to_string().contains("schema 2"));
+}
+
+#[test]
+fn results_are_not_written_over() {
+    let (_, _, _, folder) = run(None);
+    let interrupt = Interrupt::watch().expect("signals");
+    let mut fake = Fake { order: Vec::new(), fail_at: None };
+    let why = run_procedure(&experiment(), &mut fake, &folder.0, &interrupt).expect_err("it is there");
+    assert!(why.to_string().contains("holds results already"));
+    assert!(fake.order.is_empty());
+}
+
+#[test]
+fn what_was_measured_before_a_failure_is_kept() {
+    let (results, outcome, _, folder) = run(Some(13));
+    assert!(matches!(outcome, Outcome::Failed(why) if why.to_string() == "the arm broke"));
+    let kept = Results::read(&folder.0).expect("results");
+    assert!(kept == results && !kept.complete);
+    assert_eq!(kept.arms.iter().map(|arm| arm.runs.len()).sum::<usize>(), 13 - 5);
+    assert!(kept.checks.is_empty(), "nothing is said of a part");
+    assert!(table::render(&kept).contains("ended early"));
+    assert!(report::render(&kept).contains("Ended early"));
+}
+
+#[test]
+fn arms_are_judged_beside_the_baseline() {
+    let (results, _, _, _folder) = run(None);
+    let found = compare::within(&results);
+    let verdict = |arm: &str, figure: &str| {
+        found.iter().find(|c| c.arm == arm && c.figure.name == figure).expect("a comparison").verdict
+    };
+    assert_eq!(verdict("b", "rate"), Some(Verdict::Faster));
+    assert_eq!(verdict("b", "p99"), Some(Verdict::Faster));
+    assert_eq!(verdict("c", "rate"), Some(Verdict::Equivalent));
+    assert_eq!(verdict("b", "median"), None, "it only describes");
+    assert_eq!(verdict("a again", "rate"), None, "the control shows the noise");
+    assert!(found.iter().all(|c| c.arm != "d"), "d was asked for something else");
+    assert_eq!(compare::unlike_arms(&results), ["connections: 64 (a) and 100 (d)"]);
+}
+
+#[test]
+fn results_of_different_things_are_told_apart() {
+    let (before, _, _, _folder) = run(None);
+    let mut after = before.clone();
+    let of = |after: &Results| {
+        let pairs = compare::pairs((after, None), (&before, None)).expect("pairs");
+        (compare::unlike(after, &before, &pairs), compare::differences(after, &before))
+    };
+    assert_eq!(of(&after), (Vec::new(), Vec::new()));
+    after.machine.host.processor = "Another".to_owned();
+    after.machine.host.kernel = "9.9".to_owned();
+    after.arms[1].conditions.insert("connections".to_owned(), "128".to_owned());
+    after.arms[1].conditions.insert("link".to_owned(), "veth".to_owned());
+    let (unlike, differences) = of(&after);
+    assert_eq!(unlike.len(), 3, "{unlike:?}");
+    assert!(unlike[0].starts_with("machine: processor: ") && unlike[0].ends_with(" and Another"));
+    assert_eq!(unlike[1..], ["connections: 64 (b) and 128 (b)", "link: not said (b) and veth (b)"]);
+    assert_eq!(differences, [format!("kernel: {} and 9.9", before.machine.host.kernel)], "may be what is compared");
+}
+
+#[test]
+fn results_are_compared_arm_by_arm() {
+    let (before, _, _, _folder) = run(None);
+    let mut after = before.clone();
+    for run in &mut after.arms[0].runs {
+        run.figures.entry("rate".to_owned()).and_modify(|rate| *rate *= 0.8);
+    }
+    let pairs = compare::pairs((&after, None), (&before, None)).expect("pairs");
+    assert_eq!(pairs.len(), 4, "those that were measured, without the control");
+    let found = compare::between(&after, &before, &pairs);
+    let rate = found.iter().find(|c| c.arm == "a" && c.figure.name == "rate").expect("a rate");
+    assert_eq!(rate.verdict, Some(Verdict::Slower));
+    let (arm, name) = (Some("b"), Some("nobody"));
+    assert_eq!(compare::pairs((&after, arm), (&before, Some("a"))).expect("named")[0].1.name, "a");
+    assert!(compare::pairs((&after, name), (&before, None)).expect_err("none").contains("those of a, b, c, d"));
+    let json: serde_json::Value = serde_json::from_str(&compare::to_json(&found)).expect("JSON");
+    assert_eq!(json[0]["verdict"], "slower");
+}
+
+#[test]
+fn the_table_shows_the_shape_and_the_verdict() {
+    let (results, _, _, _folder) = run(None);
+    let text = table::render(&results);
+    assert!(text.contains("b ÷ a") && text.contains("faster") && text.contains("equivalent"), "{text}");
+    assert!(text.contains("a med 1.50 ms count 16000"), "{text}");
+    assert!(text.contains("b is faster than 1,100: it is: as expected"));
+    assert!(text.contains("left out: e: not on this machine"));
+    assert!(text.contains("not compared: connections: 64 (a) and 100 (d)"));
+}
+
+/// All elements closed in order, every attribute quoted, every reference
+/// known: the page is XML.
+fn well_formed(page: &str) -> Vec<String> {
+    use quick_xml::events::Event;
+    let mut reader = quick_xml::Reader::from_str(page);
+    let mut names = Vec::new();
+    loop {
+        match reader.read_event().expect("well-formed") {
+            Event::Start(element) | Event::Empty(element) => {
+                names.push(element.name().as_ref().to_owned());
+                for attribute in element.attributes() {
+                    attribute.expect("a quoted attribute");
+                }
+            }
+            Event::Eof => return names,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_report_is_one_page_that_needs_nothing_else() {
+    let (results, _, _, _folder) = run(None);
+    let page = report::render(&results);
+    let names = well_formed(&page);
+    assert_eq!(names.iter().filter(|name| *name == "svg").count(), 1, "all arms are on one plot");
+    assert_eq!(names.iter().filter(|name| *name == "polyline").count(), 4);
+    for outside in ["http:", "https:", "src=", "url(", "@import", "<script", "<link"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    for snippet in [
+        "<h1>A &amp; B &lt;beside&gt; each other</h1>",
+        "<span><i class=\"c1\"></i>b</span>",
+        "<b class=\"kept\">as expected</b> b is faster than 1,100: it is",
+        "<td class=\"faster\">faster</td>",
+        "<td class=\"equivalent\">equivalent</td>",
+        "Not compared: connections: 64 (a) and 100 (d)",
+        "Left out: e: not on this machine",
+        "prefers-color-scheme: dark",
+    ] {
+        assert!(page.contains(snippet), "{snippet}");
+    }
+}
+
+#[test]
+fn latencies_survive_being_kept() {
+    let mut latencies = Latencies::default();
+    for millis in 1..=100_u64 {
+        latencies.add(millis * 1_000_000);
+    }
+    let summary = latencies.milliseconds();
+    assert_eq!((summary.min, summary.max, summary.count), (1.0, 100.0, 100));
+    assert!((summary.mean - 50.5).abs() < 1e-9 && (summary.median - 50.0).abs() < 0.1);
+    assert!((summary.deviation - 28.866).abs() < 0.001);
+    let kept = latencies.distribution();
+    let histogram = crate::latencies::log2(&[&kept, &kept]).expect("a histogram");
+    let counts: Vec<u64> = histogram.buckets().iter().map(|(_, count)| *count).collect();
+    assert_eq!(counts, [2, 4, 8, 16, 32, 64, 74]);
+    assert_eq!(table::number(1_234_567.0), "1,234,567");
+    assert_eq!(
+        [0.0, 0.05, 0.5, 12.34, 123.4, 999.9, -5_000.0].map(table::number).join(" "),
+        "0 5.00e-2 0.50 12.3 123 1,000 -5,000"
+    );
+}
+
+#[test]
+fn a_command_is_an_arm() {
+    let text = TEXT
+        .replace("[\"true\"]", "[\"sh\", \"-c\", \"echo '{\\\"rate\\\": 5}'\"]")
+        .replace("rounds = 8", "rounds = 1");
+    let experiment = Experiment::parse("x", &text, &[]).expect("good");
+    let folder = Folder::new();
+    let interrupt = Interrupt::watch().expect("signals");
+    let (results, outcome) = crate::runner::run(&experiment, &folder.0, &interrupt).expect("it runs");
+    assert!(matches!(outcome, Outcome::Complete));
+    assert_eq!(results.arms[0].values("rate"), [5.0]);
+    assert_eq!(results.control().expect("a control").values("rate"), [5.0]);
+}
