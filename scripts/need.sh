@@ -52,6 +52,8 @@ want_test() {
     want tshark tshark
     want python3 python3
     want valgrind valgrind
+    # The allocator experiment loads it into nginx.
+    ls /usr/lib/*/libjemalloc.so.2 >/dev/null 2>&1 || add libjemalloc2
 }
 
 case "${1:-}" in

@@ -11,6 +11,7 @@ mod values;
 pub use kernel::{Control, Cores, KernelPlan, Listen, RestartPlan, TakeOver, Workers};
 pub use values::{Cidr, LinkSpec};
 
+use crate::lab::LabPlan;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use demo::DemoPlan;
@@ -31,6 +32,8 @@ pub enum Command {
     Load(LoadPlan),
     /// Measure Nearside beside nginx on kernel sockets.
     Demo(DemoPlan),
+    /// Run experiments.
+    Lab(LabPlan),
     /// Print the statistics of running processes.
     Status(StatusPlan),
     /// Print a shell's completion script.

@@ -3,6 +3,7 @@
 mod args;
 mod figures;
 mod host;
+mod lab;
 mod load;
 mod serve;
 mod status;
@@ -19,7 +20,7 @@ static ALLOCATOR: HugeAlloc = HugeAlloc;
 
 fn main() -> ExitCode {
     match call(args::from_env()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(why) => {
             eprintln!("nearside: {why}");
             ExitCode::FAILURE
@@ -27,17 +28,20 @@ fn main() -> ExitCode {
     }
 }
 
-fn call(command: Command) -> Result<(), Failure> {
+/// The exit status of a command that did what it was asked to.
+fn call(command: Command) -> Result<ExitCode, Failure> {
+    let done = |outcome: Result<(), Failure>| outcome.map(|()| ExitCode::SUCCESS);
     match command {
-        Command::Serve(plan) => serve::serve(plan),
-        Command::Load(plan) => load::load(plan),
-        Command::Demo(plan) => Ok(demo::run(&plan, &std::env::current_exe()?).map(|_| ())?),
-        Command::Status(plan) => status::status(&plan),
+        Command::Serve(plan) => done(serve::serve(plan)),
+        Command::Load(plan) => done(load::load(plan)),
+        Command::Demo(plan) => Ok(demo::run(&plan, &std::env::current_exe()?).map(|_| ExitCode::SUCCESS)?),
+        Command::Lab(plan) => lab::lab(plan),
+        Command::Status(plan) => done(status::status(&plan)),
         Command::Completions(shell) => {
             clap_complete::generate(shell, &mut args::definition(), "nearside", &mut std::io::stdout());
-            Ok(())
+            Ok(ExitCode::SUCCESS)
         }
-        Command::Man(folder) => manual(folder.as_deref()),
+        Command::Man(folder) => done(manual(folder.as_deref())),
     }
 }
 

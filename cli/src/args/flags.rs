@@ -3,6 +3,7 @@
 
 mod demo;
 mod host;
+mod lab;
 mod load;
 mod serve;
 mod sockets;
@@ -29,6 +30,8 @@ pub(super) enum Typed {
     Load(load::LoadArgs),
     /// Measure Nearside beside nginx on kernel sockets
     Demo(demo::DemoArgs),
+    /// Run experiments, and compare and show what came of them
+    Lab(lab::LabArgs),
     /// Print the statistics of running processes
     Status(status::StatusArgs),
     /// Print a completion script for a shell
@@ -51,6 +54,7 @@ impl Typed {
             Self::Serve(args) => Command::Serve(args.plan()?),
             Self::Load(args) => Command::Load(args.plan()?),
             Self::Demo(args) => Command::Demo(args.plan()),
+            Self::Lab(args) => Command::Lab(args.plan()?),
             Self::Status(args) => Command::Status(args.plan()),
             Self::Completions { shell } => Command::Completions(shell),
             Self::Man { folder } => Command::Man(folder),

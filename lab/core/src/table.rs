@@ -61,7 +61,9 @@ pub fn render(results: &Results) -> String {
     histograms(&mut text, results);
     text.push('\n');
     text.push_str(&columns(&figures(results)));
-    let comparisons = compare::within(results);
+    let mut comparisons = compare::within(results);
+    // What only describes stands above; the control is the column of noise.
+    comparisons.retain(|comparison| comparison.verdict.is_some());
     if !comparisons.is_empty() {
         text.push('\n');
         text.push_str(&columns(&verdicts(&comparisons)));

@@ -133,8 +133,8 @@ impl Procedure for Allocator {
             figures.push(Figure::plain(&name("max"), "µs"));
             figures.extend(["user", "system", "softirq"].map(|what| Figure::plain(&name(what), "% of a core")));
             figures.push(Figure::lower(&name("CPU time"), "µs/request"));
-            figures.push(Figure::plain(&name("allocations"), "per request"));
-            figures.push(Figure::plain(&name("frees"), "per request"));
+            let calls = ["malloc", "posix_memalign", "calloc and realloc", "free"];
+            figures.extend(calls.map(|what| Figure::plain(&name(what), "calls/request")));
             figures.push(Figure::lower(&name("dTLB misses"), "per request"));
             figures.push(Figure::plain(&name("page faults"), "per 1,000 requests"));
         }
@@ -154,8 +154,8 @@ impl Procedure for Allocator {
         let mut notes = vec![
             "Latencies and the plot are wrk's, in a closed loop at full load; the plot shows keep-alive.".to_owned(),
             "Which malloc a worker has is read from its /proc/PID/maps in every run.".to_owned(),
-            "Allocations are calls of malloc, calloc, realloc, posix_memalign, aligned_alloc and memalign; they are \
-             counted by uprobes in a pass of its own, which nothing else is taken from."
+            "Calls are counted by uprobes in a pass of its own, which nothing else is taken from. The C library's \
+             posix_memalign calls its malloc for small alignments: those stand in both rows."
                 .to_owned(),
         ];
         notes.extend(counters::unavailable().into_iter().map(|why| format!("Not counted here: {why}.")));

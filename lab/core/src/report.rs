@@ -16,7 +16,7 @@ pub fn render(results: &Results) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
          <title>{title}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n",
-        include_str!("report.css")
+        include_str!("report/report.css")
     );
     let _ = writeln!(page, "<p class=\"lead\">{}</p>", escape(&table::conditions(results)));
     if !results.experiment.about.is_empty() {
@@ -110,7 +110,8 @@ fn details(page: &mut String, results: &Results) {
 }
 
 fn verdicts(page: &mut String, results: &Results) {
-    let comparisons = compare::within(results);
+    let mut comparisons = compare::within(results);
+    comparisons.retain(|comparison| comparison.figure.better.is_some());
     let Some(baseline) = results.baseline().filter(|_| !comparisons.is_empty()) else { return };
     let _ = writeln!(
         page,

@@ -1,0 +1,122 @@
+//! `nearside lab`, as typed.
+
+use crate::lab::{ComparePlan, LabPlan, RunPlan, Side};
+use ::lab::experiment::Set;
+use clap::{Args, Subcommand, ValueHint};
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(in crate::args) struct LabArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// List the built-in experiments
+    List,
+    /// Print what an experiment's file may say, as JSON Schema
+    Schema {
+        /// Print this built-in experiment's file in its place, as an example
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Run an experiment: rounds of all arms in random order, with a control
+    ///
+    /// The exit status is 0 if what is expected came out, 2 if not, 130 after
+    /// Ctrl-C (what was measured is kept), 1 if it failed.
+    Run(RunArgs),
+    /// Turn the results in a folder into one page of HTML beside them
+    Report {
+        /// The folder
+        #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+        folder: PathBuf,
+    },
+    /// Compare two results: effect, 95 % interval and verdict of each figure
+    Compare(CompareArgs),
+}
+
+#[derive(Args)]
+struct RunArgs {
+    /// A built-in experiment, or a file
+    #[arg(value_name = "NAME|FILE")]
+    name: String,
+
+    /// Change what the file says, as in accept-queue.workers=4; repeat for more
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<Set>,
+
+    /// Measure so many rounds [default: as the file says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+
+    /// Draw the order, and all else that is random, from this seed [default: as the file says]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// What a request costs: wait:TIME sleeps, burn:TIME computes, exp:TIME
+    /// sleeps by chance about TIME, auto:TIME burns where every worker has a
+    /// core [default: as the file says]
+    #[arg(long, value_name = "KIND:TIME")]
+    service: Option<String>,
+
+    /// Keep the results in this new folder [default: a new one below out/lab]
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    out: Option<PathBuf>,
+
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct CompareArgs {
+    /// The earlier results: a folder, or one arm of it
+    #[arg(value_name = "BEFORE[:ARM]", value_hint = ValueHint::DirPath)]
+    before: String,
+
+    /// The later results
+    #[arg(value_name = "AFTER[:ARM]", value_hint = ValueHint::DirPath)]
+    after: String,
+
+    /// Compare what is not alike
+    #[arg(long)]
+    force: bool,
+
+    /// Print the comparison as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl LabArgs {
+    pub(super) fn plan(self) -> Result<LabPlan, String> {
+        Ok(match self.what {
+            What::List => LabPlan::List,
+            What::Schema { name } => LabPlan::Schema(name),
+            What::Run(args) => LabPlan::Run(args.plan()?),
+            What::Report { folder } => LabPlan::Report(folder),
+            What::Compare(args) => LabPlan::Compare(ComparePlan {
+                before: Side::from(args.before.as_str()),
+                after: Side::from(args.after.as_str()),
+                force: args.force,
+                json: args.json,
+            }),
+        })
+    }
+}
+
+impl RunArgs {
+    /// The flags that have a name of their own stand for changes as well.
+    fn plan(self) -> Result<RunPlan, String> {
+        let mut sets = self.sets;
+        let named = [
+            self.rounds.map(|rounds| format!("rounds={rounds}")),
+            self.seed.map(|seed| format!("seed={seed}")),
+            self.service.map(|service| format!("accept-queue.service=\"{service}\"")),
+        ];
+        for set in named.into_iter().flatten() {
+            sets.push(set.parse()?);
+        }
+        Ok(RunPlan { name: self.name, sets, out: self.out, json: self.json })
+    }
+}

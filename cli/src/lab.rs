@@ -1,0 +1,187 @@
+//! `nearside lab`: experiments run, shown and compared.
+
+use crate::host::Failure;
+use ::lab::experiment::{Experiment, Set};
+use ::lab::results::{Results, write_whole};
+use ::lab::runner::{self, Outcome};
+use ::lab::{builtin, compare, report, table};
+use demo::child::Interrupt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What `lab` is asked to do.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LabPlan {
+    /// List the built-in experiments.
+    List,
+    /// Print what an experiment's file may say, as JSON Schema; or a built-in
+    /// one, as an example.
+    Schema(Option<String>),
+    /// Run one.
+    Run(RunPlan),
+    /// Turn results into a page.
+    Report(PathBuf),
+    /// Compare two results.
+    Compare(ComparePlan),
+}
+
+/// Which experiment, and how.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunPlan {
+    /// A built-in one's name, or a file.
+    pub name: String,
+    /// Changes, in their order.
+    pub sets: Vec<Set>,
+    /// The folder for the results; `None`: a new one below `out/lab`.
+    pub out: Option<PathBuf>,
+    /// Print the results as JSON in place of the tables.
+    pub json: bool,
+}
+
+/// Which results.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ComparePlan {
+    /// The earlier: a folder, or an arm of it.
+    pub before: Side,
+    /// The later.
+    pub after: Side,
+    /// Compare what is not alike.
+    pub force: bool,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// A folder, and one arm of it if one is named.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Side {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The arm.
+    pub arm: Option<String>,
+}
+
+impl From<&str> for Side {
+    /// `FOLDER`, or `FOLDER:ARM` where no folder has the whole name.
+    fn from(text: &str) -> Self {
+        match text.rsplit_once(':') {
+            Some((folder, arm)) if !Path::new(text).is_dir() => {
+                Self { folder: folder.into(), arm: Some(arm.to_owned()) }
+            }
+            _ => Self { folder: text.into(), arm: None },
+        }
+    }
+}
+
+/// What the exit status says where an expectation was missed, as opposed to a
+/// failure.
+const MISSED: u8 = 2;
+
+/// What it says after Ctrl-C, as shells do (128 + SIGINT).
+const INTERRUPTED: u8 = 130;
+
+/// Does what was asked.
+///
+/// # Errors
+/// If it cannot be done; what was measured before is kept.
+pub fn lab(plan: LabPlan) -> Result<ExitCode, Failure> {
+    match plan {
+        LabPlan::List => list(),
+        LabPlan::Schema(name) => schema(name.as_deref()),
+        LabPlan::Run(plan) => run(&plan),
+        LabPlan::Report(folder) => write_report(&folder, &Results::read(&folder)?).map(|()| ExitCode::SUCCESS),
+        LabPlan::Compare(plan) => compare_results(&plan),
+    }
+}
+
+fn list() -> Result<ExitCode, Failure> {
+    let row = |experiment: Experiment| vec![experiment.name, experiment.title];
+    let rows: Vec<Vec<String>> = builtin::all()?.into_iter().map(row).collect();
+    let width = rows.iter().map(|row| row[0].len()).max().unwrap_or(0);
+    for row in rows {
+        println!("{:<width$}  {}", row[0], row[1]);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn schema(name: Option<&str>) -> Result<ExitCode, Failure> {
+    match name {
+        None => print!("{}", Experiment::schema()),
+        Some(name) => print!("{}", builtin::text(name).ok_or_else(|| format!("no experiment is named {name}"))?),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(plan: &RunPlan) -> Result<ExitCode, Failure> {
+    let experiment = builtin::find(&plan.name, &plan.sets)?;
+    let interrupt = Interrupt::watch()?;
+    let folder = plan.out.clone().unwrap_or_else(|| fresh(&experiment.name));
+    let (results, outcome) = runner::run(&experiment, &folder, &interrupt)?;
+    if plan.json {
+        print!("{}", results.to_json());
+    } else {
+        print!("{}", table::render(&results));
+    }
+    write_report(&folder, &results)?;
+    match outcome {
+        Outcome::Complete if results.is_as_expected() => Ok(ExitCode::SUCCESS),
+        Outcome::Complete => Ok(ExitCode::from(MISSED)),
+        Outcome::Interrupted => {
+            eprintln!("nearside: interrupted; what was measured is kept in {}", folder.display());
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+        Outcome::Failed(why) => Err(format!("{why}\nwhat was measured before is kept in {}", folder.display()).into()),
+    }
+}
+
+/// The first folder of this name that is not there yet.
+fn fresh(name: &str) -> PathBuf {
+    let place = Path::new("out/lab");
+    let numbered = |number: u32| place.join(format!("{name}-{number}"));
+    (1..u32::MAX).map(numbered).find(|folder| !folder.exists()).unwrap_or_else(|| place.join(name))
+}
+
+fn write_report(folder: &Path, results: &Results) -> Result<(), Failure> {
+    let page = folder.join("report.html");
+    write_whole(&page, &report::render(results))?;
+    eprintln!("wrote {}", page.display());
+    Ok(())
+}
+
+fn compare_results(plan: &ComparePlan) -> Result<ExitCode, Failure> {
+    let (before, after) = (Results::read(&plan.before.folder)?, Results::read(&plan.after.folder)?);
+    let pairs = compare::pairs((&after, plan.after.arm.as_deref()), (&before, plan.before.arm.as_deref()))?;
+    let unlike = compare::unlike(&after, &before, &pairs);
+    if !unlike.is_empty() && !plan.force {
+        let list = unlike.join("\n  ");
+        return Err(format!(
+            "these are not alike, so that a difference would say nothing (--force compares them \
+                            nevertheless):\n  {list}"
+        )
+        .into());
+    }
+    let comparisons = compare::between(&after, &before, &pairs);
+    if plan.json {
+        print!("{}", compare::to_json(&comparisons));
+        return Ok(ExitCode::SUCCESS);
+    }
+    print!("{}", table::columns(&table::verdicts(&comparisons)));
+    for line in unlike {
+        println!("not alike: {line}");
+    }
+    for line in compare::differences(&after, &before) {
+        println!("differs: {line}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_side_is_a_folder_or_an_arm_of_one() {
+        let side = Side::from("out/lab/x-1:least");
+        assert_eq!((side.folder.as_path(), side.arm.as_deref()), (Path::new("out/lab/x-1"), Some("least")));
+        assert_eq!(Side::from("out/lab/x-1"), Side { folder: "out/lab/x-1".into(), arm: None });
+    }
+}
