@@ -84,6 +84,11 @@ impl Accepting {
         !self.ready.is_empty()
     }
 
+    /// Whether what comes up is told.
+    pub(crate) const fn is_watched(&self) -> bool {
+        self.watched
+    }
+
     /// When to look again, if accepting pauses.
     pub(crate) const fn until(&self) -> Option<Time> {
         self.until
@@ -105,6 +110,9 @@ impl Accepting {
     #[cold]
     fn change(&mut self, watch: bool, net: &mut Sockets, epoll: &Epoll) -> io::Result<()> {
         self.watched = watch;
+        if let Some(seat) = &mut net.seat {
+            seat.set_in_service(watch);
+        }
         if watch {
             self.until = None;
         } else if self.until.is_none() && !self.listeners.is_empty() {
@@ -253,12 +261,17 @@ fn admit<A: App>(
     net: &mut Sockets,
     driver: &mut impl Driver,
 ) -> Accepted {
-    let flags = if listener.is_unix() { Flags::UNIX } else { 0 };
+    let mut flags = if listener.is_unix() { Flags::UNIX } else { 0 };
+    if let Some(seat) = &mut net.seat {
+        seat.taken();
+        flags |= Flags::SEATED;
+    }
     let Some(id) = net.table.insert(fd, peer, flags) else { return Accepted::Full };
     if driver.watch(net, id).is_err() {
         // Watching needs memory, and fs.epoll.max_user_watches.
         net.counters.watch_errors += 1;
         if let Some((_, fd)) = net.table.vacate(id.index() as u32) {
+            net.finished(flags & Flags::SEATED != 0);
             driver.close(fd);
             net.table.release(id.index() as u32);
         }

@@ -262,8 +262,10 @@ pub(crate) fn run_timers<A: App>(app: &mut A, net: &mut Sockets, driver: &mut im
 fn close<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver, slot: u32, why: Closed) {
     let Some(conn) = net.table.slot_mut(slot) else { return };
     let (connecting, unix) = (conn.flags.has(Flags::CONNECTING), conn.flags.has(Flags::UNIX));
+    let seated = conn.flags.has(Flags::SEATED);
     let Some((id, fd)) = net.table.vacate(slot) else { return };
     net.counters.closed += 1;
+    net.finished(seated);
     if why == Closed::Reset {
         net.counters.resets_received += u64::from(!connecting);
     }

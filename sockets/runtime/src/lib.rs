@@ -17,6 +17,7 @@
 //! | `epoll`, `accept`, `send` | readiness: the engine over epoll |
 //! | `blocking` | waiting in accept(2) |
 //! | `option` | socket options |
+//! | `steer` | the eBPF programs that choose the worker of a new connection |
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod accept;
@@ -32,6 +33,7 @@ mod net;
 mod option;
 mod queue;
 mod send;
+pub mod steer;
 mod table;
 mod timers;
 mod worker;

@@ -188,6 +188,20 @@ impl Listeners {
         all
     }
 
+    /// The sockets of an endpoint that has one for each worker, with whose
+    /// each is; `None` if all take from one. Of several of one worker, the
+    /// first: new connections are for that.
+    pub(crate) fn queues(&self, endpoint: &Endpoint) -> Option<Vec<(usize, BorrowedFd<'_>)>> {
+        let mut all: Vec<(usize, BorrowedFd<'_>)> = Vec::new();
+        for dealt in self.sockets.iter().filter(|dealt| dealt.socket.endpoint == *endpoint) {
+            let worker = dealt.worker?;
+            if all.iter().all(|(known, _)| *known != worker) {
+                all.push((worker, dealt.socket.fd.as_fd()));
+            }
+        }
+        Some(all)
+    }
+
     /// The model that they were dealt out for.
     #[must_use]
     pub const fn model(&self) -> Model {

@@ -7,6 +7,7 @@
 use crate::config::StreamOptions;
 use crate::counters::Counters;
 use crate::queue::QueueFull;
+use crate::steer::Seat;
 use crate::table::{Flags, Table};
 use crate::timers::Timers;
 use app::{Body, Closed, ConnId, ConnectError, Net};
@@ -36,6 +37,9 @@ pub struct Sockets {
     pub(crate) again: Vec<ConnId>,
     /// Connects to a Unix socket whose queue was full.
     pub(crate) unanswered: Vec<ConnId>,
+    /// Where what this worker has is told, for new connections to be dealt
+    /// out by.
+    pub(crate) seat: Option<Seat>,
     pub(crate) counters: Counters,
     pub(crate) stream: StreamOptions,
     pub(crate) connect_to: Option<PathBuf>,
@@ -53,6 +57,7 @@ impl Sockets {
             fresh: Vec::new(),
             again: Vec::new(),
             unanswered: Vec::new(),
+            seat: None,
             counters: Counters::default(),
             stream,
             connect_to,
@@ -78,6 +83,14 @@ impl Sockets {
         let Some(conn) = self.table.get_mut(id) else { return };
         conn.flags.set(Flags::OVER);
         self.over.push((id.index() as u32, why));
+    }
+
+    /// An accepted connection is closed, which counted as work if `seated`.
+    #[inline]
+    pub(crate) fn finished(&mut self, seated: bool) {
+        if seated && let Some(seat) = &mut self.seat {
+            seat.finished();
+        }
     }
 
     /// Ends every connection, for a worker that stops.

@@ -62,6 +62,8 @@ impl Flags {
     pub(crate) const RESUMED: u32 = 4_096;
     /// It is in use.
     pub(crate) const USED: u32 = 8_192;
+    /// It counts as work of this worker, where new ones are dealt out.
+    pub(crate) const SEATED: u32 = 16_384;
 
     #[inline]
     pub(crate) const fn has(self, bits: u32) -> bool {

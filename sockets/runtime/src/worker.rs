@@ -10,6 +10,7 @@ use crate::epoll::{Epoll, Ready};
 use crate::listen::Listener;
 use crate::net::Sockets;
 use crate::option::{self, OptionError};
+use crate::steer::Seat;
 use app::{App, Wake};
 use core::fmt;
 use core::time::Duration;
@@ -115,6 +116,12 @@ impl<A: App> Worker<A> {
         Ok(Self { app, net, accepting: Accepting::new(listeners), engine, blocking, spin })
     }
 
+    /// Has this worker tell what it has, for new connections to be dealt out
+    /// by ([`crate::steer::Steering::seat`]). Before [`Worker::run`].
+    pub fn set_seat(&mut self, seat: Option<Seat>) {
+        self.net.seat = seat;
+    }
+
     /// Runs until the attendant stops it. Connections that are open then are
     /// reset: drain first.
     ///
@@ -144,6 +151,9 @@ impl<A: App> Worker<A> {
     /// Accepts no more, and closes the listening sockets here: what waits in
     /// their queues is for whoever else has them.
     pub fn stop_listening(&mut self) {
+        if let Some(seat) = &mut self.net.seat {
+            seat.set_in_service(false);
+        }
         let Engine::Epoll(epoll) = &self.engine;
         self.accepting.stop(Some(epoll));
     }
@@ -247,6 +257,11 @@ impl<A: App> Worker<A> {
             if connections == 0 && net.counters.accepted == accepted {
                 net.counters.wakes_empty += 1;
             }
+        } else if let Some(seat) = &mut net.seat
+            && accepting.is_watched()
+        {
+            // Nothing came up, so nothing waits.
+            seat.look(net.now);
         }
         if !net.unanswered.is_empty() {
             net.connect_again();

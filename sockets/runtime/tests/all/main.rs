@@ -1,4 +1,5 @@
 //! The kernel data path over real sockets of this machine.
 
 mod serving;
+mod steering;
 mod support;
