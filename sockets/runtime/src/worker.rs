@@ -185,6 +185,7 @@ impl<A: App> Worker<A> {
         let mut busy_at = now;
         let mut attend_at = now;
         let mut until = now;
+        let mut unattended = false;
         loop {
             let Engine::Epoll(epoll) = &mut self.engine;
             let ready = if until > now && self.accepting.blocks(&self.net) {
@@ -203,11 +204,15 @@ impl<A: App> Worker<A> {
             }
             self.net.now = woke;
             let wake = self.pass(ready);
-            if woke >= attend_at {
+            // One that is about to wait in accept(2) is seen to before.
+            if woke >= attend_at || self.accepting.blocks(&self.net) {
                 attend_at = woke + ATTEND_EVERY;
+                unattended = false;
                 if attendant.attend(self, woke, &usage) == Next::Stop {
                     return Ok(usage);
                 }
+            } else {
+                unattended |= ready > 0;
             }
             now = Clock.now();
             let Engine::Epoll(epoll) = &self.engine;
@@ -220,6 +225,10 @@ impl<A: App> Worker<A> {
                 busy_at = now;
             }
             until = self.until(wake, now, busy_at);
+            if unattended {
+                // Something happened since: not only after a long sleep.
+                until = until.min(attend_at).max(now);
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! A worker on a thread, and an application that echoes.
 
+pub mod puppet;
+
 use app::{App, Body, Closed, ConnId, Net, Opened, Wake};
 use core::net::SocketAddr;
 use sockets::{Attendant, Config, Counters, Endpoint, ListenOptions, Listener, Listeners, Model, Worker};

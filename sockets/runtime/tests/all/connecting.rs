@@ -1,0 +1,198 @@
+//! The client's side: connections that we open.
+
+use crate::support::client;
+use crate::support::puppet::{Do, Seen, Theatre};
+use app::{Closed, ConnectError, Opened};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use sockets::{Config, StreamOptions};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::time::Duration;
+
+fn here() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+#[test]
+fn a_connect_is_answered_and_used() {
+    let (listener, address) = here();
+    let theatre = Theatre::open(Config::default(), Vec::new());
+    theatre.tell(Do::Connect(None, address));
+    let Seen::Connect(Ok(id)) = theatre.next() else { panic!("a connect that began") };
+    // What is sent before the answer waits for it.
+    theatre.tell(Do::Send(id, b"early".to_vec()));
+    let (mut peer, from) = listener.accept().unwrap();
+    assert_eq!(theatre.next(), Seen::Open(id, Opened::Connected));
+    let mut early = [0; 5];
+    peer.read_exact(&mut early).unwrap();
+    assert_eq!(&early, b"early");
+    theatre.tell(Do::Addresses(id));
+    assert_eq!(theatre.next(), Seen::Addresses(Some(from), Some(address)));
+    peer.write_all(b"answer").unwrap();
+    assert_eq!(theatre.bytes(6), b"answer");
+    drop(peer);
+    assert_eq!(theatre.next(), Seen::End(id, 0));
+    theatre.tell(Do::Finish(id));
+    assert_eq!(theatre.closed(), Closed::Finished);
+    let counters = theatre.close();
+    assert_eq!((counters.connects, counters.connected, counters.connects_failed), (1, 1, 0));
+}
+
+#[test]
+fn a_refusal_is_told() {
+    let (listener, address) = here();
+    drop(listener);
+    let theatre = Theatre::open(Config::default(), Vec::new());
+    theatre.tell(Do::Connect(None, address));
+    assert!(matches!(theatre.next(), Seen::Connect(Ok(_))));
+    assert_eq!(theatre.closed(), Closed::Refused);
+    let counters = theatre.close();
+    assert_eq!((counters.connects_failed, counters.resets_received), (1, 0));
+}
+
+/// 0.0.0.0/8 but for itself, and class E, lead nowhere.
+#[test]
+fn what_leads_nowhere_is_told_at_once() {
+    let theatre = Theatre::open(Config::default(), Vec::new());
+    theatre.tell(Do::Connect(None, "[2001:db8::1]:80".parse().unwrap()));
+    match theatre.next() {
+        Seen::Connect(Err(ConnectError::NoRoute)) => {}
+        // A machine with a route for all of IPv6.
+        Seen::Connect(Ok(id)) => theatre.tell(Do::Abort(id)),
+        other => panic!("{other:?}"),
+    }
+    let elsewhere = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+    theatre.tell(Do::Connect(Some(elsewhere), "127.0.0.1:80".parse().unwrap()));
+    let next = loop {
+        match theatre.next() {
+            Seen::Close(..) => {}
+            other => break other,
+        }
+    };
+    assert_eq!(next, Seen::Connect(Err(ConnectError::NoRoute)), "192.0.2.1 is not ours");
+    theatre.close();
+}
+
+#[test]
+fn the_source_address_is_as_asked_for() {
+    let (listener, address) = here();
+    let theatre = Theatre::open(Config::default(), Vec::new());
+    for last in 1..5 {
+        let from = IpAddr::V4(Ipv4Addr::new(127, 0, 3, last));
+        theatre.tell(Do::Connect(Some(from), address));
+        assert_eq!(listener.accept().unwrap().1.ip(), from);
+    }
+    theatre.close();
+}
+
+#[test]
+fn the_limit_on_connections_holds() {
+    let (listener, address) = here();
+    let theatre = Theatre::open(Config { max_connections: 2, ..Config::default() }, Vec::new());
+    for _ in 0..2 {
+        theatre.tell(Do::Connect(None, address));
+        let Seen::Connect(Ok(id)) = theatre.next() else { panic!("within the limit") };
+        assert_eq!(theatre.next(), Seen::Open(id, Opened::Connected));
+    }
+    theatre.tell(Do::Connect(None, address));
+    assert_eq!(theatre.next(), Seen::Connect(Err(ConnectError::Full)));
+    drop(listener);
+    assert_eq!(theatre.close().connects_refused, 1);
+}
+
+fn unix(name: &str) -> (PathBuf, Config) {
+    let path = std::env::temp_dir().join(format!("nearside-{name}-{}", std::process::id()));
+    let config = Config { connect_to: Some(path.clone()), ..Config::default() };
+    (path, config)
+}
+
+const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+#[test]
+fn a_unix_socket_is_connected_to() {
+    let (path, config) = unix("to");
+    let listener = UnixListener::bind(&path).unwrap();
+    let theatre = Theatre::open(config, Vec::new());
+    theatre.tell(Do::Connect(None, ANYWHERE));
+    let Seen::Connect(Ok(id)) = theatre.next() else { panic!("a connect that began") };
+    assert_eq!(theatre.next(), Seen::Open(id, Opened::Connected));
+    let (mut peer, _) = listener.accept().unwrap();
+    peer.write_all(b"answer").unwrap();
+    assert_eq!(theatre.bytes(6), b"answer");
+    theatre.tell(Do::Addresses(id));
+    assert_eq!(theatre.next(), Seen::Addresses(None, None));
+    std::fs::remove_file(&path).unwrap();
+    theatre.tell(Do::Connect(None, ANYWHERE));
+    assert!(matches!(theatre.next(), Seen::Connect(Ok(_))));
+    assert_eq!(theatre.closed(), Closed::Refused, "nobody is there any more");
+    theatre.close();
+}
+
+/// connect(2), EAGAIN: a Unix socket's queue is full, and nothing tells when
+/// it no longer is.
+#[test]
+fn a_full_queue_is_waited_for() {
+    let (path, config) = unix("full");
+    let socket = rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &rustix::net::SocketAddrUnix::new(&path).unwrap()).unwrap();
+    rustix::net::listen(&socket, 1).unwrap();
+    let theatre = Theatre::open(config, Vec::new());
+    for _ in 0..6 {
+        theatre.tell(Do::Connect(None, ANYWHERE));
+    }
+    let (mut begun, mut open) = (0, 0);
+    let mut taken = Vec::new();
+    while begun < 6 || open < 6 {
+        match theatre.next() {
+            Seen::Connect(outcome) => begun += usize::from(outcome.is_ok()),
+            Seen::Open(..) => open += 1,
+            other => panic!("{other:?}"),
+        }
+        if begun == 6 && taken.len() < 6 {
+            taken.push(rustix::net::accept(&socket).unwrap());
+        }
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert!(theatre.close().connects_again > 0);
+}
+
+/// Options are on the connections that we open, too.
+#[test]
+fn options_are_set_on_what_is_opened() {
+    let (listener, address) = here();
+    let stream = StreamOptions { no_delay: false, send_buffer: Some(32_768), ..StreamOptions::default() };
+    let theatre = Theatre::open(Config { stream, ..Config::default() }, Vec::new());
+    theatre.tell(Do::Connect(None, address));
+    let Seen::Connect(Ok(id)) = theatre.next() else { panic!("a connect that began") };
+    assert_eq!(theatre.next(), Seen::Open(id, Opened::Connected));
+    // Of 64 MB, a buffer of twice 32 KiB and the peer's take little.
+    theatre.tell(Do::Send(id, vec![0; 64 << 20]));
+    theatre.tell(Do::Unsent(id));
+    theatre.tell(Do::Unsent(id));
+    theatre.next();
+    let Seen::Unsent(unsent) = theatre.next() else { panic!("how much is unsent") };
+    assert!(unsent > 50 << 20, "{unsent}");
+    drop(listener);
+    theatre.close();
+}
+
+/// A peer that answers late: nothing is lost, and no one else waits.
+#[test]
+fn a_connect_that_is_given_up_is_over() {
+    let (listener, address) = here();
+    let theatre = Theatre::open(Config::default(), Vec::new());
+    theatre.tell(Do::Connect(None, address));
+    let Seen::Connect(Ok(id)) = theatre.next() else { panic!("a connect that began") };
+    assert_eq!(theatre.next(), Seen::Open(id, Opened::Connected));
+    theatre.tell(Do::Abort(id));
+    assert_eq!(theatre.closed(), Closed::Aborted);
+    let (mut peer, _) = listener.accept().unwrap();
+    peer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    assert!(peer.read(&mut [0; 1]).is_err(), "it was reset");
+    drop(client(address));
+    theatre.close();
+}

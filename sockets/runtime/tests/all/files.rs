@@ -1,0 +1,112 @@
+//! Files by sendfile(2).
+
+use crate::support::puppet::{Do, Seen, Theatre};
+use crate::support::{client, listen};
+use app::Closed;
+use sockets::{Config, Endpoint, ListenOptions, Listeners, Model};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+const LARGE: usize = 100 << 20;
+
+fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]).collect()
+}
+
+fn file(bytes: &[u8]) -> Arc<OwnedFd> {
+    let fd = rustix::fs::memfd_create("files", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    let mut file = std::fs::File::from(fd);
+    file.write_all(bytes).unwrap();
+    Arc::new(file.into())
+}
+
+#[test]
+fn a_large_file_arrives_behind_its_head() {
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let theatre = Theatre::open(Config::default(), listeners.for_worker(0));
+    let mut stream = client(address);
+    let id = theatre.opened();
+    let bytes = content(LARGE);
+    theatre.tell(Do::SendFile(id, b"head".to_vec(), file(&bytes), 0..LARGE as u64));
+    theatre.tell(Do::Send(id, b"tail".to_vec()));
+    theatre.tell(Do::Finish(id));
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    assert!(all.starts_with(b"head") && all.ends_with(b"tail"));
+    assert!(all[4..all.len() - 4] == bytes);
+    let counters = theatre.close();
+    assert_eq!(counters.sent_file_bytes, LARGE as u64);
+    assert_eq!(counters.sent_bytes, LARGE as u64 + 8);
+    // In pieces, so that others have their turn.
+    assert!(counters.sends >= (LARGE >> 20) as u64, "{} sends", counters.sends);
+}
+
+/// The head waits for the file: both share the first segment.
+#[test]
+fn a_head_and_a_small_file_share_a_segment() {
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let theatre = Theatre::open(Config::default(), listeners.for_worker(0));
+    let mut stream = client(address);
+    let id = theatre.opened();
+    for _ in 0..20 {
+        theatre.tell(Do::SendFile(id, b"head".to_vec(), file(&content(1_000)), 100..200));
+        let mut buffer = [0; 4_096];
+        assert_eq!(stream.read(&mut buffer).unwrap(), 104, "in one piece");
+        assert_eq!(buffer[4..104], content(1_000)[100..200]);
+    }
+    theatre.close();
+}
+
+#[test]
+fn a_file_that_is_too_short_resets() {
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let theatre = Theatre::open(Config::default(), listeners.for_worker(0));
+    let mut stream = client(address);
+    let id = theatre.opened();
+    theatre.tell(Do::SendFile(id, b"head".to_vec(), file(&content(1_000)), 0..2_000));
+    let mut all = Vec::new();
+    assert_eq!(stream.read_to_end(&mut all).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(theatre.closed(), Closed::Aborted);
+    assert_eq!(theatre.close().files_truncated, 1);
+}
+
+/// Also while it is sent, and the peer takes it slowly.
+#[test]
+fn a_file_that_shrinks_resets() {
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let theatre = Theatre::open(Config::default(), listeners.for_worker(0));
+    let mut stream = client(address);
+    let id = theatre.opened();
+    let source = file(&content(LARGE));
+    theatre.tell(Do::SendFile(id, Vec::new(), Arc::clone(&source), 0..LARGE as u64));
+    stream.read_exact(&mut [0; 1_000]).unwrap();
+    rustix::fs::ftruncate(&source, 4_096).unwrap();
+    let outcome = std::io::copy(&mut stream, &mut std::io::sink());
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::ConnectionReset);
+    assert_eq!(theatre.closed(), Closed::Aborted);
+    assert_eq!(theatre.close().files_truncated, 1);
+}
+
+#[test]
+fn a_file_goes_over_a_unix_socket() {
+    let name = format!("@nearside-files-{}", std::process::id());
+    let endpoint = Endpoint::Unix(name.clone().into());
+    let listeners = Listeners::bind(&[endpoint], &ListenOptions::default(), Model::Reuseport, 1).unwrap();
+    let theatre = Theatre::open(Config::default(), listeners.for_worker(0));
+    let address =
+        <std::os::unix::net::SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(&name[1..]);
+    let mut stream = UnixStream::connect_addr(&address.unwrap()).unwrap();
+    let id = theatre.opened();
+    let bytes = content(3_000_000);
+    theatre.tell(Do::SendFile(id, b"head".to_vec(), file(&bytes), 0..3_000_000));
+    theatre.tell(Do::Finish(id));
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    assert!(all.starts_with(b"head") && all[4..] == bytes);
+    drop(stream);
+    assert_eq!(theatre.next(), Seen::Sent(id));
+    assert_eq!(theatre.next(), Seen::End(id, 0));
+    theatre.close();
+}

@@ -1,0 +1,291 @@
+//! Listening sockets: their options, and how they change hands.
+
+use crate::support::puppet::{Do, Seen, Theatre};
+use crate::support::{PATIENCE, ask, client, listen, listen_on, start_echo};
+use app::Closed;
+use rustix::net::sockopt;
+use sockets::{
+    BindError, Config, Endpoint, KeepAlive, ListenOptions, Listeners, Model, Origin, StartError, StreamOptions, Worker,
+};
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// Options of connections are set once, where Linux has every connection
+/// inherit them.
+#[test]
+fn connections_inherit_their_options() {
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let stream = StreamOptions {
+        no_delay: true,
+        no_push: true,
+        keep_alive: Some(KeepAlive {
+            idle: Duration::from_millis(61_500),
+            interval: Duration::from_secs(7),
+            probes: 3,
+        }),
+        send_buffer: Some(40_000),
+        receive_buffer: Some(50_000),
+        pacing_rate: Some(123_456_789),
+        busy_poll: Some(Duration::from_micros(50)),
+        congestion: Some("reno".into()),
+        not_sent_low_water: Some(16_384),
+    };
+    let config = Config { stream, ..Config::default() };
+    let worker = Worker::new(config, listeners.for_worker(0), crate::support::Echo::default()).unwrap();
+    let _client = client(address);
+    let fd = rustix::net::accept(listeners.iter().next().unwrap().1).unwrap_or_else(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        rustix::net::accept(listeners.iter().next().unwrap().1).unwrap()
+    });
+    assert!(sockopt::tcp_nodelay(&fd).unwrap());
+    assert!(sockopt::socket_keepalive(&fd).unwrap());
+    assert_eq!(sockopt::tcp_keepidle(&fd).unwrap(), Duration::from_secs(62), "rounded up");
+    assert_eq!(sockopt::tcp_keepintvl(&fd).unwrap(), Duration::from_secs(7));
+    assert_eq!(sockopt::tcp_keepcnt(&fd).unwrap(), 3);
+    assert_eq!(sockopt::socket_send_buffer_size(&fd).unwrap(), 80_000);
+    assert_eq!(sockopt::socket_recv_buffer_size(&fd).unwrap(), 100_000);
+    assert_eq!(sockopt::tcp_congestion(&fd).unwrap(), "reno");
+    assert_eq!(number(&fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE), 123_456_789);
+    assert_eq!(number(&fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL), 50);
+    assert_eq!(number(&fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), 16_384);
+    drop(worker);
+}
+
+fn number(fd: &OwnedFd, level: i32, option: i32) -> u32 {
+    let (mut value, mut len) = (0u32, 4);
+    // SAFETY: `value` has room for the `len` bytes that the kernel may write.
+    let rc = unsafe {
+        libc::getsockopt(std::os::fd::AsRawFd::as_raw_fd(fd), level, option, (&raw mut value).cast(), &raw mut len)
+    };
+    assert_eq!(rc, 0);
+    value
+}
+
+#[test]
+fn an_option_that_cannot_be_had_is_named_at_the_start() {
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let stream = StreamOptions { congestion: Some("nonesuch".into()), ..StreamOptions::default() };
+    let config = Config { stream, ..Config::default() };
+    for mine in [listeners.for_worker(0), Vec::new()] {
+        let Err(error) = Worker::new(config.clone(), mine, crate::support::Echo::default()) else { panic!("no error") };
+        assert!(matches!(error, StartError::Option(..)));
+        let text = error.to_string();
+        assert!(text.contains("TCP_CONGESTION cannot be nonesuch"), "{text}");
+    }
+    drop(listeners);
+    let _ = address;
+}
+
+#[test]
+fn somebody_else_s_port_is_not_shared() {
+    let (_first, address) = listen(Model::Reuseport, 2);
+    for model in [Model::Reuseport, Model::Exclusive] {
+        let error = Listeners::bind(&[Endpoint::Tcp(address)], &ListenOptions::default(), model, 2).unwrap_err();
+        assert!(matches!(error, BindError::InUse(_)), "{error}");
+        assert_eq!(error.to_string(), format!("cannot listen on {address}: somebody listens there already"));
+    }
+}
+
+#[test]
+fn each_worker_has_a_queue_or_all_share_one() {
+    for model in Model::ALL {
+        let (listeners, address) = listen(model, 3);
+        let each: Vec<_> = (0..3).map(|at| listeners.for_worker(at)).collect();
+        assert!(each.iter().all(|mine| mine.len() == 1 && mine[0].endpoint() == &Endpoint::Tcp(address)));
+        assert_eq!(listeners.iter().count(), if model.is_shared() { 1 } else { 3 }, "{model}");
+        assert_eq!(listeners.endpoints(), [Endpoint::Tcp(address)]);
+        for (index, (_, fd)) in listeners.iter().enumerate() {
+            assert_eq!(sockopt::socket_reuseport(fd).unwrap(), !model.is_shared());
+            assert_eq!(
+                std::os::fd::AsRawFd::as_raw_fd(&each[index][0].as_fd()),
+                std::os::fd::AsRawFd::as_raw_fd(&fd),
+                "in the order of the workers"
+            );
+        }
+    }
+}
+
+#[test]
+fn blocking_needs_a_worker_for_each_socket() {
+    let two: Vec<Endpoint> = ["127.0.0.1:0", "[::1]:0"].map(|at| at.parse().unwrap()).into();
+    let options = ListenOptions::default();
+    let error = Listeners::bind(&two, &options, Model::Blocking, 1).unwrap_err();
+    assert!(matches!(error, BindError::TooFewWorkers(2)), "{error}");
+    let listeners = Listeners::bind(&two, &options, Model::Blocking, 3).unwrap();
+    let at = |index: usize| listeners.for_worker(index)[0].endpoint().clone();
+    assert_eq!((at(0), at(1)), (listeners.endpoints()[0].clone(), listeners.endpoints()[1].clone()));
+    assert_eq!(at(2), at(0));
+}
+
+#[test]
+fn what_does_not_listen_is_not_taken_over() {
+    let adopt = |fd: OwnedFd| {
+        Listeners::adopt(vec![fd], Origin::Manager, &[], &ListenOptions::default(), Model::Reuseport, 1).unwrap_err()
+    };
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    assert!(adopt(udp.into()).to_string().contains("is no stream socket"));
+    let (_listeners, address) = listen(Model::Reuseport, 1);
+    assert!(adopt(client(address).into()).to_string().contains("does not listen"));
+    let file = std::fs::File::open("/proc/self/status").unwrap();
+    assert!(matches!(adopt(file.into()), BindError::Unfit(..)));
+}
+
+/// A service manager's socket can have none beside it: all take from it.
+#[test]
+fn a_manager_s_socket_is_shared() {
+    let theirs = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = theirs.local_addr().unwrap();
+    let endpoints = [Endpoint::Tcp(address)];
+    let options = ListenOptions::default();
+    let listeners =
+        Listeners::adopt(vec![theirs.into()], Origin::Manager, &endpoints, &options, Model::Reuseport, 2).unwrap();
+    assert!((0..2).all(|at| listeners.for_worker(at).len() == 1 && listeners.for_worker(at)[0].is_shared()));
+    let running = [0, 1].map(|at| start_echo(Config::default(), listeners.for_worker(at)));
+    for _ in 0..10 {
+        ask(&mut client(address), b"hello");
+    }
+    let opened: u64 = running.into_iter().map(|worker| worker.stop().0.opened).sum();
+    assert_eq!(opened, 10);
+}
+
+/// A successor with more workers tops up, one with fewer takes all queues:
+/// what waits in any is served.
+#[test]
+fn a_predecessor_s_queues_are_all_served() {
+    for (before, after) in [(3, 1), (1, 3), (3, 2)] {
+        let (first, address) = listen(Model::Reuseport, before);
+        let mut waiting: Vec<_> = (0..40).map(|_| client(address)).collect();
+        let handed = first.iter().map(|(_, fd)| fd.try_clone_to_owned().unwrap()).collect();
+        let endpoints = [Endpoint::Tcp(address)];
+        let options = ListenOptions::default();
+        let second =
+            Listeners::adopt(handed, Origin::Predecessor, &endpoints, &options, Model::Reuseport, after).unwrap();
+        drop(first);
+        assert_eq!(second.iter().count(), before.max(after));
+        let running: Vec<_> = (0..after).map(|at| start_echo(Config::default(), second.for_worker(at))).collect();
+        for stream in &mut waiting {
+            ask(stream, b"served by the next");
+        }
+        for _ in 0..20 {
+            ask(&mut client(address), b"new");
+        }
+        let opened: u64 = running.into_iter().map(|worker| worker.stop().0.opened).sum();
+        assert_eq!(opened, 60, "{before} to {after}");
+    }
+}
+
+/// A worker that stops leaves what waits in a shared queue to the others.
+#[test]
+fn stopping_leaves_the_queue_to_others() {
+    for model in [Model::Exclusive, Model::Epoll] {
+        let (listeners, address) = listen(model, 2);
+        let config = || Config { model, ..Config::default() };
+        let stopped = Theatre::open(config(), listeners.for_worker(0));
+        let mut held = client(address);
+        stopped.opened();
+        stopped.tell(Do::StopListening);
+        assert_eq!(stopped.next(), Seen::StoppedListening);
+        held.write_all(b"still served").unwrap();
+        assert_eq!(stopped.bytes(12), b"still served");
+        let mut waiting: Vec<_> = (0..20).map(|_| client(address)).collect();
+        let other = start_echo(config(), listeners.for_worker(1));
+        for stream in &mut waiting {
+            ask(stream, b"by the other");
+        }
+        assert!(stopped.is_quiet());
+        assert_eq!(stopped.close().accepted, 1);
+        assert_eq!(other.stop().0.opened, 20);
+    }
+}
+
+/// The kernel's order of those that wait in accept(2): first in, first out.
+#[test]
+fn blocking_workers_are_woken_in_turn() {
+    const WORKERS: usize = 3;
+    let (listeners, address) = listen(Model::Blocking, WORKERS);
+    let config = || Config { model: Model::Blocking, ..Config::default() };
+    let theatres: Vec<_> = (0..WORKERS).map(|at| Theatre::open(config(), listeners.for_worker(at))).collect();
+    std::thread::sleep(Duration::from_millis(100));
+    let mut order = Vec::new();
+    for _ in 0..4 * WORKERS {
+        let stream = client(address);
+        let taken = silo::Clock.now();
+        let (at, id) = loop {
+            assert!(silo::Clock.now().since(taken) < PATIENCE);
+            let seen = theatres.iter().enumerate().find_map(|(at, theatre)| Some((at, theatre.try_next()?)));
+            match seen {
+                Some((at, Seen::Open(id, _))) => break (at, id),
+                Some(other) => panic!("{other:?}"),
+                None => std::thread::yield_now(),
+            }
+        };
+        order.push(at);
+        drop(stream);
+        // The peer's end, and our answer to it, bring the worker back.
+        assert_eq!(theatres[at].next(), Seen::End(id, 0));
+        theatres[at].tell(Do::Finish(id));
+        assert_eq!(theatres[at].closed(), Closed::Finished);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let rounds: Vec<_> = order.chunks(WORKERS).collect();
+    assert!(rounds.iter().all(|round| round == &rounds[0]), "{order:?}");
+    let mut first = rounds[0].to_vec();
+    first.sort_unstable();
+    assert_eq!(first, [0, 1, 2], "{order:?}");
+    for theatre in theatres {
+        theatre.close();
+    }
+}
+
+/// A worker that waits in accept(2), and for nothing else, still stops.
+#[test]
+fn an_idle_blocking_worker_stops() {
+    let (listeners, _) = listen(Model::Blocking, 1);
+    let config = Config { model: Model::Blocking, ..Config::default() };
+    // By what wakes it, at once.
+    let theatre = Theatre::open(config.clone(), listeners.for_worker(0));
+    std::thread::sleep(Duration::from_millis(50));
+    let asked = silo::Clock.now();
+    theatre.close();
+    assert!(silo::Clock.now().since(asked) < Duration::from_millis(400));
+    // Without, when it is next seen to.
+    let running = start_echo(config, listeners.for_worker(0));
+    std::thread::sleep(Duration::from_millis(50));
+    running.stop();
+}
+
+/// TCP_DEFER_ACCEPT and TCP_FASTOPEN where the machine allows it, else a
+/// reason.
+#[test]
+fn options_of_listening_sockets_are_set() {
+    let options = ListenOptions { defer_accept: Some(Duration::from_secs(3)), ..ListenOptions::default() };
+    let (listeners, address) = listen_on("127.0.0.1:0", &options, Model::Reuseport, 1);
+    let running = start_echo(Config::default(), listeners.for_worker(0));
+    let mut stream = client(address);
+    // Not handed over before it has said something.
+    std::thread::sleep(Duration::from_millis(30));
+    ask(&mut stream, b"hello");
+    let (echo, counters) = running.stop();
+    assert_eq!((echo.opened, counters.receives_empty), (1, 1), "read without waiting for an event");
+    let options = ListenOptions { fast_open: Some(16), ..ListenOptions::default() };
+    match Listeners::bind(&["127.0.0.1:0".parse().unwrap()], &options, Model::Reuseport, 1) {
+        Ok(listeners) => {
+            let fd = listeners.iter().next().unwrap().1.try_clone_to_owned().unwrap();
+            assert_eq!(number(&fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN), 16);
+        }
+        Err(error) => assert!(error.to_string().contains("net.ipv4.tcp_fastopen"), "{error}"),
+    }
+}
+
+/// `[::]` alone, when asked for.
+#[test]
+fn ipv6_only_is_only_ipv6() {
+    let options = ListenOptions { v6_only: true, ..ListenOptions::default() };
+    let (listeners, address) = listen_on("[::]:0", &options, Model::Reuseport, 1);
+    let running = start_echo(Config::default(), listeners.for_worker(0));
+    ask(&mut client((core::net::Ipv6Addr::LOCALHOST, address.port()).into()), b"six");
+    assert!(std::net::TcpStream::connect(("127.0.0.1", address.port())).is_err());
+    running.stop();
+}

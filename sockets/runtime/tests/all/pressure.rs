@@ -1,0 +1,135 @@
+//! Peers and applications that are slow.
+
+use crate::support::puppet::{Do, Seen, Theatre};
+use crate::support::{client, listen, start_echo};
+use app::HELD_LIMIT;
+use sockets::{Config, Model};
+use std::io::{Read, Write};
+
+const LARGE: usize = 100 << 20;
+
+fn byte(at: usize) -> u8 {
+    (at as u32).wrapping_mul(2_654_435_761).to_le_bytes()[3]
+}
+
+/// A body that the peer takes slowly leaves as the peer takes it, with
+/// nothing lost, and the worker sleeps meanwhile.
+#[test]
+fn a_slow_reader_gets_everything() {
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let theatre = Theatre::open(Config::default(), listeners.for_worker(0));
+    let mut stream = client(address);
+    let id = theatre.opened();
+    theatre.tell(Do::Send(id, (0..LARGE).map(byte).collect()));
+    theatre.tell(Do::Finish(id));
+    theatre.tell(Do::Unsent(id));
+    let Seen::Unsent(unsent) = theatre.next() else { panic!("how much is unsent") };
+    assert!(unsent > LARGE / 2, "the peer has read nothing yet, and {unsent} are unsent");
+    let mut at = 0;
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let n = stream.read(&mut buffer).unwrap();
+        if n == 0 {
+            break;
+        }
+        assert!(buffer[..n].iter().enumerate().all(|(i, b)| *b == byte(at + i)), "between {at} and {}", at + n);
+        at += n;
+    }
+    assert_eq!(at, LARGE);
+    assert_eq!(theatre.next(), Seen::Sent(id), "told when it is nearly empty");
+    drop(stream);
+    let counters = theatre.close();
+    assert_eq!(counters.sent_bytes, LARGE as u64);
+    assert!(counters.waits < 20_000, "{} waits", counters.waits);
+}
+
+/// What an application leaves is kept up to a limit; beyond, the kernel keeps
+/// it, and then the peer.
+#[test]
+fn a_slow_application_stops_the_peer() {
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let theatre = Theatre::open(Config::default(), listeners.for_worker(0));
+    let mut stream = client(address);
+    let id = theatre.opened();
+    theatre.tell(Do::Take(0));
+    theatre.tell(Do::Unsent(id));
+    assert_eq!(theatre.next(), Seen::Unsent(0));
+    stream.set_nonblocking(true).unwrap();
+    let mut sent = 0;
+    // Full when nothing more is taken for a while.
+    let mut refusals = 0;
+    while refusals < 20 {
+        let chunk: Vec<u8> = (sent..sent + 65_536).map(byte).collect();
+        match stream.write(&chunk) {
+            Ok(n) => (sent, refusals) = (sent + n, 0),
+            Err(_) => {
+                refusals += 1;
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        }
+    }
+    // It was offered at least as much as a message head may have, and then no
+    // more.
+    let mut offers = 0;
+    while !theatre.is_quiet() {
+        offers += 1;
+    }
+    assert!(offers > 0 && offers < 10_000, "{offers} offers");
+    theatre.tell(Do::Take(usize::MAX));
+    theatre.tell(Do::Resume(id));
+    let all = theatre.bytes(sent);
+    assert!(all.len() == sent && all.iter().enumerate().all(|(i, b)| *b == byte(i)));
+    let counters = theatre.close();
+    assert_eq!(counters.received_bytes as usize, sent);
+    assert!(counters.receive_stops >= 1);
+    assert!(counters.held_bytes as usize >= HELD_LIMIT, "{} held", counters.held_bytes);
+}
+
+/// Both at once: an echo that takes nothing while much is unsent, and a peer
+/// that sends everything before it reads.
+#[test]
+fn an_echo_of_much_goes_round() {
+    const MUCH: usize = 32 << 20;
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let running = start_echo(Config::default(), listeners.for_worker(0));
+    let mut stream = client(address);
+    let mut half = stream.try_clone().unwrap();
+    let writer = std::thread::spawn(move || {
+        for start in (0..MUCH).step_by(1 << 20) {
+            half.write_all(&(start..start + (1 << 20)).map(byte).collect::<Vec<u8>>()).unwrap();
+        }
+        half.shutdown(std::net::Shutdown::Write).unwrap();
+    });
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    writer.join().unwrap();
+    assert!(all.len() == MUCH && all.iter().enumerate().all(|(i, b)| *b == byte(i)));
+    drop(stream);
+    assert_eq!(running.stop().0.closed, [app::Closed::Finished]);
+}
+
+/// A connection that takes all it can get leaves the others their turn.
+#[test]
+fn a_greedy_peer_does_not_starve_others() {
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let running = start_echo(Config::default(), listeners.for_worker(0));
+    let mut greedy = client(address);
+    let mut reads = greedy.try_clone().unwrap();
+    let reader = std::thread::spawn(move || std::io::copy(&mut reads, &mut std::io::sink()).unwrap());
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let told = std::sync::Arc::clone(&stop);
+    let writer = std::thread::spawn(move || {
+        while !told.load(std::sync::atomic::Ordering::Relaxed) {
+            greedy.write_all(&[5; 262_144]).unwrap();
+        }
+        greedy.shutdown(std::net::Shutdown::Write).unwrap();
+    });
+    let mut modest = client(address);
+    for _ in 0..100 {
+        crate::support::ask(&mut modest, b"my turn");
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    writer.join().unwrap();
+    reader.join().unwrap();
+    running.stop();
+}
