@@ -54,7 +54,8 @@ app::counters! {
         sends,
         /// Sends of which the kernel took not all: its buffer is full.
         sends_short,
-        /// Files that were shorter than what was to be sent of them.
+        /// Files that were shorter than what was to be sent of them, or could
+        /// not be read.
         files_truncated,
         /// Connections ended because their queue exceeded its limit.
         send_queue_overflow,

@@ -22,7 +22,7 @@ pub(crate) enum Sent {
     Blocked,
     /// The budget is spent: go on in the next pass.
     Spent,
-    /// A file was shorter than what was to be sent of it.
+    /// A file was shorter than what was to be sent of it, or cannot be read.
     Truncated,
     /// The connection takes nothing any more.
     Failed(Errno),
@@ -68,7 +68,9 @@ fn send_slices(conn: &mut Conn, no_push: bool, counters: &mut Counters) -> Sent 
                         counters.sent_file_bytes += n as u64;
                         Ok((n, n))
                     }
-                    Err(e) => Err(e),
+                    Err(e) if is_connections(e) => Err(e),
+                    // The file's: it cannot be read, or not by sendfile(2).
+                    Err(_) => return Sent::Truncated,
                 }
             }
             (_, Some(fd)) => send_memory(conn, fd, left, no_push),
@@ -95,6 +97,21 @@ fn send_slices(conn: &mut Conn, no_push: bool, counters: &mut Counters) -> Sent 
             return Sent::Spent;
         }
     }
+}
+
+/// Whether an error of sendfile(2) is the connection's, not the file's.
+fn is_connections(e: Errno) -> bool {
+    matches!(
+        e,
+        Errno::AGAIN
+            | Errno::INTR
+            | Errno::PIPE
+            | Errno::CONNRESET
+            | Errno::TIMEDOUT
+            | Errno::HOSTUNREACH
+            | Errno::NETUNREACH
+            | Errno::NOTCONN
+    )
 }
 
 /// One call for the pieces of memory that stand first. Returns how much of

@@ -196,3 +196,46 @@ fn a_connect_that_is_given_up_is_over() {
     drop(client(address));
     theatre.close();
 }
+
+/// ip_local_port_range(ip-sysctl.rst): with four ports there are four
+/// connections to one peer from one address, and four more from the next.
+#[test]
+fn no_free_port_is_told_at_once() {
+    in_namespace(exhaust_ports);
+}
+
+/// Runs `test` on a thread in a network of its own, which ends with it.
+fn in_namespace(test: impl FnOnce() + Send + 'static) {
+    let run = || {
+        // SAFETY: takes flags by value and moves only this thread.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
+            return test();
+        }
+        let required = |name| std::env::var_os(name).is_some();
+        assert!(!required("CI") && !required("NEARSIDE_REQUIRE_TOOLS"), "no right to make a namespace; run as root");
+        println!("skipped: no right to make a namespace; run as root");
+    };
+    if let Err(panic) = std::thread::spawn(run).join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn exhaust_ports() {
+    let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
+    assert!(up.unwrap().success());
+    std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40003").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:80").unwrap();
+    let address = listener.local_addr().unwrap();
+    let theatre = Theatre::open(Config::default(), Vec::new());
+    for last in 1..3 {
+        let from = Some(IpAddr::V4(Ipv4Addr::new(127, 0, 3, last)));
+        for _ in 0..4 {
+            theatre.tell(Do::Connect(from, address));
+            let Seen::Connect(Ok(id)) = theatre.next() else { panic!("there is a port") };
+            assert_eq!(theatre.next(), Seen::Open(id, Opened::Connected));
+        }
+        theatre.tell(Do::Connect(from, address));
+        assert_eq!(theatre.next(), Seen::Connect(Err(ConnectError::NoPort)));
+    }
+    theatre.close();
+}

@@ -289,3 +289,25 @@ fn ipv6_only_is_only_ipv6() {
     assert!(std::net::TcpStream::connect(("127.0.0.1", address.port())).is_err());
     running.stop();
 }
+
+/// At its limit on connections a worker leaves the queue alone until one ends.
+#[test]
+fn the_limit_on_connections_holds_back_the_queue() {
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let theatre = Theatre::open(Config { max_connections: 2, ..Config::default() }, listeners.for_worker(0));
+    let streams = [client(address), client(address)];
+    let ids = [theatre.opened(), theatre.opened()];
+    let mut third = client(address);
+    third.write_all(b"wait").unwrap();
+    let before = theatre.counters();
+    std::thread::sleep(Duration::from_millis(60));
+    let after = theatre.counters();
+    assert_eq!((after.connections, after.accept_limits), (2, 1));
+    assert!(after.waits - before.waits < 10, "{} waits", after.waits - before.waits);
+    theatre.tell(Do::Abort(ids[0]));
+    assert_eq!(theatre.closed(), Closed::Aborted);
+    assert_eq!(theatre.opened().index(), ids[0].index(), "slots are dense");
+    assert_eq!(theatre.bytes(4), b"wait");
+    drop(streams);
+    theatre.close();
+}

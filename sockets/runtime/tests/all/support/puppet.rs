@@ -26,6 +26,7 @@ pub enum Seen {
     Unsent(usize),
     Addresses(Option<SocketAddr>, Option<SocketAddr>),
     StoppedListening,
+    Counted(Box<Counters>),
 }
 
 /// What a [`Puppet`] is told.
@@ -43,6 +44,7 @@ pub enum Do {
     Unsent(ConnId),
     Addresses(ConnId),
     StopListening,
+    Count,
     Stop,
 }
 
@@ -53,6 +55,7 @@ struct Puppet {
     take: usize,
     timers: Vec<Time>,
     stop_listening: bool,
+    count: bool,
     stop: bool,
 }
 
@@ -89,6 +92,7 @@ impl Puppet {
             Do::Unsent(id) => self.tell(Seen::Unsent(net.unsent(id))),
             Do::Addresses(id) => self.tell(Seen::Addresses(net.local(id), net.peer(id))),
             Do::StopListening => self.stop_listening = true,
+            Do::Count => self.count = true,
             Do::Stop => self.stop = true,
         }
     }
@@ -144,6 +148,9 @@ impl Attendant<Puppet> for Strings {
             worker.stop_listening();
             worker.app.tell(Seen::StoppedListening);
         }
+        if core::mem::take(&mut worker.app.count) {
+            worker.app.tell(Seen::Counted(Box::new(worker.counters())));
+        }
         if worker.app.stop { silo::Next::Stop } else { silo::Next::Go }
     }
 
@@ -174,6 +181,7 @@ impl Theatre {
                 take: usize::MAX,
                 timers: Vec::new(),
                 stop_listening: false,
+                count: false,
                 stop: false,
             };
             let mut worker = Worker::new(config, listeners, puppet).unwrap();
@@ -236,6 +244,16 @@ impl Theatre {
                 Seen::Sent(_) => {}
                 other => panic!("its end, not {other:?}"),
             }
+        }
+    }
+
+    /// What the worker counted so far; nothing else is seen meanwhile.
+    #[track_caller]
+    pub fn counters(&self) -> Counters {
+        self.tell(Do::Count);
+        match self.next() {
+            Seen::Counted(counters) => *counters,
+            other => panic!("counters, not {other:?}"),
         }
     }
 
