@@ -4,7 +4,7 @@
 
 use crate::Server;
 use crate::answer::Ending;
-use crate::conn::{MARKED, State, Tick};
+use crate::conn::{FINISHED, MARKED, State, Tick};
 use crate::files::reader::EntryId;
 use crate::line;
 use app::{Body, ConnId, Net};
@@ -224,6 +224,9 @@ impl Server {
         self.counters.bytes_queued += bytes as u64;
         if !ending.keep_alive {
             cold_path();
+            // The client said so: nothing follows its request.
+            conn.flags |= FINISHED;
+            net.close(id);
             self.close_after_queue(net, id);
         }
         bytes

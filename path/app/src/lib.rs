@@ -175,6 +175,14 @@ pub trait Net {
     /// Sends FIN after everything queued. Data may still be received.
     fn finish(&mut self, id: ConnId);
 
+    /// As [`Net::finish`], for a peer that has announced to send no more
+    /// (RFC 9112 §9.6): the data path need not wait for its FIN, and may
+    /// answer what it sends all the same with a reset.
+    #[inline]
+    fn close(&mut self, id: ConnId) {
+        self.finish(id);
+    }
+
     /// Ends the connection at once with a reset. `on_close(Aborted)` follows.
     fn abort(&mut self, id: ConnId);
 

@@ -261,7 +261,7 @@ fn admit<A: App>(
     net: &mut Sockets,
     driver: &mut impl Driver,
 ) -> Accepted {
-    let mut flags = if listener.is_unix() { Flags::UNIX } else { 0 };
+    let mut flags = Flags::UNWATCHED | if listener.is_unix() { Flags::UNIX } else { 0 };
     if let Some(seat) = &mut net.seat {
         seat.taken();
         flags |= Flags::SEATED;
@@ -279,9 +279,6 @@ fn admit<A: App>(
     }
     app.on_open(net, id, Opened::Accepted);
     dispatch::settle(app, net, driver);
-    if listener.has_data_first() {
-        net.read_soon(id);
-    }
     Accepted::One
 }
 

@@ -119,7 +119,7 @@ fn finish(net: &mut Sockets, id: ConnId) {
         return;
     }
     conn.flags.set(Flags::SHUT);
-    if conn.flags.has(Flags::ENDED) && conn.held() == 0 {
+    if conn.flags.has(Flags::CLOSES) || conn.flags.has(Flags::ENDED) && conn.held() == 0 {
         // Closing sends it, too.
         net.end(id, Closed::Finished);
     } else if let Some(fd) = conn.fd()

@@ -42,8 +42,6 @@ struct Dealt {
 struct Socket {
     fd: OwnedFd,
     endpoint: Endpoint,
-    /// TCP_DEFER_ACCEPT is on.
-    data_first: bool,
 }
 
 /// A listening socket, as one worker has it.
@@ -74,11 +72,6 @@ impl Listener {
 
     pub(crate) fn is_unix(&self) -> bool {
         matches!(self.socket.endpoint, Endpoint::Unix(_))
-    }
-
-    /// Whether connections come with their first data.
-    pub(crate) fn has_data_first(&self) -> bool {
-        self.socket.data_first
     }
 }
 

@@ -110,15 +110,6 @@ impl Sockets {
         }
     }
 
-    /// Has the connection read from without waiting for an event: its first
-    /// data is there.
-    pub(crate) fn read_soon(&mut self, id: ConnId) {
-        if let Some(conn) = self.table.get_mut(id) {
-            conn.flags.set(Flags::UNREAD);
-            self.go_on(id);
-        }
-    }
-
     /// Whether there is something to do that no event will tell of.
     pub(crate) fn has_more(&self) -> bool {
         let settled = self.dirty.is_empty() && self.over.is_empty() && self.resumed.is_empty();
@@ -202,6 +193,13 @@ impl Net for Sockets {
             conn.flags.set(Flags::DIRTY);
             self.dirty.push(id.index() as u32);
         }
+    }
+
+    fn close(&mut self, id: ConnId) {
+        if let Some(conn) = self.table.get_mut(id) {
+            conn.flags.set(Flags::CLOSES);
+        }
+        self.finish(id);
     }
 
     fn abort(&mut self, id: ConnId) {

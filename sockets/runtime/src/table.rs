@@ -60,10 +60,14 @@ impl Flags {
     pub(crate) const UNIX: u32 = 2_048;
     /// It is on the list of those to be offered held bytes again.
     pub(crate) const RESUMED: u32 = 4_096;
+    /// It is closed once everything is sent, whatever the peer still says.
+    pub(crate) const CLOSES: u32 = 16_384;
+    /// It was accepted just now, and is not watched yet.
+    pub(crate) const UNWATCHED: u32 = 32_768;
     /// It is in use.
     pub(crate) const USED: u32 = 8_192;
     /// It counts as work of this worker, where new ones are dealt out.
-    pub(crate) const SEATED: u32 = 16_384;
+    pub(crate) const SEATED: u32 = 65_536;
 
     #[inline]
     pub(crate) const fn has(self, bits: u32) -> bool {

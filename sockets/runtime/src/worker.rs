@@ -263,6 +263,9 @@ impl<A: App> Worker<A> {
         if accepting.has_ready() {
             let accepted = net.counters.accepted;
             accepting.take(app, net, &mut epoll.poll);
+            if epoll.begin(app, net) {
+                accepting.begin_pause(net);
+            }
             if connections == 0 && net.counters.accepted == accepted {
                 net.counters.wakes_empty += 1;
             }

@@ -82,7 +82,7 @@ impl Listeners {
         let (fds, endpoint, file) = open(endpoint, options, queues)?;
         self.files.extend(file);
         let own = queues.is_some() && matches!(endpoint, Endpoint::Tcp(_));
-        self.deal(&endpoint, fds, own, options);
+        self.deal(&endpoint, fds, own);
         Ok(())
     }
 
@@ -108,14 +108,13 @@ impl Listeners {
                 }
             }
         }
-        self.deal(endpoint, fds, own, options);
+        self.deal(endpoint, fds, own);
         Ok(())
     }
 
-    fn deal(&mut self, endpoint: &Endpoint, fds: Vec<OwnedFd>, own: bool, options: &ListenOptions) {
-        let data_first = options.defer_accept.is_some() && matches!(endpoint, Endpoint::Tcp(_));
+    fn deal(&mut self, endpoint: &Endpoint, fds: Vec<OwnedFd>, own: bool) {
         for (index, fd) in fds.into_iter().enumerate() {
-            let socket = Arc::new(Socket { fd, endpoint: endpoint.clone(), data_first });
+            let socket = Arc::new(Socket { fd, endpoint: endpoint.clone() });
             self.sockets.push(Dealt { socket, worker: own.then_some(index % self.workers) });
         }
     }
