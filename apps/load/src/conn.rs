@@ -69,22 +69,49 @@ impl Conn {
     }
 }
 
-/// Connections by slot, and the send times of pipelined requests.
+/// What is kept of each request beside its send time, where the plan asks for
+/// it: 8, 2 and 4 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kept {
+    /// When it was due.
+    pub due: bool,
+    /// Which of several requests it is.
+    pub kind: bool,
+    /// Of each connection: requests sent on it.
+    pub uses: bool,
+}
+
+/// Connections by slot, and what is kept of their requests.
 #[derive(Debug)]
 pub struct Table {
     conns: Vec<Conn>,
-    /// `depth` entries for each slot, a ring from [`Conn::oldest`]; empty
-    /// without pipelining.
+    /// When a request was sent: `depth` entries for each slot, a ring from
+    /// [`Conn::oldest`]; empty without pipelining.
     times: Vec<u64>,
+    /// When it was due; `depth` entries likewise, or empty.
+    dues: Vec<u64>,
+    /// Its number among the plan's; likewise.
+    kinds: Vec<u16>,
+    /// Requests sent on a connection; one for each slot, or empty.
+    uses: Vec<u32>,
     depth: usize,
+    kept: Kept,
 }
 
 impl Table {
     /// A table for `connections` of `depth` requests each, without slots yet.
-    pub fn new(connections: u32, depth: u16) -> Self {
+    pub fn new(connections: u32, depth: u16, kept: Kept) -> Self {
         let (connections, depth) = (connections as usize, usize::from(depth));
-        let times = if depth > 1 { connections * depth } else { 0 };
-        Self { conns: Vec::with_capacity(connections), times: Vec::with_capacity(times), depth }
+        let room = |wanted: bool, each: usize| if wanted { connections * each } else { 0 };
+        Self {
+            conns: Vec::with_capacity(connections),
+            times: Vec::with_capacity(room(depth > 1, depth)),
+            dues: Vec::with_capacity(room(kept.due, depth)),
+            kinds: Vec::with_capacity(room(kept.kind, depth)),
+            uses: Vec::with_capacity(room(kept.uses, 1)),
+            depth,
+            kept,
+        }
     }
 
     /// Takes a slot for a new connection. Slots are dense and bounded by the
@@ -92,10 +119,23 @@ impl Table {
     pub fn take(&mut self, id: ConnId, now: Time) {
         let slot = id.index();
         if slot >= self.conns.len() {
-            self.conns.resize(slot + 1, Conn::default());
+            let slots = slot + 1;
+            self.conns.resize(slots, Conn::default());
             if self.depth > 1 {
-                self.times.resize((slot + 1) * self.depth, 0);
+                self.times.resize(slots * self.depth, 0);
             }
+            if self.kept.due {
+                self.dues.resize(slots * self.depth, 0);
+            }
+            if self.kept.kind {
+                self.kinds.resize(slots * self.depth, 0);
+            }
+            if self.kept.uses {
+                self.uses.resize(slots, 0);
+            }
+        }
+        if let Some(uses) = self.uses.get_mut(slot) {
+            *uses = 0;
         }
         self.conns[slot] =
             Conn { since: now.as_nanos(), generation: id.generation(), state: State::Connecting, ..Conn::default() };
@@ -146,6 +186,48 @@ impl Table {
         }
         conn.asked += 1;
         core::mem::replace(&mut conn.timed, true)
+    }
+
+    /// As [`Table::push`], and keeps when it was due and which one it is.
+    pub fn push_kept(&mut self, id: ConnId, now: Time, due: Time, kind: u16) -> bool {
+        let conn = &self.conns[id.index()];
+        let place = (usize::from(conn.oldest) + usize::from(conn.asked)) % self.depth;
+        let at = id.index() * self.depth + place;
+        if let Some(kept) = self.dues.get_mut(at) {
+            *kept = due.as_nanos();
+        }
+        if let Some(kept) = self.kinds.get_mut(at) {
+            *kept = kind;
+        }
+        if let Some(uses) = self.uses.get_mut(id.index()) {
+            *uses = uses.saturating_add(1);
+        }
+        self.push(id, now)
+    }
+
+    /// When the oldest request of a connection was due, if that is kept.
+    pub fn oldest_due(&self, id: ConnId) -> Option<u64> {
+        self.dues.get(self.oldest_at(id)?).copied()
+    }
+
+    /// Which one the oldest request of a connection is.
+    pub fn oldest_kind(&self, id: ConnId) -> u16 {
+        self.oldest_at(id).and_then(|at| self.kinds.get(at)).copied().unwrap_or(0)
+    }
+
+    fn oldest_at(&self, id: ConnId) -> Option<usize> {
+        let conn = self.conns.get(id.index())?;
+        Some(id.index() * self.depth + usize::from(conn.oldest))
+    }
+
+    /// Requests sent on a connection, if that is kept.
+    pub fn uses(&self, id: ConnId) -> u32 {
+        self.uses.get(id.index()).copied().unwrap_or(0)
+    }
+
+    /// Requests that may be under way on a connection.
+    pub fn depth(&self) -> usize {
+        self.depth
     }
 
     /// Takes the oldest request off, and answers when it was sent.

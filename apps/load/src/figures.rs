@@ -365,6 +365,18 @@ pub struct Turns {
 }
 
 impl Turns {
+    /// What happened since `earlier`, where the longest busy turn took
+    /// `longest`.
+    pub(crate) fn since(&self, earlier: &Self, longest: Duration) -> Self {
+        Self {
+            all: self.all - earlier.all,
+            busy: self.busy - earlier.busy,
+            time: self.time - earlier.time,
+            busy_time: self.busy_time - earlier.busy_time,
+            longest,
+        }
+    }
+
     /// Keeps those of the busier silo.
     pub fn merge(&mut self, other: &Self) {
         if other.busy_fraction() > self.busy_fraction() || self.all == 0 {

@@ -89,10 +89,6 @@ impl Interval {
         self.due += other.due;
         self.turns.merge(&other.turns);
     }
-
-    fn clear(&mut self) {
-        self.samples.clear();
-    }
 }
 
 /// The intervals of one silo, on the collector's side. Bounded: the memory is
@@ -141,7 +137,7 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         if let Some(mut interval) = self.interval.take() {
             // Here, not on the silo's time.
-            interval.clear();
+            interval.samples.clear();
             // There is room: no more sets are under way than it holds. If the
             // silo is gone, so is the set.
             let _ = self.back.push(interval);

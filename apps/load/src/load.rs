@@ -5,24 +5,39 @@
 //! | this one | state, and what the data path calls |
 //! | `requests` | once per request |
 //! | `connections` | once per connection |
+//! | `open` | an open loop: what is due, and which connection sends it |
+//! | `mix` | several requests, drawn by weight |
 //! | `phases` | a few times in a run: ramp, warm-up, window, figures |
+//! | `cuts` | once per interval: what goes to another thread |
+//! | `in_progress` | the count of requests in progress, over time |
 //! | `turns` | once per turn: the generator's account of its own time |
 
 mod connections;
+mod cuts;
+mod in_progress;
+mod mix;
+mod open;
 mod phases;
 mod requests;
 mod turns;
 
-use crate::conn::{State, Table};
-use crate::figures::{Counts, Ended, Figures};
+use crate::conn::{Kept, State, Table};
+use crate::figures::{self, Counts, Ended, Figures};
 use crate::interval::{self, INTERVALS_LIMIT, Intervals};
 use crate::live::{Live, Stage};
 use crate::plan::{Plan, PlanError, Reuse};
+use crate::random::Random;
 use crate::recorder::Recorder;
+use crate::samples::{Class, Samples};
+use crate::schedule::Arrival;
 use app::{App, Body, Closed, ConnId, Net, Opened, Wake};
 use core::time::Duration;
+use cuts::Cuts;
 use http::Method;
 use http::client::{Counted, Limits, Memo, Summary};
+use in_progress::{InProgress, Mark};
+use mix::{ANY_STATUS, Kind, Mix};
+use open::Open;
 use turns::TurnClock;
 use wire::Time;
 
@@ -52,23 +67,33 @@ const BACKOFF_LONGEST: Duration = Duration::from_millis(100);
 /// buckets in use.
 const PUBLISH_EVERY: Duration = Duration::from_millis(500);
 
-/// A request length that a plan never has: any length is right.
-const ANY_LENGTH: u64 = u64::MAX;
+/// How often the generator asks to be called, at least: each time tells how
+/// late it was called. A pause of its own that is longer cannot be missed, and
+/// 200 calls in a second are no load.
+const HEARTBEAT: Duration = Duration::from_millis(5);
+
+/// The shortest interval.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The load generator, for one silo. See the crate's documentation.
 #[derive(Debug)]
 pub struct Load {
     // What every response touches.
     table: Table,
-    latency: Recorder,
+    samples: Samples,
     counts: Counts,
+    progress: InProgress,
     request: Body,
-    method: Method,
+    only_method: Method,
+    /// Whether this is a closed loop of one request, so that nothing is to be
+    /// kept of each.
+    plain: bool,
     limits: Limits,
     memo: Memo,
     /// Requests that may still be sent.
     allowance: u64,
-    /// Answered or failed requests until the window ends.
+    /// Answered or failed requests until the window ends; before it, until
+    /// the server is warm.
     quota: u64,
     expect_length: u64,
     reuse: Reuse,
@@ -79,7 +104,12 @@ pub struct Load {
     worked: bool,
 
     // Once per turn.
+    /// When the next change of phase, publication or the like is due.
     due: Time,
+    /// When the last turn asked to be called.
+    asked_for: Time,
+    open_loop: Option<Box<Open>>,
+    mix: Mix,
     /// Connections that the plan's number counts: all but those leaving.
     serving: u32,
     /// While mixing: connections with a request under way, and how many
@@ -100,14 +130,18 @@ pub struct Load {
     connects: usize,
     retry_at: Time,
     backoff: Duration,
-    random: u64,
+    random: Random,
+    /// Whether as many requests have ended as the warm-up asks for.
+    warm: bool,
     started: Time,
-    at_start_of_window: Counts,
+    phase_start: PhaseStart,
+    ramp_phase: figures::Phase,
+    warm_up_phase: figures::Phase,
     closing: usize,
     live: Live,
     published: Published,
     figures: Option<Box<Figures>>,
-    sender: Option<(interval::Sender, Duration)>,
+    cuts: Option<Box<Cuts>>,
 }
 
 /// How far the run is, with the time that each phase ends at the latest.
@@ -118,6 +152,15 @@ enum Phase {
     WarmUp { ramp: Duration, until: Time, from: Time },
     Window { ramp: Duration, warm_up: Duration, from: Time, until: Time },
     Ended,
+}
+
+/// Where the accounts stood when the phase at hand began.
+#[derive(Clone, Copy, Debug, Default)]
+struct PhaseStart {
+    counts: Counts,
+    in_progress: Mark,
+    due: u64,
+    backlog: u64,
 }
 
 /// What was last published, for the rate.
@@ -135,23 +178,37 @@ impl Load {
     /// If the plan cannot be run.
     pub fn new(plan: Plan) -> Result<Self, PlanError> {
         plan.check()?;
-        let request = Body::new(plan.first_request().bytes(plan.reuse)?);
+        let mix = Mix::new(&plan)?;
+        let Kind { body: request, method, expect_length, expect_status, .. } = mix.kind(0);
+        let (request, only_method, expect_length) = (request.clone(), *method, *expect_length);
         let active = plan.active.unwrap_or(plan.connections);
+        let uses = plan.reuse.per_connection() > Some(1);
+        let kept = Kept { due: plan.is_open(), kind: plan.requests.len() > 1, uses };
+        let places = plan.connections as usize * usize::from(plan.pipeline);
+        let open_loop = match &plan.arrival {
+            Arrival::Closed => None,
+            Arrival::Open(schedule) => Some(Box::new(Open::new(schedule.clone(), places))),
+        };
         Ok(Self {
-            table: Table::new(plan.connections, plan.pipeline),
-            latency: Recorder::new(),
+            table: Table::new(plan.connections, plan.pipeline, kept),
+            samples: Samples::default(),
             counts: Counts::default(),
+            progress: InProgress::default(),
             request,
-            method: Method::from_name(plan.first_request().method.as_bytes()),
+            only_method,
+            plain: !(kept.due || kept.kind || kept.uses) && *expect_status == ANY_STATUS,
             limits: Limits::default(),
             memo: Memo::default(),
             allowance: u64::MAX,
-            quota: u64::MAX,
-            expect_length: plan.expect.length.unwrap_or(ANY_LENGTH),
+            quota: if plan.warm_up_requests > 0 { plan.warm_up_requests } else { u64::MAX },
+            expect_length,
             reuse: plan.reuse,
             mixing: active < plan.connections,
             worked: false,
             due: Time::ZERO,
+            asked_for: Time::MAX,
+            open_loop,
+            mix,
             serving: 0,
             busy: 0,
             busy_wanted: 0,
@@ -165,14 +222,17 @@ impl Load {
             connects: 0,
             retry_at: Time::ZERO,
             backoff: Duration::ZERO,
-            random: plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            random: Random::new(plan.seed),
+            warm: plan.warm_up_requests == 0,
             started: Time::ZERO,
-            at_start_of_window: Counts::default(),
+            phase_start: PhaseStart::default(),
+            ramp_phase: figures::Phase::default(),
+            warm_up_phase: figures::Phase::default(),
             closing: 0,
             live: Live::default(),
             published: Published { next: Time::ZERO, at: Time::ZERO, responses: 0 },
             figures: None,
-            sender: None,
+            cuts: None,
             plan,
         })
     }
@@ -183,14 +243,14 @@ impl Load {
         self.live.clone()
     }
 
-    /// The run in intervals of this length, for another thread to take while it
+    /// The run in intervals of this length (1 ms at least), for another thread to take while it
     /// lasts; to be called before the first turn. An interval that ends when
     /// the collector has not given back any of [`crate::INTERVALS_LIMIT`] goes
     /// on instead, and is counted ([`Figures::intervals_merged`]). The last
     /// one is there when the run has ended.
     pub fn intervals(&mut self, every: Duration) -> Intervals {
         let (sender, intervals) = interval::channel(INTERVALS_LIMIT);
-        self.sender = Some((sender, every.max(Duration::from_millis(1))));
+        self.cuts = Some(Box::new(Cuts::new(sender, every.max(SHORTEST_INTERVAL))));
         intervals
     }
 
@@ -236,6 +296,7 @@ impl App for Load {
     fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, how: Opened) {
         self.worked = true;
         let now = net.now();
+        self.progress.tick(now);
         let known = self.table.get_mut(id).filter(|conn| conn.state == State::Connecting);
         let (Some(conn), Opened::Connected) = (known, how) else {
             // Not one of our connects, or one given up in this very turn.
@@ -266,10 +327,12 @@ impl App for Load {
     #[inline]
     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
         self.worked = true;
+        self.progress.tick(net.now());
         // Only what was asked before these bytes came can be answered in them.
         let mut answers = self.table.get(id).map_or(0, |conn| conn.asked);
         let mut used = 0;
         loop {
+            let method = self.method(id);
             let Some(conn) = self.table.get_mut(id) else {
                 return data.len();
             };
@@ -278,7 +341,7 @@ impl App for Load {
                 return data.len();
             }
             let rest = data.get(used..).unwrap_or_default();
-            match conn.engine.on_bytes_counted(rest, self.method, &self.limits, &mut self.memo) {
+            match conn.engine.on_bytes_counted(rest, method, &self.limits, &mut self.memo) {
                 Counted::Complete { summary, consumed } => {
                     used += consumed;
                     answers -= 1;
@@ -303,6 +366,7 @@ impl App for Load {
 
     fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
         self.worked = true;
+        self.progress.tick(net.now());
         let Some(conn) = self.table.get_mut(id) else {
             return;
         };
@@ -337,21 +401,27 @@ impl App for Load {
             return;
         }
         self.worked = true;
+        self.progress.tick(now);
         self.on_overdue(net, id);
     }
 
     fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed) {
         self.worked = true;
-        let Some(conn) = self.table.get_mut(id) else {
+        let now = net.now();
+        self.progress.tick(now);
+        let Some(conn) = self.table.get(id) else {
             return;
         };
-        let was = core::mem::take(&mut conn.state);
-        let overdue = conn.age(net.now()) >= patience(&self.plan, was);
-        let asked = core::mem::take(&mut conn.asked);
+        let was = conn.state;
+        let overdue = conn.age(now) >= patience(&self.plan, was);
+        let asked = self.end_all(id, now, Class::Failed);
+        if let Some(conn) = self.table.get_mut(id) {
+            conn.state = State::Free;
+        }
         match was {
             State::Free => return,
             State::Connecting => {
-                self.on_connect_failed(net.now(), why, overdue);
+                self.on_connect_failed(now, why, overdue);
                 return;
             }
             State::Leaving => {}
@@ -365,7 +435,7 @@ impl App for Load {
                     Closed::Unreachable => &mut errors.unreachable,
                     Closed::Aborted => &mut errors.aborted,
                 } += u64::from(asked);
-                self.on_failed(net.now(), asked);
+                self.on_failed(now, asked);
                 self.no_longer_serving();
             }
         }
@@ -376,11 +446,18 @@ impl App for Load {
     #[inline]
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         let now = net.now();
+        if now >= self.asked_for {
+            self.samples.delay.record(now.since(self.asked_for).as_nanos() as u64);
+        }
         if now >= self.due {
             self.advance(now);
         }
-        let wake =
+        let mut wake =
             if self.lacks() || matches!(self.phase, Phase::Ended) { self.fill(net, now) } else { Wake::At(self.due) };
+        if self.open_loop.is_some() {
+            wake = sooner(wake, self.open_turn(net, now));
+        }
+        self.asked_for = if let Wake::At(at) = wake { at } else { Time::MAX };
         self.turns.mark(now, core::mem::take(&mut self.worked));
         wake
     }
@@ -396,6 +473,16 @@ impl App for Load {
         }
         self.close_some(net);
         self.held() == 0
+    }
+}
+
+/// What comes first.
+fn sooner(one: Wake, other: Wake) -> Wake {
+    match (one, other) {
+        (Wake::Now, _) | (_, Wake::Now) => Wake::Now,
+        (Wake::At(one), Wake::At(other)) => Wake::At(one.min(other)),
+        (Wake::At(at), Wake::Idle) | (Wake::Idle, Wake::At(at)) => Wake::At(at),
+        (Wake::Idle, Wake::Idle) => Wake::Idle,
     }
 }
 

@@ -149,6 +149,29 @@ impl Recorder {
         self.max
     }
 
+    /// As [`Recorder::quantile`], of the samples of several recorders.
+    pub(crate) fn quantile_of_all<'a>(all: impl Iterator<Item = &'a Self> + Clone, quantile: f64) -> u64 {
+        let filled = all.filter(|recorder| !recorder.is_empty());
+        let mut few = filled.clone();
+        if let (Some(only), None) = (few.next(), few.next()) {
+            return only.quantile(quantile);
+        }
+        let samples: u64 = filled.clone().map(Self::len).sum();
+        let wanted = (quantile.clamp(0.0, 1.0) * samples as f64).ceil().max(1.0) as u64;
+        let bound = |bound: fn(&Self) -> u64| filled.clone().map(bound);
+        let (Some(min), Some(max)) = (bound(Self::min).min(), bound(Self::max).max()) else {
+            return 0;
+        };
+        let mut seen = 0;
+        for index in index_of(min)..=index_of(max) {
+            seen += filled.clone().map(|recorder| recorder.counts[index]).sum::<u64>();
+            if seen >= wanted {
+                return highest_of(index).min(max);
+            }
+        }
+        max
+    }
+
     /// The sum of all spans in nanoseconds, each taken as the middle of its
     /// bucket.
     #[must_use]

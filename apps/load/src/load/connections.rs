@@ -3,6 +3,7 @@
 use super::{BACKOFF_FIRST, BACKOFF_LONGEST, CLOSES_PER_TURN, Load, Phase, SOURCES_PER_CONNECT, STARTS_PER_TURN};
 use crate::conn::{Conn, State};
 use crate::plan::Reuse;
+use crate::samples::Class;
 use app::{Closed, ConnId, ConnectError, Net, Wake};
 use wire::Time;
 
@@ -33,8 +34,11 @@ impl Load {
         let Some(conn) = self.table.get_mut(id) else {
             return;
         };
-        let was = core::mem::replace(&mut conn.state, State::Leaving);
-        let asked = core::mem::take(&mut conn.asked);
+        let was = conn.state;
+        let asked = self.end_all(id, now, Class::Failed);
+        if let Some(conn) = self.table.get_mut(id) {
+            conn.state = State::Leaving;
+        }
         if was == State::Busy {
             self.on_failed(now, asked);
         }
@@ -82,6 +86,7 @@ impl Load {
 
     /// Starts what is lacking, within the turn's bound; after the end, closes.
     pub(super) fn fill<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
+        self.progress.tick(now);
         if let Phase::Ended = self.phase {
             return if self.close_some(net) { Wake::Now } else { Wake::Idle };
         }
@@ -92,7 +97,7 @@ impl Load {
             self.ask(net, id);
             starts -= 1;
         }
-        while starts > 0 && now >= self.retry_at && self.may_connect() {
+        while starts > 0 && now >= self.retry_at && self.may_connect(now) {
             if !self.connect(net, now) {
                 break;
             }
@@ -101,18 +106,38 @@ impl Load {
         self.worked |= starts < STARTS_PER_TURN;
         if starts == 0 {
             Wake::Now
-        } else if self.serving < self.plan.connections && self.retry_at > now {
-            Wake::At(self.retry_at.min(self.due))
+        } else if self.serving < self.plan.connections {
+            let paced = self.paced_until().unwrap_or(Time::ZERO);
+            let next = self.retry_at.max(paced);
+            Wake::At(if next > now { next.min(self.due) } else { self.due })
         } else {
             Wake::At(self.due)
         }
     }
 
-    pub(super) fn may_connect(&self) -> bool {
-        // With a new connection per request, one without a request to send
-        // would be for nothing.
-        let useful = self.reuse == Reuse::KeepAlive || self.allowance > u64::from(self.handshakes);
-        self.serving < self.plan.connections && self.handshakes < self.plan.handshakes && useful
+    fn may_connect(&self, now: Time) -> bool {
+        self.serving < self.plan.connections
+            && self.handshakes < self.plan.handshakes
+            && self.is_wanted()
+            && self.paced_until().is_none_or(|at| now >= at)
+    }
+
+    /// Whether a connection more would have a request to send.
+    fn is_wanted(&self) -> bool {
+        match (&self.open_loop, self.reuse.per_connection()) {
+            (Some(open), Some(1)) => open.backlog() > u64::from(self.handshakes),
+            (None, Some(1)) => self.allowance > u64::from(self.handshakes),
+            _ => true,
+        }
+    }
+
+    /// While the ramp spreads connections over time, when the next may open.
+    fn paced_until(&self) -> Option<Time> {
+        let Phase::Ramp { .. } = self.phase else {
+            return None;
+        };
+        let part = f64::from(self.serving) / f64::from(self.plan.connections);
+        (!self.plan.ramp.is_zero()).then(|| self.started + self.plan.ramp.mul_f64(part))
     }
 
     /// Starts one connect. Answers whether another may be tried.

@@ -1,53 +1,70 @@
 //! Phases and figures: what happens a few times in a run.
 
-use super::{Load, PUBLISH_EVERY, Phase, Published};
+use super::{HEARTBEAT, Load, PUBLISH_EVERY, Phase, PhaseStart, Published};
 use crate::conn::State;
-use crate::figures::{Ended, Figures};
+use crate::figures::{self, Counts, Ended, Figures, Scheduled};
 use crate::live::Progress;
 use crate::plan::Stop;
+use crate::recorder::Recorder;
+use crate::samples::Class;
 use core::time::Duration;
 use wire::Time;
 
 impl Load {
-    /// Moves to the phase that the time calls for, and publishes progress.
+    /// Moves to the phase that the time calls for, cuts intervals and
+    /// publishes progress.
     #[cold]
     pub(super) fn advance(&mut self, now: Time) {
-        loop {
-            let next = self.next_phase(now);
-            let Some(next) = next else { break };
+        while let Some(next) = self.next_phase(now) {
             self.phase = next;
         }
+        if let Phase::Ended = self.phase {
+            self.due = Time::MAX;
+            return;
+        }
+        self.cut_if_due(now);
         if now >= self.published.next {
             self.publish(now);
         }
-        self.due = match self.phase {
-            Phase::Ended => Time::MAX,
-            Phase::Waiting => self.published.next,
-            Phase::Ramp { until } | Phase::WarmUp { until, .. } | Phase::Window { until, .. } => {
-                until.min(self.published.next)
-            }
+        let cut = self.cuts.as_ref().map_or(Time::MAX, |cuts| cuts.next);
+        let phase = match self.phase {
+            Phase::Ended | Phase::Waiting => Time::MAX,
+            Phase::WarmUp { until, .. } if now >= until => until + self.plan.ramp_limit,
+            Phase::Ramp { until } | Phase::WarmUp { until, .. } | Phase::Window { until, .. } => until,
         };
+        self.due = (now + HEARTBEAT).min(self.published.next).min(cut).min(phase);
     }
 
-    pub(super) fn next_phase(&mut self, now: Time) -> Option<Phase> {
+    fn next_phase(&mut self, now: Time) -> Option<Phase> {
         match self.phase {
             Phase::Waiting => {
                 self.started = now;
                 self.published.at = now;
-                Some(Phase::Ramp { until: now + self.plan.ramp_limit })
+                self.begin_cuts(now);
+                Some(Phase::Ramp { until: now + self.plan.ramp + self.plan.ramp_limit })
             }
             Phase::Ramp { until } => {
                 let opened = self.counts.connections.established;
-                if now < until && opened < u64::from(self.plan.connections) {
+                // An open loop with a new connection for each request opens
+                // none before one is due.
+                let none = self.open_loop.is_some() && self.reuse.per_connection() == Some(1);
+                if now < until && opened < u64::from(self.plan.connections) && !none {
                     return None;
                 }
                 if self.mixing {
                     self.busy_wanted = self.plan.active.unwrap_or(self.plan.connections);
                 }
                 let ramp = now.since(self.started);
+                self.ramp_phase = self.end_phase(now, 2, ramp);
+                if let Some(open) = &mut self.open_loop {
+                    open.start(self.plan.seed, now);
+                }
                 Some(Phase::WarmUp { ramp, until: now + self.plan.warm_up, from: now })
             }
-            Phase::WarmUp { ramp, until, from } => (now >= until).then(|| self.open_window(now, ramp, now.since(from))),
+            Phase::WarmUp { ramp, until, from } => {
+                let warm = now >= until && (self.warm || now >= until + self.plan.ramp_limit);
+                warm.then(|| self.open_window(now, ramp, now.since(from)))
+            }
             Phase::Window { until, .. } => {
                 if now >= until {
                     let ended = match self.plan.stop {
@@ -62,15 +79,42 @@ impl Load {
         }
     }
 
-    pub(super) fn open_window(&mut self, now: Time, ramp: Duration, warm_up: Duration) -> Phase {
-        self.latency.clear();
-        self.at_start_of_window = self.counts;
+    /// What happened in the phase that ends; `left` end after it.
+    fn end_phase(&mut self, now: Time, left: usize, time: Duration) -> figures::Phase {
+        if let Some(open) = &mut self.open_loop {
+            open.count_due(now, u64::MAX);
+        }
+        let latency = self.end_cuts(now, left).latency();
+        self.begin_cuts(now);
+        let counts = self.counts_so_far().since(&self.phase_start.counts);
+        self.start_phase(now);
+        figures::Phase { time, counts, latency }
+    }
+
+    /// The accounts of a phase begin.
+    fn start_phase(&mut self, now: Time) {
+        self.phase_start = PhaseStart {
+            counts: self.counts_so_far(),
+            in_progress: self.progress.mark(now),
+            due: self.open_loop.as_ref().map_or(0, |open| open.due()),
+            backlog: self.open_loop.as_ref().map_or(0, |open| open.backlog()),
+        };
+    }
+
+    fn open_window(&mut self, now: Time, ramp: Duration, warm_up: Duration) -> Phase {
+        self.warm_up_phase = self.end_phase(now, 1, warm_up);
         self.turns.restart();
+        self.begin_cuts(now);
+        if let Some(open) = &mut self.open_loop {
+            open.begin(now);
+        }
         let until = match self.plan.stop {
-            Stop::After(time) => now + time,
+            Stop::After(time) => {
+                self.quota = u64::MAX;
+                now + time
+            }
             Stop::Requests { count, within } => {
-                let under_way: u64 = self.table.iter().map(|conn| u64::from(conn.asked)).sum();
-                self.allowance = count.saturating_sub(under_way);
+                self.allowance = count.saturating_sub(self.progress.count());
                 self.quota = count;
                 now + within
             }
@@ -82,32 +126,28 @@ impl Load {
     #[cold]
     pub(super) fn end(&mut self, now: Time, ended: Ended) {
         let mut figures = Box::new(Figures { ended, silos: 1, ..Figures::default() });
-        figures.before = self.counts;
         match self.phase {
             Phase::Ended => return,
             Phase::Waiting => {}
-            Phase::Ramp { .. } => figures.ramp = now.since(self.started),
+            Phase::Ramp { .. } => {
+                figures.ramp = now.since(self.started);
+                self.ramp_phase = self.end_phase(now, 0, figures.ramp);
+            }
             Phase::WarmUp { ramp, from, .. } => {
                 (figures.ramp, figures.warm_up) = (ramp, now.since(from));
+                self.warm_up_phase = self.end_phase(now, 0, figures.warm_up);
             }
             Phase::Window { ramp, warm_up, from, .. } => {
                 (figures.ramp, figures.warm_up) = (ramp, warm_up);
                 figures.window = now.since(from);
-                figures.before = self.at_start_of_window;
-                figures.counts = self.counts.since(&self.at_start_of_window);
-                figures.latency = core::mem::take(&mut self.latency);
-                figures.turns = self.turns.sum();
-                let seconds = figures.window.as_secs_f64();
-                if seconds > 0.0 {
-                    figures.rate = figures.counts.traffic.responses as f64 / seconds;
-                }
+                self.end_window(now, &mut figures);
             }
         }
-        let request = u64::from(self.request.len());
-        for counts in [&mut figures.counts, &mut figures.before] {
-            counts.traffic.sent_bytes = counts.traffic.sent * request;
-        }
+        figures.before = self.counts_so_far().since(&figures.counts);
+        figures.ramp_phase = core::mem::take(&mut self.ramp_phase);
+        figures.warm_up_phase = core::mem::take(&mut self.warm_up_phase);
         figures.connect = core::mem::take(&mut self.connect);
+        figures.intervals_merged = self.cuts.as_ref().map_or(0, |cuts| cuts.merged);
         figures.open = self.open;
         figures.most_open = self.most_open;
         for conn in self.table.iter().filter(|conn| conn.state == State::Busy) {
@@ -119,16 +159,59 @@ impl Load {
         self.allowance = 0;
         self.quota = u64::MAX;
         self.busy_wanted = 0;
+        // The collector may look for the end of all intervals.
+        self.cuts = None;
         self.publish(now);
     }
 
-    pub(super) fn publish(&mut self, now: Time) {
+    /// The figures of the measured window.
+    fn end_window(&mut self, now: Time, figures: &mut Figures) {
+        figures.schedule = self.end_schedule(now);
+        figures.turns = self.turns.sum();
+        figures.samples = self.end_cuts(now, 0);
+        figures.latency = figures.samples.latency();
+        figures.counts = self.counts_so_far().since(&self.phase_start.counts);
+        figures.in_progress = self.progress.mark(now).since(&self.phase_start.in_progress);
+        let seconds = figures.window.as_secs_f64();
+        if seconds > 0.0 {
+            figures.rate = figures.counts.traffic.responses as f64 / seconds;
+        }
+    }
+
+    fn end_schedule(&mut self, now: Time) -> Scheduled {
+        let Some(open) = &mut self.open_loop else {
+            return Scheduled::default();
+        };
+        let PhaseStart { due, backlog: unsent_before, .. } = self.phase_start;
+        // What came due after the last of the requests asked for is not of
+        // this run.
+        let beyond = if self.allowance == 0 {
+            open.backlog()
+        } else {
+            open.count_due(now, u64::MAX);
+            0
+        };
+        let unsent = open.backlog() - beyond;
+        let oldest_unsent = if unsent > 0 { now.since(open.next()) } else { Duration::ZERO };
+        Scheduled { due: (open.due() - beyond).saturating_sub(due), unsent_before, unsent, oldest_unsent }
+    }
+
+    /// What was counted since the first turn.
+    pub(super) fn counts_so_far(&self) -> Counts {
+        let mut counts = self.counts;
+        if self.plain {
+            counts.traffic.sent_bytes = counts.traffic.sent * u64::from(self.request.len());
+        }
+        counts
+    }
+
+    fn publish(&mut self, now: Time) {
         let progress = self.progress(now);
         self.live.publish(&progress);
         self.published = Published { next: now + PUBLISH_EVERY, at: now, responses: self.counts.traffic.responses };
     }
 
-    /// The run at this moment. Walks the histogram: not for every turn.
+    /// The run at this moment. Walks histograms: not for every turn.
     #[must_use]
     pub fn progress(&self, now: Time) -> Progress {
         let span = now.since(self.published.at).as_secs_f64();
@@ -140,17 +223,30 @@ impl Load {
             rate: if span > 0.0 { (news as f64 / span) as u64 } else { 0 },
             errors: errors.failed_requests() + errors.failed_connects(),
             open: self.open,
+            in_flight: self.progress.count(),
             ..Progress::default()
         };
+        if let Some(open) = &self.open_loop {
+            progress.target_rate = open.rate(now);
+            progress.backlog = open.backlog();
+        }
         if let Phase::Window { from, .. } = self.phase {
             progress.measured = now.since(from);
-            progress.responses = self.counts.traffic.responses - self.at_start_of_window.traffic.responses;
-            progress.p99_ns = self.latency.quantile(0.99);
+            progress.responses = self.counts.traffic.responses - self.phase_start.counts.traffic.responses;
+            progress.p99_ns = self.p99();
         } else if let Some(figures) = &self.figures {
             progress.measured = figures.window;
             progress.responses = figures.counts.traffic.responses;
             progress.p99_ns = figures.latency.quantile(0.99);
         }
         progress
+    }
+
+    /// Of the window so far; where intervals are cut, up to the last cut.
+    fn p99(&self) -> u64 {
+        let cut = self.cuts.as_ref().map(|cuts| &cuts.total).filter(|total| total.ended() > 0);
+        let samples = cut.unwrap_or(&self.samples);
+        let latencies = Class::ALL.map(|class| samples.class(class)).into_iter();
+        Recorder::quantile_of_all(latencies.take(Class::Failed as usize).chain([samples.class(Class::TimedOut)]), 0.99)
     }
 }

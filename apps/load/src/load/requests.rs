@@ -1,10 +1,13 @@
 //! Requests and responses: what happens once per request.
 
-use super::{ANY_LENGTH, DRAWS, Load};
+use super::mix::{ANY_LENGTH, ANY_STATUS};
+use super::{DRAWS, Load, Phase};
 use crate::conn::State;
 use crate::figures::Ended;
 use crate::plan::Reuse;
+use crate::samples::Class;
 use app::{ConnId, Net};
+use http::Method;
 use http::client::Summary;
 use wire::Time;
 
@@ -15,11 +18,37 @@ impl Load {
         if self.allowance == 0 {
             return;
         }
+        let now = net.now();
+        if !self.plain {
+            self.ask_due(net, id, now);
+            return;
+        }
         self.allowance -= 1;
         self.counts.traffic.sent += 1;
-        let now = net.now();
         let timed = self.table.push(id, now);
+        self.progress.sent(now);
         net.send_body(id, &self.request, 0..self.request.len());
+        if !timed {
+            net.set_timer(id, Some(now + self.plan.timeout));
+        }
+    }
+
+    /// Sends one more request, one of several or due since `due`.
+    pub(super) fn ask_due<N: Net>(&mut self, net: &mut N, id: ConnId, due: Time) {
+        let now = net.now();
+        self.allowance -= 1;
+        self.counts.traffic.sent += 1;
+        let number = self.mix.draw();
+        let timed = self.table.push_kept(id, now, due, number);
+        self.progress.sent(now);
+        if self.open_loop.is_some() {
+            self.samples.lag.record(now.as_nanos().saturating_sub(due.as_nanos()));
+        }
+        let kind = self.mix.kind(number);
+        let last = self.reuse.per_connection().is_some_and(|n| self.table.uses(id) >= n);
+        let body = kind.last.as_ref().filter(|_| last).unwrap_or(&kind.body);
+        self.counts.traffic.sent_bytes += u64::from(body.len());
+        net.send_body(id, body, 0..body.len());
         if !timed {
             net.set_timer(id, Some(now + self.plan.timeout));
         }
@@ -29,46 +58,115 @@ impl Load {
     pub(super) fn ask_first<N: Net>(&mut self, net: &mut N, id: ConnId) {
         self.busy += u32::from(self.mixing && self.allowance > 0);
         for _ in 0..self.plan.pipeline {
+            self.again(net, id);
+        }
+    }
+
+    /// A connection may carry one more request.
+    #[inline]
+    fn again<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        if self.plain {
+            self.ask(net, id);
+        } else {
+            self.again_kept(net, id);
+        }
+    }
+
+    fn again_kept<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        if self.reuse.per_connection().is_some_and(|n| self.table.uses(id) >= n) {
+            return;
+        }
+        if self.open_loop.is_some() {
+            self.offer(net, id);
+        } else {
             self.ask(net, id);
         }
+    }
+
+    /// The method of the oldest request on a connection.
+    #[inline]
+    pub(super) fn method(&self, id: ConnId) -> Method {
+        if self.plain { self.only_method } else { self.mix.kind(self.table.oldest_kind(id)).method }
     }
 
     /// The oldest request of a connection is answered.
     #[inline]
     pub(super) fn on_response<N: Net>(&mut self, net: &mut N, id: ConnId, summary: Summary) {
         let now = net.now();
-        let sent = self.table.pop(id);
-        self.latency.record(now.as_nanos().saturating_sub(sent));
+        let code = summary.status.code();
+        let class = if code.wrapping_sub(200) < 100 {
+            self.counts.statuses.success += 1;
+            Class::Success
+        } else {
+            self.count_status(code)
+        };
+        let mut expect_length = self.expect_length;
+        if self.plain {
+            let sent = self.table.pop(id);
+            self.progress.ended(sent);
+            self.samples.classes[class as usize].record(now.as_nanos().saturating_sub(sent));
+        } else {
+            expect_length = self.note_response(id, now, class, code);
+        }
         self.counts.traffic.responses += 1;
         self.counts.traffic.body_bytes += summary.body;
-        let code = summary.status.code();
-        if code.wrapping_sub(200) < 100 {
-            self.counts.statuses.success += 1;
-        } else {
-            self.count_status(code);
-        }
-        if self.expect_length != ANY_LENGTH && summary.body != self.expect_length {
+        if expect_length != ANY_LENGTH && summary.body != expect_length {
             self.counts.errors.wrong_length += 1;
         }
         self.done(now, 1);
         if self.reuse != Reuse::KeepAlive || !summary.keep_alive {
-            self.on_last_response(net, id);
+            self.on_used(net, id, summary.keep_alive);
         } else if self.mixing {
             self.pass_on(net, id);
         } else {
-            self.ask(net, id);
+            self.again(net, id);
         }
     }
 
+    /// As for a plain response, with what is kept of its request. Answers the
+    /// length that it should have.
+    fn note_response(&mut self, id: ConnId, now: Time, class: Class, code: u16) -> u64 {
+        let kind = self.mix.kind(self.table.oldest_kind(id));
+        let (length, status) = (kind.expect_length, kind.expect_status);
+        self.counts.errors.wrong_status += u64::from(status != ANY_STATUS && status != code);
+        self.end_oldest(id, now, class);
+        length
+    }
+
+    /// The oldest request of a connection has ended: its samples.
+    fn end_oldest(&mut self, id: ConnId, now: Time, class: Class) {
+        let due = self.table.oldest_due(id);
+        let sent = self.table.pop(id);
+        self.progress.ended(sent);
+        let since = |start: u64| now.as_nanos().saturating_sub(start);
+        self.samples.classes[class as usize].record(since(due.unwrap_or(sent)));
+        if due.is_some() {
+            self.samples.service.record(since(sent));
+        }
+    }
+
+    /// All requests of a connection have ended without a response. Answers
+    /// their number. The connection is idle then.
+    pub(super) fn end_all(&mut self, id: ConnId, now: Time, class: Class) -> u8 {
+        let asked = self.table.get(id).map_or(0, |conn| conn.asked);
+        for _ in 0..asked {
+            self.end_oldest(id, now, class);
+        }
+        asked
+    }
+
     #[cold]
-    pub(super) fn count_status(&mut self, code: u16) {
+    pub(super) fn count_status(&mut self, code: u16) -> Class {
+        let class = Class::of_status(code);
         let statuses = &mut self.counts.statuses;
-        *match code {
-            300..400 => &mut statuses.redirection,
-            400..500 => &mut statuses.client_error,
-            500..600 => &mut statuses.server_error,
-            _ => &mut statuses.other,
+        *match class {
+            Class::Success => &mut statuses.success,
+            Class::Redirection => &mut statuses.redirection,
+            Class::ClientError => &mut statuses.client_error,
+            Class::ServerError => &mut statuses.server_error,
+            Class::Other | Class::Failed | Class::TimedOut => &mut statuses.other,
         } += 1;
+        class
     }
 
     /// `n` requests were answered or failed.
@@ -76,7 +174,20 @@ impl Load {
     pub(super) fn done(&mut self, now: Time, n: u64) {
         self.quota = self.quota.saturating_sub(n);
         if self.quota == 0 {
+            self.on_quota(now);
+        }
+    }
+
+    #[cold]
+    fn on_quota(&mut self, now: Time) {
+        if let Phase::Window { .. } = self.phase {
             self.end(now, Ended::AsPlanned);
+        } else {
+            // Enough to be warm: the next turn looks whether it was long
+            // enough, too.
+            self.quota = u64::MAX;
+            self.warm = true;
+            self.due = Time::ZERO;
         }
     }
 
@@ -96,14 +207,9 @@ impl Load {
     /// An idle connection, each with the same probability.
     #[inline]
     pub(super) fn draw_idle(&mut self) -> Option<ConnId> {
-        let slots = self.table.slots() as u64;
+        let slots = self.table.slots() as u32;
         for _ in 0..if slots == 0 { 0 } else { DRAWS } {
-            // xorshift64*, and its upper half scaled to the number of slots.
-            self.random ^= self.random >> 12;
-            self.random ^= self.random << 25;
-            self.random ^= self.random >> 27;
-            let high = self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-            let slot = (high * slots) >> 32;
+            let slot = self.random.below(slots);
             let (id, conn) = self.table.at(slot as usize);
             if conn.state == State::Idle {
                 return Some(id);
@@ -112,21 +218,37 @@ impl Load {
         None
     }
 
+    /// A response came on a connection whose uses are counted, or that the
+    /// server means to close.
+    fn on_used<N: Net>(&mut self, net: &mut N, id: ConnId, keep_alive: bool) {
+        let wanted = self.reuse.per_connection().unwrap_or(u32::MAX);
+        let asked = self.table.get(id).map_or(0, |conn| conn.asked);
+        if wanted == 1 || !keep_alive || (self.table.uses(id) >= wanted && asked == 0) {
+            self.on_last_response(net, id);
+        } else if self.table.uses(id) >= wanted {
+            // The responses to the last requests are still to come.
+        } else if self.mixing {
+            self.pass_on(net, id);
+        } else {
+            self.again(net, id);
+        }
+    }
+
     /// The connection carries no further request.
     pub(super) fn on_last_response<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let now = net.now();
-        let client_closes = self.reuse == Reuse::ClientCloses;
+        let client_closes = matches!(self.reuse, Reuse::ClientCloses | Reuse::ClientClosesAfter(_));
+        // RFC 9112 §9.6: nothing behind a `close` is answered.
+        let unanswered = u64::from(self.end_all(id, now, Class::Failed));
         let Some(conn) = self.table.get_mut(id) else {
             return;
         };
-        let unanswered = core::mem::take(&mut conn.asked);
         conn.state = State::Awaiting;
         conn.since = now.as_nanos();
         self.busy -= u32::from(self.mixing);
         if unanswered > 0 {
-            // RFC 9112 §9.6: nothing behind a `close` is answered.
-            self.counts.errors.unanswered += u64::from(unanswered);
-            self.done(now, u64::from(unanswered));
+            self.counts.errors.unanswered += unanswered;
+            self.done(now, unanswered);
         }
         if client_closes {
             self.leave(net, id);
@@ -136,11 +258,8 @@ impl Load {
     /// The peer finished, perhaps within a response: so do we.
     pub(super) fn on_peer_finished<N: Net>(&mut self, net: &mut N, id: ConnId, within: bool) {
         let now = net.now();
-        let Some(conn) = self.table.get_mut(id) else {
-            return;
-        };
-        if conn.state == State::Busy {
-            let asked = core::mem::take(&mut conn.asked);
+        if self.table.get(id).is_some_and(|conn| conn.state == State::Busy) {
+            let asked = self.end_all(id, now, Class::Failed);
             let within = u64::from(within && asked > 0);
             self.counts.errors.truncated += within;
             self.counts.errors.unanswered += u64::from(asked) - within;
@@ -184,12 +303,9 @@ impl Load {
             State::Busy => {
                 // Each request is a sample of the time it has waited: the
                 // slowest requests must not be missing from the percentiles.
-                for _ in 0..conn.asked {
-                    let sent = self.table.pop(id);
-                    self.latency.record(now.as_nanos().saturating_sub(sent));
-                    self.counts.errors.timeouts += 1;
-                    self.done(now, 1);
-                }
+                let asked = u64::from(self.end_all(id, now, Class::TimedOut));
+                self.counts.errors.timeouts += asked;
+                self.done(now, asked);
                 self.busy -= u32::from(self.mixing);
                 self.give_up(net, id);
             }

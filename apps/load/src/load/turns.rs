@@ -14,7 +14,10 @@ pub struct TurnClock {
     busy: u64,
     nanos: u64,
     busy_nanos: u64,
+    /// The longest busy turn since it was last asked for.
     longest: u64,
+    /// The longest before.
+    longest_before: u64,
 }
 
 impl TurnClock {
@@ -46,7 +49,14 @@ impl TurnClock {
             busy: self.busy,
             time: Duration::from_nanos(self.nanos),
             busy_time: Duration::from_nanos(self.busy_nanos),
-            longest: Duration::from_nanos(self.longest),
+            longest: Duration::from_nanos(self.longest.max(self.longest_before)),
         }
+    }
+
+    /// The longest busy turn since the last call.
+    pub(super) fn take_longest(&mut self) -> Duration {
+        let longest = core::mem::take(&mut self.longest);
+        self.longest_before = self.longest_before.max(longest);
+        Duration::from_nanos(longest)
     }
 }

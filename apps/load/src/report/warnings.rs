@@ -332,7 +332,7 @@ impl Report {
     /// A closed loop has as many requests in progress as planned: all the
     /// time, but for connecting.
     fn loop_warning(&self) -> Option<Warning> {
-        if self.schedule.is_some() || self.littles_law.in_progress == 0.0 {
+        if self.schedule.is_some() {
             return None;
         }
         let planned = f64::from(self.setup.active) * f64::from(self.setup.pipeline);
@@ -343,7 +343,7 @@ impl Report {
 
     fn littles_warning(&self) -> Option<Warning> {
         let LittlesLaw { in_progress, rate_times_latency: measured, off } = self.littles_law;
-        (in_progress > 0.0 && off >= LITTLES_TOLERANCE).then_some(Warning::LittlesLaw { in_progress, measured })
+        (off >= LITTLES_TOLERANCE).then_some(Warning::LittlesLaw { in_progress, measured })
     }
 
     fn schedule_warnings(&self) -> impl Iterator<Item = Warning> {
