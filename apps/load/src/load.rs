@@ -106,8 +106,10 @@ pub struct Load {
     // Once per turn.
     /// When the next change of phase, publication or the like is due.
     due: Time,
-    /// When the last turn asked to be called.
+    /// When the last turn asked to be called: then, or before.
     asked_for: Time,
+    /// Whether each turn may start something: an open loop, or the end.
+    starts_each_turn: bool,
     open_loop: Option<Box<Open>>,
     mix: Mix,
     /// Connections that the plan's number counts: all but those leaving.
@@ -206,7 +208,8 @@ impl Load {
             mixing: active < plan.connections,
             worked: false,
             due: Time::ZERO,
-            asked_for: Time::MAX,
+            asked_for: Time::ZERO,
+            starts_each_turn: open_loop.is_some(),
             open_loop,
             mix,
             serving: 0,
@@ -317,7 +320,7 @@ impl App for Load {
             // Each connection is used once before it may stand idle.
             self.ask_first(net, id);
             if self.counts.connections.established >= u64::from(self.plan.connections) {
-                self.due = Time::ZERO;
+                self.look_up();
             }
         } else if !self.mixing {
             self.ask_first(net, id);
@@ -447,17 +450,9 @@ impl App for Load {
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         let now = net.now();
         if now >= self.asked_for {
-            self.samples.delay.record(now.since(self.asked_for).as_nanos() as u64);
+            self.on_asked_for(now);
         }
-        if now >= self.due {
-            self.advance(now);
-        }
-        let mut wake =
-            if self.lacks() || matches!(self.phase, Phase::Ended) { self.fill(net, now) } else { Wake::At(self.due) };
-        if self.open_loop.is_some() {
-            wake = sooner(wake, self.open_turn(net, now));
-        }
-        self.asked_for = if let Wake::At(at) = wake { at } else { Time::MAX };
+        let wake = if self.starts_each_turn || self.lacks() { self.start_more(net, now) } else { Wake::At(self.due) };
         self.turns.mark(now, core::mem::take(&mut self.worked));
         wake
     }
@@ -473,6 +468,36 @@ impl App for Load {
         }
         self.close_some(net);
         self.held() == 0
+    }
+}
+
+impl Load {
+    /// It is the time that the last turn asked for, or past it.
+    #[cold]
+    fn on_asked_for(&mut self, now: Time) {
+        if self.asked_for > Time::ZERO {
+            self.samples.delay.record(now.since(self.asked_for).as_nanos() as u64);
+        }
+        if now >= self.due {
+            self.advance(now);
+        }
+        self.asked_for = self.due;
+    }
+
+    /// Has the next turn look at the phase.
+    fn look_up(&mut self) {
+        (self.due, self.asked_for) = (Time::ZERO, Time::ZERO);
+    }
+
+    /// Starts connections and requests, or after the end closes.
+    fn start_more<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
+        let ended = matches!(self.phase, Phase::Ended);
+        let mut wake = if ended || self.lacks() { self.fill(net, now) } else { Wake::At(self.due) };
+        if self.open_loop.is_some() && !ended {
+            wake = sooner(wake, self.open_turn(net, now));
+        }
+        self.asked_for = if let Wake::At(at) = wake { at.min(self.due) } else { self.due };
+        wake
     }
 }
 

@@ -244,6 +244,7 @@ impl Load {
 
     /// Sends what is due, and answers when to come again.
     pub(super) fn open_turn<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
+        self.progress.tick(now);
         if let Some(open) = &mut self.open_loop {
             open.steer(&self.live, now);
         }

@@ -156,6 +156,7 @@ impl Load {
         }
         self.figures = Some(figures);
         self.phase = Phase::Ended;
+        self.starts_each_turn = true;
         self.allowance = 0;
         self.quota = u64::MAX;
         self.busy_wanted = 0;

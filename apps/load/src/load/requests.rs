@@ -15,14 +15,20 @@ impl Load {
     /// Sends one more request on a connection, if any may still be sent.
     #[inline]
     pub(super) fn ask<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        if self.plain {
+            self.ask_plain(net, id);
+        } else if self.allowance > 0 {
+            let now = net.now();
+            self.ask_due(net, id, now);
+        }
+    }
+
+    #[inline]
+    fn ask_plain<N: Net>(&mut self, net: &mut N, id: ConnId) {
         if self.allowance == 0 {
             return;
         }
         let now = net.now();
-        if !self.plain {
-            self.ask_due(net, id, now);
-            return;
-        }
         self.allowance -= 1;
         self.counts.traffic.sent += 1;
         let timed = self.table.push(id, now);
@@ -66,7 +72,7 @@ impl Load {
     #[inline]
     fn again<N: Net>(&mut self, net: &mut N, id: ConnId) {
         if self.plain {
-            self.ask(net, id);
+            self.ask_plain(net, id);
         } else {
             self.again_kept(net, id);
         }
@@ -187,7 +193,7 @@ impl Load {
             // enough, too.
             self.quota = u64::MAX;
             self.warm = true;
-            self.due = Time::ZERO;
+            self.look_up();
         }
     }
 
