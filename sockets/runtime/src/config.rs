@@ -226,7 +226,8 @@ pub struct StreamOptions {
     pub pacing_rate: Option<u64>,
     /// SO_BUSY_POLL: how long a read polls the NIC's queue, µs resolution.
     pub busy_poll: Option<Duration>,
-    /// TCP_CONGESTION: the algorithm's name.
+    /// TCP_CONGESTION: the algorithm's name. A route that names one (congctl,
+    /// ip-route(8)) has precedence for connections that are accepted.
     pub congestion: Option<String>,
     /// TCP_NOTSENT_LOWAT, bytes: unsent data above which a socket is not
     /// writable.

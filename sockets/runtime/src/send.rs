@@ -2,7 +2,7 @@
 
 use crate::counters::Counters;
 use crate::queue::{Front, GATHER};
-use crate::table::Conn;
+use crate::table::{Conn, Flags};
 use rustix::fs::sendfile;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
@@ -38,7 +38,7 @@ pub(crate) fn send_queue(conn: &mut Conn, no_push: bool, counters: &mut Counters
     {
         counters.sends += 1;
         let len = bytes.len();
-        if let Ok(n) = send(fd, bytes, SendFlags::NOSIGNAL) {
+        if let Ok(n) = send(fd, bytes, last_word(conn)) {
             counters.sent_bytes += n as u64;
             conn.queue.release(n);
             if n == len {
@@ -99,6 +99,13 @@ fn send_slices(conn: &mut Conn, no_push: bool, counters: &mut Counters) -> Sent 
     }
 }
 
+/// Flags of a send. Where our FIN follows at once, what is sent waits for it:
+/// both share a segment, and the peer is woken once.
+#[inline]
+fn last_word(conn: &Conn) -> SendFlags {
+    if conn.flags.has(Flags::FINISHED) { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL }
+}
+
 /// Whether an error of sendfile(2) is the connection's, not the file's.
 fn is_connections(e: Errno) -> bool {
     matches!(
@@ -120,7 +127,7 @@ fn is_connections(e: Errno) -> bool {
 fn send_memory(conn: &Conn, fd: BorrowedFd<'_>, limit: usize, no_push: bool) -> Result<(usize, usize), Errno> {
     let mut pieces = [IoSlice::new(&[]); GATHER];
     let gathered = conn.queue.gather(&mut pieces, limit);
-    let mut flags = SendFlags::NOSIGNAL;
+    let mut flags = last_word(conn);
     if gathered.file_next && no_push {
         flags |= SendFlags::MORE;
     }
