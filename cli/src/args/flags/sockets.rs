@@ -105,7 +105,7 @@ pub(super) struct SocketArgs {
 
     /// Send files that are larger than this by sendfile(2), and hold smaller
     /// ones in memory
-    #[arg(long, value_name = "SIZE", default_value = "64K", conflicts_with_all = ["link", "respond"])]
+    #[arg(long, value_name = "SIZE", default_value = "16K", conflicts_with_all = ["link", "respond"])]
     sendfile_above: Size,
 }
 
