@@ -4,7 +4,6 @@
 use crate::blocking::Bell;
 use crate::counters::Counters;
 use crate::dispatch::{self, Driver};
-use crate::epoll::Epoll;
 use crate::listen::Listener;
 use crate::net::{Sockets, unmapped};
 use crate::table::Flags;
@@ -41,6 +40,16 @@ pub(crate) struct Accepting {
     /// Nothing is taken before this.
     until: Option<Time>,
     pause: Duration,
+}
+
+/// What an engine does for listening sockets.
+pub(crate) trait WatchListeners {
+    /// Tells from now on when a listening socket has something; `index` is
+    /// the same for the same socket always.
+    fn watch_listener(&mut self, listener: &Listener, index: usize) -> io::Result<()>;
+
+    /// No longer tells.
+    fn forget_listener(&mut self, listener: &Listener, index: usize);
 }
 
 /// What came of one accept.
@@ -101,14 +110,14 @@ impl Accepting {
 
     /// Watches the sockets, or leaves them alone, as the moment demands.
     #[inline]
-    pub(crate) fn look_after(&mut self, net: &mut Sockets, epoll: &Epoll) -> io::Result<()> {
+    pub(crate) fn look_after(&mut self, net: &mut Sockets, engine: &mut impl WatchListeners) -> io::Result<()> {
         let due = self.until.is_none_or(|until| net.now >= until);
         let wanted = due && !net.table.is_full() && !self.listeners.is_empty() && self.bell.is_none();
-        if wanted == self.watched { Ok(()) } else { self.change(wanted, net, epoll) }
+        if wanted == self.watched { Ok(()) } else { self.change(wanted, net, engine) }
     }
 
     #[cold]
-    fn change(&mut self, watch: bool, net: &mut Sockets, epoll: &Epoll) -> io::Result<()> {
+    fn change(&mut self, watch: bool, net: &mut Sockets, engine: &mut impl WatchListeners) -> io::Result<()> {
         self.watched = watch;
         if let Some(seat) = &mut net.seat {
             seat.set_in_service(watch);
@@ -120,9 +129,9 @@ impl Accepting {
         }
         for (index, listener) in self.listeners.iter().enumerate() {
             if watch {
-                epoll.poll.watch_listener(listener.as_fd(), index, listener.is_exclusive())?;
+                engine.watch_listener(listener, index)?;
             } else {
-                epoll.poll.forget(listener.as_fd());
+                engine.forget_listener(listener, index);
             }
         }
         Ok(())
@@ -224,10 +233,10 @@ impl Accepting {
 
     /// Takes no more, and gives the sockets up: what waits in a shared queue
     /// is for those that have it still.
-    pub(crate) fn stop(&mut self, epoll: Option<&Epoll>) {
-        if let Some(epoll) = epoll.filter(|_| self.watched) {
-            for listener in &self.listeners {
-                epoll.poll.forget(listener.as_fd());
+    pub(crate) fn stop(&mut self, engine: &mut impl WatchListeners) {
+        if self.watched {
+            for (index, listener) in self.listeners.iter().enumerate() {
+                engine.forget_listener(listener, index);
             }
         }
         self.watched = false;
@@ -254,7 +263,7 @@ fn take_one(fd: BorrowedFd<'_>, counters: &mut Counters) -> Result<Taken, Accept
 }
 
 /// Makes what was taken a connection, and tells the application.
-fn admit<A: App>(
+pub(crate) fn admit<A: App>(
     (fd, peer): Taken,
     listener: &Listener,
     app: &mut A,
@@ -285,7 +294,7 @@ fn admit<A: App>(
 /// accept(2), "Error handling": errors of the connection itself are passed
 /// on, and are to be treated like EAGAIN by retrying.
 #[cold]
-fn failed(e: Errno, counters: &mut Counters) -> Accepted {
+pub(crate) fn failed(e: Errno, counters: &mut Counters) -> Accepted {
     let (counter, accepted) = match e {
         Errno::AGAIN => (&mut counters.accepts_empty, Accepted::Empty),
         Errno::INTR => return Accepted::Interrupted,

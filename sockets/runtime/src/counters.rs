@@ -46,12 +46,17 @@ app::counters! {
         receives,
         /// Calls that found nothing to receive.
         receives_empty,
+        /// Receives of a ring that found no buffer free, and were asked for
+        /// again.
+        receives_no_buffer,
         /// Bytes that the kernel took.
         sent_bytes,
         /// Of these, those that went from files by sendfile(2).
         sent_file_bytes,
         /// Calls to send.
         sends,
+        /// Of these, those that a ring sent without a copy.
+        sends_zero_copy,
         /// Sends of which the kernel took not all: its buffer is full.
         sends_short,
         /// Files that were shorter than what was to be sent of them, or could

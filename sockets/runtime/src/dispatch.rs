@@ -29,6 +29,25 @@ pub(crate) trait Driver {
     fn close(&mut self, fd: OwnedFd);
 }
 
+/// How a worker learns of work.
+pub(crate) trait Engine {
+    /// Its part that acts for the connections.
+    type Driver: Driver;
+
+    /// That part.
+    fn driver(&mut self) -> &mut Self::Driver;
+
+    /// Goes on with a connection that was stopped, or broke.
+    fn go_on<A: App>(&mut self, app: &mut A, net: &mut Sockets, id: ConnId);
+
+    /// Begins with the connections that were accepted in this pass. Returns
+    /// whether one could not be watched, for want of memory.
+    fn begin<A: App>(&mut self, app: &mut A, net: &mut Sockets) -> bool {
+        let _ = (app, net);
+        false
+    }
+}
+
 /// Carries out what the application asked for, tells it what came of it, and
 /// goes on so once. What that asks for is left for the next call, so that no
 /// connection keeps the others waiting.

@@ -6,7 +6,9 @@
 //! finds that out; and whether there is room to send is asked for only once a
 //! send has found none.
 
-use crate::dispatch::{self, Driver};
+use crate::accept::WatchListeners;
+use crate::dispatch::{self, Driver, Engine};
+use crate::listen::Listener;
 use crate::net::Sockets;
 use crate::send::{self, Sent};
 use crate::table::{Conn, Flags};
@@ -135,47 +137,6 @@ impl Epoll {
         dispatch::settle(app, net, &mut self.poll);
     }
 
-    /// Begins with the connections that were accepted in this pass. Their
-    /// first request has often arrived: it is read, answered, and, if that was
-    /// all, the connection closed, before it would have to be watched.
-    /// Returns whether one could not be watched, for want of memory.
-    pub(crate) fn begin<A: App>(&mut self, app: &mut A, net: &mut Sockets) -> bool {
-        let mut refused = false;
-        let mut new = core::mem::take(&mut self.poll.new);
-        for id in new.drain(..) {
-            if self.poll.luck < 0 {
-                self.poll.luck += 1;
-            } else {
-                net.now = Clock.now();
-                let before = net.counters.receives_empty;
-                self.read(app, net, id, false);
-                self.poll.learn(net.counters.receives_empty == before);
-                dispatch::settle(app, net, &mut self.poll);
-            }
-            if net.table.get(id).is_some() && self.poll.add(net, id).is_err() {
-                // Watching needs memory, and fs.epoll.max_user_watches.
-                refused = true;
-                net.counters.watch_errors += 1;
-                net.end(id, app::Closed::Aborted);
-                dispatch::settle(app, net, &mut self.poll);
-            }
-        }
-        self.poll.new = new;
-        refused
-    }
-
-    /// Goes on with a connection that was stopped.
-    pub(crate) fn go_on<A: App>(&mut self, app: &mut A, net: &mut Sockets, id: ConnId) {
-        let Some(conn) = net.table.get_mut(id) else { return };
-        conn.flags.clear(Flags::AGAIN);
-        let read = conn.flags.has(Flags::UNREAD | Flags::BROKEN);
-        dispatch::flush_id(app, net, &mut self.poll, id);
-        if read {
-            self.read(app, net, id, true);
-        }
-        dispatch::settle(app, net, &mut self.poll);
-    }
-
     #[cold]
     fn on_connect<A: App>(&mut self, app: &mut A, net: &mut Sockets, id: ConnId, flags: EventFlags) {
         if flags.intersects(EventFlags::OUT | EventFlags::ERR | EventFlags::HUP) {
@@ -219,6 +180,55 @@ impl Epoll {
     }
 }
 
+impl Engine for Epoll {
+    type Driver = Poll;
+
+    fn driver(&mut self) -> &mut Poll {
+        &mut self.poll
+    }
+
+    /// Begins with the connections that were accepted in this pass. Their
+    /// first request has often arrived: it is read, answered, and, if that was
+    /// all, the connection closed, before it would have to be watched.
+    /// Returns whether one could not be watched, for want of memory.
+    fn begin<A: App>(&mut self, app: &mut A, net: &mut Sockets) -> bool {
+        let mut refused = false;
+        let mut new = core::mem::take(&mut self.poll.new);
+        for id in new.drain(..) {
+            if self.poll.luck < 0 {
+                self.poll.luck += 1;
+            } else {
+                net.now = Clock.now();
+                let before = net.counters.receives_empty;
+                self.read(app, net, id, false);
+                self.poll.learn(net.counters.receives_empty == before);
+                dispatch::settle(app, net, &mut self.poll);
+            }
+            if net.table.get(id).is_some() && self.poll.add(net, id).is_err() {
+                // Watching needs memory, and fs.epoll.max_user_watches.
+                refused = true;
+                net.counters.watch_errors += 1;
+                net.end(id, app::Closed::Aborted);
+                dispatch::settle(app, net, &mut self.poll);
+            }
+        }
+        self.poll.new = new;
+        refused
+    }
+
+    /// Goes on with a connection that was stopped.
+    fn go_on<A: App>(&mut self, app: &mut A, net: &mut Sockets, id: ConnId) {
+        let Some(conn) = net.table.get_mut(id) else { return };
+        conn.flags.clear(Flags::AGAIN);
+        let read = conn.flags.has(Flags::UNREAD | Flags::BROKEN);
+        dispatch::flush_id(app, net, &mut self.poll, id);
+        if read {
+            self.read(app, net, id, true);
+        }
+        dispatch::settle(app, net, &mut self.poll);
+    }
+}
+
 /// A read found nothing.
 #[cold]
 fn nothing_left(net: &mut Sockets, id: ConnId) {
@@ -253,17 +263,6 @@ impl Poll {
         let fd = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let fine = fine_waits(fd.as_fd());
         Ok(Self { fd, fine, new: Vec::new(), luck: 0, wake: None })
-    }
-
-    /// Watches a listening socket: level-triggered, so that what is left in
-    /// its queue comes up again. `exclusive`: of those that wait for it in
-    /// vain, one is woken.
-    pub(crate) fn watch_listener(&self, fd: BorrowedFd<'_>, index: usize, exclusive: bool) -> io::Result<()> {
-        let mut flags = EventFlags::IN;
-        if exclusive {
-            flags |= EventFlags::EXCLUSIVE;
-        }
-        Ok(epoll::add(&self.fd, fd, EventData::new_u64(OTHERS + index as u64), flags)?)
     }
 
     /// No longer watches a descriptor. Closing it would not do where another
@@ -310,6 +309,22 @@ impl Poll {
             Err(Errno::INTR) => Ok(0),
             Err(e) => Err(e.into()),
         }
+    }
+}
+
+impl WatchListeners for Poll {
+    /// Level-triggered, so that what is left in its queue comes up again.
+    /// Exclusive: of those that wait for it in vain, one is woken.
+    fn watch_listener(&mut self, listener: &Listener, index: usize) -> io::Result<()> {
+        let mut flags = EventFlags::IN;
+        if listener.is_exclusive() {
+            flags |= EventFlags::EXCLUSIVE;
+        }
+        Ok(epoll::add(&self.fd, listener.as_fd(), EventData::new_u64(OTHERS + index as u64), flags)?)
+    }
+
+    fn forget_listener(&mut self, listener: &Listener, _index: usize) {
+        self.forget(listener.as_fd());
     }
 }
 

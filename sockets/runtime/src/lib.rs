@@ -16,6 +16,7 @@
 //! | `dispatch` | calls of the application, the same for every engine |
 //! | `epoll`, `accept`, `send` | readiness: the engine over epoll |
 //! | `blocking` | waiting in accept(2) |
+//! | `uring` | completions: the engine over io_uring |
 //! | `option` | socket options |
 //! | `steer` | the eBPF programs that choose the worker of a new connection |
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -36,6 +37,7 @@ mod send;
 pub mod steer;
 mod table;
 mod timers;
+mod uring;
 mod worker;
 
 pub use config::{
@@ -46,4 +48,5 @@ pub use listen::{BindError, Listener, Listeners, Origin};
 pub use net::Sockets;
 pub use option::OptionError;
 pub use queue::MAX_QUEUED;
+pub use uring::NoRing;
 pub use worker::{ATTEND_IDLE, Attendant, StartError, Worker};

@@ -224,7 +224,15 @@ impl Net for Sockets {
     }
 
     fn peer(&self, id: ConnId) -> Option<SocketAddr> {
-        self.table.peer(id)
+        let conn = self.table.get(id)?;
+        if let Some(peer) = self.table.peer(id) {
+            return Some(peer);
+        }
+        if conn.flags.has(Flags::UNIX) {
+            return None;
+        }
+        // A ring's accept does not tell.
+        rustix::net::getpeername(conn.fd()?).ok()??.try_into().ok().map(unmapped)
     }
 
     fn local(&self, id: ConnId) -> Option<SocketAddr> {

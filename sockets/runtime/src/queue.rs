@@ -184,6 +184,16 @@ impl Queue {
         all
     }
 
+    /// The bodies of the pieces of memory that stand first, in order.
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = &Body> {
+        let rest = self.rest.iter().flat_map(|rest| &rest.slices);
+        let rest = rest.map_while(|slice| match slice {
+            Slice::Body { body, .. } => Some(body),
+            Slice::File { .. } => None,
+        });
+        self.head.iter().chain(rest)
+    }
+
     /// Drops the first `n` bytes: the kernel has them.
     #[inline]
     pub(crate) fn release(&mut self, n: usize) {

@@ -68,6 +68,12 @@ impl Flags {
     pub(crate) const USED: u32 = 8_192;
     /// It counts as work of this worker, where new ones are dealt out.
     pub(crate) const SEATED: u32 = 65_536;
+    /// io_uring: a receive is under way.
+    pub(crate) const ARMED: u32 = 1 << 17;
+    /// io_uring: that receive was told to end.
+    pub(crate) const STOPPING: u32 = 1 << 18;
+    /// io_uring: the kernel tells when it comes to an end.
+    pub(crate) const WATCHES_END: u32 = 1 << 19;
 
     #[inline]
     pub(crate) const fn has(self, bits: u32) -> bool {

@@ -11,6 +11,7 @@ use crate::listen::Listener;
 use crate::net::Sockets;
 use crate::option::{self, OptionError};
 use crate::steer::Seat;
+use crate::uring::{NoRing, Uring};
 use app::{App, Wake};
 use core::fmt;
 use core::time::Duration;
@@ -57,6 +58,7 @@ pub struct Worker<A> {
     net: Sockets,
     accepting: Accepting,
     engine: Engine,
+    no_ring: Option<NoRing>,
     /// Whether to wait for connections in accept(2), for one at a time.
     blocking: bool,
     spin: Duration,
@@ -65,6 +67,7 @@ pub struct Worker<A> {
 /// How a worker learns of work, with what that needs.
 enum Engine {
     Epoll(Box<Epoll>),
+    Uring(Box<Uring>),
 }
 
 /// Why a worker could not begin.
@@ -103,17 +106,19 @@ impl<A: App> Worker<A> {
     /// # Errors
     /// See [`StartError`].
     pub fn new(config: Config, listeners: Vec<Listener>, app: A) -> Result<Self, StartError> {
-        let Config { engine: _, model, max_connections, stream, connect_to, spin } = config;
+        let Config { engine: wanted, model, max_connections, stream, connect_to, spin } = config;
         let net = Sockets::new(affordable(max_connections), stream, connect_to);
         try_options(&net).map_err(|e| StartError::Option(None, e))?;
         for listener in &listeners {
             option::set_stream(listener.as_fd(), &net.stream, listener.is_unix())
                 .map_err(|e| StartError::Option(Some(listener.endpoint().clone()), e))?;
         }
-        let epoll = Epoll::new().map_err(StartError::Engine)?;
         let blocking = model == Model::Blocking && !listeners.is_empty();
-        let engine = Engine::Epoll(Box::new(epoll));
-        Ok(Self { app, net, accepting: Accepting::new(listeners), engine, blocking, spin })
+        let (engine, no_ring) = match ring(wanted, blocking) {
+            Ok(uring) => (Engine::Uring(Box::new(uring)), None),
+            Err(why) => (Engine::Epoll(Box::new(Epoll::new().map_err(StartError::Engine)?)), why),
+        };
+        Ok(Self { app, net, accepting: Accepting::new(listeners), engine, no_ring, blocking, spin })
     }
 
     /// Has this worker tell what it has, for new connections to be dealt out
@@ -128,11 +133,13 @@ impl<A: App> Worker<A> {
     /// # Errors
     /// If the kernel no longer waits for sockets.
     pub fn run(&mut self, attendant: &mut impl Attendant<A>) -> io::Result<Usage> {
-        let outcome = self.run_epoll(attendant);
+        let outcome = self.run_loop(attendant);
         self.stop_listening();
         self.net.end_all();
-        let Engine::Epoll(epoll) = &mut self.engine;
-        dispatch::settle(&mut self.app, &mut self.net, &mut epoll.poll);
+        match &mut self.engine {
+            Engine::Epoll(epoll) => dispatch::settle(&mut self.app, &mut self.net, &mut epoll.poll),
+            Engine::Uring(uring) => dispatch::settle(&mut self.app, &mut self.net, &mut uring.ring),
+        }
         outcome
     }
 
@@ -154,8 +161,10 @@ impl<A: App> Worker<A> {
         if let Some(seat) = &mut self.net.seat {
             seat.set_in_service(false);
         }
-        let Engine::Epoll(epoll) = &self.engine;
-        self.accepting.stop(Some(epoll));
+        match &mut self.engine {
+            Engine::Epoll(epoll) => self.accepting.stop(&mut epoll.poll),
+            Engine::Uring(uring) => self.accepting.stop(&mut uring.ring),
+        }
     }
 
     /// Whether this worker accepts, or would if it could.
@@ -176,7 +185,16 @@ impl<A: App> Worker<A> {
         self.net.counters()
     }
 
-    fn run_epoll(&mut self, attendant: &mut impl Attendant<A>) -> io::Result<Usage> {
+    /// How this worker learns of work; where that is not io_uring, why not.
+    #[must_use]
+    pub const fn engine(&self) -> (crate::Engine, Option<&NoRing>) {
+        match self.engine {
+            Engine::Epoll(_) => (crate::Engine::Epoll, self.no_ring.as_ref()),
+            Engine::Uring(_) => (crate::Engine::IoUring, None),
+        }
+    }
+
+    fn run_loop(&mut self, attendant: &mut impl Attendant<A>) -> io::Result<Usage> {
         if self.blocking {
             self.accepting.set_bell(Bell::new(attendant.wake(&self.app))?);
         }
@@ -187,12 +205,20 @@ impl<A: App> Worker<A> {
         let mut until = now;
         let mut unattended = false;
         loop {
-            let Engine::Epoll(epoll) = &mut self.engine;
             let ready = if until > now && self.accepting.blocks(&self.net) {
                 self.accepting.block(&mut self.net, until)
             } else {
-                epoll.poll.set_wake(attendant.wake(&self.app))?;
-                epoll.wait(until.since(now))?
+                let (wake, longest) = (attendant.wake(&self.app), until.since(now));
+                match &mut self.engine {
+                    Engine::Epoll(epoll) => {
+                        epoll.poll.set_wake(wake)?;
+                        epoll.wait(longest)?
+                    }
+                    Engine::Uring(uring) => {
+                        uring.ring.set_wake(wake)?;
+                        uring.wait(longest)?
+                    }
+                }
             };
             let woke = Clock.now();
             let slept = woke.since(now).as_nanos() as u64;
@@ -215,9 +241,11 @@ impl<A: App> Worker<A> {
                 unattended |= ready > 0;
             }
             now = Clock.now();
-            let Engine::Epoll(epoll) = &self.engine;
             self.net.now = now;
-            self.accepting.look_after(&mut self.net, epoll)?;
+            match &mut self.engine {
+                Engine::Epoll(epoll) => self.accepting.look_after(&mut self.net, &mut epoll.poll)?,
+                Engine::Uring(uring) => self.accepting.look_after(&mut self.net, &mut uring.ring)?,
+            }
             usage.turns += 1;
             usage.busy_turns += u64::from(ready > 0);
             usage.busy_ns += now.since(woke).as_nanos() as u64;
@@ -235,52 +263,23 @@ impl<A: App> Worker<A> {
     /// Takes what came up to the application, and its answers to the kernel.
     #[inline]
     fn pass(&mut self, ready: usize) -> Wake {
-        let Self { app, net, accepting, engine: Engine::Epoll(epoll), .. } = self;
+        let Self { app, net, accepting, engine, .. } = self;
         let closed = net.counters.closed;
+        let accepted = net.counters.accepted;
         net.counters.waits += 1;
         net.counters.wakes += u64::from(ready > 0);
-        let mut connections = 0;
-        for index in 0..ready {
-            match epoll.ready(index) {
-                Ready::Connection(id, flags) => {
-                    if connections > 0 {
-                        net.now = Clock.now();
-                    }
-                    connections += 1;
-                    epoll.on_event(app, net, id, flags);
-                }
-                Ready::Listener(index) => accepting.on_ready(index),
-                Ready::Wake => {}
+        let wake = match engine {
+            Engine::Epoll(epoll) => {
+                let events = take_ready(app, net, accepting, epoll, ready);
+                finish_pass(app, net, accepting, epoll.as_mut(), (accepted, events))
             }
-        }
-        net.counters.events += connections;
-        if !net.again.is_empty() {
-            for id in core::mem::take(&mut net.again) {
-                net.now = Clock.now();
-                epoll.go_on(app, net, id);
+            Engine::Uring(uring) => {
+                let events = uring.take_events(app, net, accepting, || Clock.now());
+                let wake = finish_pass(app, net, accepting, uring.as_mut(), (accepted, events));
+                uring.ring.watch_again();
+                wake
             }
-        }
-        if accepting.has_ready() {
-            let accepted = net.counters.accepted;
-            accepting.take(app, net, &mut epoll.poll);
-            if epoll.begin(app, net) {
-                accepting.begin_pause(net);
-            }
-            if connections == 0 && net.counters.accepted == accepted {
-                net.counters.wakes_empty += 1;
-            }
-        } else if let Some(seat) = &mut net.seat
-            && accepting.is_watched()
-        {
-            // Nothing came up, so nothing waits.
-            seat.look(net.now);
-        }
-        if !net.unanswered.is_empty() {
-            net.connect_again();
-        }
-        dispatch::run_timers(app, net, &mut epoll.poll);
-        let wake = app.on_turn(net);
-        dispatch::settle(app, net, &mut epoll.poll);
+        };
         if net.counters.closed != closed {
             accepting.on_closed();
         }
@@ -309,6 +308,85 @@ impl<A: App> Worker<A> {
             until = until.min(now + CONNECT_RETRY);
         }
         until.max(now)
+    }
+}
+
+/// Takes what epoll says is ready. Returns how much of it was connections.
+#[inline]
+fn take_ready<A: App>(
+    app: &mut A,
+    net: &mut Sockets,
+    accepting: &mut Accepting,
+    epoll: &mut Epoll,
+    ready: usize,
+) -> u64 {
+    let mut connections = 0;
+    for index in 0..ready {
+        match epoll.ready(index) {
+            Ready::Connection(id, flags) => {
+                if connections > 0 {
+                    net.now = Clock.now();
+                }
+                connections += 1;
+                epoll.on_event(app, net, id, flags);
+            }
+            Ready::Listener(index) => accepting.on_ready(index),
+            Ready::Wake => {}
+        }
+    }
+    connections
+}
+
+/// What follows the events, whatever told of them: what was left, what
+/// listening sockets have, timers, the application's own turn. `before`: what
+/// was accepted before this pass, and its events of connections.
+#[inline]
+fn finish_pass<A: App>(
+    app: &mut A,
+    net: &mut Sockets,
+    accepting: &mut Accepting,
+    engine: &mut impl dispatch::Engine,
+    before: (u64, u64),
+) -> Wake {
+    let (accepted, events) = before;
+    net.counters.events += events;
+    if !net.again.is_empty() {
+        for id in core::mem::take(&mut net.again) {
+            net.now = Clock.now();
+            engine.go_on(app, net, id);
+        }
+    }
+    if accepting.has_ready() {
+        accepting.take(app, net, engine.driver());
+        if engine.begin(app, net) {
+            accepting.begin_pause(net);
+        }
+        if events == 0 && net.counters.accepted == accepted {
+            net.counters.wakes_empty += 1;
+        }
+    } else if let Some(seat) = &mut net.seat
+        && accepting.is_watched()
+        && net.counters.accepted == accepted
+    {
+        // Nothing came up, so nothing waits.
+        seat.look(net.now);
+    }
+    if !net.unanswered.is_empty() {
+        net.connect_again();
+    }
+    dispatch::run_timers(app, net, engine.driver());
+    let wake = app.on_turn(net);
+    dispatch::settle(app, net, engine.driver());
+    wake
+}
+
+/// A ring, if it is wanted and to be had.
+fn ring(wanted: crate::Engine, blocking: bool) -> Result<Uring, Option<NoRing>> {
+    match wanted {
+        crate::Engine::Epoll => Err(None),
+        crate::Engine::Auto => Err(Some(NoRing::Slower)),
+        crate::Engine::IoUring if blocking => Err(Some(NoRing::Blocking)),
+        crate::Engine::IoUring => Uring::new().map_err(Some),
     }
 }
 

@@ -33,7 +33,9 @@ fn connections_inherit_their_options() {
         not_sent_low_water: Some(16_384),
     };
     let config = Config { stream, ..Config::default() };
-    let worker = Worker::new(config, listeners.for_worker(0), crate::support::Echo::default()).unwrap();
+    let worker =
+        Worker::new(crate::support::on_engine(config), listeners.for_worker(0), crate::support::Echo::default())
+            .unwrap();
     let _client = client(address);
     let fd = rustix::net::accept(listeners.iter().next().unwrap().1).unwrap_or_else(|_| {
         std::thread::sleep(Duration::from_millis(50));
@@ -71,7 +73,10 @@ fn an_option_that_cannot_be_had_is_named_at_the_start() {
     let stream = StreamOptions { congestion: Some("nonesuch".into()), ..StreamOptions::default() };
     let config = Config { stream, ..Config::default() };
     for mine in [listeners.for_worker(0), Vec::new()] {
-        let Err(error) = Worker::new(config.clone(), mine, crate::support::Echo::default()) else { panic!("no error") };
+        let Err(error) = Worker::new(crate::support::on_engine(config.clone()), mine, crate::support::Echo::default())
+        else {
+            panic!("no error")
+        };
         assert!(matches!(error, StartError::Option(..)));
         let text = error.to_string();
         assert!(text.contains("TCP_CONGESTION cannot be nonesuch"), "{text}");

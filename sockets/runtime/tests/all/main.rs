@@ -1,4 +1,5 @@
-//! The kernel data path over real sockets of this machine.
+//! The kernel data path over real sockets of this machine, with epoll.
+//! `tests/ring` runs the same over io_uring.
 
 mod connecting;
 mod ends;
@@ -10,3 +11,6 @@ mod steering;
 mod support;
 mod timers;
 mod unix;
+
+/// What the workers of these tests use.
+const ENGINE: sockets::Engine = sockets::Engine::Epoll;

@@ -1,6 +1,6 @@
 //! Workers that tell what they have, and the program that deals out by it.
 
-use crate::support::{Echo, PATIENCE, Until, ask, client, listen};
+use crate::support::{Echo, PATIENCE, Until, ask, client, listen, on_engine};
 use sockets::steer::{SteerError, Steering, Topology};
 use sockets::{Config, Model, Worker};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn what_workers_have_is_what_the_program_sees() {
             let stop = Arc::clone(&stop);
             std::thread::spawn(move || {
                 let config = Config { model: Model::Least, ..Config::default() };
-                let mut worker = Worker::new(config, listeners, Echo::default()).unwrap();
+                let mut worker = Worker::new(on_engine(config), listeners, Echo::default()).unwrap();
                 worker.set_seat(seat);
                 worker.run(&mut Until(stop)).unwrap();
                 worker.app.opened

@@ -16,6 +16,9 @@ use std::time::Duration;
 use support::listen;
 use support::puppet::{Do, Theatre};
 
+/// What the worker of this test uses.
+const ENGINE: sockets::Engine = sockets::Engine::Epoll;
+
 /// Takes every descriptor that is left.
 fn take_all() -> Vec<File> {
     core::iter::from_fn(|| File::open("/dev/null").ok()).collect()

@@ -82,6 +82,11 @@ impl<A: App> Attendant<A> for Until {
     }
 }
 
+/// The configuration, with the engine that is tested.
+pub fn on_engine(config: Config) -> Config {
+    Config { engine: crate::ENGINE, ..config }
+}
+
 /// A worker that runs.
 pub struct Running<R> {
     stop: Arc<AtomicBool>,
@@ -112,7 +117,7 @@ pub fn start<A: App, R: Send + 'static>(
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
     let thread = std::thread::spawn(move || {
-        let mut worker = Worker::new(config, listeners, make()).unwrap();
+        let mut worker = Worker::new(on_engine(config), listeners, make()).unwrap();
         worker.run(&mut Until(asked)).unwrap();
         let counters = worker.counters();
         (told(worker.app), counters)

@@ -184,7 +184,7 @@ impl Theatre {
                 count: false,
                 stop: false,
             };
-            let mut worker = Worker::new(config, listeners, puppet).unwrap();
+            let mut worker = Worker::new(super::on_engine(config), listeners, puppet).unwrap();
             worker.run(&mut Strings).unwrap();
             worker.counters()
         });

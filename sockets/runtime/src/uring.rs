@@ -1,0 +1,751 @@
+//! Completions: the engine over io_uring(7).
+//!
+//! What a turn asks for (sends, closes, receives to begin) is put into the
+//! ring and goes to the kernel with the one call that also waits: its cost is
+//! shared by all requests of the turn. A connection is received from without
+//! asking again (multishot), into buffers that the kernel chooses from; data
+//! is offered where it lies, and the buffer is given back at once.
+//!
+//! Files go by sendfile(2), as with epoll: the ring's splice(2) would hand
+//! each piece to a thread of the kernel, which costs more than it saves where
+//! the file is in the page cache. The sockets are ordinary descriptors, not
+//! the ring's own: sendfile, getpeername and the options need those.
+
+mod buffers;
+mod reason;
+mod sends;
+
+pub use reason::NoRing;
+
+use crate::accept::{self, Accepted, Accepting, WatchListeners};
+use crate::dispatch::{self, Driver, Engine};
+use crate::listen::Listener;
+use crate::net::Sockets;
+use crate::queue::{Front, GATHER};
+use crate::send::{self, BUDGET, Sent};
+use crate::table::{Conn, Flags};
+use app::{App, Closed, ConnId, HELD_LIMIT};
+use buffers::Buffers;
+use core::time::Duration;
+use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_error;
+use rustix::net::{Shutdown, shutdown};
+use sends::{Sending, Sends};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+
+/// What may be asked for before the kernel is called; more calls it early.
+const SUBMISSIONS: u32 = 512;
+
+/// What may have come up before it is seen to. The kernel keeps what comes
+/// beyond (IORING_FEAT_NODROP), at a cost.
+const COMPLETIONS: u32 = 4_096;
+
+/// Completions taken in one pass, as with epoll.
+const EVENTS: usize = 256;
+
+/// Bodies from this size on are sent without a copy, to other machines: pages
+/// are pinned and let go again, which costs about as much as to copy a few of
+/// them. Over loopback and virtual pairs the kernel copies all the same.
+const ZERO_COPY_FROM: usize = 64 * 1024;
+
+/// Rounds of cancelling and waiting before memory that the kernel may still
+/// use is left to it for good.
+const END_ROUNDS: usize = 100;
+
+/// What a completion is of: the upper eight bits of its data. Below them are
+/// 24 bits of a generation, and a slot or an index.
+mod kind {
+    pub(super) const NOTHING: u64 = 0;
+    pub(super) const RECEIVE: u64 = 1;
+    pub(super) const SEND: u64 = 2;
+    /// Room to send, or the outcome of a connect.
+    pub(super) const ROOM: u64 = 3;
+    /// The end of a connection that is not received from.
+    pub(super) const END: u64 = 4;
+    pub(super) const LISTENER: u64 = 5;
+    pub(super) const ACCEPT: u64 = 6;
+    pub(super) const WAKE: u64 = 7;
+    /// The end of a receive was asked for.
+    pub(super) const STOP: u64 = 8;
+}
+
+/// The engine.
+pub(crate) struct Uring {
+    pub(crate) ring: Ring,
+    buffers: Buffers,
+    events: Vec<cqueue::Entry>,
+    /// Connections that were accepted beyond the limit.
+    waiting: VecDeque<(OwnedFd, Listener)>,
+}
+
+/// The ring, and what is under way in it.
+pub(crate) struct Ring {
+    ring: IoUring,
+    sends: Sends,
+    /// Operations that the kernel has not finished.
+    under_way: usize,
+    listeners: Vec<Watched>,
+    /// The number of the descriptor that ends a wait, our own copy of it, and
+    /// whether it is watched at this moment.
+    wake: Option<(i32, OwnedFd, bool)>,
+    zero_copy: bool,
+}
+
+/// A listening socket that is, or was, watched.
+struct Watched {
+    listener: Listener,
+    /// It is to be.
+    wanted: bool,
+    /// An operation is under way.
+    armed: bool,
+}
+
+#[inline]
+const fn tag(kind: u64, generation: u32, index: u32) -> u64 {
+    kind << 56 | ((generation & 0xff_ffff) as u64) << 32 | index as u64
+}
+
+#[inline]
+const fn tag_of(kind: u64, id: ConnId) -> u64 {
+    tag(kind, id.generation(), id.index() as u32)
+}
+
+/// The connection that a completion is of, unless it is over.
+#[inline]
+fn connection(net: &Sockets, data: u64) -> Option<ConnId> {
+    let id = net.table.id(data as u32)?;
+    (u64::from(id.generation() & 0xff_ffff) == data >> 32 & 0xff_ffff).then_some(id)
+}
+
+impl Uring {
+    /// A ring of the calling thread: only that may use it.
+    pub(crate) fn new() -> Result<Self, NoRing> {
+        let ring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_coop_taskrun()
+            .setup_submit_all()
+            .setup_clamp()
+            .setup_cqsize(COMPLETIONS)
+            .dontfork()
+            .build(SUBMISSIONS)
+            .map_err(|e| reason::explain(&e))?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe).map_err(|e| reason::explain(&e))?;
+        for (code, name) in [
+            (opcode::RecvMulti::CODE, "IORING_OP_RECV"),
+            (opcode::Send::CODE, "IORING_OP_SEND"),
+            (opcode::SendMsg::CODE, "IORING_OP_SENDMSG"),
+            (opcode::AcceptMulti::CODE, "IORING_OP_ACCEPT"),
+            (opcode::PollAdd::CODE, "IORING_OP_POLL_ADD"),
+            (opcode::AsyncCancel2::CODE, "IORING_OP_ASYNC_CANCEL"),
+            (opcode::Close::CODE, "IORING_OP_CLOSE"),
+        ] {
+            if !probe.is_supported(code) {
+                return Err(NoRing::Old(name));
+            }
+        }
+        let features = ring.params();
+        if !features.is_feature_ext_arg() || !features.is_feature_nodrop() {
+            return Err(NoRing::Old("IORING_FEAT_EXT_ARG"));
+        }
+        let buffers = Buffers::new(&ring.submitter()).map_err(|e| reason::explain(&e))?;
+        let zero_copy = probe.is_supported(opcode::SendZc::CODE);
+        let (sends, listeners) = (Sends::default(), Vec::new());
+        let ring = Ring { ring, sends, under_way: 0, listeners, wake: None, zero_copy };
+        Ok(Self { ring, buffers, events: Vec::with_capacity(EVENTS), waiting: VecDeque::new() })
+    }
+
+    /// Hands over what is asked for, and waits until something comes up, for
+    /// no longer than `longest`. Returns how many things did.
+    #[inline]
+    pub(crate) fn wait(&mut self, longest: Duration) -> io::Result<usize> {
+        self.ring.watch_wake();
+        self.ring.enter(longest)?;
+        self.events.clear();
+        self.events.extend(self.ring.ring.completion().take(EVENTS));
+        Ok(self.events.len())
+    }
+
+    /// Takes what came up to the application. Returns how much of it was of
+    /// connections; what was accepted is counted by itself.
+    #[inline]
+    pub(crate) fn take_events<A: App>(
+        &mut self,
+        app: &mut A,
+        net: &mut Sockets,
+        accepting: &mut Accepting,
+        clock: impl Fn() -> wire::Time,
+    ) -> u64 {
+        let mut connections = 0;
+        for index in 0..self.events.len() {
+            let (data, result, flags) = {
+                let event = &self.events[index];
+                (event.user_data(), event.result(), event.flags())
+            };
+            if !cqueue::more(flags) {
+                self.ring.under_way -= 1;
+            }
+            match data >> 56 {
+                kind::RECEIVE => {
+                    if connections > 0 {
+                        net.now = clock();
+                    }
+                    connections += 1;
+                    self.received(app, net, data, result, flags);
+                }
+                kind::SEND => self.sent(app, net, data as u32, result, flags),
+                kind::ROOM => {
+                    connections += 1;
+                    self.room(app, net, data);
+                }
+                kind::END => self.came_to_an_end(net, data, result),
+                kind::LISTENER => self.ring.listener_came_up(accepting, data as u32, result),
+                kind::ACCEPT => self.accepted(app, net, accepting, data as u32, result, flags),
+                kind::WAKE => self.ring.woke(),
+                kind::STOP => stopped(net, data, result),
+                _ => {}
+            }
+        }
+        while !net.table.is_full()
+            && let Some((fd, listener)) = self.waiting.pop_front()
+        {
+            self.admit(app, net, accepting, fd, &listener);
+        }
+        connections
+    }
+
+    /// Data arrived, or the end of it, or a receive ended.
+    #[inline]
+    fn received<A: App>(&mut self, app: &mut A, net: &mut Sockets, data: u64, result: i32, flags: u32) {
+        let buffer = cqueue::buffer_select(flags);
+        let Some(id) = connection(net, data) else {
+            if let Some(buffer) = buffer {
+                self.buffers.give_back(buffer);
+            }
+            net.counters.events_stale += u64::from(result != -libc::ECANCELED);
+            return;
+        };
+        let more = cqueue::more(flags);
+        if let Some(conn) = net.table.get_mut(id)
+            && !more
+        {
+            conn.flags.clear(Flags::ARMED | Flags::STOPPING);
+        }
+        if result > 0
+            && let Some(buffer) = buffer
+        {
+            dispatch::deliver(app, net, id, self.buffers.bytes(buffer, result as usize));
+            self.buffers.give_back(buffer);
+            self.after_delivery(net, id, more);
+        } else if result == 0 {
+            if let Some(buffer) = buffer {
+                self.buffers.give_back(buffer);
+            }
+            dispatch::ended(app, net, id);
+            dispatch::settle(app, net, &mut self.ring);
+            return self.watch_end(net, id);
+        } else {
+            self.receive_failed(net, id, Errno::from_raw_os_error(-result));
+        }
+        dispatch::settle(app, net, &mut self.ring);
+    }
+
+    /// Receives on, unless the application has to consume first.
+    #[inline]
+    fn after_delivery(&mut self, net: &mut Sockets, id: ConnId, more: bool) {
+        let Some(conn) = net.table.get_mut(id) else { return };
+        if conn.held() >= HELD_LIMIT {
+            self.stop_receiving(net, id);
+        } else if !more {
+            self.ring.receive(conn, id);
+        }
+    }
+
+    /// What arrives from now on stays in the socket, and closes the peer's
+    /// window.
+    #[cold]
+    fn stop_receiving(&mut self, net: &mut Sockets, id: ConnId) {
+        let Some(conn) = net.table.get_mut(id) else { return };
+        if !conn.flags.has(Flags::UNREAD) {
+            net.counters.receive_stops += 1;
+        }
+        conn.flags.set(Flags::UNREAD);
+        if conn.flags.has(Flags::BROKEN) {
+            return net.end(id, Closed::Reset);
+        }
+        if conn.flags.has(Flags::ARMED) && !conn.flags.has(Flags::STOPPING) {
+            conn.flags.set(Flags::STOPPING);
+            let cancel = CancelBuilder::user_data(tag_of(kind::RECEIVE, id));
+            self.ring.push(opcode::AsyncCancel2::new(cancel).build(), tag_of(kind::STOP, id));
+        }
+        self.watch_end(net, id);
+    }
+
+    #[cold]
+    fn receive_failed(&mut self, net: &mut Sockets, id: ConnId, e: Errno) {
+        let Some(conn) = net.table.get_mut(id) else { return };
+        match e {
+            Errno::NOBUFS => net.counters.receives_no_buffer += 1,
+            Errno::CANCELED | Errno::AGAIN | Errno::INTR => {}
+            e => return dispatch::failed(net, id, e),
+        }
+        if conn.held() < HELD_LIMIT {
+            self.ring.receive(conn, id);
+        } else {
+            // It may have come just before the receive did end.
+            self.watch_end(net, id);
+        }
+    }
+
+    /// A connection that is not received from is watched for its end only.
+    #[cold]
+    fn watch_end(&mut self, net: &mut Sockets, id: ConnId) {
+        let Some(conn) = net.table.get_mut(id) else { return };
+        if !conn.flags.has(Flags::WATCHES_END)
+            && let Some(fd) = conn.fd().map(|fd| Fd(fd.as_raw_fd()))
+        {
+            conn.flags.set(Flags::WATCHES_END);
+            // POLLERR and POLLHUP come unasked.
+            self.ring.push(opcode::PollAdd::new(fd, 0).build(), tag_of(kind::END, id));
+        }
+    }
+
+    #[cold]
+    fn came_to_an_end(&mut self, net: &mut Sockets, data: u64, result: i32) {
+        let Some(id) = connection(net, data) else { return };
+        let Some(conn) = net.table.get_mut(id) else { return };
+        conn.flags.clear(Flags::WATCHES_END);
+        // One that is received from again hears of it there, after the data.
+        if result > 0
+            && !conn.flags.has(Flags::ARMED)
+            && let Some(fd) = conn.fd()
+            && let Ok(Err(e)) = socket_error(fd)
+        {
+            dispatch::failed(net, id, e);
+        }
+    }
+
+    /// The kernel took some of a queue, or none.
+    #[inline]
+    fn sent<A: App>(&mut self, app: &mut A, net: &mut Sockets, index: u32, result: i32, flags: u32) {
+        let Some(sending) = self.ring.sends.get(index) else { return };
+        let (id, zero_copy) = (sending.id, sending.zero_copy);
+        if cqueue::notif(flags) {
+            // It has let go of the memory, of which it told before.
+            return self.ring.sends.release(index);
+        }
+        if !cqueue::more(flags) {
+            self.ring.sends.release(index);
+        }
+        let Some(conn) = net.table.get_mut(id) else { return };
+        conn.flags.clear(Flags::BLOCKED);
+        let before = conn.queue.unsent();
+        let sent = if let Ok(n) = usize::try_from(result) {
+            conn.queue.release(n);
+            net.counters.sent_bytes += n as u64;
+            if before == n { Sent::All } else { self.ring.send(net, id) }
+        } else {
+            match Errno::from_raw_os_error(-result) {
+                Errno::AGAIN | Errno::INTR => self.ring.send(net, id),
+                Errno::NOBUFS | Errno::NOMEM | Errno::OPNOTSUPP if zero_copy => {
+                    // Pages cannot be pinned, or not for this socket.
+                    self.ring.zero_copy = false;
+                    self.ring.send(net, id)
+                }
+                e => Sent::Failed(e),
+            }
+        };
+        dispatch::on_flushed(app, net, id, before, sent);
+        dispatch::settle(app, net, &mut self.ring);
+    }
+
+    /// There is room to send, or a connect has its outcome.
+    #[cold]
+    fn room<A: App>(&mut self, app: &mut A, net: &mut Sockets, data: u64) {
+        let Some(id) = connection(net, data) else { return };
+        let Some(conn) = net.table.get_mut(id) else { return };
+        conn.flags.clear(Flags::BLOCKED | Flags::WATCHES_ROOM);
+        if conn.flags.has(Flags::CONNECTING) {
+            dispatch::connected(app, net, id);
+            if let Some(conn) = net.table.get_mut(id) {
+                self.ring.receive(conn, id);
+            }
+        }
+        dispatch::flush_id(app, net, &mut self.ring, id);
+        dispatch::settle(app, net, &mut self.ring);
+    }
+
+    /// A multishot accept brought a connection, or ended.
+    #[cold]
+    fn accepted<A: App>(
+        &mut self,
+        app: &mut A,
+        net: &mut Sockets,
+        accepting: &mut Accepting,
+        index: u32,
+        result: i32,
+        flags: u32,
+    ) {
+        let Some(watched) = self.ring.listeners.get_mut(index as usize) else { return };
+        let listener = watched.listener.clone();
+        if !cqueue::more(flags) {
+            watched.armed = false;
+        }
+        if result >= 0 {
+            net.counters.accepted += 1;
+            // SAFETY: the kernel made this descriptor for us just now.
+            let fd = unsafe { OwnedFd::from_raw_fd(result) };
+            self.admit(app, net, accepting, fd, &listener);
+        } else if result != -libc::ECANCELED
+            && accept::failed(Errno::from_raw_os_error(-result), &mut net.counters) == Accepted::Pause
+        {
+            accepting.begin_pause(net);
+        }
+        self.ring.arm_listener(index);
+    }
+
+    fn admit<A: App>(
+        &mut self,
+        app: &mut A,
+        net: &mut Sockets,
+        accepting: &mut Accepting,
+        fd: OwnedFd,
+        listener: &Listener,
+    ) {
+        if net.table.is_full() {
+            return self.waiting.push_back((fd, listener.clone()));
+        }
+        // Who the peer is, is looked up if somebody asks.
+        if accept::admit((fd, None), listener, app, net, &mut self.ring) == Accepted::Pause {
+            accepting.begin_pause(net);
+        }
+    }
+
+    /// Cancels what is under way, and waits for it to end. What was accepted
+    /// meanwhile is closed.
+    fn end(&mut self) {
+        self.waiting.clear();
+        for _ in 0..END_ROUNDS {
+            if self.ring.under_way == 0 {
+                return;
+            }
+            let cancel = opcode::AsyncCancel2::new(CancelBuilder::any()).build();
+            self.ring.push(cancel, kind::NOTHING << 56);
+            if self.wait(Duration::from_millis(10)).is_err() {
+                return;
+            }
+            for event in &self.events {
+                let (kind, result) = (event.user_data() >> 56, event.result());
+                self.ring.under_way -= usize::from(!cqueue::more(event.flags()));
+                if kind == kind::ACCEPT && result >= 0 {
+                    // SAFETY: the kernel made this descriptor for us.
+                    drop(unsafe { OwnedFd::from_raw_fd(result) });
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        self.ring.wake = None;
+        self.end();
+        if self.ring.under_way == 0 {
+            self.buffers.free();
+        } else {
+            // The kernel may still read and write there: better lost than
+            // somebody else's.
+            core::mem::forget(core::mem::take(&mut self.ring.sends));
+        }
+    }
+}
+
+impl Engine for Uring {
+    type Driver = Ring;
+
+    fn driver(&mut self) -> &mut Ring {
+        &mut self.ring
+    }
+
+    /// Goes on with a connection that was stopped, or broke.
+    fn go_on<A: App>(&mut self, app: &mut A, net: &mut Sockets, id: ConnId) {
+        let Some(conn) = net.table.get_mut(id) else { return };
+        conn.flags.clear(Flags::AGAIN);
+        if conn.flags.has(Flags::BROKEN) {
+            if !conn.flags.has(Flags::ARMED) {
+                net.end(id, Closed::Reset);
+            } else if let Some(fd) = conn.fd() {
+                // What arrived before is received still, and then the end.
+                let _ = shutdown(fd, Shutdown::Both);
+            }
+        } else if conn.flags.has(Flags::UNREAD) && conn.held() < HELD_LIMIT {
+            // One that is just being stopped goes on when it has.
+            self.ring.receive(conn, id);
+        }
+        dispatch::flush_id(app, net, &mut self.ring, id);
+        dispatch::settle(app, net, &mut self.ring);
+    }
+}
+
+impl Driver for Ring {
+    fn watch(&mut self, net: &mut Sockets, id: ConnId) -> io::Result<()> {
+        let Some(conn) = net.table.get_mut(id) else { return Ok(()) };
+        conn.flags.clear(Flags::UNWATCHED);
+        if conn.flags.has(Flags::CONNECTING) {
+            self.watch_room(conn, id);
+        } else {
+            self.receive(conn, id);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn send(&mut self, net: &mut Sockets, id: ConnId) -> Sent {
+        let Some(conn) = net.table.get_mut(id) else { return Sent::All };
+        match conn.queue.front() {
+            Front::Empty => Sent::All,
+            Front::Only(_) => self.send_one(net, id),
+            Front::Several => self.send_several(net, id),
+            Front::File(..) => {
+                let sent = send::send_queue(conn, net.stream.no_push, &mut net.counters);
+                if sent == Sent::Blocked {
+                    self.watch_room(conn, id);
+                }
+                sent
+            }
+        }
+    }
+
+    fn close(&mut self, fd: OwnedFd) {
+        // What is under way keeps the socket open: it ends first.
+        let fd = Fd(fd.into_raw_fd());
+        let cancel = opcode::AsyncCancel2::new(CancelBuilder::fd(fd).all()).build();
+        self.push(cancel, kind::NOTHING << 56);
+        self.push(opcode::Close::new(fd).build(), kind::NOTHING << 56);
+    }
+}
+
+impl WatchListeners for Ring {
+    fn watch_listener(&mut self, listener: &Listener, index: usize) -> io::Result<()> {
+        if index == self.listeners.len() {
+            self.listeners.push(Watched { listener: listener.clone(), wanted: false, armed: false });
+        }
+        self.listeners[index].wanted = true;
+        self.arm_listener(index as u32);
+        Ok(())
+    }
+
+    fn forget_listener(&mut self, _listener: &Listener, index: usize) {
+        let Some(watched) = self.listeners.get_mut(index) else { return };
+        watched.wanted = false;
+        if watched.armed {
+            let kind = if watched.listener.is_shared() { kind::LISTENER } else { kind::ACCEPT };
+            let cancel = CancelBuilder::user_data(tag(kind, 0, index as u32));
+            self.push(opcode::AsyncCancel2::new(cancel).build(), kind::NOTHING << 56);
+            // At once: others are to have what comes from now on.
+            let _ = self.ring.submit();
+        }
+    }
+}
+
+impl Ring {
+    /// Has `fd` end a wait, in place of what did so far.
+    pub(crate) fn set_wake(&mut self, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        if fd.as_ref().map(AsRawFd::as_raw_fd) == self.wake.as_ref().map(|(number, _, _)| *number) {
+            return Ok(());
+        }
+        if let Some((_, old, armed)) = self.wake.take()
+            && armed
+        {
+            let cancel = CancelBuilder::user_data(kind::WAKE << 56);
+            self.push(opcode::AsyncCancel2::new(cancel).build(), kind::NOTHING << 56);
+            self.close(old);
+        }
+        if let Some(fd) = fd {
+            self.wake = Some((fd.as_raw_fd(), fd.try_clone_to_owned()?, false));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn watch_wake(&mut self) {
+        if let Some((_, fd, armed)) = &mut self.wake
+            && !*armed
+        {
+            *armed = true;
+            let fd = Fd(fd.as_raw_fd());
+            self.push(opcode::PollAdd::new(fd, libc::POLLIN as u32).build(), kind::WAKE << 56);
+        }
+    }
+
+    fn woke(&mut self) {
+        if let Some((_, _, armed)) = &mut self.wake {
+            *armed = false;
+        }
+    }
+
+    /// One call for what is asked for and what came up.
+    #[inline]
+    fn enter(&mut self, longest: Duration) -> io::Result<()> {
+        let entered = if longest.is_zero() {
+            let pending = self.ring.submission().len() as u32;
+            // SAFETY: no argument is given. Work that the kernel deferred is
+            // done only if completions are asked for.
+            unsafe { self.ring.submitter().enter::<libc::sigset_t>(pending, 0, ENTER_GETEVENTS, None) }
+        } else {
+            let span = Timespec::new().sec(longest.as_secs()).nsec(longest.subsec_nanos());
+            self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&span))
+        };
+        match entered {
+            Ok(_) => Ok(()),
+            Err(e) => match Errno::from_io_error(&e) {
+                // Nothing came up; a signal; or there is no room for what
+                // comes up until what has is taken, or memory is short for a
+                // moment: the rest is handed over with the next call.
+                Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
+                _ => Err(e),
+            },
+        }
+    }
+
+    /// Asks for an operation.
+    #[inline]
+    fn push(&mut self, entry: squeue::Entry, data: u64) {
+        let entry = entry.user_data(data);
+        self.under_way += 1;
+        // SAFETY: what the entry points to stays until its completion: send
+        // queues' memory by `sends`, buffers and messages likewise.
+        while unsafe { self.ring.submission().push(&entry) }.is_err() {
+            self.make_room();
+        }
+    }
+
+    #[cold]
+    fn make_room(&self) {
+        // Whatever it says, the queue is shorter then, or is tried again.
+        let _ = self.ring.submit();
+    }
+
+    /// Receives from a connection until told otherwise.
+    #[inline]
+    fn receive(&mut self, conn: &mut Conn, id: ConnId) {
+        let Some(fd) = conn.fd().map(|fd| Fd(fd.as_raw_fd())) else { return };
+        if conn.flags.has(Flags::ARMED | Flags::ENDED) {
+            return;
+        }
+        conn.flags.set(Flags::ARMED);
+        conn.flags.clear(Flags::UNREAD);
+        self.push(opcode::RecvMulti::new(fd, buffers::GROUP).build(), tag_of(kind::RECEIVE, id));
+    }
+
+    #[cold]
+    fn watch_room(&mut self, conn: &mut Conn, id: ConnId) {
+        let Some(fd) = conn.fd().map(|fd| Fd(fd.as_raw_fd())) else { return };
+        conn.flags.set(Flags::WATCHES_ROOM);
+        self.push(opcode::PollAdd::new(fd, libc::POLLOUT as u32).build(), tag_of(kind::ROOM, id));
+    }
+
+    #[inline]
+    fn send_one(&mut self, net: &mut Sockets, id: ConnId) -> Sent {
+        let Some(conn) = net.table.get(id) else { return Sent::All };
+        let (Front::Only(bytes), Some(fd)) = (conn.queue.front(), conn.fd()) else { return Sent::All };
+        let Some(body) = conn.queue.bodies().next().cloned() else { return Sent::All };
+        let (address, len) = (bytes.as_ptr(), bytes.len().min(BUDGET) as u32);
+        let fd = Fd(fd.as_raw_fd());
+        net.counters.sends += 1;
+        let zero_copy = self.zero_copy && bytes.len() >= ZERO_COPY_FROM && is_elsewhere(net, id);
+        let index = self.sends.put(Sending::one(id, body, zero_copy));
+        let entry = if zero_copy {
+            net.counters.sends_zero_copy += 1;
+            opcode::SendZc::new(fd, address, len).flags(libc::MSG_NOSIGNAL).build()
+        } else {
+            opcode::Send::new(fd, address, len).flags(libc::MSG_NOSIGNAL).build()
+        };
+        self.push(entry, tag(kind::SEND, 0, index));
+        Sent::Blocked
+    }
+
+    #[inline(never)]
+    fn send_several(&mut self, net: &mut Sockets, id: ConnId) -> Sent {
+        let Some(conn) = net.table.get(id) else { return Sent::All };
+        let Some(fd) = conn.fd().map(|fd| Fd(fd.as_raw_fd())) else { return Sent::All };
+        let mut pieces = [IoSlice::new(&[]); GATHER];
+        let gathered = conn.queue.gather(&mut pieces, BUDGET);
+        let bodies = conn.queue.bodies().take(gathered.pieces).cloned().collect();
+        let (sending, message) = Sending::several(id, bodies, &pieces[..gathered.pieces]);
+        let index = self.sends.put(sending);
+        let more = if gathered.file_next && net.stream.no_push { libc::MSG_MORE } else { 0 };
+        net.counters.sends += 1;
+        let entry = opcode::SendMsg::new(fd, message).flags((libc::MSG_NOSIGNAL | more) as u32).build();
+        self.push(entry, tag(kind::SEND, 0, index));
+        Sent::Blocked
+    }
+
+    /// Waits for a listening socket: for connections, if the queue is ours;
+    /// else for a chance at one, so that a worker takes no more than it gets
+    /// to.
+    fn arm_listener(&mut self, index: u32) {
+        let Some(watched) = self.listeners.get_mut(index as usize) else { return };
+        if watched.armed || !watched.wanted {
+            return;
+        }
+        watched.armed = true;
+        let fd = Fd(watched.listener.as_fd().as_raw_fd());
+        let (entry, kind) = if watched.listener.is_shared() {
+            let exclusive = if watched.listener.is_exclusive() { EPOLLEXCLUSIVE } else { 0 };
+            (opcode::PollAdd::new(fd, libc::POLLIN as u32 | exclusive).build(), kind::LISTENER)
+        } else {
+            let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+            (opcode::AcceptMulti::new(fd).flags(flags).build(), kind::ACCEPT)
+        };
+        self.push(entry, tag(kind, 0, index));
+    }
+
+    /// A shared listening socket came up.
+    #[cold]
+    fn listener_came_up(&mut self, accepting: &mut Accepting, index: u32, result: i32) {
+        let Some(watched) = self.listeners.get_mut(index as usize) else { return };
+        watched.armed = false;
+        if result > 0 && watched.wanted {
+            accepting.on_ready(index as usize);
+        }
+    }
+
+    /// Watches again what came up in this pass.
+    #[inline]
+    pub(crate) fn watch_again(&mut self) {
+        for index in 0..self.listeners.len() {
+            self.arm_listener(index as u32);
+        }
+    }
+}
+
+/// A receive was told to end, and could not be found at that moment: it is
+/// told again, if need be, with the next data.
+#[cold]
+fn stopped(net: &mut Sockets, data: u64, result: i32) {
+    if result < 0
+        && let Some(conn) = connection(net, data).and_then(|id| net.table.get_mut(id))
+    {
+        conn.flags.clear(Flags::STOPPING);
+    }
+}
+
+/// `IORING_ENTER_GETEVENTS` and `EPOLLEXCLUSIVE` (`linux/io_uring.h`,
+/// `linux/eventpoll.h`).
+const ENTER_GETEVENTS: u32 = 1;
+const EPOLLEXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
+
+/// Whether the peer is on another machine, as far as addresses tell.
+fn is_elsewhere(net: &Sockets, id: ConnId) -> bool {
+    use app::Net;
+    match (net.peer(id), net.local(id)) {
+        (Some(peer), Some(local)) => peer.ip() != local.ip() && !peer.ip().is_loopback(),
+        _ => false,
+    }
+}
