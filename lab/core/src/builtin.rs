@@ -4,7 +4,12 @@ use crate::Failure;
 use crate::experiment::{Experiment, Set};
 
 /// Their files, in the order of the list.
-const FILES: [(&str, &str); 1] = [("allocator", include_str!("../experiments/allocator.toml"))];
+const FILES: [(&str, &str); 4] = [
+    ("accept-order", include_str!("../experiments/accept-order.toml")),
+    ("accept-queue", include_str!("../experiments/accept-queue.toml")),
+    ("accept-queue-keep-alive", include_str!("../experiments/accept-queue-keep-alive.toml")),
+    ("allocator", include_str!("../experiments/allocator.toml")),
+];
 
 /// All of them.
 ///

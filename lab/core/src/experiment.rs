@@ -3,7 +3,7 @@
 //! `nearside lab schema` prints.
 
 use crate::Failure;
-use crate::procedures::{allocator, command};
+use crate::procedures::{accept_order, accept_queue, allocator, command};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +46,12 @@ pub struct Experiment {
     /// equivalent.
     #[serde(default = "default_margin")]
     pub margin_percent: f64,
+    /// Which worker takes which connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accept_order: Option<accept_order::Settings>,
+    /// What queues cost when all workers are busy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accept_queue: Option<accept_queue::Settings>,
     /// nginx with one malloc and another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocator: Option<allocator::Settings>,
@@ -144,7 +150,12 @@ impl Experiment {
         if !(0.0..=100.0).contains(&self.margin_percent) {
             return Err("margin-percent: write 0 to 100".to_owned());
         }
-        let kinds = [self.allocator.is_some(), self.command.is_some()];
+        let kinds = [
+            self.accept_order.is_some(),
+            self.accept_queue.is_some(),
+            self.allocator.is_some(),
+            self.command.is_some(),
+        ];
         if kinds.iter().filter(|given| **given).count() != 1 {
             return Err("write exactly one of the tables accept-order, accept-queue, allocator, command".to_owned());
         }

@@ -56,6 +56,12 @@ impl Latencies {
         }
     }
 
+    /// The latency that a share (0 to 1) of them does not exceed, ms.
+    #[must_use]
+    pub fn at(&self, share: f64) -> f64 {
+        self.histogram.value_at_quantile(share) as f64 / MILLI
+    }
+
     /// As results keep them.
     #[must_use]
     pub fn distribution(&self) -> Distribution {

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::experiment::Experiment;
-use crate::procedures::{allocator, command};
+use crate::procedures::{accept_order, accept_queue, allocator, command};
 use crate::results::{ArmResults, Check, Figure, Run};
 use demo::child::Interrupt;
 use std::cell::Cell;
@@ -70,6 +70,12 @@ pub struct Setting<'a> {
 /// # Errors
 /// If its settings make no sense, or the machine lacks what all arms need.
 pub fn procedure(experiment: &Experiment) -> Result<Box<dyn Procedure>, Failure> {
+    if let Some(settings) = &experiment.accept_order {
+        return Ok(Box::new(accept_order::AcceptOrder::new(settings)?));
+    }
+    if let Some(settings) = &experiment.accept_queue {
+        return Ok(Box::new(accept_queue::AcceptQueue::new(settings)?));
+    }
     if let Some(settings) = &experiment.allocator {
         return Ok(Box::new(allocator::Allocator::new(settings)?));
     }

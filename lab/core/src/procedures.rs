@@ -1,4 +1,8 @@
 //! What experiments do.
 
+pub mod accept_order;
+pub mod accept_queue;
 pub mod allocator;
 pub mod command;
+mod crew;
+mod models;
