@@ -98,8 +98,8 @@ impl Procedure for AcceptOrder {
     }
 
     fn run(&mut self, arm: usize, setting: &Setting) -> Result<Run, Failure> {
-        let workers = self.settings.workers as usize;
-        let cores = vec![None; workers];
+        let (model, workers) = (self.models[arm], self.settings.workers as usize);
+        let cores = crew::cores(model, self.settings.workers);
         let client = |crew: &crew::Crew| -> Result<Vec<usize>, Failure> {
             let mut order = Vec::new();
             for count in 0..self.settings.connections {
@@ -110,7 +110,7 @@ impl Procedure for AcceptOrder {
             }
             Ok(order)
         };
-        let (order, _) = crew::beside(self.models[arm], &cores, |index| Sign { index }, client)?;
+        let (order, _) = crew::beside(model, &cores, |index| Sign { index }, client)?;
         Ok(describe(&order, workers))
     }
 

@@ -77,7 +77,8 @@ pub struct AcceptQueue {
     settings: Settings,
     models: Vec<Model>,
     service: Service,
-    cores: Vec<Option<u16>>,
+    /// Whether there is a core for each worker.
+    enough: bool,
 }
 
 impl AcceptQueue {
@@ -91,14 +92,13 @@ impl AcceptQueue {
         range("workers", settings.workers.into(), crew::MAX_WORKERS.into())?;
         range("connections", settings.connections.into(), MAX_CONNECTIONS.into())?;
         range("requests", settings.requests, MAX_REQUESTS)?;
-        let cores = crew::cores(settings.workers);
+        let enough = crew::has_cores(settings.workers);
         let service: Service = settings.service.parse().map_err(|why| format!("accept-queue: service: {why}"))?;
-        let enough = cores.iter().all(Option::is_some);
         Ok(Self {
             settings: settings.clone(),
             models: models::read("accept-queue", &settings.models)?,
             service: service.for_cores(enough),
-            cores,
+            enough,
         })
     }
 
@@ -144,7 +144,7 @@ impl Procedure for AcceptQueue {
 
     fn notes(&self) -> Vec<String> {
         let ideal = f64::from(self.settings.workers) / self.service.mean().as_secs_f64();
-        let pinned = if self.cores.iter().all(Option::is_some) { "each pinned to a core" } else { "not pinned" };
+        let pinned = if self.enough { "each pinned to a core" } else { "not pinned; with local pinned by turns" };
         let kind = match self.service.kind {
             Kind::Burn => "computes, on a core of its own",
             _ => "sleeps, so that each worker is as busy as on a core of its own, on fewer cores than workers",
@@ -161,7 +161,7 @@ impl Procedure for AcceptQueue {
     }
 
     fn run(&mut self, arm: usize, setting: &Setting) -> Result<Run, Failure> {
-        let keep_alive = self.settings.keep_alive;
+        let (model, keep_alive) = (self.models[arm], self.settings.keep_alive);
         let (service, seed) = (self.service, setting.seed);
         let busy = |index: usize| Busy::new(service, seed.wrapping_add(index as u64), keep_alive);
         let plan = |address| client::Plan {
@@ -170,7 +170,7 @@ impl Procedure for AcceptQueue {
             requests: self.settings.requests,
             keep_alive,
         };
-        let (outcome, apps) = crew::beside(self.models[arm], &self.cores, busy, |crew| {
+        let (outcome, apps) = crew::beside(model, &crew::cores(model, self.settings.workers), busy, |crew| {
             crew.wait_asleep()?;
             client::run(&plan(crew.address), setting)
         })?;

@@ -7,6 +7,7 @@ use demo::machine::now;
 use rustix::thread::gettid;
 use silo::{Next, Usage};
 use sockets::fleet::{self, Stop};
+use sockets::steer::{Steering, Topology};
 use sockets::{Attendant, Config, Endpoint, Engine, ListenOptions, Listeners, Model, Worker};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -92,8 +93,7 @@ pub(crate) fn beside<A: App + Send, R>(
     make: impl Fn(usize) -> A + Sync,
     client: impl FnOnce(&Crew) -> Result<R, Failure>,
 ) -> Result<(R, Vec<A>), Failure> {
-    let loopback = Endpoint::Tcp(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
-    let listeners = Listeners::bind(&[loopback], &ListenOptions::default(), model, cores.len())?;
+    let (listeners, steering) = listen(model, cores)?;
     let address = match listeners.endpoints().first() {
         Some(Endpoint::Tcp(address)) => *address,
         _ => return Err("the workers listen nowhere".into()),
@@ -108,6 +108,7 @@ pub(crate) fn beside<A: App + Send, R>(
         let config = Config { model, engine: Engine::Epoll, ..Config::default() };
         let worker = Worker::new(config, listeners.for_worker(index), make(index));
         let mut worker = worker.map_err(|why| why.to_string())?;
+        worker.set_seat(steering.as_ref().and_then(|steering| steering.seat(index)));
         threads[index].store(gettid().as_raw_pid(), Ordering::Release);
         worker.run(&mut Foreman(&stop)).map_err(|why| why.to_string())?;
         Ok(worker.app)
@@ -129,15 +130,30 @@ pub(crate) fn beside<A: App + Send, R>(
     })
 }
 
-/// A core for each worker and one to spare for the client, where there are as
-/// many; else none is pinned.
-pub(crate) fn cores(workers: u32) -> Vec<Option<u16>> {
+/// Listening sockets on a port of their own, with the program that chooses
+/// among them, if the model has one.
+fn listen(model: Model, cores: &[Option<u16>]) -> Result<(Listeners, Option<Steering>), Failure> {
+    let loopback = Endpoint::Tcp(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
+    let listeners = Listeners::bind(&[loopback], &ListenOptions::default(), model, cores.len())?;
+    let steering = Steering::attach(&listeners, cores, &Topology::here()?)?;
+    Ok((listeners, steering))
+}
+
+/// Whether there is a core for each worker, and one to spare for the client.
+pub(crate) fn has_cores(workers: u32) -> bool {
+    demo::machine::allowed_cores().len() > workers as usize
+}
+
+/// Where each worker is pinned: to a core of its own where there are as many;
+/// by turns for the model that keeps connections on their core, which it
+/// cannot do for workers that wander; else nowhere.
+pub(crate) fn cores(model: Model, workers: u32) -> Vec<Option<u16>> {
     let allowed = demo::machine::allowed_cores();
-    let enough = allowed.len() > workers as usize;
-    (0..workers as usize).map(|index| allowed.get(index).copied().filter(|_| enough)).collect()
+    let pinned = has_cores(workers) || model == Model::Local;
+    (0..workers as usize).map(|index| allowed.get(index % allowed.len().max(1)).copied().filter(|_| pinned)).collect()
 }
 
 /// Why a model cannot be had here, if so.
 pub(crate) fn missing(model: Model) -> Option<String> {
-    matches!(model, Model::Local | Model::Least).then(|| "no program chooses the worker".to_owned())
+    listen(model, &[None]).err().map(|why| why.to_string())
 }
