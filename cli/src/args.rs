@@ -4,11 +4,16 @@
 
 mod flags;
 mod kernel;
+mod load_plan;
+mod rates;
+mod target;
 #[cfg(test)]
 mod tests;
 mod values;
 
 pub use kernel::{Control, Cores, KernelPlan, Listen, RestartPlan, TakeOver, Workers};
+pub use load_plan::{Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, ProgressKind, ServerPlan, SweepPlan, Task};
+pub use target::Place;
 pub use values::{Cidr, LinkSpec};
 
 use crate::lab::LabPlan;
@@ -29,7 +34,7 @@ pub enum Command {
     /// Serve a website.
     Serve(ServePlan),
     /// Load a server and measure its latency.
-    Load(LoadPlan),
+    Load(Box<LoadPlan>),
     /// Measure Nearside beside nginx on kernel sockets.
     Demo(DemoPlan),
     /// Run experiments.
@@ -68,8 +73,6 @@ pub struct HostPlan {
     pub faults: Option<FaultPlan>,
     /// Where the statistics page lies; `None`: the usual place.
     pub status_page: Option<PathBuf>,
-    /// Print results as JSON.
-    pub json: bool,
 }
 
 /// What `serve` is asked to do.
@@ -93,18 +96,6 @@ pub enum ServePath {
     },
     /// Over kernel sockets.
     Kernel(KernelPlan),
-}
-
-/// What `load` is asked to do.
-#[derive(Clone, Debug)]
-pub struct LoadPlan {
-    /// Link, addresses and core.
-    pub host: HostPlan,
-    /// What is asked for, and how hard: checked, its sources never empty and
-    /// all of the target's family.
-    pub load: load::Plan,
-    /// Write the latency distribution to this file.
-    pub hgrm: Option<PathBuf>,
 }
 
 /// What `status` is asked to do.

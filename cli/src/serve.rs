@@ -15,7 +15,7 @@ mod control;
 mod holder;
 mod kernel;
 mod link;
-mod machine;
+pub mod machine;
 mod orders;
 mod succession;
 mod supervisor;

@@ -56,6 +56,18 @@ const ROWS: usize = 16;
 /// Lines across the drawing, about.
 const TICKS: f64 = 6.0;
 
+/// Drawings below each other, as one SVG document.
+#[must_use]
+pub fn svg_page(charts: &[Chart]) -> String {
+    let height = HEIGHT * charts.len() as f64;
+    let mut out = format!("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\">\n");
+    for (n, chart) in charts.iter().enumerate() {
+        let top = HEIGHT * n as f64;
+        out.push_str(&chart.svg().replacen("<svg ", &format!("<svg y=\"{top}\" height=\"{HEIGHT}\" "), 1));
+    }
+    out + "</svg>\n"
+}
+
 impl Chart {
     /// The drawing as an SVG document that stands by itself.
     #[must_use]
@@ -325,6 +337,13 @@ mod tests {
         assert!(!drawn.contains("NaN"));
         let opened = drawn.matches('<').count() - drawn.matches("</").count() - drawn.matches("/>").count();
         assert_eq!(opened, drawn.matches("</").count(), "every element is closed");
+    }
+
+    #[test]
+    fn several_curves_on_a_page() {
+        let page = svg_page(&[chart(vec![(1.0, 2.0)]), chart(vec![(1.0, 2.0)])]);
+        assert_eq!((page.matches("<svg ").count(), page.matches("</svg>").count()), (3, 3));
+        assert!(page.contains("viewBox=\"0 0 720 800\"") && page.contains("<svg y=\"400\" height=\"400\" "));
     }
 
     #[test]

@@ -5,26 +5,39 @@
 //! | module | form |
 //! | --- | --- |
 //! | `text` | for people |
-//! | `json` | one JSON object |
+//! | `json`, `ndjson` | one JSON object for a run, or for each interval |
 //! | `ab`, `wrk` | what these tools print |
 //! | `chart` | curves as SVG, and in plain characters |
 //! | `histogram` | powers of two, in plain characters |
+//! | `found` | latency over load, from the search for the highest rate |
+//! | `sweep` | a table of runs: text, CSV, JSON, curves |
 //! | `hgrm` | HdrHistogram's percentile table |
+//! | `hdr_log` | HdrHistogram's interval log |
 #![forbid(unsafe_code)]
 
 mod ab;
 mod chart;
+mod found;
+mod hdr_log;
 mod hgrm;
 mod histogram;
 mod json;
+mod ndjson;
+mod sweep;
 mod text;
 mod wrk;
 
 pub use ab::render_ab;
-pub use chart::{Axis, Chart, Series};
+pub use chart::{Axis, Chart, Series, svg_page};
+pub use found::{found_chart, found_json, found_text};
+pub use hdr_log::HdrLog;
 pub use hgrm::render_hgrm;
 pub use histogram::{Unit, log2_histogram, render_histogram};
 pub use json::render_json;
+pub use ndjson::interval_json;
+pub use sweep::{
+    SweepRow, sweep_csv_heading, sweep_csv_line, sweep_heading, sweep_json, sweep_latencies, sweep_line, sweep_rates,
+};
 pub use text::render_text;
 pub use wrk::render_wrk;
 

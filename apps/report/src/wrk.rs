@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 use hdrhistogram::Histogram;
-use load::Report;
+use load::{Recorder, Report};
 
 /// What wrk prints of a run.
 ///
@@ -10,13 +10,13 @@ use load::Report;
 /// samples are `thread_rates`, one for each thread and interval of the run,
 /// and without them there is no such row.
 #[must_use]
-pub fn render_wrk(report: &Report, thread_rates: &[f64]) -> String {
+pub fn render_wrk(report: &Report, thread_rates: &Recorder) -> String {
     let mut out = String::new();
     let _ = wrk(&mut out, report, thread_rates);
     out
 }
 
-fn wrk(out: &mut String, report: &Report, thread_rates: &[f64]) -> core::fmt::Result {
+fn wrk(out: &mut String, report: &Report, thread_rates: &Recorder) -> core::fmt::Result {
     let setup = &report.setup;
     let window = report.window_ns as f64 * 1e-3;
     let test = format_time_s((window * 1e-6).round());
@@ -28,8 +28,11 @@ fn wrk(out: &mut String, report: &Report, thread_rates: &[f64]) -> core::fmt::Re
     let within = within_stdev(&report.histogram, latency.mean_ns, latency.stdev_ns);
     let [mean, stdev, max] = [latency.mean_ns, latency.stdev_ns, latency.max_ns as f64].map(micros);
     row(out, "Latency", [mean, stdev, max], within, format_time_us)?;
-    if let Some((stats, within)) = spread(thread_rates) {
-        row(out, "Req/Sec", stats, within, format_metric)?;
+    if !thread_rates.is_empty() {
+        let rates = thread_rates.histogram();
+        let (mean, stdev) = (rates.mean(), rates.stdev());
+        let within = within_stdev(&rates, mean, stdev);
+        row(out, "Req/Sec", [mean, stdev, thread_rates.max() as f64], within, format_metric)?;
     }
     writeln!(out, "  Latency Distribution")?;
     for (name, value) in
@@ -56,19 +59,6 @@ fn wrk(out: &mut String, report: &Report, thread_rates: &[f64]) -> core::fmt::Re
     writeln!(out, "Requests/sec: {:>9.2}", rates.requests_per_second)?;
     writeln!(out, "Transfer/sec: {:>10}B", format_binary(rates.received_bytes_per_second))?;
     crate::warnings(out, report)
-}
-
-/// Mean, deviation and maximum of the rates of one thread, and the share of
-/// them within one deviation of the mean.
-fn spread(rates: &[f64]) -> Option<([f64; 3], f64)> {
-    let count = rates.len() as f64;
-    let mean = rates.iter().sum::<f64>() / count;
-    let max = rates.iter().copied().reduce(f64::max)?;
-    let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
-    // Bessel's correction, as wrk has it; one sample has no deviation.
-    let stdev = if rates.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 };
-    let within = rates.iter().filter(|rate| (*rate - mean).abs() <= stdev).count() as f64;
-    Some(([mean, stdev, max], within / count * 100.0))
 }
 
 /// The percentage of samples within one deviation of the mean.

@@ -1,7 +1,7 @@
 //! The forms of a report, from figures that a run could have counted.
 
 use core::time::Duration;
-use load::{Busy, Figures, Plan, Report, Request, Reuse, Warning};
+use load::{Busy, Figures, Plan, Recorder, Report, Request, Reuse, Warning};
 use report::{render_ab, render_hgrm, render_histogram, render_json, render_text, render_wrk};
 use serde_json::Value;
 
@@ -101,9 +101,11 @@ fn as_ab_prints_a_new_connection_per_request_with_a_body() {
 
 #[test]
 fn as_wrk_prints_it() {
-    let text = render_wrk(&troubled(), &[250_000.0, 262_000.0, 256_000.0]);
+    let mut rates = Recorder::new();
+    [250_000, 262_000, 256_000].into_iter().for_each(|rate| rates.record(rate));
+    let text = render_wrk(&troubled(), &rates);
     assert_eq!(text, include_str!("wrk.txt"), "\n{text}");
-    assert!(!render_wrk(&troubled(), &[]).contains("Req/Sec"), "nothing was measured for it");
+    assert!(!render_wrk(&troubled(), &Recorder::new()).contains("Req/Sec"), "nothing was measured for it");
 }
 
 #[test]
@@ -115,7 +117,7 @@ fn as_a_histogram() {
 #[test]
 fn json_has_every_figure_as_a_number() {
     let report = Report::new(&plan64(), &figures(), busy(1_900));
-    let json: Value = serde_json::from_str(&render_json(&report)).unwrap();
+    let json: Value = serde_json::from_str(&render_json(&report, &[])).unwrap();
     assert_eq!(json["schema"], 1);
     assert_eq!(json["setup"]["reuse"], "keep-alive");
     assert_eq!(json["setup"]["targets"][0], "10.0.0.2:80");
@@ -133,12 +135,12 @@ fn an_empty_run_can_be_reported() {
     for busy in [None, Some(Busy::default())] {
         let report = Report::new(&plan64(), &Figures::default(), busy);
         assert!(report.warnings.contains(&Warning::NoResponses));
-        let others = [render_ab(&report), render_wrk(&report, &[]), render_histogram(&report)];
+        let others = [render_ab(&report), render_wrk(&report, &Recorder::new()), render_histogram(&report)];
         for text in others.into_iter().chain([render_text(&report)]) {
             assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
         }
         // A number that is not finite would be null.
-        assert!(!render_json(&report).contains("null"));
+        assert!(!render_json(&report, &[]).contains("null"));
         assert!(render_hgrm(&report).contains("Total count    =            0]"));
     }
 }

@@ -26,8 +26,8 @@ pub(super) struct Cli {
 pub(super) enum Typed {
     /// Serve a folder, or one fixed answer, over kernel sockets or over a link
     Serve(serve::ServeArgs),
-    /// Load a server over a link and measure its latency
-    Load(load::LoadArgs),
+    /// Load a server over kernel sockets or over a link, and measure its latency
+    Load(Box<load::LoadArgs>),
     /// Measure Nearside beside nginx on kernel sockets
     Demo(demo::DemoArgs),
     /// Run experiments, and compare and show what came of them
@@ -52,7 +52,7 @@ impl Typed {
     pub(super) fn plan(self) -> Result<Command, String> {
         Ok(match self {
             Self::Serve(args) => Command::Serve(args.plan()?),
-            Self::Load(args) => Command::Load(args.plan()?),
+            Self::Load(args) => Command::Load(Box::new(args.plan()?)),
             Self::Demo(args) => Command::Demo(args.plan()),
             Self::Lab(args) => Command::Lab(args.plan()?),
             Self::Status(args) => Command::Status(args.plan()),

@@ -3,7 +3,7 @@
 
 use server::{AccessLog, RESPOND_SIZE_MAX, Respond};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use std::time::Duration;
 pub struct BadValue(String);
 
 impl BadValue {
+    /// A refusal with this reason.
     pub(super) fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -255,50 +256,6 @@ impl FromStr for Header {
             .split_once(':')
             .ok_or_else(|| BadValue::new("the colon is missing; write it as in 'Accept-Language: en'"))?;
         Ok(Self { name: name.to_owned(), value: value.trim_matches([' ', '\t']).to_owned() })
-    }
-}
-
-/// What is asked for, and of whom.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Target {
-    /// The server's address and port.
-    pub address: SocketAddr,
-    /// The `Host` header's value: the authority as written.
-    pub host: String,
-    /// The request target: path and query.
-    pub path: String,
-}
-
-impl FromStr for Target {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Self, BadValue> {
-        let bad =
-            |why: &str| BadValue::new(format!("{why}; write it as in http://10.0.0.2/ or http://[fd00::2]:8080/a"));
-        let rest = text.strip_prefix("http://").ok_or_else(|| bad("only http:// is spoken"))?;
-        let cut = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (host, path) = rest.split_at(cut);
-        let address = host
-            .parse::<SocketAddr>()
-            .ok()
-            .or_else(|| Some(SocketAddr::new(host_address(host)?, 80)))
-            .filter(|address| address.port() != 0)
-            .ok_or_else(|| bad("the host must be an IP address: there is no name resolution on a bypass link"))?;
-        let path = path.split('#').next().unwrap_or_default();
-        // RFC 9112 section 3.2.1: an empty path is asked for as "/".
-        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        if !path.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(bad("the path holds a blank or a character outside ASCII: write it percent-encoded"));
-        }
-        Ok(Self { address, host: host.to_owned(), path })
-    }
-}
-
-/// An address without port, IPv6 in brackets (RFC 3986 section 3.2.2).
-fn host_address(host: &str) -> Option<IpAddr> {
-    match host.strip_prefix('[') {
-        Some(v6) => v6.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
-        None => host.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
     }
 }
 

@@ -68,10 +68,6 @@ pub(in crate::args) struct HostArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) status_page: Option<PathBuf>,
 
-    /// Print results as JSON
-    #[arg(long)]
-    pub(super) json: bool,
-
     #[command(flatten)]
     faults: FaultArgs,
 }
@@ -102,7 +98,7 @@ pub(in crate::args) struct FaultArgs {
 
     /// Pass at most this many bits per second, as in 100M; 100 ms of them may queue
     #[arg(long = "link-rate", value_name = "RATE", requires = "link")]
-    rate: Option<BitRate>,
+    link_rate: Option<BitRate>,
 
     /// Draw faults from this seed
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -145,7 +141,6 @@ impl HostArgs {
             capture: self.capture,
             faults: self.faults.plan(),
             status_page: self.status_page,
-            json: self.json,
         })
     }
 }
@@ -159,7 +154,7 @@ const MIN_QUEUE: u64 = 16 * 1514;
 impl FaultArgs {
     fn plan(self) -> Option<FaultPlan> {
         let default = Impairment::default();
-        let rate = self.rate.map(|BitRate(bits)| {
+        let rate = self.link_rate.map(|BitRate(bits)| {
             let bytes_per_second = bits / 8;
             let queue = bytes_per_second as f64 * QUEUE_TIME.as_secs_f64();
             Rate { bytes_per_second, queue_bytes: (queue as u64).max(MIN_QUEUE) }

@@ -1,17 +1,39 @@
 //! `nearside load`, as typed.
 
-use super::connections;
+mod output;
+mod plan;
+
+pub(in crate::args) use output::OutputArgs;
+
 use super::host::HostArgs;
-use crate::args::LoadPlan;
-use crate::args::values::{self, AddressRange, Cidr, Count, Header, Target};
-use clap::{Args, ValueHint};
-use std::net::IpAddr;
+use crate::args::kernel::Cores;
+use crate::args::rates;
+use crate::args::target::Target;
+use crate::args::values::{self, AddressRange, BadValue, Count, Header};
+use clap::{Args, ValueEnum, ValueHint};
+use load::{Objective, Schedule};
+use sockets::Engine;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
+/// What the exit code of `load` says, for its help.
+const EXIT_CODES: &str = "Exit code:
+  0  measured, and what --expect and --find-max ask for is met
+  1  it could not run, or could not write what it measured
+  2  the command line makes no sense
+  3  an objective of --expect is missed, or --find-max found no rate
+  4  nothing to go by: no response came in the measured window, or no connection to the server was left at its end
+  130  it was interrupted; what was measured until then is printed
+
+Every figure that something speaks against has a warning below it.";
+
 #[derive(Args)]
+#[command(after_help = EXIT_CODES)]
 pub(in crate::args) struct LoadArgs {
-    /// What to ask for, as in http://10.0.0.2/index.html
+    /// What to ask for, as in http://localhost:8080/index.html or unix:/run/site.sock:/index.html
+    ///
+    /// Over a link, the host is an IP address. HTTPS is not spoken.
     #[arg(value_name = "URL")]
     target: Target,
 
@@ -19,48 +41,72 @@ pub(in crate::args) struct LoadArgs {
     #[arg(short, long, value_name = "N", default_value = "64")]
     connections: Count,
 
-    /// Send requests on this many of them, the others stay idle [default: all]
-    #[arg(long, value_name = "N")]
+    /// Measure for this long, after the warm-up [default: 10s; with --find-max and --sweep 3s for each run]
+    #[arg(short, long, value_name = "TIME", value_parser = values::nonzero_duration)]
+    duration: Option<Duration>,
+
+    /// End after this many measured requests, if that comes first
+    #[arg(short = 'n', long, value_name = "N")]
+    requests: Option<Count>,
+
+    /// Run for this long, or this many requests, before measuring: 1s, or 1000r
+    #[arg(long, value_name = "TIME|REQUESTSr", default_value = "1s")]
+    warmup: WarmUp,
+
+    #[command(flatten)]
+    pace: PaceArgs,
+
+    #[command(flatten)]
+    request: RequestArgs,
+
+    #[command(flatten)]
+    connection: ConnectionArgs,
+
+    #[command(flatten)]
+    goal: GoalArgs,
+
+    #[command(flatten)]
+    output: OutputArgs,
+
+    #[command(flatten)]
+    kernel: KernelArgs,
+
+    #[command(flatten)]
+    host: HostArgs,
+}
+
+/// When requests are sent.
+#[derive(Args)]
+#[command(next_help_heading = "Pace")]
+struct PaceArgs {
+    /// Send so many requests per second, whatever the server does (open loop)
+    /// [default: each connection sends when its last response is there]
+    ///
+    /// 10k, poisson:10k, ramp:1k..50k/30s (from 1k to 50k in 30 s),
+    /// steps:1k/10s,5k/10s,10k. Latency then counts from the time that a
+    /// request was due, so that one that had to wait for a free connection
+    /// shows its wait; without that wait it is printed as uncorrected. While
+    /// it runs, + and - change the rate in the live view.
+    #[arg(long, value_name = "RATE", value_parser = rates::schedule)]
+    rate: Option<Schedule>,
+
+    /// Send requests on this many connections, the others stay idle [default: all]
+    #[arg(long, value_name = "N", conflicts_with = "rate")]
     active: Option<Count>,
 
     /// With --active: choose the connections anew for each request, so that all have their turn
     #[arg(long, requires = "active")]
     mix: bool,
 
-    /// Measure for this long, after the warm-up
-    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = values::nonzero_duration)]
-    duration: Duration,
-
-    /// End after this many measured requests, if that comes first
-    #[arg(short = 'n', long, value_name = "N")]
-    requests: Option<Count>,
-
-    /// Run for this long before measuring
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
-    warmup: Duration,
-
-    /// Give the connections this long to open; then go on with those that are
-    /// open, and say so
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
-    ramp: Duration,
-
-    /// Count a request that takes longer than this as failed
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::nonzero_duration)]
-    timeout: Duration,
-
-    /// Count a connect that takes longer than this as failed, and try again
-    /// [default: as --timeout]
-    #[arg(long, value_name = "TIME", value_parser = values::nonzero_duration)]
-    connect_timeout: Option<Duration>,
-
-    /// Open a new connection for every request
-    #[arg(long)]
-    close: bool,
-
     /// Have this many requests under way on each connection
     #[arg(long, value_name = "N", default_value_t = 1)]
     pipeline: u16,
+}
 
+/// What is asked for.
+#[derive(Args)]
+#[command(next_help_heading = "Requests")]
+struct RequestArgs {
     /// The request's method
     #[arg(short, long, value_name = "METHOD", default_value = "GET")]
     method: String,
@@ -74,73 +120,194 @@ pub(in crate::args) struct LoadArgs {
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<Header>,
 
+    /// Ask for the URLs in this file, drawn at random: a line each, as
+    /// PATH, WEIGHT PATH, or WEIGHT METHOD PATH
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    urls: Option<PathBuf>,
+
+    /// Count responses of another status as wrong
+    #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u16).range(100..=999))]
+    want_status: Option<u16>,
+
+    /// Count responses whose content has another length as wrong
+    #[arg(long, value_name = "BYTES")]
+    want_length: Option<u64>,
+
+    /// Count a request that takes longer than this as failed
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::nonzero_duration)]
+    timeout: Duration,
+}
+
+/// How connections come and go.
+#[derive(Args)]
+#[command(next_help_heading = "Connections")]
+struct ConnectionArgs {
+    /// Open a new connection for every request (as --reuse 1)
+    #[arg(long, conflicts_with = "reuse")]
+    close: bool,
+
+    /// Open a new connection after this many requests [default: never]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    reuse: Option<u32>,
+
+    /// Who closes a connection that is to end; that side keeps its TIME_WAIT
+    #[arg(long, value_enum, value_name = "SIDE", default_value_t = Closer::Server)]
+    closer: Closer,
+
+    /// Spread the opening of the connections over this time
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration)]
+    ramp: Duration,
+
+    /// Give the connections this long to open, beyond --ramp; then go on with
+    /// those that are open, and say so
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
+    ramp_limit: Duration,
+
+    /// Count a connect that takes longer than this as failed, and try again
+    /// [default: as --timeout]
+    #[arg(long, value_name = "TIME", value_parser = values::nonzero_duration)]
+    connect_timeout: Option<Duration>,
+
     /// Connect from these addresses: one, first-last, or a subnet; repeat for
-    /// more [default: --addr of the target's family]
+    /// more [default: over a link --addr of the target's family, else the kernel's choice]
     #[arg(long = "source", value_name = "ADDRESSES")]
     sources: Vec<AddressRange>,
+}
 
-    /// Write the latency distribution to this file, as HdrHistogram prints it
+/// What is to be found out, and what is to be met.
+#[derive(Args)]
+#[command(next_help_heading = "Objectives")]
+struct GoalArgs {
+    /// Fail with exit code 3 unless this is met, as in p99<1ms, errors<0.1% or rate>10k; repeat for more
+    ///
+    /// Figures: p50, p99.9 and any other percentile, mean, min, max, stdev,
+    /// lag99 (schedule lag), connect99, errors, timeouts, notok, rate,
+    /// achieved. Relations: < <= > >=.
+    #[arg(long = "expect", value_name = "OBJECTIVE", value_parser = objectives)]
+    expect: Vec<Objectives>,
+
+    /// Find the highest rate that meets this, as in p99<1ms or 'p99<1ms,errors<0.1%',
+    /// and print latency over load
+    #[arg(long, value_name = "OBJECTIVE", conflicts_with_all = ["rate", "requests", "sweep"], value_parser = objectives)]
+    find_max: Option<Objectives>,
+
+    /// Begin --find-max with this rate
+    #[arg(long, value_name = "RATE", default_value = "1k", requires = "find_max")]
+    find_start: Count,
+
+    /// End --find-max when the rate is known as well as this
+    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = percent, requires = "find_max")]
+    find_precision: f64,
+
+    /// Measure with each number of connections, as in conns=1,2,4..128, and print one table
+    #[arg(long, value_name = "conns=LIST", value_parser = sweep, conflicts_with_all = ["requests", "active"])]
+    sweep: Option<List>,
+
+    /// With --sweep: measure with each of these numbers of threads
+    #[arg(long, value_name = "LIST", value_parser = list, requires = "sweep", conflicts_with_all = ["threads", "link"])]
+    procs: Option<List>,
+
+    /// Write the table of --sweep to this file, comma-separated
+    #[arg(long, value_name = "FILE", requires = "sweep", value_hint = ValueHint::FilePath)]
+    csv: Option<PathBuf>,
+
+    /// Draw what --sweep or --find-max measured into this file, as SVG
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    hgrm: Option<PathBuf>,
+    svg: Option<PathBuf>,
 
-    #[command(flatten)]
-    host: HostArgs,
+    /// With --sweep: read the server's CPU time from this process and those below it
+    #[arg(long, value_name = "PID", requires = "sweep", conflicts_with = "server_page")]
+    server_pid: Option<u32>,
+
+    /// With --sweep: read the server's CPU time from its statistics page
+    /// [default: that of the only nearside serve that runs here, if there is one]
+    #[arg(long, value_name = "FILE", requires = "sweep", value_hint = ValueHint::FilePath)]
+    server_page: Option<PathBuf>,
 }
 
-impl LoadArgs {
-    pub(super) fn plan(self) -> Result<LoadPlan, String> {
-        let held = connections(self.connections, "--connections")?;
-        let target = self.target.address.ip();
-        let host = self.host.plan(memif::Role::Client, held)?;
-        let sources = sources(&self.sources, &host.addresses, target)?;
-        let reached = host.addresses.iter().any(|ours| ours.contains(target));
-        let routed = host.gateways.iter().any(|gateway| gateway.is_ipv4() == target.is_ipv4());
-        if !reached && !routed {
-            return Err(format!("{target} is in no subnet of --addr, and there is no --gateway"));
+/// Threads and their sockets.
+#[derive(Args)]
+#[command(next_help_heading = "Kernel sockets (without --link)")]
+struct KernelArgs {
+    /// Generate load on this many threads [default: one for each core, at most one for each connection]
+    #[arg(long, value_name = "N", conflicts_with = "link", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+
+    /// Pin threads to these cores, by turns, as in 0-3,8; or none, not to pin
+    /// [default: all that this process may use]
+    #[arg(long, value_name = "LIST|none", conflicts_with = "link")]
+    cores: Option<Cores>,
+
+    /// How a thread learns what its sockets have for it: auto, epoll or io_uring
+    #[arg(long, value_name = "ENGINE", default_value = "auto", conflicts_with = "link")]
+    engine: Engine,
+
+    /// Connect to this Unix socket, whatever host the URL names; a name that begins with @ is abstract
+    #[arg(long, value_name = "PATH", conflicts_with = "link", value_hint = ValueHint::FilePath)]
+    unix: Option<String>,
+
+    /// Leave out the second that measures the generator's own floor against a server that does nothing
+    #[arg(long, conflicts_with = "link")]
+    no_floor: bool,
+}
+
+/// Who closes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Closer {
+    /// The server, as the last request asks it to
+    Server,
+    /// We, after the last response
+    Client,
+}
+
+/// How long to warm up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum WarmUp {
+    /// For this time.
+    Time(Duration),
+    /// For so many requests.
+    Requests(u64),
+}
+
+impl FromStr for WarmUp {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let requests = text.strip_suffix('r').and_then(|count| count.parse::<Count>().ok());
+        match requests {
+            Some(Count(count)) => Ok(Self::Requests(count)),
+            None => values::duration(text)
+                .map(Self::Time)
+                .map_err(|_| BadValue::new("write a time as in 1s, or a number of requests as in 1000r")),
         }
-        let mut request = load::Request::get(&self.target.host, &self.target.path);
-        request.method = self.method;
-        request.body = self.body.map_or(Ok(Vec::new()), |body| content(&body))?;
-        request.headers = self.headers.into_iter().map(|header| (header.name, header.value)).collect();
-        let mut plan = load::Plan::new(self.target.address, request);
-        plan.sources = sources;
-        plan.connections = held;
-        plan.active = self.active.map(|active| connections(active, "--active")).transpose()?;
-        plan.mix = self.mix;
-        plan.stop = match self.requests {
-            Some(Count(count)) => load::Stop::Requests { count, within: self.duration },
-            None => load::Stop::After(self.duration),
-        };
-        plan.warm_up = self.warmup;
-        plan.ramp_limit = self.ramp;
-        plan.timeout = self.timeout;
-        plan.connect_timeout = self.connect_timeout.unwrap_or(self.timeout);
-        plan.pipeline = self.pipeline;
-        if self.close {
-            plan.reuse = load::Reuse::ServerCloses;
-        }
-        plan.check().map_err(|why| why.to_string())?;
-        Ok(LoadPlan { host, load: plan, hgrm: self.hgrm })
     }
 }
 
-/// A body: as written, or of the file that `@` names.
-fn content(text: &str) -> Result<Vec<u8>, String> {
-    match text.strip_prefix('@') {
-        Some(file) => std::fs::read(file).map_err(|why| format!("--body: cannot read {file}: {why}")),
-        None => Ok(text.as_bytes().to_vec()),
-    }
+/// What one flag asks for; clap would take a bare list for several flags.
+#[derive(Clone, Debug)]
+struct Objectives(Vec<Objective>);
+
+/// Numbers to try one after the other.
+#[derive(Clone, Debug)]
+struct List(Vec<u32>);
+
+fn objectives(text: &str) -> Result<Objectives, load::ObjectiveError> {
+    Objective::parse_list(text).map(Objectives)
 }
 
-/// The addresses to connect from: those asked for, or else our own ones.
-fn sources(asked: &[AddressRange], ours: &[Cidr], target: IpAddr) -> Result<Vec<IpAddr>, String> {
-    let alike = |address: IpAddr| address.is_ipv4() == target.is_ipv4();
-    if let Some(other) = asked.iter().find(|range| !alike(range.first)) {
-        return Err(format!("--source {} and the target {target} are of different families", other.first));
-    }
-    if !asked.is_empty() {
-        return Ok(asked.iter().flat_map(AddressRange::iter).collect());
-    }
-    let own: Vec<IpAddr> = ours.iter().map(|cidr| cidr.address).filter(|address| alike(*address)).collect();
-    if own.is_empty() { Err(format!("no --addr is of the family of the target {target}")) } else { Ok(own) }
+fn list(text: &str) -> Result<List, BadValue> {
+    rates::list(text).map(List)
+}
+
+fn sweep(text: &str) -> Result<List, BadValue> {
+    rates::sweep(text).map(List)
+}
+
+/// A fraction, written in percent.
+fn percent(text: &str) -> Result<f64, BadValue> {
+    let percent = text.strip_suffix('%').and_then(|digits| digits.trim().parse::<f64>().ok());
+    percent
+        .filter(|percent| (0.01..=50.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| BadValue::new("write a share from 0.01% to 50%, as in 2%"))
 }

@@ -1,0 +1,145 @@
+//! What a search for the highest rate found: latency over load.
+
+use crate::chart::{Axis, Chart, Series};
+use core::fmt::{self, Write};
+use load::units::{seconds, si};
+use load::{Found, Objective, Point};
+use serde_json::json;
+
+/// The answer, the runs at each rate, and the curve in plain characters.
+#[must_use]
+pub fn found_text(found: &Found, objectives: &[Objective]) -> String {
+    let mut out = String::new();
+    // Writing to a String does not fail.
+    let _ = text(&mut out, found, objectives);
+    out
+}
+
+/// The same as one JSON object. Times are in nanoseconds, rates per second.
+#[must_use]
+pub fn found_json(found: &Found, objectives: &[Objective]) -> String {
+    let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
+    format!("{:#}\n", json!({ "objectives": objectives, "found": found }))
+}
+
+/// Latency over load: the median run of each rate.
+#[must_use]
+pub fn found_chart(found: &Found) -> Chart {
+    let series = |name: &str, of: fn(&Point) -> f64| Series {
+        name: name.into(),
+        points: found.points.iter().map(|point| (point.rate, of(point))).collect(),
+    };
+    Chart {
+        title: "Latency over load".into(),
+        x: Axis { label: "requests/s asked for".into(), logarithmic: false, format: |rate| si(rate, "") },
+        y: Axis { label: "latency".into(), logarithmic: true, format: seconds },
+        series: vec![series("p50", p50), series("p99", p99), series("p99.9", p999)],
+    }
+}
+
+fn p50(point: &Point) -> f64 {
+    point.median(|trial| trial.p50_ns as f64).p50_ns as f64
+}
+
+fn p99(point: &Point) -> f64 {
+    point.median(|trial| trial.p99_ns as f64).p99_ns as f64
+}
+
+fn p999(point: &Point) -> f64 {
+    point.median(|trial| trial.p999_ns as f64).p999_ns as f64
+}
+
+fn text(out: &mut String, found: &Found, objectives: &[Objective]) -> fmt::Result {
+    let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
+    let objectives = objectives.join(", ");
+    match (found.rate, found.missed) {
+        (Some(rate), Some(missed)) => {
+            writeln!(out, "{} is the highest rate with {objectives}; {} misses it", si(rate, "/s"), si(missed, "/s"))?;
+        }
+        (Some(rate), None) => writeln!(out, "{objectives} is met up to {}, the highest rate tried", si(rate, "/s"))?,
+        (None, _) => writeln!(out, "no rate was found with {objectives}")?,
+    }
+    if found.cut_short {
+        writeln!(out, "warning: the search ended before the rate was as precise as asked for, and confirmed")?;
+    }
+    if found.limited {
+        writeln!(
+            out,
+            "warning: at higher rates responses did not keep up with the rate though they met the objective: \
+             the limit may be the generator's, or that of its connections"
+        )?;
+    }
+    writeln!(
+        out,
+        "\n{:>10} {:>10} {:>10} {:>10} {:>10} {:>10}  runs",
+        "RATE", "ANSWERED", "MEAN", "P50", "P99", "P99.9"
+    )?;
+    for point in &found.points {
+        let met = point.trials.iter().filter(|trial| trial.met).count();
+        let mean = point.median(|trial| trial.mean_ns).mean_ns;
+        let achieved = point.median(|trial| trial.achieved).achieved;
+        let times = [mean, p50(point), p99(point), p999(point)].map(seconds);
+        let [mean, p50, p99, p999] = times;
+        let (rate, achieved) = (si(point.rate, "/s"), si(achieved, "/s"));
+        let runs = point.trials.len();
+        writeln!(out, "{rate:>10} {achieved:>10} {mean:>10} {p50:>10} {p99:>10} {p999:>10}  {met} of {runs} met")?;
+    }
+    write!(out, "\n{}", found_chart(found).ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use load::Trial;
+
+    fn found() -> Found {
+        let trial = |achieved, met, p99_ns| Trial {
+            achieved,
+            met,
+            mean_ns: 60_000.0,
+            p50_ns: 50_000,
+            p99_ns,
+            p999_ns: 2 * p99_ns,
+        };
+        Found {
+            rate: Some(1_000.0),
+            missed: Some(2_000.0),
+            cut_short: false,
+            limited: false,
+            points: vec![
+                Point { rate: 1_000.0, trials: vec![trial(1_000.0, true, 100_000); 3] },
+                Point { rate: 2_000.0, trials: vec![trial(1_900.0, false, 5_000_000), trial(1_950.0, true, 900_000)] },
+            ],
+        }
+    }
+
+    fn objectives() -> Vec<Objective> {
+        Objective::parse_list("p99<1ms,errors<0.1%").expect("two")
+    }
+
+    #[test]
+    fn the_answer_comes_first_and_the_curve_last() {
+        let text = found_text(&found(), &objectives());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "1.00 k/s is the highest rate with p99 < 1.00 ms, errors < 0.1 %; 2.00 k/s misses it");
+        assert_eq!(lines[2], "      RATE   ANSWERED       MEAN        P50        P99      P99.9  runs");
+        assert_eq!(lines[3], "  1.00 k/s   1.00 k/s    60.0 µs    50.0 µs     100 µs     200 µs  3 of 3 met");
+        assert_eq!(lines[4], "  2.00 k/s   1.90 k/s    60.0 µs    50.0 µs     900 µs    1.80 ms  1 of 2 met");
+        assert_eq!(lines[6], "Latency over load");
+        assert!(text.contains("o p99") && !text.contains("warning"), "{text}");
+        let none = Found { rate: None, cut_short: true, limited: true, points: vec![], ..found() };
+        let text = found_text(&none, &objectives());
+        assert!(text.starts_with("no rate was found with p99"), "{text}");
+        assert_eq!(text.matches("warning: ").count(), 2);
+    }
+
+    #[test]
+    fn the_curve_is_in_the_json() {
+        let json: serde_json::Value = serde_json::from_str(&found_json(&found(), &objectives())).expect("our own");
+        assert_eq!(json["objectives"][0], "p99 < 1.00 ms");
+        assert_eq!(
+            (&json["found"]["rate"], &json["found"]["points"][1]["trials"][0]["met"]),
+            (&1_000.0.into(), &false.into())
+        );
+    }
+}

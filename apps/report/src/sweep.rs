@@ -1,0 +1,248 @@
+//! A table of runs, one for each number of connections and of generator
+//! threads, as text, CSV, JSON and curves.
+
+use crate::chart::{Axis, Chart, Series};
+use core::fmt::{self, Write};
+use load::Report;
+use load::units::{seconds, si};
+use serde::Serialize;
+
+/// The columns, as published tables of this kind name them.
+const COLUMNS: [&str; 11] =
+    ["PROC", "CONN", "RPSavg", "RPSmax", "LAT50", "LAT75", "LAT90", "LAT99", "LATmax", "CPU_c", "CPU_s"];
+
+/// One run of a sweep.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SweepRow {
+    /// Threads of the generator.
+    pub procs: u32,
+    /// Connections.
+    pub connections: u32,
+    /// Responses per second, over the whole run.
+    pub rps_avg: f64,
+    /// The same in its best interval; `None` if there was no whole one.
+    pub rps_max: Option<f64>,
+    /// The median latency.
+    pub lat50_ns: u64,
+    /// The 75th percentile.
+    pub lat75_ns: u64,
+    /// The 90th percentile.
+    pub lat90_ns: u64,
+    /// The 99th percentile.
+    pub lat99_ns: u64,
+    /// The longest latency.
+    pub latmax_ns: u64,
+    /// User and system time of the generator ÷ time: 1 is one core.
+    pub cpu_client: Option<f64>,
+    /// The same of the server; `None` if it cannot be read.
+    pub cpu_server: Option<f64>,
+    /// Requests that failed, and connects.
+    pub errors: u64,
+    /// What speaks against the row.
+    pub warnings: Vec<String>,
+}
+
+impl SweepRow {
+    /// The row of a run with `procs` threads.
+    #[must_use]
+    pub fn new(
+        procs: u32,
+        report: &Report,
+        rps_max: Option<f64>,
+        cpu_client: Option<f64>,
+        cpu_server: Option<f64>,
+    ) -> Self {
+        let latency = &report.latency;
+        Self {
+            procs,
+            connections: report.setup.connections,
+            rps_avg: report.throughput.requests_per_second,
+            rps_max,
+            lat50_ns: latency.p50_ns,
+            lat75_ns: latency.p75_ns,
+            lat90_ns: latency.p90_ns,
+            lat99_ns: latency.p99_ns,
+            latmax_ns: latency.max_ns,
+            cpu_client,
+            cpu_server,
+            errors: report.errors.failed_requests() + report.errors.failed_connects(),
+            warnings: report.warnings.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// The cells of a row; what is not known is `unknown`.
+    fn cells(&self, unknown: &str) -> [String; COLUMNS.len()] {
+        let rate = |value: f64| format!("{value:.0}");
+        let millis = |nanos: u64| format!("{:.3}", nanos as f64 * 1e-6);
+        let percent = |cores: Option<f64>| cores.map_or(unknown.to_owned(), |cores| format!("{:.0}", cores * 100.0));
+        [
+            self.procs.to_string(),
+            self.connections.to_string(),
+            rate(self.rps_avg),
+            self.rps_max.map_or(unknown.to_owned(), rate),
+            millis(self.lat50_ns),
+            millis(self.lat75_ns),
+            millis(self.lat90_ns),
+            millis(self.lat99_ns),
+            millis(self.latmax_ns),
+            percent(self.cpu_client),
+            percent(self.cpu_server),
+        ]
+    }
+}
+
+/// The line above the table: units and columns.
+#[must_use]
+pub fn sweep_heading() -> String {
+    let mut out =
+        String::from("RPS in requests/s, LAT in ms, CPU user+system in % of one core (_c client, _s server)\n");
+    let _ = line(&mut out, &COLUMNS.map(str::to_owned));
+    out
+}
+
+/// A row of the table, and below it what speaks against it.
+#[must_use]
+pub fn sweep_line(row: &SweepRow) -> String {
+    let mut out = String::new();
+    let _ = line(&mut out, &row.cells("-"));
+    for warning in &row.warnings {
+        let _ = writeln!(out, "      warning: {warning}");
+    }
+    if row.errors > 0 {
+        let _ = writeln!(out, "      {} errors", row.errors);
+    }
+    out
+}
+
+fn line(out: &mut String, cells: &[String; COLUMNS.len()]) -> fmt::Result {
+    const WIDTHS: [usize; COLUMNS.len()] = [4, 6, 9, 9, 9, 9, 9, 9, 9, 6, 6];
+    let cells: Vec<String> = cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$}")).collect();
+    writeln!(out, "{}", cells.join(" "))
+}
+
+/// The first line of the table as comma-separated values (RFC 4180). Units as
+/// in [`sweep_heading`].
+#[must_use]
+pub fn sweep_csv_heading() -> String {
+    COLUMNS.join(",") + ",errors,warnings\r\n"
+}
+
+/// A row of it; what is not known is empty.
+#[must_use]
+pub fn sweep_csv_line(row: &SweepRow) -> String {
+    let warnings = row.warnings.join("; ").replace('"', "\"\"");
+    format!("{},{},\"{warnings}\"\r\n", row.cells("").join(","), row.errors)
+}
+
+/// The whole table as JSON: an array of rows, times in nanoseconds.
+#[must_use]
+pub fn sweep_json(rows: &[SweepRow]) -> String {
+    match serde_json::to_string_pretty(rows) {
+        Ok(json) => json + "\n",
+        Err(_) => unreachable!("rows have only string keys and plain values"),
+    }
+}
+
+/// Throughput over connections, a curve for each number of threads.
+#[must_use]
+pub fn sweep_rates(rows: &[SweepRow]) -> Chart {
+    chart("Requests per second", "requests/s", |value| si(value, ""), false, rows, &[("", |row| row.rps_avg)])
+}
+
+/// The 50th and the 99th percentile over connections, a pair of curves for
+/// each number of threads.
+#[must_use]
+pub fn sweep_latencies(rows: &[SweepRow]) -> Chart {
+    let of: [(&str, Of); 2] = [("p50, ", |row| row.lat50_ns as f64), ("p99, ", |row| row.lat99_ns as f64)];
+    chart("Latency", "latency", seconds, true, rows, &of)
+}
+
+/// What a curve shows of a row.
+type Of = fn(&SweepRow) -> f64;
+
+fn chart(
+    title: &str,
+    label: &str,
+    format: fn(f64) -> String,
+    logarithmic: bool,
+    rows: &[SweepRow],
+    of: &[(&str, Of)],
+) -> Chart {
+    let mut procs: Vec<u32> = rows.iter().map(|row| row.procs).collect();
+    procs.sort_unstable();
+    procs.dedup();
+    let mut series = Vec::new();
+    for threads in procs {
+        let own = || rows.iter().filter(move |row| row.procs == threads);
+        for (prefix, of) in of {
+            let name = format!("{prefix}{threads} thread{}", if threads == 1 { "" } else { "s" });
+            series.push(Series { name, points: own().map(|row| (f64::from(row.connections), of(row))).collect() });
+        }
+    }
+    let x = Axis { label: "connections".into(), logarithmic: true, format: |value| format!("{value:.0}") };
+    Chart { title: title.into(), x, y: Axis { label: label.into(), logarithmic, format }, series }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(procs: u32, connections: u32) -> SweepRow {
+        SweepRow {
+            procs,
+            connections,
+            rps_avg: 10_000.4 * f64::from(procs),
+            rps_max: (procs > 1).then_some(23_456.7),
+            lat50_ns: 100_100,
+            lat75_ns: 150_000,
+            lat90_ns: 200_000,
+            lat99_ns: 1_234_567,
+            latmax_ns: 20_000_000,
+            cpu_client: Some(0.514),
+            cpu_server: (procs > 1).then_some(1.5),
+            errors: 0,
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_table_of_runs() {
+        let mut spoilt = row(2, 128);
+        spoilt.warnings.push("the \"core\" was busy".into());
+        spoilt.errors = 3;
+        let text = sweep_heading() + &sweep_line(&row(1, 1)) + &sweep_line(&spoilt);
+        let expected = "\
+RPS in requests/s, LAT in ms, CPU user+system in % of one core (_c client, _s server)
+PROC   CONN    RPSavg    RPSmax     LAT50     LAT75     LAT90     LAT99    LATmax  CPU_c  CPU_s
+   1      1     10000         -     0.100     0.150     0.200     1.235    20.000     51      -
+   2    128     20001     23457     0.100     0.150     0.200     1.235    20.000     51    150
+      warning: the \"core\" was busy
+      3 errors
+";
+        assert_eq!(text, expected, "\n{text}");
+        let csv = sweep_csv_heading() + &sweep_csv_line(&row(1, 1)) + &sweep_csv_line(&spoilt);
+        let lines: Vec<&str> = csv.split("\r\n").collect();
+        assert_eq!(lines[0], format!("{},errors,warnings", COLUMNS.join(",")));
+        assert_eq!(lines[1], "1,1,10000,,0.100,0.150,0.200,1.235,20.000,51,,0,\"\"");
+        assert!(lines[2].ends_with(",3,\"the \"\"core\"\" was busy\""), "{}", lines[2]);
+        assert_eq!((lines.len(), lines[3]), (4, ""));
+    }
+
+    #[test]
+    fn json_keeps_what_is_not_known_apart_from_zero() {
+        let json: serde_json::Value = serde_json::from_str(&sweep_json(&[row(1, 4)])).expect("our own JSON");
+        assert_eq!((&json[0]["connections"], &json[0]["lat99_ns"]), (&4.into(), &1_234_567.into()));
+        assert!(json[0]["cpu_server"].is_null() && json[0]["rps_max"].is_null());
+    }
+
+    #[test]
+    fn a_curve_for_each_number_of_threads() {
+        let rows = [row(1, 1), row(2, 1), row(1, 64), row(2, 64)];
+        let rates = sweep_rates(&rows);
+        let names: Vec<&str> = rates.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["1 thread", "2 threads"]);
+        assert_eq!(rates.series[1].points, [(1.0, 20_000.8), (64.0, 20_000.8)]);
+        assert_eq!(sweep_latencies(&rows).series.len(), 4);
+        assert!(rates.svg().contains("2 threads") && rates.ascii().contains("* 1 thread"));
+    }
+}

@@ -1,0 +1,64 @@
+//! What `nearside load` prints and writes, as typed.
+
+use crate::args::load_plan::{Form, OutputPlan, ProgressKind};
+use crate::args::values;
+use clap::{Args, ValueHint};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is printed, and what is written where.
+#[derive(Args)]
+#[command(next_help_heading = "Output")]
+pub(in crate::args) struct OutputArgs {
+    /// Print the report in this form
+    #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Text, conflicts_with = "json")]
+    form: Form,
+
+    /// Print results as JSON (as --as json)
+    #[arg(long)]
+    json: bool,
+
+    /// Write one JSON object per interval to this file, as the run goes on
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["find_max", "sweep"])]
+    ndjson: Option<PathBuf>,
+
+    /// Write a histogram of latency per interval to this file, as the run goes on (HdrHistogram's interval log, V2)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["find_max", "sweep"])]
+    hdr_log: Option<PathBuf>,
+
+    /// Write the latency distribution to this file, as HdrHistogram prints it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["find_max", "sweep"])]
+    hgrm: Option<PathBuf>,
+
+    /// The length of an interval
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+
+    /// Show how the run goes on: live (the whole terminal), lines, or none;
+    /// auto is live on a terminal, else lines
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = ProgressKind::Auto)]
+    progress: ProgressKind,
+}
+
+/// Intervals shorter than this would be mostly bookkeeping.
+fn interval(text: &str) -> Result<Duration, values::BadValue> {
+    let time = values::duration(text)?;
+    if (Duration::from_millis(10)..=Duration::from_secs(3_600)).contains(&time) {
+        Ok(time)
+    } else {
+        Err(values::BadValue::new("an interval is from 10ms to 1h"))
+    }
+}
+
+impl OutputArgs {
+    pub(super) fn plan(self) -> OutputPlan {
+        OutputPlan {
+            form: if self.json { Form::Json } else { self.form },
+            ndjson: self.ndjson,
+            hdr_log: self.hdr_log,
+            hgrm: self.hgrm,
+            interval: self.interval,
+            progress: self.progress,
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The flags of `nearside load`, as meant.
+
+use super::{Closer, ConnectionArgs, GoalArgs, LoadArgs, RequestArgs, WarmUp};
+use crate::args::flags::connections;
+use crate::args::kernel::Cores;
+use crate::args::load_plan::{LoadPath, LoadPlan, LoadSockets, ServerPlan, SweepPlan, Task};
+use crate::args::target::{Place, Target, unix, url_lines};
+use crate::args::values::{AddressRange, Cidr, Count};
+use load::{Arrival, Expect, FindMaxConfig, Objective, Plan, Request, Reuse, Stop, Weighted};
+use silo::Idle;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// How long a run measures, where nothing else is said.
+const USUAL_DURATION: Duration = Duration::from_secs(10);
+
+/// The same where there are many runs.
+const SHORT_DURATION: Duration = Duration::from_secs(3);
+
+impl LoadArgs {
+    pub(in crate::args) fn plan(self) -> Result<LoadPlan, String> {
+        let held = connections(self.connections, "--connections")?;
+        let task = self.goal.task()?;
+        let requests = self.request.requests(&self.target)?;
+        let (path, target, sources) = if self.host.link.is_some() {
+            let Place::Address(target) = self.target.place else {
+                return Err("over a link the host must be an IP address: there is no name resolution".to_owned());
+            };
+            let host = self.host.plan(memif::Role::Client, held)?;
+            let sources = link_sources(&self.connection.sources, &host.addresses, target.ip())?;
+            reachable(&host.addresses, &host.gateways, target.ip())?;
+            (LoadPath::Link(Box::new(host)), target, sources)
+        } else {
+            let place = match &self.kernel.unix {
+                Some(path) => unix(path).map_err(|why| format!("--unix: {why}"))?,
+                None => self.target.place,
+            };
+            let target = stand_in(&place, &self.connection.sources)?;
+            let sources = self.connection.sources.iter().flat_map(AddressRange::iter).collect();
+            let kernel = LoadSockets {
+                place,
+                threads: self.kernel.threads,
+                cores: self.kernel.cores.unwrap_or(Cores::Allowed),
+                engine: self.kernel.engine,
+                spin: match self.host.idle {
+                    None => Duration::ZERO,
+                    Some(Idle::Spin) => Duration::MAX,
+                    Some(Idle::Adaptive { spin_for, .. }) => spin_for,
+                },
+                congestion: self.host.congestion,
+                floor: !self.kernel.no_floor,
+            };
+            (LoadPath::Kernel(kernel), target, sources)
+        };
+        let mut plan = Plan::new(target, Request::get(&self.target.host, &self.target.path));
+        plan.requests = requests;
+        plan.sources = sources;
+        plan.connections = held;
+        let duration =
+            self.duration.unwrap_or(if matches!(task, Task::Once) { USUAL_DURATION } else { SHORT_DURATION });
+        plan.stop = match self.requests {
+            Some(Count(count)) => Stop::Requests { count, within: duration },
+            None => Stop::After(duration),
+        };
+        match self.warmup {
+            WarmUp::Time(time) => plan.warm_up = time,
+            WarmUp::Requests(count) => (plan.warm_up, plan.warm_up_requests) = (Duration::ZERO, count),
+        }
+        plan.active = self.pace.active.map(|active| connections(active, "--active")).transpose()?;
+        plan.mix = self.pace.mix;
+        plan.pipeline = self.pace.pipeline;
+        plan.arrival = self.pace.rate.map_or(Arrival::Closed, Arrival::Open);
+        plan.timeout = self.request.timeout;
+        plan.expect = Expect { length: self.request.want_length, status: self.request.want_status };
+        self.connection.shape(&mut plan);
+        plan.check().map_err(|why| why.to_string())?;
+        let expect = self.goal.expect.into_iter().flat_map(|list| list.0).collect();
+        Ok(LoadPlan { path, load: plan, task, expect, output: self.output.plan() })
+    }
+}
+
+impl RequestArgs {
+    /// The request, or those of the file.
+    fn requests(&self, target: &Target) -> Result<Vec<Weighted<Request>>, String> {
+        let mut request = Request::get(&target.host, &target.path);
+        request.method.clone_from(&self.method);
+        request.body = self.body.as_deref().map_or(Ok(Vec::new()), content)?;
+        request.headers = self.headers.iter().map(|header| (header.name.clone(), header.value.clone())).collect();
+        let Some(file) = &self.urls else { return Ok(vec![Weighted { weight: 1, item: request }]) };
+        let named = |why: String| format!("--urls {}: {why}", file.display());
+        let text = std::fs::read_to_string(file).map_err(|why| named(format!("cannot be read: {why}")))?;
+        let lines = url_lines(&text, &target.host).map_err(named)?;
+        let requests = lines.into_iter().map(|line| {
+            let method = line.method.unwrap_or_else(|| request.method.clone());
+            Weighted { weight: line.weight, item: Request { method, path: line.path, ..request.clone() } }
+        });
+        Ok(requests.collect())
+    }
+}
+
+impl ConnectionArgs {
+    fn shape(&self, plan: &mut Plan) {
+        plan.ramp = self.ramp;
+        plan.ramp_limit = self.ramp_limit;
+        plan.connect_timeout = self.connect_timeout.unwrap_or(plan.timeout);
+        let requests = if self.close { Some(1) } else { self.reuse };
+        plan.reuse = match (requests, self.closer) {
+            (None, _) => Reuse::KeepAlive,
+            (Some(1), Closer::Server) => Reuse::ServerCloses,
+            (Some(1), Closer::Client) => Reuse::ClientCloses,
+            (Some(n), Closer::Server) => Reuse::ServerClosesAfter(n),
+            (Some(n), Closer::Client) => Reuse::ClientClosesAfter(n),
+        };
+    }
+}
+
+impl GoalArgs {
+    fn task(&self) -> Result<Task, String> {
+        if let Some(objectives) = &self.find_max {
+            let objectives: Vec<Objective> = objectives.0.clone();
+            let config = FindMaxConfig {
+                start: self.find_start.0 as f64,
+                precision: self.find_precision,
+                ..FindMaxConfig::default()
+            };
+            return Ok(Task::FindMax { objectives, config, svg: self.svg.clone() });
+        }
+        let Some(conns) = &self.sweep else {
+            let refusal = "--svg draws what --sweep or --find-max measures".to_owned();
+            return if self.svg.is_some() { Err(refusal) } else { Ok(Task::Once) };
+        };
+        let server = match (&self.server_page, self.server_pid) {
+            (Some(page), _) => ServerPlan::Page(page.clone()),
+            (None, Some(pid)) => ServerPlan::Process(pid),
+            (None, None) => ServerPlan::Usual,
+        };
+        Ok(Task::Sweep(SweepPlan {
+            connections: conns.0.clone(),
+            procs: self.procs.as_ref().map_or(Vec::new(), |list| list.0.clone()),
+            csv: self.csv.clone(),
+            svg: self.svg.clone(),
+            server,
+        }))
+    }
+}
+
+/// A body: as written, or of the file that `@` names.
+fn content(text: &str) -> Result<Vec<u8>, String> {
+    match text.strip_prefix('@') {
+        Some(file) => std::fs::read(file).map_err(|why| format!("--body: cannot read {file}: {why}")),
+        None => Ok(text.as_bytes().to_vec()),
+    }
+}
+
+/// Whether a target can be reached at all.
+fn reachable(ours: &[Cidr], gateways: &[IpAddr], target: IpAddr) -> Result<(), String> {
+    let reached = ours.iter().any(|ours| ours.contains(target));
+    let routed = gateways.iter().any(|gateway| gateway.is_ipv4() == target.is_ipv4());
+    if reached || routed {
+        Ok(())
+    } else {
+        Err(format!("{target} is in no subnet of --addr, and there is no --gateway"))
+    }
+}
+
+/// The target's address, or one that holds the place of a name's or of a Unix
+/// socket's: of the sources' family, so that the rest can be checked now.
+fn stand_in(place: &Place, sources: &[AddressRange]) -> Result<SocketAddr, String> {
+    let unspecified = |v4: bool| if v4 { IpAddr::from(Ipv4Addr::UNSPECIFIED) } else { IpAddr::from([0_u16; 8]) };
+    match place {
+        Place::Address(address) => {
+            if let Some(other) = sources.iter().find(|range| range.first.is_ipv4() != address.is_ipv4()) {
+                return Err(format!(
+                    "--source {} and the target {} are of different families",
+                    other.first,
+                    address.ip()
+                ));
+            }
+            Ok(*address)
+        }
+        Place::Name(_, port) => {
+            let v4 = sources.first().is_none_or(|range| range.first.is_ipv4());
+            Ok(SocketAddr::new(unspecified(v4), *port))
+        }
+        Place::Unix(_) if !sources.is_empty() => {
+            Err("a Unix socket is not reached from an address: leave --source out".to_owned())
+        }
+        Place::Unix(_) => Ok(SocketAddr::new(unspecified(true), 80)),
+    }
+}
+
+/// The addresses to connect from over a link: those asked for, or else our
+/// own ones.
+fn link_sources(asked: &[AddressRange], ours: &[Cidr], target: IpAddr) -> Result<Vec<IpAddr>, String> {
+    let alike = |address: IpAddr| address.is_ipv4() == target.is_ipv4();
+    if let Some(other) = asked.iter().find(|range| !alike(range.first)) {
+        return Err(format!("--source {} and the target {target} are of different families", other.first));
+    }
+    if !asked.is_empty() {
+        return Ok(asked.iter().flat_map(AddressRange::iter).collect());
+    }
+    let own: Vec<IpAddr> = ours.iter().map(|cidr| cidr.address).filter(|address| alike(*address)).collect();
+    if own.is_empty() { Err(format!("no --addr is of the family of the target {target}")) } else { Ok(own) }
+}

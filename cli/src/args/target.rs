@@ -1,0 +1,276 @@
+//! What is to be loaded: a URL, and the file of URLs that it may stand for.
+
+use super::values::BadValue;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The longest path of a Unix socket, in bytes (unix(7)).
+const UNIX_PATH_LIMIT: usize = 107;
+
+/// What is asked for, and of whom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// Where the server is.
+    pub place: Place,
+    /// The `Host` header's value: the authority as written.
+    pub host: String,
+    /// The request target: path and query.
+    pub path: String,
+}
+
+/// Where a server is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// At an address and port.
+    Address(SocketAddr),
+    /// Where name resolution says, at this port.
+    Name(String, u16),
+    /// Behind a Unix socket.
+    Unix(PathBuf),
+}
+
+impl FromStr for Target {
+    type Err = BadValue;
+
+    /// Takes `http://10.0.0.2/a`, `http://[fd00::2]:8080/`,
+    /// `http://localhost:8080/`, `unix:/run/site.sock`,
+    /// `unix:/run/site.sock:/a` and `http+unix://%2Frun%2Fsite.sock/a`.
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        if let Some(rest) = text.strip_prefix("unix:") {
+            let (socket, path) = rest.split_once(":/").map_or((rest, ""), |(socket, path)| (socket, path));
+            return Ok(Self { place: unix(socket)?, host: "localhost".to_owned(), path: request_target(path)? });
+        }
+        if let Some(rest) = text.strip_prefix("http+unix://") {
+            let (socket, path) = split(rest);
+            let socket = decoded(socket).ok_or_else(|| bad("the socket's path is not percent-encoded right"))?;
+            return Ok(Self { place: unix(&socket)?, host: "localhost".to_owned(), path: request_target(path)? });
+        }
+        if text.starts_with("https://") {
+            return Err(BadValue::new("HTTPS is not spoken: there is no TLS yet; load the server's http:// side"));
+        }
+        let rest = text.strip_prefix("http://").ok_or_else(|| bad("only http:// is spoken"))?;
+        let (host, path) = split(rest);
+        Ok(Self { place: place(host)?, host: host.to_owned(), path: request_target(path)? })
+    }
+}
+
+fn bad(why: &str) -> BadValue {
+    BadValue::new(format!(
+        "{why}; write it as in http://10.0.0.2/, http://localhost:8080/a, http://[fd00::2]/ or unix:/run/site.sock:/a"
+    ))
+}
+
+/// Authority, and the rest from its first slash or question mark on.
+fn split(text: &str) -> (&str, &str) {
+    text.split_at(text.find(['/', '?', '#']).unwrap_or(text.len()))
+}
+
+/// The path as asked for: an empty one is "/" (RFC 9112 §3.2.1), and a
+/// fragment stays with the client (RFC 9110 §7.1).
+pub fn request_target(text: &str) -> Result<String, BadValue> {
+    let path = text.split('#').next().unwrap_or_default();
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    if path.bytes().all(|b| b.is_ascii_graphic()) {
+        return Ok(path);
+    }
+    Err(bad("the path holds a blank or a character outside ASCII: write it percent-encoded"))
+}
+
+/// Reads an authority: address or name, and port (RFC 3986 §3.2).
+fn place(host: &str) -> Result<Place, BadValue> {
+    if host.contains('@') {
+        return Err(bad("a user's name is not sent; use --header 'Authorization: …'"));
+    }
+    if let Some(address) = host.parse().ok().or_else(|| Some(SocketAddr::new(bare_address(host)?, 80))) {
+        return if address.port() == 0 { Err(bad("the port is from 1 to 65535")) } else { Ok(Place::Address(address)) };
+    }
+    let (name, port) = match host.split_once(':') {
+        None => (host, 80),
+        Some((name, port)) => {
+            let port = port.parse().ok().filter(|port| *port > 0);
+            (name, port.ok_or_else(|| bad("the port is from 1 to 65535"))?)
+        }
+    };
+    // RFC 952, RFC 1123 §2.1, and the underscore that resolvers take.
+    let label = |label: &str| {
+        let letters = label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        letters && !label.is_empty() && label.len() <= 63 && !label.starts_with('-') && !label.ends_with('-')
+    };
+    // A number with dots that is no address is a mistyped one.
+    let numeric = name.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    if name.is_empty() || name.len() > 253 || numeric || !name.trim_end_matches('.').split('.').all(label) {
+        return Err(bad(&format!("'{host}' is neither an address nor a name")));
+    }
+    Ok(Place::Name(name.to_owned(), port))
+}
+
+/// An address without port, IPv6 in brackets (RFC 3986 §3.2.2).
+fn bare_address(host: &str) -> Option<IpAddr> {
+    match host.strip_prefix('[') {
+        Some(v6) => v6.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        None => host.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
+    }
+}
+
+/// A Unix socket by path, or by abstract name after `@`.
+pub fn unix(path: &str) -> Result<Place, BadValue> {
+    if path.is_empty() || path == "@" || path.len() > UNIX_PATH_LIMIT || path.contains('\0') {
+        return Err(bad(&format!("a Unix socket's path has from 1 to {UNIX_PATH_LIMIT} bytes")));
+    }
+    Ok(Place::Unix(path.into()))
+}
+
+/// Without percent-encoding (RFC 3986 §2.1).
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        if first != b'%' {
+            bytes.push(first);
+            rest = tail;
+            continue;
+        }
+        let (digits, tail) = tail.split_at_checked(2)?;
+        let digits = core::str::from_utf8(digits).ok().filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()))?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = tail;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// One line of a file of URLs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UrlLine {
+    /// How often it is asked for, beside the others.
+    pub weight: u32,
+    /// The method, if the line names one.
+    pub method: Option<String>,
+    /// The request target.
+    pub path: String,
+}
+
+/// Reads a file of URLs: one per line, as `PATH`, `WEIGHT PATH`, `METHOD PATH`
+/// or `WEIGHT METHOD PATH`. A path may be a whole URL if it is of the same
+/// server. Empty lines and those that begin with `#` are left out.
+///
+/// # Errors
+/// The first line that cannot be read, by number, or if there is none.
+pub fn url_lines(text: &str, host: &str) -> Result<Vec<UrlLine>, String> {
+    let mut lines = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if !line.is_empty() && !line.starts_with('#') {
+            lines.push(url_line(line, host).map_err(|why| format!("line {}: {why}", number + 1))?);
+        }
+    }
+    if lines.is_empty() { Err("it names no URL".to_owned()) } else { Ok(lines) }
+}
+
+fn url_line(line: &str, host: &str) -> Result<UrlLine, String> {
+    let mut words: Vec<&str> = line.split_whitespace().collect();
+    let path = words.pop().unwrap_or_default();
+    let weight = match words.first().and_then(|word| word.parse::<u32>().ok()) {
+        Some(0) => return Err("a weight is a whole number above 0".to_owned()),
+        Some(weight) => {
+            words.remove(0);
+            weight
+        }
+        None => 1,
+    };
+    let method = words.pop().map(str::to_owned);
+    if !words.is_empty() {
+        return Err("write WEIGHT METHOD PATH, the first two if needed".to_owned());
+    }
+    let path = match path.split_once("://") {
+        None if path.starts_with('/') => request_target(path).map_err(|why| why.to_string())?,
+        None => return Err(format!("'{path}' is neither a path nor a URL")),
+        Some(_) => {
+            let target: Target = path.parse().map_err(|why: BadValue| why.to_string())?;
+            if target.host != host {
+                return Err(format!("{} is another server than {host}", target.host));
+            }
+            target.path
+        }
+    };
+    Ok(UrlLine { weight, method, path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(text: &str) -> Target {
+        text.parse().expect(text)
+    }
+
+    #[test]
+    fn a_target_is_an_address_a_name_or_a_socket() {
+        let address = |text: &str| Place::Address(text.parse().expect("an address"));
+        assert_eq!(target("http://[fd00::2]").place, address("[fd00::2]:80"));
+        assert_eq!(target("http://10.0.0.2:8080/a?b").place, address("10.0.0.2:8080"));
+        assert_eq!(target("http://example.com").place, Place::Name("example.com".into(), 80));
+        let named = target("http://my_host-1.local:81?q#f");
+        assert_eq!((named.place, named.path.as_str()), (Place::Name("my_host-1.local".into(), 81), "/?q"));
+        assert_eq!(named.host, "my_host-1.local:81");
+        for (text, socket, path) in [
+            ("unix:/run/n.sock", "/run/n.sock", "/"),
+            ("unix:/run/n.sock:/a?b", "/run/n.sock", "/a?b"),
+            ("unix:@name:/a", "@name", "/a"),
+            ("http+unix://%2Frun%2Fn.sock/a", "/run/n.sock", "/a"),
+            ("http+unix://%2frun%2fn.sock", "/run/n.sock", "/"),
+        ] {
+            let target = target(text);
+            assert_eq!((target.place, target.path.as_str()), (Place::Unix(socket.into()), path), "{text}");
+            assert_eq!(target.host, "localhost");
+        }
+    }
+
+    #[test]
+    fn what_is_no_target_says_why() {
+        for (text, reason) in [
+            ("https://10.0.0.2/", "HTTPS is not spoken"),
+            ("ftp://10.0.0.2/", "only http://"),
+            ("http://10.0.0.2/ö", "percent-encoded"),
+            ("http:///", "neither an address nor a name"),
+            ("http://10.0.0.2:0/", "port"),
+            ("http://a:0/", "port"),
+            ("http://a:b/", "port"),
+            ("http://10.0.0.256/", "neither an address nor a name"),
+            ("http://-a/", "neither an address nor a name"),
+            ("http://a..b/", "neither an address nor a name"),
+            ("http://me:word@a/", "Authorization"),
+            ("http://fd00::2/", "port"),
+            ("unix:", "path"),
+            ("http+unix://%2/", "percent-encoded"),
+            ("http+unix://%+1/", "percent-encoded"),
+            ("", "only http://"),
+        ] {
+            let told = text.parse::<Target>().expect_err(text).to_string();
+            assert!(told.contains(reason), "{text}: {told}");
+        }
+        assert!(format!("unix:/{}", "x".repeat(107)).parse::<Target>().is_err());
+    }
+
+    #[test]
+    fn files_of_urls_have_weights_and_methods() {
+        let text = "# a site\n/\n\n3 /big.bin\n  POST /form\n2 HEAD http://a:8080/x?y#z\n";
+        let lines = url_lines(text, "a:8080").expect("right");
+        let seen: Vec<_> = lines.iter().map(|l| (l.weight, l.method.as_deref(), l.path.as_str())).collect();
+        assert_eq!(
+            seen,
+            [(1, None, "/"), (3, None, "/big.bin"), (1, Some("POST"), "/form"), (2, Some("HEAD"), "/x?y")]
+        );
+        for (text, reason) in [
+            ("", "names no URL"),
+            ("/\n0 /", "line 2: a weight"),
+            ("x", "neither a path"),
+            ("1 GET now /", "WEIGHT METHOD PATH"),
+            ("http://b/", "another server"),
+            ("https://a:8080/", "HTTPS"),
+        ] {
+            let told = url_lines(text, "a:8080").expect_err(text);
+            assert!(told.contains(reason), "{text}: {told}");
+        }
+    }
+}
