@@ -32,7 +32,7 @@ use wire::Mac;
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Serve a website.
-    Serve(ServePlan),
+    Serve(Box<ServePlan>),
     /// Load a server and measure its latency.
     Load(Box<LoadPlan>),
     /// Measure Nearside beside nginx on kernel sockets.

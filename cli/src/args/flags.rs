@@ -25,7 +25,7 @@ pub(super) struct Cli {
 #[derive(Subcommand)]
 pub(super) enum Typed {
     /// Serve a folder, or one fixed answer, over kernel sockets or over a link
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Load a server over kernel sockets or over a link, and measure its latency
     Load(Box<load::LoadArgs>),
     /// Measure Nearside beside nginx on kernel sockets
@@ -51,7 +51,7 @@ impl Typed {
     /// What is meant, or what makes no sense together.
     pub(super) fn plan(self) -> Result<Command, String> {
         Ok(match self {
-            Self::Serve(args) => Command::Serve(args.plan()?),
+            Self::Serve(args) => Command::Serve(Box::new(args.plan()?)),
             Self::Load(args) => Command::Load(Box::new(args.plan()?)),
             Self::Demo(args) => Command::Demo(args.plan()),
             Self::Lab(args) => Command::Lab(args.plan()?),

@@ -23,7 +23,7 @@ fn refusal(line: &str) -> String {
 
 fn serve(line: &str) -> ServePlan {
     match plan(line) {
-        Command::Serve(plan) => plan,
+        Command::Serve(plan) => *plan,
         other => panic!("{other:?}"),
     }
 }

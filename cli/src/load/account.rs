@@ -53,14 +53,19 @@ impl Account {
         Some(self.ended.get_or_insert_with(|| (Mark::new(usage), now)).1)
     }
 
-    /// What the thread's surroundings know of its window.
-    pub fn side(&self, figures: Figures) -> Side {
+    /// What the thread's surroundings know of its window. A thread that
+    /// `sleeps_in_kernel` is busy for as long as the kernel charged it, system
+    /// calls and the waits that found something included; one that polls is
+    /// charged for all of the time, and only its own account tells.
+    pub fn side(&self, figures: Figures, sleeps_in_kernel: bool) -> Side {
         let marks = self.opened.zip(self.ended.map(|(mark, _)| mark));
+        let time = marks.and_then(|(opened, ended)| Some(ended.time?.since(&opened.time?)));
+        let charged = time.filter(|_| sleeps_in_kernel).map_or(Duration::ZERO, |time| time.user + time.system);
         let busy = marks.map(|(opened, ended)| {
             let window = ended.usage.since(&opened.usage);
-            Busy { busy: Duration::from_nanos(window.busy_ns), total: Duration::from_nanos(window.total_ns()) }
+            let (busy, total) = (Duration::from_nanos(window.busy_ns), Duration::from_nanos(window.total_ns()));
+            Busy { busy: busy.max(charged).min(total), total }
         });
-        let time = marks.and_then(|(opened, ended)| Some(ended.time?.since(&opened.time?)));
         Side { figures, busy, time }
     }
 }
@@ -111,10 +116,12 @@ mod tests {
             let over = account.look(Stage::Ended, &usage(at, at), Time::from_nanos(at));
             assert_eq!(over, Some(Time::from_nanos(50)), "the first time counts");
         }
-        let side = account.side(Figures::default());
+        let side = account.side(Figures::default(), false);
         let nanos = Duration::from_nanos;
         assert_eq!(side.busy, Some(Busy { busy: nanos(40), total: nanos(80) }));
         assert!(side.time.is_some());
+        let charged = account.side(Figures::default(), true).busy.expect("it has both marks");
+        assert!(charged.busy >= nanos(40) && charged.busy <= charged.total, "{charged:?}");
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Start for Run<'_> {
         let mut attendant =
             LoadAttendant { figures, account: Account::new(signals), link_seen: quiet, waiting_since: None };
         silo::run(&mut silo, host.idle, &mut attendant)?;
-        *side = Some(attendant.account.side(silo.app.into_figures(Clock.now())));
+        *side = Some(attendant.account.side(silo.app.into_figures(Clock.now()), false));
         Ok(())
     }
 }

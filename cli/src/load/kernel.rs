@@ -85,7 +85,7 @@ impl Sockets {
             let mut attendant = LoadAttendant { account: Account::new(signals), stop: &stop };
             let mut worker = Worker::new(config, Vec::new(), app).map_err(|why| why.to_string())?;
             worker.run(&mut attendant).map_err(|why| why.to_string())?;
-            Ok(attendant.account.side(worker.app.into_figures(Clock.now())))
+            Ok(attendant.account.side(worker.app.into_figures(Clock.now()), self.config.spin.is_zero()))
         };
         fleet::run(&self.seats, &stop, body).map_err(|why: FleetError<String>| match why {
             FleetError::Worker(_, why) => Failure::from(why),

@@ -30,7 +30,12 @@ pub struct Runner {
 
 enum Way {
     Link(Box<HostPlan>),
-    Kernel { asked: LoadSockets, sockets: Sockets },
+    Kernel(Box<Kernel>),
+}
+
+struct Kernel {
+    asked: LoadSockets,
+    sockets: Sockets,
 }
 
 /// How a run went.
@@ -55,7 +60,7 @@ impl Runner {
             LoadPath::Kernel(asked) => {
                 resolve(&asked, plan)?;
                 let sockets = Sockets::new(&asked, None)?;
-                Way::Kernel { asked, sockets }
+                Way::Kernel(Box::new(Kernel { asked, sockets }))
             }
         };
         Ok(Self { way, output, signals })
@@ -66,8 +71,8 @@ impl Runner {
     /// # Errors
     /// If the kernel does not say which cores there are.
     pub fn set_threads(&mut self, threads: u32) -> Result<(), Failure> {
-        if let Way::Kernel { asked, sockets } = &mut self.way {
-            *sockets = Sockets::new(asked, Some(threads))?;
+        if let Way::Kernel(kernel) = &mut self.way {
+            kernel.sockets = Sockets::new(&kernel.asked, Some(threads))?;
         }
         Ok(())
     }
@@ -76,7 +81,7 @@ impl Runner {
     pub fn workers(&self, plan: &Plan) -> usize {
         match &self.way {
             Way::Link(_) => 1,
-            Way::Kernel { sockets, .. } => sockets.workers(plan),
+            Way::Kernel(kernel) => kernel.sockets.workers(plan),
         }
     }
 
@@ -91,7 +96,8 @@ impl Runner {
     /// # Errors
     /// If the null server cannot start.
     pub fn floor(&self, plan: &Plan) -> Result<Option<Floor>, Failure> {
-        let Way::Kernel { asked, sockets } = &self.way else { return Ok(None) };
+        let Way::Kernel(kernel) = &self.way else { return Ok(None) };
+        let Kernel { asked, sockets } = &**kernel;
         // A Unix socket is another path, with a floor of its own.
         if !asked.floor || matches!(asked.place, Place::Unix(_)) {
             return Ok(None);
@@ -113,7 +119,7 @@ impl Runner {
         drop(show);
         let (figures, mut outside) = merge(sides);
         outside.floor = floor;
-        if matches!(&self.way, Way::Kernel { asked, .. } if !matches!(asked.place, Place::Unix(_))) {
+        if matches!(&self.way, Way::Kernel(kernel) if !matches!(kernel.asked.place, Place::Unix(_))) {
             outside.ports = ports(plan, &figures);
         }
         Ok(Outcome { report: Report::new(plan, &figures, outside), seen })
@@ -142,7 +148,7 @@ impl Runner {
     fn work(&self, plan: &Plan, every: Duration, sources: Sender<Source>, quiet: bool) -> Result<Vec<Side>, Failure> {
         match &self.way {
             Way::Link(host) => bypass::run(host, plan, every, &self.signals, sources, quiet),
-            Way::Kernel { sockets, .. } => sockets.run(plan, every, &self.signals, &sources),
+            Way::Kernel(kernel) => kernel.sockets.run(plan, every, &self.signals, &sources),
         }
     }
 }

@@ -188,7 +188,8 @@ struct GoalArgs {
 
     /// Find the highest rate that meets this, as in p99<1ms or 'p99<1ms,errors<0.1%',
     /// and print latency over load
-    #[arg(long, value_name = "OBJECTIVE", conflicts_with_all = ["rate", "requests", "sweep"], value_parser = objectives)]
+    #[arg(long, value_name = "OBJECTIVE", value_parser = objectives,
+          conflicts_with_all = ["rate", "requests", "sweep", "active"])]
     find_max: Option<Objectives>,
 
     /// Begin --find-max with this rate
