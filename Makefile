@@ -2,6 +2,7 @@
 
 CARGO ?= cargo
 SEEDS ?= 10000
+RESTARTS ?= 1000
 FUZZ_SECONDS ?= 60
 NOISE_SECONDS ?= 60
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -46,6 +47,7 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"goal: ten million connections, in 6 GB of memory|$(SUDO) $(BENCH) connections --idle 10M --rounds 1" \
 		"requests beside frames|$(SUDO) $(BENCH) frames" \
 		"goodput over a lossy link|$(SUDO) $(BENCH) goodput" \
+		"kernel sockets beside nginx|$(SUDO) $(BENCH) kernel" \
 		"beside nginx|$(SUDO) $(BENCH) demo"
 
 # The compiler counts which code an input reaches (testing/fuzz/src/coverage.rs),
@@ -58,8 +60,9 @@ FUZZ_FLAGS := -Cpasses=sancov-module -Ccodegen-units=1 \
 FUZZ := RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_TARGET_DIR=$(TARGET)/fuzz $(RUN) \
 	--target $$(rustc -vV | sed -n 's/^host: //p') --package fuzz --
 
-soak: build ## bad input at line rate, guided fuzzing, and SEEDS seeds of the simulator (10,000)
+soak: build ## RESTARTS restarts under load (1,000), bad input, guided fuzzing, SEEDS seeds of the simulator (10,000)
 	@scripts/each.sh \
+		"$(RESTARTS) restarts under load|$(RUN) --package service -- --restarts $(RESTARTS) --nearside $(NEARSIDE)" \
 		"noise at line rate for $(NOISE_SECONDS) s|$(RUN) --package hostile -- --seconds $(NOISE_SECONDS)" \
 		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
 		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)"

@@ -54,7 +54,8 @@ impl Board {
         let mut names = Vec::new();
         collect_worker(&Usage::default(), &nothing.0, nothing.1.iter(), &mut |name, value| names.push((name(), value)));
         let metrics: Vec<Metric> = names.into_iter().map(metric).collect();
-        let (page, writers) = Page::create(path, what, Clock.unix(), &metrics, workers)?;
+        let (page, writers) = Page::create(path, what, Clock.unix(), &metrics, workers)
+            .map_err(|why| format!("statistics page {}: {why}", path.display()))?;
         let column = |writer| Column { writer, values: Vec::with_capacity(metrics.len()), usage: Usage::default() };
         Ok(Self { page, columns: writers.into_iter().map(column).collect() })
     }
@@ -62,6 +63,11 @@ impl Board {
     /// The columns, in the order of the workers; they are given out once.
     pub fn columns(&mut self) -> Vec<Column> {
         core::mem::take(&mut self.columns)
+    }
+
+    /// Leaves the page's place to a successor.
+    pub fn disown(&mut self) {
+        self.page.disown();
     }
 
     /// Moves the page to where its predecessor's is.

@@ -10,9 +10,11 @@ use super::{holder, machine, wanted};
 use crate::args::{Control, KernelPlan, RestartPlan};
 use crate::figures::Board;
 use crate::host::{Failure, reopen_signals};
+use server::{Server, WallClock};
+use silo::Clock;
 use silo::page::usual_path;
 use sockets::fleet::{self, FleetError, Stop};
-use sockets::{BindError, Config, Endpoint, Listeners, Origin};
+use sockets::{BindError, Config, Endpoint, Listeners, Origin, Worker};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -33,11 +35,12 @@ pub fn serve(plan: &KernelPlan, server: server::Config) -> Result<(), Failure> {
     let seats = machine::seats(plan.workers, &plan.cores)?;
     let workers = seats.len();
     let (config, mut warnings) = worker_config(plan, workers);
-    let (listeners, managed) = listen(plan, found, workers, &mut warnings)?;
     let (mut board, final_page) = board(plan, predecessor.is_some(), workers)?;
     let server = share(server, config.max_connections, workers);
     let orders = Orders::new(workers)?;
     let reopen = reopen_signals()?;
+    try_out(&seats, &config, &server)?;
+    let (listeners, managed) = listen(plan, found, workers, &mut warnings)?;
     let starts = board.columns().into_iter().enumerate().map(|(index, column)| {
         let listeners = listeners.for_worker(index);
         let (config, server) = (config.clone(), server.clone());
@@ -61,7 +64,8 @@ pub fn serve(plan: &KernelPlan, server: server::Config) -> Result<(), Failure> {
             orders.ring();
             outcome
         })?;
-        let mut supervisor = Supervisor::new(program, &plan.restart, &orders, listeners, managed)?;
+        let board = (board, plan.status_page.is_some());
+        let mut supervisor = Supervisor::new(program, &plan.restart, &orders, listeners, managed, board)?;
         let supervised = supervisor.start(&fleet).and_then(|started| {
             if !started {
                 return Ok(());
@@ -71,7 +75,7 @@ pub fn serve(plan: &KernelPlan, server: server::Config) -> Result<(), Failure> {
                 predecessor.succeed().map_err(|why| format!("the process that serves did not give way: {why}"))?;
             }
             if let Some(path) = &final_page {
-                board.move_to(path).map_err(|why| format!("{}: {why}", path.display()))?;
+                supervisor.move_page(path)?;
             }
             let control = control_path(&plan.restart)?;
             announce(&supervisor, &seats, &config, &warnings);
@@ -103,6 +107,22 @@ fn worker_config(plan: &KernelPlan, workers: usize) -> (Config, Vec<String>) {
         warnings.push(format!("--backlog {asked} is cut to {most}: raise net.core.somaxconn for more"));
     }
     (config, warnings)
+}
+
+/// Makes once what every worker will, and drops it: whatever cannot be is
+/// found out before the first socket listens. From then on connections come,
+/// and those that wait in a new socket's queue end with this process.
+fn try_out(seats: &[Option<u16>], config: &Config, server: &server::Config) -> Result<(), Failure> {
+    let mut cores: Vec<u16> = seats.iter().flatten().copied().collect();
+    cores.sort_unstable();
+    cores.dedup();
+    for core in cores {
+        let pinned = thread::spawn(move || silo::pin::pin(core)).join();
+        pinned.map_err(|_| format!("core {core} cannot be tried out"))??;
+    }
+    let app = Server::new(server.clone(), WallClock::new(Clock.now(), Clock.unix()))?;
+    Worker::new(config.clone(), Vec::new(), app)?;
+    Ok(())
 }
 
 /// Each worker's part of what is asked for all of them.

@@ -45,7 +45,7 @@ struct Coming {
 pub enum Outcome {
     /// Nothing yet.
     Pending,
-    /// Process `.0` serves.
+    /// Process `.0` serves; [`Succession::give_way`] is next.
     Followed(u32),
     /// Nobody does but us: why.
     Failed(String),
@@ -121,8 +121,6 @@ impl Succession {
         let failed = match coming.hear(sockets) {
             Ok(true) => {
                 let pid = coming.channel.as_ref().and_then(|channel| channel.peer().ok());
-                // It is on its own now: nobody waits for it here.
-                self.coming = None;
                 return Outcome::Followed(pid.unwrap_or(0));
             }
             Ok(false) => coming
@@ -142,6 +140,25 @@ impl Succession {
                 Outcome::Failed(format!("the successor {why}"))
             }
         }
+    }
+
+    /// Tells the successor that everything is its own: the places of files
+    /// must be free by now, for it takes them next.
+    ///
+    /// # Errors
+    /// If it is gone after all.
+    pub fn give_way(&mut self) -> Result<(), ChannelError> {
+        let told = match self.coming.as_ref().and_then(|coming| coming.channel.as_ref()) {
+            Some(channel) => channel.send(&Message::Yours, &[]),
+            None => Err(ChannelError::Gone),
+        };
+        if told.is_ok() {
+            // It is on its own now: nobody waits for it here.
+            self.coming = None;
+        } else {
+            self.give_up();
+        }
+        told
     }
 
     /// Ends a successor that does not serve yet.
@@ -171,10 +188,7 @@ impl Coming {
                 channel.send(&Message::Refused { why }, &[])?;
                 Err(ChannelError::Nonsense)
             }
-            Message::Ready if self.greeted => {
-                channel.send(&Message::Yours, &[])?;
-                Ok(true)
-            }
+            Message::Ready if self.greeted => Ok(true),
             _ => Err(ChannelError::Nonsense),
         }
     }

@@ -6,6 +6,7 @@ use super::orders::{Orders, Stage};
 use super::succession::{Outcome, Succession};
 use super::systemd;
 use crate::args::RestartPlan;
+use crate::figures::Board;
 use crate::host::Failure;
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -44,6 +45,9 @@ pub struct Supervisor<'a> {
     listeners: Option<Listeners>,
     endpoints: Vec<Endpoint>,
     managed: Vec<Managed>,
+    board: Board,
+    /// The statistics page has a place of its own: a successor's too.
+    own_page: bool,
     control: Option<Listener>,
     control_from: Time,
     succession: Succession,
@@ -69,6 +73,7 @@ impl<'a> Supervisor<'a> {
         orders: &'a Orders,
         listeners: Listeners,
         managed: Vec<Managed>,
+        (board, own_page): (Board, bool),
     ) -> Result<Self, Failure> {
         Ok(Self {
             plan,
@@ -76,6 +81,8 @@ impl<'a> Supervisor<'a> {
             endpoints: listeners.endpoints(),
             listeners: Some(listeners),
             managed,
+            board,
+            own_page,
             control: None,
             control_from: Time::ZERO,
             succession: Succession::new(program, plan.timeout),
@@ -92,6 +99,14 @@ impl<'a> Supervisor<'a> {
     /// What is listened on.
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
+    }
+
+    /// Moves the statistics page to where the predecessor's was.
+    ///
+    /// # Errors
+    /// As rename(2).
+    pub fn move_page(&mut self, path: &Path) -> Result<(), Failure> {
+        self.board.move_to(path).map_err(|why| format!("{}: {why}", path.display()).into())
     }
 
     /// Waits until all workers accept. False if they ended instead, or are
@@ -251,11 +266,20 @@ impl<'a> Supervisor<'a> {
     }
 
     fn on_followed(&mut self, pid: u32, now: Time) {
+        // Its own files stand in the places of ours next. Ours are gone
+        // before: to look whose it is and to remove it cannot be done in one.
+        if self.own_page {
+            self.board.disown();
+        }
+        let control = self.control.take().map(|control| control.path().to_owned());
+        if let Err(why) = self.succession.give_way() {
+            let again = control.map(|path| Listener::bind(&path, true));
+            self.control = again.and_then(|bound| bound.inspect_err(|why| eprintln!("control socket: {why}")).ok());
+            return self.on_failed(&format!("the successor failed: {why}"));
+        }
         let open = self.orders.connections();
         eprintln!("process {pid} serves; {open} connections end with their next response");
         self.orders.advance(Stage::Retire);
-        // Its own socket stands in the place of ours.
-        self.control = None;
         if let Some(mut listeners) = self.listeners.take() {
             listeners.disown_files();
         }

@@ -7,6 +7,7 @@
 //! | [`cost`] | instructions per request, and where they go |
 //! | [`connections`] | memory and time with a million connections open |
 //! | [`frames`] | requests beside the frames that the same link carries |
+//! | [`kernel`] | `nearside serve` on kernel sockets beside nginx |
 //! | [`goodput`] | transfers over a lossy link beside the Mathis bound |
 
 mod callgrind;
@@ -14,6 +15,7 @@ pub mod connections;
 pub mod cost;
 pub mod frames;
 pub mod goodput;
+pub mod kernel;
 mod linux;
 mod program;
 pub mod rig;

@@ -1,7 +1,7 @@
 //! `bench`: runs one experiment and prints what it shows.
 
 use bench::cost::{self, Case, Side};
-use bench::{Failure, connections, frames, goodput};
+use bench::{Failure, connections, frames, goodput, kernel};
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
 use silo::memory::HugeAlloc;
@@ -64,6 +64,21 @@ enum Command {
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
     },
+    /// `nearside serve` on kernel sockets beside nginx: same core, same client (wrk)
+    Kernel {
+        /// Measure each row this often, by turns
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+        rounds: u32,
+        /// Measure each for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 4)]
+        seconds: u64,
+        /// Measure these engines
+        #[arg(long, value_name = "ENGINE,…", value_delimiter = ',', default_value = "epoll,io_uring")]
+        engines: Vec<String>,
+        /// The program to measure [default: nearside beside this one]
+        #[arg(long, value_name = "PROGRAM")]
+        nearside: Option<PathBuf>,
+    },
     /// Transfers at 1 % loss and 20 ms beside the Mathis bound and Linux
     Goodput {
         /// Bytes of each transfer, as in 100M
@@ -117,6 +132,12 @@ fn call(command: Command) -> Result<bool, Failure> {
             cores: (0, 1),
         }),
         Command::Frames { rounds, seconds, nearside } => frames::run(&demo(rounds, seconds), &program(nearside)?),
+        Command::Kernel { rounds, seconds, engines, nearside } => kernel::run(&kernel::Plan {
+            nearside: program(nearside)?,
+            rounds,
+            duration: Duration::from_secs(seconds.max(1)),
+            engines,
+        }),
         Command::Goodput { bytes, seeds, linux_bytes } => goodput::run(&goodput::Plan { bytes, seeds, linux_bytes }),
         Command::CostCase { case, side, requests } => cost::run_case(case, side, requests).map(|()| true),
         Command::Demo { quick, out, nearside } => {

@@ -153,15 +153,29 @@ impl Kernel {
             Content::Small => "small",
             Content::File => "page.html",
         };
+        self.ask(&format!("http://{SERVER}/{path}"), scenario.connections, scenario.count, duration)
+    }
+
+    /// The namespaces that nginx and wrk are in.
+    #[must_use]
+    pub fn names(&self) -> &Namespaces {
+        &self.names
+    }
+
+    /// Starts wrk, which asks for `url` on so many connections for so long.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn ask(&self, url: &str, connections: Connections, count: u32, duration: Duration) -> Result<Running, Error> {
         let mut words = vec![self.wrk.clone(), "--threads=1".to_owned()];
-        words.push(format!("--connections={}", scenario.count));
+        words.push(format!("--connections={count}"));
         words.push(format!("--duration={}s", duration.as_secs()));
         words.push("--timeout=10s".to_owned());
         words.push(format!("--script={}", text(&self.script)));
-        if scenario.connections == Connections::New {
+        if connections == Connections::New {
             words.push("--header=Connection: close".to_owned());
         }
-        words.push(format!("http://{SERVER}/{path}"));
+        words.push(url.to_owned());
         let program = Program { name: "wrk", netns: Some(&self.names.client), core: Some(self.cores.1), words };
         program.start(&self.dir)
     }

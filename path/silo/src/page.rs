@@ -78,7 +78,8 @@ pub struct Metric {
 pub struct Page {
     path: PathBuf,
     /// The file's device and inode: what is removed must still be this page.
-    identity: (u64, u64),
+    /// `None` once it is another's to remove.
+    identity: Option<(u64, u64)>,
 }
 
 impl Page {
@@ -122,7 +123,7 @@ impl Page {
                 next: Time::ZERO,
             })
             .collect();
-        Ok((Self { path: path.to_owned(), identity }, writers))
+        Ok((Self { path: path.to_owned(), identity: Some(identity) }, writers))
     }
 
     /// Where the page is.
@@ -140,6 +141,11 @@ impl Page {
         fs::rename(&self.path, path)?;
         self.path = path.to_owned();
         Ok(())
+    }
+
+    /// Leaves the file to a successor, which is about to put its own there.
+    pub fn disown(&mut self) {
+        self.identity = None;
     }
 
     /// Whether a page may be made at `path`.
@@ -170,7 +176,7 @@ impl Page {
 impl Drop for Page {
     fn drop(&mut self) {
         let here = fs::symlink_metadata(&self.path).map(|m| (m.dev(), m.ino()));
-        if here.is_ok_and(|here| here == self.identity) {
+        if self.identity.is_some() && here.ok() == self.identity {
             // Nobody is left to tell; a page left behind is seen to be dead.
             let _ = fs::remove_file(&self.path);
         }

@@ -48,7 +48,10 @@ fn a_successor_gets_every_socket_and_says_when_it_serves() {
     assert!(matches!(succession.step(&sockets, NOW), Outcome::Pending));
     theirs.send(&Message::Ready, &[]).unwrap();
     let Outcome::Followed(pid) = succession.step(&sockets, NOW) else { panic!("not followed") };
-    assert_eq!((pid, succession.is_coming()), (std::process::id(), false));
+    assert_eq!(pid, std::process::id());
+    assert!(theirs.receive().unwrap().is_none(), "not before the places of files are free");
+    succession.give_way().unwrap();
+    assert!(!succession.is_coming());
     assert_eq!(theirs.receive().unwrap().unwrap().message, Message::Yours);
 }
 
@@ -84,6 +87,18 @@ fn a_successor_that_fails_changes_nothing() {
     failed(&succession.step(&[], NOW + LIMIT), "did not serve within 30s");
     assert!(!succession.is_coming());
     assert!(matches!(theirs.send(&Message::Ready, &[]), Err(ChannelError::Gone)));
+}
+
+#[test]
+fn a_successor_that_is_gone_when_it_is_told_changes_nothing() {
+    let (mut succession, theirs) = asked();
+    hello(&theirs);
+    succession.step(&[], NOW);
+    theirs.send(&Message::Ready, &[]).unwrap();
+    assert!(matches!(succession.step(&[], NOW), Outcome::Followed(_)));
+    drop(theirs);
+    assert!(matches!(succession.give_way(), Err(ChannelError::Gone)));
+    assert!(!succession.is_coming());
 }
 
 #[test]

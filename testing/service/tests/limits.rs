@@ -1,0 +1,116 @@
+//! What a server does without what it needs.
+
+use interop::{Nearside, scratch};
+use service::clients::{Clients, Habit};
+use service::server::Server;
+use service::{now, wait_for};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+fn server(test: &str) -> Server {
+    let program = PathBuf::from(Nearside::command([""; 0]).get_program());
+    Server::new(&program, &scratch(test)).unwrap()
+}
+
+/// What `serve` says when it cannot start.
+fn refusal(arguments: &[&str]) -> String {
+    let output = Nearside::command(["serve", "--respond", "text:ok", "--control", "off"]).args(arguments).output();
+    let output = output.unwrap();
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// User and system time of a process, in hundredths of a second (proc(5)).
+fn ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields = stat[stat.rfind(')').unwrap() + 1..].split_ascii_whitespace();
+    fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+/// A counter of the server's statistics page, all workers together.
+fn counter(server: &Server, name: &str) -> u64 {
+    let output = Nearside::command(["status"]).arg(server.folder().join("status")).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines = text.lines().filter_map(|line| line.trim().strip_prefix(name)?.split_whitespace().next());
+    lines.map(|value| value.parse::<u64>().unwrap()).sum()
+}
+
+/// EMFILE leaves the connection in the queue, and the queue ready: a server
+/// that asks again at once burns its core and accepts nothing.
+#[test]
+fn without_descriptors_a_server_waits_and_goes_on() {
+    let mut server = server("no-descriptors");
+    let mut command = server.command(&["--workers", "1", "--keep-alive-timeout", "2s", "--header-timeout", "2s"]);
+    let pid = server.start(&mut command).unwrap();
+    let limit = |descriptors: &str| {
+        let limit = format!("--nofile={descriptors}:");
+        assert!(Command::new("prlimit").args(["--pid", &pid.to_string(), &limit]).status().unwrap().success());
+    };
+    // Less than it has now, so that no more can be opened.
+    limit("8");
+    let waiting: Vec<TcpStream> =
+        (0..20).map(|_| TcpStream::connect(("127.0.0.1", server.port)).expect("the queue takes it")).collect();
+    wait_for("an accept without descriptors", Duration::from_secs(20), || {
+        Ok((counter(&server, "sockets.accepts_no_descriptors") > 0).then_some(()))
+    })
+    .unwrap();
+    let (began, before) = (now(), ticks(pid));
+    std::thread::sleep(Duration::from_secs(1));
+    let share = (ticks(pid) - before) as f64 / 100.0 / began.elapsed().as_secs_f64();
+    assert!(share < 0.2, "{share} of a core with nothing to do");
+    limit("1024");
+    let habit = Habit { unix: false, large: false, close: true, pause: Duration::ZERO };
+    let clients = Clients::start(&server, &[habit]);
+    wait_for("answers again", Duration::from_secs(20), || {
+        Ok((clients.counts.answered.load(Ordering::Relaxed) > 10).then_some(()))
+    })
+    .unwrap();
+    assert_eq!(clients.finish().failures(), Vec::<String>::new());
+    drop(waiting);
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_port_in_use_is_told_with_its_holder() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = taken.local_addr().unwrap().to_string();
+    for accept in ["reuseport", "exclusive"] {
+        let said = refusal(&["--listen", &at, "--accept", accept]);
+        let holder = format!("process {} (", std::process::id());
+        assert!(said.contains(&format!("cannot listen on {at}")) && said.contains(&holder), "{said}");
+    }
+}
+
+#[test]
+fn a_path_that_cannot_be_is_told() {
+    let said = refusal(&["--listen", "unix:/nonexistent/folder/web.sock"]);
+    assert!(said.contains("cannot listen on unix:/nonexistent/folder/web.sock"), "{said}");
+    let file = scratch("socket-paths").join("file");
+    std::fs::write(&file, "not a socket").unwrap();
+    let said = refusal(&["--listen", &format!("unix:{}", file.display())]);
+    assert!(said.contains("cannot listen on unix:"), "{said}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "not a socket");
+    assert!(refusal(&["--listen", "127.0.0.1:80", "--cores", "4095"]).contains("core 4095"));
+}
+
+/// As anybody but root.
+#[test]
+fn a_port_of_root_s_is_told_with_what_it_needs() {
+    let first = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap();
+    if first.trim().parse::<u16>().unwrap() <= 80 || !rustix::process::geteuid().is_root() {
+        println!("left out: every port is everybody's here, or this is not root");
+        return;
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]);
+    // Where nobody else may look, a copy is run.
+    let program = std::env::temp_dir().join(format!("nearside-nobody-{}", std::process::id()));
+    std::fs::copy(Nearside::command([""; 0]).get_program(), &program).unwrap();
+    let output = command.arg(&program).args(["serve", "--respond", "1", "--listen", "127.0.0.1:80"]).output().unwrap();
+    std::fs::remove_file(&program).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("127.0.0.1:80") && said.contains("CAP_NET_BIND_SERVICE"), "{said}");
+}

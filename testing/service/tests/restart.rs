@@ -1,0 +1,115 @@
+//! Restarts, and what can go wrong with them.
+
+use interop::Nearside;
+use rustix::process::Signal;
+use service::clients::{Clients, habits};
+use service::restarts;
+use service::server::{Server, signal};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::Ordering;
+
+fn server(test: &str) -> Server {
+    let program = PathBuf::from(Nearside::command([""; 0]).get_program());
+    Server::new(&program, &interop::scratch(test)).unwrap()
+}
+
+/// Keep-alive connections and new ones, over TCP and a Unix socket, small
+/// files and sendfile; to other accept models, and more or fewer workers.
+#[test]
+fn ten_restarts_under_load_lose_no_request() {
+    let mut server = server("ten-restarts");
+    let mut command = server.command(&["--workers", "2"]);
+    server.start(&mut command).unwrap();
+    let report = restarts::run(&mut server, 10, |_| {}).unwrap();
+    assert_eq!((report.failed, report.why), (0, Vec::new()));
+    assert!(report.answered > 120 && report.restarts == 10);
+    server.stop().unwrap();
+}
+
+/// Clients beside what a test does to the server; none may notice.
+fn beside(server: &mut Server, test: impl FnOnce(&mut Server)) {
+    let clients = Clients::start(server, &habits()[..6]);
+    test(server);
+    let counts = clients.finish();
+    assert_eq!((counts.failed.load(Ordering::Relaxed), counts.failures()), (0, Vec::new()));
+    assert!(counts.answered.load(Ordering::Relaxed) > 6);
+}
+
+/// A server whose program is a copy of its own, and where that lies.
+fn copied(test: &str) -> (Server, PathBuf) {
+    let original = server(test);
+    let program = interop::scratch(&format!("{test}-program")).join("nearside");
+    let _ = fs::remove_file(&program);
+    fs::copy(Nearside::command([""; 0]).get_program(), &program).unwrap();
+    drop(original);
+    (Server::new(&program, &interop::scratch(test)).unwrap(), program)
+}
+
+/// Puts a script in the program's place, as an installation would.
+fn replace(program: &Path, script: &str) {
+    let draft = program.with_extension("new");
+    fs::write(&draft, script).unwrap();
+    fs::set_permissions(&draft, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::rename(&draft, program).unwrap();
+}
+
+#[test]
+fn a_successor_that_fails_leaves_the_old_one_serving() {
+    let (mut server, program) = copied("bad-successors");
+    let mut command = server.command(&["--workers", "1", "--restart-timeout", "500ms"]);
+    let old = server.start(&mut command).unwrap();
+    beside(&mut server, |server| {
+        let kept = program.with_extension("kept");
+        fs::rename(&program, &kept).unwrap();
+        signal(old, Signal::USR2).unwrap();
+        server.wait_until_said("nearside: No such file or directory").unwrap();
+        replace(&program, "#!/bin/sh\nexit 3\n");
+        signal(old, Signal::USR2).unwrap();
+        server.wait_until_said("ended before it served: exit status: 3; this process serves on").unwrap();
+        replace(&program, "#!/bin/sh\nexec sleep 1000\n");
+        signal(old, Signal::USR2).unwrap();
+        server.wait_until_said("the successor did not serve within 500ms; this process serves on").unwrap();
+        // One that asks for the sockets, gets them, and dies.
+        replace(&program, &format!("#!/bin/sh\nexec {} serve /nonexistent \"$@\"\n", kept.display()));
+        signal(old, Signal::USR2).unwrap();
+        server.wait_until_said("ended before it served: exit status: 2").unwrap();
+        assert_eq!(server.serving(), Some(old));
+        // And one that is as it should be.
+        fs::rename(&kept, &program).unwrap();
+        let new = server.restart().unwrap();
+        server.wait_until_ended(old).unwrap();
+        assert_ne!(new, old);
+    });
+    server.stop().unwrap();
+}
+
+/// Started by hand, they end with a reason; the server does not notice.
+#[test]
+fn whoever_cannot_take_over_says_why() {
+    let mut server = server("refused-by-hand");
+    let mut command = server.command(&["--workers", "1"]);
+    server.start(&mut command).unwrap();
+    beside(&mut server, |server| {
+        let refused = |command: &mut Command, reason: &str| {
+            let output = command.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && said.contains(reason), "{said}");
+        };
+        let nobody = "/nonexistent/control";
+        refused(server.command(&["--take-over", nobody]).arg(""), "unexpected argument");
+        refused(&mut server.command(&["--take-over", nobody]), "cannot take over by /nonexistent/control");
+        // Without --take-over, what the server has is taken.
+        refused(&mut server.command(&[]), "has its statistics page there");
+        let at = format!("127.0.0.1:{}", server.port);
+        let mut command = Nearside::command(["serve", "--respond", "1", "--listen", &at]);
+        refused(&mut command, &format!("cannot listen on {at}: somebody listens there already: process"));
+        // It cannot serve what it took over for: the root is not there.
+        let mut command = Nearside::command(["serve", "/nonexistent/root", "--take-over"]);
+        refused(command.arg(server.control()), "cannot open the root directory");
+        server.wait_until_said("the successor failed: the other process went away").unwrap();
+    });
+    server.stop().unwrap();
+}
