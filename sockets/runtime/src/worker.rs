@@ -14,8 +14,10 @@ use crate::steer::Seat;
 use crate::uring::{NoRing, Uring};
 use app::{App, Wake};
 use core::fmt;
+use core::num::NonZeroU64;
 use core::time::Duration;
 use rustix::process::{Resource, getrlimit};
+use rustix::thread::set_current_timer_slack;
 use silo::{ATTEND_EVERY, Clock, Next, Usage};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -133,6 +135,10 @@ impl<A: App> Worker<A> {
     /// # Errors
     /// If the kernel no longer waits for sockets.
     pub fn run(&mut self, attendant: &mut impl Attendant<A>) -> io::Result<Usage> {
+        // The kernel has waits end up to 50 µs late by default, to save power
+        // (PR_SET_TIMERSLACK): a generator's requests would be as late. One
+        // that refuses changes nothing else.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
         let outcome = self.run_loop(attendant);
         self.stop_listening();
         self.net.end_all();
@@ -205,21 +211,7 @@ impl<A: App> Worker<A> {
         let mut until = now;
         let mut unattended = false;
         loop {
-            let ready = if until > now && self.accepting.blocks(&self.net) {
-                self.accepting.block(&mut self.net, until)
-            } else {
-                let (wake, longest) = (attendant.wake(&self.app), until.since(now));
-                match &mut self.engine {
-                    Engine::Epoll(epoll) => {
-                        epoll.poll.set_wake(wake)?;
-                        epoll.wait(longest)?
-                    }
-                    Engine::Uring(uring) => {
-                        uring.ring.set_wake(wake)?;
-                        uring.wait(longest)?
-                    }
-                }
-            };
+            let ready = self.wait(attendant, now, until)?;
             let woke = Clock.now();
             let slept = woke.since(now).as_nanos() as u64;
             if until == now {
@@ -256,6 +248,25 @@ impl<A: App> Worker<A> {
             if unattended {
                 // Something happened since: not only after a long sleep.
                 until = until.min(attend_at).max(now);
+            }
+        }
+    }
+
+    /// Waits until something comes up, or until then. Returns how much did.
+    #[inline]
+    fn wait(&mut self, attendant: &impl Attendant<A>, now: Time, until: Time) -> io::Result<usize> {
+        if until > now && self.accepting.blocks(&self.net) {
+            return Ok(self.accepting.block(&mut self.net, until));
+        }
+        let (wake, longest) = (attendant.wake(&self.app), until.since(now));
+        match &mut self.engine {
+            Engine::Epoll(epoll) => {
+                epoll.poll.set_wake(wake)?;
+                epoll.wait(longest)
+            }
+            Engine::Uring(uring) => {
+                uring.ring.set_wake(wake)?;
+                uring.wait(longest)
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The kernel data path over real sockets of this machine, with epoll.
 //! `tests/ring` runs the same over io_uring.
 
+mod anything;
 mod connecting;
 mod ends;
 mod files;
