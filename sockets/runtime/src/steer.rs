@@ -98,9 +98,6 @@ pub struct Steering {
     work: Option<Arc<ebpf::Shared>>,
     counters: Map,
     workers: usize,
-    // The descriptors of maps and programs are closed with these: what is
-    // attached stays.
-    _groups: Vec<(Map, Program)>,
 }
 
 /// Who chose, summed over all CPUs.
@@ -125,7 +122,7 @@ pub enum SteerError {
     /// All workers take from one socket, as a service manager made it: there
     /// is nothing to choose from.
     Shared(Endpoint),
-    /// Another process has the sockets in its own map, and did not let go.
+    /// Another process has the sockets in a map of its own, and holds on to it.
     Held(Endpoint),
     /// The machine's topology cannot be read.
     Topology(io::Error),
@@ -201,7 +198,6 @@ impl Steering {
             _ => None,
         };
         let maps: Vec<&Map> = [&cpus, &counters].into_iter().chain(&work).collect();
-        let mut groups = Vec::new();
         let mut attached = Vec::new();
         for endpoint in listeners.endpoints().into_iter().filter(|at| matches!(at, Endpoint::Tcp(_))) {
             let outcome = listeners.queues(&endpoint).ok_or_else(|| SteerError::Shared(endpoint.clone()));
@@ -209,19 +205,16 @@ impl Steering {
                 attached.extend(sockets.first().map(|(_, socket)| *socket));
                 attach_group(&endpoint, &sockets, workers, &assembly, &maps)
             });
-            match outcome {
-                Ok(group) => groups.push(group),
-                Err(e) => {
-                    // All or none: what is half steered cannot be explained.
-                    for socket in attached {
-                        let _ = detach_reuseport(socket);
-                    }
-                    return Err(e);
+            if let Err(e) = outcome {
+                // All or none: what is half steered cannot be explained.
+                for socket in attached {
+                    let _ = detach_reuseport(socket);
                 }
+                return Err(e);
             }
         }
         let work = work.map(|work| work.share().map(Arc::new)).transpose()?;
-        Ok(Some(Self { work, counters, workers, _groups: groups }))
+        Ok(Some(Self { work, counters, workers }))
     }
 
     /// The part of the worker with this index: to be had once, by the worker
@@ -281,14 +274,17 @@ fn cpus_map(kind: MapKind, all: &[Candidates]) -> Result<Map, SteerError> {
     Ok(map)
 }
 
-/// The program for one endpoint: its sockets are a group of their own.
+/// The program for one endpoint: its sockets are a group of their own. The
+/// map of sockets stays in the kernel as long as the program is attached, and
+/// no longer, because nobody else has it: so a successor that takes the
+/// program off can put the sockets into its own.
 fn attach_group(
     endpoint: &Endpoint,
     sockets: &[(usize, BorrowedFd<'_>)],
     workers: usize,
     assembly: &Assembly,
     shared: &[&Map],
-) -> Result<(Map, Program), SteerError> {
+) -> Result<(), SteerError> {
     let map = Map::create("sockets", MapKind::ReuseportSockets, 4, 8, workers as u32)?;
     let program = Program::load("steer", assembly, &[&[&map], shared].concat())?;
     for (worker, socket) in sockets {
@@ -297,7 +293,7 @@ fn attach_group(
     if let Some((_, socket)) = sockets.first() {
         program.attach_reuseport(*socket)?;
     }
-    Ok((map, program))
+    Ok(())
 }
 
 /// A socket is in one map at a time. One that was taken over is in the map of

@@ -18,6 +18,7 @@ mod sends;
 pub use reason::NoRing;
 
 use crate::accept::{self, Accepted, Accepting, WatchListeners};
+use crate::config::{Config, Model};
 use crate::dispatch::{self, Driver, Engine};
 use crate::listen::Listener;
 use crate::net::Sockets;
@@ -121,7 +122,32 @@ fn connection(net: &Sockets, data: u64) -> Option<ConnId> {
     (u64::from(id.generation() & 0xff_ffff) == data >> 32 & 0xff_ffff).then_some(id)
 }
 
+impl Config {
+    /// The engine that a worker with this configuration will have, and, where
+    /// io_uring was asked for or would have been tried, why not that. Makes a
+    /// ring to find out.
+    #[must_use]
+    pub fn engine_to_be(&self) -> (crate::Engine, Option<NoRing>) {
+        match Uring::wanted(self.engine, self.model == Model::Blocking) {
+            Ok(_) => (crate::Engine::IoUring, None),
+            Err(why) => (crate::Engine::Epoll, why),
+        }
+    }
+}
+
 impl Uring {
+    /// A ring, if `engine` means that and there is one to be had; else why
+    /// not, unless epoll was asked for. `blocking`: the worker waits in
+    /// accept(2).
+    pub(crate) fn wanted(engine: crate::Engine, blocking: bool) -> Result<Self, Option<NoRing>> {
+        match engine {
+            crate::Engine::Epoll => Err(None),
+            _ if blocking => Err(Some(NoRing::Blocking)),
+            crate::Engine::Auto => Err(Some(NoRing::Slower)),
+            crate::Engine::IoUring => Self::new().map_err(Some),
+        }
+    }
+
     /// A ring of the calling thread: only that may use it.
     pub(crate) fn new() -> Result<Self, NoRing> {
         let ring = IoUring::builder()
@@ -405,6 +431,8 @@ impl Uring {
             && accept::failed(Errno::from_raw_os_error(-result), &mut net.counters) == Accepted::Pause
         {
             accepting.begin_pause(net);
+            // Not before the pause is over.
+            self.ring.forget(index as usize);
         }
         self.ring.arm_listener(index);
     }
@@ -541,6 +569,13 @@ impl WatchListeners for Ring {
     }
 
     fn forget_listener(&mut self, _listener: &Listener, index: usize) {
+        self.forget(index);
+    }
+}
+
+impl Ring {
+    /// No longer waits for a listening socket.
+    fn forget(&mut self, index: usize) {
         let Some(watched) = self.listeners.get_mut(index) else { return };
         watched.wanted = false;
         if watched.armed {
@@ -551,9 +586,7 @@ impl WatchListeners for Ring {
             let _ = self.ring.submit();
         }
     }
-}
 
-impl Ring {
     /// Has `fd` end a wait, in place of what did so far.
     pub(crate) fn set_wake(&mut self, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
         if fd.as_ref().map(AsRawFd::as_raw_fd) == self.wake.as_ref().map(|(number, _, _)| *number) {

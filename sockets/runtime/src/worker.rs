@@ -116,7 +116,7 @@ impl<A: App> Worker<A> {
                 .map_err(|e| StartError::Option(Some(listener.endpoint().clone()), e))?;
         }
         let blocking = model == Model::Blocking && !listeners.is_empty();
-        let (engine, no_ring) = match ring(wanted, blocking) {
+        let (engine, no_ring) = match Uring::wanted(wanted, blocking) {
             Ok(uring) => (Engine::Uring(Box::new(uring)), None),
             Err(why) => (Engine::Epoll(Box::new(Epoll::new().map_err(StartError::Engine)?)), why),
         };
@@ -389,16 +389,6 @@ fn finish_pass<A: App>(
     let wake = app.on_turn(net);
     dispatch::settle(app, net, engine.driver());
     wake
-}
-
-/// A ring, if it is wanted and to be had.
-fn ring(wanted: crate::Engine, blocking: bool) -> Result<Uring, Option<NoRing>> {
-    match wanted {
-        crate::Engine::Epoll => Err(None),
-        crate::Engine::Auto => Err(Some(NoRing::Slower)),
-        crate::Engine::IoUring if blocking => Err(Some(NoRing::Blocking)),
-        crate::Engine::IoUring => Uring::new().map_err(Some),
-    }
 }
 
 /// The limit on connections, cut to what the limit on descriptors allows.

@@ -228,13 +228,9 @@ fn a_successor_attaches_its_own() {
     let adopt = |sockets| {
         Listeners::adopt(sockets, Origin::Predecessor, &[], &ListenOptions::default(), Model::Least, 2).unwrap()
     };
-    let new = adopt(handed(&old));
-    // As long as the process before holds on, nobody else can have them.
-    let refused = Steering::attach(&new, &[None, None], &Topology::here().unwrap());
-    assert!(matches!(refused, Err(SteerError::Held(_))), "{refused:?}");
     let again = adopt(handed(&old));
-    drop((steering, old));
     let successor = attach(&again, &[None, None]);
+    drop((steering, old));
     // Its counts begin anew, and what waits is taken by whoever has the queue.
     let mut seats: Vec<_> = (0..2).map(|worker| successor.seat(worker).unwrap()).collect();
     let second: Vec<_> = (0..2).map(|_| TcpStream::connect(address).unwrap()).collect();
@@ -248,6 +244,21 @@ fn a_successor_attaches_its_own() {
     }
     assert_eq!(taken, first.len() + second.len(), "none is lost");
     assert_eq!(successor.outstanding().iter().sum::<i64>(), 5, "the old ones count as well");
+}
+
+#[test]
+fn sockets_that_somebody_holds_on_to_are_not_waited_for() {
+    if !may_load() {
+        return;
+    }
+    let (listeners, address) = bind(Model::Least, 2);
+    let theirs = Map::create("theirs", MapKind::ReuseportSockets, 4, 8, 1).unwrap();
+    theirs.set_socket(0, queue(&listeners, 1).as_fd()).unwrap();
+    let refused = Steering::attach(&listeners, &[], &Topology::here().unwrap());
+    assert!(matches!(refused, Err(SteerError::Held(_))), "{refused:?}");
+    let client = TcpStream::connect(address).unwrap();
+    who(&listeners);
+    drop(client);
 }
 
 #[test]
