@@ -157,6 +157,9 @@ impl Procedure for AcceptQueue {
             "Served late: how much longer than asked for a request occupied its worker, on average. Fairness: of \
              requests over workers."
                 .to_owned(),
+            "Model local: over loopback every connection comes on the client's core, so that the workers pinned there \
+             serve all."
+                .to_owned(),
         ]
     }
 

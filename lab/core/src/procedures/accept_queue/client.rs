@@ -1,6 +1,6 @@
 //! The client: so many connections in a closed loop, on the calling thread.
 
-use super::server::{REQUEST, RESPONSE};
+use super::server::{RESPONSE, request};
 use crate::Failure;
 use crate::latencies::Latencies;
 use crate::procedure::Setting;
@@ -129,8 +129,9 @@ impl Client<'_> {
     fn send(&mut self, index: usize) -> Result<(), Failure> {
         let slot = &mut self.slots[index];
         let Some(socket) = &slot.socket else { return Ok(()) };
-        match send(socket, REQUEST, SendFlags::NOSIGNAL) {
-            Ok(sent) if sent == REQUEST.len() => slot.sent = true,
+        let request = request(self.plan.keep_alive);
+        match send(socket, request, SendFlags::NOSIGNAL) {
+            Ok(sent) if sent == request.len() => slot.sent = true,
             // Not connected yet.
             Err(Errno::AGAIN | Errno::NOTCONN) => {}
             // So few bytes always fit into an empty buffer.

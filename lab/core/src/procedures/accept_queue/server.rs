@@ -5,8 +5,15 @@ use app::{App, Closed, ConnId, Net, Opened, Wake};
 use stats::Random;
 use std::time::Duration;
 
-/// The request, the same every time.
-pub(super) const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: lab\r\n\r\n";
+/// The request, the same every time: on a connection that stays, and on one
+/// that is for it alone (RFC 9112 §9.6).
+const NEXT: &[u8] = b"GET / HTTP/1.1\r\nHost: lab\r\n\r\n";
+const LAST: &[u8] = b"GET / HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n\r\n";
+
+/// Which of both.
+pub(super) const fn request(keep_alive: bool) -> &'static [u8] {
+    if keep_alive { NEXT } else { LAST }
+}
 
 /// Its answer.
 pub(super) const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\nHello, world!\n";
@@ -41,19 +48,20 @@ impl App for Busy {
 
     /// One request at a time: who sends two must wait for the first.
     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
-        if data.len() < REQUEST.len() {
+        let request = request(self.keep_alive).len();
+        if data.len() < request {
             return 0;
         }
         self.late += self.service.occupy(&mut self.random);
         self.served += 1;
         net.send_bytes(id, RESPONSE);
         if !self.keep_alive {
-            net.finish(id);
+            net.close(id);
         }
-        if data.len() > REQUEST.len() {
+        if data.len() > request {
             net.resume(id);
         }
-        REQUEST.len()
+        request
     }
 
     fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, _held: usize) {
