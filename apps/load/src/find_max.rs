@@ -29,7 +29,8 @@ pub struct FindMaxConfig {
     /// objective is enough, for the next rate tests it again.
     pub votes: u32,
     /// The answer stands when this many runs met the objective at its rate,
-    /// and fewer did not. Default 3.
+    /// and fewer did not; and the other way round at the rate above it.
+    /// Default 3.
     pub confirm: u32,
     /// A run at a rate is no failure of the server if the generator could not
     /// send at it: with an achieved rate below this share, the objective
@@ -156,6 +157,8 @@ enum State {
     Bisect,
     /// Trying the answer again.
     Confirm,
+    /// Trying the rate that stands above it again.
+    Refute,
     Done,
 }
 
@@ -224,10 +227,8 @@ impl FindMax {
         let enough = match self.state {
             State::Bracket if bad == 0 => 1,
             State::Bracket | State::Bisect | State::Done => self.config.votes,
-            State::Confirm => self.config.confirm.max(self.config.votes),
+            State::Confirm | State::Refute => self.config.confirm.max(self.config.votes),
         };
-        // A miss needs no more votes than a rate that is tried first does; a
-        // confirmation is lost with as many as would win it.
         if good >= enough && good > bad {
             Some(true)
         } else if bad >= enough.max(self.config.votes) && bad >= good {
@@ -247,11 +248,36 @@ impl FindMax {
                 self.met = self.best_below(self.rate);
             }
         }
-        if met && self.state == State::Confirm {
+        if met {
+            // It was missed before, by bad luck.
+            self.missed = self.missed.filter(|missed| *missed > self.rate).or_else(|| self.worst_above(self.rate));
+        }
+        match self.state {
+            State::Confirm if met => self.refute(),
+            State::Refute if !met => self.state = State::Done,
+            _ => self.step(),
+        }
+    }
+
+    /// The answer is confirmed; what about the rate above it?
+    fn refute(&mut self) {
+        let Some(missed) = self.missed else {
             self.state = State::Done;
             return;
+        };
+        (self.state, self.rate) = (State::Refute, missed);
+        if self.verdict() == Some(false) {
+            self.state = State::Done;
         }
-        self.step();
+    }
+
+    /// The lowest rate above `rate` that more runs missed than met.
+    fn worst_above(&self, rate: f64) -> Option<f64> {
+        let bad = |point: &&Point| {
+            let (good, bad) = point.votes(self.config.achieved);
+            point.rate > rate && bad > good
+        };
+        self.points.iter().find(bad).map(|point| point.rate)
     }
 
     /// The highest rate below `rate` that more runs met than missed.
@@ -282,7 +308,7 @@ impl FindMax {
                 (self.state, self.rate) = (State::Confirm, met);
                 // The runs that brought it here may do.
                 if self.verdict() == Some(true) {
-                    self.state = State::Done;
+                    self.refute();
                 }
             }
             (None, _) => self.state = State::Done,

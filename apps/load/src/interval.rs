@@ -150,26 +150,25 @@ impl Drop for Taken<'_> {
 pub(crate) struct Sender {
     full: Producer<Box<Interval>>,
     empty: Consumer<Box<Interval>>,
-    spare: Vec<Box<Interval>>,
 }
 
 /// A channel for `limit` intervals and the ends of stages.
 pub(crate) fn channel(limit: usize) -> (Sender, Intervals) {
     let sets = limit + STAGE_ENDS;
     let (full, taker) = RingBuffer::new(sets);
-    let (giver, empty) = RingBuffer::new(sets);
-    let spare = (0..sets).map(|_| Box::default()).collect();
-    (Sender { full, empty, spare }, Intervals { full: taker, empty: giver })
+    let (mut giver, empty) = RingBuffer::new(sets);
+    for _ in 0..sets {
+        // There is room for as many as there are.
+        let _ = giver.push(Box::default());
+    }
+    (Sender { full, empty }, Intervals { full: taker, empty: giver })
 }
 
 impl Sender {
     /// An empty interval to fill and [`Sender::send`], if more than `reserve`
     /// are left.
     pub fn blank(&mut self, reserve: usize) -> Option<Box<Interval>> {
-        while let Ok(back) = self.empty.pop() {
-            self.spare.push(back);
-        }
-        if self.spare.len() > reserve { self.spare.pop() } else { None }
+        if self.empty.slots() > reserve { self.empty.pop().ok() } else { None }
     }
 
     /// Hands an interval over. There is always room: the ring holds as many

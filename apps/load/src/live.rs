@@ -101,7 +101,8 @@ impl Live {
     }
 
     /// Sets the rate of an open loop, of this silo alone, in requests per
-    /// second: from the next turn on it holds in place of the schedule, until
+    /// second: from the next turn on, at most 5 ms later unless the generator
+    /// stands still, it holds in place of the schedule, until
     /// it is set again. Nothing is made up for, and there is no burst. Zero
     /// pauses; what is no rate (negative, not a number) changes nothing, and
     /// more than [`crate::RATE_LIMIT`] counts as that. Without effect on a

@@ -492,9 +492,13 @@ impl Load {
     /// Starts connections and requests, or after the end closes.
     fn start_more<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
         let ended = matches!(self.phase, Phase::Ended);
-        let mut wake = if ended || self.lacks() { self.fill(net, now) } else { Wake::At(self.due) };
+        let mut wake = Wake::At(self.due);
         if self.open_loop.is_some() && !ended {
+            // Before the connections that what is due may need.
             wake = sooner(wake, self.open_turn(net, now));
+        }
+        if ended || self.lacks() {
+            wake = sooner(wake, self.fill(net, now));
         }
         self.asked_for = if let Wake::At(at) = wake { at.min(self.due) } else { self.due };
         wake

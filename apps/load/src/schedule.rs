@@ -195,6 +195,9 @@ impl Line {
 
     /// The time until `mass` requests are due; infinite if that never is.
     fn time(self, mass: f64) -> f64 {
+        if mass <= 0.0 {
+            return 0.0;
+        }
         if self.slope == 0.0 {
             return if self.at > 0.0 { mass / self.at } else { f64::INFINITY };
         }
@@ -320,7 +323,7 @@ impl Arrivals {
             Spacing::Poisson => self.random.exponential(),
         };
         self.solve();
-        if self.next >= self.until {
+        if self.next > self.until {
             self.turn_piece(schedule);
         }
     }
@@ -332,6 +335,8 @@ impl Arrivals {
                 self.begun = Some(now);
                 self.pieces = 0;
                 self.until = now;
+                // Whatever is due, the first piece holds from here on.
+                self.next = Time::MAX;
                 self.turn_piece(schedule);
             }
             Change::Rate(rate) => {
@@ -347,8 +352,9 @@ impl Arrivals {
         let Some(begun) = self.begun else {
             return;
         };
-        // Each piece is passed once, and the last has no end.
-        while self.next >= self.until && self.until < Time::MAX {
+        // Each piece is passed once, and the last has no end. A request that
+        // is due at the very end of a piece belongs to it.
+        while self.next > self.until {
             let mut pieces = schedule.pieces();
             let mut piece = pieces.next();
             for _ in 0..self.pieces {

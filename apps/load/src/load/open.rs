@@ -126,6 +126,12 @@ impl Open {
         ahead.next() > now
     }
 
+    /// Counts what came due before this moment: what is due at the very end
+    /// of a phase is of the next one.
+    pub fn count_due_before(&mut self, end: Time) {
+        self.count_due(Time::from_nanos(end.as_nanos().saturating_sub(1)), u64::MAX);
+    }
+
     /// Takes the next request, if one is due, and answers since when.
     #[inline]
     pub fn take(&mut self, now: Time) -> Option<Time> {

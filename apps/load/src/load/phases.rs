@@ -82,7 +82,7 @@ impl Load {
     /// What happened in the phase that ends; `left` end after it.
     fn end_phase(&mut self, now: Time, left: usize, time: Duration) -> figures::Phase {
         if let Some(open) = &mut self.open_loop {
-            open.count_due(now, u64::MAX);
+            open.count_due_before(now);
         }
         let latency = self.end_cuts(now, left).latency();
         self.begin_cuts(now);
@@ -189,7 +189,7 @@ impl Load {
         let beyond = if self.allowance == 0 {
             open.backlog()
         } else {
-            open.count_due(now, u64::MAX);
+            open.count_due_before(now);
             0
         };
         let unsent = open.backlog() - beyond;

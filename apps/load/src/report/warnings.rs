@@ -101,6 +101,7 @@ pub enum Warning {
         achieved: f64,
     },
     /// Requests were due at the end, and never sent: they are in no latency.
+    /// More than 1 % of those due ([`ACHIEVED`]), or longer than any latency.
     Unsent {
         /// How many.
         unsent: u64,
@@ -352,7 +353,12 @@ impl Report {
         let missed = schedule.filter(|schedule| schedule.due > 0 && schedule.achieved_fraction < ACHIEVED);
         let achieved = self.throughput.requests_per_second;
         let missed = missed.map(|schedule| Warning::RateMissed { target: schedule.target_rate, achieved });
-        let unsent = schedule.filter(|schedule| schedule.unsent > 0);
+        // A few that came due a moment ago are no loss.
+        let many = |unsent: u64, due: u64| unsent as f64 > (1.0 - ACHIEVED) * due as f64;
+        let old = |oldest_ns: u64| oldest_ns > self.latency.max_ns;
+        let unsent = schedule.filter(|schedule| {
+            schedule.unsent > 0 && (many(schedule.unsent, schedule.due) || old(schedule.oldest_unsent_ns))
+        });
         let unsent =
             unsent.map(|schedule| Warning::Unsent { unsent: schedule.unsent, oldest_ns: schedule.oldest_unsent_ns });
         let late = self.lag.filter(|lag| lag.p99_ns as f64 > LAG_TOLERANCE * median_ns as f64);

@@ -7,7 +7,7 @@ use core::cmp::Reverse;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use load::{Busy, Figures, Load, Plan, Report, Request};
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use wire::Time;
 
 /// The length of a turn.
@@ -103,7 +103,6 @@ struct Slot {
     open: bool,
     timer: Option<Time>,
     held: Vec<u8>,
-    unread: u64,
     asked: u64,
     we_finished: bool,
     peer_finished: bool,
@@ -112,7 +111,8 @@ struct Slot {
 
 enum Action {
     Connect(ConnId),
-    Sent(ConnId, u64),
+    /// A request, and whether it was for the head alone.
+    Sent(ConnId, bool),
     Finish(ConnId),
     Abort(ConnId),
 }
@@ -133,6 +133,8 @@ pub struct Path {
     pub connects: Vec<(Option<IpAddr>, SocketAddr)>,
     /// The bytes of the last request.
     pub request: Vec<u8>,
+    /// How often each request was sent.
+    pub requests: BTreeMap<Vec<u8>, u64>,
     /// Order of what we and the peer did, for tests of closing.
     pub log: Vec<(Time, &'static str)>,
 }
@@ -190,16 +192,21 @@ impl Net for Path {
     }
 
     fn send_body(&mut self, id: ConnId, body: &Body, range: core::ops::Range<u32>) {
+        // The generator sends each request in one piece.
         self.request = body.as_slice()[range.start as usize..range.end as usize].to_vec();
-        self.send_bytes(id, &body.as_slice()[range.start as usize..range.end as usize]);
-    }
-
-    fn send_bytes(&mut self, id: ConnId, bytes: &[u8]) {
+        match self.requests.get_mut(&self.request) {
+            Some(times) => *times += 1,
+            None => drop(self.requests.insert(self.request.clone(), 1)),
+        }
         if self.slot(id).is_some_and(|slot| slot.open && !slot.we_finished && !slot.aborted) {
-            self.actions.push(Action::Sent(id, bytes.len() as u64));
+            self.actions.push(Action::Sent(id, self.request.starts_with(b"HEAD")));
         } else {
             panic!("sending on a connection that is not open: {id:?}");
         }
+    }
+
+    fn send_bytes(&mut self, _: ConnId, _: &[u8]) {
+        unreachable!("requests are shared bodies");
     }
 
     fn unsent(&self, _: ConnId) -> usize {
@@ -252,7 +259,6 @@ pub struct World<'a> {
     dials: u64,
     /// Requests that the server saw.
     pub asked: u64,
-    request_len: u64,
     dial: DialScript<'a>,
     reply: ReplyScript<'a>,
     started: Time,
@@ -273,6 +279,7 @@ impl<'a> World<'a> {
             portless: None,
             connects: Vec::new(),
             request: Vec::new(),
+            requests: BTreeMap::new(),
             log: Vec::new(),
         };
         Self {
@@ -282,7 +289,6 @@ impl<'a> World<'a> {
             order: 0,
             dials: 0,
             asked: 0,
-            request_len: plan.first_request().bytes(plan.reuse).expect("as above").len() as u64,
             dial: Box::new(|_| Dial::Accept(Duration::from_micros(50))),
             reply: Box::new(reply),
             started,
@@ -320,6 +326,11 @@ impl<'a> World<'a> {
         while self.path.now < until && self.load.figures().is_none() {
             self.turn();
         }
+    }
+
+    /// The generator is not called for a time, as if its core were taken.
+    pub fn pause(&mut self, span: Duration) {
+        self.path.now = self.path.now + span;
     }
 
     /// One turn; the time moves to the next at which anything is to do.
@@ -412,7 +423,7 @@ impl<'a> World<'a> {
                         Dial::Ignore => {}
                     }
                 }
-                Action::Sent(id, len) => self.server_reads(id, len),
+                Action::Sent(id, head) => self.server_reads(id, head),
                 Action::Finish(id) => {
                     let Some(slot) = self.path.slot(id) else { continue };
                     slot.we_finished = true;
@@ -427,27 +438,24 @@ impl<'a> World<'a> {
         }
     }
 
-    fn server_reads(&mut self, id: ConnId, len: u64) {
-        let request_len = self.request_len;
+    fn server_reads(&mut self, id: ConnId, head: bool) {
         let Some(slot) = self.path.slot(id) else { return };
-        slot.unread += len;
-        let requests = slot.unread / request_len;
-        slot.unread %= request_len;
-        slot.asked += requests;
-        for _ in 0..requests {
-            self.asked += 1;
-            let reply = (self.reply)(self.asked, self.path.now);
-            let mut last = Duration::ZERO;
-            for (span, bytes) in reply.parts {
-                last = last.max(span);
-                self.after(span, id, Happening::Data(bytes));
+        slot.asked += 1;
+        self.asked += 1;
+        let reply = (self.reply)(self.asked, self.path.now);
+        let mut last = Duration::ZERO;
+        for (span, mut bytes) in reply.parts {
+            if head && let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+                bytes.truncate(end + 4);
             }
-            match reply.then {
-                Then::Keep => {}
-                Then::Finish => self.after(last, id, Happening::End),
-                Then::Reset => self.after(last, id, Happening::Close(Closed::Reset)),
-                Then::TimeOut => self.after(last, id, Happening::Close(Closed::TimedOut)),
-            }
+            last = last.max(span);
+            self.after(span, id, Happening::Data(bytes));
+        }
+        match reply.then {
+            Then::Keep => {}
+            Then::Finish => self.after(last, id, Happening::End),
+            Then::Reset => self.after(last, id, Happening::Close(Closed::Reset)),
+            Then::TimeOut => self.after(last, id, Happening::Close(Closed::TimedOut)),
         }
     }
 }
