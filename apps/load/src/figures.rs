@@ -135,7 +135,8 @@ impl Integral {
 /// What the schedule of an open loop asked for in the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Scheduled {
-    /// Requests that came due.
+    /// Requests that came due; with [`crate::Stop::Requests`], until the last
+    /// of them was sent.
     pub due: u64,
     /// Requests that were due when the window opened, and not sent.
     pub unsent_before: u64,

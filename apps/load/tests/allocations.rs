@@ -4,7 +4,7 @@ mod world;
 
 use app::{App, Body, ConnId, ConnectError, Net, Opened};
 use core::net::{IpAddr, SocketAddr};
-use load::{Load, Stop};
+use load::{Arrival, Load, Plan, Schedule, Stop};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use wire::Time;
@@ -76,13 +76,19 @@ impl Net for Bare {
     }
 }
 
-fn allocations_of_the_loop(active: Option<u32>, pipeline: u16) -> (u64, u64) {
+fn looping(active: Option<u32>, pipeline: u16) -> Plan {
     let mut plan = world::plan();
     plan.connections = 64;
     plan.active = active;
     plan.pipeline = pipeline;
+    plan
+}
+
+fn allocations_of_the_loop(mut plan: Plan) -> (u64, u64) {
     plan.stop = Stop::After(core::time::Duration::from_secs(100));
     let mut load = Load::new(plan).unwrap();
+    let mut intervals = load.intervals(core::time::Duration::from_millis(20));
+    let mut taken = 0;
     let mut net = Bare { now: Time::from_millis(1), slots: 0, sent: Vec::with_capacity(1_024) };
     let mut answered = Vec::with_capacity(1_024);
     let response = world::response("200 OK", 13);
@@ -97,6 +103,9 @@ fn allocations_of_the_loop(active: Option<u32>, pipeline: u16) -> (u64, u64) {
             assert_eq!(load.on_data(&mut net, id, &response), response.len());
         }
         let _ = load.on_turn(&mut net);
+        while let Some(interval) = intervals.take() {
+            taken += u64::from(!interval.samples.classes[0].is_empty());
+        }
     };
     // Past the warm-up of 100 ms, into the window.
     for _ in 0..2_000 {
@@ -107,14 +116,30 @@ fn allocations_of_the_loop(active: Option<u32>, pipeline: u16) -> (u64, u64) {
     for _ in 0..6_000 {
         turn(&mut load);
     }
-    (ALLOCATIONS.get() - before, load.progress(Time::from_millis(801)).responses - responses)
+    let allocations = ALLOCATIONS.get() - before;
+    assert!(taken > 20, "{taken} intervals");
+    (allocations, load.progress(Time::from_millis(801)).responses - responses)
 }
 
 #[test]
 fn the_loop_allocates_nothing() {
     for (active, pipeline, each_turn) in [(None, 1, 64), (None, 4, 256), (Some(8), 1, 8)] {
-        let (allocations, responses) = allocations_of_the_loop(active, pipeline);
+        let (allocations, responses) = allocations_of_the_loop(looping(active, pipeline));
         assert_eq!(responses, 6_000 * each_turn);
+        assert_eq!(allocations, 0);
+    }
+}
+
+#[test]
+fn nor_does_an_open_loop_of_several_requests() {
+    // 6,000 turns of 100 µs: at 300,000 a second all are answered, at 2 million
+    // there is a backlog that grows and grows.
+    for (rate, each_turn) in [(300_000.0, 30), (2_000_000.0, 64)] {
+        let mut plan = looping(None, 1);
+        plan.arrival = Arrival::Open(Schedule::poisson(rate));
+        plan.requests = vec![plan.requests[0].clone(); 10];
+        let (allocations, responses) = allocations_of_the_loop(plan);
+        assert!(responses.abs_diff(6_000 * each_turn) < 6_000, "{responses}");
         assert_eq!(allocations, 0);
     }
 }

@@ -5,7 +5,7 @@ mod world;
 
 use app::{ConnectError, Net};
 use core::time::Duration;
-use load::{Ended, Errors, Figures, Plan, Reuse, Stop, Warning};
+use load::{Arrival, Ended, Errors, Figures, Interval, Plan, Reuse, Schedule, Stage, Stop, Warning, Weighted};
 use world::{Dial, Reply, Then, World, assert_accounts, ms, plan, report, response, us};
 
 /// Runs a world in which every tenth request fares as `bad` says.
@@ -329,28 +329,49 @@ fn late_calls_and_foreign_connections_do_no_harm() {
     assert_eq!(figures.counts.errors.total() + figures.before.errors.total(), 0);
 }
 
+/// A plan of any kind.
+fn misfortunate(seed: u64) -> Plan {
+    let mut plan = plan();
+    plan.connections = 1 + (seed % 20) as u32;
+    plan.reuse = [Reuse::KeepAlive, Reuse::ServerCloses, Reuse::ClientCloses][(seed % 3) as usize];
+    if seed > 60 && seed % 3 == 0 {
+        plan.reuse = [Reuse::ServerClosesAfter(4), Reuse::ClientClosesAfter(3)][(seed % 2) as usize];
+        plan.pipeline = 1 + (seed % 5) as u16;
+    }
+    if seed > 80 {
+        plan.requests = (0..seed % 4 + 1)
+            .map(|weight| Weighted { weight: weight as u32 + 1, ..plan.requests[0].clone() })
+            .collect();
+        plan.requests[0].item.method = "HEAD".into();
+    }
+    if plan.reuse == Reuse::KeepAlive {
+        match seed % 4 {
+            0 => plan.pipeline = 1 + (seed % 7) as u16,
+            1 => plan.active = Some(plan.connections.div_ceil(3)),
+            _ => {}
+        }
+    }
+    if seed > 100 {
+        let schedule = if seed % 2 == 0 { Schedule::poisson } else { Schedule::constant };
+        plan.arrival = Arrival::Open(schedule(500.0 * (seed % 100 + 1) as f64));
+        plan.active = None;
+    }
+    // Connects are given up earlier than requests, later, or alike.
+    (plan.timeout, plan.connect_timeout) = (ms(15), ms(10 + 5 * (seed % 3)));
+    plan.ramp_limit = ms(50);
+    plan.warm_up = ms(20);
+    plan.stop = match seed % 5 {
+        0 => Stop::Requests { count: 500, within: ms(300) },
+        _ => Stop::After(ms(200)),
+    };
+    plan
+}
+
 /// Any mixture of misfortunes: the accounts stay right, the run ends on time.
 #[test]
 fn accounts_hold_under_random_misfortune() {
-    for seed in 1..=60_u64 {
-        let mut plan = plan();
-        plan.connections = 1 + (seed % 20) as u32;
-        plan.reuse = [Reuse::KeepAlive, Reuse::ServerCloses, Reuse::ClientCloses][(seed % 3) as usize];
-        if plan.reuse == Reuse::KeepAlive {
-            match seed % 4 {
-                0 => plan.pipeline = 1 + (seed % 7) as u16,
-                1 => plan.active = Some(plan.connections.div_ceil(3)),
-                _ => {}
-            }
-        }
-        // Connects are given up earlier than requests, later, or alike.
-        (plan.timeout, plan.connect_timeout) = (ms(15), ms(10 + 5 * (seed % 3)));
-        plan.ramp_limit = ms(50);
-        plan.warm_up = ms(20);
-        plan.stop = match seed % 5 {
-            0 => Stop::Requests { count: 500, within: ms(300) },
-            _ => Stop::After(ms(200)),
-        };
+    for seed in 1..=160_u64 {
+        let plan = misfortunate(seed);
         let dice = core::cell::Cell::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let roll = |sides: u64| {
             let mut x = dice.get();
@@ -384,8 +405,28 @@ fn accounts_hold_under_random_misfortune() {
             2 => Dial::Unreachable(us(30)),
             _ => Dial::Accept(us(1 + roll(200))),
         });
-        let figures = world.run();
+        let mut intervals = world.load.intervals(ms(20));
+        let live = world.load.live();
+        let mut sum = Interval::default();
+        while world.load.figures().is_none() {
+            world.turn();
+            if seed > 130 && world.now().as_micros().is_multiple_of(64) {
+                live.set_rate((world.now().as_micros() % 1_000) as f64 * 100.0);
+            }
+            while let Some(interval) = intervals.take() {
+                if interval.stage == Stage::Measuring {
+                    sum.merge(&interval);
+                }
+            }
+        }
+        let figures = world.load.figures().expect("just seen").clone();
         assert_accounts(&figures);
+        assert_eq!(sum.counts, figures.counts, "seed {seed}");
+        assert_eq!(sum.due, figures.schedule.due, "seed {seed}");
+        let ended = figures.counts.traffic.responses + figures.counts.errors.failed_requests();
+        assert_eq!(figures.samples.ended(), ended, "seed {seed}");
+        let law = report(&plan, &figures).littles_law;
+        assert!(law.off < 0.002, "seed {seed}: {law:?}");
         assert!(figures.counts.traffic.responses > 0, "seed {seed}");
         assert!(world.elapsed() <= ms(50 + 20 + 300 + 1), "seed {seed}: {:?}", world.elapsed());
         assert!(figures.most_open <= 3 * u64::from(plan.connections) + 1, "seed {seed}: {}", figures.most_open);

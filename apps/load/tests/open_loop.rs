@@ -48,7 +48,7 @@ fn requests_leave_when_they_are_due() {
 
 /// What a stall of the server does to requests that are due every
 /// millisecond: four connections, each request in order of its due time.
-fn queue_of_four(due: impl Iterator<Item = u64>, answered: impl Fn(u64) -> u64) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+fn queue_of_four(due: impl Iterator<Item = u64>, answered: impl Fn(u64) -> u64) -> [Vec<(u64, u64)>; 2] {
     let mut free = [0_u64; 4];
     let (mut latency, mut lag) = (Vec::new(), Vec::new());
     for due in due {
@@ -58,7 +58,7 @@ fn queue_of_four(due: impl Iterator<Item = u64>, answered: impl Fn(u64) -> u64) 
         latency.push((*first, *first - due));
         lag.push((sent, sent - due));
     }
-    (latency, lag)
+    [latency, lag]
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_stall_of_the_server_is_seen_by_all_who_would_have_come() {
     let window = start + 50_000 + 100_000_000;
     let end = window + 10_000_000_000;
     let due = (1..).map(|k| start + 50_000 + k * 1_000_000).take_while(|due| *due <= end);
-    let (latency, lag) = queue_of_four(due, answered);
+    let [latency, lag] = queue_of_four(due, answered);
     let recorded = |samples: &[(u64, u64)]| {
         let mut recorder = Recorder::new();
         let inside = |(at, _): &&(u64, u64)| (window + 1..=end).contains(at);

@@ -3,7 +3,10 @@
 mod world;
 
 use core::time::Duration;
-use load::{Busy, BusySource, Class, Ended, Figures, Plan, Recorder, Report, Request, Reuse, Stop, Warning};
+use load::{
+    Arrival, Busy, BusySource, Class, Cpu, Ended, Figures, Floor, Outside, Plan, Ports, Recorder, Report, Request,
+    Reuse, Schedule, Spoils, Stop, Warning,
+};
 use world::{ms, plan, us};
 
 /// What 64 connections would have counted in 2 s at 250 µs each.
@@ -117,6 +120,65 @@ fn each_shortcoming_has_its_warning() {
         let warnings = Report::new(&plan64(), &figures, busy(400)).warnings;
         assert!(warnings.len() == 1 && expected(&warnings[0]), "{warnings:?}");
         assert!(!warnings[0].to_string().is_empty());
+    }
+}
+
+#[test]
+fn what_the_surroundings_know_is_weighed() {
+    let ns = |micros: u64| micros * 1_000;
+    let floor = |mean_ns: f64| Some(Floor { mean_ns, ..Floor::default() });
+    let cpu = |run_delay_ns: u64| Some(Cpu { run_delay_ns, ..Cpu::default() });
+    let ports = |used: u64| Some(Ports { used, available: 1_000 });
+    let cases = [
+        (Outside { floor: floor(124_000.0), cpu: cpu(ns(20_000)), ports: ports(799), busy: busy(400) }, None),
+        (
+            Outside { floor: floor(126_000.0), ..Outside::default() },
+            Some(Warning::NearFloor { floor_ns: 126_000, mean_ns: 249_955 }),
+        ),
+        (Outside { cpu: cpu(ns(50_000)), ..Outside::default() }, Some(Warning::NoCore { fraction: 0.025 })),
+        (
+            Outside { ports: ports(800), ..Outside::default() },
+            Some(Warning::PortsShort { used: 800, available: 1_000 }),
+        ),
+    ];
+    for (outside, expected) in cases {
+        let report = Report::new(&plan64(), &figures(), outside);
+        assert_eq!(report.warnings, expected.into_iter().collect::<Vec<_>>());
+        assert_eq!(
+            (report.client.floor, report.client.cpu, report.client.ports),
+            (outside.floor, outside.cpu, outside.ports)
+        );
+    }
+}
+
+/// Each is said in words, and stands beside a figure.
+#[test]
+fn the_generators_own_shortcomings_are_said() {
+    let mut figures = figures();
+    for _ in 0..2_000 {
+        figures.samples.delay.record(60_000);
+    }
+    figures.samples.delay.record(1_200_000);
+    for _ in 0..6_000 {
+        figures.samples.lag.record(30_000);
+    }
+    (figures.schedule.due, figures.schedule.unsent) = (600_000, 6_001);
+    let mut plan = plan64();
+    plan.arrival = Arrival::Open(Schedule::constant(300_000.0));
+    figures.samples.service = figures.latency.clone();
+    let report = Report::new(&plan, &figures, busy(400));
+    let expected = [
+        Warning::RateMissed { target: 300_000.0, achieved: 256_000.5 },
+        Warning::Unsent { unsent: 6_001, oldest_ns: 0 },
+        Warning::ScheduleLag { lag_ns: 30_000, median_ns: 250_111 },
+        Warning::SchedulingDelay { delay_ns: 60_031, median_ns: 250_111 },
+        Warning::GeneratorStalled { longest_ns: 1_200_000, max_ns: 1_900_123 },
+    ];
+    assert_eq!(report.warnings, expected);
+    let spoils: Vec<Spoils> = report.warnings.iter().map(Warning::spoils).collect();
+    assert_eq!(spoils, [Spoils::Rate, Spoils::Tail, Spoils::Uncorrected, Spoils::Latency, Spoils::Tail]);
+    for warning in &report.warnings {
+        assert!(warning.to_string().len() > 30, "{warning}");
     }
 }
 

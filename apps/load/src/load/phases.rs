@@ -184,17 +184,15 @@ impl Load {
             return Scheduled::default();
         };
         let PhaseStart { due, backlog: unsent_before, .. } = self.phase_start;
-        // What came due after the last of the requests asked for is not of
-        // this run.
-        let beyond = if self.allowance == 0 {
-            open.backlog()
+        // After the last of a number of requests none is sent, nor missing.
+        let unsent = if self.allowance == 0 {
+            0
         } else {
             open.count_due_before(now);
-            0
+            open.backlog()
         };
-        let unsent = open.backlog() - beyond;
         let oldest_unsent = if unsent > 0 { now.since(open.next()) } else { Duration::ZERO };
-        Scheduled { due: (open.due() - beyond).saturating_sub(due), unsent_before, unsent, oldest_unsent }
+        Scheduled { due: open.due() - due, unsent_before, unsent, oldest_unsent }
     }
 
     /// What was counted since the first turn.

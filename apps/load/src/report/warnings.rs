@@ -402,18 +402,6 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::NoResponses => f.write_str("no response came in the measured window"),
-            Self::ClientSaturated { busy_fraction } => write!(
-                f,
-                "the generator's own core was busy {} of the time: the figures may be its limit, \
-                 not the server's",
-                share(busy_fraction)
-            ),
-            Self::ClientMaybeSaturated { busy_fraction } => write!(
-                f,
-                "the generator's own core may have been busy up to {} of the time: the figures \
-                 may be its limit, not the server's",
-                share(busy_fraction)
-            ),
             Self::LittlesLaw { in_progress, measured } => write!(
                 f,
                 "rate × latency gives {measured:.2} requests in progress where {in_progress:.2} were counted: \
@@ -424,6 +412,45 @@ impl fmt::Display for Warning {
                 "{measured:.1} requests were in progress on average where {planned:.0} were planned: \
                  the load was smaller than asked for"
             ),
+            Self::PortsShort { used, available } => {
+                write!(f, "{used} of {available} local ports were in use: use more source addresses")
+            }
+            Self::RampIncomplete { opened, planned } => {
+                write!(f, "only {opened} of {planned} connections were ever open at once")
+            }
+            Self::Failures { fraction } => write!(f, "{} of the requests failed", share(fraction)),
+            Self::NotSuccess { fraction } => {
+                write!(f, "{} of the responses were not 2xx", share(fraction))
+            }
+            Self::OutOfTime => f.write_str("the time ran out before the number of requests was reached"),
+            Self::Interrupted => f.write_str("the run was ended before its time"),
+            Self::FewSamples { samples, percentile } => {
+                write!(f, "{samples} samples: percentiles from {percentile} % up rest on fewer than ten")
+            }
+            Self::ConnectPaused { no_port, full, no_route } => fmt_paused(f, no_port, full, no_route),
+            _ => self.fmt_waiting(f),
+        }
+    }
+}
+
+fn fmt_paused(f: &mut fmt::Formatter<'_>, no_port: u64, full: u64, no_route: u64) -> fmt::Result {
+    f.write_str("connecting paused:")?;
+    for (times, why) in [
+        (no_port, "no free local port (use more source addresses)"),
+        (full, "the data path's connection limit was reached"),
+        (no_route, "no route to the target"),
+    ] {
+        if times > 0 {
+            write!(f, " {times}× {why};")?;
+        }
+    }
+    Ok(())
+}
+
+impl Warning {
+    /// Of requests that waited.
+    fn fmt_waiting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
             Self::RateMissed { target, achieved } => {
                 write!(f, "{} were due, and {} were answered", si(target, "/s"), si(achieved, "/s"))
             }
@@ -438,6 +465,31 @@ impl fmt::Display for Warning {
                  the uncorrected latencies leave that out",
                 seconds(lag_ns as f64),
                 seconds(median_ns as f64)
+            ),
+            Self::Stalled { in_flight, oldest_ns } => write!(
+                f,
+                "{in_flight} requests were still waiting at the end, the oldest for {}, longer \
+                 than any latency above",
+                seconds(oldest_ns as f64)
+            ),
+            _ => self.fmt_own(f),
+        }
+    }
+
+    /// Of the generator itself.
+    fn fmt_own(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::ClientSaturated { busy_fraction } => write!(
+                f,
+                "the generator's own core was busy {} of the time: the figures may be its limit, \
+                 not the server's",
+                share(busy_fraction)
+            ),
+            Self::ClientMaybeSaturated { busy_fraction } => write!(
+                f,
+                "the generator's own core may have been busy up to {} of the time: the figures \
+                 may be its limit, not the server's",
+                share(busy_fraction)
             ),
             Self::SchedulingDelay { delay_ns, median_ns } => write!(
                 f,
@@ -455,33 +507,12 @@ impl fmt::Display for Warning {
             Self::NoCore { fraction } => {
                 write!(f, "the generator waited for a core for {} of the time", share(fraction))
             }
-            Self::PortsShort { used, available } => {
-                write!(f, "{used} of {available} local ports were in use: use more source addresses")
-            }
             Self::NearFloor { floor_ns, mean_ns } => write!(
                 f,
                 "a server that does nothing takes {} of the mean of {}: most of it is not the server's",
                 seconds(floor_ns as f64),
                 seconds(mean_ns as f64)
             ),
-            Self::Stalled { in_flight, oldest_ns } => write!(
-                f,
-                "{in_flight} requests were still waiting at the end, the oldest for {}, longer \
-                 than any latency above",
-                seconds(oldest_ns as f64)
-            ),
-            Self::RampIncomplete { opened, planned } => {
-                write!(f, "only {opened} of {planned} connections were ever open at once")
-            }
-            Self::Failures { fraction } => write!(f, "{} of the requests failed", share(fraction)),
-            Self::NotSuccess { fraction } => {
-                write!(f, "{} of the responses were not 2xx", share(fraction))
-            }
-            Self::OutOfTime => f.write_str("the time ran out before the number of requests was reached"),
-            Self::Interrupted => f.write_str("the run was ended before its time"),
-            Self::FewSamples { samples, percentile } => {
-                write!(f, "{samples} samples: percentiles from {percentile} % up rest on fewer than ten")
-            }
             Self::CoarseStamps { turn_ns, median_ns } => write!(
                 f,
                 "a busy turn of the generator took {}, beside a median of {}: latencies are too \
@@ -489,19 +520,7 @@ impl fmt::Display for Warning {
                 seconds(turn_ns as f64),
                 seconds(median_ns as f64)
             ),
-            Self::ConnectPaused { no_port, full, no_route } => {
-                f.write_str("connecting paused:")?;
-                for (times, why) in [
-                    (no_port, "no free local port (use more source addresses)"),
-                    (full, "the data path's connection limit was reached"),
-                    (no_route, "no route to the target"),
-                ] {
-                    if times > 0 {
-                        write!(f, " {times}× {why};")?;
-                    }
-                }
-                Ok(())
-            }
+            _ => unreachable!("the callers name all others"),
         }
     }
 }
