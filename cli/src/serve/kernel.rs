@@ -14,10 +14,11 @@ use server::{Server, WallClock};
 use silo::Clock;
 use silo::page::usual_path;
 use sockets::fleet::{self, FleetError, Stop};
+use sockets::steer::{SteerError, Steering, Topology};
 use sockets::{BindError, Config, Endpoint, Listeners, Origin, Worker};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 /// Serves until it is told to stop, or a successor has taken over and the
 /// last connection ended.
@@ -41,12 +42,17 @@ pub fn serve(plan: &KernelPlan, server: server::Config) -> Result<(), Failure> {
     let reopen = reopen_signals()?;
     try_out(&seats, &config, &server)?;
     let (listeners, managed) = listen(plan, found, workers, &mut warnings)?;
+    let steering = steer(&listeners, &seats, &mut warnings);
     let starts = board.columns().into_iter().enumerate().map(|(index, column)| {
         let listeners = listeners.for_worker(index);
         let (config, server) = (config.clone(), server.clone());
-        Some(Start { index, config, server, listeners, column, orders: &orders, reopen: &reopen })
+        let seat = steering.as_ref().and_then(|steering| steering.seat(index));
+        Some(Start { index, config, server, listeners, column, seat, orders: &orders, reopen: &reopen })
     });
     let starts: Mutex<Vec<Option<Start<'_>>>> = Mutex::new(starts.collect());
+    // What is attached stays. Descriptors kept here would keep the sockets
+    // from a successor's program.
+    drop(steering);
     let stop = Stop::default();
     thread::scope(|scope| {
         let fleet = thread::Builder::new().name("fleet".to_owned()).spawn_scoped(scope, || {
@@ -66,21 +72,8 @@ pub fn serve(plan: &KernelPlan, server: server::Config) -> Result<(), Failure> {
         })?;
         let board = (board, plan.status_page.is_some());
         let mut supervisor = Supervisor::new(program, &plan.restart, &orders, listeners, managed, board)?;
-        let supervised = supervisor.start(&fleet).and_then(|started| {
-            if !started {
-                return Ok(());
-            }
-            let replaces = predecessor.is_some();
-            if let Some(predecessor) = predecessor.take() {
-                predecessor.succeed().map_err(|why| format!("the process that serves did not give way: {why}"))?;
-            }
-            if let Some(path) = &final_page {
-                supervisor.move_page(path)?;
-            }
-            let control = control_path(&plan.restart)?;
-            announce(&supervisor, &seats, &config, &warnings);
-            supervisor.serve(&fleet, control.as_deref(), replaces)
-        });
+        let say = |supervisor: &Supervisor<'_>| announce(supervisor, &seats, &config, orders.engine(), &warnings);
+        let supervised = supervise(&mut supervisor, &fleet, predecessor.take(), final_page.as_deref(), plan, say);
         if supervised.is_err() {
             // What was accepted is still served.
             orders.advance(Stage::Drain);
@@ -92,6 +85,31 @@ pub fn serve(plan: &KernelPlan, server: server::Config) -> Result<(), Failure> {
             Err(other) => Err(other.to_string().into()),
         }
     })
+}
+
+/// Looks after the workers from their start to their end: follows the
+/// `predecessor`, if there is one, as soon as all accept.
+fn supervise<T>(
+    supervisor: &mut Supervisor<'_>,
+    fleet: &ScopedJoinHandle<'_, T>,
+    predecessor: Option<Predecessor>,
+    final_page: Option<&Path>,
+    plan: &KernelPlan,
+    say: impl FnOnce(&Supervisor<'_>),
+) -> Result<(), Failure> {
+    if !supervisor.start(fleet)? {
+        return Ok(());
+    }
+    let replaces = predecessor.is_some();
+    if let Some(predecessor) = predecessor {
+        predecessor.succeed().map_err(|why| format!("the process that serves did not give way: {why}"))?;
+    }
+    if let Some(path) = final_page {
+        supervisor.move_page(path)?;
+    }
+    let control = control_path(&plan.restart)?;
+    say(supervisor);
+    supervisor.serve(fleet, control.as_deref(), replaces)
 }
 
 /// What each worker is to be, and what there is to be said of it.
@@ -170,6 +188,17 @@ fn listen(
     Ok((listeners, managed))
 }
 
+/// Has the model's program choose workers, if it has one and the kernel takes
+/// it; without, the kernel's hash does.
+fn steer(listeners: &Listeners, seats: &[Option<u16>], warnings: &mut Vec<String>) -> Option<Steering> {
+    let topology = Topology::here().map_err(SteerError::Topology);
+    let steering = topology.and_then(|topology| Steering::attach(listeners, seats, &topology));
+    steering.unwrap_or_else(|why| {
+        warnings.push(why.to_string());
+        None
+    })
+}
+
 /// The statistics page, and where it is to be once the predecessor's is gone.
 fn board(plan: &KernelPlan, follows: bool, workers: usize) -> Result<(Board, Option<PathBuf>), Failure> {
     let path = match &plan.status_page {
@@ -194,11 +223,15 @@ fn control_path(plan: &RestartPlan) -> std::io::Result<Option<PathBuf>> {
     })
 }
 
-fn announce(supervisor: &Supervisor<'_>, seats: &[Option<u16>], config: &Config, warnings: &[String]) {
+fn announce(supervisor: &Supervisor<'_>, seats: &[Option<u16>], config: &Config, engine: &str, warnings: &[String]) {
     let urls: Vec<String> = supervisor.endpoints().iter().map(url).collect();
     let count = seats.len();
     let workers = if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") };
-    eprintln!("serving {} over kernel sockets: {workers}, accept model {}", urls.join(" "), config.model);
+    eprintln!(
+        "serving {} over kernel sockets: {workers}, accept model {}, engine {engine}",
+        urls.join(" "),
+        config.model
+    );
     for (index, seat) in seats.iter().enumerate() {
         let place = seat.map_or("not pinned".to_owned(), machine::place);
         eprintln!("  worker {index}: {place}, at most {} connections", config.max_connections);

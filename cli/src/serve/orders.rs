@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::OnceLock;
 use wire::Time;
 
 /// What workers are to do; only ever further down this list.
@@ -29,6 +30,8 @@ pub struct Orders {
     stage: AtomicU8,
     started: AtomicUsize,
     workers: Vec<Report>,
+    /// How workers learn of work: the same for all.
+    engine: OnceLock<String>,
     /// Wakes the main thread.
     bell: UnixStream,
     hears: UnixStream,
@@ -55,6 +58,7 @@ impl Orders {
         Ok(Self {
             stage: AtomicU8::new(Stage::Serve as u8),
             started: AtomicUsize::new(0),
+            engine: OnceLock::new(),
             workers: (0..workers).map(|_| Report::default()).collect(),
             bell,
             hears,
@@ -72,10 +76,16 @@ impl Orders {
         self.stage.fetch_max(stage as u8, Ordering::AcqRel);
     }
 
-    /// A worker accepts connections.
-    pub fn on_started(&self) {
+    /// A worker accepts connections, and learns of work so.
+    pub fn on_started(&self, engine: impl FnOnce() -> String) {
+        self.engine.get_or_init(engine);
         self.started.fetch_add(1, Ordering::AcqRel);
         self.ring();
+    }
+
+    /// How workers learn of work, once one has started.
+    pub fn engine(&self) -> &str {
+        self.engine.get().map_or("none", String::as_str)
     }
 
     /// Whether all do.
@@ -152,9 +162,10 @@ mod tests {
     #[test]
     fn the_main_thread_hears_of_all_and_of_the_slowest() {
         let orders = Orders::new(2).unwrap();
-        orders.on_started();
+        orders.on_started(|| "epoll".to_owned());
         assert!(!orders.all_started());
-        orders.on_started();
+        orders.on_started(|| "another".to_owned());
+        assert_eq!(orders.engine(), "epoll");
         assert!(orders.all_started());
         orders.report(0, 3, Time::from_millis(20));
         orders.report(1, 4, Time::from_millis(10));

@@ -6,6 +6,7 @@ use crate::figures::Column;
 use core::time::Duration;
 use server::{Server, WallClock};
 use silo::{Clock, Next, Usage};
+use sockets::steer::Seat;
 use sockets::{Attendant, Config, Listener, Worker};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,6 +32,8 @@ pub struct Start<'a> {
     pub listeners: Vec<Listener>,
     /// Where its statistics go.
     pub column: Column,
+    /// What it tells the program that deals out connections, if one looks.
+    pub seat: Option<Seat>,
     /// What is wanted of it.
     pub orders: &'a Orders,
     /// How often the log was to be opened again.
@@ -42,12 +45,16 @@ pub struct Start<'a> {
 /// # Errors
 /// A sentence for the user.
 pub fn run(start: Start<'_>) -> Result<(), String> {
-    let Start { index, config, server, listeners, column, orders, reopen } = start;
+    let Start { index, config, server, listeners, column, seat, orders, reopen } = start;
     let drain_limit = server.timeouts.drain.saturating_add(DRAIN_GRACE);
     let app = Server::new(server, WallClock::new(Clock.now(), Clock.unix())).map_err(|why| why.to_string())?;
     let mut worker = Worker::new(config, listeners, app).map_err(|why| why.to_string())?;
+    worker.set_seat(seat);
     orders.report(index, 0, Clock.now());
-    orders.on_started();
+    orders.on_started(|| match worker.engine() {
+        (engine, None) => engine.to_string(),
+        (engine, Some(why)) => format!("{engine} ({why})"),
+    });
     let mut attendant = Attending {
         index,
         column,

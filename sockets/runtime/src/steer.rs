@@ -181,7 +181,16 @@ impl Steering {
         let text = match listeners.model() {
             Model::Local => LOCAL,
             Model::Least => LEAST,
-            Model::Blocking | Model::Epoll | Model::Exclusive | Model::Reuseport => return Ok(None),
+            Model::Blocking | Model::Epoll | Model::Exclusive | Model::Reuseport => {
+                // The process before this one may have left its program, which
+                // knows nothing of sockets that are new.
+                for (endpoint, socket) in listeners.iter() {
+                    if matches!(endpoint, Endpoint::Tcp(_)) {
+                        let _ = detach_reuseport(socket);
+                    }
+                }
+                return Ok(None);
+            }
         };
         let workers = listeners.workers();
         if workers > MAX_WORKERS {

@@ -8,11 +8,14 @@ use std::time::Duration;
 
 /// How each restart is made, by turns: by SIGUSR2, from the same file with
 /// the same arguments, or by hand, with other workers and another model.
-const BY_HAND: [&[&str]; 5] = [
+const BY_HAND: [&[&str]; 8] = [
     &["--workers", "2", "--accept", "reuseport", "--engine", "epoll"],
     &["--workers", "1", "--accept", "exclusive"],
     &["--workers", "3", "--accept", "reuseport"],
     &["--workers", "2", "--accept", "epoll"],
+    &["--workers", "2", "--accept", "least"],
+    &["--workers", "3", "--accept", "reuseport", "--engine", "io_uring"],
+    &["--workers", "3", "--accept", "local"],
     &["--workers", "1", "--accept", "reuseport"],
 ];
 
