@@ -1,9 +1,12 @@
-//! The load generator: a closed loop of HTTP requests over many connections,
-//! for either data path.
+//! The load generator: HTTP requests over many connections, in a closed or an
+//! open loop, for either data path.
 //!
 //! A [`Plan`] says what to do; a [`Load`] does it, as the [`app::App`] of one
-//! silo; its [`Figures`] are merged over silos and become a [`Report`], which
-//! the crate `report` writes in the forms that people and tools read.
+//! silo; its [`Figures`] are merged over silos and become a [`Report`], with
+//! what speaks against it ([`Warning`]). While it runs, [`Live`] tells how far
+//! it is and sets its rate, and [`Intervals`] take it to another thread in
+//! pieces. [`Objective`]s are checked on a report; [`FindMax`] searches for
+//! the highest rate that meets them.
 //!
 //! # The loop
 //!
@@ -12,13 +15,27 @@
 //! waiting, and a stalled server is asked less: percentiles tell how long
 //! requests took, not how long requests at a fixed rate would have waited.
 //!
+//! Open: requests are due by a [`Schedule`], whatever the server does. One
+//! that is due while all connections are busy waits, and is timed from the
+//! moment it was due: a stall is seen by all who would have come. The same
+//! without that wait is kept beside it ([`Samples::service`]), as is the wait
+//! alone ([`Samples::lag`]).
+//!
+//! # Whether the figures are right
+//!
+//! The generator counts requests in progress over time, and Little's law
+//! compares that with rate × latency; it asks to be called every few
+//! milliseconds, and notes how late it is. What is off becomes a warning, with
+//! the figure that it spoils.
+//!
 //! # What a latency is
 //!
-//! From the turn in which the request was queued to the turn that received the
-//! last byte of its response, both stamped with the turn's one time
-//! ([`app::Net::now`]), which is taken at its start. The request leaves at the
-//! end of its turn, and the response may wait in the ring for the turn before
-//! the one that takes it. So a latency is never too short, and too long by at
+//! From the turn in which the request was queued (in an open loop: from the
+//! time that it was due) to the turn that received the last byte of its
+//! response, both stamped with the turn's one time ([`app::Net::now`]), which
+//! is taken at its start. The request leaves at the end of its turn, and the
+//! response may wait in the ring for the turn before the one that takes it. So
+//! a latency is never too short, and too long by at
 //! most the length of two turns of the generator's own silo; these lengths are
 //! in the report, and a warning where they matter. A connect's time is
 //! measured likewise, from [`app::Net::connect`] to established.
@@ -41,6 +58,7 @@ mod report;
 mod samples;
 mod schedule;
 pub mod units;
+mod urls;
 
 pub use figures::{Connections, Counts, Ended, Errors, Figures, Integral, Phase, Scheduled, Statuses, Traffic, Turns};
 pub use find_max::{FindMax, FindMaxConfig, Found, Point, Trial};
@@ -59,3 +77,4 @@ pub use report::{
 };
 pub use samples::{CLASSES, Class, Samples};
 pub use schedule::{Arrival, RATE_LIMIT, STEPS_LIMIT, Schedule, Shape, Spacing, Step};
+pub use urls::{UrlsError, parse_requests};

@@ -426,6 +426,12 @@ fn is_token(text: &str) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanError(&'static str);
 
+impl PlanError {
+    pub(crate) const fn reason(self) -> &'static str {
+        self.0
+    }
+}
+
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)

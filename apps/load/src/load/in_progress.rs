@@ -19,8 +19,8 @@ impl InProgress {
     #[inline]
     pub fn tick(&mut self, now: Time) {
         let now = now.as_nanos();
-        if now != self.at {
-            self.request_ns += u128::from(self.count) * u128::from(now.saturating_sub(self.at));
+        if now > self.at {
+            self.request_ns += u128::from(self.count) * u128::from(now - self.at);
             self.at = now;
         }
     }
