@@ -281,7 +281,7 @@ pub(crate) fn admit<A: App>(
         net.counters.watch_errors += 1;
         if let Some((_, fd)) = net.table.vacate(id.index() as u32) {
             net.finished(flags & Flags::SEATED != 0);
-            driver.close(fd);
+            driver.close(fd, Flags::default());
             net.table.release(id.index() as u32);
         }
         return Accepted::Pause;

@@ -25,8 +25,8 @@ pub(crate) trait Driver {
     /// comes of it later is the engine's to go on with.
     fn send(&mut self, net: &mut Sockets, id: ConnId) -> Sent;
 
-    /// Closes a connection's descriptor.
-    fn close(&mut self, fd: OwnedFd);
+    /// Closes a connection's descriptor; `flags` is what the connection had.
+    fn close(&mut self, fd: OwnedFd, flags: Flags);
 }
 
 /// How a worker learns of work.
@@ -281,10 +281,10 @@ pub(crate) fn run_timers<A: App>(app: &mut A, net: &mut Sockets, driver: &mut im
 fn close<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver, slot: u32, why: Closed) {
     let Some(conn) = net.table.slot_mut(slot) else { return };
     let (connecting, unix) = (conn.flags.has(Flags::CONNECTING), conn.flags.has(Flags::UNIX));
-    let seated = conn.flags.has(Flags::SEATED);
+    let flags = conn.flags;
     let Some((id, fd)) = net.table.vacate(slot) else { return };
     net.counters.closed += 1;
-    net.finished(seated);
+    net.finished(flags.has(Flags::SEATED));
     if why == Closed::Reset {
         net.counters.resets_received += u64::from(!connecting);
     }
@@ -294,7 +294,7 @@ fn close<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver, slot:
         net.counters.resets_sent += 1;
         let _ = set_socket_linger(fd.as_fd(), Some(Duration::ZERO));
     }
-    driver.close(fd);
+    driver.close(fd, flags);
     app.on_close(net, id, why);
     net.table.release(slot);
 }

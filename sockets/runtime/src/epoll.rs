@@ -347,7 +347,7 @@ impl Driver for Poll {
         sent
     }
 
-    fn close(&mut self, fd: OwnedFd) {
+    fn close(&mut self, fd: OwnedFd, _flags: Flags) {
         // Nobody else has it, so closing ends the watch.
         drop(fd);
     }

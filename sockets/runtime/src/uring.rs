@@ -267,7 +267,8 @@ impl Uring {
         {
             dispatch::deliver(app, net, id, self.buffers.bytes(buffer, result as usize));
             self.buffers.give_back(buffer);
-            self.after_delivery(net, id, more);
+            dispatch::settle(app, net, &mut self.ring);
+            return self.after_delivery(net, id, more);
         } else if result == 0 {
             if let Some(buffer) = buffer {
                 self.buffers.give_back(buffer);
@@ -287,7 +288,7 @@ impl Uring {
         let Some(conn) = net.table.get_mut(id) else { return };
         if conn.held() >= HELD_LIMIT {
             self.stop_receiving(net, id);
-        } else if !more {
+        } else if !more && !conn.flags.has(Flags::CLOSES) {
             self.ring.receive(conn, id);
         }
     }
@@ -523,9 +524,11 @@ impl Engine for Uring {
 impl Driver for Ring {
     fn watch(&mut self, net: &mut Sockets, id: ConnId) -> io::Result<()> {
         let Some(conn) = net.table.get_mut(id) else { return Ok(()) };
-        conn.flags.clear(Flags::UNWATCHED);
         if conn.flags.has(Flags::CONNECTING) {
             self.watch_room(conn, id);
+        } else if conn.flags.has(Flags::UNWATCHED) {
+            conn.flags.clear(Flags::UNWATCHED);
+            self.receive_once(conn, id);
         } else {
             self.receive(conn, id);
         }
@@ -549,11 +552,13 @@ impl Driver for Ring {
         }
     }
 
-    fn close(&mut self, fd: OwnedFd) {
-        // What is under way keeps the socket open: it ends first.
+    fn close(&mut self, fd: OwnedFd, flags: Flags) {
         let fd = Fd(fd.into_raw_fd());
-        let cancel = opcode::AsyncCancel2::new(CancelBuilder::fd(fd).all()).build();
-        self.push(cancel, kind::NOTHING << 56);
+        if flags.has(Flags::ARMED | Flags::BLOCKED | Flags::WATCHES_ROOM | Flags::WATCHES_END) {
+            // What is under way keeps the socket open: it ends first.
+            let cancel = opcode::AsyncCancel2::new(CancelBuilder::fd(fd).all()).build();
+            self.push(cancel, kind::NOTHING << 56);
+        }
         self.push(opcode::Close::new(fd).build(), kind::NOTHING << 56);
     }
 }
@@ -597,7 +602,7 @@ impl Ring {
         {
             let cancel = CancelBuilder::user_data(kind::WAKE << 56);
             self.push(opcode::AsyncCancel2::new(cancel).build(), kind::NOTHING << 56);
-            self.close(old);
+            drop(old);
         }
         if let Some(fd) = fd {
             self.wake = Some((fd.as_raw_fd(), fd.try_clone_to_owned()?, false));
@@ -674,6 +679,15 @@ impl Ring {
         conn.flags.set(Flags::ARMED);
         conn.flags.clear(Flags::UNREAD);
         self.push(opcode::RecvMulti::new(fd, buffers::GROUP).build(), tag_of(kind::RECEIVE, id));
+    }
+
+    /// Receives what a new connection begins with. Often it is there already,
+    /// and it is all: then nothing is left to be cancelled.
+    fn receive_once(&mut self, conn: &mut Conn, id: ConnId) {
+        let Some(fd) = conn.fd().map(|fd| Fd(fd.as_raw_fd())) else { return };
+        conn.flags.set(Flags::ARMED);
+        let receive = opcode::Recv::new(fd, core::ptr::null_mut(), 0).buf_group(buffers::GROUP).build();
+        self.push(receive.flags(squeue::Flags::BUFFER_SELECT), tag_of(kind::RECEIVE, id));
     }
 
     #[cold]

@@ -1,6 +1,8 @@
 //! The kernel data path over real sockets of this machine, with io_uring: the
 //! tests of `tests/all`, which must not tell the difference.
 
+#[path = "../all/anything.rs"]
+mod anything;
 #[path = "../all/connecting.rs"]
 mod connecting;
 #[path = "../all/ends.rs"]
