@@ -1,21 +1,34 @@
 //! A report as JSON.
 
 use load::{Judged, Report};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 /// The report as one JSON object, with its objectives where there are any.
 /// Times are in nanoseconds, rates per second.
 #[must_use]
 pub fn render_json(report: &Report, judged: &[Judged]) -> String {
-    let Ok(Value::Object(mut object)) = serde_json::to_value(report) else {
-        unreachable!("the report has only string keys and plain values");
-    };
-    if !judged.is_empty() {
-        object.insert("objectives".into(), judged.iter().map(objective).collect());
+    let objectives = judged.iter().map(|judged| Objective {
+        objective: judged.objective.to_string(),
+        measured: judged.measured,
+        met: judged.met,
+    });
+    match serde_json::to_string_pretty(&Whole { report, objectives: objectives.collect() }) {
+        Ok(json) => json + "\n",
+        Err(_) => unreachable!("the report has only string keys and plain values"),
     }
-    format!("{:#}\n", Value::Object(object))
 }
 
-fn objective(judged: &Judged) -> Value {
-    json!({ "objective": judged.objective.to_string(), "measured": judged.measured, "met": judged.met })
+#[derive(Serialize)]
+struct Whole<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    objectives: Vec<Objective>,
+}
+
+#[derive(Serialize)]
+struct Objective {
+    objective: String,
+    measured: Option<f64>,
+    met: bool,
 }

@@ -2,9 +2,10 @@
 
 use core::fmt::Write;
 use load::units::{grouped, seconds, share, si};
-use load::{BusySource, Errors, Latency, Report, Reuse};
+use load::{Arrival, BusySource, Errors, Latency, Report, Reuse, Schedule, Shape, Spacing, Spoils};
 
-/// The report for people: SI units, three significant digits.
+/// The report for people: SI units, three significant digits. Each warning
+/// stands below the figures that it spoils.
 #[must_use]
 pub fn render_text(report: &Report) -> String {
     let mut out = String::new();
@@ -30,6 +31,12 @@ fn text(out: &mut String, report: &Report) -> core::fmt::Result {
     if setup.pipeline > 1 {
         write!(out, ", {} requests under way on each", setup.pipeline)?;
     }
+    if setup.requests > 1 {
+        write!(out, ", {} different requests", grouped(setup.requests as u64))?;
+    }
+    if let Arrival::Open(schedule) = &setup.arrival {
+        write!(out, ", {}", pace(schedule))?;
+    }
     let time = |ns: u64| seconds(ns as f64);
     writeln!(
         out,
@@ -38,17 +45,48 @@ fn text(out: &mut String, report: &Report) -> core::fmt::Result {
         time(report.warm_up_ns),
         time(report.window_ns)
     )?;
+    if warnings(out, report, &[Spoils::All])? {
+        out.push('\n');
+    }
     throughput(out, report)?;
+    warnings(out, report, &[Spoils::Rate, Spoils::Connections])?;
     latencies(out, report)?;
+    warnings(out, report, &[Spoils::Latency, Spoils::Tail, Spoils::Uncorrected])?;
+    out.push('\n');
     failures(out, "Errors", &report.errors)?;
     if report.errors_before.total() > 0 {
         failures(out, "  before", &report.errors_before)?;
     }
-    client(out, report)?;
-    for warning in &report.warnings {
-        writeln!(out, "\nwarning: {warning}")?;
+    client(out, report)
+}
+
+/// The schedule of an open loop.
+fn pace(schedule: &Schedule) -> String {
+    let rate = |rate: f64| si(rate, "/s");
+    let shape = match &schedule.shape {
+        Shape::Constant(value) => rate(*value),
+        Shape::Steps(steps) => {
+            let steps: Vec<String> = steps.iter().map(|step| rate(step.rate)).collect();
+            format!("{} in steps", steps.join(", "))
+        }
+        Shape::Ramp { from, to, over } => {
+            format!("{} to {} in {}", rate(*from), rate(*to), seconds(over.as_nanos() as f64))
+        }
+    };
+    match schedule.spacing {
+        Spacing::Even => format!("{shape} due"),
+        Spacing::Poisson => format!("{shape} due, as a Poisson process"),
     }
-    Ok(())
+}
+
+/// What speaks against the figures just above. Answers whether anything does.
+fn warnings(out: &mut String, report: &Report, spoilt: &[Spoils]) -> Result<bool, core::fmt::Error> {
+    let mut any = false;
+    for warning in report.warnings.iter().filter(|warning| spoilt.contains(&warning.spoils())) {
+        writeln!(out, "  warning: {warning}")?;
+        any = true;
+    }
+    Ok(any)
 }
 
 fn throughput(out: &mut String, report: &Report) -> core::fmt::Result {
@@ -56,7 +94,12 @@ fn throughput(out: &mut String, report: &Report) -> core::fmt::Result {
     let traffic = &report.traffic;
     let bytes = |rate: f64| si(rate, "B/s");
     let requests = si(rates.requests_per_second, "/s");
-    writeln!(out, "Requests     {requests:>9}    {} responses", grouped(traffic.responses))?;
+    write!(out, "Requests     {requests:>9}    {} responses", grouped(traffic.responses))?;
+    if let Some(schedule) = &report.schedule {
+        let achieved = share(schedule.achieved_fraction);
+        write!(out, ", {achieved} of the {} that were due", grouped(schedule.due))?;
+    }
+    out.push('\n');
     let received = bytes(rates.received_bytes_per_second);
     let content = bytes(rates.body_bytes_per_second);
     writeln!(out, "Received     {received:>9}    content alone {content}")?;
@@ -86,30 +129,49 @@ fn throughput(out: &mut String, report: &Report) -> core::fmt::Result {
     writeln!(out, ", {} open at the end", grouped(report.open))
 }
 
+/// In an open loop, latency counts from the time that a request was due; beside
+/// it stand the same without the wait for being sent, and that wait.
 fn latencies(out: &mut String, report: &Report) -> core::fmt::Result {
-    writeln!(out, "\n             request      connect")?;
-    let (request, connect) = (&report.latency, &report.connect);
-    let rows = |latency: &Latency| {
-        let mut rows = vec![
-            ("min".to_owned(), latency.min_ns as f64),
-            ("mean".to_owned(), latency.mean_ns),
-            ("stdev".to_owned(), latency.stdev_ns),
-        ];
-        for (quantile, value) in latency.percentiles() {
-            rows.push((share(quantile), value as f64));
-        }
-        rows.push(("max".to_owned(), latency.max_ns as f64));
-        rows
-    };
-    for ((name, left), (_, right)) in rows(request).into_iter().zip(rows(connect)) {
-        let cell = |value: f64, latency: &Latency| match latency.samples {
-            0 => "-".to_owned(),
-            _ => seconds(value),
-        };
-        let (left, right) = (cell(left, request), cell(right, connect));
-        writeln!(out, "  {name:<8} {left:>9}    {right:>9}")?;
+    let mut columns = vec![("request", &report.latency)];
+    if let (Some(service), Some(lag)) = (&report.service, &report.lag) {
+        columns.extend([("uncorrected", service), ("lag", lag)]);
     }
-    writeln!(out, "  {:<8} {:>9}    {:>9}\n", "samples", grouped(request.samples), grouped(connect.samples))
+    columns.push(("connect", &report.connect));
+    let line = |out: &mut String, name: &str, cells: &[String]| {
+        write!(out, "  {name:<8}")?;
+        for (cell, (title, _)) in cells.iter().zip(&columns) {
+            let width = title.len().max(9) + 1;
+            write!(out, "{cell:>width$}  ")?;
+        }
+        out.truncate(out.trim_end().len());
+        out.write_char('\n')
+    };
+    out.push('\n');
+    let titles: Vec<String> = columns.iter().map(|(title, _)| (*title).to_owned()).collect();
+    line(out, "", &titles)?;
+    let rows: Vec<Vec<(String, f64)>> = columns.iter().map(|(_, latency)| figures(latency)).collect();
+    for place in 0..rows[0].len() {
+        let cell = |(row, (_, latency)): (&Vec<(String, f64)>, &(&str, &Latency))| match latency.samples {
+            0 => "-".to_owned(),
+            _ => seconds(row[place].1),
+        };
+        let cells: Vec<String> = rows.iter().zip(&columns).map(cell).collect();
+        line(out, &rows[0][place].0, &cells)?;
+    }
+    let samples: Vec<String> = columns.iter().map(|(_, latency)| grouped(latency.samples)).collect();
+    line(out, "samples", &samples)
+}
+
+/// The figures of a distribution with their names, in nanoseconds.
+fn figures(latency: &Latency) -> Vec<(String, f64)> {
+    let mut rows = vec![
+        ("min".to_owned(), latency.min_ns as f64),
+        ("mean".to_owned(), latency.mean_ns),
+        ("stdev".to_owned(), latency.stdev_ns),
+    ];
+    rows.extend(latency.percentiles().map(|(quantile, value)| (share(quantile), value as f64)));
+    rows.push(("max".to_owned(), latency.max_ns as f64));
+    rows
 }
 
 fn failures(out: &mut String, title: &str, errors: &Errors) -> core::fmt::Result {
@@ -157,5 +219,30 @@ fn client(out: &mut String, report: &Report) -> core::fmt::Result {
         client.responses_per_busy_turn,
         seconds(client.mean_busy_turn_ns as f64),
         seconds(client.longest_busy_turn_ns as f64),
+    )?;
+    if let Some(cpu) = client.cpu {
+        let cores = |nanos: u64| share(nanos as f64 / (report.window_ns as f64).max(1.0));
+        let threads = if report.silos == 1 { "thread" } else { "threads" };
+        writeln!(
+            out,
+            "Own CPU      {} user, {} system of a core on {} {threads}; waited for a core {}",
+            cores(cpu.user_ns),
+            cores(cpu.system_ns),
+            report.silos,
+            cores(cpu.run_delay_ns)
+        )?;
+    }
+    if let Some(floor) = client.floor {
+        let [mean, p50, p99] = [floor.mean_ns, floor.p50_ns as f64, floor.p99_ns as f64].map(seconds);
+        writeln!(out, "Own floor    mean {mean}, 50 % {p50}, 99 % {p99}: the same against a server that does nothing")?;
+    }
+    if let Some(ports) = client.ports {
+        writeln!(out, "Own ports    {} of {} in use", grouped(ports.used), grouped(ports.available))?;
+    }
+    let law = &report.littles_law;
+    writeln!(
+        out,
+        "In progress  {:.2} requests on average; rate × latency gives {:.2}",
+        law.in_progress, law.rate_times_latency
     )
 }

@@ -1,7 +1,10 @@
 //! The forms of a report, from figures that a run could have counted.
 
 use core::time::Duration;
-use load::{Busy, Figures, Plan, Recorder, Report, Request, Reuse, Warning};
+use load::{
+    Arrival, Busy, Class, Cpu, Figures, Floor, Outside, Plan, Ports, Recorder, Report, Request, Reuse, Schedule,
+    Warning,
+};
 use report::{render_ab, render_hgrm, render_histogram, render_json, render_text, render_wrk};
 use serde_json::Value;
 
@@ -40,6 +43,9 @@ fn figures() -> Figures {
     figures.counts.traffic.sent_bytes = 512_001 * 37;
     figures.counts.statuses.success = 512_001;
     figures.rate = 256_000.5;
+    figures.samples.classes[Class::Success as usize] = figures.latency.clone();
+    // 64 requests in progress for 2 s.
+    figures.in_progress.request_ns = 64 * 2_000_000_000;
     figures.turns.all = 900_000;
     figures.turns.busy = 100_000;
     figures.turns.time = Duration::from_secs(2);
@@ -67,6 +73,25 @@ fn text_for_people() {
     figures.before.errors.refused = 2;
     let text = render_text(&Report::new(&plan64(), &figures, busy(1_900)));
     assert_eq!(text, include_str!("report.txt"), "\n{text}");
+}
+
+/// An open loop, with what only its surroundings know.
+#[test]
+fn text_of_an_open_loop() {
+    let mut figures = figures();
+    figures.schedule.due = 512_100;
+    figures.samples.service = figures.latency.clone();
+    [1_000, 2_000, 900_000].into_iter().for_each(|nanos| figures.samples.lag.record(nanos));
+    let mut plan = plan64();
+    plan.arrival = Arrival::Open(Schedule::poisson(256_050.0));
+    let outside = Outside {
+        busy: busy(800),
+        cpu: Some(Cpu { user_ns: 500_000_000, system_ns: 900_000_000, run_delay_ns: 2_000_000 }),
+        ports: Some(Ports { used: 64, available: 28_232 }),
+        floor: Some(Floor { mean_ns: 21_000.0, p50_ns: 20_000, p99_ns: 40_000 }),
+    };
+    let text = render_text(&Report::new(&plan, &figures, outside));
+    assert_eq!(text, include_str!("open.txt"), "\n{text}");
 }
 
 /// A run with failures of each kind.

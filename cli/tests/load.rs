@@ -1,0 +1,252 @@
+//! `nearside load` over kernel sockets from end to end: each form of output,
+//! each exit code, and servers that are not there or go away.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use serde_json::Value;
+use server::{Config, Respond, Server, WallClock};
+use silo::{Clock, Next, Usage};
+use sockets::{Attendant, Endpoint, ListenOptions, Listeners, Model, Worker};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use wire::Time;
+
+/// A server in a thread of this process. Dropping it ends it.
+struct Site {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    url: String,
+}
+
+struct Until(Arc<AtomicBool>);
+
+impl Attendant<Server> for Until {
+    fn attend(&mut self, _: &mut Worker<Server>, _: Time, _: &Usage) -> Next {
+        if self.0.load(Ordering::Relaxed) { Next::Stop } else { Next::Go }
+    }
+}
+
+impl Site {
+    fn start(endpoint: Endpoint) -> Self {
+        let listeners = Listeners::bind(&[endpoint], &ListenOptions::default(), Model::Exclusive, 1).expect("free");
+        let url = match &listeners.endpoints()[0] {
+            Endpoint::Tcp(address) => format!("http://{address}/"),
+            Endpoint::Unix(path) => format!("unix:{}:/", path.display()),
+        };
+        let over = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&over);
+        let thread = thread::spawn(move || {
+            let config = Config::respond(Respond::Text("hello".into()));
+            let server = Server::new(config, WallClock::new(Clock.now(), Clock.unix())).expect("a fixed answer");
+            let config = sockets::Config { model: Model::Exclusive, ..sockets::Config::default() };
+            let mut worker = Worker::new(config, listeners.for_worker(0), server).expect("a worker");
+            worker.run(&mut Until(until)).expect("it runs");
+        });
+        Self { over, thread: Some(thread), url }
+    }
+
+    fn tcp() -> Self {
+        Self::start(Endpoint::Tcp(([127, 0, 0, 1], 0).into()))
+    }
+
+    fn end(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("the server does not panic");
+        }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A short run with these arguments, beside the URL.
+fn load(url: &str, arguments: &str) -> Output {
+    let mut words = vec!["load", url, "--progress", "none"];
+    words.extend(arguments.split_whitespace());
+    Command::new(env!("CARGO_BIN_EXE_nearside")).args(words).output().expect("the program starts")
+}
+
+/// The shortest useful run, without the floor.
+const SHORT: &str = "-c 4 -d 300ms --warmup 50ms --no-floor --threads 1 --cores none";
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn scratch(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("load-{}-{name}", std::process::id()))
+}
+
+#[track_caller]
+fn ends_with(output: &Output, code: i32, told: &str) {
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{err}\n{}", text(&output.stdout));
+    assert!(err.contains(told), "{err}");
+}
+
+#[test]
+fn every_form_comes_from_a_run() {
+    let site = Site::tcp();
+    for (form, marks) in [
+        ("text", ["Requests  ", "In progress  ", "Errors       none"]),
+        ("ab", ["Requests per second:    ", "Document Length:        5 bytes", " 100%  "]),
+        ("wrk", ["Requests/sec: ", "  1 threads and 4 connections", "    Req/Sec "]),
+        ("histogram", ["min:", "value |-----", "***"]),
+    ] {
+        let output = load(&site.url, &format!("{SHORT} --interval 50ms --as {form}"));
+        ends_with(&output, 0, "");
+        let out = text(&output.stdout);
+        assert!(marks.into_iter().all(|mark| out.contains(mark)), "{form}: {out}");
+    }
+}
+
+#[test]
+fn json_and_the_files_agree() {
+    let site = Site::tcp();
+    let [ndjson, hdr, hgrm] = ["a.ndjson", "a.hlog", "a.hgrm"].map(scratch);
+    let files = format!("--ndjson {} --hdr-log {} --hgrm {}", ndjson.display(), hdr.display(), hgrm.display());
+    let output = load(&site.url, &format!("{SHORT} --json --interval 50ms --expect errors<1 {files}"));
+    ends_with(&output, 0, "");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let responses = json["traffic"]["responses"].as_u64().expect("a number");
+    assert!(responses > 0 && json["objectives"][0]["met"] == true, "{json}");
+    assert!(json["client"]["cpu"]["system_ns"].as_u64() > Some(0), "{json}");
+    // The intervals of the window add up to the whole.
+    let lines = std::fs::read_to_string(&ndjson).expect("written");
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    let measured = lines.iter().filter(|line| line["stage"] == "measuring");
+    let sum: u64 = measured.map(|line| line["traffic"]["responses"].as_u64().unwrap_or(0)).sum();
+    assert_eq!(sum, responses);
+    let log = std::fs::read_to_string(&hdr).expect("written");
+    assert!(log.starts_with("#[nearside load: GET http://") && log.contains("\nTag=2xx,"), "{log}");
+    let table = std::fs::read_to_string(&hgrm).expect("written");
+    let count = format!("Total count    = {responses:>12}]");
+    assert!(table.contains(&count), "{table}");
+    for file in [ndjson, hdr, hgrm] {
+        std::fs::remove_file(file).expect("it was made");
+    }
+}
+
+#[test]
+fn little_s_law_holds_within_three_percent() {
+    let site = Site::tcp();
+    for pace in ["", "--rate 2k", "--rate poisson:2k"] {
+        let output = load(&site.url, &format!("{SHORT} --json {pace}"));
+        ends_with(&output, 0, "");
+        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let off = json["littles_law"]["off"].as_f64().expect("a number");
+        assert!(off < 0.03, "{pace}: {}", json["littles_law"]);
+    }
+}
+
+#[test]
+fn an_open_loop_keeps_its_rate_and_says_so() {
+    let site = Site::tcp();
+    let output = load(&site.url, &format!("{SHORT} --rate 1k --expect rate>1M --as ab"));
+    ends_with(&output, 3, "objective rate > 1.00 M/s");
+    let output = load(&site.url, &format!("{SHORT} --rate 1k --json"));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let due = json["schedule"]["due"].as_u64().expect("an open loop");
+    assert!((250..=350).contains(&due), "300 in 300 ms, but for the machine's own stalls: {due}");
+}
+
+#[test]
+fn names_sockets_mixes_and_reuse_are_taken() {
+    let unix = Site::start(Endpoint::Unix(format!("@nearside-load-{}", std::process::id()).into()));
+    ends_with(&load(&unix.url, SHORT), 0, "");
+    let site = Site::tcp();
+    let port = site.url.trim_end_matches('/').rsplit(':').next().expect("a port").to_owned();
+    let urls = scratch("urls");
+    std::fs::write(&urls, "3 /a\n1 HEAD /b\n").expect("a file");
+    let mix = format!("{SHORT} --urls {} --reuse 7 -n 200 --warmup 20r --json", urls.display());
+    let mix = mix.replace("-d 300ms", "-d 10s").replace("--warmup 50ms ", "");
+    let output = load(&format!("http://localhost:{port}/"), &mix);
+    std::fs::remove_file(urls).expect("it was made");
+    ends_with(&output, 0, "");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["traffic"]["responses"], 200);
+    assert!(json["connections"]["established"].as_u64() >= Some(200 / 7 - 4), "{json}");
+}
+
+#[test]
+fn the_floor_is_measured_unless_left_out() {
+    let site = Site::tcp();
+    let output = load(&site.url, "-c 4 -d 300ms --warmup 50ms --threads 1 --cores none --json");
+    ends_with(&output, 0, "");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(json["client"]["floor"]["p50_ns"].as_u64() > Some(0), "{}", json["client"]);
+}
+
+#[test]
+fn a_sweep_is_a_table() {
+    let site = Site::tcp();
+    let [csv, svg] = ["t.csv", "t.svg"].map(scratch);
+    let files = format!("--csv {} --svg {}", csv.display(), svg.display());
+    let pid = std::process::id();
+    let run =
+        format!("--sweep conns=1,2..4 --procs 1,2 -d 100ms --warmup 20ms --cores none --server-pid {pid} {files}");
+    let output = load(&site.url, &run);
+    ends_with(&output, 0, "");
+    let out = text(&output.stdout);
+    assert!(out.contains("PROC   CONN    RPSavg    RPSmax     LAT50"), "{out}");
+    let table = std::fs::read_to_string(&csv).expect("written");
+    let rows: Vec<Vec<&str>> = table.lines().skip(1).map(|line| line.split(',').take(2).collect()).collect();
+    assert_eq!(rows, [["1", "1"], ["1", "2"], ["1", "4"], ["2", "1"], ["2", "2"], ["2", "4"]].map(Vec::from));
+    assert!(std::fs::read_to_string(&svg).expect("written").contains("2 threads"));
+    for file in [csv, svg] {
+        std::fs::remove_file(file).expect("it was made");
+    }
+}
+
+#[test]
+fn the_highest_rate_is_searched_for() {
+    let site = Site::tcp();
+    let run = "--find-max rate<300 --find-start 100 --find-precision 50% -c 2 -d 100ms --warmup 10ms \
+               --threads 1 --cores none --json";
+    let output = load(&site.url, run);
+    ends_with(&output, 0, "");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let rate = json["found"]["rate"].as_f64().expect("some rate meets it");
+    assert!((100.0..400.0).contains(&rate), "{json}");
+    let output = load(&site.url, &run.replace("rate<300", "p99<1ns").replace("--find-start 100", "--find-start 2"));
+    ends_with(&output, 3, "missed");
+}
+
+#[test]
+fn who_is_not_there_is_named() {
+    let mut site = Site::tcp();
+    let url = site.url.clone();
+    site.end();
+    ends_with(&load(&url, SHORT), 1, "Connection refused");
+    ends_with(&load("http://nobody.invalid/", SHORT), 1, "cannot resolve nobody.invalid");
+    ends_with(&load("unix:/nowhere/socket", SHORT), 1, "cannot connect to unix:/nowhere/socket");
+    ends_with(&load("https://127.0.0.1/", SHORT), 2, "HTTPS is not spoken");
+}
+
+#[test]
+fn a_server_that_goes_away_is_told_and_counted() {
+    let mut site = Site::tcp();
+    let url = site.url.clone();
+    let run = thread::spawn(move || load(&url, &format!("{SHORT} --json").replace("300ms", "1s")));
+    // In the midst of the window, wherever that is: the code is the same.
+    thread::sleep(core::time::Duration::from_millis(500));
+    site.end();
+    let output = run.join().expect("no panic");
+    ends_with(&output, 4, "the server went away");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(json["errors"]["refused"].as_u64() > Some(0), "{}", json["errors"]);
+}
+
+#[test]
+fn a_full_disk_is_told_and_costs_the_file_alone() {
+    let site = Site::tcp();
+    let output = load(&site.url, &format!("{SHORT} --ndjson /dev/full"));
+    ends_with(&output, 1, "cannot write /dev/full: No space left on device");
+    assert!(text(&output.stdout).contains("Requests  "));
+    ends_with(&load(&site.url, &format!("{SHORT} --hgrm /nowhere/x")), 1, "cannot write /nowhere/x");
+}
