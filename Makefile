@@ -48,6 +48,7 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"requests beside frames|$(SUDO) $(BENCH) frames" \
 		"goodput over a lossy link|$(SUDO) $(BENCH) goodput" \
 		"kernel sockets beside nginx|$(SUDO) $(BENCH) kernel" \
+		"the generator beside wrk|$(SUDO) $(BENCH) generator" \
 		"beside nginx|$(SUDO) $(BENCH) demo"
 
 # The compiler counts which code an input reaches (testing/fuzz/src/coverage.rs),

@@ -8,12 +8,15 @@
 //! | [`connections`] | memory and time with a million connections open |
 //! | [`frames`] | requests beside the frames that the same link carries |
 //! | [`kernel`] | `nearside serve` on kernel sockets beside nginx |
+//! | [`generator`] | `nearside load` beside wrk |
 //! | [`goodput`] | transfers over a lossy link beside the Mathis bound |
 
 mod callgrind;
+mod client;
 pub mod connections;
 pub mod cost;
 pub mod frames;
+pub mod generator;
 pub mod goodput;
 pub mod kernel;
 mod linux;

@@ -1,7 +1,7 @@
 //! `bench`: runs one experiment and prints what it shows.
 
 use bench::cost::{self, Case, Side};
-use bench::{Failure, connections, frames, goodput, kernel};
+use bench::{Failure, connections, frames, generator, goodput, kernel};
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
 use silo::memory::HugeAlloc;
@@ -79,6 +79,21 @@ enum Command {
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
     },
+    /// `nearside load` beside wrk, on the same nginx
+    Generator {
+        /// Measure each this often, by turns
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+        rounds: u32,
+        /// Measure each for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 4)]
+        seconds: u64,
+        /// A wrk2 to compare with at a fixed rate [default: none]
+        #[arg(long, value_name = "PROGRAM")]
+        wrk2: Option<PathBuf>,
+        /// The program to measure [default: nearside beside this one]
+        #[arg(long, value_name = "PROGRAM")]
+        nearside: Option<PathBuf>,
+    },
     /// Transfers at 1 % loss and 20 ms beside the Mathis bound and Linux
     Goodput {
         /// Bytes of each transfer, as in 100M
@@ -137,6 +152,12 @@ fn call(command: Command) -> Result<bool, Failure> {
             rounds,
             duration: Duration::from_secs(seconds.max(1)),
             engines,
+        }),
+        Command::Generator { rounds, seconds, wrk2, nearside } => generator::run(&generator::Plan {
+            nearside: program(nearside)?,
+            wrk2,
+            rounds,
+            duration: Duration::from_secs(seconds.max(1)),
         }),
         Command::Goodput { bytes, seeds, linux_bytes } => goodput::run(&goodput::Plan { bytes, seeds, linux_bytes }),
         Command::CostCase { case, side, requests } => cost::run_case(case, side, requests).map(|()| true),

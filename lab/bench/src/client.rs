@@ -1,0 +1,192 @@
+//! What asks a server over kernel sockets: wrk, or our own generator, each on
+//! the client's core, with what it costs there.
+
+use crate::Failure;
+use demo::child::{Interrupt, Program, Running};
+use demo::kernel::{Kernel, parse};
+use demo::measure::{Connections, Latency, watch_cpu};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A load generator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Client {
+    /// wrk, one thread.
+    Wrk,
+    /// `nearside load`, one thread, with this engine.
+    Nearside { program: PathBuf, engine: &'static str },
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) connections: Connections,
+    pub(crate) count: u32,
+    pub(crate) duration: Duration,
+    /// The server's processes.
+    pub(crate) servers: &'a [u32],
+    /// The server's core and the client's.
+    pub(crate) cores: (u16, u16),
+}
+
+/// What one measurement gave. Latencies in microseconds, shares of a core.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) rate: f64,
+    pub(crate) p99: f64,
+    /// As the generator says it; wrk's script does not.
+    pub(crate) mean: Option<f64>,
+    pub(crate) errors: u64,
+    pub(crate) server: f64,
+    pub(crate) client: f64,
+    /// The server's core with other programs.
+    pub(crate) others: f64,
+}
+
+/// Before each measurement, not counted.
+const WARM_UP: Duration = Duration::from_secs(1);
+
+/// How much longer than planned a generator may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Client {
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Wrk => "wrk".to_owned(),
+            Self::Nearside { engine, .. } => format!("nearside load, {engine}"),
+        }
+    }
+
+    /// Asks, after a second that is not counted.
+    pub(crate) fn ask(
+        &self,
+        ask: Ask<'_>,
+        kernel: &Kernel,
+        dir: &Path,
+        interrupt: &Interrupt,
+    ) -> Result<Sample, Failure> {
+        let Ask { url, connections, count, duration, servers, cores } = ask;
+        match self {
+            Self::Wrk => {
+                kernel.ask(url, connections, count, WARM_UP)?.finish(PATIENCE, interrupt)?;
+                let mut wrk = kernel.ask(url, connections, count, duration)?;
+                let (server, client) = watch_cpu(servers, &wrk, cores, Duration::ZERO, duration, interrupt)?;
+                let report = parse(&wrk.finish(duration + PATIENCE, interrupt)?)?;
+                let latency = Latency { curve: report.percentiles, max: report.max };
+                Ok(Sample {
+                    rate: report.requests as f64 * 1e6 / report.microseconds.max(1) as f64,
+                    p99: latency.at(99.0).unwrap_or(f64::NAN),
+                    mean: None,
+                    errors: report.errors,
+                    server: server.process,
+                    client: client.process,
+                    others: server.others,
+                })
+            }
+            Self::Nearside { program, engine } => {
+                let mut words = nearside(program, engine, cores.1, url, count, duration);
+                if connections == Connections::New {
+                    words.push("--close".to_owned());
+                }
+                let mut load = run(words, kernel, cores.1, dir)?;
+                let (server, client) = watch_cpu(servers, &load, cores, WARM_UP, duration, interrupt)?;
+                let said = load.finish(WARM_UP + duration + PATIENCE, interrupt)?;
+                let report = Said::read(&said)?;
+                Ok(Sample {
+                    rate: report.throughput.requests_per_second,
+                    p99: report.latency.p99_ns / 1e3,
+                    mean: Some(report.latency.mean_ns / 1e3),
+                    errors: report.errors.values().sum(),
+                    server: server.process,
+                    client: client.process,
+                    others: server.others,
+                })
+            }
+        }
+    }
+}
+
+/// Requests at a fixed rate.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace<'a> {
+    pub(crate) url: &'a str,
+    pub(crate) count: u32,
+    pub(crate) rate: u32,
+    pub(crate) duration: Duration,
+    pub(crate) core: u16,
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) dir: &'a Path,
+    pub(crate) interrupt: &'a Interrupt,
+}
+
+impl Pace<'_> {
+    /// The mean latency that our generator tells, in microseconds.
+    pub(crate) fn nearside(&self, program: &Path, engine: &str) -> Result<f64, Failure> {
+        let mut words = nearside(program, engine, self.core, self.url, self.count, self.duration);
+        words.push(format!("--rate={}", self.rate));
+        let mut load = run(words, self.kernel, self.core, self.dir)?;
+        let said = load.finish(WARM_UP + self.duration + PATIENCE, self.interrupt)?;
+        Ok(Said::read(&said)?.latency.mean_ns / 1e3)
+    }
+
+    /// The mean latency that wrk2 tells, in microseconds.
+    pub(crate) fn wrk2(&self, wrk2: &Path) -> Result<f64, Failure> {
+        // It spends its first ten seconds on calibration, and counts after them.
+        let seconds = self.duration.as_secs().max(1) + 11;
+        let mut words = vec![wrk2.display().to_string(), "--threads=1".to_owned(), "--latency".to_owned()];
+        words.push(format!("--connections={}", self.count));
+        words.push(format!("--rate={}", self.rate));
+        words.push(format!("--duration={seconds}s"));
+        words.push(self.url.to_owned());
+        let program = Program { name: "wrk2", netns: Some(&self.kernel.names().client), core: Some(self.core), words };
+        let said = program.start(self.dir)?.finish(Duration::from_secs(seconds) + PATIENCE, self.interrupt)?;
+        // #[Mean    =        0.123, StdDeviation   =        0.045]
+        let mean = said.split("#[Mean").nth(1).and_then(|rest| rest.split(['=', ',']).nth(1));
+        let mean = mean.and_then(|text| text.trim().parse::<f64>().ok());
+        Ok(mean.ok_or_else(|| format!("wrk2 told no mean, but:\n{said}"))? * 1e3)
+    }
+}
+
+fn nearside(program: &Path, engine: &str, core: u16, url: &str, count: u32, duration: Duration) -> Vec<String> {
+    let mut words = vec![program.display().to_string(), "load".to_owned(), url.to_owned()];
+    words.extend(["--threads=1", "--no-floor", "--json"].map(str::to_owned));
+    words.push(format!("--cores={core}"));
+    words.push(format!("--engine={engine}"));
+    words.push(format!("--connections={count}"));
+    words.push(format!("--duration={}ms", duration.as_millis()));
+    words.push(format!("--warmup={}ms", WARM_UP.as_millis()));
+    words
+}
+
+fn run(words: Vec<String>, kernel: &Kernel, core: u16, dir: &Path) -> Result<Running, Failure> {
+    let program = Program { name: "nearside load", netns: Some(&kernel.names().client), core: Some(core), words };
+    Ok(program.start(dir)?)
+}
+
+/// The part of a report that is looked at here.
+#[derive(Deserialize)]
+struct Said {
+    throughput: Throughput,
+    latency: Latencies,
+    errors: std::collections::BTreeMap<String, u64>,
+}
+
+#[derive(Deserialize)]
+struct Throughput {
+    requests_per_second: f64,
+}
+
+#[derive(Deserialize)]
+struct Latencies {
+    mean_ns: f64,
+    p99_ns: f64,
+}
+
+impl Said {
+    fn read(said: &str) -> Result<Self, Failure> {
+        let begin = said.find('{').ok_or_else(|| format!("nearside load printed no report, but:\n{said}"))?;
+        serde_json::from_str(&said[begin..]).map_err(|why| format!("nearside load's report: {why}").into())
+    }
+}
