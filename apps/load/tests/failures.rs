@@ -334,7 +334,7 @@ fn misfortunate(seed: u64) -> Plan {
     let mut plan = plan();
     plan.connections = 1 + (seed % 20) as u32;
     plan.reuse = [Reuse::KeepAlive, Reuse::ServerCloses, Reuse::ClientCloses][(seed % 3) as usize];
-    if seed > 60 && seed % 3 == 0 {
+    if seed > 60 && seed.is_multiple_of(3) {
         plan.reuse = [Reuse::ServerClosesAfter(4), Reuse::ClientClosesAfter(3)][(seed % 2) as usize];
         plan.pipeline = 1 + (seed % 5) as u16;
     }
@@ -352,7 +352,7 @@ fn misfortunate(seed: u64) -> Plan {
         }
     }
     if seed > 100 {
-        let schedule = if seed % 2 == 0 { Schedule::poisson } else { Schedule::constant };
+        let schedule = if seed.is_multiple_of(2) { Schedule::poisson } else { Schedule::constant };
         plan.arrival = Arrival::Open(schedule(500.0 * (seed % 100 + 1) as f64));
         plan.active = None;
     }
