@@ -49,7 +49,11 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"goodput over a lossy link|$(SUDO) $(BENCH) goodput" \
 		"kernel sockets beside nginx|$(SUDO) $(BENCH) kernel" \
 		"the generator beside wrk|$(SUDO) $(BENCH) generator" \
-		"beside nginx|$(SUDO) $(BENCH) demo"
+		"beside nginx|$(SUDO) $(BENCH) demo" \
+		"which worker takes a connection|$(SUDO) $(NEARSIDE) lab run accept-order" \
+		"queues of accept models|$(SUDO) $(NEARSIDE) lab run accept-queue --set accept-queue.requests=30000" \
+		"the same, connections kept|$(SUDO) $(NEARSIDE) lab run accept-queue-keep-alive --set accept-queue.requests=30000" \
+		"nginx with another malloc|$(SUDO) $(NEARSIDE) lab run allocator"
 
 # The compiler counts which code an input reaches (testing/fuzz/src/coverage.rs),
 # and checks what it leaves out of release builds. In a folder of its own, and for

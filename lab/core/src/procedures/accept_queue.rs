@@ -155,7 +155,7 @@ impl Procedure for AcceptQueue {
             "Latency: from the connect (or the request, where connections are kept) to the response's last byte."
                 .to_owned(),
             "Served late: how much longer than asked for a request occupied its worker, on average. Fairness: of \
-             requests over workers."
+             connections over workers."
                 .to_owned(),
             "Model local: over loopback every connection comes on the client's core, so that the workers pinned there \
              serve all."
@@ -177,8 +177,8 @@ impl Procedure for AcceptQueue {
             crew.wait_asleep()?;
             client::run(&plan(crew.address), setting)
         })?;
-        let shares: Vec<f64> = apps.iter().map(|busy| busy.served as f64).collect();
-        let served: f64 = shares.iter().sum();
+        let shares: Vec<f64> = apps.iter().map(|busy| busy.taken as f64).collect();
+        let served: f64 = apps.iter().map(|busy| busy.served as f64).sum();
         let late: f64 = apps.iter().map(|busy| busy.late.as_secs_f64()).sum();
         let summary = outcome.latencies.milliseconds();
         let figures = [
@@ -196,6 +196,8 @@ impl Procedure for AcceptQueue {
         run.figures = figures.map(|(name, value)| (name.to_owned(), value)).into();
         let counts: Vec<String> = apps.iter().map(|busy| busy.served.to_string()).collect();
         run.details.insert("requests of each worker".to_owned(), counts.join(" "));
+        let counts: Vec<String> = apps.iter().map(|busy| busy.taken.to_string()).collect();
+        run.details.insert("connections of each worker".to_owned(), counts.join(" "));
         Ok(run)
     }
 

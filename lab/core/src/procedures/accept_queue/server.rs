@@ -25,6 +25,8 @@ pub(super) struct Busy {
     random: Random,
     keep_alive: bool,
     sharp: bool,
+    /// Connections that it took.
+    pub(super) taken: u64,
     /// Requests that it served.
     pub(super) served: u64,
     /// By how much longer than asked for, all together.
@@ -33,7 +35,7 @@ pub(super) struct Busy {
 
 impl Busy {
     pub(super) fn new(service: Service, seed: u64, keep_alive: bool) -> Self {
-        Self { service, random: Random::new(seed), keep_alive, sharp: false, served: 0, late: Duration::ZERO }
+        Self { service, random: Random::new(seed), keep_alive, sharp: false, taken: 0, served: 0, late: Duration::ZERO }
     }
 }
 
@@ -44,6 +46,7 @@ impl App for Busy {
             sleep_sharply();
             self.sharp = true;
         }
+        self.taken += 1;
     }
 
     /// One request at a time: who sends two must wait for the first.
