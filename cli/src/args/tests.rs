@@ -232,6 +232,88 @@ fn load_takes_limits_and_bodies() {
 }
 
 #[test]
+fn load_runs_over_kernel_sockets_without_a_link() {
+    let plan = load("load http://localhost:8080/a");
+    let LoadPath::Kernel(kernel) = &plan.path else { panic!("over a link") };
+    assert_eq!(kernel.place, Place::Name("localhost".into(), 8080));
+    assert_eq!(
+        (kernel.threads, &kernel.cores, kernel.spin, kernel.floor),
+        (None, &Cores::Allowed, Duration::ZERO, true)
+    );
+    assert_eq!(plan.load.stop, load::Stop::After(Duration::from_secs(10)));
+    assert!(matches!(plan.task, Task::Once) && plan.load.sources.is_empty() && plan.expect.is_empty());
+    let plan = load(
+        "load http://127.0.0.1/ --threads 2 --cores 1,0 --engine epoll --idle spin --no-floor --unix @x --rate poisson:10k \
+         --reuse 7 --closer client --ramp 2s --warmup 1000r --want-status 204 --want-length 5 --expect p99<1ms \
+         --expect errors<1%,rate>1k --as wrk --ndjson a --hdr-log b --hgrm c --interval 250ms --progress lines \
+         --congestion reno",
+    );
+    let LoadPath::Kernel(kernel) = &plan.path else { panic!("over a link") };
+    assert_eq!((kernel.threads, &kernel.cores), (Some(2), &Cores::List(vec![1, 0])));
+    assert_eq!((kernel.engine, kernel.spin, kernel.floor), (sockets::Engine::Epoll, Duration::MAX, false));
+    assert_eq!((&kernel.place, kernel.congestion.as_deref()), (&Place::Unix("@x".into()), Some("reno")));
+    assert_eq!(plan.load.arrival, load::Arrival::Open(load::Schedule::poisson(10_000.0)));
+    assert_eq!((plan.load.reuse, plan.load.ramp), (load::Reuse::ClientClosesAfter(7), Duration::from_secs(2)));
+    assert_eq!((plan.load.warm_up, plan.load.warm_up_requests), (Duration::ZERO, 1_000));
+    assert_eq!((plan.load.expect.status, plan.load.expect.length), (Some(204), Some(5)));
+    assert_eq!(plan.expect.len(), 3);
+    let output = plan.output;
+    assert_eq!((output.form, output.progress), (Form::Wrk, ProgressKind::Lines));
+    assert_eq!([output.ndjson, output.hdr_log, output.hgrm], ["a", "b", "c"].map(|name| Some(PathBuf::from(name))));
+    assert_eq!(output.interval, Duration::from_millis(250));
+}
+
+#[test]
+fn load_searches_and_sweeps() {
+    let plan = load("load http://a/ --find-max p99<1ms --find-start 5k --find-precision 5% --svg x.svg --json");
+    let Task::FindMax { objectives, config, svg } = plan.task else { panic!("no search") };
+    assert_eq!((objectives.len(), config.start, config.precision), (1, 5_000.0, 0.05));
+    assert_eq!((svg, plan.output.form), (Some("x.svg".into()), Form::Json));
+    assert_eq!(plan.load.stop, load::Stop::After(Duration::from_secs(3)));
+    let plan = load("load http://a/ --sweep conns=1,2,4..128 --procs 1,2 --csv x.csv --server-pid 7 -d 1s");
+    let Task::Sweep(sweep) = plan.task else { panic!("no sweep") };
+    assert_eq!((sweep.connections.len(), sweep.procs), (8, vec![1, 2]));
+    assert_eq!((sweep.csv, sweep.server), (Some("x.csv".into()), ServerPlan::Process(7)));
+    assert_eq!(plan.load.stop, load::Stop::After(Duration::from_secs(1)));
+}
+
+#[test]
+fn load_refuses_what_contradicts() {
+    let link = "--link memif:/x --addr 10.0.0.1/24";
+    for (line, reason) in [
+        ("load http://a/ --close --reuse 3".to_owned(), "cannot be used with"),
+        ("load http://a/ --rate 1k --active 3".to_owned(), "cannot be used with"),
+        ("load http://a/ --rate fast".to_owned(), "poisson:10k"),
+        ("load http://a/ --find-max p99<1ms --rate 1k".to_owned(), "cannot be used with"),
+        ("load http://a/ --find-max p99<1ms --sweep conns=1".to_owned(), "cannot be used with"),
+        ("load http://a/ --find-max p99".to_owned(), "no < or >"),
+        ("load http://a/ --expect p99<5".to_owned(), "time with its unit"),
+        ("load http://a/ --find-start 1k".to_owned(), "--find-max"),
+        ("load http://a/ --find-precision 2".to_owned(), "as in 2%"),
+        ("load http://a/ --procs 1".to_owned(), "--sweep"),
+        ("load http://a/ --sweep 1,2".to_owned(), "conns="),
+        ("load http://a/ --sweep conns=1 --threads 2 --procs 2".to_owned(), "cannot be used with"),
+        ("load http://a/ --sweep conns=1 --ndjson x".to_owned(), "cannot be used with"),
+        ("load http://a/ --csv x".to_owned(), "--sweep"),
+        ("load http://a/ --svg x".to_owned(), "--sweep or --find-max"),
+        ("load http://a/ --as ab --json".to_owned(), "cannot be used with"),
+        ("load http://a/ --warmup 5".to_owned(), "as in 1000r"),
+        ("load http://a/ --interval 1ms".to_owned(), "from 10ms to 1h"),
+        ("load http://a/ --urls /nowhere".to_owned(), "cannot be read"),
+        ("load unix:/x --source 10.0.0.1".to_owned(), "leave --source out"),
+        ("load http://10.0.0.1/ --source fd00::1".to_owned(), "different families"),
+        ("load http://a/ --addr 10.0.0.1/24".to_owned(), "--link"),
+        ("load http://a/ --loss 1%".to_owned(), "--link"),
+        (format!("load http://a/ {link}"), "no name resolution"),
+        (format!("load http://10.0.0.2/ {link} --threads 2"), "cannot be used with"),
+        (format!("load http://10.0.0.2/ {link} --unix /x"), "cannot be used with"),
+    ] {
+        let told = refusal(&line);
+        assert!(told.contains(reason), "{line}: {told}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_together_is_refused_with_the_reason() {
     let host = "--link memif:/x --addr 10.0.0.1/24";
     for (line, reason) in [
