@@ -137,12 +137,15 @@ impl core::error::Error for ModelError {}
 /// How a worker learns what its sockets have for it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Engine {
-    /// The faster one that this kernel and the accept model allow.
+    /// The one that is the faster for most: epoll.
     #[default]
     Auto,
     /// Readiness: epoll(7).
     Epoll,
-    /// Completions: io_uring(7), Linux 6.1 or later.
+    /// Completions: io_uring(7), Linux 6.1 or later. A tenth of the system
+    /// calls; worth it where those are dear, as in some sandboxes and with
+    /// mitigations of the processor's faults. Where it cannot be had, epoll:
+    /// `Worker::engine` says why.
     IoUring,
 }
 

@@ -6,6 +6,11 @@
 //! asking again (multishot), into buffers that the kernel chooses from; data
 //! is offered where it lies, and the buffer is given back at once.
 //!
+//! A short response over a kept connection costs 0.2 system calls, where it
+//! costs 2 with epoll, and about the same time; a connection with one request
+//! costs more than with epoll, because accepting, receiving and closing each
+//! pass through the ring. So `Engine::Auto` means epoll.
+//!
 //! Files go by sendfile(2), as with epoll: the ring's splice(2) would hand
 //! each piece to a thread of the kernel, which costs more than it saves where
 //! the file is in the page cache. The sockets are ordinary descriptors, not
@@ -49,8 +54,9 @@ const COMPLETIONS: u32 = 4_096;
 const EVENTS: usize = 256;
 
 /// Bodies from this size on are sent without a copy, to other machines: pages
-/// are pinned and let go again, which costs about as much as to copy a few of
-/// them. Over loopback and virtual pairs the kernel copies all the same.
+/// are pinned and let go again, which must cost less than to copy them. Over
+/// loopback and virtual pairs the kernel copies all the same, so that no
+/// better value was measured there.
 const ZERO_COPY_FROM: usize = 64 * 1024;
 
 /// Rounds of cancelling and waiting before memory that the kernel may still
