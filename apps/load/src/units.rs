@@ -15,8 +15,10 @@ pub fn seconds(nanos: f64) -> String {
 /// A fraction as percent.
 #[must_use]
 pub fn share(fraction: f64) -> String {
-    let percent = (fraction * 1e6).round() / 1e4;
-    format!("{percent} %")
+    let percent = 100.0 * fraction;
+    // Near none and near all, what is between counts: one error in a million.
+    let unit = if (1.0..99.0).contains(&percent) { 10.0 } else { 10_000.0 };
+    format!("{} %", (percent * unit).round() / unit)
 }
 
 /// A value with SI prefix.

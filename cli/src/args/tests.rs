@@ -304,6 +304,7 @@ fn load_refuses_what_contradicts() {
         ("load http://10.0.0.1/ --source fd00::1".to_owned(), "different families"),
         ("load http://a/ --addr 10.0.0.1/24".to_owned(), "--link"),
         ("load http://a/ --loss 1%".to_owned(), "--link"),
+        ("load http://a/ --status-page x".to_owned(), "keeps no statistics page"),
         (format!("load http://a/ {link}"), "no name resolution"),
         (format!("load http://10.0.0.2/ {link} --threads 2"), "cannot be used with"),
         (format!("load http://10.0.0.2/ {link} --unix /x"), "cannot be used with"),

@@ -11,7 +11,7 @@ use std::os::fd::BorrowedFd;
 
 /// Most bytes that one connection hands over before others have their turn:
 /// some hundred microseconds of copying.
-pub(crate) const BUDGET: usize = 1 << 20;
+pub(crate) const BUDGET: usize = 2 << 20;
 
 /// How a queue was left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

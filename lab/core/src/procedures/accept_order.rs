@@ -94,6 +94,9 @@ impl Procedure for AcceptOrder {
             "In turn: connections that were taken by the same worker as the one a whole round of workers before, \
              with none of the workers in between."
                 .to_owned(),
+            "Model epoll: each connection wakes all workers, the last that went to sleep first; which of them gets to \
+             the queue first is a race."
+                .to_owned(),
         ]
     }
 

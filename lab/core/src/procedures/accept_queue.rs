@@ -157,8 +157,8 @@ impl Procedure for AcceptQueue {
             "Served late: how much longer than asked for a request occupied its worker, on average. Fairness: of \
              connections over workers."
                 .to_owned(),
-            "Model local: over loopback every connection comes on the client's core, so that the workers pinned there \
-             serve all."
+            "Model local: over loopback a connection arrives on the core that its client runs on; where the client \
+             stays on one, the workers of that core serve all."
                 .to_owned(),
         ]
     }

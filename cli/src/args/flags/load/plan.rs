@@ -31,6 +31,10 @@ impl LoadArgs {
             reachable(&host.addresses, &host.gateways, target.ip())?;
             (LoadPath::Link(Box::new(host)), target, sources)
         } else {
+            if self.host.status_page.is_some() {
+                return Err("--status-page: over kernel sockets the generator keeps no statistics page; see --ndjson"
+                    .to_owned());
+            }
             let place = match &self.kernel.unix {
                 Some(path) => unix(path).map_err(|why| format!("--unix: {why}"))?,
                 None => self.target.place,
