@@ -29,7 +29,13 @@ impl Attendant<Server> for Until {
 
 impl Site {
     fn start(endpoint: Endpoint) -> Self {
-        let listeners = Listeners::bind(&[endpoint], &ListenOptions::default(), Model::Exclusive, 1).expect("free");
+        Self::start_one_of(1, endpoint)
+    }
+
+    /// So many workers have queues, of which only the first is looked after.
+    fn start_one_of(workers: usize, endpoint: Endpoint) -> Self {
+        let listeners =
+            Listeners::bind(&[endpoint], &ListenOptions::default(), Model::Reuseport, workers).expect("free");
         let url = match &listeners.endpoints()[0] {
             Endpoint::Tcp(address) => format!("http://{address}/"),
             Endpoint::Unix(path) => format!("unix:{}:/", path.display()),
@@ -39,8 +45,8 @@ impl Site {
         let thread = thread::spawn(move || {
             let config = Config::respond(Respond::Text("hello".into()));
             let server = Server::new(config, WallClock::new(Clock.now(), Clock.unix())).expect("a fixed answer");
-            let config = sockets::Config { model: Model::Exclusive, ..sockets::Config::default() };
-            let mut worker = Worker::new(config, listeners.for_worker(0), server).expect("a worker");
+            let mut worker =
+                Worker::new(sockets::Config::default(), listeners.for_worker(0), server).expect("a worker");
             worker.run(&mut Until(until)).expect("it runs");
         });
         Self { over, thread: Some(thread), url }
@@ -240,6 +246,27 @@ fn a_server_that_goes_away_is_told_and_counted() {
     ends_with(&output, 4, "the server went away");
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(json["errors"]["refused"].as_u64() > Some(0), "{}", json["errors"]);
+}
+
+/// One of two workers does nothing: what the kernel's hash gives to it times
+/// out, is counted, and breaks the objective, while the other's clients are
+/// served.
+#[test]
+fn half_of_the_workers_stalled_is_told_and_counted() {
+    let site = Site::start_one_of(2, Endpoint::Tcp(([127, 0, 0, 1], 0).into()));
+    let run = "-c 32 -d 600ms --warmup 0s --timeout 100ms --no-floor --threads 1 --cores none --json";
+    let output = load(&site.url, &format!("{run} --expect timeouts<1"));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    let timeouts = report["errors"]["timeouts"].as_u64().expect("counted");
+    assert!(timeouts > 0, "{report}");
+    let samples = |class: &str| {
+        let classes = report["classes"].as_array().expect("classes");
+        let found = classes.iter().find(|one| one["class"] == class);
+        found.map_or(0, |one| one["latency"]["samples"].as_u64().expect("a number"))
+    };
+    assert!(samples("success") > 100, "the other half is served: {report}");
+    assert_eq!(samples("timed-out"), timeouts, "each is a sample: {report}");
 }
 
 #[test]
