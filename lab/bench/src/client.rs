@@ -2,8 +2,9 @@
 //! the client's core, with what it costs there.
 
 use crate::Failure;
-use demo::child::{Interrupt, Program, Running};
-use demo::kernel::{Kernel, parse};
+use demo::child::{Interrupt, Program, Running, Scratch};
+use demo::kernel::{self, Kernel, parse};
+use demo::machine::allowed_cores;
 use demo::measure::{Connections, Latency, watch_cpu};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,47 @@ pub(crate) enum Client {
     Nearside { program: PathBuf, engine: &'static str },
 }
 
+/// What every measurement beside nginx needs before nginx itself: signals that
+/// are heeded, the server's core and the client's, and a folder.
+///
+/// # Errors
+/// If nginx cannot be measured here.
+pub(crate) fn prepare() -> Result<(Interrupt, (u16, u16), Scratch), Failure> {
+    if let Some(why) = kernel::missing() {
+        return Err(format!("nginx cannot be measured: {why}").into());
+    }
+    let interrupt = Interrupt::watch()?;
+    let [server, client, ..] = allowed_cores()[..] else { return Err("two cores are needed".into()) };
+    Ok((interrupt, (server, client), Scratch::make()?))
+}
+
+/// Measures each of `count` by turns, in so many rounds: who begins moves on
+/// with each. Returns what each gave, but for those that are left out.
+pub(crate) fn by_turns<T>(
+    rounds: u32,
+    count: usize,
+    mut measure: impl FnMut(usize) -> Result<Option<T>, Failure>,
+) -> Result<Vec<Vec<T>>, Failure> {
+    let mut samples: Vec<Vec<T>> = (0..count).map(|_| Vec::new()).collect();
+    for round in 0..rounds as usize {
+        for turn in 0..count {
+            let index = (round + turn) % count;
+            samples[index].extend(measure(index)?);
+        }
+    }
+    Ok(samples)
+}
+
+/// Where a client runs, and beside what.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) dir: &'a Path,
+    /// The server's core and the client's.
+    pub(crate) cores: (u16, u16),
+    pub(crate) interrupt: &'a Interrupt,
+}
+
 /// What is asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask<'a> {
@@ -27,8 +69,6 @@ pub(crate) struct Ask<'a> {
     pub(crate) duration: Duration,
     /// The server's processes.
     pub(crate) servers: &'a [u32],
-    /// The server's core and the client's.
-    pub(crate) cores: (u16, u16),
 }
 
 /// What one measurement gave. Latencies in microseconds, shares of a core.
@@ -60,14 +100,9 @@ impl Client {
     }
 
     /// Asks, after a second that is not counted.
-    pub(crate) fn ask(
-        &self,
-        ask: Ask<'_>,
-        kernel: &Kernel,
-        dir: &Path,
-        interrupt: &Interrupt,
-    ) -> Result<Sample, Failure> {
-        let Ask { url, connections, count, duration, servers, cores } = ask;
+    pub(crate) fn ask(&self, ask: Ask<'_>, at: Place<'_>) -> Result<Sample, Failure> {
+        let Ask { url, connections, count, duration, servers } = ask;
+        let Place { kernel, cores, interrupt, .. } = at;
         match self {
             Self::Wrk => {
                 kernel.ask(url, connections, count, WARM_UP)?.finish(PATIENCE, interrupt)?;
@@ -90,7 +125,7 @@ impl Client {
                 if connections == Connections::New {
                     words.push("--close".to_owned());
                 }
-                let mut load = run(words, kernel, cores.1, dir)?;
+                let mut load = run(words, at)?;
                 let (server, client) = watch_cpu(servers, &load, cores, WARM_UP, duration, interrupt)?;
                 let said = load.finish(WARM_UP + duration + PATIENCE, interrupt)?;
                 let report = Said::read(&said)?;
@@ -115,19 +150,16 @@ pub(crate) struct Pace<'a> {
     pub(crate) count: u32,
     pub(crate) rate: u32,
     pub(crate) duration: Duration,
-    pub(crate) core: u16,
-    pub(crate) kernel: &'a Kernel,
-    pub(crate) dir: &'a Path,
-    pub(crate) interrupt: &'a Interrupt,
+    pub(crate) at: Place<'a>,
 }
 
 impl Pace<'_> {
     /// The mean latency that our generator tells, in microseconds.
     pub(crate) fn nearside(&self, program: &Path, engine: &str) -> Result<f64, Failure> {
-        let mut words = nearside(program, engine, self.core, self.url, self.count, self.duration);
+        let mut words = nearside(program, engine, self.at.cores.1, self.url, self.count, self.duration);
         words.push(format!("--rate={}", self.rate));
-        let mut load = run(words, self.kernel, self.core, self.dir)?;
-        let said = load.finish(WARM_UP + self.duration + PATIENCE, self.interrupt)?;
+        let mut load = run(words, self.at)?;
+        let said = load.finish(WARM_UP + self.duration + PATIENCE, self.at.interrupt)?;
         Ok(Said::read(&said)?.latency.mean_ns / 1e3)
     }
 
@@ -140,8 +172,8 @@ impl Pace<'_> {
         words.push(format!("--rate={}", self.rate));
         words.push(format!("--duration={seconds}s"));
         words.push(self.url.to_owned());
-        let program = Program { name: "wrk2", netns: Some(&self.kernel.names().client), core: Some(self.core), words };
-        let said = program.start(self.dir)?.finish(Duration::from_secs(seconds) + PATIENCE, self.interrupt)?;
+        let mut wrk2 = start("wrk2", words, self.at)?;
+        let said = wrk2.finish(Duration::from_secs(seconds) + PATIENCE, self.at.interrupt)?;
         // #[Mean    =        0.123, StdDeviation   =        0.045]
         let mean = said.split("#[Mean").nth(1).and_then(|rest| rest.split(['=', ',']).nth(1));
         let mean = mean.and_then(|text| text.trim().parse::<f64>().ok());
@@ -160,9 +192,13 @@ fn nearside(program: &Path, engine: &str, core: u16, url: &str, count: u32, dura
     words
 }
 
-fn run(words: Vec<String>, kernel: &Kernel, core: u16, dir: &Path) -> Result<Running, Failure> {
-    let program = Program { name: "nearside load", netns: Some(&kernel.names().client), core: Some(core), words };
-    Ok(program.start(dir)?)
+fn run(words: Vec<String>, at: Place<'_>) -> Result<Running, Failure> {
+    start("nearside load", words, at)
+}
+
+fn start(name: &str, words: Vec<String>, at: Place<'_>) -> Result<Running, Failure> {
+    let program = Program { name, netns: Some(&at.kernel.names().client), core: Some(at.cores.1), words };
+    Ok(program.start(at.dir)?)
 }
 
 /// The part of a report that is looked at here.

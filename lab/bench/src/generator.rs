@@ -3,14 +3,13 @@
 //! pace that leaves the server idle, beside wrk2 where there is one.
 
 use crate::Failure;
-use crate::client::{Ask, Client, Pace, Sample};
+use crate::client::{Ask, Client, Pace, Place, Sample, by_turns, prepare};
 use crate::kernel::{spread, word};
-use demo::child::{Interrupt, Program, Running, Scratch};
-use demo::kernel::{self, Kernel};
-use demo::machine::allowed_cores;
+use demo::child::{Program, Running};
+use demo::kernel::Kernel;
 use demo::measure::{Connections, SMALL_BODY, thousands};
 use demo::netns::SERVER;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What is measured, and how often.
@@ -44,38 +43,28 @@ const PACED_CONNECTIONS: u32 = 10;
 /// # Errors
 /// If something cannot be measured.
 pub fn run(plan: &Plan) -> Result<bool, Failure> {
-    if let Some(why) = kernel::missing() {
-        return Err(format!("nginx cannot be measured: {why}").into());
-    }
-    let interrupt = Interrupt::watch()?;
-    let [server, client, ..] = allowed_cores()[..] else { return Err("two cores are needed".into()) };
-    let scratch = Scratch::make()?;
-    let nginx = Kernel::start(scratch.path(), scratch.path(), (server, client), None, &interrupt)?;
+    let (interrupt, cores, scratch) = prepare()?;
+    let (server, client) = cores;
+    let nginx = Kernel::start(scratch.path(), scratch.path(), cores, None, &interrupt)?;
+    let at = Place { kernel: &nginx, dir: scratch.path(), cores, interrupt: &interrupt };
     let near = |engine| Client::Nearside { program: plan.nearside.clone(), engine };
     let clients = [Client::Wrk, near("epoll"), near("io_uring")];
     let url = format!("http://{SERVER}:80/small");
-    let mut samples = vec![Vec::new(); clients.len()];
-    for round in 0..plan.rounds as usize {
-        for turn in 0..clients.len() {
-            let index = (round + turn) % clients.len();
-            let ask = Ask {
-                url: &url,
-                connections: Connections::KeepAlive,
-                count: CONNECTIONS,
-                duration: plan.duration,
-                servers: nginx.workers(),
-                cores: (server, client),
-            };
-            samples[index].push(clients[index].ask(ask, &nginx, scratch.path(), &interrupt)?);
-        }
-    }
+    let ask = Ask {
+        url: &url,
+        connections: Connections::KeepAlive,
+        count: CONNECTIONS,
+        duration: plan.duration,
+        servers: nginx.workers(),
+    };
+    let samples = by_turns(plan.rounds, clients.len(), |index| clients[index].ask(ask, at).map(Some))?;
     println!("nginx {}, one worker on core {server}; client on core {client}", nginx.version);
     println!("small response, keep-alive, {CONNECTIONS} connections");
     let mut kept = [true; 3];
     for (index, client) in clients.iter().enumerate() {
         kept[index] = closed_loop(&client.name(), &samples[0], &samples[index]);
     }
-    let paced = at_a_pace(plan, &nginx, (server, client), scratch.path(), &interrupt)?;
+    let paced = at_a_pace(plan, at)?;
     Ok((kept[1] && paced[0]) || (kept[2] && paced[1]))
 }
 
@@ -109,38 +98,19 @@ fn closed_loop(name: &str, wrk: &[Sample], ours: &[Sample]) -> bool {
 
 /// The mean at a fixed rate against a server that does nothing, by engine:
 /// whether it is no higher than wrk2's.
-fn at_a_pace(
-    plan: &Plan,
-    kernel: &Kernel,
-    cores: (u16, u16),
-    dir: &Path,
-    interrupt: &Interrupt,
-) -> Result<[bool; 2], Failure> {
-    let mut null = start_null(plan, kernel, cores.0, dir, interrupt)?;
+fn at_a_pace(plan: &Plan, at: Place<'_>) -> Result<[bool; 2], Failure> {
+    let mut null = start_null(plan, at)?;
     let url = format!("http://{SERVER}:8000/");
-    let pace = Pace {
-        url: &url,
-        count: PACED_CONNECTIONS,
-        rate: PACE,
-        duration: plan.duration,
-        core: cores.1,
-        kernel,
-        dir,
-        interrupt,
-    };
-    let mut means = [const { Vec::new() }; 3];
-    for round in 0..plan.rounds as usize {
-        for turn in 0..means.len() {
-            let index = (round + turn) % means.len();
-            let mean = match (index, &plan.wrk2) {
-                (0, Some(wrk2)) => pace.wrk2(wrk2)?,
-                (0, None) => continue,
-                (_, _) => pace.nearside(&plan.nearside, ["epoll", "io_uring"][index - 1])?,
-            };
-            means[index].push(mean);
-            null.still_runs()?;
-        }
-    }
+    let pace = Pace { url: &url, count: PACED_CONNECTIONS, rate: PACE, duration: plan.duration, at };
+    let means = by_turns(plan.rounds, 3, |index| {
+        let mean = match (index, &plan.wrk2) {
+            (0, Some(wrk2)) => pace.wrk2(wrk2)?,
+            (0, None) => return Ok(None),
+            (_, _) => pace.nearside(&plan.nearside, ["epoll", "io_uring"][index - 1])?,
+        };
+        null.still_runs()?;
+        Ok(Some(mean))
+    })?;
     println!("{PACE} requests/s on {PACED_CONNECTIONS} connections against a server that does nothing: mean latency");
     let theirs = spread(means[0].clone()).1;
     let mut kept = [true; 2];
@@ -161,7 +131,8 @@ fn at_a_pace(
     Ok(kept)
 }
 
-fn start_null(plan: &Plan, kernel: &Kernel, core: u16, dir: &Path, interrupt: &Interrupt) -> Result<Running, Failure> {
+fn start_null(plan: &Plan, at: Place<'_>) -> Result<Running, Failure> {
+    let Place { kernel, dir, cores: (core, _), interrupt } = at;
     let page = dir.join("null");
     let mut words = vec![plan.nearside.display().to_string(), "serve".to_owned()];
     words.push(format!("--respond=text:{SMALL_BODY}"));

@@ -4,10 +4,9 @@
 //! client's core is full, its limit is measured, and not the server's.
 
 use crate::Failure;
-use crate::client::{Ask, Client, Sample};
-use demo::child::{Interrupt, Program, Running, Scratch};
-use demo::kernel::{self, Kernel};
-use demo::machine::allowed_cores;
+use crate::client::{Ask, Client, Place, Sample, by_turns, prepare};
+use demo::child::{Interrupt, Program, Running};
+use demo::kernel::Kernel;
 use demo::measure::{Connections, SMALL_BODY, thousands};
 use demo::netns::SERVER;
 use std::fs;
@@ -80,12 +79,7 @@ struct Contender {
 /// # Errors
 /// If either side cannot be measured.
 pub fn run(plan: &Plan) -> Result<bool, Failure> {
-    if let Some(why) = kernel::missing() {
-        return Err(format!("nginx cannot be measured: {why}").into());
-    }
-    let interrupt = Interrupt::watch()?;
-    let [server, client, ..] = allowed_cores()[..] else { return Err("two cores are needed".into()) };
-    let scratch = Scratch::make()?;
+    let (interrupt, (server, client), scratch) = prepare()?;
     let site = make_site(scratch.path())?;
     let kernel = Kernel::start(scratch.path(), &site, (server, client), None, &interrupt)?;
     let url = |port: u16, path: &str| format!("http://{SERVER}:{port}/{path}");
@@ -108,8 +102,8 @@ pub fn run(plan: &Plan) -> Result<bool, Failure> {
     let mut kept = vec![true; contenders.len()];
     for row in &ROWS {
         for asks in [&Client::Wrk, &ours] {
-            let at = Place { client: asks, kernel: &kernel, dir: scratch.path(), cores: (server, client) };
-            let samples = measure(plan, row, &mut contenders, &at, &interrupt)?;
+            let at = Place { kernel: &kernel, dir: scratch.path(), cores: (server, client), interrupt: &interrupt };
+            let samples = measure(plan, row, &mut contenders, asks, at)?;
             println!("\n{}, asked by {}", row.title, asks.name());
             println!(
                 "  {:10} {:>11} {:>9} {:>7} {:>7} {:>7}  {:>11}",
@@ -124,14 +118,6 @@ pub fn run(plan: &Plan) -> Result<bool, Failure> {
         }
     }
     Ok(kept[1..].iter().any(|kept| *kept))
-}
-
-/// Who asks, and where.
-struct Place<'a> {
-    client: &'a Client,
-    kernel: &'a Kernel,
-    dir: &'a Path,
-    cores: (u16, u16),
 }
 
 /// The folder that both serve.
@@ -176,33 +162,27 @@ fn start(
     Ok(servers)
 }
 
-/// Each contender's samples of one row, measured by turns: who begins moves on
-/// with each round.
+/// Each contender's samples of one row, measured by turns.
 fn measure(
     plan: &Plan,
     row: &Row,
     contenders: &mut [Contender],
-    at: &Place<'_>,
-    interrupt: &Interrupt,
+    client: &Client,
+    at: Place<'_>,
 ) -> Result<Vec<Vec<Sample>>, Failure> {
-    let mut samples = vec![Vec::new(); contenders.len()];
-    for round in 0..plan.rounds as usize {
-        for turn in 0..contenders.len() {
-            let index = (round + turn) % contenders.len();
-            let contender = &mut contenders[index];
-            let ask = Ask {
-                url: if row.large { &contender.large } else { &contender.small },
-                connections: row.connections,
-                count: row.count,
-                duration: plan.duration,
-                servers: &contender.pids,
-                cores: at.cores,
-            };
-            samples[index].push(at.client.ask(ask, at.kernel, at.dir, interrupt)?);
-            contender.own.iter_mut().try_for_each(Running::still_runs)?;
-        }
-    }
-    Ok(samples)
+    by_turns(plan.rounds, contenders.len(), |index| {
+        let contender = &mut contenders[index];
+        let ask = Ask {
+            url: if row.large { &contender.large } else { &contender.small },
+            connections: row.connections,
+            count: row.count,
+            duration: plan.duration,
+            servers: &contender.pids,
+        };
+        let sample = client.ask(ask, at)?;
+        contender.own.iter_mut().try_for_each(Running::still_runs)?;
+        Ok(Some(sample))
+    })
 }
 
 fn print_samples(name: &str, samples: &[Sample]) {
