@@ -100,6 +100,13 @@ pub trait Link {
 
     /// What passed so far.
     fn counters(&self) -> Counters;
+
+    /// Tells `each` the address ranges of memory that frames pass through
+    /// (rings, buffers), so that its NUMA placement can be verified. A link
+    /// without memory of its own tells nothing.
+    fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
+        let _ = each;
+    }
 }
 
 /// The receive half of a link.
@@ -120,6 +127,16 @@ pub trait Receive {
     /// Whether the link vouches for the frame's transport checksum.
     #[inline]
     fn verified(&self, index: usize) -> bool {
+        let _ = index;
+        false
+    }
+
+    /// Frame `index` of the burst is a TCP segment of no connection of this
+    /// silo, and opens none. Returns whether the link passes it on to a silo
+    /// or process that may own the connection; if not, it is answered as
+    /// RFC 9293 section 3.10.7.1 says, with a reset.
+    #[inline]
+    fn stray(&mut self, index: usize) -> bool {
         let _ = index;
         false
     }
