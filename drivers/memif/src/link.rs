@@ -170,8 +170,14 @@ fn drain(fd: BorrowedFd<'_>) {
 }
 
 impl Link for MemifLink {
-    type Rx = MemifRx;
-    type Tx = MemifTx;
+    type Rx<'a>
+        = &'a mut MemifRx
+    where
+        Self: 'a;
+    type Tx<'a>
+        = &'a mut MemifTx
+    where
+        Self: 'a;
 
     fn capabilities(&self) -> Capabilities {
         self.capabilities

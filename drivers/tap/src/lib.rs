@@ -124,8 +124,14 @@ impl Tap {
 }
 
 impl Link for Tap {
-    type Rx = TapRx;
-    type Tx = TapTx;
+    type Rx<'a>
+        = &'a mut TapRx
+    where
+        Self: 'a;
+    type Tx<'a>
+        = &'a mut TapTx
+    where
+        Self: 'a;
 
     fn capabilities(&self) -> Capabilities {
         self.capabilities

@@ -136,8 +136,8 @@ fn bridge(mut faulty: Faults<Tap>, mut plain: Tap, done: &Receiver<Time>, limit:
 
 /// Takes a burst from one link to the other; what finds no room is lost.
 fn pass<A: Link, B: Link>(from: &mut A, to: &mut B, now: Time) -> usize {
-    let (rx, _) = from.split();
-    let (_, tx) = to.split();
+    let (mut rx, _) = from.split();
+    let (_, mut tx) = to.split();
     let count = rx.receive(now, BURST);
     for index in 0..count {
         let frame = rx.frame(index);

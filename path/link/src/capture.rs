@@ -109,8 +109,14 @@ impl<L: Link, W: Write> Drop for Capture<L, W> {
 }
 
 impl<L: Link, W: Write> Link for Capture<L, W> {
-    type Rx = CaptureRx<L, W>;
-    type Tx = CaptureTx<L, W>;
+    type Rx<'a>
+        = &'a mut CaptureRx<L, W>
+    where
+        Self: 'a;
+    type Tx<'a>
+        = &'a mut CaptureTx<L, W>
+    where
+        Self: 'a;
 
     fn capabilities(&self) -> Capabilities {
         self.link.lock().capabilities()
@@ -149,7 +155,7 @@ pub struct CaptureRx<L, W> {
 impl<L: Link, W: Write> Receive for CaptureRx<L, W> {
     fn receive(&mut self, now: Time, max: usize) -> usize {
         let mut inner = self.link.lock();
-        let rx = inner.split().0;
+        let mut rx = inner.split().0;
         let mut log = self.log.lock();
         log.now = now;
         self.taken = rx.receive(now, max);
@@ -205,7 +211,7 @@ impl<L: Link, W: Write> Transmit for CaptureTx<L, W> {
             return;
         }
         let mut inner = self.link.lock();
-        let tx = inner.split().1;
+        let mut tx = inner.split().1;
         let Some(slot) = tx.slot() else { return };
         let len = len.min(slot.len()).min(self.slot.len());
         slot[..len].copy_from_slice(&self.slot[..len]);

@@ -129,8 +129,14 @@ impl<L: Link> Faults<L> {
 }
 
 impl<L: Link> Link for Faults<L> {
-    type Rx = FaultsRx<L>;
-    type Tx = FaultsTx<L>;
+    type Rx<'a>
+        = &'a mut FaultsRx<L>
+    where
+        Self: 'a;
+    type Tx<'a>
+        = &'a mut FaultsTx<L>
+    where
+        Self: 'a;
 
     fn capabilities(&self) -> Capabilities {
         self.capabilities
@@ -173,7 +179,7 @@ impl<L: Link> FaultsRx<L> {
     /// Takes what the inner link has, so that it is stamped with this time.
     fn pull(&mut self, now: Time, burst: usize) {
         let mut inner = self.link.lock();
-        let rx = inner.split().0;
+        let mut rx = inner.split().0;
         let mut pulled = 0;
         while pulled < PULL_LIMIT {
             let count = rx.receive(now, burst);
@@ -264,7 +270,7 @@ impl<L: Link> Transmit for FaultsTx<L> {
             self.lane.admit(now, frame);
         }
         let mut inner = self.link.lock();
-        let tx = inner.split().1;
+        let mut tx = inner.split().1;
         while self.lane.next_due().is_some_and(|due| due <= now) {
             let Some(slot) = tx.slot() else { break };
             let Some(frame) = self.lane.take(now) else { break };

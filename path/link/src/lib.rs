@@ -74,16 +74,22 @@ pub struct Counters {
 
 /// A link: one queue pair to the outside, owned by one silo.
 pub trait Link {
-    /// The receive half.
-    type Rx: Receive;
-    /// The transmit half.
-    type Tx: Transmit;
+    /// The receive half, while it is lent: for a link that has its halves as
+    /// values, `&'a mut` of one. A link made of others lends what it made of
+    /// their halves, without copying a frame.
+    type Rx<'a>: Receive
+    where
+        Self: 'a;
+    /// The transmit half, likewise.
+    type Tx<'a>: Transmit
+    where
+        Self: 'a;
 
     /// What the link can do.
     fn capabilities(&self) -> Capabilities;
 
     /// Both halves, to be used at the same time.
-    fn split(&mut self) -> (&mut Self::Rx, &mut Self::Tx);
+    fn split(&mut self) -> (Self::Rx<'_>, Self::Tx<'_>);
 
     /// Work beside the packet path: greet a new peer, notice that one went.
     /// Never blocks. The silo calls it about once a millisecond while
@@ -164,4 +170,46 @@ pub trait Transmit {
 
     /// Shows all committed frames to the peer, once per turn.
     fn flush(&mut self, now: Time);
+}
+
+impl<R: Receive + ?Sized> Receive for &mut R {
+    #[inline]
+    fn receive(&mut self, now: Time, max: usize) -> usize {
+        (**self).receive(now, max)
+    }
+    #[inline]
+    fn frame(&self, index: usize) -> &[u8] {
+        (**self).frame(index)
+    }
+    #[inline]
+    fn verified(&self, index: usize) -> bool {
+        (**self).verified(index)
+    }
+    #[inline]
+    fn stray(&mut self, index: usize) -> bool {
+        (**self).stray(index)
+    }
+    #[inline]
+    fn release(&mut self) {
+        (**self).release();
+    }
+}
+
+impl<T: Transmit + ?Sized> Transmit for &mut T {
+    #[inline]
+    fn room(&self) -> usize {
+        (**self).room()
+    }
+    #[inline]
+    fn slot(&mut self) -> Option<&mut [u8]> {
+        (**self).slot()
+    }
+    #[inline]
+    fn commit(&mut self, len: usize, offload: Offload) {
+        (**self).commit(len, offload);
+    }
+    #[inline]
+    fn flush(&mut self, now: Time) {
+        (**self).flush(now);
+    }
 }

@@ -100,8 +100,14 @@ impl PairLink {
 }
 
 impl Link for PairLink {
-    type Rx = PairRx;
-    type Tx = PairTx;
+    type Rx<'a>
+        = &'a mut PairRx
+    where
+        Self: 'a;
+    type Tx<'a>
+        = &'a mut PairTx
+    where
+        Self: 'a;
 
     fn capabilities(&self) -> Capabilities {
         self.capabilities

@@ -38,14 +38,14 @@ impl<L: Link, A: App> Silo<L, A> {
     /// call but the driver's, and takes the time from outside.
     pub fn turn(&mut self, now: Time) -> Turn {
         let Self { link, stack, app } = self;
-        let (rx, tx) = link.split();
+        let (mut rx, tx) = link.split();
         let out = &mut TransmitSlots(tx);
 
         // What arrived, stamped with the time of its burst.
         let frames = rx.receive(now, BURST);
         stack.begin_turn(now);
         if stack.connections() >= WARM_FROM {
-            warm(rx, frames, stack, app);
+            warm(&rx, frames, stack, app);
         }
         for index in 0..frames {
             match stack.on_frame(rx.frame(index), rx.verified(index), out) {
@@ -180,9 +180,9 @@ fn offer_resumed<A: App>(stack: &mut Stack, app: &mut A) {
 }
 
 /// The link's transmit half, as the stack wants it.
-struct TransmitSlots<'a, T>(&'a mut T);
+struct TransmitSlots<T>(T);
 
-impl<T: Transmit> Egress for TransmitSlots<'_, T> {
+impl<T: Transmit> Egress for TransmitSlots<T> {
     #[inline]
     fn room(&self) -> usize {
         self.0.room()

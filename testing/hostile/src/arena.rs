@@ -339,7 +339,7 @@ impl Arena {
 
 /// Sends a copy of a frame; whether there was room.
 pub(crate) fn put(port: &mut impl Link, frame: &[u8]) -> bool {
-    let (_, tx) = port.split();
+    let (_, mut tx) = port.split();
     let Some(slot) = tx.slot().and_then(|slot| slot.get_mut(..frame.len())) else { return false };
     slot.copy_from_slice(frame);
     tx.commit(frame.len(), Offload::NONE);

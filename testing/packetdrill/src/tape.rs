@@ -83,8 +83,14 @@ impl Tape {
 const LARGEST_PACKET: u32 = 0xffff;
 
 impl Link for Tape {
-    type Rx = TapeRx;
-    type Tx = TapeTx;
+    type Rx<'a>
+        = &'a mut TapeRx
+    where
+        Self: 'a;
+    type Tx<'a>
+        = &'a mut TapeTx
+    where
+        Self: 'a;
 
     fn capabilities(&self) -> Capabilities {
         self.capabilities

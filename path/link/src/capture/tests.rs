@@ -38,7 +38,7 @@ fn config() -> CaptureConfig {
 }
 
 fn send<L: Link>(link: &mut L, now: Time, len: usize) {
-    let tx = link.split().1;
+    let mut tx = link.split().1;
     let slot = tx.slot().unwrap();
     slot[..len].fill(0);
     slot[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5]);
@@ -47,7 +47,7 @@ fn send<L: Link>(link: &mut L, now: Time, len: usize) {
 }
 
 fn take<L: Link>(link: &mut L, now: Time) -> Vec<Vec<u8>> {
-    let rx = link.split().0;
+    let mut rx = link.split().0;
     let count = rx.receive(now, 32);
     let frames = (0..count).map(|i| rx.frame(i).to_vec()).collect();
     rx.release();

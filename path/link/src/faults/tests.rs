@@ -17,7 +17,7 @@ fn sender(impairment: Impairment, seed: u64) -> (Faults<PairLink>, PairLink) {
 }
 
 fn send<L: Link>(link: &mut L, now: Time, frames: impl IntoIterator<Item = u32>) {
-    let tx = link.split().1;
+    let mut tx = link.split().1;
     for number in frames {
         let slot = tx.slot().unwrap();
         slot[..4].copy_from_slice(&number.to_be_bytes());
@@ -28,7 +28,7 @@ fn send<L: Link>(link: &mut L, now: Time, frames: impl IntoIterator<Item = u32>)
 }
 
 fn take<L: Link>(link: &mut L, now: Time) -> Vec<u32> {
-    let rx = link.split().0;
+    let mut rx = link.split().0;
     let mut all = Vec::new();
     loop {
         let count = rx.receive(now, 32);
