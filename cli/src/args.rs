@@ -21,10 +21,11 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use demo::DemoPlan;
 use link::FaultPlan;
-use silo::Idle;
+use silo::{Idle, Pace};
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 use tcp::congestion::Algorithm;
 use wire::Mac;
 
@@ -63,6 +64,10 @@ pub struct HostPlan {
     pub core: Option<u16>,
     /// What to do while there is nothing to do.
     pub idle: Idle,
+    /// How long frames to send may be held back; zero: not at all.
+    pub tx_delay: Duration,
+    /// Leave checksums and segmentation to links that do them.
+    pub offload: bool,
     /// Congestion control of new connections.
     pub congestion: Algorithm,
     /// The most connections held at once.
@@ -73,6 +78,14 @@ pub struct HostPlan {
     pub faults: Option<FaultPlan>,
     /// Where the statistics page lies; `None`: the usual place.
     pub status_page: Option<PathBuf>,
+}
+
+impl HostPlan {
+    /// How a silo trades latency for processor time.
+    #[must_use]
+    pub const fn pace(&self) -> Pace {
+        Pace { idle: self.idle, tx_delay: self.tx_delay }
+    }
 }
 
 /// What `serve` is asked to do.

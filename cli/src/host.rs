@@ -116,7 +116,10 @@ pub fn stack(
     config.listen = ports.to_vec();
     config.tcp.congestion = plan.congestion;
     config.max_connections = plan.max_connections as usize;
-    let offload = LinkOffload { checksum: capabilities.transmit_checksum, segmentation: capabilities.segmentation };
+    let offload = LinkOffload {
+        checksum: plan.offload && capabilities.transmit_checksum,
+        segmentation: capabilities.segmentation.filter(|_| plan.offload),
+    };
     Ok(Stack::new(config, offload, &seeds()?, Clock.now()))
 }
 

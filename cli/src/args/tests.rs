@@ -83,11 +83,29 @@ fn serve_has_working_defaults() {
     assert_eq!(ports, [80]);
     assert_eq!(host.addresses, [value("10.0.0.2/24")]);
     assert_eq!(host.max_connections, 100_000);
-    assert_eq!(host.idle, Idle::ADAPTIVE);
+    assert_eq!((host.idle, host.tx_delay, host.offload), (Idle::ADAPTIVE, Duration::ZERO, true));
     assert_eq!(host.congestion, Algorithm::Cubic);
     assert_eq!((host.core, host.faults, &host.capture, host.mac), (None, None, &None, None));
     let LinkSpec::Memif(memif) = &host.link else { panic!("not memif") };
     assert_eq!((memif.role, memif.id), (memif::Role::Server, 0));
+}
+
+#[test]
+fn latency_is_traded_for_processor_time_as_asked() {
+    let host = |rest: &str| {
+        let plan = serve(&format!("serve . --link tap:near0 --addr 10.0.0.2/24 {rest}"));
+        over_link(&plan).0.clone()
+    };
+    let traded = host("--idle sleep:1000 --tx-delay 100");
+    assert_eq!(traded.pace(), host("--idle sleep:1ms --tx-delay 100us").pace());
+    assert_eq!(traded.idle, Idle::Sleep(Duration::from_millis(1)));
+    assert_eq!(traded.tx_delay, Duration::from_micros(100));
+    assert_eq!(host("--tx-delay 0").tx_delay, Duration::ZERO);
+    let offloads = |host: &HostPlan| match &host.link {
+        LinkSpec::Tap(tap) => (host.offload, tap.offload),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((offloads(&host("--offload on")), offloads(&host("--offload off"))), ((true, true), (false, false)));
 }
 
 #[test]
@@ -323,6 +341,12 @@ fn what_makes_no_sense_together_is_refused_with_the_reason() {
         ("serve . --link memif:/x".to_owned(), "--addr"),
         ("serve . --addr 10.0.0.1/24".to_owned(), "--link"),
         ("serve . --loss 1%".to_owned(), "--link"),
+        ("serve . --tx-delay 100us".to_owned(), "--link"),
+        ("serve . --offload off".to_owned(), "--link"),
+        ("serve . --idle sleep:1ms".to_owned(), "--idle sleep:1ms needs --link"),
+        (format!("serve . {host} --tx-delay 200ms"), "at most 100ms"),
+        (format!("serve . {host} --idle sleep:2s"), "1us to 1s"),
+        ("serve . --link tap:x,large=on --addr 10.0.0.1/24 --offload off".to_owned(), "large=on is an offload"),
         ("serve . --listen host:80".to_owned(), "write PORT"),
         (format!("serve . {host} --listen 10.0.0.1:80"), "there are only ports"),
         (format!("serve . {host} --listen systemd"), "there are only ports"),

@@ -227,6 +227,18 @@ pub fn duration(text: &str) -> Result<Duration, BadValue> {
         .ok_or_else(|| BadValue::new("write a time with its unit, as in 10s, 500ms, 250us or 2m"))
 }
 
+/// Like [`duration`], but a bare number is of microseconds, and at most
+/// 100 ms: what a frame may be held back for.
+///
+/// # Errors
+/// As [`duration`], or if it is longer.
+pub fn micros(text: &str) -> Result<Duration, BadValue> {
+    const LONGEST: Duration = Duration::from_millis(100);
+    let bare = text.parse().map(Duration::from_micros);
+    let span = bare.or_else(|_| duration(text))?;
+    if span <= LONGEST { Ok(span) } else { Err(BadValue::new("write a time of at most 100ms, as in 100us")) }
+}
+
 /// Like [`duration`], above zero.
 ///
 /// # Errors

@@ -59,7 +59,7 @@ impl Start for Run<'_> {
         let figures = Figures::new(&host, "load", &silo, core::iter::empty())?;
         let mut attendant =
             LoadAttendant { figures, account: Account::new(signals), link_seen: quiet, waiting_since: None };
-        silo::run(&mut silo, host.idle, &mut attendant)?;
+        silo::run(&mut silo, host.pace(), &mut attendant)?;
         *side = Some(attendant.account.side(silo.app.into_figures(Clock.now()), false));
         Ok(())
     }

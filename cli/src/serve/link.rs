@@ -48,7 +48,7 @@ impl Start for Serve {
             drain_limit,
             stopping: None,
         };
-        silo::run(&mut silo, host.idle, &mut attendant)?;
+        silo::run(&mut silo, host.pace(), &mut attendant)?;
         Ok(())
     }
 }

@@ -10,8 +10,9 @@ use wire::Time;
 
 /// The idle policy.
 ///
-/// Reads from `spin`, `adaptive`, `adaptive:SPIN` or `adaptive:SPIN:WAIT`
-/// with times such as `50us`, `2ms`, `1s`.
+/// Reads from `spin`, `adaptive`, `adaptive:SPIN`, `adaptive:SPIN:WAIT` or
+/// `sleep:TIME` with times such as `50us`, `2ms`, `1s`; a bare number behind
+/// `sleep:` is of microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Idle {
     /// Polls without pause. The lowest latency, and one core always busy.
@@ -36,6 +37,18 @@ pub enum Idle {
         /// than a thousandth of a core.
         max_wait: Duration,
     },
+    /// After a turn that found nothing, sleeps for this long whatever arrives
+    /// meanwhile (F-Stack's `idle_sleep`): frames are polled for in bursts, and
+    /// the peer never interrupts, so that a server under light load takes next
+    /// to nothing of its core, and its peer no system call to wake it.
+    ///
+    /// What it costs: a frame that finds the silo asleep waits for half of
+    /// this on average and all of it at worst, and a wake-up more, on each way
+    /// that it makes; and the link's ring must hold all that arrives in one
+    /// sleep, or the rest is dropped. Too small spends the core on system
+    /// calls. A timer due earlier ends the sleep. Under load it costs nothing:
+    /// there is no turn that finds nothing.
+    Sleep(Duration),
 }
 
 impl Idle {
@@ -54,6 +67,10 @@ impl Default for Idle {
 /// better.
 const WAIT_MIN: Duration = Duration::from_micros(20);
 
+/// The range of [`Idle::Sleep`]: a shorter one is polling with a system call
+/// in every turn, and a longer one is no server.
+const SLEEP_RANGE: core::ops::RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(1);
+
 /// What to do before the next turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
@@ -61,6 +78,8 @@ pub enum Action {
     Poll,
     /// Call [`link::Link::wait`] with this timeout.
     Wait(Duration),
+    /// Sleep for this long, whatever happens.
+    Sleep(Duration),
 }
 
 /// The policy at work: one for each silo.
@@ -89,7 +108,14 @@ impl IdleState {
             self.quiet_since = None;
             return Action::Poll;
         }
-        let Idle::Adaptive { spin_for, max_wait } = self.policy else { return Action::Poll };
+        let (spin_for, max_wait) = match self.policy {
+            Idle::Spin => return Action::Poll,
+            Idle::Adaptive { spin_for, max_wait } => (spin_for, max_wait),
+            Idle::Sleep(span) => {
+                let span = next_deadline.since(now).min(span);
+                return if span.is_zero() { Action::Poll } else { Action::Sleep(span) };
+            }
+        };
         let since = *self.quiet_since.get_or_insert(now);
         if now.since(since) < spin_for {
             return Action::Poll;
@@ -106,6 +132,7 @@ impl fmt::Display for Idle {
             Self::Adaptive { spin_for, max_wait } => {
                 write!(f, "adaptive:{}:{}", Span(*spin_for), Span(*max_wait))
             }
+            Self::Sleep(span) => write!(f, "sleep:{}", Span(*span)),
         }
     }
 }
@@ -117,8 +144,8 @@ pub struct BadIdle;
 impl fmt::Display for BadIdle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "expected spin, adaptive, adaptive:SPIN or adaptive:SPIN:WAIT, with times such as 50us \
-             or 10ms; WAIT is 20us to 1s",
+            "expected spin, adaptive, adaptive:SPIN, adaptive:SPIN:WAIT or sleep:TIME, with times such \
+             as 50us or 10ms; WAIT is 20us to 1s, TIME 1us to 1s",
         )
     }
 }
@@ -133,6 +160,12 @@ impl FromStr for Idle {
         match parts.next() {
             Some("spin") if text == "spin" => return Ok(Self::Spin),
             Some("adaptive") => {}
+            Some("sleep") => {
+                let text = parts.next().filter(|_| parts.next().is_none()).ok_or(BadIdle)?;
+                let micros = text.parse().map(Duration::from_micros);
+                let span = micros.or_else(|_| span(text))?;
+                return if SLEEP_RANGE.contains(&span) { Ok(Self::Sleep(span)) } else { Err(BadIdle) };
+            }
             _ => return Err(BadIdle),
         }
         let Self::Adaptive { mut spin_for, mut max_wait } = Self::ADAPTIVE else {
@@ -227,6 +260,18 @@ mod tests {
     }
 
     #[test]
+    fn sleeping_waits_for_nothing_but_timers() {
+        let mut idle = IdleState::new(Idle::Sleep(Duration::from_millis(1)));
+        let sleep = |micros| Action::Sleep(Duration::from_micros(micros));
+        assert_eq!(idle.on_turn(us(100), true, Time::MAX), Action::Poll, "there was something to do");
+        assert_eq!(idle.on_turn(us(110), false, Time::MAX), sleep(1_000), "at once");
+        assert_eq!(idle.on_turn(us(1_110), false, Time::MAX), sleep(1_000));
+        assert_eq!(idle.on_turn(us(2_110), false, us(2_300)), sleep(190), "a timer is due earlier");
+        assert_eq!(idle.on_turn(us(2_300), false, us(2_300)), Action::Poll);
+        assert_eq!(idle.on_turn(us(2_301), false, us(2_300)), Action::Poll);
+    }
+
+    #[test]
     fn policies_read_and_print() {
         assert_eq!("spin".parse(), Ok(Idle::Spin));
         assert_eq!("adaptive".parse(), Ok(Idle::ADAPTIVE));
@@ -241,8 +286,14 @@ mod tests {
         }
         let wrong = ["", "spin:1us", "adaptive:", "adaptive:50", "adaptive:us", "adaptive:1us:2s"];
         let more = ["adaptive:1us:19us", "adaptive:1us:1ms:1", "adaptive:99999999999999999999s", "x"];
-        let huge = ["adaptive:18446744073709551615s"];
-        for text in wrong.into_iter().chain(more).chain(huge) {
+        let huge = ["adaptive:18446744073709551615s", "sleep:18446744073709551615s", "sleep:18446744073709551615"];
+        let sleep = |micros| Ok(Idle::Sleep(Duration::from_micros(micros)));
+        for (text, micros) in [("sleep:1000", 1_000), ("sleep:1ms", 1_000), ("sleep:1", 1), ("sleep:1s", 1_000_000)] {
+            assert_eq!(text.parse(), sleep(micros), "{text}");
+        }
+        assert_eq!("sleep:1000".parse::<Idle>().unwrap().to_string(), "sleep:1ms");
+        let sleeps = ["sleep", "sleep:", "sleep:0", "sleep:2s", "sleep:999ns", "sleep:1:1", "sleep:-1"];
+        for text in wrong.into_iter().chain(more).chain(huge).chain(sleeps) {
             assert_eq!(text.parse::<Idle>(), Err(BadIdle), "{text}");
         }
     }

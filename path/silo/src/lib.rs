@@ -4,6 +4,7 @@
 //! argument, so that the simulator runs the same code. [`run`] is the loop
 //! around it on a real clock.
 
+mod hold;
 pub mod idle;
 pub mod memory;
 pub mod page;
@@ -12,5 +13,5 @@ mod run;
 mod turn;
 
 pub use idle::Idle;
-pub use run::{ATTEND_EVERY, Attendant, Clock, Next, Usage, run};
+pub use run::{ATTEND_EVERY, Attendant, Clock, Next, Pace, Usage, run};
 pub use turn::{BURST, Silo, Turn};

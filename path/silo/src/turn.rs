@@ -37,6 +37,15 @@ impl<L: Link, A: App> Silo<L, A> {
     /// back to the link. Allocates nothing, locks nothing, makes no system
     /// call but the driver's, and takes the time from outside.
     pub fn turn(&mut self, now: Time) -> Turn {
+        let turn = self.turn_unflushed(now);
+        self.flush(now);
+        turn
+    }
+
+    /// [`Silo::turn`] without its end: what it sends stays in the link until
+    /// [`Silo::flush`].
+    #[inline(always)]
+    pub fn turn_unflushed(&mut self, now: Time) -> Turn {
         let Self { link, stack, app } = self;
         let (mut rx, tx) = link.split();
         let out = &mut TransmitSlots(tx);
@@ -77,7 +86,6 @@ impl<L: Link, A: App> Silo<L, A> {
         while let Some((id, why)) = stack.poll_closed() {
             app.on_close(stack, id, why);
         }
-        out.0.flush(now);
 
         let deadline = match wake {
             Wake::Now => now,
@@ -85,6 +93,18 @@ impl<L: Link, A: App> Silo<L, A> {
             Wake::Idle => Time::MAX,
         };
         Turn { frames, more: more || frames == BURST || wake == Wake::Now, deadline }
+    }
+
+    /// Shows the link's peer all that turns have sent.
+    #[inline]
+    pub fn flush(&mut self, now: Time) {
+        self.link.split().1.flush(now);
+    }
+
+    /// Slots that are free for sending.
+    #[inline]
+    pub(crate) fn room(&mut self) -> usize {
+        self.link.split().1.room()
     }
 
     /// When the stack needs a turn even if nothing arrives. Costs more than a

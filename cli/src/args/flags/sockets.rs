@@ -6,7 +6,6 @@ use crate::args::kernel::{
 };
 use crate::args::values::{self, Size};
 use clap::{Args, ValueEnum, ValueHint};
-use silo::Idle;
 use sockets::{Config, Engine, ListenOptions, Model, StreamOptions};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -164,7 +163,7 @@ enum Accept {
 
 /// On or off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Switch {
+pub(super) enum Switch {
     /// Yes
     On,
     /// No
@@ -197,6 +196,7 @@ impl SocketArgs {
         host: HostArgs,
         max_connections: u32,
     ) -> Result<KernelPlan, String> {
+        let spin = host.spin()?;
         let keep_alive = match self.so_keepalive {
             Probes::Off => None,
             Probes::On(times) => Some(times),
@@ -218,11 +218,6 @@ impl SocketArgs {
             fast_open: self.fast_open,
             v6_only: self.ipv6_only,
             unix_mode: self.unix_mode,
-        };
-        let spin = match host.idle {
-            None => Duration::ZERO,
-            Some(Idle::Spin) => Duration::MAX,
-            Some(Idle::Adaptive { spin_for, .. }) => spin_for,
         };
         let cores = match self.cores {
             None => Cores::Allowed,

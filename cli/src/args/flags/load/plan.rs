@@ -7,7 +7,6 @@ use crate::args::load_plan::{LoadPath, LoadPlan, LoadSockets, ServerPlan, SweepP
 use crate::args::target::{Place, Target, unix, url_lines};
 use crate::args::values::{AddressRange, Cidr, Count};
 use load::{Arrival, Expect, FindMaxConfig, Objective, Plan, Request, Reuse, Stop, Weighted};
-use silo::Idle;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -46,11 +45,7 @@ impl LoadArgs {
                 threads: self.kernel.threads,
                 cores: self.kernel.cores.unwrap_or(Cores::Allowed),
                 engine: self.kernel.engine,
-                spin: match self.host.idle {
-                    None => Duration::ZERO,
-                    Some(Idle::Spin) => Duration::MAX,
-                    Some(Idle::Adaptive { spin_for, .. }) => spin_for,
-                },
+                spin: self.host.spin()?,
                 congestion: self.host.congestion,
                 floor: !self.kernel.no_floor,
             };

@@ -1,0 +1,117 @@
+//! The loop on the real clock: only what no amount of delay can change.
+
+use super::*;
+use app::{Closed, ConnId, Net, Opened, Wake};
+use link::{Capabilities, Counters, Pair, PairConfig, PairLink, Receive, Transmit};
+use stack::{Address, LinkOffload, Seeds, Stack};
+use wire::{Mac, Offload};
+
+/// Does nothing, so that all there is to do is the stack's.
+struct Nothing;
+
+impl App for Nothing {
+    fn on_open<N: Net>(&mut self, _net: &mut N, _id: ConnId, _how: Opened) {}
+    fn on_data<N: Net>(&mut self, _net: &mut N, _id: ConnId, data: &[u8]) -> usize {
+        data.len()
+    }
+    fn on_end<N: Net>(&mut self, _net: &mut N, _id: ConnId, _held: usize) {}
+    fn on_sent<N: Net>(&mut self, _net: &mut N, _id: ConnId) {}
+    fn on_timer<N: Net>(&mut self, _net: &mut N, _id: ConnId) {}
+    fn on_close<N: Net>(&mut self, _net: &mut N, _id: ConnId, _why: Closed) {}
+    fn on_turn<N: Net>(&mut self, _net: &mut N) -> Wake {
+        Wake::Idle
+    }
+    fn drain<N: Net>(&mut self, _net: &mut N) -> bool {
+        true
+    }
+}
+
+/// A pair's end that counts how often it was waited on.
+struct Watched {
+    link: PairLink,
+    waits: usize,
+}
+
+impl Link for Watched {
+    type Rx<'a> = <PairLink as Link>::Rx<'a>;
+    type Tx<'a> = <PairLink as Link>::Tx<'a>;
+
+    fn capabilities(&self) -> Capabilities {
+        self.link.capabilities()
+    }
+    fn split(&mut self) -> (Self::Rx<'_>, Self::Tx<'_>) {
+        self.link.split()
+    }
+    fn poll_control(&mut self, now: Time) -> LinkState {
+        self.link.poll_control(now)
+    }
+    fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
+        self.waits += 1;
+        self.link.wait(wake, timeout)
+    }
+    fn counters(&self) -> Counters {
+        self.link.counters()
+    }
+}
+
+/// Looks from the other end whether the answer has come.
+struct Asker {
+    far: PairLink,
+    answered: Option<Time>,
+    attended: usize,
+}
+
+impl<A> Attendant<Watched, A> for Asker {
+    fn attend(&mut self, _silo: &mut Silo<Watched, A>, now: Time, _usage: &Usage, _link: LinkState) -> Next {
+        self.attended += 1;
+        let (rx, _) = self.far.split();
+        if rx.receive(now, 1) > 0 {
+            self.answered = self.answered.or(Some(now));
+        }
+        rx.release();
+        if self.answered.is_some() { Next::Stop } else { Next::Go }
+    }
+}
+
+/// An ARP request for 10.0.0.2 (RFC 826).
+const REQUEST: [u8; 42] = [
+    255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 9, 10, 0, 0, 9, 0, 0,
+    0, 0, 0, 0, 10, 0, 0, 2,
+];
+
+/// How long the silo took to answer, its usage, and how often it waited.
+fn answer(pace: Pace) -> (Duration, Usage, usize) {
+    let (near, mut far) = Pair::new(PairConfig::default());
+    let begun = Clock.now();
+    let (_, tx) = far.split();
+    tx.slot().expect("it is empty")[..REQUEST.len()].copy_from_slice(&REQUEST);
+    tx.commit(REQUEST.len(), Offload::NONE);
+    tx.flush(begun);
+    let mut config = stack::Config::new(Mac([2, 0, 0, 0, 0, 1]), near.capabilities().mtu);
+    config.addresses = vec![Address { ip: [10, 0, 0, 2].into(), prefix_len: 24 }];
+    let offload = LinkOffload { checksum: false, segmentation: None };
+    let stack = Stack::new(config, offload, &Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8] }, begun);
+    let mut silo = Silo { link: Watched { link: near, waits: 0 }, stack, app: Nothing };
+    let mut asker = Asker { far, answered: None, attended: 0 };
+    let usage = run(&mut silo, pace, &mut asker).expect("a pair can be waited on");
+    (asker.answered.expect("it stops for nothing else").since(begun), usage, silo.link.waits)
+}
+
+#[test]
+fn a_frame_held_back_is_not_sent_early_and_is_sent() {
+    let delay = Duration::from_millis(20);
+    for idle in [Idle::Spin, Idle::ADAPTIVE, Idle::Sleep(Duration::from_millis(200))] {
+        let (took, usage, _) = answer(Pace { idle, tx_delay: delay });
+        assert!(took >= delay, "{idle}: {took:?}");
+        // A sleep ends for it: else one of 200 ms would stand between.
+        assert!(usage.turns >= 2 && (usage.sleeps > 0) == (idle != Idle::Spin), "{idle}: {usage:?}");
+    }
+}
+
+#[test]
+fn who_sleeps_by_the_clock_does_not_wait_for_frames() {
+    let idle = Idle::Sleep(Duration::from_micros(100));
+    let (_, usage, waits) = answer(Pace { idle, tx_delay: Duration::from_millis(5) });
+    assert_eq!(waits, 0);
+    assert!(usage.sleeps > 0 && usage.asleep_ns >= usage.sleeps * 20_000, "{usage:?}");
+}
