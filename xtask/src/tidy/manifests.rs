@@ -49,6 +49,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("app", &["wire"]),
     ("tcp", &["wire", "app"]),
     ("stack", &["wire", "tcp", "app"]),
+    ("bond", &["wire", "link"]),
     ("silo", &["wire", "link", "app", "tcp", "stack"]),
     ("memif", &["wire", "link"]),
     ("tap", &["wire", "link"]),

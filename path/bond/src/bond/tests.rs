@@ -1,0 +1,181 @@
+use super::*;
+use crate::aggregator::{Config, Mode, PortConfig};
+use link::{Pair, PairConfig, PairLink};
+use wire::Mac;
+
+fn config(ports: usize) -> Config {
+    let ports = (0..ports).map(|index| PortConfig { name: format!("p{index}") }).collect();
+    Config { mac: Mac([2, 0, 0, 0, 0, 1]), mode: Mode::Static, min_links: 1, ports }
+}
+
+/// A bond of one queue for each port, and the other ends.
+fn bond(ports: usize, aggregator: &Arc<Aggregator>, ring: usize) -> (Bond<PairLink>, Vec<PairLink>) {
+    let pair = |_| Pair::new(PairConfig { ring, ..PairConfig::default() });
+    let (near, far): (Vec<_>, Vec<_>) = (0..ports).map(pair).unzip();
+    let members = near.into_iter().enumerate().map(|(port, link)| Member { port: port as u16, link }).collect();
+    let mut bond = Bond::new(members, Arc::clone(aggregator)).unwrap();
+    assert_eq!(bond.poll_control(Time::ZERO), LinkState::Up);
+    (bond, far)
+}
+
+/// A TCP segment over IPv4 from `port`, `tag` its only byte.
+fn frame(port: u16, tag: u8) -> Vec<u8> {
+    let mut bytes = vec![2; 12];
+    bytes.extend_from_slice(&[8, 0, 0x45, 0, 0, 41, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    bytes.extend_from_slice(&port.to_be_bytes());
+    bytes.extend_from_slice(&[0; 18]);
+    bytes.push(tag);
+    bytes
+}
+
+fn send(link: &mut impl Link, bytes: &[u8]) -> bool {
+    let (_, mut tx) = link.split();
+    let Some(slot) = tx.slot() else { return false };
+    slot[..bytes.len()].copy_from_slice(bytes);
+    tx.commit(bytes.len(), Offload::NONE);
+    tx.flush(Time::ZERO);
+    true
+}
+
+fn receive(link: &mut impl Link) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    let (mut rx, _) = link.split();
+    loop {
+        let count = rx.receive(Time::ZERO, 32);
+        if count == 0 {
+            rx.release();
+            return all;
+        }
+        all.extend((0..count).map(|index| rx.frame(index).to_vec()));
+        rx.release();
+    }
+}
+
+/// Which port each of 64 flows leaves through.
+fn ways(bond: &mut Bond<PairLink>, far: &mut [Option<PairLink>]) -> Vec<usize> {
+    let way = |flow| {
+        assert!(send(bond, &frame(flow, 7)));
+        let mut got = far.iter_mut().enumerate().filter_map(|(at, link)| Some((at, receive(link.as_mut()?))));
+        let (at, frames) = got.find(|(_, frames)| !frames.is_empty()).expect("it arrives");
+        assert_eq!(frames, [frame(flow, 7)]);
+        assert_eq!(got.map(|(_, frames)| frames.len()).sum::<usize>(), 0, "nowhere else");
+        at
+    };
+    (0..64).map(way).collect()
+}
+
+#[test]
+fn flows_keep_their_member_through_the_failure_of_another() {
+    let aggregator = Aggregator::new(config(3));
+    let (mut bond, far) = bond(3, &aggregator, 64);
+    let mut far: Vec<_> = far.into_iter().map(Some).collect();
+    let before = ways(&mut bond, &mut far);
+    assert_eq!(before, ways(&mut bond, &mut far));
+    for port in 0..3 {
+        assert!((10..=35).contains(&before.iter().filter(|at| **at == port).count()), "{before:?}");
+    }
+    far[1] = None;
+    assert_eq!(bond.poll_control(Time::ZERO), LinkState::Up);
+    assert_eq!(aggregator.distributing(), 0b101);
+    let after = ways(&mut bond, &mut far);
+    assert!(before.iter().zip(&after).all(|(before, after)| before == after || *before == 1));
+    assert!([0, 2].iter().all(|port| before.iter().zip(&after).any(|(b, a)| *b == 1 && a == port)), "both take over");
+    far[0] = None;
+    far[2] = None;
+    assert_eq!(bond.poll_control(Time::ZERO), LinkState::Down);
+    assert!(!send(&mut bond, &frame(1, 1)));
+    assert_eq!(bond.split().1.room(), 0);
+    assert_eq!(bond.bond_counters().no_member, 1);
+    assert_eq!((0..3).map(|port| aggregator.counters(port).left).collect::<Vec<_>>(), [1, 1, 1]);
+}
+
+#[test]
+fn a_full_member_lends_its_frames_and_none_is_lost() {
+    let aggregator = Aggregator::new(config(2));
+    let (mut bond, mut far) = bond(2, &aggregator, 8);
+    // One flow, that has one member.
+    for tag in 0..16 {
+        assert_eq!(bond.split().1.room(), 16 - usize::from(tag));
+        assert!(send(&mut bond, &frame(1, tag)));
+    }
+    assert!(!send(&mut bond, &frame(1, 16)));
+    assert_eq!(bond.bond_counters().lent, 8);
+    let mut all: Vec<_> = far.iter_mut().flat_map(receive).collect();
+    all.sort();
+    assert_eq!(all, (0..16).map(|tag| frame(1, tag)).collect::<Vec<_>>());
+}
+
+#[test]
+fn members_are_received_from_in_turn() {
+    let aggregator = Aggregator::new(config(2));
+    let (mut bond, mut far) = bond(2, &aggregator, 64);
+    for tag in 0..40 {
+        assert!(send(&mut far[0], &frame(0, tag)));
+    }
+    assert!(send(&mut far[1], &frame(1, 99)));
+    let (mut rx, _) = bond.split();
+    let mut bursts = Vec::new();
+    for _ in 0..4 {
+        let count = rx.receive(Time::ZERO, 16);
+        bursts.push((0..count).map(|index| rx.frame(index)[54]).collect::<Vec<_>>());
+        rx.release();
+    }
+    let run = |range: core::ops::Range<u8>| range.collect::<Vec<_>>();
+    assert_eq!(bursts, [run(0..16), vec![99], run(16..32), run(32..40)]);
+}
+
+#[test]
+fn several_queues_of_a_port_are_one_port() {
+    let aggregator = Aggregator::new(config(1));
+    let (near, mut far): (Vec<_>, Vec<_>) = (0..2).map(|_| Pair::new(PairConfig::default())).unzip();
+    let members = near.into_iter().map(|link| Member { port: 0, link }).collect();
+    let mut bond = Bond::new(members, Arc::clone(&aggregator)).unwrap();
+    assert_eq!(bond.poll_control(Time::ZERO), LinkState::Up);
+    for flow in 0..32 {
+        assert!(send(&mut bond, &frame(flow, 0)));
+    }
+    assert_eq!([receive(&mut far[0]).len(), receive(&mut far[1]).len()], [32, 0]);
+    assert!(send(&mut far[1], &frame(3, 3)));
+    assert_eq!(receive(&mut bond), [frame(3, 3)]);
+    far.remove(0);
+    assert_eq!(bond.poll_control(Time::ZERO), LinkState::Up);
+    assert_eq!(aggregator.counters(0).left, 0, "the port is still there");
+    assert!(send(&mut bond, &frame(4, 4)));
+    assert_eq!(receive(&mut far[0]), [frame(4, 4)]);
+}
+
+#[test]
+fn a_silo_without_a_queue_is_down() {
+    let aggregator = Aggregator::new(config(1));
+    let (mut owner, _far) = bond(1, &aggregator, 8);
+    let mut bond = Bond::<PairLink>::without_members(Arc::clone(&aggregator), owner.capabilities());
+    assert_eq!(bond.poll_control(Time::ZERO), LinkState::Down);
+    assert_eq!(aggregator.distributing(), 1, "and yet the port can be had elsewhere");
+    assert!(!send(&mut bond, &frame(1, 1)));
+    assert!(receive(&mut bond).is_empty());
+    bond.wait(None, Duration::from_millis(1)).unwrap();
+    drop(bond);
+    owner.poll_control(Time::ZERO);
+    assert_eq!(aggregator.distributing(), 1);
+    drop(owner);
+    assert_eq!(aggregator.distributing(), 0);
+}
+
+#[test]
+fn too_few_links_are_none() {
+    let aggregator = Aggregator::new(Config { min_links: 2, ..config(2) });
+    let (mut bond, mut far) = bond(2, &aggregator, 8);
+    far.pop();
+    assert_eq!(bond.poll_control(Time::ZERO), LinkState::Down);
+    assert!(!send(&mut bond, &frame(1, 1)));
+}
+
+#[test]
+fn what_cannot_be_a_bond_is_refused() {
+    let aggregator = Aggregator::new(config(1));
+    let member = |port| Member { port, link: Pair::new(PairConfig::default()).0 };
+    let fail = |members| Bond::<PairLink>::new(members, Arc::clone(&aggregator)).map(drop).unwrap_err();
+    assert_eq!(fail(vec![]), BondError::NoMember);
+    assert_eq!(fail(vec![member(1)]), BondError::NoSuchPort);
+    assert_eq!(fail((0..=MAX_MEMBERS).map(|_| member(0)).collect()), BondError::TooManyMembers);
+}
