@@ -14,11 +14,12 @@ use server::{Server, WallClock};
 use silo::Clock;
 use silo::page::usual_path;
 use sockets::fleet::{self, FleetError, Stop};
-use sockets::steer::{SteerError, Steering, Topology};
+use sockets::steer::{SteerError, Steering};
 use sockets::{BindError, Config, Endpoint, Listeners, Origin, Worker};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
+use topology::Topology;
 
 /// Serves until it is told to stop, or a successor has taken over and the
 /// last connection ended.
@@ -232,8 +233,7 @@ fn announce(supervisor: &Supervisor<'_>, seats: &[Option<u16>], config: &Config,
         urls.join(" "),
         config.model
     );
-    for (index, seat) in seats.iter().enumerate() {
-        let place = seat.map_or("not pinned".to_owned(), machine::place);
+    for (index, place) in machine::places(seats).iter().enumerate() {
         eprintln!("  worker {index}: {place}, at most {} connections", config.max_connections);
     }
     for warning in warnings {

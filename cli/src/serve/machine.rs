@@ -3,7 +3,7 @@
 use crate::args::{Cores, Workers};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use silo::pin::allowed_cores;
-use std::path::Path;
+use topology::Topology;
 
 /// Descriptors of a worker beside its connections: listening sockets, files
 /// open for being sent, the log, the engine's own.
@@ -27,21 +27,13 @@ pub fn seats(workers: Workers, cores: &Cores) -> std::io::Result<Vec<Option<u16>
     Ok((0..count).map(seat).collect())
 }
 
-/// A core, and its domain where there are several.
-pub fn place(core: u16) -> String {
-    let nodes = |path: &Path| {
-        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let mut nodes: Vec<String> =
-            names.filter(|name| name.strip_prefix("node").is_some_and(|rest| rest.parse::<u16>().is_ok())).collect();
-        nodes.sort();
-        nodes
-    };
-    let here = nodes(Path::new(&format!("/sys/devices/system/cpu/cpu{core}")));
-    match (here.first(), nodes(Path::new("/sys/devices/system/node")).len()) {
-        (Some(node), 2..) => format!("core {core} (NUMA domain {})", &node["node".len()..]),
-        _ => format!("core {core}"),
-    }
+/// Where each worker is: its core, and that core's domain where there are
+/// several.
+pub fn places(seats: &[Option<u16>]) -> Vec<String> {
+    // Without sysfs a core's number is all that there is to say.
+    let topology = Topology::here().unwrap_or_default();
+    let place = |seat: &Option<u16>| seat.map_or("not pinned".to_owned(), |core| topology.describe_core(core));
+    seats.iter().map(place).collect()
 }
 
 /// What the kernel cuts backlogs to.
@@ -84,6 +76,8 @@ mod tests {
         assert_eq!(seats(Workers::Count(2), &Cores::NotPinned).unwrap(), [None, None]);
         let allowed = allowed_cores().unwrap();
         assert_eq!(seats(Workers::PerCore, &Cores::Allowed).unwrap().len(), allowed.len());
-        assert!(place(allowed[0]).starts_with(&format!("core {}", allowed[0])));
+        let places = places(&[Some(allowed[0]), None]);
+        assert!(places[0].starts_with(&format!("core {}", allowed[0])));
+        assert_eq!(places[1], "not pinned");
     }
 }

@@ -8,22 +8,21 @@
 //! The programs stand in `programs/`, as text. Where they cannot be had, the
 //! models work as `reuseport`, and [`SteerError`] says why.
 
+mod candidates;
 mod seat;
-mod topology;
 
 pub use seat::Seat;
-pub use topology::Topology;
 
 use crate::config::{Endpoint, Model};
 use crate::listen::Listeners;
+use candidates::{Candidates, MAX_CPUS};
 use core::fmt;
 use core::time::Duration;
 use ebpf::{AssembleError, Assembly, Cause, Map, MapKind, Program, detach_reuseport};
 use rustix::io::Errno;
-use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use topology::{Candidates, MAX_CPUS};
+use topology::{Topology, TopologyError};
 
 /// The most workers that are chosen among: each look at all of them costs a
 /// turn of the program's loop, and their indices are kept in bytes.
@@ -125,7 +124,7 @@ pub enum SteerError {
     /// Another process has the sockets in a map of its own, and holds on to it.
     Held(Endpoint),
     /// The machine's topology cannot be read.
-    Topology(io::Error),
+    Topology(TopologyError),
     /// The kernel refuses maps or programs.
     Kernel(ebpf::Error),
     /// A program's text is wrong: ours to mend.
@@ -200,7 +199,7 @@ impl Steering {
         let shared = if listeners.model() == Model::Least { MapKind::SharedArray } else { MapKind::Array };
         let mut pinned = cores.to_vec();
         pinned.resize(workers, None);
-        let cpus = cpus_map(shared, &topology.candidates(&pinned))?;
+        let cpus = cpus_map(shared, &Candidates::of(topology, &pinned))?;
         let counters = Map::create("counters", MapKind::PerCpuArray, 4, 8, COUNTS as u32)?;
         let work = match listeners.model() {
             Model::Least => Some(Map::create("work", shared, 4, (MAX_WORKERS * WORK_LINE) as u32, 1)?),

@@ -7,7 +7,7 @@ use demo::machine::now;
 use rustix::thread::gettid;
 use silo::{Next, Usage};
 use sockets::fleet::{self, Stop};
-use sockets::steer::{Steering, Topology};
+use sockets::steer::Steering;
 use sockets::{Attendant, Config, Endpoint, Engine, ListenOptions, Listeners, Model, Worker};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -135,7 +135,7 @@ pub(crate) fn beside<A: App + Send, R>(
 fn listen(model: Model, cores: &[Option<u16>]) -> Result<(Listeners, Option<Steering>), Failure> {
     let loopback = Endpoint::Tcp(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0));
     let listeners = Listeners::bind(&[loopback], &ListenOptions::default(), model, cores.len())?;
-    let steering = Steering::attach(&listeners, cores, &Topology::here()?)?;
+    let steering = Steering::attach(&listeners, cores, &topology::Topology::here()?)?;
     Ok((listeners, steering))
 }
 

@@ -101,7 +101,7 @@ fn local_takes_a_neighbour_where_no_worker_is_on_the_cpu() {
     let cores = silo::pin::allowed_cores().unwrap();
     let [first, second, ..] = cores[..] else { return };
     let topology = Topology::here().unwrap();
-    if topology.domain(first) != topology.domain(second) {
+    if topology.domain_of(first) != topology.domain_of(second) {
         return;
     }
     let (listeners, address) = bind(Model::Local, 3);

@@ -1,7 +1,7 @@
 //! Workers that tell what they have, and the program that deals out by it.
 
 use crate::support::{Echo, PATIENCE, Until, ask, client, listen, on_engine};
-use sockets::steer::{SteerError, Steering, Topology};
+use sockets::steer::{SteerError, Steering};
 use sockets::{Config, Model, Worker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ fn settle(steering: &Steering, wanted: i64) {
 #[test]
 fn what_workers_have_is_what_the_program_sees() {
     let (listeners, address) = listen(Model::Least, 2);
-    let steering = match Steering::attach(&listeners, &[None, None], &Topology::here().unwrap()) {
+    let steering = match Steering::attach(&listeners, &[None, None], &topology::Topology::here().unwrap()) {
         Ok(steering) => steering.unwrap(),
         Err(SteerError::Kernel(e)) if std::env::var_os("NEARSIDE_REQUIRE_TOOLS").is_none() => {
             return println!("skipped: {e}; run as root");

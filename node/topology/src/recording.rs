@@ -1,0 +1,229 @@
+//! The files of sysfs that say what a machine is like, as text.
+
+use crate::TopologyError;
+use core::fmt;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Files by their path below the root, and what they say.
+///
+/// As text, a line for each: the path, a space, and the content, in which a
+/// backslash and a line feed are written `\\` and `\n`. Interface names have
+/// no white space in them (the kernel's `dev_valid_name`), so neither has a
+/// path. Only what [`crate::Topology`] looks at is recorded: no serial number,
+/// no address.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Recording {
+    files: BTreeMap<String, String>,
+}
+
+/// No file that is recorded is longer; more is cut.
+const FILE_LIMIT: u64 = 64 << 10;
+
+/// The most files recorded, which four thousand cores and as many queues
+/// do not reach.
+const FILES_LIMIT: usize = 100_000;
+
+const CPU: &str = "sys/devices/system/cpu";
+const NODE: &str = "sys/devices/system/node";
+const NET: &str = "sys/class/net";
+
+impl Recording {
+    /// Records the machine below `root`, which holds `sys` (and `proc`).
+    ///
+    /// # Errors
+    /// If a file is there and cannot be read.
+    pub fn take(root: &Path) -> Result<Self, TopologyError> {
+        let mut recorder = Recorder { root, files: BTreeMap::new() };
+        recorder.cores()?;
+        recorder.domains()?;
+        recorder.interfaces()?;
+        Ok(Self { files: recorder.files })
+    }
+
+    /// Reads a recording's text.
+    ///
+    /// # Errors
+    /// [`TopologyError::NotARecording`], [`TopologyError::TooMany`].
+    pub fn parse(text: &str) -> Result<Self, TopologyError> {
+        let mut files = BTreeMap::new();
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        for (at, line) in lines {
+            let wrong = TopologyError::NotARecording { line: at + 1 };
+            let Some((path, value)) = line.split_once(' ') else { return Err(wrong) };
+            if path.is_empty() || path.starts_with('/') || path.split('/').any(|part| part == "..") {
+                return Err(wrong);
+            }
+            if files.len() >= FILES_LIMIT {
+                return Err(TopologyError::TooMany("files"));
+            }
+            files.insert(path.to_owned(), unescaped(value));
+        }
+        Ok(Self { files })
+    }
+
+    /// What a file says, without white space around it.
+    pub(crate) fn get(&self, path: &str) -> Option<&str> {
+        self.files.get(path).map(|text| text.trim())
+    }
+
+    /// The names in a folder, each once, ascending as text.
+    pub(crate) fn names(&self, folder: &str) -> Vec<&str> {
+        let start = format!("{folder}/");
+        let below = self.files.range(start.clone()..).take_while(|(path, _)| path.starts_with(&start));
+        let mut names: Vec<&str> = below.filter_map(|(path, _)| path.get(start.len()..)?.split('/').next()).collect();
+        names.dedup();
+        names
+    }
+
+    /// Every file recorded, and what it says.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
+    }
+}
+
+impl fmt::Display for Recording {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (path, text) in &self.files {
+            writeln!(f, "{path} {}", text.trim_end().replace('\\', "\\\\").replace('\n', "\\n"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A value as it was before it was written on one line.
+fn unescaped(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    let mut rest = value.chars();
+    while let Some(char) = rest.next() {
+        match char {
+            '\\' => text.extend(rest.next().map(|escaped| if escaped == 'n' { '\n' } else { escaped })),
+            char => text.push(char),
+        }
+    }
+    text
+}
+
+struct Recorder<'a> {
+    root: &'a Path,
+    files: BTreeMap<String, String>,
+}
+
+impl Recorder<'_> {
+    fn cores(&mut self) -> Result<(), TopologyError> {
+        for list in ["possible", "present", "online", "isolated"] {
+            self.file(&format!("{CPU}/{list}"))?;
+        }
+        for core in self.numbered(CPU, "cpu") {
+            for file in ["topology/thread_siblings_list", "topology/physical_package_id"] {
+                self.file(&format!("{CPU}/{core}/{file}"))?;
+            }
+            for index in self.numbered(&format!("{CPU}/{core}/cache"), "index") {
+                let cache = format!("{CPU}/{core}/cache/{index}");
+                self.file(&format!("{cache}/level"))?;
+                // Only the outermost level is of interest; as all are few and
+                // small, which it is, is for the reader to find out.
+                self.file(&format!("{cache}/shared_cpu_list"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn domains(&mut self) -> Result<(), TopologyError> {
+        for node in self.numbered(NODE, "node") {
+            self.file(&format!("{NODE}/{node}/cpulist"))?;
+            self.file(&format!("{NODE}/{node}/distance"))?;
+            let memory = format!("{NODE}/{node}/meminfo");
+            self.file(&memory)?;
+            if let Some(text) = self.files.get_mut(&memory) {
+                let kept = text.lines().filter(|line| line.contains("MemTotal:") || line.contains("MemFree:"));
+                *text = kept.collect::<Vec<_>>().join("\n");
+            }
+        }
+        Ok(())
+    }
+
+    fn interfaces(&mut self) -> Result<(), TopologyError> {
+        for name in self.entries(NET) {
+            let interface = format!("{NET}/{name}");
+            // What is no folder is `bonding_masters`.
+            let queues = self.entries(&format!("{interface}/queues"));
+            for queue in queues.iter().filter(|queue| queue.starts_with("rx-") || queue.starts_with("tx-")) {
+                self.keep(format!("{interface}/queues/{queue}"), String::new())?;
+            }
+            // A virtio device has no node of its own; the PCI device that it
+            // is on, one above, has.
+            let device = format!("{interface}/device");
+            for place in ["numa_node", "../numa_node"] {
+                if let Some(text) = self.read(&format!("{device}/{place}"))? {
+                    self.keep(format!("{device}/numa_node"), text)?;
+                    break;
+                }
+            }
+            if self.root.join(&device).exists() && !self.files.contains_key(&format!("{device}/numa_node")) {
+                self.keep(format!("{device}/numa_node"), "-1".to_owned())?;
+            }
+            for place in ["msi_irqs", "../msi_irqs"] {
+                for irq in self.entries(&format!("{device}/{place}")) {
+                    self.keep(format!("{device}/msi_irqs/{irq}"), String::new())?;
+                    if irq.bytes().all(|byte| byte.is_ascii_digit()) {
+                        self.file(&format!("proc/irq/{irq}/smp_affinity_list"))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Records a file, if it is there.
+    fn file(&mut self, path: &str) -> Result<(), TopologyError> {
+        match self.read(path)? {
+            Some(text) => self.keep(path.to_owned(), text),
+            None => Ok(()),
+        }
+    }
+
+    fn keep(&mut self, path: String, text: String) -> Result<(), TopologyError> {
+        if self.files.len() >= FILES_LIMIT {
+            return Err(TopologyError::TooMany("files"));
+        }
+        self.files.insert(path, text);
+        Ok(())
+    }
+
+    fn read(&self, path: &str) -> Result<Option<String>, TopologyError> {
+        let path = self.root.join(path);
+        let mut bytes = Vec::new();
+        match File::open(&path).and_then(|file| file.take(FILE_LIMIT).read_to_end(&mut bytes)) {
+            Ok(_) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+            // A virtual device refuses to say (EINVAL), and what goes away
+            // while it is read says ENODEV: as if it were not there.
+            Err(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+            Err(why) if why.kind() == io::ErrorKind::InvalidInput || why.raw_os_error() == Some(ENODEV) => Ok(None),
+            Err(why) => Err(TopologyError::Io(path, why)),
+        }
+    }
+
+    /// The names in a folder; none if it cannot be read.
+    fn entries(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        // What could not be told apart from a path's end is not recorded.
+        names.filter(|name| !name.contains(char::is_whitespace)).collect()
+    }
+
+    /// The names in a folder that are `prefix` and a number.
+    fn numbered(&self, folder: &str, prefix: &str) -> Vec<String> {
+        let mut names = self.entries(folder);
+        names.retain(|name| {
+            let digits = name.strip_prefix(prefix).unwrap_or_default();
+            !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+        });
+        names
+    }
+}
+
+/// "No such device", the same number on every architecture.
+const ENODEV: i32 = 19;
