@@ -6,6 +6,7 @@ mod hostile;
 mod icmp;
 mod identity;
 mod ip;
+mod lacp;
 mod link;
 mod plain;
 mod seq;
