@@ -1,14 +1,20 @@
 //! What the silos of an aggregation share: which ports take part.
 
+use crate::lacp::{self, Lacp};
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wire::Mac;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use wire::ethernet::{EthernetHeader, HEADER_LEN};
+use wire::lacp::{DESTINATION, ETHER_SLOW, PDU_LEN, PortInfo, SlowPdu};
+use wire::{Mac, Time};
 
 /// Ports of one aggregation: as many as fit the sets that the packet path
 /// reads, and twice what switches commonly allow.
 pub const MAX_PORTS: usize = 16;
 const _: () = assert!(MAX_PORTS <= u32::BITS as usize, "a set of ports is one word");
+
+/// A frame of a slow protocol.
+const FRAME_LEN: usize = HEADER_LEN + PDU_LEN;
 
 /// How ports come to take part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -17,6 +23,8 @@ pub enum Mode {
     /// for it, and a link that is up but dead in one direction is not noticed.
     #[default]
     Static,
+    /// A port takes part as the control protocol agrees with the other side.
+    Lacp(lacp::Settings),
 }
 
 /// A port of an aggregation.
@@ -68,8 +76,12 @@ pub struct Aggregator {
     /// Ports that frames may leave through.
     distributing: AtomicU32,
     ports: Box<[Port]>,
-    /// Held by whoever changes the sets.
-    decision: Mutex<()>,
+    /// Ports with something to say to their partner.
+    speaking: AtomicU32,
+    /// When the machines want to be told the time, in nanoseconds.
+    due: AtomicU64,
+    /// The machines, if there are any; held by whoever changes the sets.
+    decision: Mutex<Option<Lacp>>,
 }
 
 #[derive(Debug, Default)]
@@ -86,13 +98,19 @@ impl Aggregator {
     #[must_use]
     pub fn new(mut config: Config) -> Arc<Self> {
         config.ports.truncate(MAX_PORTS);
-        let ports = config.ports.iter().map(|_| Port::default()).collect();
-        let all = u32::MAX.checked_shr(u32::BITS - config.ports.len() as u32).unwrap_or(0);
+        let ports: Box<[Port]> = config.ports.iter().map(|_| Port::default()).collect();
+        let all = u32::MAX.checked_shr(u32::BITS - ports.len() as u32).unwrap_or(0);
+        let (collecting, lacp) = match &config.mode {
+            Mode::Static => (all, None),
+            Mode::Lacp(settings) => (0, Some(Lacp::new(settings, config.mac, ports.len()))),
+        };
         Arc::new(Self {
-            collecting: AtomicU32::new(all),
+            collecting: AtomicU32::new(collecting),
             distributing: AtomicU32::new(0),
+            speaking: AtomicU32::new(0),
+            due: AtomicU64::new(u64::MAX),
             ports,
-            decision: Mutex::new(()),
+            decision: Mutex::new(lacp),
             config,
         })
     }
@@ -135,17 +153,99 @@ impl Aggregator {
         }
     }
 
+    /// Whether frames of slow protocols are to be told, and those of ports
+    /// that do not collect to be dropped.
+    pub(crate) fn speaks_lacp(&self) -> bool {
+        matches!(self.config.mode, Mode::Lacp(_))
+    }
+
+    /// Ports with something to say: bit n is port n.
+    pub(crate) fn speaking(&self) -> u32 {
+        self.speaking.load(Ordering::Relaxed)
+    }
+
+    /// When [`Aggregator::poll`] has something to do.
+    pub(crate) fn due(&self) -> Time {
+        Time::from_nanos(self.due.load(Ordering::Relaxed))
+    }
+
     /// A queue of `port` went up or down; told once each time.
-    pub(crate) fn on_queue(&self, port: usize, up: bool) {
+    pub(crate) fn on_queue(&self, port: usize, up: bool, now: Time) {
         let Some(counts) = self.ports.get(port) else { return };
-        let _decision = self.decide();
-        if up {
-            counts.up.fetch_add(1, Ordering::Relaxed);
+        let mut decision = self.decide();
+        let (was, is) = if up {
+            let before = counts.up.fetch_add(1, Ordering::Relaxed);
+            (before > 0, true)
         } else {
-            counts.up.fetch_sub(1, Ordering::Relaxed);
+            let before = counts.up.fetch_sub(1, Ordering::Relaxed);
+            (true, before > 1)
+        };
+        if was == is {
+            return;
         }
-        let ups = self.ports.iter().enumerate().filter(|(_, port)| port.up.load(Ordering::Relaxed) > 0);
-        self.publish(ups.fold(0, |set, (index, _)| set | 1 << index));
+        match &mut *decision {
+            Some(lacp) => {
+                lacp.on_link(port, is, now);
+                self.follow(lacp, now);
+            }
+            None => {
+                let up = |(index, port): (usize, &Port)| u32::from(port.up.load(Ordering::Relaxed) > 0) << index;
+                self.publish(self.ports.iter().enumerate().map(up).sum());
+            }
+        }
+    }
+
+    /// `port` received this frame of a slow protocol.
+    pub(crate) fn on_slow(&self, port: usize, payload: &[u8], now: Time) {
+        if let Some(lacp) = &mut *self.decide() {
+            match SlowPdu::parse(payload) {
+                Ok(pdu) => lacp.on_pdu(port, &pdu, now),
+                Err(_) => lacp.on_malformed(port),
+            }
+            self.follow(lacp, now);
+        }
+    }
+
+    /// Tells the machines the time, if they want to know. Never waits: if
+    /// another silo is at it, all is well.
+    pub(crate) fn poll(&self, now: Time) {
+        if self.due() > now {
+            return;
+        }
+        if let Some(lacp) = self.try_decide().as_deref_mut().and_then(Option::as_mut) {
+            lacp.on_time(now);
+            self.follow(lacp, now);
+        }
+    }
+
+    /// Writes the next frame that `port` has to send, and returns its length.
+    /// Never waits: what another silo has in hand is there the next time.
+    pub(crate) fn poll_frame(&self, port: usize, now: Time, out: &mut [u8]) -> Option<usize> {
+        let mut decision = self.try_decide()?;
+        let lacp = decision.as_mut()?;
+        if out.len() < FRAME_LEN {
+            return None;
+        }
+        let pdu = lacp.poll_pdu(port, now);
+        self.follow(lacp, now);
+        let header = EthernetHeader { dst: DESTINATION, src: self.config.mac, vlan: None, ether_type: ETHER_SLOW };
+        let len = header.emit(out);
+        Some(len + pdu?.emit(&mut out[len..]))
+    }
+
+    /// Frames of a port that does not collect were dropped.
+    pub(crate) fn on_dropped(&self, port: usize, frames: usize) {
+        if let Some(port) = self.ports.get(port) {
+            port.dropped_not_collecting.fetch_add(frames as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Publishes what the machines have come to.
+    fn follow(&self, lacp: &Lacp, now: Time) {
+        self.collecting.store(lacp.collecting(), Ordering::Relaxed);
+        self.speaking.store(lacp.speaking(now), Ordering::Relaxed);
+        self.due.store(lacp.deadline(now).as_nanos(), Ordering::Relaxed);
+        self.publish(lacp.distributing());
     }
 
     /// From now on these ports distribute, if they are enough.
@@ -162,8 +262,16 @@ impl Aggregator {
         }
     }
 
-    fn decide(&self) -> MutexGuard<'_, ()> {
+    fn decide(&self) -> MutexGuard<'_, Option<Lacp>> {
         self.decision.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_decide(&self) -> Option<MutexGuard<'_, Option<Lacp>>> {
+        match self.decision.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 
@@ -172,23 +280,42 @@ impl Aggregator {
 impl fmt::Display for Aggregator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let distributing = self.distributing();
-        writeln!(
-            f,
-            "mode: {}",
-            match self.config.mode {
-                Mode::Static => "static",
+        match &self.config.mode {
+            Mode::Static => writeln!(f, "mode: static")?,
+            Mode::Lacp(lacp::Settings { active, rate, .. }) => {
+                writeln!(f, "mode: LACP, {}, rate {rate}", if *active { "active" } else { "passive" })?;
             }
-        )?;
+        }
         writeln!(f, "address: {}", self.config.mac)?;
         writeln!(f, "ports distributing: {} (at least {})", distributing.count_ones(), self.config.min_links)?;
+        let decision = self.decide();
         for (index, (port, config)) in self.ports.iter().zip(&self.config.ports).enumerate() {
             let counters = self.counters(index);
             writeln!(f, "port {}: {}", index + 1, config.name)?;
             writeln!(f, "  link: {}", if port.up.load(Ordering::Relaxed) > 0 { "up" } else { "down" })?;
             writeln!(f, "  distributing: {}", if distributing >> index & 1 != 0 { "yes" } else { "no" })?;
-            writeln!(f, "  joined, left: {} {}", counters.joined, counters.left)?;
-            writeln!(f, "  dropped, not collecting: {}", counters.dropped_not_collecting)?;
+            writeln!(f, "  joined {}, left {}", counters.joined, counters.left)?;
+            writeln!(f, "  dropped while not collecting: {}", counters.dropped_not_collecting)?;
+            if let Some(machines) = decision.as_ref().and_then(|lacp| lacp.ports().get(index)) {
+                tell_machines(f, machines)?;
+            }
         }
         Ok(())
     }
+}
+
+fn tell_machines(f: &mut fmt::Formatter<'_>, port: &lacp::Port) -> fmt::Result {
+    let counters = port.counters();
+    let [actor, partner] = port.churns().map(|churn| if churn { "churned" } else { "none" });
+    writeln!(f, "  receive {:?}, selection {:?}, mux {:?}", port.receive(), port.selected(), port.mux())?;
+    for (side, info, churn) in [("actor", port.actor(), actor), ("partner", port.partner(), partner)] {
+        writeln!(f, "  {side}: system {} priority {}", info.system, info.system_priority)?;
+        let PortInfo { key, port, port_priority, state, .. } = info;
+        writeln!(f, "    key {key}, port {port} priority {port_priority}, state {:#04x}, churn {churn}", state.0)?;
+    }
+    writeln!(f, "  LACP in {}, out {}", counters.pdus_in, counters.pdus_out)?;
+    let lacp::LacpCounters { markers_in, markers_out, markers_dropped, .. } = counters;
+    writeln!(f, "  markers in {markers_in}, answered {markers_out}, dropped {markers_dropped}")?;
+    let lacp::LacpCounters { looped, malformed, expired, .. } = counters;
+    writeln!(f, "  looped {looped}, malformed {malformed}, partner fell silent {expired}")
 }

@@ -11,6 +11,8 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use wire::ethernet::HEADER_LEN;
+use wire::lacp::ETHER_SLOW;
 use wire::{Offload, Time};
 
 /// Links of one silo's bond: a queue of each port, or several where a silo
@@ -84,6 +86,8 @@ pub struct Bond<L> {
     capabilities: Capabilities,
     rx: RxState,
     tx: TxState,
+    /// The latest time told.
+    now: Time,
 }
 
 /// What was done with frames beyond what a single link does with them.
@@ -127,12 +131,39 @@ impl<L: Link> Bond<L> {
     fn with(members: Vec<Member<L>>, aggregator: Arc<Aggregator>, capabilities: Capabilities) -> Self {
         let ports: Box<[u8]> = members.iter().map(|member| member.port as u8).collect();
         Self {
-            rx: RxState { current: 0, next: 0 },
+            rx: RxState {
+                aggregator: aggregator.speaks_lacp().then(|| Arc::clone(&aggregator)),
+                ports: ports.clone(),
+                current: 0,
+                next: 0,
+            },
             tx: TxState::new(Arc::clone(&aggregator), ports),
             members,
             aggregator,
             capabilities,
+            now: Time::ZERO,
         }
+    }
+
+    /// Sends what the aggregation has to say through the ports that are this
+    /// silo's.
+    fn speak(&mut self, now: Time) {
+        for (index, member) in self.members.iter_mut().enumerate() {
+            let port = usize::from(member.port);
+            while self.tx.up >> index & 1 != 0 && self.aggregator.speaking() >> port & 1 != 0 {
+                let (_, mut tx) = member.link.split();
+                let Some(slot) = tx.slot() else { break };
+                let Some(len) = self.aggregator.poll_frame(port, now, slot) else { break };
+                tx.commit(len, Offload::NONE);
+                tx.flush(now);
+            }
+        }
+    }
+
+    /// Ports of which this silo has a queue that is up: bit n is port n.
+    fn ports_up(&self) -> u32 {
+        let up = |(index, member): (usize, &Member<L>)| (self.tx.up >> index & 1) << member.port;
+        self.members.iter().enumerate().map(up).fold(0, |set, port| set | port)
     }
 
     /// The aggregation that it belongs to.
@@ -201,14 +232,25 @@ impl<L: Link> Link for Bond<L> {
             if up != (self.tx.up >> index & 1 != 0) {
                 self.tx.up ^= 1 << index;
                 self.tx.stale = true;
-                self.aggregator.on_queue(usize::from(member.port), up);
+                self.aggregator.on_queue(usize::from(member.port), up, now);
             }
+        }
+        self.now = now;
+        if self.aggregator.speaks_lacp() {
+            self.aggregator.poll(now);
+            self.speak(now);
         }
         self.tx.follow();
         if self.tx.active == 0 { LinkState::Down } else { LinkState::Up }
     }
 
     fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
+        if self.aggregator.speaking() & self.ports_up() != 0 {
+            return Ok(());
+        }
+        // From when the time was last told: a little too long, by what this
+        // turn has taken.
+        let timeout = timeout.min(self.aggregator.due().since(self.now));
         match &mut self.members[..] {
             [] => sleep(wake, timeout),
             [only] => only.link.wait(wake, timeout),
@@ -250,7 +292,7 @@ impl<L> Drop for Bond<L> {
     fn drop(&mut self) {
         for (index, member) in self.members.iter().enumerate() {
             if self.tx.up >> index & 1 != 0 {
-                self.aggregator.on_queue(usize::from(member.port), false);
+                self.aggregator.on_queue(usize::from(member.port), false, self.now);
             }
         }
     }
@@ -279,10 +321,42 @@ pub struct BondRx<'a, L: Link + 'a> {
 /// What receiving remembers.
 #[derive(Debug)]
 struct RxState {
+    /// Where the control protocol is spoken.
+    aggregator: Option<Arc<Aggregator>>,
+    /// Each member's port.
+    ports: Box<[u8]>,
     /// The member whose burst is at hand.
     current: usize,
     /// The member to be asked first.
     next: usize,
+}
+
+impl RxState {
+    /// Tells the aggregation what it must hear of a member's burst, and
+    /// returns how many of its frames are the silo's: all, those of slow
+    /// protocols among them, which a stack passes over as it does all frames
+    /// that are not for it; or none where the port does not collect.
+    fn admit(&self, rx: &impl Receive, member: usize, frames: usize, now: Time) -> usize {
+        let Some(aggregator) = &self.aggregator else { return frames };
+        let port = usize::from(self.ports[member]);
+        let mut slow = 0;
+        for index in 0..frames {
+            let frame = rx.frame(index);
+            if let Some((head, payload)) = frame.split_at_checked(HEADER_LEN)
+                && head[12..] == ETHER_SLOW.to_be_bytes()
+            {
+                cold_path();
+                aggregator.on_slow(port, payload, now);
+                slow += 1;
+            }
+        }
+        if aggregator.collecting() >> port & 1 == 0 {
+            cold_path();
+            aggregator.on_dropped(port, frames - slow);
+            return 0;
+        }
+        frames
+    }
 }
 
 impl<'a, L: Link + 'a> BondRx<'a, L> {
@@ -301,6 +375,7 @@ impl<'a, L: Link + 'a> BondRx<'a, L> {
             self.state.current = at;
             let Some(member) = &mut self.members[at] else { continue };
             let frames = member.receive(now, max);
+            let frames = if frames > 0 { self.state.admit(member, at, frames, now) } else { 0 };
             if frames > 0 {
                 return frames;
             }
@@ -317,7 +392,13 @@ impl<'a, L: Link + 'a> Receive for BondRx<'a, L> {
             return self.receive_from_several(now, max);
         }
         match &mut self.members[0] {
-            Some(only) => only.receive(now, max),
+            Some(only) => {
+                let frames = only.receive(now, max);
+                if self.state.aggregator.is_some() && frames > 0 {
+                    return self.state.admit(only, 0, frames, now);
+                }
+                frames
+            }
             None => 0,
         }
     }

@@ -24,6 +24,9 @@
 mod aggregator;
 mod bond;
 mod flow;
+pub mod lacp;
+mod setup;
 
 pub use aggregator::{Aggregator, Config, MAX_PORTS, Mode, PortConfig, PortCounters};
 pub use bond::{Bond, BondCounters, BondError, BondRx, BondTx, MAX_MEMBERS, Member};
+pub use setup::{ParseSetupError, Setup};

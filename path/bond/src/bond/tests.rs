@@ -1,5 +1,6 @@
 use super::*;
 use crate::aggregator::{Config, Mode, PortConfig};
+use crate::lacp::Settings;
 use link::{Pair, PairConfig, PairLink};
 use wire::Mac;
 
@@ -178,4 +179,90 @@ fn what_cannot_be_a_bond_is_refused() {
     assert_eq!(fail(vec![]), BondError::NoMember);
     assert_eq!(fail(vec![member(1)]), BondError::NoSuchPort);
     assert_eq!(fail((0..=MAX_MEMBERS).map(|_| member(0)).collect()), BondError::TooManyMembers);
+}
+
+fn lacp(mac: u8, ports: usize) -> Arc<Aggregator> {
+    Aggregator::new(Config { mac: Mac([2, 0, 0, 0, 0, mac]), mode: Mode::Lacp(Settings::default()), ..config(ports) })
+}
+
+/// Two bonds of two ports each, joined.
+fn joined(a: &Arc<Aggregator>, b: &Arc<Aggregator>) -> [Bond<PairLink>; 2] {
+    let (near, far): (Vec<_>, Vec<_>) = (0..2).map(|_| Pair::new(PairConfig::default())).unzip();
+    let bond = |links: Vec<PairLink>, aggregator| {
+        let members = links.into_iter().enumerate().map(|(port, link)| Member { port: port as u16, link });
+        Bond::new(members.collect(), Arc::clone(aggregator)).unwrap()
+    };
+    [bond(near, a), bond(far, b)]
+}
+
+/// Both sides' silos have nothing to do but to look after their links.
+fn idle(bonds: &mut [Bond<PairLink>], from: u64, to: u64) {
+    for millis in from..to {
+        for bond in bonds.iter_mut() {
+            bond.poll_control(Time::from_millis(millis));
+            let (mut rx, _) = bond.split();
+            for _ in 0..2 {
+                rx.receive(Time::from_millis(millis), 32);
+                rx.release();
+            }
+        }
+    }
+}
+
+#[test]
+fn lacp_decides_what_is_sent_and_taken() {
+    let (a, b) = (lacp(1, 2), lacp(2, 2));
+    let mut bonds = joined(&a, &b);
+    idle(&mut bonds, 0, 1_000);
+    assert_eq!(bonds[0].poll_control(Time::from_millis(1_000)), LinkState::Down, "not yet agreed");
+    assert!(!send(&mut bonds[0], &frame(1, 1)));
+    // A partner that does not keep to it: its frame is dropped and counted.
+    assert!(bonds[1].with_member(0, |link| send(link, &frame(1, 1))).unwrap());
+    assert!(receive(&mut bonds[0]).is_empty());
+    assert_eq!(a.counters(0).dropped_not_collecting, 1);
+    idle(&mut bonds, 1_000, 3_000);
+    assert_eq!((a.distributing(), b.distributing()), (3, 3));
+    assert!(send(&mut bonds[0], &frame(1, 1)));
+    assert_eq!(receive(&mut bonds[1]), [frame(1, 1)]);
+    let text = a.to_string();
+    for wanted in ["mode: LACP, active, rate fast", "partner: system 02:00:00:00:00:02", "mux Distributing", "looped 0"]
+    {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    // The other process is gone without a word.
+    let [mut one, other] = bonds;
+    drop(other);
+    assert_eq!(one.poll_control(Time::from_millis(3_001)), LinkState::Down);
+    assert_eq!(a.distributing(), 0);
+}
+
+/// Several silos, each with a queue of its own of each port: whichever queue
+/// a data unit comes in on, all silos see what follows from it.
+#[test]
+fn silos_share_what_lacp_has_agreed() {
+    let (a, b) = (lacp(1, 1), lacp(2, 1));
+    let (near, far): (Vec<_>, Vec<_>) = (0..2).map(|_| Pair::new(PairConfig::default())).unzip();
+    let bond = |link, aggregator: &Arc<_>| Bond::new(vec![Member { port: 0, link }], Arc::clone(aggregator)).unwrap();
+    let mut bonds: Vec<_> = near.into_iter().map(|link| bond(link, &a)).collect();
+    bonds.extend(far.into_iter().map(|link| bond(link, &b)));
+    idle(&mut bonds, 0, 3_500);
+    assert_eq!((a.distributing(), b.distributing()), (1, 1));
+    for bond in &mut bonds {
+        assert_eq!(bond.poll_control(Time::from_millis(3_500)), LinkState::Up);
+        assert!(send(bond, &frame(1, 1)));
+    }
+    for bond in &mut bonds {
+        assert_eq!(receive(bond), [frame(1, 1)]);
+    }
+}
+
+/// A silo that sleeps wakes for what the aggregation has to say.
+#[test]
+fn a_sleeper_is_awake_when_it_must_speak() {
+    let aggregator = lacp(1, 2);
+    let (near, _far) = Pair::new(PairConfig::default());
+    let mut bond = Bond::new(vec![Member { port: 0, link: near }], Arc::clone(&aggregator)).unwrap();
+    bond.poll_control(Time::ZERO);
+    assert_eq!(aggregator.due(), Time::from_millis(1_000), "the first of each second");
+    assert_eq!(aggregator.speaking(), 0, "said at once");
 }

@@ -1,0 +1,141 @@
+//! An aggregation as it is written: `lacp,rate=slow,min-links=2`.
+
+use crate::aggregator::{Aggregator, Config, Mode, PortConfig};
+use crate::lacp::Settings;
+use core::fmt;
+use core::str::FromStr;
+use std::sync::Arc;
+use wire::Mac;
+
+/// How ports are aggregated, whichever they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setup {
+    /// How ports come to take part.
+    pub mode: Mode,
+    /// See [`Config::min_links`].
+    pub min_links: usize,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { mode: Mode::Static, min_links: 1 }
+    }
+}
+
+impl Setup {
+    /// How it is written, for help texts.
+    pub const SYNTAX: &str = "static|lacp[,rate=fast|slow][,mode=active|passive][,priority=N][,key=N][,min-links=N]";
+
+    /// The aggregation of the ports of these names, in this order, with this
+    /// hardware address.
+    #[must_use]
+    pub fn aggregator(&self, mac: Mac, ports: impl IntoIterator<Item = String>) -> Arc<Aggregator> {
+        let ports = ports.into_iter().map(|name| PortConfig { name }).collect();
+        Aggregator::new(Config { mac, mode: self.mode, min_links: self.min_links, ports })
+    }
+}
+
+/// What is wrong with a written [`Setup`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParseSetupError(String);
+
+impl fmt::Display for ParseSetupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: an aggregation is {}", self.0, Setup::SYNTAX)
+    }
+}
+
+impl core::error::Error for ParseSetupError {}
+
+impl FromStr for Setup {
+    type Err = ParseSetupError;
+
+    fn from_str(text: &str) -> Result<Self, ParseSetupError> {
+        let mut parts = text.split(',');
+        let mut setup = Self::default();
+        match parts.next() {
+            Some("static") => {}
+            Some("lacp") => setup.mode = Mode::Lacp(Settings::default()),
+            _ => return Err(ParseSetupError(format!("\"{text}\" is neither static nor lacp"))),
+        }
+        for part in parts {
+            let unknown = || ParseSetupError(format!("\"{part}\" is not understood"));
+            let (name, value) = part.split_once('=').ok_or_else(unknown)?;
+            match (name, &mut setup.mode) {
+                ("min-links", _) => setup.min_links = value.parse().map_err(|_| unknown())?,
+                ("rate", Mode::Lacp(lacp)) => lacp.rate = value.parse().map_err(|_| unknown())?,
+                ("priority", Mode::Lacp(lacp)) => lacp.system_priority = value.parse().map_err(|_| unknown())?,
+                ("key", Mode::Lacp(lacp)) => lacp.key = value.parse().map_err(|_| unknown())?,
+                ("mode", Mode::Lacp(lacp)) => {
+                    lacp.active = match value {
+                        "active" => true,
+                        "passive" => false,
+                        _ => return Err(unknown()),
+                    }
+                }
+                _ => return Err(unknown()),
+            }
+        }
+        Ok(setup)
+    }
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let default = Settings::default();
+        match &self.mode {
+            Mode::Static => f.write_str("static")?,
+            Mode::Lacp(lacp) => {
+                let Settings { system_priority, key, active, rate, .. } = *lacp;
+                f.write_str("lacp")?;
+                if rate != default.rate {
+                    write!(f, ",rate={rate}")?;
+                }
+                if !active {
+                    f.write_str(",mode=passive")?;
+                }
+                if system_priority != default.system_priority {
+                    write!(f, ",priority={system_priority}")?;
+                }
+                if key != default.key {
+                    write!(f, ",key={key}")?;
+                }
+            }
+        }
+        if self.min_links != 1 {
+            write!(f, ",min-links={}", self.min_links)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lacp::Rate;
+
+    #[test]
+    fn what_is_written_is_what_is_meant() {
+        let lacp = Settings { rate: Rate::Slow, active: false, system_priority: 7, key: 3, ..Settings::default() };
+        let all = Setup { mode: Mode::Lacp(lacp), min_links: 2 };
+        for (text, setup) in [
+            ("static", Setup::default()),
+            ("static,min-links=2", Setup { min_links: 2, ..Setup::default() }),
+            ("lacp", Setup { mode: Mode::Lacp(Settings::default()), min_links: 1 }),
+            ("lacp,rate=slow,mode=passive,priority=7,key=3,min-links=2", all),
+        ] {
+            assert_eq!(text.parse(), Ok(setup));
+            assert_eq!(setup.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for text in
+            ["", "bond", "static,rate=slow", "lacp,rate", "lacp,rate=medium", "lacp,min-links=x", "lacp,mode=on"]
+        {
+            let error = text.parse::<Setup>().expect_err(text).to_string();
+            assert!(error.contains(Setup::SYNTAX), "{error}");
+        }
+    }
+}
