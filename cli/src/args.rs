@@ -6,6 +6,7 @@ mod flags;
 mod kernel;
 mod load_plan;
 mod rates;
+mod silos;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -13,8 +14,9 @@ mod values;
 
 pub use kernel::{Control, Cores, KernelPlan, Listen, RestartPlan, TakeOver, Workers};
 pub use load_plan::{Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, ProgressKind, ServerPlan, SweepPlan, Task};
+pub use silos::Silos;
 pub use target::Place;
-pub use values::{Cidr, LinkSpec};
+pub use values::{Cidr, DriverSpec, LinkSpec};
 
 use crate::lab::LabPlan;
 use clap::error::ErrorKind;
@@ -48,11 +50,11 @@ pub enum Command {
     Man(Option<PathBuf>),
 }
 
-/// One side's link, addresses and core: what `serve` and `load` share.
+/// One side's links, addresses and silos: what `serve` and `load` share.
 #[derive(Clone, Debug)]
 pub struct HostPlan {
-    /// Where frames come from and go to.
-    pub link: LinkSpec,
+    /// Where frames come from and go to: at least one, all of one kind.
+    pub links: Vec<LinkSpec>,
     /// Our addresses, at least one, each with its subnet.
     pub addresses: Vec<Cidr>,
     /// Next hops for what is in no subnet of ours, at most one per family.
@@ -60,8 +62,10 @@ pub struct HostPlan {
     /// Our Ethernet address, a unicast one; `None`: a local one made from the
     /// first address.
     pub mac: Option<Mac>,
-    /// The core to pin to; `None`: not pinned.
-    pub core: Option<u16>,
+    /// How many silos there are, and where.
+    pub silos: Silos,
+    /// Print which silo has which core and queues, and do nothing.
+    pub plan_only: bool,
     /// What to do while there is nothing to do.
     pub idle: Idle,
     /// How long frames to send may be held back; zero: not at all.
@@ -70,9 +74,10 @@ pub struct HostPlan {
     pub offload: bool,
     /// Congestion control of new connections.
     pub congestion: Algorithm,
-    /// The most connections held at once.
+    /// The most connections held at once, by all silos together.
     pub max_connections: u32,
-    /// Write every frame to this pcapng file.
+    /// Write every frame to this pcapng file; a file per silo where there are
+    /// several.
     pub capture: Option<PathBuf>,
     /// Harm done to frames on purpose, both ways; `None`: none.
     pub faults: Option<FaultPlan>,
@@ -102,10 +107,12 @@ pub struct ServePlan {
 pub enum ServePath {
     /// Over a link and our own stack.
     Link {
-        /// Link, addresses and core.
+        /// Links, addresses and silos.
         host: HostPlan,
         /// Ports to listen on, on every address; no port twice.
         ports: Vec<u16>,
+        /// Where the plan is only printed: as JSON.
+        json: bool,
     },
     /// Over kernel sockets.
     Kernel(KernelPlan),

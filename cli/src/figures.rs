@@ -2,17 +2,21 @@
 //! page.
 
 use crate::args::HostPlan;
-use crate::host::{Failure, link_name};
-use link::{Link, LinkState};
+use crate::host::{Failure, Layout, Port, Seat};
+use link::{Counters, LinkState};
 use server::Server;
 use silo::page::{Kind, Metric, Page, Writer, usual_path};
 use silo::{Clock, Silo, Usage};
 use sockets::Worker;
+use stack::{LinkOffload, Seeds, Stack};
 use std::path::Path;
 use wire::Time;
 
 /// Values that go up and down; all others only grow.
-const GAUGES: [&str; 9] = [
+const GAUGES: [&str; 12] = [
+    "silo.pinned",
+    "silo.core",
+    "silo.domain",
     "stack.connections",
     "stack.half_open",
     "stack.receive_memory_bytes",
@@ -24,11 +28,17 @@ const GAUGES: [&str; 9] = [
     "sockets.connections",
 ];
 
-/// A silo's page and its writer, with room for one round of values.
+/// The page of a process with silos over links: a column for each.
 pub struct Figures {
     _page: Page,
+    columns: Vec<SiloColumn>,
+}
+
+/// One silo's column, with room for one round of values.
+pub struct SiloColumn {
     writer: Writer,
     values: Vec<u64>,
+    place: [u64; 3],
 }
 
 /// The page of a process with workers over kernel sockets: a column for each.
@@ -127,35 +137,60 @@ fn usage_values(usage: &Usage) -> [(&'static str, u64); 6] {
     ]
 }
 
+/// Of a stack that never runs.
+const NO_SEEDS: Seeds = Seeds { table: [0; 4], secret: [0; 4] };
+
+/// Takes values with their names.
+type Take<'a> = &'a mut dyn FnMut(&'static str, u64);
+
 /// One named value.
 type Named = (String, u64);
 
 impl Figures {
-    /// Makes the page of a process that does `what`.
+    /// Makes the page of a process that does `what`. `app` are the names
+    /// of what its applications count.
     ///
     /// # Errors
     /// If it cannot be made where the plan says.
-    pub fn new<L: Link, A>(
-        plan: &HostPlan,
+    pub fn new(
+        host: &HostPlan,
+        layout: &Layout,
         what: &str,
-        silo: &Silo<L, A>,
         app: impl Iterator<Item = (&'static str, u64)>,
     ) -> Result<Self, Failure> {
-        let path = match &plan.status_page {
+        let path = match &host.status_page {
             Some(path) => path.clone(),
             None => usual_path()?,
         };
-        let label = format!("{what} {}", link_name(&plan.link));
+        let ports: Vec<&str> = layout.ports.iter().map(|port| port.name.as_str()).collect();
+        let label = format!("{what} {}", ports.join(" "));
+        // One that is never used tells the names as well as any.
+        let stack =
+            Stack::new(stack::Config::new(wire::Mac::BROADCAST, 1_500), LinkOffload::default(), &NO_SEEDS, Time::ZERO);
         let mut names = Vec::new();
-        collect(silo, &Usage::default(), LinkState::Down, app, &mut |name, value| names.push((name(), value)));
+        let link = (LinkState::Down, Counters::default());
+        collect(&[0; 3], &Usage::default(), link, &mut |_| {}, &stack, app, &mut |name, value| {
+            names.push((name(), value))
+        });
         let metrics: Vec<Metric> = names.into_iter().map(metric).collect();
-        let (page, mut writers) = Page::create(&path, &label, Clock.unix(), &metrics, 1)?;
-        let writer = writers.pop().ok_or("the statistics page has no silo")?;
-        Ok(Self { _page: page, writer, values: Vec::with_capacity(metrics.len()) })
+        let (page, writers) = Page::create(&path, &label, Clock.unix(), &metrics, layout.seats.len())?;
+        let column = |(writer, seat): (Writer, &Seat)| {
+            let number = |value: Option<u16>| value.map_or(0, u64::from);
+            let place = [u64::from(seat.core.is_some()), number(seat.core), number(seat.domain)];
+            SiloColumn { writer, values: Vec::with_capacity(metrics.len()), place }
+        };
+        Ok(Self { _page: page, columns: writers.into_iter().zip(&layout.seats).map(column).collect() })
     }
 
+    /// The columns, in the order of the silos; they are given out once.
+    pub fn columns(&mut self) -> Vec<SiloColumn> {
+        core::mem::take(&mut self.columns)
+    }
+}
+
+impl SiloColumn {
     /// Publishes the silo's values, if it is time.
-    pub fn publish<L: Link, A>(
+    pub fn publish<L: Port, A>(
         &mut self,
         silo: &Silo<L, A>,
         now: Time,
@@ -163,12 +198,26 @@ impl Figures {
         state: LinkState,
         app: impl Iterator<Item = (&'static str, u64)>,
     ) {
-        if !self.writer.is_due(now) {
-            return;
+        if self.writer.is_due(now) {
+            self.finish(silo, now, usage, state, app);
         }
+    }
+
+    /// Publishes the silo's values, which may be its last.
+    pub fn finish<L: Port, A>(
+        &mut self,
+        silo: &Silo<L, A>,
+        now: Time,
+        usage: &Usage,
+        state: LinkState,
+        app: impl Iterator<Item = (&'static str, u64)>,
+    ) {
         self.values.clear();
-        let values = &mut self.values;
-        collect(silo, usage, state, app, &mut |_, value| values.push(value));
+        let (values, place) = (&mut self.values, self.place);
+        let link = (state, silo.link.counters());
+        collect(&place, usage, link, &mut |take| silo.link.counts(take), &silo.stack, app, &mut |_, value| {
+            values.push(value)
+        });
         self.writer.publish(now, &self.values);
     }
 }
@@ -180,15 +229,15 @@ fn metric((name, _): Named) -> Metric {
 }
 
 /// Every value with its name, which is made only where it is asked for.
-fn collect<L: Link, A>(
-    silo: &Silo<L, A>,
+fn collect(
+    place: &[u64; 3],
     usage: &Usage,
-    state: LinkState,
+    (state, link): (LinkState, Counters),
+    extra: &mut dyn FnMut(Take<'_>),
+    stack: &Stack,
     app: impl Iterator<Item = (&'static str, u64)>,
     take: &mut impl FnMut(&dyn Fn() -> String, u64),
 ) {
-    let stack = &silo.stack;
-    let link = silo.link.counters();
     let link_values = [
         ("up", u64::from(state == LinkState::Up)),
         ("rx_frames", link.rx_frames),
@@ -210,6 +259,7 @@ fn collect<L: Link, A>(
             take(&|| format!("{prefix}.{name}"), value);
         }
     };
+    group("silo", &mut ["pinned", "core", "domain"].into_iter().zip(*place));
     group("silo", &mut usage_values(usage).into_iter());
     group("link", &mut link_values.into_iter());
     group("stack", &mut stack_values.into_iter().chain(stack.counters().iter()));
@@ -218,4 +268,5 @@ fn collect<L: Link, A>(
     group("fragments", &mut stack.fragment_counters());
     let mut app = app;
     group("app", &mut app);
+    extra(&mut |name, value| take(&|| name.to_owned(), value));
 }

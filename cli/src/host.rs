@@ -1,101 +1,41 @@
-//! One side of a link made from its plan: pinned thread, link, stack.
+//! One side of a link made from its plan: silos on their cores, their links,
+//! their stacks.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | `layout` | which silo has which core, memory domain and queues; shown |
+//! | `ports` | links opened, wrapped, and dealt out to the silos |
+//! | `fleet` | a thread for each silo |
 
-use crate::args::{HostPlan, LinkSpec};
+pub mod fleet;
+pub mod layout;
+mod ports;
+
+pub use fleet::{Crew, Finish};
+pub use layout::{Layout, Seat};
+pub use ports::Port;
+
+use crate::args::HostPlan;
 use core::net::IpAddr;
-use link::{Capture, CaptureConfig, FaultPlan, Faults, Impairment, Link};
-use memif::MemifLink;
 use silo::Clock;
 use stack::{Address, LinkOffload, Seeds, Stack};
 use std::error::Error;
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use tap::Tap;
 use wire::Mac;
 
 /// What ends a command: a sentence for the user.
 pub type Failure = Box<dyn Error>;
 
-/// What runs over a link, whatever its kind.
-pub trait Start {
-    /// Runs to the end.
-    ///
-    /// # Errors
-    /// What the user is to know.
-    fn start<L: Link>(self, link: L) -> Result<(), Failure>;
-}
-
-/// Opens the plan's link, wrapped as asked, and runs `start` over it, on the
-/// plan's core.
-///
-/// # Errors
-/// If the core or the link cannot be had, and those of `start`.
-pub fn over_link(plan: &HostPlan, start: impl Start) -> Result<(), Failure> {
-    // Before any memory is touched: it then comes from the core's domain.
-    if let Some(core) = plan.core {
-        silo::pin::pin(core)?;
-    }
-    let wrapped = plan.capture.is_some() || plan.faults.is_some();
-    match (&plan.link, wrapped) {
-        (LinkSpec::Memif(config), false) => start.start(MemifLink::open(config.clone())?),
-        (LinkSpec::Memif(config), true) => start.start(wrap(plan, MemifLink::open(config.clone())?)?),
-        (LinkSpec::Tap(config), false) => start.start(Tap::open(config)?),
-        (LinkSpec::Tap(config), true) => start.start(wrap(plan, Tap::open(config)?)?),
-    }
-}
-
-/// Where a capture goes, if there is one.
-pub struct CaptureFile(Option<File>);
-
-impl Write for CaptureFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.0 {
-            Some(file) => file.write(bytes),
-            None => Ok(bytes.len()),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match &mut self.0 {
-            Some(file) => file.flush(),
-            None => Ok(()),
-        }
-    }
-}
-
-fn wrap<L: Link>(plan: &HostPlan, link: L) -> Result<Capture<Faults<L>, CaptureFile>, Failure> {
-    let faults = plan.faults.unwrap_or_else(|| FaultPlan::both(Impairment::default(), 0));
-    let file = match &plan.capture {
-        Some(path) => Some(create(path)?),
-        None => None,
-    };
-    let clock = Clock;
-    let epoch = clock.unix().saturating_sub(core::time::Duration::from_nanos(clock.now().as_nanos()));
-    let config = CaptureConfig { name: link_name(&plan.link), epoch, ..CaptureConfig::default() };
-    Ok(Capture::new(Faults::new(link, faults), CaptureFile(file), config))
-}
-
-fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|why| format!("cannot write the capture {}: {why}", path.display()).into())
-}
-
-/// The link as a person would name it.
-pub fn link_name(link: &LinkSpec) -> String {
-    match link {
-        LinkSpec::Memif(config) => format!("memif:{}", config.socket),
-        LinkSpec::Tap(config) => format!("tap:{}", config.name),
-    }
-}
-
-/// The plan's stack over a link with these capabilities, listening on
-/// `ports`, with `more` addresses beside the plan's own.
+/// The plan's stack for one of `silos`, over a link with these capabilities,
+/// listening on `ports`, with `more` addresses beside the plan's own.
 ///
 /// # Errors
 /// If the operating system gives no random bits.
 pub fn stack(
     plan: &HostPlan,
+    silos: usize,
     capabilities: &link::Capabilities,
     ports: &[u16],
     more: impl Iterator<Item = IpAddr>,
@@ -116,11 +56,26 @@ pub fn stack(
     config.listen = ports.to_vec();
     config.tcp.congestion = plan.congestion;
     config.max_connections = plan.max_connections as usize;
+    share(&mut config, silos);
     let offload = LinkOffload {
         checksum: plan.offload && capabilities.transmit_checksum,
         segmentation: capabilities.segmentation.filter(|_| plan.offload),
     };
     Ok(Stack::new(config, offload, &seeds()?, Clock.now()))
+}
+
+/// Each silo's part of what is asked for, or usual for, all of them. Rounded
+/// up: all together hold at least that.
+fn share(config: &mut stack::Config, silos: usize) {
+    for limit in
+        [&mut config.max_connections, &mut config.max_half_open, &mut config.max_time_wait, &mut config.receive_memory]
+    {
+        *limit = limit.div_ceil(silos);
+    }
+    let silos = u32::try_from(silos).unwrap_or(u32::MAX);
+    for rate in [&mut config.challenge_acks_per_second, &mut config.errors_per_second, &mut config.echo_per_second] {
+        *rate = rate.div_ceil(silos);
+    }
 }
 
 fn seeds() -> Result<Seeds, Failure> {

@@ -3,7 +3,7 @@
 //! | module | for |
 //! | --- | --- |
 //! | `run` | one run of a plan, over either data path |
-//! | `bypass`, `kernel` | the data paths: a silo over a link, threads over kernel sockets |
+//! | `bypass`, `kernel` | the data paths: silos over links, threads over kernel sockets |
 //! | `account`, `own`, `server_time` | what the kernel knows of us and of the server |
 //! | `collect`, `files` | intervals taken from the workers, and written |
 //! | `show`, `view`, `terminal` | how the run goes |
@@ -28,8 +28,8 @@ mod sweep;
 mod terminal;
 mod view;
 
-use crate::args::{LoadPlan, Task};
-use crate::host::Failure;
+use crate::args::{Form, LoadPath, LoadPlan, Task};
+use crate::host::{Failure, Layout};
 use report::render_hgrm;
 use run::Runner;
 use std::process::ExitCode;
@@ -41,6 +41,12 @@ use std::process::ExitCode;
 pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
     let LoadPlan { path, mut load, task, expect, output } = plan;
     let (form, hgrm) = (output.form, output.hgrm.clone());
+    if let LoadPath::Link(host) = &path
+        && host.plan_only
+    {
+        Layout::new(host)?.print(form == Form::Json);
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut runner = Runner::new(path, output, &mut load)?;
     let code = match task {
         Task::FindMax { objectives, config, svg } => {

@@ -2,9 +2,10 @@
 //!
 //! | module | for |
 //! | --- | --- |
-//! | `link` | over a link and our own stack |
+//! | `link` | over links and our own stack |
 //! | `kernel` | over kernel sockets: what is made, and started |
 //! | `wanted`, `machine`, `holder` | sockets, cores and limits; who else has an address |
+//! | `share` | limits of the process, divided |
 //! | `worker`, `orders` | one worker's life, and what the main thread wants of it |
 //! | `supervisor` | the main thread |
 //! | `control` | how one process follows another: the messages |
@@ -17,6 +18,7 @@ mod kernel;
 mod link;
 pub mod machine;
 mod orders;
+mod share;
 mod succession;
 mod supervisor;
 mod systemd;
@@ -33,7 +35,7 @@ use crate::host::Failure;
 /// What the user is to know.
 pub fn serve(plan: ServePlan) -> Result<(), Failure> {
     match plan.path {
-        ServePath::Link { host, ports } => link::serve(host, plan.server, ports),
+        ServePath::Link { host, ports, json } => link::serve(&host, plan.server, &ports, json),
         ServePath::Kernel(kernel) => kernel::serve(&kernel, plan.server),
     }
 }

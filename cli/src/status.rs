@@ -4,7 +4,7 @@ use crate::args::StatusPlan;
 use crate::host::Failure;
 use core::time::Duration;
 use serde_json::{Map, Value, json};
-use silo::page::{Kind, PageError, Reader, Snapshot, living, usual_folder};
+use silo::page::{Kind, PageError, Reader, SiloSnapshot, Snapshot, living, usual_folder};
 use std::io::Write;
 use std::thread;
 
@@ -57,23 +57,71 @@ fn page_json(reader: &Reader, snapshot: &Snapshot) -> Value {
 fn print_page(out: &mut impl Write, reader: &Reader, before: &Snapshot, after: &Snapshot) -> std::io::Result<()> {
     let dead = if reader.is_alive() { "" } else { " (dead)" };
     writeln!(out, "{} {}{dead}", reader.pid(), reader.label())?;
-    for (index, (old, new)) in before.silos.iter().zip(&after.silos).enumerate() {
-        let span = match (old.time, new.time) {
-            (Some(old), Some(new)) => new.since(old).as_secs_f64(),
-            _ => 0.0,
+    let columns: Vec<Column<'_>> =
+        before.silos.iter().zip(&after.silos).map(|(old, new)| Column { old, new }).collect();
+    for (index, column) in columns.iter().enumerate() {
+        writeln!(out, "  silo {index}{}", place(reader, column.new))?;
+    }
+    let several = columns.len() > 1;
+    if several {
+        let heads: String = (0..columns.len()).map(|index| format!(" {:>12}", format!("silo {index}"))).collect();
+        writeln!(out, "    {:<32} {:>16} {:>16}{heads}", "", "together", "")?;
+    }
+    for (at, (name, kind)) in reader.metrics().iter().enumerate() {
+        // Where a silo is stands above, and a sum of places is none.
+        if PLACE.contains(&name.as_str()) {
+            continue;
+        }
+        let sum = columns.iter().fold(0_u64, |sum, column| sum.wrapping_add(column.value(at)));
+        let each: String = match several {
+            true => columns.iter().map(|column| format!(" {:>12}", column.value(at))).collect(),
+            false => String::new(),
         };
-        writeln!(out, "  silo {index}")?;
-        for (((name, kind), old), new) in reader.metrics().iter().zip(&old.values).zip(&new.values) {
-            match kind {
-                // What never happened is not worth a line.
-                Kind::Counter if *new == 0 => {}
-                Kind::Counter if span > 0.0 => {
-                    let rate = new.wrapping_sub(*old) as f64 / span;
-                    writeln!(out, "    {name:<32} {new:>16} {rate:>14.0}/s")?;
-                }
-                _ => writeln!(out, "    {name:<32} {new:>16}")?,
+        let rates: Option<Vec<f64>> = columns.iter().map(|column| column.rate(at)).collect();
+        match (kind, rates) {
+            // What never happened is not worth a line.
+            (Kind::Counter, _) if sum == 0 => {}
+            (Kind::Counter, Some(rates)) => {
+                let rate: f64 = rates.iter().sum();
+                writeln!(out, "    {name:<32} {sum:>16} {rate:>14.0}/s{each}")?;
             }
+            _ if several => writeln!(out, "    {name:<32} {sum:>16} {:>16}{each}", "")?,
+            _ => writeln!(out, "    {name:<32} {sum:>16}")?,
         }
     }
     Ok(())
+}
+
+/// One silo's values, at two times.
+struct Column<'a> {
+    old: &'a SiloSnapshot,
+    new: &'a SiloSnapshot,
+}
+
+impl Column<'_> {
+    fn value(&self, at: usize) -> u64 {
+        self.new.values.get(at).copied().unwrap_or(0)
+    }
+
+    /// How much it grew per second, if that is known.
+    fn rate(&self, at: usize) -> Option<f64> {
+        let span = self.new.time?.since(self.old.time?).as_secs_f64();
+        let grown = self.value(at).wrapping_sub(self.old.values.get(at).copied()?);
+        (span > 0.0).then(|| grown as f64 / span)
+    }
+}
+
+/// What says where a silo is, in this order: whether it is pinned, its core,
+/// and that core's domain.
+const PLACE: [&str; 3] = ["silo.pinned", "silo.core", "silo.domain"];
+
+fn place(reader: &Reader, silo: &SiloSnapshot) -> String {
+    let value = |name: &str| {
+        let at = reader.metrics().iter().position(|(other, _)| other == name)?;
+        silo.values.get(at).copied()
+    };
+    match PLACE.map(value) {
+        [Some(1), Some(core), Some(domain)] => format!(": core {core}, domain {domain}"),
+        _ => String::new(),
+    }
 }

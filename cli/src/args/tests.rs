@@ -31,7 +31,7 @@ fn serve(line: &str) -> ServePlan {
 /// The plan of a server over a link, and its ports.
 fn over_link(plan: &ServePlan) -> (&HostPlan, &[u16]) {
     match &plan.path {
-        ServePath::Link { host, ports } => (host, ports),
+        ServePath::Link { host, ports, .. } => (host, ports),
         ServePath::Kernel(plan) => panic!("{plan:?}"),
     }
 }
@@ -85,8 +85,10 @@ fn serve_has_working_defaults() {
     assert_eq!(host.max_connections, 100_000);
     assert_eq!((host.idle, host.tx_delay, host.offload), (Idle::ADAPTIVE, Duration::ZERO, true));
     assert_eq!(host.congestion, Algorithm::Cubic);
-    assert_eq!((host.core, host.faults, &host.capture, host.mac), (None, None, &None, None));
-    let LinkSpec::Memif(memif) = &host.link else { panic!("not memif") };
+    assert_eq!((&host.silos, host.faults, &host.capture, host.mac), (&Silos::One, None, &None, None));
+    let [LinkSpec { driver: DriverSpec::Memif(memif), queues: None }] = host.links.as_slice() else {
+        panic!("not memif")
+    };
     assert_eq!((memif.role, memif.id), (memif::Role::Server, 0));
 }
 
@@ -101,8 +103,8 @@ fn latency_is_traded_for_processor_time_as_asked() {
     assert_eq!(traded.idle, Idle::Sleep(Duration::from_millis(1)));
     assert_eq!(traded.tx_delay, Duration::from_micros(100));
     assert_eq!(host("--tx-delay 0").tx_delay, Duration::ZERO);
-    let offloads = |host: &HostPlan| match &host.link {
-        LinkSpec::Tap(tap) => (host.offload, tap.offload),
+    let offloads = |host: &HostPlan| match &host.links[0].driver {
+        DriverSpec::Tap(tap) => (host.offload, tap.offload),
         other => panic!("{other:?}"),
     };
     assert_eq!((offloads(&host("--offload on")), offloads(&host("--offload off"))), ((true, true), (false, false)));
@@ -190,10 +192,11 @@ fn serve_takes_every_flag() {
     let (host, ports) = over_link(&plan);
     assert_eq!(ports, [80, 8080]);
     let host = host.clone();
-    assert_eq!(host.link, LinkSpec::Tap("tap:near0,addr=10.0.0.9/24".parse().expect("tap's own syntax")));
+    let tap = DriverSpec::Tap("tap:near0,addr=10.0.0.9/24".parse().expect("tap's own syntax"));
+    assert_eq!(host.links, [LinkSpec { driver: tap, queues: None }]);
     assert_eq!(host.gateways.len(), 2);
     assert_eq!(host.mac, Some(Mac([2, 0, 0, 0, 0, 10])));
-    assert_eq!((host.core, host.idle, host.congestion), (Some(3), Idle::Spin, Algorithm::NewReno));
+    assert_eq!((host.silos, host.idle, host.congestion), (Silos::Cores(vec![3]), Idle::Spin, Algorithm::NewReno));
     assert_eq!(host.max_connections, 1_000_000);
     let faults = host.faults.expect("asked for");
     assert_eq!((faults.receive, faults.seed), (faults.transmit, 7));
@@ -226,7 +229,7 @@ fn load_takes_short_flags_and_fills_in_the_rest() {
     assert_eq!(plan.output.hgrm, Some("out.hgrm".into()));
     let LoadPath::Link(host) = plan.path else { panic!("not over the link") };
     assert_eq!(host.max_connections, 1_000);
-    let LinkSpec::Memif(memif) = host.link else { panic!("not memif") };
+    let DriverSpec::Memif(memif) = &host.links[0].driver else { panic!("not memif") };
     assert_eq!(memif.role, memif::Role::Server);
     assert_eq!((memif.id, memif.log2_ring_size, memif.buffer_size), (3, 9, 4_096));
 }

@@ -273,7 +273,16 @@ impl FromStr for Header {
 
 /// Where frames come from and go to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum LinkSpec {
+pub struct LinkSpec {
+    /// By which driver, and its settings.
+    pub driver: DriverSpec,
+    /// Queues, where the text says how many.
+    pub queues: Option<u16>,
+}
+
+/// A driver's settings.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DriverSpec {
     /// Shared memory with another process.
     Memif(memif::Config),
     /// A TAP device of the local kernel.
@@ -287,10 +296,41 @@ impl LinkSpec {
     /// # Errors
     /// If it is neither, or what the driver finds wrong with its part.
     pub fn parse(text: &str, role: memif::Role) -> Result<Self, BadValue> {
-        match text.split(':').next() {
-            Some("memif") => memif::Config::parse(text, role).map(Self::Memif).map_err(|why| BadValue(why.to_string())),
-            Some("tap") => text.parse().map(Self::Tap).map_err(|why: tap::BadConfig| BadValue(why.to_string())),
-            _ => Err(BadValue::new("there is no link of this kind; write memif:/run/nearside.sock or tap:NAME")),
+        let bad = |why: &dyn fmt::Display| BadValue(why.to_string());
+        let (driver, queues) = match text.split(':').next() {
+            Some("memif") => {
+                let config = memif::Config::parse(text, role).map_err(|why| bad(&why))?;
+                let queues = config.queues;
+                (DriverSpec::Memif(config), queues)
+            }
+            Some("tap") => {
+                let config: tap::Config = text.parse().map_err(|why: tap::BadConfig| bad(&why))?;
+                let queues = config.queues;
+                (DriverSpec::Tap(config), queues)
+            }
+            _ => {
+                return Err(BadValue::new("there is no link of this kind; write memif:/run/nearside.sock or tap:NAME"));
+            }
+        };
+        // Drivers have a default; whether it was meant shows in the text only.
+        let said = text.split(',').skip(1).any(|part| part.starts_with("queues="));
+        Ok(Self { driver, queues: said.then_some(queues) })
+    }
+
+    /// The kind, as it begins the text.
+    pub const fn kind(&self) -> &'static str {
+        match self.driver {
+            DriverSpec::Memif(_) => "memif",
+            DriverSpec::Tap(_) => "tap",
+        }
+    }
+
+    /// The link as a person would name it.
+    pub fn name(&self) -> String {
+        match &self.driver {
+            DriverSpec::Memif(config) if config.id == 0 => format!("memif:{}", config.socket),
+            DriverSpec::Memif(config) => format!("memif:{},id={}", config.socket, config.id),
+            DriverSpec::Tap(config) => format!("tap:{}", config.name),
         }
     }
 }

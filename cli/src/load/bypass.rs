@@ -1,80 +1,111 @@
-//! Load over a link and our own stack.
+//! Load over links and our own stack: silos, each with its share of the plan.
 
 use super::account::{Account, CLOSE_LIMIT, CLOSING_ROOM, Side};
 use super::collect::Source;
 use crate::args::HostPlan;
-use crate::figures::Figures;
-use crate::host::{Failure, Start, over_link, stack};
+use crate::figures::{Figures, SiloColumn};
+use crate::host::fleet::{self, Part};
+use crate::host::{Crew, Failure, Finish, Layout, Port, Seat, stack};
 use app::App;
 use core::time::Duration;
-use link::{Link, LinkState};
+use link::LinkState;
 use load::{Load, Plan};
 use silo::{Attendant, Clock, Next, Silo, Usage};
-use std::sync::Arc;
+use sockets::fleet::Stop;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 use wire::Time;
 
-/// Runs a plan over the host's link to its end, or until a signal. `quiet`
+/// Runs a plan over the host's links to its end, or until a signal. `quiet`
 /// keeps messages off a terminal that shows something else.
 ///
 /// # Errors
 /// What the user is to know.
 pub fn run(
     host: &HostPlan,
+    layout: &Layout,
     plan: &Plan,
     every: Duration,
     signals: &Arc<AtomicUsize>,
     sources: Sender<Source>,
     quiet: bool,
 ) -> Result<Vec<Side>, Failure> {
-    let mut side = None;
-    let run = Run { host: host.clone(), plan, every, signals, sources, quiet, side: &mut side };
-    over_link(host, run)?;
-    Ok(side.into_iter().collect())
+    let silos = layout.seats.len();
+    let mut figures = Figures::new(host, layout, "load", core::iter::empty())?;
+    let stop = Stop::default();
+    let company = Company {
+        host,
+        plan,
+        every,
+        signals,
+        sources,
+        silos,
+        stop: &stop,
+        finish: Finish::new(silos),
+        columns: Mutex::new(figures.columns().into_iter().map(Some).collect()),
+        quiet,
+    };
+    fleet::run(host, layout, &stop, &company)
 }
 
-struct Run<'a> {
-    host: HostPlan,
+/// What all silos of a generator have in common.
+struct Company<'a> {
+    host: &'a HostPlan,
     plan: &'a Plan,
     every: Duration,
     signals: &'a Arc<AtomicUsize>,
     sources: Sender<Source>,
+    silos: usize,
+    stop: &'a Stop,
+    finish: Finish,
+    columns: Mutex<Vec<Option<SiloColumn>>>,
     quiet: bool,
-    side: &'a mut Option<Side>,
 }
 
-impl Start for Run<'_> {
-    fn start<L: Link>(self, link: L) -> Result<(), Failure> {
-        let Self { mut host, plan, every, signals, sources, quiet, side } = self;
+impl Crew for Company<'_> {
+    type Outcome = Side;
+
+    fn work<L: Port>(&self, seat: &Seat, link: L) -> Result<Side, String> {
+        let column =
+            self.columns.lock().unwrap_or_else(PoisonError::into_inner).get_mut(seat.index).and_then(Option::take);
+        let column = column.ok_or("it has no place on the statistics page")?;
+        let mine = self.plan.share(seat.index as u32, self.silos as u32).ok_or("no connections are left for it")?;
         // Beside the connections asked for there are those that are closing.
-        let closing = plan.connections.saturating_add(CLOSING_ROOM);
-        host.max_connections = plan.connections.saturating_add(closing);
-        let stack = stack(&host, &link.capabilities(), &[], plan.sources.iter().copied())?;
-        let mut app = Load::new(plan.clone())?;
+        let closing = mine.connections.saturating_add(CLOSING_ROOM);
+        let mut host = self.host.clone();
+        host.max_connections = mine.connections.saturating_add(closing).saturating_mul(self.silos as u32);
+        let stack = stack(&host, self.silos, &link.capabilities(), &[], self.plan.sources.iter().copied());
+        let stack = stack.map_err(|why| why.to_string())?;
+        let mut app = Load::new(mine).map_err(|why| why.to_string())?;
         // The collector outlives this, unless it failed.
-        let _ = sources.send(Source { live: app.live(), intervals: app.intervals(every) });
-        drop(sources);
+        let _ = self.sources.send(Source { live: app.live(), intervals: app.intervals(self.every) });
         let mut silo = Silo { link, stack, app };
-        let figures = Figures::new(&host, "load", &silo, core::iter::empty())?;
-        let mut attendant =
-            LoadAttendant { figures, account: Account::new(signals), link_seen: quiet, waiting_since: None };
-        silo::run(&mut silo, host.pace(), &mut attendant)?;
-        *side = Some(attendant.account.side(silo.app.into_figures(Clock.now()), false));
-        Ok(())
+        let mut attendant = LoadAttendant {
+            company: self,
+            column,
+            account: Account::new(self.signals),
+            part: self.finish.part(),
+            link_seen: self.quiet || seat.index > 0,
+            waiting_since: None,
+        };
+        silo::run(&mut silo, host.pace(), &mut attendant).map_err(|why| why.to_string())?;
+        Ok(attendant.account.side(silo.app.into_figures(Clock.now()), false))
     }
 }
 
-struct LoadAttendant {
-    figures: Figures,
+struct LoadAttendant<'a> {
+    company: &'a Company<'a>,
+    column: SiloColumn,
     account: Account,
+    part: Part<'a>,
     link_seen: bool,
     waiting_since: Option<Time>,
 }
 
-impl<L: Link> Attendant<L, Load> for LoadAttendant {
+impl<L: Port> Attendant<L, Load> for LoadAttendant<'_> {
     fn attend(&mut self, silo: &mut Silo<L, Load>, now: Time, usage: &Usage, link: LinkState) -> Next {
-        self.figures.publish(silo, now, usage, link, core::iter::empty());
+        self.column.publish(silo, now, usage, link, core::iter::empty());
         if link == LinkState::Up {
             self.link_seen = true;
         } else if !self.link_seen {
@@ -84,10 +115,12 @@ impl<L: Link> Attendant<L, Load> for LoadAttendant {
                 eprintln!("waiting for the link's other side");
             }
         }
-        let Some(since) = self.account.look(silo.app.stage(), usage, now) else { return Next::Go };
-        if silo.app.drain(&mut silo.stack) && silo.stack.connections() == 0 || now.since(since) >= CLOSE_LIMIT {
+        if self.company.stop.is_set() {
             return Next::Stop;
         }
-        Next::Go
+        let Some(since) = self.account.look(silo.app.stage(), usage, now) else { return Next::Go };
+        let closed = silo.app.drain(&mut silo.stack) && silo.stack.connections() == 0;
+        // One that has finished goes on passing on the others' frames.
+        if (closed || now.since(since) >= CLOSE_LIMIT) && self.part.is_over() { Next::Stop } else { Next::Go }
     }
 }

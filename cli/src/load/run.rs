@@ -10,8 +10,8 @@ use super::own::ephemeral_ports;
 use super::resolve::resolve;
 use super::server_time::ServerTime;
 use super::show::Show;
-use crate::args::{HostPlan, LoadPath, LoadSockets, OutputPlan, Place};
-use crate::host::{Failure, stop_signals};
+use crate::args::{HostPlan, LoadPath, LoadSockets, OutputPlan, Place, Silos};
+use crate::host::{Failure, Layout, stop_signals};
 use core::time::Duration;
 use load::{Figures, Floor, Plan, Ports, Report, Reuse};
 use silo::Clock;
@@ -80,7 +80,7 @@ impl Runner {
     /// Threads that would work on this plan.
     pub fn workers(&self, plan: &Plan) -> usize {
         match &self.way {
-            Way::Link(_) => 1,
+            Way::Link(host) => silos(host, plan).map_or(1, |layout| layout.seats.len()),
             Way::Kernel(kernel) => kernel.sockets.workers(plan),
         }
     }
@@ -147,10 +147,25 @@ impl Runner {
 
     fn work(&self, plan: &Plan, every: Duration, sources: Sender<Source>, quiet: bool) -> Result<Vec<Side>, Failure> {
         match &self.way {
-            Way::Link(host) => bypass::run(host, plan, every, &self.signals, sources, quiet),
+            Way::Link(host) => bypass::run(host, &silos(host, plan)?, plan, every, &self.signals, sources, quiet),
             Way::Kernel(kernel) => kernel.sockets.run(plan, every, &self.signals, &sources),
         }
     }
+}
+
+/// The silos that have a share of this plan.
+fn silos(host: &HostPlan, plan: &Plan) -> Result<Layout, Failure> {
+    let layout = Layout::new(host)?;
+    let all = layout.seats.len() as u32;
+    let busy = (0..all).filter(|index| plan.share(*index, all).is_some()).count();
+    if busy == layout.seats.len() {
+        return Ok(layout);
+    }
+    let fewer = match &host.silos {
+        Silos::Cores(cores) => Silos::Cores(cores.iter().copied().take(busy).collect()),
+        _ => Silos::Count(u16::try_from(busy).unwrap_or(u16::MAX)),
+    };
+    Layout::new(&HostPlan { silos: fewer, ..host.clone() })
 }
 
 /// What is measured, in a line.

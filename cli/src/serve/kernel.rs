@@ -2,6 +2,7 @@
 //! workers are started, and the main thread looks after them.
 
 use super::orders::{Orders, Stage};
+use super::share::share;
 use super::supervisor::{Managed, Supervisor};
 use super::systemd::{self, Found};
 use super::takeover::{Predecessor, usual_control};
@@ -142,18 +143,6 @@ fn try_out(seats: &[Option<u16>], config: &Config, server: &server::Config) -> R
     let app = Server::new(server.clone(), WallClock::new(Clock.now(), Clock.unix()))?;
     Worker::new(config.clone(), Vec::new(), app)?;
     Ok(())
-}
-
-/// Each worker's part of what is asked for all of them.
-fn share(mut server: server::Config, connections: usize, workers: usize) -> server::Config {
-    server.limits.connections = connections;
-    let limits = &mut server.limits;
-    limits.streams = limits.streams.div_ceil(workers);
-    limits.stream_bytes = limits.stream_bytes.div_ceil(workers);
-    if let server::Content::Directory(directory) = &mut server.content {
-        directory.cache_bytes = directory.cache_bytes.div_ceil(workers).max(directory.cache_file_bytes);
-    }
-    server
 }
 
 /// Listens, with the sockets that were there before as far as they are wanted.

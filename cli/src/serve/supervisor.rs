@@ -316,7 +316,7 @@ impl<'a> Supervisor<'a> {
 }
 
 /// Counts signals, and has each ring.
-fn count(signals: &[i32], orders: &Orders) -> std::io::Result<Arc<AtomicUsize>> {
+pub fn count(signals: &[i32], orders: &Orders) -> std::io::Result<Arc<AtomicUsize>> {
     let count = crate::host::count_signals(signals)?;
     for &signal in signals {
         // Handlers run in the order of their registration: it is counted when

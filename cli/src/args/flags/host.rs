@@ -1,8 +1,8 @@
 //! What `serve` and `load` share over a link: addresses, core, faults.
 
 use super::sockets::Switch;
-use crate::args::HostPlan;
-use crate::args::values::{self, BitRate, Cidr, LinkSpec};
+use crate::args::values::{self, BitRate, Cidr, DriverSpec, LinkSpec};
+use crate::args::{HostPlan, Silos};
 use clap::{Args, ValueHint};
 use link::{FaultPlan, Impairment, Probability, Rate};
 use silo::Idle;
@@ -26,8 +26,12 @@ pub(in crate::args) struct HostArgs {
     /// tap is a device of the local kernel, made if it does not exist, and
     /// needs CAP_NET_ADMIN. Options: addr=ADDRESS/PREFIX for the kernel's
     /// side, mtu=BYTES, offload=on|off (on), large=on|off (off), ring=SLOTS.
+    ///
+    /// With --silos, a port has a queue for each silo unless queues=N says
+    /// otherwise; a silo without a queue of its own shares one. Repeat for
+    /// more ports, all of one kind.
     #[arg(long, value_name = "LINK", requires = "addresses")]
-    pub(super) link: Option<String>,
+    pub(super) link: Vec<String>,
 
     /// Our address with its subnet's prefix length; repeat for more
     #[arg(long = "addr", value_name = "ADDRESS/PREFIX", requires = "link")]
@@ -41,9 +45,25 @@ pub(in crate::args) struct HostArgs {
     #[arg(long, value_name = "ADDRESS", requires = "link")]
     mac: Option<Mac>,
 
-    /// Pin to this core and its memory domain [default: not pinned]
+    /// Serve with several silos: auto, how many as in 4, or on which cores as
+    /// in 2-5 or 0,2 [default: one, not pinned]
+    ///
+    /// A silo is a thread pinned to one core, with a queue, a stack, timers
+    /// and memory of its own. A plain number is how many there are, on cores
+    /// near the ports; a list, with a dash or a comma, is the cores (3-3 is
+    /// core 3 alone); auto is one for each physical core of the domains that
+    /// have ports. Limits such as --max-connections are those of all silos
+    /// together.
+    #[arg(long, value_name = "N|CORES|auto", requires = "link", conflicts_with = "core")]
+    silos: Option<Silos>,
+
+    /// Pin the one silo to this core and its memory domain [default: not pinned]
     #[arg(long, value_name = "N", requires = "link")]
     core: Option<u16>,
+
+    /// Print which silo gets which core, memory domain and queues, and exit
+    #[arg(long = "plan", requires = "link")]
+    plan_only: bool,
 
     /// What to do while there is nothing to do: spin, adaptive, adaptive:SPIN:WAIT, or sleep:TIME
     ///
@@ -152,7 +172,6 @@ impl HostArgs {
     /// # Errors
     /// What makes no sense together, and if no link is named.
     pub(super) fn plan(self, role: memif::Role, max_connections: u32) -> Result<HostPlan, String> {
-        let text = self.link.ok_or("give a link with --link")?;
         for (index, gateway) in self.gateways.iter().enumerate() {
             if !self.addresses.iter().any(|ours| ours.contains(*gateway)) {
                 return Err(format!("the gateway {gateway} is in no subnet of --addr"));
@@ -164,20 +183,27 @@ impl HostArgs {
         if self.mac.is_some_and(|mac| !mac.is_unicast()) {
             return Err("--mac must be a unicast address".to_owned());
         }
-        let mut link = LinkSpec::parse(&text, role).map_err(|why| format!("--link {text}: {why}"))?;
         let offload = self.offload.is_none_or(|switch| switch == Switch::On);
-        if let (LinkSpec::Tap(tap), false) = (&mut link, offload) {
-            if tap.large {
-                return Err("large=on is an offload: it contradicts --offload off".to_owned());
+        let mut links = links(&self.link, role)?;
+        for link in &mut links {
+            if let (DriverSpec::Tap(tap), false) = (&mut link.driver, offload) {
+                if tap.large {
+                    return Err("large=on is an offload: it contradicts --offload off".to_owned());
+                }
+                tap.offload = false;
             }
-            tap.offload = false;
         }
         Ok(HostPlan {
-            link,
+            links,
             addresses: self.addresses,
             gateways: self.gateways,
             mac: self.mac,
-            core: self.core,
+            silos: match (self.silos, self.core) {
+                (Some(silos), _) => silos,
+                (None, Some(core)) => Silos::Cores(vec![core]),
+                (None, None) => Silos::One,
+            },
+            plan_only: self.plan_only,
             idle: self.idle.unwrap_or_default(),
             tx_delay: self.tx_delay.unwrap_or_default(),
             offload,
@@ -193,6 +219,22 @@ impl HostArgs {
             status_page: self.status_page,
         })
     }
+}
+
+/// The links, which are of one kind, each another.
+fn links(texts: &[String], role: memif::Role) -> Result<Vec<LinkSpec>, String> {
+    let mut links: Vec<LinkSpec> = Vec::new();
+    for text in texts {
+        let link = LinkSpec::parse(text, role).map_err(|why| format!("--link {text}: {why}"))?;
+        if let Some(first) = links.first().filter(|first| first.kind() != link.kind()) {
+            return Err(format!("--link {text}: all links are of one kind, and the first is {}", first.kind()));
+        }
+        if links.iter().any(|other| other.name() == link.name()) {
+            return Err(format!("--link {text}: this link is given twice"));
+        }
+        links.push(link);
+    }
+    if links.is_empty() { Err("give a link with --link".to_owned()) } else { Ok(links) }
 }
 
 /// What may wait before a bottleneck: as long as a common router's queue.

@@ -73,6 +73,10 @@ pub(in crate::args) struct ServeArgs {
     #[arg(long, value_name = "off|stderr|FILE", default_value = "off", value_parser = values::access_log)]
     access_log: AccessLog,
 
+    /// With --plan: print it as JSON
+    #[arg(long, requires = "plan_only")]
+    json: bool,
+
     #[command(flatten)]
     sockets: SocketArgs,
 
@@ -118,7 +122,7 @@ impl ServeArgs {
         timeouts.http.send = self.send_timeout;
         timeouts.drain = self.drain_timeout;
         server.limits.connections = max_connections as usize;
-        if self.host.link.is_none() {
+        if self.host.link.is_empty() {
             if let server::Content::Directory(directory) = &mut server.content {
                 directory.cache_file_bytes = self.sockets.cached_max()?;
             }
@@ -126,7 +130,7 @@ impl ServeArgs {
             return Ok(ServePlan { server, path: ServePath::Kernel(plan) });
         }
         let host = self.host.plan(memif::Role::Server, max_connections)?;
-        Ok(ServePlan { server, path: ServePath::Link { host, ports: ports(self.listen)? } })
+        Ok(ServePlan { server, path: ServePath::Link { host, ports: ports(self.listen)?, json: self.json } })
     }
 }
 

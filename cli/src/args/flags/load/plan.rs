@@ -21,7 +21,7 @@ impl LoadArgs {
         let held = connections(self.connections, "--connections")?;
         let task = self.goal.task()?;
         let requests = self.request.requests(&self.target)?;
-        let (path, target, sources) = if self.host.link.is_some() {
+        let (path, target, sources) = if !self.host.link.is_empty() {
             let Place::Address(target) = self.target.place else {
                 return Err("over a link the host must be an IP address: there is no name resolution".to_owned());
             };

@@ -1,0 +1,207 @@
+//! Which silo has which core, memory domain and queues.
+
+use super::Failure;
+use crate::args::{DriverSpec, HostPlan, LinkSpec, Silos};
+use core::fmt::{self, Write as _};
+use serde_json::{Value, json};
+use silo::pin::allowed_cores;
+use std::path::Path;
+use topology::{Ask, Memory, Queue, Queues, Topology, plan};
+
+/// Who works where.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The silos, by index; at least one.
+    pub seats: Vec<Seat>,
+    /// The ports, in the order of the plan's links.
+    pub ports: Vec<PortLayout>,
+    /// What is not as one would wish it.
+    pub warnings: Vec<String>,
+}
+
+/// Where a silo is, and what it owns.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// Which one it is.
+    pub index: usize,
+    /// The core that it is pinned to, if it is.
+    pub core: Option<u16>,
+    /// That core's domain.
+    pub domain: Option<u16>,
+    /// Where its memory is to be; `None`: wherever the kernel puts it.
+    pub memory: Option<Memory>,
+    /// Its queues.
+    pub queues: Vec<Queue>,
+    /// The ports that its connections' frames leave by.
+    pub egress: Vec<u16>,
+}
+
+/// A port, and what is opened of it.
+#[derive(Clone, Debug)]
+pub struct PortLayout {
+    /// Its name.
+    pub name: String,
+    /// The domain that it is attached to, if to any.
+    pub domain: Option<u16>,
+    /// The queue pairs to open.
+    pub queues: u16,
+}
+
+impl Layout {
+    /// What a plan asks for on this machine.
+    ///
+    /// # Errors
+    /// If it cannot be had.
+    pub fn new(host: &HostPlan) -> Result<Self, Failure> {
+        let silos = match &host.silos {
+            Silos::One => return Ok(Self::unpinned(host)),
+            Silos::Count(count) => topology::Silos::Count(*count),
+            Silos::Cores(cores) => topology::Silos::On(cores.clone()),
+            Silos::Auto => topology::Silos::Auto,
+        };
+        let topology = Topology::read(Path::new("/"), Some(&allowed_cores()?))?;
+        let ports = host.links.iter().map(|link| port(link, &topology)).collect();
+        let ask = Ask { ports, silos, numa: true };
+        let plan = plan(&topology, &ask)?;
+        let seat = |(index, seat): (usize, topology::Seat)| Seat {
+            index,
+            core: Some(seat.core),
+            domain: Some(seat.domain),
+            memory: Some(seat.memory),
+            queues: seat.queues,
+            egress: seat.egress,
+        };
+        let opened = ask.ports.into_iter().zip(plan.queues);
+        Ok(Self {
+            seats: plan.silos.into_iter().enumerate().map(seat).collect(),
+            ports: opened.map(|(port, queues)| PortLayout { name: port.name, domain: port.domain, queues }).collect(),
+            warnings: plan.warnings.iter().map(ToString::to_string).collect(),
+        })
+    }
+
+    /// One silo for everything, where the kernel has it run.
+    fn unpinned(host: &HostPlan) -> Self {
+        let ports = host.links.iter().map(|link| PortLayout {
+            name: link.name(),
+            domain: None,
+            queues: link.queues.unwrap_or(1),
+        });
+        let ports: Vec<PortLayout> = ports.collect();
+        let all = (0_u16..).zip(&ports);
+        let queues = all.clone().flat_map(|(port, it)| (0..it.queues).map(move |queue| Queue { port, queue }));
+        let seat = Seat {
+            index: 0,
+            core: None,
+            domain: None,
+            memory: None,
+            queues: queues.collect(),
+            egress: all.map(|(port, _)| port).collect(),
+        };
+        Self { seats: vec![seat], ports, warnings: Vec::new() }
+    }
+
+    /// The cores of the silos, in their order.
+    pub fn cores(&self) -> Vec<Option<u16>> {
+        self.seats.iter().map(|seat| seat.core).collect()
+    }
+
+    /// Prints it, and nothing else.
+    pub fn print(&self, json: bool) {
+        if json { println!("{}", self.json()) } else { print!("{self}") }
+    }
+
+    /// As JSON: what the table shows, and the ports that frames leave by.
+    pub fn json(&self) -> Value {
+        let name = |port: u16| self.ports.get(usize::from(port)).map_or("", |port| port.name.as_str());
+        let seat = |seat: &Seat| {
+            let queue = |queue: &Queue| json!({ "port": name(queue.port), "queue": queue.queue });
+            json!({
+                "silo": seat.index,
+                "core": seat.core,
+                "domain": seat.domain,
+                "memory": seat.memory.map(|memory| match memory {
+                    Memory::Domain(domain) => json!({ "domain": domain }),
+                    Memory::Interleave => json!("interleave"),
+                }),
+                "queues": seat.queues.iter().map(queue).collect::<Vec<_>>(),
+                "leaves_by": seat.egress.iter().map(|port| name(*port)).collect::<Vec<_>>(),
+            })
+        };
+        let port = |port: &PortLayout| json!({ "name": port.name, "domain": port.domain, "queues": port.queues });
+        json!({
+            "silos": self.seats.iter().map(seat).collect::<Vec<_>>(),
+            "ports": self.ports.iter().map(port).collect::<Vec<_>>(),
+            "warnings": self.warnings,
+        })
+    }
+
+    /// The rows of the table: a silo's ports each have one.
+    fn rows(&self) -> Vec<[String; COLUMNS]> {
+        let mut rows = Vec::new();
+        for seat in &self.seats {
+            let or_dash = |number: Option<u16>| number.map_or("-".to_owned(), |number| number.to_string());
+            let memory = match seat.memory {
+                Some(Memory::Domain(domain)) => format!("domain {domain}"),
+                Some(Memory::Interleave) => "interleaved".to_owned(),
+                None => "-".to_owned(),
+            };
+            let mut first = Some([seat.index.to_string(), or_dash(seat.core), or_dash(seat.domain)]);
+            let mut row = |port: &str, queues: String| {
+                let memory = if first.is_some() { memory.clone() } else { String::new() };
+                let [silo, core, domain] = first.take().unwrap_or_default();
+                rows.push([silo, core, domain, port.to_owned(), queues, memory]);
+            };
+            for (index, port) in (0_u16..).zip(&self.ports) {
+                let mine = seat.queues.iter().filter(|queue| queue.port == index);
+                let mine: Vec<String> = mine.map(|queue| queue.queue.to_string()).collect();
+                if !mine.is_empty() {
+                    row(&port.name, mine.join(","));
+                }
+            }
+            if seat.queues.is_empty() {
+                row("shared", "-".to_owned());
+            }
+        }
+        rows
+    }
+}
+
+const COLUMNS: usize = 6;
+
+const HEADS: [&str; COLUMNS] = ["silo", "core", "domain", "port", "queues", "memory"];
+
+/// As a table, and the warnings below it.
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = self.rows();
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].chars().count());
+            cells.chain([HEADS[column].len()]).max().unwrap_or(0)
+        };
+        let heads = HEADS.map(str::to_owned);
+        for row in core::iter::once(&heads).chain(&rows) {
+            let mut line = String::new();
+            for (column, cell) in row.iter().enumerate() {
+                let width = width(column);
+                // Numbers to the right, names to the left.
+                let _ = if column < 3 { write!(line, "  {cell:>width$}") } else { write!(line, "  {cell:<width$}") };
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))
+    }
+}
+
+/// A link as the planner sees it.
+fn port(link: &LinkSpec, _topology: &Topology) -> topology::Port {
+    let most = match &link.driver {
+        DriverSpec::Memif(_) => memif::QUEUES_LIMIT,
+        DriverSpec::Tap(_) => TAP_QUEUES,
+    };
+    // Shared memory and the kernel are nowhere in particular.
+    let domain = None;
+    topology::Port { name: link.name(), domain, queues: link.queues.map_or(Queues::UpTo(most), Queues::Fixed) }
+}
+
+/// The kernel's MAX_TAP_QUEUES (drivers/net/tun.c).
+const TAP_QUEUES: u16 = 256;

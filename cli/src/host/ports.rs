@@ -1,0 +1,229 @@
+//! Links opened, wrapped as asked, and dealt out to the silos.
+
+use super::{Failure, Layout, Seat};
+use crate::args::{DriverSpec, HostPlan, LinkSpec};
+use core::time::Duration;
+use link::{
+    Capabilities, Capture, CaptureConfig, Counters, FaultPlan, Faults, Impairment, Link, LinkState, Receive, Transmit,
+};
+use memif::{Memif, MemifLink};
+use silo::Clock;
+use std::fs::File;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use tap::Tap;
+use wire::Time;
+
+/// A silo's link, and what it counts beyond what every link does.
+pub trait Port: Link {
+    /// Tells each value with its name.
+    fn counts(&self, take: &mut dyn FnMut(&'static str, u64)) {
+        let _ = take;
+    }
+}
+
+impl Port for MemifLink {}
+impl Port for Tap {}
+impl<L: Port> Port for Capture<Faults<L>, CaptureFile> {}
+impl Port for AnyLink {}
+
+/// The queues of one kind of driver, by port.
+pub type Opened<L> = Vec<Vec<L>>;
+
+/// Opens every port with `open`, with the queues that the layout says.
+///
+/// # Errors
+/// The driver's.
+pub fn open<L>(
+    host: &HostPlan,
+    layout: &Layout,
+    open: impl Fn(&LinkSpec, u16) -> Result<Vec<L>, Failure>,
+) -> Result<Opened<L>, Failure> {
+    host.links.iter().zip(&layout.ports).map(|(link, port)| open(link, port.queues)).collect()
+}
+
+/// Opens a port of shared memory.
+pub fn memif(link: &LinkSpec, queues: u16) -> Result<Vec<MemifLink>, Failure> {
+    let DriverSpec::Memif(config) = &link.driver else { return Err(mixed()) };
+    Ok(Memif::open(memif::Config { queues, ..config.clone() })?.split_queues())
+}
+
+/// Opens a TAP device.
+pub fn tap(link: &LinkSpec, queues: u16) -> Result<Vec<Tap>, Failure> {
+    let DriverSpec::Tap(config) = &link.driver else { return Err(mixed()) };
+    Ok(Tap::open_queues(&tap::Config { queues, ..config.clone() })?)
+}
+
+fn mixed() -> Failure {
+    "all links are to be of one kind".into()
+}
+
+/// Each silo's queues, with their ports.
+///
+/// # Errors
+/// If the layout gives out what was not opened.
+pub fn deal<L>(layout: &Layout, opened: Opened<L>) -> Result<Vec<Vec<(u16, L)>>, Failure> {
+    let mut opened: Vec<Vec<Option<L>>> =
+        opened.into_iter().map(|queues| queues.into_iter().map(Some).collect()).collect();
+    let mut take = |port: u16, queue: u16| {
+        let queue = opened.get_mut(usize::from(port))?.get_mut(usize::from(queue))?.take()?;
+        Some((port, queue))
+    };
+    let missing = || Failure::from("a port has fewer queues than it said");
+    layout
+        .seats
+        .iter()
+        .map(|seat| seat.queues.iter().map(|queue| take(queue.port, queue.queue).ok_or_else(missing)).collect())
+        .collect()
+}
+
+/// A link of any kind: for what is wrapped, where a call more for each frame
+/// does not matter and a copy of the whole stack for each kind would.
+pub enum AnyLink {
+    /// Shared memory.
+    Memif(MemifLink),
+    /// The local kernel.
+    Tap(Tap),
+}
+
+impl From<MemifLink> for AnyLink {
+    fn from(link: MemifLink) -> Self {
+        Self::Memif(link)
+    }
+}
+
+impl From<Tap> for AnyLink {
+    fn from(link: Tap) -> Self {
+        Self::Tap(link)
+    }
+}
+
+/// Calls the same method of whichever link it is.
+macro_rules! each {
+    ($link:expr, $inner:ident => $call:expr) => {
+        match $link {
+            AnyLink::Memif($inner) => $call,
+            AnyLink::Tap($inner) => $call,
+        }
+    };
+}
+
+impl Link for AnyLink {
+    type Rx<'a> = &'a mut dyn Receive;
+    type Tx<'a> = &'a mut dyn Transmit;
+
+    fn capabilities(&self) -> Capabilities {
+        each!(self, link => link.capabilities())
+    }
+
+    fn split(&mut self) -> (&mut dyn Receive, &mut dyn Transmit) {
+        each!(self, link => {
+            let (rx, tx) = link.split();
+            (rx, tx)
+        })
+    }
+
+    fn poll_control(&mut self, now: Time) -> LinkState {
+        each!(self, link => link.poll_control(now))
+    }
+
+    fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
+        each!(self, link => link.wait(wake, timeout))
+    }
+
+    fn counters(&self) -> Counters {
+        each!(self, link => link.counters())
+    }
+
+    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        each!(self, link => link.memory(each));
+    }
+}
+
+/// Whether frames are captured, or harmed.
+pub const fn is_wrapped(host: &HostPlan) -> bool {
+    host.capture.is_some() || host.faults.is_some()
+}
+
+/// Wraps a silo's link as the plan asks.
+///
+/// # Errors
+/// If the capture cannot be written.
+pub fn wrap<L: Link>(
+    host: &HostPlan,
+    layout: &Layout,
+    seat: &Seat,
+    nth: usize,
+    link: L,
+) -> Result<Capture<Faults<L>, CaptureFile>, Failure> {
+    let mut faults = host.faults.unwrap_or_else(|| FaultPlan::both(Impairment::default(), 0));
+    // Each draws for itself.
+    let number = layout.seats.iter().take(seat.index).map(|seat| seat.queues.len()).sum::<usize>() + nth;
+    faults.seed = faults.seed.wrapping_add(number as u64);
+    let several = layout.seats.iter().map(|seat| seat.queues.len()).sum::<usize>() > 1;
+    let file = match &host.capture {
+        Some(path) if several => Some(create(&numbered(path, number))?),
+        Some(path) => Some(create(path)?),
+        None => None,
+    };
+    let queue = seat.queues.get(nth);
+    let port = queue.and_then(|queue| layout.ports.get(usize::from(queue.port)));
+    let mut name = port.map_or_else(String::new, |port| port.name.clone());
+    if let Some(queue) = queue.filter(|_| several) {
+        name = format!("{name} queue {}", queue.queue);
+    }
+    let clock = Clock;
+    let epoch = clock.unix().saturating_sub(Duration::from_nanos(clock.now().as_nanos()));
+    let config = CaptureConfig { name, epoch, ..CaptureConfig::default() };
+    Ok(Capture::new(Faults::new(link, faults), CaptureFile(file), config))
+}
+
+/// `frames.pcapng` as `frames.2.pcapng`.
+fn numbered(path: &Path, number: usize) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!(".{number}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+fn create(path: &Path) -> Result<File, Failure> {
+    File::create(path).map_err(|why| format!("cannot write the capture {}: {why}", path.display()).into())
+}
+
+/// Where a capture goes, if there is one.
+pub struct CaptureFile(Option<File>);
+
+impl Write for CaptureFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.0 {
+            Some(file) => file.write(bytes),
+            None => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.0 {
+            Some(file) => file.flush(),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_capture_has_a_number_before_its_extension() {
+        for (path, numbered_path) in
+            [("/tmp/frames.pcapng", "/tmp/frames.3.pcapng"), ("frames", "frames.3"), ("a.b/c.d.e", "a.b/c.d.3.e")]
+        {
+            assert_eq!(numbered(Path::new(path), 3), Path::new(numbered_path));
+        }
+    }
+}

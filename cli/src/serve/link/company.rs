@@ -1,0 +1,165 @@
+//! One silo: its stack, its server, its column of the statistics page, and
+//! what the main thread wants of it.
+
+use super::super::orders::{Orders, Stage};
+use super::super::worker::{DRAIN_GRACE, WALL_CLOCK_EVERY};
+use crate::args::HostPlan;
+use crate::figures::SiloColumn;
+use crate::host::fleet::Part;
+use crate::host::{Crew, Finish, Port, Seat, stack};
+use app::App;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
+use link::LinkState;
+use server::{Server, WallClock};
+use silo::{Attendant, Clock, Next, Silo, Usage};
+use sockets::fleet::Stop;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use wire::Time;
+
+/// What all silos of a server have in common.
+pub struct Company<'a> {
+    pub host: &'a HostPlan,
+    /// What each serves: its part of the limits.
+    pub server: server::Config,
+    /// What is listened on.
+    pub ports: &'a [u16],
+    pub silos: usize,
+    pub orders: &'a Orders,
+    /// One of them is out.
+    pub stop: &'a Stop,
+    pub finish: Finish,
+    /// Where their statistics go, by silo, until they are taken.
+    pub columns: Mutex<Vec<Option<SiloColumn>>>,
+    /// How often the log was to be opened again.
+    pub reopen: Arc<AtomicUsize>,
+    /// Connections that ended unfinished because the link was down.
+    pub left: AtomicUsize,
+    /// Whether it was.
+    pub down: AtomicBool,
+}
+
+impl Company<'_> {
+    /// The link is down, with so many connections left.
+    fn leave(&self, connections: usize) {
+        self.left.fetch_add(connections, Ordering::Relaxed);
+        self.down.store(true, Ordering::Relaxed);
+    }
+
+    /// Says what became of connections that could not be told of the end.
+    pub fn tell_left(&self) {
+        if self.down.load(Ordering::Relaxed) {
+            let left = self.left.load(Ordering::Relaxed);
+            eprintln!("stopping: the link is down, {left} connections end unfinished");
+        }
+    }
+}
+
+impl Crew for Company<'_> {
+    type Outcome = ();
+
+    fn work<L: Port>(&self, seat: &Seat, link: L) -> Result<(), String> {
+        // Whatever ends this early, the others hear of it.
+        let mut end = End { orders: self.orders, well: false };
+        let column =
+            self.columns.lock().unwrap_or_else(PoisonError::into_inner).get_mut(seat.index).and_then(Option::take);
+        let column = column.ok_or("it has no place on the statistics page")?;
+        let stack = stack(self.host, self.silos, &link.capabilities(), self.ports, core::iter::empty());
+        let stack = stack.map_err(|why| why.to_string())?;
+        let clock = WallClock::new(Clock.now(), Clock.unix());
+        let app = Server::new(self.server.clone(), clock).map_err(|why| why.to_string())?;
+        let mut silo = Silo { link, stack, app };
+        self.orders.report(seat.index, 0, Clock.now());
+        self.orders.on_started(String::new);
+        let mut attending = Attending {
+            company: self,
+            index: seat.index,
+            column,
+            part: self.finish.part(),
+            reopened: self.reopen.load(Ordering::Relaxed),
+            next_wall_clock: Time::ZERO,
+            drain_limit: self.server.timeouts.drain.saturating_add(DRAIN_GRACE),
+            stopping: None,
+        };
+        silo::run(&mut silo, self.host.pace(), &mut attending).map_err(|why| why.to_string())?;
+        end.well = true;
+        Ok(())
+    }
+}
+
+/// How a silo ended.
+struct End<'a> {
+    orders: &'a Orders,
+    well: bool,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.orders.advance(Stage::Halt);
+        } else if !self.well {
+            // The others finish what they have.
+            self.orders.advance(Stage::Drain);
+        }
+    }
+}
+
+struct Attending<'a> {
+    company: &'a Company<'a>,
+    index: usize,
+    column: SiloColumn,
+    part: Part<'a>,
+    /// How often the log was opened again.
+    reopened: usize,
+    next_wall_clock: Time,
+    /// The longest that a stop may take.
+    drain_limit: Duration,
+    /// Since when the server drains.
+    stopping: Option<Time>,
+}
+
+impl<L: Port> Attendant<L, Server> for Attending<'_> {
+    fn attend(&mut self, silo: &mut Silo<L, Server>, now: Time, usage: &Usage, link: LinkState) -> Next {
+        self.column.publish(silo, now, usage, link, silo.app.counters());
+        if now >= self.next_wall_clock {
+            self.next_wall_clock = now + WALL_CLOCK_EVERY;
+            silo.app.set_wall_clock(WallClock::new(now, Clock.unix()));
+        }
+        let reopen = self.company.reopen.load(Ordering::Relaxed);
+        if reopen != self.reopened {
+            self.reopened = reopen;
+            silo.app.reopen_log();
+        }
+        let open = silo.stack.connections();
+        self.company.orders.report(self.index, open, now);
+        match self.company.orders.stage() {
+            Stage::Serve if !self.company.stop.is_set() => Next::Go,
+            Stage::Halt => Next::Stop,
+            _ => self.drain(silo, now, link),
+        }
+    }
+
+    fn wake<'a>(&self, app: &'a Server) -> Option<BorrowedFd<'a>> {
+        app.wake_fd()
+    }
+}
+
+impl Attending<'_> {
+    fn drain<L: Port>(&mut self, silo: &mut Silo<L, Server>, now: Time, link: LinkState) -> Next {
+        let since = *self.stopping.get_or_insert_with(|| {
+            silo.stack.stop_listening();
+            now
+        });
+        let left = silo.stack.connections();
+        let done = silo.app.drain(&mut silo.stack) && left == 0;
+        if !done && link == LinkState::Down {
+            // Whoever they were, they cannot be told anything.
+            self.company.leave(left);
+            return Next::Stop;
+        }
+        // One that has finished goes on passing on the others' frames.
+        let over = done && (self.part.is_over() || self.company.stop.is_set());
+        if over || now.since(since) >= self.drain_limit { Next::Stop } else { Next::Go }
+    }
+}
