@@ -1,0 +1,166 @@
+//! A silo's own link joined to its corner of the mesh.
+
+use crate::counters::Counters as Steering;
+use crate::mesh::{Common, Corner, Watch};
+use crate::receive::SteeredRx;
+use crate::region::Region;
+use crate::transmit::SteeredTx;
+use core::ops::Range;
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+use link::{Capabilities, Counters, Link, LinkState};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use wire::Time;
+
+/// A link that receives what its own queue and the other silos bring, and
+/// sends through its own queue or, without one, through another silo's.
+pub struct Steered<L: Link> {
+    link: L,
+    rx: SteeredRx<L>,
+    tx: SteeredTx<L>,
+    own: usize,
+    common: Arc<Common>,
+    inbox: Option<Arc<Region>>,
+    /// The doorbell and what else wakes, as one descriptor.
+    wakes: Option<OwnedFd>,
+    up: bool,
+}
+
+impl<L: Link> Steered<L> {
+    /// Joins a silo's link to its corner. To be called on the silo's thread:
+    /// the memory of its rings is taken here, from the thread's domain. Other
+    /// silos' frames for this one are dropped, and counted, before.
+    #[must_use]
+    pub fn new(link: L, corner: Corner) -> Self {
+        let Corner { own, queues, common, to, from, lenders: _, send_by, send_for, candidates, inbox } = corner;
+        if let Some(inbox) = &inbox {
+            inbox.touch();
+        }
+        let capabilities = link.capabilities();
+        let slot = u32::from(capabilities.mtu).max(capabilities.segmentation.unwrap_or(0)) as usize + HEADER_ROOM;
+        let rx = SteeredRx::new(own, Arc::clone(&common), to, from, candidates);
+        let tx = SteeredTx::new(own, Arc::clone(&common), send_by, send_for, slot, queues > 0);
+        common.seats[own].present.store(true, Ordering::Release);
+        Self { link, rx, tx, own, common, inbox, wakes: None, up: queues > 0 }
+    }
+
+    /// The silo's own link.
+    pub const fn inner(&self) -> &L {
+        &self.link
+    }
+
+    /// The silo's own link.
+    pub const fn inner_mut(&mut self) -> &mut L {
+        &mut self.link
+    }
+
+    /// What passed between this silo and the others.
+    #[must_use]
+    pub fn steering(&self) -> Steering {
+        let mut counters = self.rx.counters;
+        self.tx.count(&mut counters);
+        counters
+    }
+
+    /// The mesh, for whoever watches over ports, on any thread.
+    #[must_use]
+    pub fn mesh(&self) -> Watch {
+        Watch(Arc::clone(&self.common))
+    }
+
+    /// Whether frames from other silos, or for other silos to be sent, wait:
+    /// what a simulator asks to see whether this silo has work.
+    #[must_use]
+    pub fn waiting(&self) -> bool {
+        self.rx.waiting() || self.tx.waiting()
+    }
+
+    /// Makes the doorbell and `wake` one descriptor to wait for.
+    fn watch(&mut self, wake: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        if self.wakes.is_none() {
+            let fd = epoll::create(CreateFlags::CLOEXEC)?;
+            epoll::add(&fd, self.common.seats[self.own].bell.event(), EventData::new_u64(0), EventFlags::IN)?;
+            self.wakes = Some(fd);
+        }
+        if let (Some(fd), Some(wake)) = (&self.wakes, wake) {
+            match epoll::add(fd, wake, EventData::new_u64(1), EventFlags::IN) {
+                // It is watched already.
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(why) => return Err(why.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Ethernet header with one VLAN tag: what a slot holds beside the packet.
+const HEADER_ROOM: usize = 18;
+
+impl<L: Link> Link for Steered<L> {
+    type Rx = SteeredRx<L>;
+    type Tx = SteeredTx<L>;
+
+    fn capabilities(&self) -> Capabilities {
+        self.link.capabilities()
+    }
+
+    #[inline]
+    fn split(&mut self) -> (&mut SteeredRx<L>, &mut SteeredTx<L>) {
+        let (rx, tx) = self.link.split();
+        // SAFETY: `rx`, `tx` and the halves that they are lent to are borrowed
+        // from `self` for as long as what is returned; the next way to these
+        // halves is the next call of this.
+        unsafe {
+            self.rx.link.lend(rx);
+            self.tx.link.lend(tx);
+        }
+        (&mut self.rx, &mut self.tx)
+    }
+
+    fn poll_control(&mut self, now: Time) -> LinkState {
+        let state = self.link.poll_control(now);
+        let up = state == LinkState::Up;
+        if up != self.up {
+            self.up = up;
+            self.common.seats[self.own].up.store(up, Ordering::Relaxed);
+        }
+        let lent = self.tx.choose_route(up);
+        if up || lent { LinkState::Up } else { LinkState::Down }
+    }
+
+    fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
+        if self.waiting() {
+            return Ok(());
+        }
+        self.watch(wake)?;
+        let bell = &self.common.seats[self.own].bell;
+        if bell.lie_down() {
+            return Ok(());
+        }
+        let slept = self.link.wait(self.wakes.as_ref().map(AsFd::as_fd), timeout);
+        bell.get_up();
+        slept
+    }
+
+    fn counters(&self) -> Counters {
+        self.link.counters()
+    }
+
+    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        self.link.memory(each);
+        if let Some(inbox) = &self.inbox {
+            each(inbox.range());
+        }
+    }
+}
+
+impl<L: Link> Drop for Steered<L> {
+    fn drop(&mut self) {
+        self.common.seats[self.own].up.store(false, Ordering::Relaxed);
+        self.common.seats[self.own].present.store(false, Ordering::Release);
+    }
+}
