@@ -19,7 +19,6 @@
 mod classify;
 mod counters;
 mod doorbell;
-mod lent;
 mod mesh;
 mod receive;
 mod region;

@@ -2,13 +2,12 @@
 
 use crate::classify::{Kind, Tuple, is_plain, kind, plain};
 use crate::counters::Counters;
-use crate::lent::Lent;
 use crate::mesh::{Common, Rule, owner};
 use crate::ring::{Consumer, Producer, Record};
 use core::hint::cold_path;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
-use link::{Link, Receive};
+use link::Receive;
 use std::sync::Arc;
 use wire::Time;
 
@@ -31,10 +30,16 @@ const STRAY: u8 = 2;
 /// Flag of a record: the link vouches for the transport checksum.
 const VERIFIED: u8 = 1;
 
-/// The receive half of a [`crate::Steered`].
+/// The receive half of a [`crate::Steered`], around that of its link.
 #[derive(Debug)]
-pub struct SteeredRx<L: Link> {
-    pub(crate) link: Lent<L::Rx>,
+pub struct SteeredRx<'a, R> {
+    pub(crate) link: R,
+    pub(crate) state: &'a mut RxState,
+}
+
+/// What receiving remembers.
+#[derive(Debug)]
+pub(crate) struct RxState {
     own: usize,
     common: Arc<Common>,
     software: bool,
@@ -67,8 +72,8 @@ enum Other {
     From(u32, Record),
 }
 
-impl<L: Link> SteeredRx<L> {
-    pub(crate) fn new(
+impl RxState {
+    pub fn new(
         own: usize,
         common: Arc<Common>,
         to: Vec<Option<Producer>>,
@@ -77,7 +82,6 @@ impl<L: Link> SteeredRx<L> {
     ) -> Self {
         let silos = from.len();
         Self {
-            link: Lent::nothing(),
             own,
             software: common.rule == Rule::Software && candidates.len() > 1,
             common,
@@ -96,39 +100,41 @@ impl<L: Link> SteeredRx<L> {
         }
     }
 
-    pub(crate) fn waiting(&self) -> bool {
+    pub fn waiting(&self) -> bool {
         self.from.iter().flatten().any(Consumer::has_more)
     }
+}
 
+impl<R: Receive> SteeredRx<'_, R> {
     /// Takes up to `max` frames from the other silos' rings, by turns.
     #[cold]
     fn take_others(&mut self, news: u64, max: usize) {
-        self.left |= news;
-        let silos = self.from.len();
-        let each = max.div_ceil(self.left.count_ones().max(1) as usize);
+        self.state.left |= news;
+        let silos = self.state.from.len();
+        let each = max.div_ceil(self.state.left.count_ones().max(1) as usize);
         let mut still = 0;
         for step in 0..silos {
-            let silo = (self.turn + step) % silos;
+            let silo = (self.state.turn + step) % silos;
             let bit = 1 << (silo % 64);
-            let Some(ring) = self.from[silo].as_mut().filter(|_| self.left & bit != 0) else { continue };
-            let room = max.saturating_sub(self.others.len()).min(each);
+            let Some(ring) = self.state.from[silo].as_mut().filter(|_| self.state.left & bit != 0) else { continue };
+            let room = max.saturating_sub(self.state.others.len()).min(each);
             for _ in 0..room {
                 let Some(record) = ring.take() else { break };
-                self.others.push(Other::From(silo as u32, record));
+                self.state.others.push(Other::From(silo as u32, record));
                 let counter = match record.head.kind {
-                    SHARED => &mut self.counters.messages_in,
-                    _ => &mut self.counters.forwarded_in,
+                    SHARED => &mut self.state.counters.messages_in,
+                    _ => &mut self.state.counters.forwarded_in,
                 };
                 *counter += 1;
-                self.counters.forwarded_in_bytes += u64::from(record.head.len);
+                self.state.counters.forwarded_in_bytes += u64::from(record.head.len);
             }
             if ring.has_more() {
                 still |= bit;
             }
         }
-        self.turn = (self.turn + 1) % silos;
-        self.left = still;
-        self.borrowed = true;
+        self.state.turn = (self.state.turn + 1) % silos;
+        self.state.left = still;
+        self.state.borrowed = true;
     }
 
     /// Passes on what is others', and notes what stays.
@@ -139,12 +145,12 @@ impl<L: Link> SteeredRx<L> {
         while index < count && self.keeps(now, index) {
             index += 1;
         }
-        self.straight = index;
+        self.state.straight = index;
         if index < count {
             cold_path();
             for index in index + 1..count {
                 if self.keeps(now, index) {
-                    self.others.push(Other::Own(index as u32));
+                    self.state.others.push(Other::Own(index as u32));
                 }
             }
         }
@@ -154,17 +160,17 @@ impl<L: Link> SteeredRx<L> {
     /// passed on.
     #[inline(always)]
     fn keeps(&mut self, now: Time, index: usize) -> bool {
-        let frame = self.link.get().frame(index);
+        let frame = self.link.frame(index);
         if !is_plain(frame) {
             cold_path();
             return self.keeps_other(now, index);
         }
-        if !self.software {
+        if !self.state.software {
             return true;
         }
         let Some((tuple, _)) = plain(frame) else { return true };
         let owner = self.owner(&tuple);
-        if owner == self.own {
+        if owner == self.state.own {
             return true;
         }
         self.forward(index, owner, FRAME);
@@ -174,32 +180,32 @@ impl<L: Link> SteeredRx<L> {
     /// The silo that the hash gives a flow to.
     #[inline]
     fn owner(&self, tuple: &Tuple) -> usize {
-        owner(&self.candidates, self.common.hasher.hash(tuple))
+        owner(&self.state.candidates, self.state.common.hasher.hash(tuple))
     }
 
     /// As [`Self::keeps`], for frames that are not plain.
     #[inline(never)]
     fn keeps_other(&mut self, now: Time, index: usize) -> bool {
-        let to = match kind(self.link.get().frame(index)) {
-            Kind::Segment(tuple, _) | Kind::Piece(tuple) if self.software => self.owner(&tuple),
+        let to = match kind(self.link.frame(index)) {
+            Kind::Segment(tuple, _) | Kind::Piece(tuple) if self.state.software => self.owner(&tuple),
             // An error's flow has its answers' hash.
-            Kind::Error(tuple) if self.software => self.owner(&tuple),
+            Kind::Error(tuple) if self.state.software => self.owner(&tuple),
             Kind::Error(_) | Kind::Neighbour | Kind::Fragment => {
                 self.share(now, index);
                 return true;
             }
             Kind::Segment(..) | Kind::Piece(_) | Kind::Other => return true,
         };
-        if to != self.own {
+        if to != self.state.own {
             self.forward(index, to, FRAME);
         }
-        to == self.own
+        to == self.state.own
     }
 
     /// Gives everybody a copy of a frame.
     fn share(&mut self, now: Time, index: usize) {
-        for to in 0..self.to.len() {
-            if to != self.own && self.may_message(now) {
+        for to in 0..self.state.to.len() {
+            if to != self.state.own && self.may_message(now) {
                 self.forward(index, to, SHARED);
             }
         }
@@ -207,34 +213,34 @@ impl<L: Link> SteeredRx<L> {
 
     /// Whether one more message may be sent now.
     fn may_message(&mut self, now: Time) -> bool {
-        if now.since(self.messages_at) >= MESSAGES_EVERY {
-            self.messages_at = now;
-            self.messages = MESSAGES.max(self.to.len() as u32);
+        if now.since(self.state.messages_at) >= MESSAGES_EVERY {
+            self.state.messages_at = now;
+            self.state.messages = MESSAGES.max(self.state.to.len() as u32);
         }
-        if self.messages == 0 {
-            self.counters.messages_limited += 1;
+        if self.state.messages == 0 {
+            self.state.counters.messages_limited += 1;
             return false;
         }
-        self.messages -= 1;
+        self.state.messages -= 1;
         true
     }
 
     /// Copies frame `index` of the own queue's burst into the ring to `to`.
     fn forward(&mut self, index: usize, to: usize, kind: u8) {
-        let (Some(ring), seat) = (&mut self.to[to], &self.common.seats[to]) else { return };
+        let (Some(ring), seat) = (&mut self.state.to[to], &self.state.common.seats[to]) else { return };
         if !seat.present.load(Ordering::Acquire) {
-            self.counters.absent += 1;
+            self.state.counters.absent += 1;
             return;
         }
-        let (rx, counters) = (self.link.get(), &mut self.counters);
+        let (rx, counters) = (&self.link, &mut self.state.counters);
         let frame = rx.frame(index);
         let flags = if rx.verified(index) { VERIFIED } else { 0 };
         if !ring.push(frame, kind, flags, 0) {
             counters.ring_full += 1;
             return;
         }
-        if !self.unshown.contains(&to) {
-            self.unshown.push(to);
+        if !self.state.unshown.contains(&to) {
+            self.state.unshown.push(to);
         }
         let counter = match kind {
             SHARED => &mut counters.messages_out,
@@ -243,7 +249,7 @@ impl<L: Link> SteeredRx<L> {
         };
         *counter += 1;
         counters.forwarded_out_bytes += frame.len() as u64;
-        if seat.domain != self.common.seats[self.own].domain {
+        if seat.domain != self.state.common.seats[self.state.own].domain {
             counters.crossed_bytes += frame.len() as u64;
         }
     }
@@ -251,15 +257,15 @@ impl<L: Link> SteeredRx<L> {
     /// Shows other silos what was passed on to them.
     #[inline]
     fn show(&mut self) {
-        if self.unshown.is_empty() {
+        if self.state.unshown.is_empty() {
             return;
         }
         cold_path();
-        for to in self.unshown.drain(..) {
-            if let Some(ring) = &mut self.to[to]
+        for to in self.state.unshown.drain(..) {
+            if let Some(ring) = &mut self.state.to[to]
                 && ring.publish()
             {
-                self.common.seats[to].bell.ring_arrived(self.own);
+                self.state.common.seats[to].bell.ring_arrived(self.state.own);
             }
         }
     }
@@ -267,10 +273,10 @@ impl<L: Link> SteeredRx<L> {
     /// Where a frame behind the straight ones lies.
     #[inline]
     fn other(&self, index: usize) -> (Other, Option<&Consumer>) {
-        let other = self.others[index - self.straight];
+        let other = self.state.others[index - self.state.straight];
         let ring = match other {
             Other::Own(_) => None,
-            Other::From(silo, _) => self.from[silo as usize].as_ref(),
+            Other::From(silo, _) => self.state.from[silo as usize].as_ref(),
         };
         (other, ring)
     }
@@ -279,7 +285,7 @@ impl<L: Link> SteeredRx<L> {
     fn other_frame(&self, index: usize) -> &[u8] {
         match self.other(index) {
             (Other::From(_, record), Some(ring)) => ring.bytes(&record),
-            (Other::Own(index), _) => self.link.get().frame(index as usize),
+            (Other::Own(index), _) => self.link.frame(index as usize),
             (Other::From(..), None) => &[],
         }
     }
@@ -289,17 +295,17 @@ impl<L: Link> SteeredRx<L> {
     /// queues decide. Whether there are any.
     #[cold]
     fn pass_stray(&mut self, index: usize) -> bool {
-        let Kind::Segment(tuple, _) = kind(self.link.get().frame(index)) else { return false };
+        let Kind::Segment(tuple, _) = kind(self.link.frame(index)) else { return false };
         let mut any = false;
-        for to in 0..self.to.len() {
-            let common = &self.common;
-            let elsewhere = common.seats[to].domain != common.seats[self.own].domain;
+        for to in 0..self.state.to.len() {
+            let common = &self.state.common;
+            let elsewhere = common.seats[to].domain != common.seats[self.state.own].domain;
             let may = match common.rule {
                 Rule::Software => elsewhere && common.owner(common.seats[to].domain, &tuple) == Some(to),
-                Rule::Queue => to != self.own,
+                Rule::Queue => to != self.state.own,
             };
             any |= may;
-            if may && self.may_message(self.messages_at) {
+            if may && self.may_message(self.state.messages_at) {
                 self.forward(index, to, STRAY);
             }
         }
@@ -307,45 +313,45 @@ impl<L: Link> SteeredRx<L> {
     }
 }
 
-impl<L: Link> Receive for SteeredRx<L> {
+impl<R: Receive> Receive for SteeredRx<'_, R> {
     #[inline]
     fn receive(&mut self, now: Time, max: usize) -> usize {
         let max = max.min(BURST_LIMIT);
-        self.others.clear();
-        let news = self.common.seats[self.own].bell.take_arrived();
-        if news | self.left != 0 {
+        self.state.others.clear();
+        let news = self.state.common.seats[self.state.own].bell.take_arrived();
+        if news | self.state.left != 0 {
             cold_path();
             // Half of a burst each, where both have so many.
             self.take_others(news, max.div_ceil(2));
         }
-        let own = self.link.get_mut().receive(now, max - self.others.len());
+        let own = self.link.receive(now, max - self.state.others.len());
         self.sort(now, own);
         self.show();
-        self.straight + self.others.len()
+        self.state.straight + self.state.others.len()
     }
 
     #[inline]
     fn frame(&self, index: usize) -> &[u8] {
-        if index < self.straight {
-            return self.link.get().frame(index);
+        if index < self.state.straight {
+            return self.link.frame(index);
         }
         self.other_frame(index)
     }
 
     #[inline]
     fn verified(&self, index: usize) -> bool {
-        if index < self.straight {
-            return self.link.get().verified(index);
+        if index < self.state.straight {
+            return self.link.verified(index);
         }
         match self.other(index).0 {
             Other::From(_, record) => record.head.flags & VERIFIED != 0,
-            Other::Own(index) => self.link.get().verified(index as usize),
+            Other::Own(index) => self.link.verified(index as usize),
         }
     }
 
     #[cold]
     fn stray(&mut self, index: usize) -> bool {
-        let own = if index < self.straight {
+        let own = if index < self.state.straight {
             index
         } else {
             match self.other(index).0 {
@@ -353,24 +359,24 @@ impl<L: Link> Receive for SteeredRx<L> {
                 Other::From(_, record) if record.head.kind == STRAY => {
                     // Another silo may own it; whoever received it answers
                     // for none.
-                    self.counters.strays_dropped += 1;
+                    self.state.counters.strays_dropped += 1;
                     return true;
                 }
                 Other::From(..) => return false,
             }
         };
-        self.common.failover.load(Ordering::Relaxed) && self.pass_stray(own)
+        self.state.common.failover.load(Ordering::Relaxed) && self.pass_stray(own)
     }
 
     #[inline]
     fn release(&mut self) {
-        self.link.get_mut().release();
-        self.straight = 0;
-        if self.borrowed {
+        self.link.release();
+        self.state.straight = 0;
+        if self.state.borrowed {
             cold_path();
-            self.borrowed = false;
-            self.others.clear();
-            self.from.iter_mut().flatten().for_each(Consumer::release);
+            self.state.borrowed = false;
+            self.state.others.clear();
+            self.state.from.iter_mut().flatten().for_each(Consumer::release);
         }
         self.show();
     }

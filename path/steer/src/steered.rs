@@ -2,9 +2,9 @@
 
 use crate::counters::Counters as Steering;
 use crate::mesh::{Common, Corner, Watch};
-use crate::receive::SteeredRx;
+use crate::receive::{RxState, SteeredRx};
 use crate::region::Region;
-use crate::transmit::SteeredTx;
+use crate::transmit::{SteeredTx, TxState};
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -18,10 +18,10 @@ use wire::Time;
 
 /// A link that receives what its own queue and the other silos bring, and
 /// sends through its own queue or, without one, through another silo's.
-pub struct Steered<L: Link> {
+pub struct Steered<L> {
     link: L,
-    rx: SteeredRx<L>,
-    tx: SteeredTx<L>,
+    rx: RxState,
+    tx: TxState,
     own: usize,
     common: Arc<Common>,
     inbox: Option<Arc<Region>>,
@@ -42,8 +42,8 @@ impl<L: Link> Steered<L> {
         }
         let capabilities = link.capabilities();
         let slot = u32::from(capabilities.mtu).max(capabilities.segmentation.unwrap_or(0)) as usize + HEADER_ROOM;
-        let rx = SteeredRx::new(own, Arc::clone(&common), to, from, candidates);
-        let tx = SteeredTx::new(own, Arc::clone(&common), send_by, send_for, slot, queues > 0);
+        let rx = RxState::new(own, Arc::clone(&common), to, from, candidates);
+        let tx = TxState::new(own, Arc::clone(&common), send_by, send_for, slot, queues > 0);
         common.seats[own].present.store(true, Ordering::Release);
         Self { link, rx, tx, own, common, inbox, wakes: None, up: queues > 0 }
     }
@@ -101,24 +101,23 @@ impl<L: Link> Steered<L> {
 const HEADER_ROOM: usize = 18;
 
 impl<L: Link> Link for Steered<L> {
-    type Rx = SteeredRx<L>;
-    type Tx = SteeredTx<L>;
+    type Rx<'a>
+        = SteeredRx<'a, L::Rx<'a>>
+    where
+        Self: 'a;
+    type Tx<'a>
+        = SteeredTx<'a, L::Tx<'a>>
+    where
+        Self: 'a;
 
     fn capabilities(&self) -> Capabilities {
         self.link.capabilities()
     }
 
     #[inline]
-    fn split(&mut self) -> (&mut SteeredRx<L>, &mut SteeredTx<L>) {
+    fn split(&mut self) -> (Self::Rx<'_>, Self::Tx<'_>) {
         let (rx, tx) = self.link.split();
-        // SAFETY: `rx`, `tx` and the halves that they are lent to are borrowed
-        // from `self` for as long as what is returned; the next way to these
-        // halves is the next call of this.
-        unsafe {
-            self.rx.link.lend(rx);
-            self.tx.link.lend(tx);
-        }
-        (&mut self.rx, &mut self.tx)
+        (SteeredRx { link: rx, state: &mut self.rx }, SteeredTx { link: tx, state: &mut self.tx })
     }
 
     fn poll_control(&mut self, now: Time) -> LinkState {
@@ -158,7 +157,7 @@ impl<L: Link> Link for Steered<L> {
     }
 }
 
-impl<L: Link> Drop for Steered<L> {
+impl<L> Drop for Steered<L> {
     fn drop(&mut self) {
         self.common.seats[self.own].up.store(false, Ordering::Relaxed);
         self.common.seats[self.own].present.store(false, Ordering::Release);

@@ -56,7 +56,7 @@ impl House {
 
     /// All that a silo receives in one burst.
     fn receive(&mut self, silo: usize) -> Vec<Vec<u8>> {
-        let rx = self.silos[silo].split().0;
+        let mut rx = self.silos[silo].split().0;
         let count = rx.receive(NOW, 32);
         let frames = (0..count).map(|index| rx.frame(index).to_vec()).collect();
         rx.release();
@@ -64,7 +64,7 @@ impl House {
     }
 
     fn send(&mut self, silo: usize, frame: &[u8], offload: Offload) {
-        let tx = self.silos[silo].split().1;
+        let mut tx = self.silos[silo].split().1;
         tx.slot().expect("room")[..frame.len()].copy_from_slice(frame);
         tx.commit(frame.len(), offload);
         tx.flush(NOW);
@@ -298,13 +298,13 @@ fn strays_are_passed_on_after_a_failover() {
         for failover in [false, true] {
             house.silos[0].mesh().set_failover(failover);
             house.arrive(0, &frame);
-            let rx = house.silos[0].split().0;
+            let mut rx = house.silos[0].split().0;
             assert_eq!(rx.receive(NOW, 8), 1);
             assert_eq!(rx.stray(0), failover);
             rx.release();
             let mut had = 0;
             for silo in 1..4 {
-                let rx = house.silos[silo].split().0;
+                let mut rx = house.silos[silo].split().0;
                 let count = rx.receive(NOW, 8);
                 had += count;
                 for index in 0..count {
@@ -376,8 +376,8 @@ impl Transmit for Given {
 }
 
 impl Link for Still {
-    type Rx = Given;
-    type Tx = Given;
+    type Rx<'a> = &'a mut Given;
+    type Tx<'a> = &'a mut Given;
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { mtu: 1_500, receive_checksum: false, transmit_checksum: false, segmentation: None, queues: 1 }
@@ -414,13 +414,13 @@ fn nothing_is_slept_over() {
             let inner = silo.inner_mut();
             (inner.half.frame, inner.half.waits) = (arp(Operation::Reply), true);
             now = now + Duration::from_millis(1);
-            let rx = silo.split().0;
+            let mut rx = silo.split().0;
             seen += rx.receive(now, 8) as u64 - 1;
             rx.release();
             while seen < round {
                 silo.wait(None, Duration::from_secs(20)).expect("sleep");
                 assert!(silo.waiting(), "woken for nothing, or slept over it");
-                let rx = silo.split().0;
+                let mut rx = silo.split().0;
                 seen += rx.receive(now, 8) as u64;
                 rx.release();
             }

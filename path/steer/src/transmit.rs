@@ -2,12 +2,11 @@
 //! frames of silos that have none.
 
 use crate::counters::Counters;
-use crate::lent::Lent;
 use crate::mesh::Common;
 use crate::ring::{Consumer, Head, Producer};
 use core::hint::cold_path;
 use core::sync::atomic::Ordering;
-use link::{Link, Transmit};
+use link::Transmit;
 use std::sync::Arc;
 use wire::offload::PartialChecksum;
 use wire::{Offload, Time};
@@ -25,10 +24,16 @@ enum Route {
     Lent(usize),
 }
 
-/// The transmit half of a [`crate::Steered`].
+/// The transmit half of a [`crate::Steered`], around that of its link.
 #[derive(Debug)]
-pub struct SteeredTx<L: Link> {
-    pub(crate) link: Lent<L::Tx>,
+pub struct SteeredTx<'a, T> {
+    pub(crate) link: T,
+    pub(crate) state: &'a mut TxState,
+}
+
+/// What sending remembers.
+#[derive(Debug)]
+pub(crate) struct TxState {
     own: usize,
     common: Arc<Common>,
     route: Route,
@@ -43,8 +48,8 @@ pub struct SteeredTx<L: Link> {
     counters: Counters,
 }
 
-impl<L: Link> SteeredTx<L> {
-    pub(crate) fn new(
+impl TxState {
+    pub fn new(
         own: usize,
         common: Arc<Common>,
         send_by: Vec<(usize, Producer)>,
@@ -53,12 +58,12 @@ impl<L: Link> SteeredTx<L> {
         queue: bool,
     ) -> Self {
         let route = if queue || send_by.is_empty() { Route::Own } else { Route::Lent(0) };
-        let (link, counters) = (Lent::nothing(), Counters::default());
-        Self { link, own, common, route, slot, send_by, send_for, left: false, turn: 0, counters }
+        let counters = Counters::default();
+        Self { own, common, route, slot, send_by, send_for, left: false, turn: 0, counters }
     }
 
     /// Adds this half's counters.
-    pub(crate) fn count(&self, all: &mut Counters) {
+    pub fn count(&self, all: &mut Counters) {
         all.lent_out += self.counters.lent_out;
         all.lent_out_bytes += self.counters.lent_out_bytes;
         all.lent_in += self.counters.lent_in;
@@ -68,13 +73,13 @@ impl<L: Link> SteeredTx<L> {
         all.too_long += self.counters.too_long;
     }
 
-    pub(crate) fn waiting(&self) -> bool {
+    pub fn waiting(&self) -> bool {
         self.send_for.iter().any(|(_, ring)| ring.has_more())
     }
 
     /// Decides where frames go out from now on. Returns whether another silo
     /// sends them.
-    pub(crate) fn choose_route(&mut self, up: bool) -> bool {
+    pub fn choose_route(&mut self, up: bool) -> bool {
         let seat = |silo: usize| &self.common.seats[silo];
         let usable = |(silo, _): &(usize, Producer)| {
             seat(*silo).up.load(Ordering::Relaxed) && seat(*silo).present.load(Ordering::Acquire)
@@ -83,56 +88,58 @@ impl<L: Link> SteeredTx<L> {
         self.route = lender.map_or(Route::Own, Route::Lent);
         lender.is_some()
     }
+}
 
+impl<T: Transmit> SteeredTx<'_, T> {
     /// Sends what waits for other silos.
     #[cold]
     fn send_for_others(&mut self) {
-        let silos = self.send_for.len();
+        let silos = self.state.send_for.len();
         let each = LENT_BOUND.div_ceil(silos.max(1));
-        self.left = false;
+        self.state.left = false;
         for step in 0..silos {
-            let (_, ring) = &mut self.send_for[(self.turn + step) % silos];
+            let (_, ring) = &mut self.state.send_for[(self.state.turn + step) % silos];
             for _ in 0..each {
                 let Some(record) = ring.take() else { break };
-                let Some(slot) = self.link.get_mut().slot() else {
+                let Some(slot) = self.link.slot() else {
                     ring.put_back(&record);
                     break;
                 };
                 let bytes = ring.bytes(&record);
                 let Some(place) = slot.get_mut(..bytes.len()) else {
-                    self.counters.too_long += 1;
+                    self.state.counters.too_long += 1;
                     continue;
                 };
                 place.copy_from_slice(bytes);
-                self.link.get_mut().commit(bytes.len(), unpack(record.head.note));
-                self.counters.lent_in += 1;
-                self.counters.lent_in_bytes += bytes.len() as u64;
+                self.link.commit(bytes.len(), unpack(record.head.note));
+                self.state.counters.lent_in += 1;
+                self.state.counters.lent_in_bytes += bytes.len() as u64;
             }
             ring.release();
-            self.left |= ring.has_more();
+            self.state.left |= ring.has_more();
         }
-        self.turn = (self.turn + 1) % silos.max(1);
+        self.state.turn = (self.state.turn + 1) % silos.max(1);
     }
 }
 
-impl<L: Link> Transmit for SteeredTx<L> {
+impl<T: Transmit> Transmit for SteeredTx<'_, T> {
     #[inline]
     fn room(&self) -> usize {
-        match self.route {
-            Route::Own if !self.left => self.link.get().room(),
+        match self.state.route {
+            Route::Own if !self.state.left => self.link.room(),
             // Others' frames wait as well: half is theirs.
-            Route::Own => self.link.get().room() / 2,
-            Route::Lent(by) => self.send_by[by].1.room(self.slot),
+            Route::Own => self.link.room() / 2,
+            Route::Lent(by) => self.state.send_by[by].1.room(self.state.slot),
         }
     }
 
     #[inline]
     fn slot(&mut self) -> Option<&mut [u8]> {
-        match self.route {
-            Route::Own => self.link.get_mut().slot(),
+        match self.state.route {
+            Route::Own => self.link.slot(),
             Route::Lent(by) => {
-                let slot = self.send_by[by].1.reserve(self.slot);
-                self.counters.ring_full += u64::from(slot.is_none());
+                let slot = self.state.send_by[by].1.reserve(self.state.slot);
+                self.state.counters.ring_full += u64::from(slot.is_none());
                 slot
             }
         }
@@ -140,33 +147,33 @@ impl<L: Link> Transmit for SteeredTx<L> {
 
     #[inline]
     fn commit(&mut self, len: usize, offload: Offload) {
-        let Route::Lent(by) = self.route else {
-            return self.link.get_mut().commit(len, offload);
+        let Route::Lent(by) = self.state.route else {
+            return self.link.commit(len, offload);
         };
         cold_path();
-        let (silo, ring) = &mut self.send_by[by];
+        let (silo, ring) = &mut self.state.send_by[by];
         ring.commit(Head { len: len as u32, note: pack(offload), ..Head::default() });
-        self.counters.lent_out += 1;
-        self.counters.lent_out_bytes += len as u64;
-        if self.common.seats[*silo].domain != self.common.seats[self.own].domain {
-            self.counters.crossed_bytes += len as u64;
+        self.state.counters.lent_out += 1;
+        self.state.counters.lent_out_bytes += len as u64;
+        if self.state.common.seats[*silo].domain != self.state.common.seats[self.state.own].domain {
+            self.state.counters.crossed_bytes += len as u64;
         }
     }
 
     #[inline]
     fn flush(&mut self, now: Time) {
-        if self.common.seats[self.own].bell.take_to_send() != 0 || self.left {
+        if self.state.common.seats[self.state.own].bell.take_to_send() != 0 || self.state.left {
             cold_path();
             self.send_for_others();
         }
-        if let Route::Lent(by) = self.route {
+        if let Route::Lent(by) = self.state.route {
             cold_path();
-            let (silo, ring) = &mut self.send_by[by];
+            let (silo, ring) = &mut self.state.send_by[by];
             if ring.publish() {
-                self.common.seats[*silo].bell.ring_to_send(self.own);
+                self.state.common.seats[*silo].bell.ring_to_send(self.state.own);
             }
         }
-        self.link.get_mut().flush(now);
+        self.link.flush(now);
     }
 }
 
