@@ -39,6 +39,8 @@ pub enum Cause {
         /// The end of what the verifier says.
         log: String,
     },
+    /// The interface has a program already: who attached it is to take it off.
+    Attached,
     /// The program names a map that it was not given: ours to mend.
     UnknownMap(String),
     /// A key or value of the wrong size, or past the end: ours to mend.
@@ -62,6 +64,7 @@ impl fmt::Display for Cause {
             Self::Kernel { needs, has } => write!(f, "needs Linux {needs}, this is {has}"),
             Self::Absent => f.write_str("this kernel has no bpf(2) (CONFIG_BPF_SYSCALL)"),
             Self::Rejected { errno, log } => write!(f, "refused by the kernel's verifier ({errno}):\n{log}"),
+            Self::Attached => f.write_str("the interface has another XDP program"),
             Self::UnknownMap(name) => write!(f, "the program uses a map {name} that is not there"),
             Self::Size => f.write_str("a key or value of the wrong size"),
             Self::System(errno) => write!(f, "{errno}"),

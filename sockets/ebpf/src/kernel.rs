@@ -12,6 +12,13 @@ const MAP_UPDATE: u32 = 2;
 const MAP_DELETE: u32 = 3;
 const PROG_LOAD: u32 = 5;
 const PROG_TEST_RUN: u32 = 10;
+const PROG_GET_FD_BY_ID: u32 = 13;
+const OBJ_GET_INFO_BY_FD: u32 = 15;
+const LINK_CREATE: u32 = 28;
+const LINK_UPDATE: u32 = 29;
+
+/// The attach type of XDP programs (`enum bpf_attach_type`).
+const ATTACH_XDP: u32 = 37;
 
 /// Names of maps and programs, their end included (BPF_OBJ_NAME_LEN).
 const NAME_LEN: usize = 16;
@@ -63,8 +70,58 @@ struct TestRun {
     duration: u32,
 }
 
+#[repr(C)]
+struct LinkCreate {
+    prog_fd: u32,
+    target_ifindex: u32,
+    attach_type: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct LinkUpdate {
+    link_fd: u32,
+    new_prog_fd: u32,
+    flags: u32,
+    old_prog_fd: u32,
+}
+
+#[repr(C)]
+struct GetId {
+    id: u32,
+    next_id: u32,
+    open_flags: u32,
+}
+
+#[repr(C)]
+struct GetInfo {
+    bpf_fd: u32,
+    info_len: u32,
+    info: u64,
+}
+
+/// `struct bpf_prog_info` as far as the name.
+#[repr(C)]
+#[derive(Default)]
+struct ProgInfo {
+    prog_type: u32,
+    id: u32,
+    tag: [u8; 8],
+    jited_prog_len: u32,
+    xlated_prog_len: u32,
+    jited_prog_insns: u64,
+    xlated_prog_insns: u64,
+    load_time: u64,
+    created_by_uid: u32,
+    nr_map_ids: u32,
+    map_ids: u64,
+    name: [u8; NAME_LEN],
+}
+
 // No hole: the kernel would read what lies in it.
 const _: () = assert!(size_of::<MapCreate>() == 44 && size_of::<Element>() == 32);
+const _: () = assert!(size_of::<LinkCreate>() == 16 && size_of::<LinkUpdate>() == 16);
+const _: () = assert!(size_of::<GetId>() == 12 && size_of::<GetInfo>() == 16 && size_of::<ProgInfo>() == 80);
 const _: () = assert!(size_of::<ProgLoad>() == 64 && size_of::<TestRun>() == 40);
 
 /// # Safety
@@ -192,6 +249,36 @@ pub(crate) fn test_run(program: BorrowedFd<'_>, data: &[u8]) -> Result<u32, Errn
     // SAFETY: the data is valid for the size given; nothing is written back
     // but to the attribute.
     unsafe { bpf(PROG_TEST_RUN, &mut attr) }.map(|_| attr.retval)
+}
+
+/// Attaches an XDP program to an interface, for as long as the descriptor
+/// that comes back is open.
+pub(crate) fn link_create_xdp(program: BorrowedFd<'_>, interface: u32, flags: u32) -> Result<OwnedFd, Errno> {
+    let mut attr =
+        LinkCreate { prog_fd: fd_field(program), target_ifindex: interface, attach_type: ATTACH_XDP, flags };
+    // SAFETY: the attribute holds no pointers.
+    unsafe { bpf(LINK_CREATE, &mut attr) }.map(owned)
+}
+
+/// Puts another program in the place of the one that `link` attaches.
+pub(crate) fn link_update(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut attr = LinkUpdate { link_fd: fd_field(link), new_prog_fd: fd_field(program), flags: 0, old_prog_fd: 0 };
+    // SAFETY: the attribute holds no pointers.
+    unsafe { bpf(LINK_UPDATE, &mut attr) }.map(drop)
+}
+
+/// The name of the program with this number, up to 15 bytes.
+pub(crate) fn program_name(id: u32) -> Result<[u8; NAME_LEN], Errno> {
+    let mut attr = GetId { id, next_id: 0, open_flags: 0 };
+    // SAFETY: the attribute holds no pointers.
+    let program = unsafe { bpf(PROG_GET_FD_BY_ID, &mut attr) }.map(owned)?;
+    let mut info = ProgInfo::default();
+    let (info_len, pointer) = (size_of::<ProgInfo>() as u32, core::ptr::from_mut(&mut info) as u64);
+    let mut attr = GetInfo { bpf_fd: program.as_raw_fd() as u32, info_len, info: pointer };
+    // SAFETY: `info` is valid for writes of `info_len`; its pointers are null
+    // and its counts zero, so that nothing more is written.
+    unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut attr) }?;
+    Ok(info.name)
 }
 
 /// Sets an option of `SOL_SOCKET` that is one int.

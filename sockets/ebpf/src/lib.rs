@@ -31,5 +31,5 @@ pub use assemble::{AssembleError, Assembly, MAX_INSNS, Mistake};
 pub use error::{Cause, Error};
 pub use insn::Insn;
 pub use map::{MAX_BYTES, Map, MapKind, Shared, possible_cpus};
-pub use program::{Program, ProgramType, detach_reuseport};
+pub use program::{Program, ProgramType, XdpAttachment, XdpMode, detach_reuseport, program_name};
 pub use version::{Version, VersionError};

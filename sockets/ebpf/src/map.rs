@@ -26,6 +26,8 @@ pub enum MapKind {
     PerCpuArray,
     /// Index to a listening socket of one SO_REUSEPORT group. Linux 4.19.
     ReuseportSockets,
+    /// Index of a receive queue to an AF_XDP socket. Linux 4.18.
+    XdpSockets,
 }
 
 impl MapKind {
@@ -34,6 +36,7 @@ impl MapKind {
             Self::Hash => 1,
             Self::Array | Self::SharedArray => 2,
             Self::PerCpuArray => 6,
+            Self::XdpSockets => 17,
             Self::ReuseportSockets => 20,
         }
     }
@@ -49,6 +52,7 @@ impl MapKind {
         match self {
             Self::Hash | Self::Array => Version::new(3, 19),
             Self::PerCpuArray => Version::new(4, 6),
+            Self::XdpSockets => Version::new(4, 18),
             Self::ReuseportSockets => Version::new(4, 19),
             Self::SharedArray => Version::new(5, 5),
         }
@@ -68,7 +72,8 @@ pub struct Map {
 
 impl Map {
     /// Makes a map of at most `entries`, all sizes in bytes. Arrays have keys
-    /// of four bytes; sockets have values of eight.
+    /// of four bytes; listening sockets have values of eight, AF_XDP sockets of
+    /// four.
     ///
     /// # Errors
     /// See [`Cause`]: missing capabilities, an old kernel, or a size that no
@@ -153,6 +158,19 @@ impl Map {
         use std::os::fd::AsRawFd;
         self.check(self.kind == MapKind::ReuseportSockets && self.value_size == 8)?;
         self.set(&index.to_ne_bytes(), &(socket.as_raw_fd() as u64).to_ne_bytes())
+    }
+
+    /// Puts an AF_XDP socket at `queue`, in place of any other: programs that
+    /// redirect to the map hand it that queue's frames. It leaves the map when
+    /// it is closed.
+    ///
+    /// # Errors
+    /// The system's: EOPNOTSUPP for another kind of socket, E2BIG past the
+    /// end.
+    pub fn set_xdp_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Error> {
+        use std::os::fd::AsRawFd;
+        self.check(self.kind == MapKind::XdpSockets && self.value_size == 4)?;
+        self.set(&queue.to_ne_bytes(), &(socket.as_raw_fd() as u32).to_ne_bytes())
     }
 
     /// Maps the array's values into this process's memory.

@@ -62,6 +62,64 @@ impl ProgramType {
     }
 }
 
+/// Where an XDP program runs (`XDP_FLAGS_*` in `linux/if_link.h`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum XdpMode {
+    /// In the driver, before a socket buffer is made. Not every driver can.
+    Native,
+    /// After that, for any driver.
+    Generic,
+}
+
+impl XdpMode {
+    const fn flags(self) -> u32 {
+        match self {
+            Self::Generic => 1 << 1,
+            Self::Native => 1 << 2,
+        }
+    }
+}
+
+/// An XDP program at work on an interface, until this is dropped or the
+/// process ends, in whatever way.
+#[derive(Debug)]
+pub struct XdpAttachment {
+    fd: OwnedFd,
+}
+
+impl XdpAttachment {
+    /// The attachment behind a descriptor that another process gave.
+    #[must_use]
+    pub const fn from_fd(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+
+    /// Puts `program` in the place of the attached one. No frame falls
+    /// between the two.
+    ///
+    /// # Errors
+    /// The system's: ENOLINK if the interface has gone.
+    pub fn replace(&self, program: &Program) -> Result<(), Error> {
+        kernel::link_update(self.fd.as_fd(), program.as_fd())
+            .map_err(|errno| Error::new(format!("attaching program {}", program.name), Cause::System(errno)))
+    }
+}
+
+impl AsFd for XdpAttachment {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The name of the loaded program with this number; `None` if it has none, or
+/// this process may not know it (CAP_SYS_ADMIN).
+#[must_use]
+pub fn program_name(id: u32) -> Option<String> {
+    let field = kernel::program_name(id).ok()?;
+    let name: Vec<u8> = field.into_iter().take_while(|byte| *byte != 0).collect();
+    if name.is_empty() { None } else { String::from_utf8(name).ok() }
+}
+
 /// A program in the kernel. It stays while this value lives, and where it is
 /// attached longer than that.
 #[derive(Debug)]
@@ -115,6 +173,26 @@ impl Program {
     pub fn attach_reuseport(&self, socket: BorrowedFd<'_>) -> Result<(), Error> {
         kernel::set_socket_option(socket, ATTACH_REUSEPORT, self.fd.as_raw_fd())
             .map_err(|errno| Error::new(format!("attaching program {}", self.name), Cause::System(errno)))
+    }
+
+    /// Attaches it to the interface with this index. Linux 5.9.
+    ///
+    /// # Errors
+    /// [`Cause::Attached`] if the interface has a program; otherwise what the
+    /// driver says: EOPNOTSUPP if it knows no native mode, ERANGE or EINVAL
+    /// mostly for an MTU that is too large for it.
+    pub fn attach_xdp(&self, interface: u32, mode: XdpMode) -> Result<XdpAttachment, Error> {
+        let needs = Needs { kernel: Version::new(5, 9), network: true };
+        kernel::link_create_xdp(self.fd.as_fd(), interface, mode.flags())
+            .map(|fd| XdpAttachment { fd })
+            .map_err(|errno| {
+                let cause = match errno {
+                    // The first for a program in the same mode, the second in another.
+                    Errno::BUSY | Errno::EXIST => Cause::Attached,
+                    errno => explain(errno, needs, Place::here()),
+                };
+                Error::new(format!("attaching program {}", self.name), cause)
+            })
     }
 
     /// Runs it once on `packet` and returns its result (BPF_PROG_TEST_RUN,

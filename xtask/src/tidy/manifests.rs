@@ -54,6 +54,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("silo", &["wire", "link", "app", "tcp", "stack"]),
     ("memif", &["wire", "link"]),
     ("tap", &["wire", "link"]),
+    ("af_xdp", &["wire", "link", "ebpf"]),
     ("topology", &[]),
     ("sockets", &["wire", "app", "silo", "ebpf", "topology"]),
     ("ebpf", &[]),

@@ -1,0 +1,186 @@
+//! Why a port could not be opened, in words that lead to a remedy.
+
+use core::fmt;
+use ebpf::Cause;
+use rustix::io::Errno;
+use std::io;
+
+/// What opening an interface needs.
+const CAPABILITIES: &str = "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF: run as root, or grant them (setcap \
+                            cap_net_admin,cap_net_raw,cap_bpf+ep PROGRAM)";
+
+/// Why a port could not be opened. Nothing is left behind.
+#[derive(Debug)]
+pub enum OpenError {
+    /// There is no such interface in this network namespace.
+    NoInterface(String),
+    /// It is no Ethernet interface, or the kernel does not tell about it.
+    Interface {
+        /// Its name.
+        interface: String,
+        /// What was asked for.
+        what: &'static str,
+        /// The answer.
+        source: io::Error,
+    },
+    /// The process lacks rights: the administrator's to grant.
+    NotPermitted {
+        /// What it may not do.
+        what: &'static str,
+    },
+    /// The interface has another XDP program: who attached it is to take it
+    /// off.
+    Attached {
+        /// The interface.
+        interface: String,
+        /// The program's number and name, as far as known.
+        program: Option<(u32, String)>,
+    },
+    /// There is no such queue.
+    NoQueue {
+        /// The interface.
+        interface: String,
+        /// The queue that was asked for.
+        queue: u32,
+        /// How many there are.
+        has: u32,
+    },
+    /// Another AF_XDP socket has the queue: retry when it has gone.
+    QueueBusy {
+        /// The interface.
+        interface: String,
+        /// The queue.
+        queue: u32,
+    },
+    /// The interface's MTU is too large for a frame, or for the driver.
+    Mtu {
+        /// The interface.
+        interface: String,
+        /// Its MTU, in bytes.
+        mtu: u32,
+        /// The largest that would do; `None` if only the driver knows.
+        limit: Option<u32>,
+        /// Who sets the limit.
+        limits: &'static str,
+    },
+    /// The driver does not do what was asked for by name.
+    Refused {
+        /// The interface.
+        interface: String,
+        /// What was asked for.
+        what: &'static str,
+        /// Its answer.
+        source: Errno,
+        /// What to write instead.
+        advice: &'static str,
+    },
+    /// Another socket has a port that is to be served.
+    PortTaken {
+        /// The port.
+        port: u16,
+        /// The answer.
+        source: io::Error,
+    },
+    /// The limit on locked memory is too small for the frames.
+    LockedMemory {
+        /// Bytes that are to be locked.
+        bytes: usize,
+    },
+    /// This kernel has no AF_XDP.
+    Absent,
+    /// The kernel refuses programs or maps.
+    Kernel(ebpf::Error),
+    /// The program's text is wrong: ours to mend.
+    Assembly(ebpf::AssembleError),
+    /// The operating system refused.
+    System {
+        /// What was asked of it.
+        what: &'static str,
+        /// Its answer.
+        source: Errno,
+    },
+}
+
+impl OpenError {
+    /// Whether a right is missing, rather than something wrong.
+    #[must_use]
+    pub fn is_permission(&self) -> bool {
+        match self {
+            Self::NotPermitted { .. } => true,
+            Self::Kernel(error) => matches!(error.cause, Cause::Capability(_) | Cause::Forbidden),
+            _ => false,
+        }
+    }
+}
+
+impl From<ebpf::Error> for OpenError {
+    fn from(error: ebpf::Error) -> Self {
+        Self::Kernel(error)
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoInterface(name) => write!(f, "there is no interface {name}; ip link shows those there are"),
+            Self::Interface { interface, what, source } => write!(f, "cannot {what} {interface}: {source}"),
+            Self::NotPermitted { what } => write!(f, "may not {what}; this needs {CAPABILITIES}"),
+            Self::Attached { interface, program } => {
+                match program {
+                    Some((id, name)) => write!(f, "{interface} has an XDP program already: {name} (number {id})")?,
+                    None => write!(f, "{interface} has an XDP program already")?,
+                }
+                write!(
+                    f,
+                    "; end the process that attached it or, if none did, take it off: ip link set dev {interface} xdp off"
+                )
+            }
+            Self::NoQueue { interface, queue, has } => write!(
+                f,
+                "{interface} has no queue {queue}: it has {has}, counted from 0 (ethtool -L {interface} changes that)"
+            ),
+            Self::QueueBusy { interface, queue } => {
+                write!(f, "queue {queue} of {interface} belongs to another AF_XDP socket; end its process first")
+            }
+            Self::Mtu { interface, mtu, limit, limits } => {
+                write!(f, "{interface} has an MTU of {mtu}, too large for {limits}")?;
+                match limit {
+                    Some(limit) => write!(f, "; ip link set dev {interface} mtu {limit}"),
+                    None => write!(f, "; lower it (ip link set dev {interface} mtu 3400), or use mode=generic"),
+                }
+            }
+            Self::Refused { interface, what, source, advice } => {
+                write!(f, "{interface} refuses {what} ({source}); {advice}")
+            }
+            Self::PortTaken { port, source } => write!(
+                f,
+                "port {port} cannot be had ({source}); ss -tlnp 'sport = :{port}' shows the process that listens there"
+            ),
+            Self::LockedMemory { bytes } => write!(
+                f,
+                "the limit on locked memory (ulimit -l) is too small for {bytes} bytes of frames; raise it, or ring=64"
+            ),
+            Self::Absent => f.write_str("this kernel has no AF_XDP (CONFIG_XDP_SOCKETS)"),
+            Self::Kernel(error) => {
+                error.fmt(f)?;
+                if self.is_permission() {
+                    write!(f, "; a link of this kind needs {CAPABILITIES}")?;
+                }
+                Ok(())
+            }
+            Self::Assembly(error) => write!(f, "the XDP program does not assemble: {error}"),
+            Self::System { what, source } => write!(f, "cannot {what}: {source}"),
+        }
+    }
+}
+
+impl core::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Kernel(error) => Some(error),
+            Self::Assembly(error) => Some(error),
+            Self::Interface { source, .. } | Self::PortTaken { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

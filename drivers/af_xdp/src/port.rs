@@ -1,0 +1,320 @@
+//! An opened interface: program attached, queues not yet at work.
+
+use crate::config::{ChecksumChoice, Config, FRAME_SIZES, HEADER_ROOM, HEADROOM, ModeChoice, QUEUES_LIMIT};
+use crate::error::OpenError;
+use crate::filter::{Claim, Filter, solicited_mac};
+use crate::interface::Interface;
+use crate::link::XdpLink;
+use crate::socket::Socket;
+use crate::umem::Umem;
+use core::fmt;
+use core::net::IpAddr;
+use ebpf::{Cause, XdpAttachment, XdpMode};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+use wire::Mac;
+
+/// Groups that an interface is made to receive one by one; with more it
+/// receives all of them.
+const GROUPS_LIMIT: usize = 32;
+
+/// An interface that frames are taken from.
+#[derive(Debug)]
+pub struct AfXdp {
+    shared: Arc<Shared>,
+}
+
+/// What the queues of an interface share. Dropped with the last of them: the
+/// program goes with it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub config: Config,
+    pub interface: Interface,
+    pub filter: Filter,
+    pub facts: Facts,
+    /// The umem that all queues use, and the socket that has it, once the
+    /// first queue is at work. Only with [`Config::shared_umem`].
+    pub umem: Mutex<Option<(Arc<Umem>, Arc<Socket>)>>,
+    #[expect(dead_code, reason = "the program is attached while this is open")]
+    attachment: XdpAttachment,
+    #[expect(dead_code, reason = "groups are received while this is open")]
+    groups: Option<OwnedFd>,
+}
+
+/// What is known of an interface once it is opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Facts {
+    pub driver: String,
+    pub mode: XdpMode,
+    pub fallback: Option<String>,
+    pub mac: Mac,
+    pub mtu: u16,
+    pub frame: u32,
+    pub queues: u32,
+    pub interface_queues: u32,
+    pub domain: Option<u16>,
+    pub vouches: bool,
+}
+
+impl AfXdp {
+    /// Attaches the program for `claim` to the interface. Nothing is taken
+    /// before a queue's link is at work.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is left behind.
+    pub fn open(config: Config, claim: &Claim) -> Result<Self, OpenError> {
+        let interface = match Interface::open(&config.interface) {
+            Ok(interface) => interface,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Err(OpenError::NoInterface(config.interface));
+            }
+            Err(source) => return Err(unreadable(&config, "ask for")(source)),
+        };
+        let mac = interface.mac().map_err(unreadable(&config, "read the address of"))?;
+        let mtu = interface.mtu().map_err(unreadable(&config, "read the MTU of"))?;
+        let interface_queues = interface.queues();
+        let queues = queues(&config, interface_queues)?;
+        let frame = frame_size(&config, mtu)?;
+        // A socket is the cheapest way to learn that there are none.
+        drop(Socket::new(&Config { ring: 64, busy_poll: None, ..config.clone() }, frame, None)?);
+        let filter = Filter::load(claim, None, config.first_queue + queues)?;
+        let groups = match claim {
+            Claim::Own { addresses } => join_groups(interface.index(), addresses)?,
+            Claim::Host { .. } => None,
+        };
+        let (attachment, mode, fallback) = attach(&config, &interface, &filter, mtu)?;
+        let (driver, _) = interface.driver();
+        let vouches = match config.checksum {
+            ChecksumChoice::Auto => driver == "veth",
+            ChecksumChoice::Verify => false,
+            ChecksumChoice::Trust => true,
+        };
+        let domain = interface.domain();
+        let mtu = mtu.min(u32::from(u16::MAX)) as u16;
+        let facts = Facts { driver, mode, fallback, mac, mtu, frame, queues, interface_queues, domain, vouches };
+        let umem = Mutex::new(None);
+        Ok(Self { shared: Arc::new(Shared { config, interface, filter, facts, umem, attachment, groups }) })
+    }
+
+    /// What was opened.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.shared.report()
+    }
+
+    /// The interface's Ethernet address, which is ours too.
+    #[must_use]
+    pub fn mac(&self) -> Mac {
+        self.shared.facts.mac
+    }
+
+    /// One link for each queue, in order. A link takes its memory and begins
+    /// to receive in its first `poll_control`, or in [`XdpLink::start`], so
+    /// that the memory comes from the domain of the thread that calls it.
+    #[must_use]
+    pub fn split_queues(self) -> Vec<XdpLink> {
+        (0..self.shared.facts.queues).map(|ordinal| XdpLink::new(Arc::clone(&self.shared), ordinal)).collect()
+    }
+}
+
+impl Shared {
+    pub fn report(&self) -> Report {
+        let Facts { driver, mode, fallback, queues, interface_queues, domain, vouches, frame, .. } = self.facts.clone();
+        Report {
+            interface: self.interface.name().to_owned(),
+            driver,
+            mode,
+            fallback,
+            queues,
+            interface_queues,
+            domain,
+            vouches,
+            frame,
+            ring: self.config.ring,
+            busy_poll: self.config.busy_poll.is_some(),
+        }
+    }
+}
+
+/// What an interface was opened as, for people.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// The interface.
+    pub interface: String,
+    /// Its driver; empty if it does not say.
+    pub driver: String,
+    /// Where the program runs.
+    pub mode: XdpMode,
+    /// Why it does not run in the driver, if that was tried.
+    pub fallback: Option<String>,
+    /// Queues taken.
+    pub queues: u32,
+    /// Queues that the interface has.
+    pub interface_queues: u32,
+    /// The NUMA domain of the device, if it is in one.
+    pub domain: Option<u16>,
+    /// Received transport checksums are not verified.
+    pub vouches: bool,
+    /// Bytes of a frame's room.
+    pub frame: u32,
+    /// Slots of each ring.
+    pub ring: u32,
+    /// System calls poll the driver.
+    pub busy_poll: bool,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let driver = if self.driver.is_empty() { "unknown" } else { &self.driver };
+        let mode = match self.mode {
+            XdpMode::Native => "native",
+            XdpMode::Generic => "generic",
+        };
+        write!(f, "{}: driver {driver}, {mode} mode", self.interface)?;
+        if let Some(why) = &self.fallback {
+            write!(f, " (the driver refused: {why})")?;
+        }
+        write!(f, ", queues {} of {}, need-wakeup", self.queues, self.interface_queues)?;
+        if self.busy_poll {
+            f.write_str(", busy polling")?;
+        }
+        write!(f, ", rings of {}, frames of {} bytes", self.ring, self.frame)?;
+        match self.domain {
+            Some(domain) => write!(f, ", domain {domain}")?,
+            None => f.write_str(", in no domain")?,
+        }
+        f.write_str(if self.vouches { ", checksums of received segments trusted" } else { "" })
+    }
+}
+
+fn unreadable(config: &Config, what: &'static str) -> impl Fn(io::Error) -> OpenError {
+    let interface = config.interface.clone();
+    move |source| OpenError::Interface { interface: interface.clone(), what, source }
+}
+
+/// How many queues are taken.
+fn queues(config: &Config, has: u32) -> Result<u32, OpenError> {
+    let first = config.first_queue;
+    let count = config.queues.unwrap_or_else(|| has.saturating_sub(first).min(QUEUES_LIMIT));
+    if count == 0 || first.saturating_add(count) > has {
+        let queue = if first >= has { first } else { has };
+        return Err(OpenError::NoQueue { interface: config.interface.clone(), queue, has });
+    }
+    Ok(count)
+}
+
+/// The smallest frame that holds the MTU, or the one that was asked for.
+fn frame_size(config: &Config, mtu: u32) -> Result<u32, OpenError> {
+    let needs = mtu.saturating_add(HEADER_ROOM + HEADROOM);
+    let too_large = |frame: u32, limits| OpenError::Mtu {
+        interface: config.interface.clone(),
+        mtu,
+        limit: Some(frame - HEADER_ROOM - HEADROOM),
+        limits,
+    };
+    match config.frame {
+        Some(frame) if needs > frame => Err(too_large(frame, "frames of this size")),
+        Some(frame) => Ok(frame),
+        None => {
+            let largest = FRAME_SIZES[FRAME_SIZES.len() - 1];
+            let fits = FRAME_SIZES.into_iter().find(|frame| needs <= *frame);
+            fits.ok_or_else(|| too_large(largest, "an AF_XDP frame, which lies within a page"))
+        }
+    }
+}
+
+/// The program at work, where it runs, and why not in the driver.
+fn attach(
+    config: &Config,
+    interface: &Interface,
+    filter: &Filter,
+    mtu: u32,
+) -> Result<(XdpAttachment, XdpMode, Option<String>), OpenError> {
+    let attached = || OpenError::Attached { interface: config.interface.clone(), program: None };
+    let attach = |mode| filter.program.attach_xdp(interface.index(), mode);
+    let generic = |why| match attach(XdpMode::Generic) {
+        Ok(attachment) => Ok((attachment, XdpMode::Generic, why)),
+        Err(ebpf::Error { cause: Cause::Attached, .. }) => Err(attached()),
+        Err(error) => Err(error.into()),
+    };
+    if config.mode == ModeChoice::Generic {
+        return generic(None);
+    }
+    let error = match attach(XdpMode::Native) {
+        Ok(attachment) => return Ok((attachment, XdpMode::Native, None)),
+        Err(error) => error,
+    };
+    let refusal = match error.cause {
+        Cause::Attached => return Err(attached()),
+        Cause::System(errno) => errno,
+        _ => return Err(error.into()),
+    };
+    if config.mode == ModeChoice::Auto {
+        return generic(Some(refusal_text(refusal)));
+    }
+    let interface = config.interface.clone();
+    Err(match refusal {
+        Errno::RANGE => OpenError::Mtu { interface, mtu, limit: None, limits: "its driver's native mode" },
+        source => OpenError::Refused { interface, what: "native mode", source, advice: "write mode=auto or mode=generic" },
+    })
+}
+
+/// What drivers mean by refusing native mode.
+fn refusal_text(errno: Errno) -> String {
+    match errno {
+        Errno::OPNOTSUPP => "it has no native mode".to_owned(),
+        Errno::RANGE => "the MTU is too large for native mode".to_owned(),
+        Errno::NOSPC => "too few queues for native mode".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Makes the interface receive the groups in which neighbours look for our
+/// IPv6 addresses, as long as the descriptor that comes back is open.
+fn join_groups(interface: u32, addresses: &[IpAddr]) -> Result<Option<OwnedFd>, OpenError> {
+    let system = |source| OpenError::System { what: "join multicast groups for neighbour discovery", source };
+    let v6 = addresses.iter().filter_map(|address| match address {
+        IpAddr::V6(ip) => Some(solicited_mac(*ip)),
+        IpAddr::V4(_) => None,
+    });
+    let mut groups: Vec<Mac> = v6.collect();
+    groups.sort_unstable_by_key(|mac| mac.0);
+    groups.dedup();
+    if groups.is_empty() {
+        return Ok(None);
+    }
+    // Of no protocol, so that it receives nothing itself.
+    let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)
+        .map_err(|errno| match errno {
+            Errno::PERM | Errno::ACCESS => OpenError::NotPermitted { what: "make the interface receive a group" },
+            errno => system(errno),
+        })?;
+    if groups.len() > GROUPS_LIMIT {
+        groups.truncate(1);
+        join(&socket, interface, libc::PACKET_MR_ALLMULTI, Mac::ZERO).map_err(system)?;
+    }
+    for group in groups {
+        join(&socket, interface, libc::PACKET_MR_MULTICAST, group).map_err(system)?;
+    }
+    Ok(Some(socket))
+}
+
+fn join(socket: &OwnedFd, interface: u32, kind: i32, group: Mac) -> Result<(), Errno> {
+    let mut request = libc::packet_mreq {
+        mr_ifindex: interface as i32,
+        mr_type: kind as u16,
+        mr_alen: group.0.len() as u16,
+        mr_address: [0; 8],
+    };
+    request.mr_address[..group.0.len()].copy_from_slice(&group.0);
+    let len = size_of::<libc::packet_mreq>() as libc::socklen_t;
+    // SAFETY: the request is valid for its size, and read only.
+    let result = unsafe {
+        let value = (&raw const request).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, value, len)
+    };
+    if result < 0 { Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)) } else { Ok(()) }
+}
