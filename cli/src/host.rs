@@ -15,7 +15,7 @@ pub use fleet::{Crew, Finish};
 pub use layout::{Layout, Seat};
 pub use ports::Port;
 
-use crate::args::HostPlan;
+use crate::args::{DriverSpec, HostPlan};
 use core::net::IpAddr;
 use silo::Clock;
 use stack::{Address, LinkOffload, Seeds, Stack};
@@ -40,7 +40,11 @@ pub fn stack(
     ports: &[u16],
     more: impl Iterator<Item = IpAddr>,
 ) -> Result<Stack, Failure> {
-    let mac = plan.mac.unwrap_or_else(|| default_mac(plan.addresses.first().map(|cidr| cidr.address)));
+    let mac = match plan.links.first().map(|link| &link.driver) {
+        // Frames to another address do not get past the interface.
+        Some(DriverSpec::AfXdp(config)) => af_xdp::mac(&config.interface)?,
+        _ => plan.mac.unwrap_or_else(|| default_mac(plan.addresses.first().map(|cidr| cidr.address))),
+    };
     let mut config = stack::Config::new(mac, capabilities.mtu);
     let own = plan.addresses.iter().map(|cidr| Address { ip: cidr.address, prefix_len: cidr.prefix });
     config.addresses = own.collect();

@@ -287,14 +287,17 @@ pub enum DriverSpec {
     Memif(memif::Config),
     /// A TAP device of the local kernel.
     Tap(tap::Config),
+    /// Queues of a network interface.
+    AfXdp(af_xdp::Config),
 }
 
 impl LinkSpec {
-    /// Reads `memif:SOCKET[,key=value]…` or `tap:NAME[,key=value]…`; `role` is
-    /// memif's where the text does not say.
+    /// Reads `memif:SOCKET[,key=value]…`, `tap:NAME[,key=value]…` or
+    /// `af_xdp:INTERFACE[,key=value]…`; `role` is memif's where the text does
+    /// not say.
     ///
     /// # Errors
-    /// If it is neither, or what the driver finds wrong with its part.
+    /// If it is none of them, or what the driver finds wrong with its part.
     pub fn parse(text: &str, role: memif::Role) -> Result<Self, BadValue> {
         let bad = |why: &dyn fmt::Display| BadValue(why.to_string());
         let (driver, queues) = match text.split(':').next() {
@@ -308,8 +311,18 @@ impl LinkSpec {
                 let queues = config.queues;
                 (DriverSpec::Tap(config), queues)
             }
+            Some("af_xdp") => {
+                let config: af_xdp::Config = text.parse().map_err(|why: af_xdp::BadConfig| bad(&why))?;
+                // All that the interface has, which is looked up when it is opened.
+                let Some(queues) = config.queues else {
+                    return Ok(Self { driver: DriverSpec::AfXdp(config), queues: None });
+                };
+                (DriverSpec::AfXdp(config), queues)
+            }
             _ => {
-                return Err(BadValue::new("there is no link of this kind; write memif:/run/nearside.sock or tap:NAME"));
+                return Err(BadValue::new(
+                    "there is no link of this kind; write memif:/run/nearside.sock, tap:NAME or af_xdp:INTERFACE",
+                ));
             }
         };
         // Drivers have a default; whether it was meant shows in the text only.
@@ -322,6 +335,7 @@ impl LinkSpec {
         match self.driver {
             DriverSpec::Memif(_) => "memif",
             DriverSpec::Tap(_) => "tap",
+            DriverSpec::AfXdp(_) => "af_xdp",
         }
     }
 
@@ -331,6 +345,7 @@ impl LinkSpec {
             DriverSpec::Memif(config) if config.id == 0 => format!("memif:{}", config.socket),
             DriverSpec::Memif(config) => format!("memif:{},id={}", config.socket, config.id),
             DriverSpec::Tap(config) => format!("tap:{}", config.name),
+            DriverSpec::AfXdp(config) => format!("af_xdp:{}", config.interface),
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use super::ports::{self, AnyLink, Opened, Port};
 use super::{Failure, Layout, Seat};
-use crate::args::{DriverSpec, HostPlan};
+use crate::args::{DriverSpec, HostPlan, LinkSpec};
+use af_xdp::Claim;
+use core::net::IpAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use sockets::fleet::{self, FleetError, Stop};
 use std::sync::{Mutex, PoisonError};
@@ -18,6 +20,12 @@ pub trait Crew: Sync {
     /// # Errors
     /// A sentence for the user.
     fn work<L: Port>(&self, seat: &Seat, link: L) -> Result<Self::Outcome, String>;
+
+    /// Addresses of ours beside the plan's: a link that chooses its frames is
+    /// to know them.
+    fn sources(&self) -> Vec<IpAddr> {
+        Vec::new()
+    }
 }
 
 /// Opens the plan's links and runs a silo on each seat, until all have ended.
@@ -29,6 +37,12 @@ pub fn run<C: Crew>(host: &HostPlan, layout: &Layout, stop: &Stop, crew: &C) -> 
     match host.links.first().map(|link| &link.driver) {
         Some(DriverSpec::Memif(_)) => staff(host, layout, stop, crew, ports::open(host, layout, ports::memif)?),
         Some(DriverSpec::Tap(_)) => staff(host, layout, stop, crew, ports::open(host, layout, ports::tap)?),
+        Some(DriverSpec::AfXdp(_)) => {
+            let addresses = host.addresses.iter().map(|cidr| cidr.address).chain(crew.sources()).collect();
+            let claim = Claim::Own { addresses };
+            let open = |link: &LinkSpec, queues| ports::af_xdp(link, queues, &claim);
+            staff(host, layout, stop, crew, ports::open(host, layout, open)?)
+        }
         None => Err("there is no link".into()),
     }
 }

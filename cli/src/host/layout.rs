@@ -84,7 +84,7 @@ impl Layout {
         let ports = host.links.iter().map(|link| PortLayout {
             name: link.name(),
             domain: None,
-            queues: link.queues.unwrap_or(1),
+            queues: wanted_queues(link).unwrap_or(1),
         });
         let ports: Vec<PortLayout> = ports.collect();
         let all = (0_u16..).zip(&ports);
@@ -197,10 +197,24 @@ fn port(link: &LinkSpec, _topology: &Topology) -> topology::Port {
     let most = match &link.driver {
         DriverSpec::Memif(_) => memif::QUEUES_LIMIT,
         DriverSpec::Tap(_) => TAP_QUEUES,
+        DriverSpec::AfXdp(_) => af_xdp::QUEUES_LIMIT,
     };
-    // Shared memory and the kernel are nowhere in particular.
-    let domain = None;
-    topology::Port { name: link.name(), domain, queues: link.queues.map_or(Queues::UpTo(most), Queues::Fixed) }
+    let domain = match &link.driver {
+        DriverSpec::AfXdp(config) => af_xdp::domain(&config.interface),
+        // Shared memory and the kernel are nowhere in particular.
+        DriverSpec::Memif(_) | DriverSpec::Tap(_) => None,
+    };
+    topology::Port { name: link.name(), domain, queues: wanted_queues(link).map_or(Queues::UpTo(most), Queues::Fixed) }
+}
+
+/// How many queues a link has, where that is not for us to choose: as the text
+/// says or, of an interface, all, because what arrives on the others would
+/// stay with the kernel.
+fn wanted_queues(link: &LinkSpec) -> Option<u16> {
+    match (&link.driver, link.queues) {
+        (DriverSpec::AfXdp(config), None) => af_xdp::queues(&config.interface, config.first_queue),
+        (_, queues) => queues,
+    }
 }
 
 /// The kernel's MAX_TAP_QUEUES (drivers/net/tun.c).

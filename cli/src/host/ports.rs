@@ -2,6 +2,7 @@
 
 use super::{Failure, Layout, Seat};
 use crate::args::{DriverSpec, HostPlan, LinkSpec};
+use af_xdp::{AfXdp, Claim, XdpLink};
 use core::time::Duration;
 use link::{
     Capabilities, Capture, CaptureConfig, Counters, FaultPlan, Faults, Impairment, Link, LinkState, Receive, Transmit,
@@ -26,6 +27,15 @@ pub trait Port: Link {
 
 impl Port for MemifLink {}
 impl Port for Tap {}
+impl Port for XdpLink {
+    fn counts(&self, take: &mut dyn FnMut(&'static str, u64)) {
+        let drops = self.kernel_drops();
+        take("kernel_too_long", drops.too_long);
+        take("kernel_ring_full", drops.ring_full);
+        take("kernel_no_frame", drops.no_frame);
+        take("kernel_invalid", drops.invalid);
+    }
+}
 impl<L: Port> Port for Capture<Faults<L>, CaptureFile> {}
 impl Port for AnyLink {}
 
@@ -54,6 +64,14 @@ pub fn memif(link: &LinkSpec, queues: u16) -> Result<Vec<MemifLink>, Failure> {
 pub fn tap(link: &LinkSpec, queues: u16) -> Result<Vec<Tap>, Failure> {
     let DriverSpec::Tap(config) = &link.driver else { return Err(mixed()) };
     Ok(Tap::open_queues(&tap::Config { queues, ..config.clone() })?)
+}
+
+/// Opens queues of a network interface, and takes from it what `claim` says.
+pub fn af_xdp(link: &LinkSpec, queues: u16, claim: &Claim) -> Result<Vec<XdpLink>, Failure> {
+    let DriverSpec::AfXdp(config) = &link.driver else { return Err(mixed()) };
+    let port = AfXdp::open(af_xdp::Config { queues: Some(queues), ..config.clone() }, claim)?;
+    eprintln!("{}", port.report());
+    Ok(port.split_queues())
 }
 
 fn mixed() -> Failure {
@@ -86,6 +104,8 @@ pub enum AnyLink {
     Memif(MemifLink),
     /// The local kernel.
     Tap(Tap),
+    /// A network interface.
+    AfXdp(XdpLink),
 }
 
 impl From<MemifLink> for AnyLink {
@@ -100,12 +120,19 @@ impl From<Tap> for AnyLink {
     }
 }
 
+impl From<XdpLink> for AnyLink {
+    fn from(link: XdpLink) -> Self {
+        Self::AfXdp(link)
+    }
+}
+
 /// Calls the same method of whichever link it is.
 macro_rules! each {
     ($link:expr, $inner:ident => $call:expr) => {
         match $link {
             AnyLink::Memif($inner) => $call,
             AnyLink::Tap($inner) => $call,
+            AnyLink::AfXdp($inner) => $call,
         }
     };
 }

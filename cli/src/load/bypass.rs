@@ -7,6 +7,7 @@ use crate::figures::{Figures, SiloColumn};
 use crate::host::fleet::{self, Part};
 use crate::host::{Crew, Failure, Finish, Layout, Port, Seat, stack};
 use app::App;
+use core::net::IpAddr;
 use core::time::Duration;
 use link::LinkState;
 use load::{Load, Plan};
@@ -65,6 +66,10 @@ struct Company<'a> {
 
 impl Crew for Company<'_> {
     type Outcome = Side;
+
+    fn sources(&self) -> Vec<IpAddr> {
+        self.plan.sources.clone()
+    }
 
     fn work<L: Port>(&self, seat: &Seat, link: L) -> Result<Side, String> {
         let column =

@@ -8,7 +8,7 @@ use core::time::Duration;
 const NAME_LIMIT: usize = 15;
 
 /// Most queues of one link.
-pub const QUEUES_LIMIT: u32 = 256;
+pub const QUEUES_LIMIT: u16 = 256;
 
 /// Slots of each ring, in bounds: two bursts, and what no driver exceeds.
 const RING_RANGE: core::ops::RangeInclusive<u32> = 64..=16_384;
@@ -83,9 +83,9 @@ pub struct Config {
     pub interface: String,
     /// Receive queues taken, each a link of its own; `None` for all from the
     /// first on. Frames of the interface's other queues stay with the kernel.
-    pub queues: Option<u32>,
+    pub queues: Option<u16>,
     /// The first queue taken.
-    pub first_queue: u32,
+    pub first_queue: u16,
     /// Where the program runs.
     pub mode: ModeChoice,
     /// How frames get into the umem.
@@ -114,8 +114,7 @@ pub struct Config {
 }
 
 /// The keys that a configuration takes.
-const KEYS: &str =
-    "queues, first-queue, mode, copy, ring, frame, umem, hugepages, busy-poll, budget and checksum";
+const KEYS: &str = "queues, first-queue, mode, copy, ring, frame, umem, hugepages, busy-poll, budget and checksum";
 
 impl Config {
     /// The defaults, for the interface called `name`.
@@ -148,7 +147,7 @@ impl Config {
         match key {
             "queues" if value == "auto" => self.queues = None,
             "queues" => self.queues = Some(number(key, value, 1..=QUEUES_LIMIT)?),
-            "first-queue" => self.first_queue = number(key, value, 0..=u32::from(u16::MAX))?,
+            "first-queue" => self.first_queue = number(key, value, 0..=u16::MAX)?,
             "mode" => {
                 self.mode = choice(
                     key,

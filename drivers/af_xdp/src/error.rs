@@ -132,7 +132,8 @@ impl fmt::Display for OpenError {
                 }
                 write!(
                     f,
-                    "; end the process that attached it or, if none did, take it off: ip link set dev {interface} xdp off"
+                    "; end the process that attached it or, if none did, take it off: ip link set dev {interface} xdp \
+                     off"
                 )
             }
             Self::NoQueue { interface, queue, has } => write!(

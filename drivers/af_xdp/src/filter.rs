@@ -142,5 +142,5 @@ pub(crate) fn solicited_mac(ip: Ipv6Addr) -> wire::Mac {
     wire::ipv6::multicast_mac(wire::ipv6::solicited_node(ip))
 }
 
-
-
+#[cfg(test)]
+mod tests;

@@ -31,7 +31,7 @@ pub use ebpf::XdpMode;
 pub use error::OpenError;
 pub use filter::{ADDRESSES_LIMIT, Claim};
 pub use link::{KernelDrops, XdpLink};
-pub use port::{AfXdp, Report};
+pub use port::{AfXdp, Report, domain, mac, queues};
 pub use receive::{BURST_LIMIT, XdpRx};
 pub use transmit::XdpTx;
 pub use umem::Backing;

@@ -9,6 +9,7 @@ use crate::socket::{Rings, Socket};
 use crate::transmit::XdpTx;
 use crate::umem::{Backing, Umem};
 use ::link::{Capabilities, Counters, Link, LinkState};
+use core::net::IpAddr;
 use core::ops::Range;
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -35,13 +36,14 @@ pub struct XdpLink {
     tx: XdpTx,
     shared: Arc<Shared>,
     /// Which of the port's queues, from 0.
-    ordinal: u32,
+    ordinal: u16,
     at_work: Option<AtWork>,
     failure: Option<OpenError>,
     state: LinkState,
     presence: Presence,
     looked: Option<Time>,
     disconnects: u64,
+    kernel_drops: KernelDrops,
 }
 
 #[derive(Debug)]
@@ -68,7 +70,7 @@ pub struct KernelDrops {
 }
 
 impl XdpLink {
-    pub(crate) fn new(shared: Arc<Shared>, ordinal: u32) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, ordinal: u16) -> Self {
         let mtu = shared.facts.mtu;
         Self {
             rx: XdpRx::new(shared.facts.vouches),
@@ -81,6 +83,7 @@ impl XdpLink {
             presence: Presence::Up(mtu.into()),
             looked: None,
             disconnects: 0,
+            kernel_drops: KernelDrops::default(),
         }
     }
 
@@ -103,18 +106,19 @@ impl XdpLink {
             let first = place.clone();
             umem = match &first {
                 Some((umem, _)) => Arc::clone(umem),
-                None => Arc::new(Umem::new(config, frame, shared.facts.queues).map_err(no_memory)?),
+                None => Arc::new(Umem::new(config, frame, shared.facts.queues.into()).map_err(no_memory)?),
             };
             let own = first.is_none().then_some(&*umem);
             (socket, rings) = Socket::new(config, frame, own).map(|(socket, rings)| (Arc::new(socket), rings))?;
-            share = self.ordinal;
+            share = u32::from(self.ordinal);
             fill = Self::fill(&rings, first_frame(config.ring, frame, share), frame);
             let with = first.as_ref().map(|(_, socket)| socket.as_fd());
             socket.bind(config, shared.interface.index(), queue, with)?;
             place.get_or_insert_with(|| (Arc::clone(&umem), Arc::clone(&socket)));
         } else {
             umem = Arc::new(Umem::new(config, frame, 1).map_err(no_memory)?);
-            (socket, rings) = Socket::new(config, frame, Some(&umem)).map(|(socket, rings)| (Arc::new(socket), rings))?;
+            (socket, rings) =
+                Socket::new(config, frame, Some(&umem)).map(|(socket, rings)| (Arc::new(socket), rings))?;
             share = 0;
             fill = Self::fill(&rings, first_frame(config.ring, frame, share), frame);
             socket.bind(config, shared.interface.index(), queue, None)?;
@@ -124,9 +128,8 @@ impl XdpLink {
         let first = first_frame(config.ring, frame, share);
         // SAFETY: the rings are mapped as long as the socket is held, which
         // each half does; each of the two has its own rings.
-        let (receive, transmit, completion) = unsafe {
-            (Consumer::new(rings.receive), Producer::new(rings.transmit), Consumer::new(rings.completion))
-        };
+        let (receive, transmit, completion) =
+            unsafe { (Consumer::new(rings.receive), Producer::new(rings.transmit), Consumer::new(rings.completion)) };
         let memory = || (Arc::clone(&umem), frame);
         self.rx.attach(receive, fill, memory(), Arc::clone(&socket), config.busy_poll.is_some());
         let own = (first + u64::from(config.ring) * u64::from(frame), config.ring);
@@ -151,13 +154,29 @@ impl XdpLink {
     /// The interface's queue.
     #[must_use]
     pub fn queue(&self) -> u32 {
-        self.shared.config.first_queue + self.ordinal
+        u32::from(self.shared.config.first_queue) + u32::from(self.ordinal)
     }
 
     /// The interface's Ethernet address, which is ours too.
     #[must_use]
     pub fn mac(&self) -> Mac {
         self.shared.facts.mac
+    }
+
+    /// Takes frames for one more address.
+    ///
+    /// # Errors
+    /// The kernel's: mostly that there are more than [`crate::ADDRESSES_LIMIT`].
+    pub fn add_address(&self, address: IpAddr) -> Result<(), ebpf::Error> {
+        self.shared.filter.add(address)
+    }
+
+    /// Leaves frames for an address to the kernel from now on.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn remove_address(&self, address: IpAddr) -> Result<(), ebpf::Error> {
+        self.shared.filter.remove(address)
     }
 
     /// What was opened.
@@ -178,17 +197,10 @@ impl XdpLink {
         self.at_work.as_ref().map(|at_work| at_work.umem.backing())
     }
 
-    /// What the kernel dropped so far: a system call.
+    /// What the kernel had dropped when it was last asked, every 100 ms.
     #[must_use]
-    pub fn kernel_drops(&self) -> KernelDrops {
-        let Some(at_work) = &self.at_work else { return KernelDrops::default() };
-        let counted = at_work.socket.statistics();
-        KernelDrops {
-            too_long: counted.rx_dropped,
-            ring_full: counted.rx_ring_full,
-            no_frame: counted.rx_fill_ring_empty_descs,
-            invalid: counted.tx_invalid_descs + counted.rx_invalid_descs,
-        }
+    pub const fn kernel_drops(&self) -> KernelDrops {
+        self.kernel_drops
     }
 
     fn look(&mut self) {
@@ -199,6 +211,15 @@ impl XdpLink {
         let state = if matches!(self.presence, Presence::Up(_)) { LinkState::Up } else { LinkState::Down };
         if self.state == LinkState::Up && state == LinkState::Down {
             self.disconnects += 1;
+        }
+        if let Some(at_work) = &self.at_work {
+            let counted = at_work.socket.statistics();
+            self.kernel_drops = KernelDrops {
+                too_long: counted.rx_dropped,
+                ring_full: counted.rx_ring_full,
+                no_frame: counted.rx_fill_ring_empty_descs,
+                invalid: counted.tx_invalid_descs + counted.rx_invalid_descs,
+            };
         }
         self.state = state;
         self.tx.up = state == LinkState::Up;
@@ -215,8 +236,14 @@ fn no_memory(source: Errno) -> OpenError {
 }
 
 impl Link for XdpLink {
-    type Rx = XdpRx;
-    type Tx = XdpTx;
+    type Rx<'a>
+        = &'a mut XdpRx
+    where
+        Self: 'a;
+    type Tx<'a>
+        = &'a mut XdpTx
+    where
+        Self: 'a;
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
@@ -224,7 +251,7 @@ impl Link for XdpLink {
             receive_checksum: self.shared.facts.vouches,
             transmit_checksum: false,
             segmentation: None,
-            queues: self.shared.facts.queues as u16,
+            queues: self.shared.facts.queues,
         }
     }
 

@@ -53,10 +53,37 @@ pub(crate) struct Facts {
     pub mac: Mac,
     pub mtu: u16,
     pub frame: u32,
-    pub queues: u32,
+    pub queues: u16,
     pub interface_queues: u32,
     pub domain: Option<u16>,
     pub vouches: bool,
+}
+
+/// The Ethernet address of the interface called `name`: ours too, once it is
+/// opened.
+///
+/// # Errors
+/// [`OpenError::NoInterface`], [`OpenError::Interface`].
+pub fn mac(name: &str) -> Result<Mac, OpenError> {
+    let fail = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => OpenError::NoInterface(name.to_owned()),
+        _ => OpenError::Interface { interface: name.to_owned(), what: "read the address of", source },
+    };
+    Interface::open(name).and_then(|interface| interface.mac()).map_err(fail)
+}
+
+/// The NUMA domain of the interface called `name`, if it is in one.
+#[must_use]
+pub fn domain(name: &str) -> Option<u16> {
+    Interface::open(name).ok()?.domain()
+}
+
+/// How many queues the interface called `name` has from the one numbered
+/// `first` on; `None` if there is no such interface.
+#[must_use]
+pub fn queues(name: &str, first: u16) -> Option<u16> {
+    let left = Interface::open(name).ok()?.queues().saturating_sub(first.into());
+    Some(left.min(QUEUES_LIMIT.into()) as u16)
 }
 
 impl AfXdp {
@@ -76,11 +103,11 @@ impl AfXdp {
         let mac = interface.mac().map_err(unreadable(&config, "read the address of"))?;
         let mtu = interface.mtu().map_err(unreadable(&config, "read the MTU of"))?;
         let interface_queues = interface.queues();
-        let queues = queues(&config, interface_queues)?;
+        let queues = count_queues(&config, interface_queues)?;
         let frame = frame_size(&config, mtu)?;
         // A socket is the cheapest way to learn that there are none.
         drop(Socket::new(&Config { ring: 64, busy_poll: None, ..config.clone() }, frame, None)?);
-        let filter = Filter::load(claim, None, config.first_queue + queues)?;
+        let filter = Filter::load(claim, None, u32::from(config.first_queue) + u32::from(queues))?;
         let groups = match claim {
             Claim::Own { addresses } => join_groups(interface.index(), addresses)?,
             Claim::Host { .. } => None,
@@ -151,7 +178,7 @@ pub struct Report {
     /// Why it does not run in the driver, if that was tried.
     pub fallback: Option<String>,
     /// Queues taken.
-    pub queues: u32,
+    pub queues: u16,
     /// Queues that the interface has.
     pub interface_queues: u32,
     /// The NUMA domain of the device, if it is in one.
@@ -195,15 +222,15 @@ fn unreadable(config: &Config, what: &'static str) -> impl Fn(io::Error) -> Open
     move |source| OpenError::Interface { interface: interface.clone(), what, source }
 }
 
-/// How many queues are taken.
-fn queues(config: &Config, has: u32) -> Result<u32, OpenError> {
-    let first = config.first_queue;
-    let count = config.queues.unwrap_or_else(|| has.saturating_sub(first).min(QUEUES_LIMIT));
-    if count == 0 || first.saturating_add(count) > has {
-        let queue = if first >= has { first } else { has };
-        return Err(OpenError::NoQueue { interface: config.interface.clone(), queue, has });
+/// How many queues are taken of an interface that `has` so many.
+fn count_queues(config: &Config, has: u32) -> Result<u16, OpenError> {
+    let first = u32::from(config.first_queue);
+    let left = has.saturating_sub(first).min(u32::from(QUEUES_LIMIT));
+    let count = config.queues.map_or(left, u32::from);
+    if count == 0 || first + count > has {
+        return Err(OpenError::NoQueue { interface: config.interface.clone(), queue: first.max(has), has });
     }
-    Ok(count)
+    Ok(count.min(u32::from(QUEUES_LIMIT)) as u16)
 }
 
 /// The smallest frame that holds the MTU, or the one that was asked for.
@@ -258,7 +285,9 @@ fn attach(
     let interface = config.interface.clone();
     Err(match refusal {
         Errno::RANGE => OpenError::Mtu { interface, mtu, limit: None, limits: "its driver's native mode" },
-        source => OpenError::Refused { interface, what: "native mode", source, advice: "write mode=auto or mode=generic" },
+        source => {
+            OpenError::Refused { interface, what: "native mode", source, advice: "write mode=auto or mode=generic" }
+        }
     })
 }
 
@@ -287,11 +316,12 @@ fn join_groups(interface: u32, addresses: &[IpAddr]) -> Result<Option<OwnedFd>, 
         return Ok(None);
     }
     // Of no protocol, so that it receives nothing itself.
-    let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)
-        .map_err(|errno| match errno {
+    let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None).map_err(
+        |errno| match errno {
             Errno::PERM | Errno::ACCESS => OpenError::NotPermitted { what: "make the interface receive a group" },
             errno => system(errno),
-        })?;
+        },
+    )?;
     if groups.len() > GROUPS_LIMIT {
         groups.truncate(1);
         join(&socket, interface, libc::PACKET_MR_ALLMULTI, Mac::ZERO).map_err(system)?;

@@ -252,8 +252,7 @@ fn offsets(fd: BorrowedFd<'_>) -> Result<libc::xdp_mmap_offsets, Errno> {
 fn set<T>(fd: BorrowedFd<'_>, level: i32, option: i32, value: &T) -> Result<(), Errno> {
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: the value is valid for its size, and read only.
-    let result =
-        unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, core::ptr::from_ref(value).cast(), len) };
+    let result = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, core::ptr::from_ref(value).cast(), len) };
     if result < 0 { Err(last_errno()) } else { Ok(()) }
 }
 

@@ -254,8 +254,7 @@ pub(crate) fn test_run(program: BorrowedFd<'_>, data: &[u8]) -> Result<u32, Errn
 /// Attaches an XDP program to an interface, for as long as the descriptor
 /// that comes back is open.
 pub(crate) fn link_create_xdp(program: BorrowedFd<'_>, interface: u32, flags: u32) -> Result<OwnedFd, Errno> {
-    let mut attr =
-        LinkCreate { prog_fd: fd_field(program), target_ifindex: interface, attach_type: ATTACH_XDP, flags };
+    let mut attr = LinkCreate { prog_fd: fd_field(program), target_ifindex: interface, attach_type: ATTACH_XDP, flags };
     // SAFETY: the attribute holds no pointers.
     unsafe { bpf(LINK_CREATE, &mut attr) }.map(owned)
 }

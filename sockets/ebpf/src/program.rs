@@ -183,16 +183,16 @@ impl Program {
     /// mostly for an MTU that is too large for it.
     pub fn attach_xdp(&self, interface: u32, mode: XdpMode) -> Result<XdpAttachment, Error> {
         let needs = Needs { kernel: Version::new(5, 9), network: true };
-        kernel::link_create_xdp(self.fd.as_fd(), interface, mode.flags())
-            .map(|fd| XdpAttachment { fd })
-            .map_err(|errno| {
+        kernel::link_create_xdp(self.fd.as_fd(), interface, mode.flags()).map(|fd| XdpAttachment { fd }).map_err(
+            |errno| {
                 let cause = match errno {
                     // The first for a program in the same mode, the second in another.
                     Errno::BUSY | Errno::EXIST => Cause::Attached,
                     errno => explain(errno, needs, Place::here()),
                 };
                 Error::new(format!("attaching program {}", self.name), cause)
-            })
+            },
+        )
     }
 
     /// Runs it once on `packet` and returns its result (BPF_PROG_TEST_RUN,

@@ -14,7 +14,7 @@ use wire::Mac;
 
 #[derive(Args)]
 pub(in crate::args) struct HostArgs {
-    /// Where frames come from and go to: memif:SOCKET or tap:NAME
+    /// Where frames come from and go to: memif:SOCKET, tap:NAME or af_xdp:INTERFACE
     ///
     /// memif is shared memory with another process; a socket that begins with
     /// @ is an abstract one. Options follow it, separated by commas:
@@ -26,6 +26,16 @@ pub(in crate::args) struct HostArgs {
     /// tap is a device of the local kernel, made if it does not exist, and
     /// needs CAP_NET_ADMIN. Options: addr=ADDRESS/PREFIX for the kernel's
     /// side, mtu=BYTES, offload=on|off (on), large=on|off (off), ring=SLOTS.
+    ///
+    /// af_xdp takes frames from a network interface with its stock kernel
+    /// driver, before the kernel sees them, and needs CAP_NET_ADMIN,
+    /// CAP_NET_RAW and CAP_BPF; our Ethernet address is the interface's, and
+    /// what is not for us stays with the kernel. Options: queues=N|auto (auto:
+    /// all), first-queue=N (0), mode=auto|native|generic (auto),
+    /// copy=auto|zero-copy|copy (auto), ring=SLOTS (512), frame=2048|4096 (by
+    /// the MTU), umem=queue|shared (queue), hugepages=on|off (on),
+    /// busy-poll=TIME (none), budget=FRAMES (64), checksum=auto|verify|trust
+    /// (auto: trusted on veth).
     ///
     /// With --silos, a port has a queue for each silo unless queues=N says
     /// otherwise; a silo without a queue of its own shares one. Repeat for
@@ -182,6 +192,9 @@ impl HostArgs {
         }
         if self.mac.is_some_and(|mac| !mac.is_unicast()) {
             return Err("--mac must be a unicast address".to_owned());
+        }
+        if self.mac.is_some() && self.link.iter().any(|link| link.starts_with("af_xdp:")) {
+            return Err("--mac: over af_xdp our Ethernet address is the interface's".to_owned());
         }
         let offload = self.offload.is_none_or(|switch| switch == Switch::On);
         let mut links = links(&self.link, role)?;
