@@ -13,10 +13,10 @@ RUN := $(CARGO) run --release --quiet --locked
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench soak lint tidy rfc man
+.PHONY: help build demo test test-vm bench soak lint tidy rfc man
 
 help: ## say what there is
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 14
 
 build: ## build the program: target/release/nearside
 	@scripts/need.sh build
@@ -35,6 +35,10 @@ test: ## run everything that must pass: format, lints, tidy, tests
 	@$(MAKE) --no-print-directory lint tidy
 	@echo "== tests"
 	@$(CARGO) test --workspace --locked
+
+test-vm: build ## boot machines with NUMA domains, lossy links, several queues; VM=NAME for one scenario
+	@scripts/need.sh vm
+	@$(RUN) --package vm -- --nearside $(NEARSIDE) $(VM)
 
 bench: build ## measure instructions, connections, frames, goodput and the demo against their bounds
 	@scripts/need.sh bench

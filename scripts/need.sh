@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing on Debian and says so.
 #
-#   scripts/need.sh build|test|demo|bench
+#   scripts/need.sh build|test|demo|bench|vm
 #
 # As root with apt-get, otherwise through sudo, otherwise it names the packages
 # and fails; for the demo, which can do without, it goes on. Where a suitable
@@ -56,11 +56,25 @@ want_test() {
     ls /usr/lib/*/libjemalloc.so.2 >/dev/null 2>&1 || add libjemalloc2
 }
 
+# The kernel itself is fetched when the machine is made (testing/vm): it is
+# unpacked, and not installed.
+want_vm() {
+    want qemu-system-x86_64 qemu-system-x86
+    want busybox busybox-static
+    want cpio cpio
+    want xz xz-utils
+    want strip binutils
+    want ip iproute2
+    want ethtool ethtool
+    want unshare util-linux
+}
+
 case "${1:-}" in
     build) want_build ;;
     demo) want_build; want_run ;;
     test | bench) want_build; want_test ;;
-    *) echo "usage: scripts/need.sh build|test|demo|bench" >&2; exit 2 ;;
+    vm) want_build; want_vm ;;
+    *) echo "usage: scripts/need.sh build|test|demo|bench|vm" >&2; exit 2 ;;
 esac
 
 [ -n "$packages" ] || exit 0
