@@ -8,6 +8,7 @@ use crate::shared::Shared;
 use crate::transmit::MemifTx;
 use crate::{ConfigError, Memif, OpenError};
 use ::link::{Capabilities, Counters, Link, LinkState};
+use core::ops::Range;
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -224,5 +225,10 @@ impl Link for MemifLink {
             tx_full: self.tx.full,
             disconnects: self.disconnects,
         }
+    }
+
+    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        self.rx.memory(each);
+        self.tx.memory(each);
     }
 }

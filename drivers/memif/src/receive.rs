@@ -4,6 +4,7 @@ use crate::memory::RingRef;
 use crate::prefetch::prefetch_read;
 use crate::ring::{BadIndex, Descriptor, Extent, Ring, distance, locate};
 use ::link::Receive;
+use core::ops::Range;
 use wire::Time;
 
 /// Most frames of one burst, whatever is asked for.
@@ -25,6 +26,28 @@ pub(crate) enum Buffers {
     Own { first: *mut u8, stride: u32, size: u32 },
     /// The peer's: the descriptor tells, and is checked.
     Peers,
+}
+
+impl Buffers {
+    /// Tells where a ring and its buffers are: ours as a whole, a peer's as
+    /// far as the descriptors lead into its memory now.
+    pub(crate) fn memory(&self, lies: &RingRef, each: &mut dyn FnMut(Range<usize>)) {
+        let ring = lies.get();
+        let told = core::ptr::from_ref(ring);
+        each(told.addr()..told.addr() + size_of_val(ring));
+        match *self {
+            Self::Own { first, stride, .. } => {
+                each(first.addr()..first.addr() + usize::from(ring.size()) * stride as usize);
+            }
+            Self::Peers => {
+                for descriptor in (0..ring.size()).map(|slot| ring.snapshot(slot)) {
+                    if let Some(start) = locate(lies.extents(), descriptor) {
+                        each(start.addr()..start.addr() + descriptor.length() as usize);
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +99,16 @@ unsafe impl Send for MemifRx {}
 impl MemifRx {
     pub(crate) fn new(copy: bool) -> Self {
         Self { ring: None, burst: Burst::new(copy), fault: None }
+    }
+
+    /// Tells where frames are read: the ring, its buffers, and what is copied
+    /// to.
+    pub(crate) fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        if let Some(ring) = &self.ring {
+            self.burst.buffers.memory(ring, each);
+        }
+        let scratch = self.burst.scratch.as_ptr_range();
+        each(scratch.start.addr()..scratch.end.addr());
     }
 
     /// Takes up a ring that was just reset: both indices are zero.

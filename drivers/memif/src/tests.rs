@@ -511,3 +511,28 @@ fn the_kind_of_memory_is_reported() {
     let backing = client.status().and_then(|status| status.backing);
     assert!(backing == Some(Backing::Huge) || backing == Some(Backing::Ordinary), "whatever there is");
 }
+
+/// What each side tells of its memory is where its frames are.
+#[test]
+fn memory_is_told_as_it_is_used() {
+    let (mut server, mut client, now) = pair();
+    let ranges_with = |link: &MemifLink, place: core::ops::Range<*const u8>| {
+        let mut found = 0;
+        link.memory(&mut |range| {
+            found += usize::from(range.start <= place.start.addr() && place.end.addr() <= range.end);
+        });
+        found
+    };
+    for turn in 0..200 {
+        let (from, to) = if turn % 2 == 0 { (&mut server, &mut client) } else { (&mut client, &mut server) };
+        let place = from.split().1.slot().expect("room")[..64].as_ptr_range();
+        assert_eq!(ranges_with(from, place), 1, "slot of turn {turn}");
+        let tx = from.split().1;
+        tx.commit(64, Offload::default());
+        tx.flush(now);
+        assert_eq!(to.split().0.receive(now, 8), 1);
+        let place = to.split().0.frame(0).as_ptr_range();
+        assert_eq!(ranges_with(to, place), 1, "frame of turn {turn}");
+        to.split().0.release();
+    }
+}

@@ -5,6 +5,7 @@ use crate::prefetch::prefetch_write;
 use crate::receive::Buffers;
 use crate::ring::{BadIndex, Descriptor, Extent, Ring, distance};
 use ::link::Transmit;
+use core::ops::Range;
 use core::sync::atomic::{Ordering, fence};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -66,6 +67,13 @@ pub struct MemifTx {
 unsafe impl Send for MemifTx {}
 
 impl MemifTx {
+    /// Tells where frames are built: the ring and its buffers.
+    pub(crate) fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        if let Some(ring) = &self.ring {
+            self.buffers.memory(ring, each);
+        }
+    }
+
     pub(crate) fn new(need: u32) -> Self {
         Self {
             ring: None,

@@ -17,6 +17,7 @@ mod header;
 pub use config::{BadConfig, Config, HostAddress};
 pub use device::OpenError;
 
+use core::ops::Range;
 use core::time::Duration;
 use device::{Control, Device};
 use header::Header;
@@ -180,6 +181,13 @@ impl Link for Tap {
         let Counters { rx_frames, rx_bytes, rx_dropped, .. } = self.rx.counters;
         let disconnects = self.disconnects;
         Counters { rx_frames, rx_bytes, rx_dropped, disconnects, ..self.tx.counters }
+    }
+
+    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        for slots in [&self.rx.slots, &self.tx.slots] {
+            let slots = slots.as_ptr_range();
+            each(slots.start.addr()..slots.end.addr());
+        }
     }
 }
 

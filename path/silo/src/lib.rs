@@ -9,6 +9,7 @@ pub mod idle;
 pub mod memory;
 pub mod page;
 pub mod pin;
+pub mod placement;
 mod run;
 mod turn;
 

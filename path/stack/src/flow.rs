@@ -156,6 +156,11 @@ impl FlowTable {
         Self { buckets: vec![0; size], mask: size - 1, len: 0 }
     }
 
+    /// Where it is.
+    pub fn memory(&self) -> core::ops::Range<usize> {
+        crate::memory::reserved(&self.buckets)
+    }
+
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.len

@@ -43,6 +43,7 @@ mod icmp_limit;
 mod ingress;
 mod link_layer;
 mod listen;
+mod memory;
 mod neighbour;
 mod net;
 mod ports;

@@ -194,6 +194,12 @@ enum State {
 }
 
 impl NeighbourTable {
+    /// Where the addresses are.
+    pub fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
+        each(crate::memory::reserved(&self.hot));
+        each(crate::memory::reserved(&self.entries));
+    }
+
     pub fn new(now: Time) -> Self {
         Self::with_limit(MAX_NEIGHBOURS, now)
     }

@@ -124,6 +124,11 @@ impl Slots {
         Self { slots: Vec::with_capacity(limit), free: Vec::new(), limit }
     }
 
+    /// Where the table is.
+    pub fn memory(&self) -> core::ops::Range<usize> {
+        crate::memory::reserved(&self.slots)
+    }
+
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

@@ -59,6 +59,11 @@ impl HalfOpen {
 }
 
 impl SynQueue {
+    /// Where the handshakes are.
+    pub fn memory(&self) -> core::ops::Range<usize> {
+        crate::memory::reserved(&self.entries)
+    }
+
     pub fn new(limit: usize, retries: u8) -> Self {
         Self {
             entries: Vec::new(),

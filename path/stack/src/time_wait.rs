@@ -42,6 +42,11 @@ impl TimeWait {
         Self { ring: Vec::new(), limit, oldest: 0, span: 0, len: 0 }
     }
 
+    /// Where the records are.
+    pub fn memory(&self) -> core::ops::Range<usize> {
+        crate::memory::reserved(&self.ring)
+    }
+
     /// Records in use.
     pub const fn len(&self) -> usize {
         self.len

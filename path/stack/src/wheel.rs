@@ -46,6 +46,17 @@ impl Wheel {
         Self { near: Ring::new(), far: Ring::new(), store, now: now_ms, entries: 0 }
     }
 
+    /// Where the buckets and their entries are.
+    pub fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
+        let buckets = |buckets: &[u32]| {
+            let range = buckets.as_ptr_range();
+            range.start.addr()..range.end.addr()
+        };
+        each(buckets(&self.near.buckets));
+        each(buckets(&self.far.buckets));
+        each(crate::memory::reserved(&self.store.entries));
+    }
+
     /// Has `slot` come up at `deadline` at the latest.
     #[inline]
     pub fn schedule(&mut self, slot: u32, mark: &mut WheelMark, deadline: u32) {

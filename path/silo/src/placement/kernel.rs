@@ -1,0 +1,107 @@
+//! The system calls, which neither rustix nor libc has as functions.
+
+use super::{MAX_DOMAINS, Mask, Policy};
+use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
+use core::ops::Range;
+use core::ptr;
+use std::io;
+
+/// The kernel takes one less than it is told (mm/mempolicy.c, `get_nodes`).
+const MASK_BITS: c_ulong = MAX_DOMAINS as c_ulong + 1;
+
+/// Move what was touched already (include/uapi/linux/mempolicy.h).
+const MPOL_MF_MOVE: c_uint = 1 << 1;
+
+/// Pages asked for at once: two pages' worth of memory for question and
+/// answer, and no call worth mentioning for each.
+const BATCH: usize = 1_024;
+
+/// set_mempolicy(2).
+pub fn set_mempolicy(policy: Policy<'_>, mask: &Mask) -> io::Result<()> {
+    let (mask, bits) = match policy {
+        Policy::Local => (ptr::null(), 0),
+        _ => (mask.0.as_ptr(), MASK_BITS),
+    };
+    // SAFETY: the kernel reads at most `bits` bits from `mask`, which has as
+    // many, and nothing if it is null. A policy touches no memory of ours.
+    let outcome = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode(policy), mask, bits) };
+    done(outcome)
+}
+
+/// mbind(2) of whole pages, with MPOL_MF_MOVE.
+pub fn mbind(range: &Range<usize>, policy: Policy<'_>, mask: &Mask) -> io::Result<()> {
+    let (start, len) = (ptr::without_provenance::<c_void>(range.start), range.end - range.start);
+    // SAFETY: the kernel reads `MASK_BITS` bits from the mask, which has as
+    // many. It changes which memory is behind the range and never what is in
+    // it, and refuses what is not mapped.
+    let outcome =
+        unsafe { libc::syscall(libc::SYS_mbind, start, len, mode(policy), mask.0.as_ptr(), MASK_BITS, MPOL_MF_MOVE) };
+    done(outcome)
+}
+
+const fn mode(policy: Policy<'_>) -> c_int {
+    match policy {
+        Policy::Domain(_) => libc::MPOL_PREFERRED,
+        Policy::Interleave(_) => libc::MPOL_INTERLEAVE,
+        Policy::Local => libc::MPOL_DEFAULT,
+    }
+}
+
+fn done(outcome: c_long) -> io::Result<()> {
+    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Pages to ask about, and what was answered.
+pub struct Batch {
+    pages: Vec<usize>,
+    status: Vec<c_int>,
+}
+
+impl Batch {
+    pub fn new() -> Self {
+        Self { pages: Vec::with_capacity(BATCH), status: vec![0; BATCH] }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.pages.len() == BATCH
+    }
+
+    pub fn push(&mut self, page: usize) {
+        self.pages.push(page);
+    }
+
+    pub fn clear(&mut self) {
+        self.pages.clear();
+    }
+
+    /// move_pages(2) without a destination: the domain of each page, or why
+    /// there is none as a negative number.
+    pub fn ask(&mut self) -> io::Result<&[c_int]> {
+        let count = self.pages.len().min(self.status.len());
+        if count == 0 {
+            return Ok(&[]);
+        }
+        let nodes = ptr::null::<c_int>();
+        // SAFETY: both arrays have `count` entries; the kernel reads addresses
+        // from the one and writes to the other alone. It looks at the pages'
+        // place, and never at the pages.
+        let outcome = unsafe {
+            libc::syscall(
+                libc::SYS_move_pages,
+                0 as c_long,
+                count as c_ulong,
+                self.pages.as_ptr(),
+                nodes,
+                self.status.as_mut_ptr(),
+                0 as c_long,
+            )
+        };
+        match done(outcome) {
+            Ok(()) => {}
+            // A kernel without NUMA, where everything is in one domain.
+            Err(why) if why.raw_os_error() == Some(libc::ENOSYS) => self.status[..count].fill(0),
+            Err(why) => return Err(why),
+        }
+        Ok(&self.status[..count])
+    }
+}

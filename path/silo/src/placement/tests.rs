@@ -1,0 +1,152 @@
+//! Placement on the machine at hand, of which every one has domain 0 or is
+//! told so.
+
+use super::*;
+use core::time::Duration;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use std::thread;
+use wire::Time;
+
+/// Pages of their own, gone when dropped.
+struct Mapped {
+    start: *mut u8,
+    len: usize,
+}
+
+impl Mapped {
+    fn new(pages: usize) -> Self {
+        let len = pages * rustix::param::page_size();
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new private mapping touches no memory of ours.
+        let start = unsafe { mmap_anonymous(core::ptr::null_mut(), len, access, MapFlags::PRIVATE) };
+        Self { start: start.unwrap().cast(), len }
+    }
+
+    fn range(&self) -> Range<usize> {
+        self.start.addr()..self.start.addr() + self.len
+    }
+
+    fn touch(&self, page: usize) {
+        let at = page * rustix::param::page_size();
+        assert!(at < self.len);
+        // SAFETY: within the mapping, which is writable.
+        unsafe { self.start.add(at).write_volatile(1) };
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's, and nothing points into it.
+        unsafe { munmap(self.start.cast(), self.len) }.unwrap();
+    }
+}
+
+/// The domain that a page touched now comes from: there may be several here.
+fn here() -> u16 {
+    let page = Mapped::new(1);
+    page.touch(0);
+    Placement::of([page.range()]).unwrap().domains().next().unwrap().0
+}
+
+/// Sets a policy on a thread of its own, so that no other test has it.
+fn under(policy: Policy<'static>, run: impl FnOnce() + Send + 'static) {
+    let apart = move || {
+        bind(policy).unwrap();
+        run();
+    };
+    thread::spawn(apart).join().unwrap();
+}
+
+#[test]
+fn pages_are_found_once_they_are_touched() {
+    let domain = here();
+    under(Policy::Domain(domain), move || {
+        let pages = Mapped::new(3_000);
+        assert_eq!(Placement::of([pages.range()]).unwrap(), Placement { domains: Vec::new(), absent: 3_000 });
+        for page in [0, 1, 1_024, 2_999] {
+            pages.touch(page);
+        }
+        let placement = Placement::of([pages.range()]).unwrap();
+        assert_eq!((placement.within(domain), placement.outside(domain), placement.absent()), (4, 0, 2_996));
+        assert_eq!(placement.domains().collect::<Vec<_>>(), [(domain, 4)]);
+    });
+}
+
+#[test]
+fn ranges_are_taken_by_whole_pages() {
+    let pages = Mapped::new(4);
+    let start = pages.range().start;
+    let page = rustix::param::page_size();
+    pages.touch(1);
+    pages.touch(2);
+    // Within page 1; over both; nothing; and page 2 again, which counts once.
+    let ranges = [start + page + 8..start + page + 16, start + 2 * page - 1..start + 2 * page + 1, start..start];
+    let placement = Placement::of(ranges).unwrap();
+    assert_eq!(placement.domains().map(|(_, count)| count).sum::<u64>(), 2);
+}
+
+#[test]
+fn what_is_not_mapped_is_absent_and_no_error() {
+    let pages = Mapped::new(2);
+    pages.touch(0);
+    let range = pages.range();
+    drop(pages);
+    assert_eq!(Placement::of([range]).unwrap().absent(), 2);
+    let page = rustix::param::page_size();
+    assert_eq!(Placement::of(core::iter::once(0..page)).unwrap().absent(), 1);
+    // The very end of the address space.
+    assert_eq!(Placement::of(core::iter::once(usize::MAX - 1..usize::MAX)).unwrap().absent(), 0);
+}
+
+#[test]
+fn policies_are_taken_or_refused_with_a_reason() {
+    let domain = here();
+    under(Policy::Domain(domain), || bind(Policy::Local).unwrap());
+    let leaked: &'static [u16] = vec![domain].leak();
+    under(Policy::Interleave(leaked), || ());
+    for wrong in [Policy::Domain(1_023), Policy::Domain(u16::MAX), Policy::Interleave(&[MAX_DOMAINS])] {
+        // Domain 1023 could be there; nobody has seen one.
+        let why = thread::spawn(move || bind(wrong).unwrap_err().to_string()).join().unwrap();
+        assert!(why.contains("there is no such domain"), "{why}");
+    }
+}
+
+#[test]
+fn memory_moves_to_a_domain_that_there_is() {
+    let pages = Mapped::new(8);
+    pages.touch(3);
+    let domain = here();
+    move_to(pages.range(), domain).unwrap();
+    assert_eq!(Placement::of([pages.range()]).unwrap().within(domain), 1);
+    move_to(5..5, domain).unwrap();
+    assert!(move_to(pages.range(), 1_023).is_err());
+    let range = pages.range();
+    drop(pages);
+    let why = move_to(range, domain).unwrap_err().to_string();
+    assert!(why.starts_with("cannot move memory (NUMA domain"), "{why}");
+}
+
+#[test]
+fn a_watch_sees_pages_beside_the_silo() {
+    let pages = Mapped::new(16);
+    pages.touch(5);
+    pages.touch(6);
+    let inspector = Inspector::start(2).unwrap();
+    let domain = here();
+    let mut near = inspector.watch(domain);
+    let mut far = inspector.watch(domain + 1);
+    drop(inspector);
+    assert!(near.is_due(Time::ZERO));
+    assert_eq!(near.pages(), Pages::default());
+    let now = Time::from_nanos(1);
+    for watch in [&mut near, &mut far] {
+        watch.look(now, |each| each(pages.range()));
+        while watch.pages().looks == 0 {
+            thread::yield_now();
+        }
+    }
+    assert_eq!(near.pages(), Pages { local: 2, remote: 0, absent: 14, looks: 1 });
+    assert_eq!(far.pages(), Pages { local: 0, remote: 2, absent: 14, looks: 1 });
+    assert!(!near.is_due(now + Duration::from_millis(1_999)));
+    assert!(near.is_due(now + Duration::from_secs(3_600)));
+}

@@ -1,0 +1,142 @@
+//! Where silos' pages are, looked at now and then beside the packet path.
+
+use super::Placement;
+use crate::Clock;
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use wire::Time;
+
+/// How often a silo's pages are looked at, at most.
+pub const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The looking takes at most this part of its thread's time: a silo with
+/// gigabytes is looked at less often.
+const SHARE: u32 = 100;
+
+/// The thread that looks, for all silos. It ends with the last [`Watch`].
+#[derive(Debug)]
+pub struct Inspector {
+    jobs: SyncSender<Job>,
+}
+
+/// One silo's end of it.
+#[derive(Debug)]
+pub struct Watch {
+    jobs: SyncSender<Job>,
+    seen: Arc<Seen>,
+    next: Time,
+}
+
+/// How many of a silo's pages are where, when last looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Pages {
+    /// In its own domain.
+    pub local: u64,
+    /// In others.
+    pub remote: u64,
+    /// Reserved and not touched yet: nowhere.
+    pub absent: u64,
+    /// Times looked at.
+    pub looks: u64,
+}
+
+#[derive(Debug)]
+struct Job {
+    ranges: Vec<Range<usize>>,
+    seen: Arc<Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    domain: u16,
+    /// A look was asked for and is not finished.
+    under_way: AtomicBool,
+    local: AtomicU64,
+    remote: AtomicU64,
+    absent: AtomicU64,
+    looks: AtomicU64,
+    /// What the last look took.
+    took_ns: AtomicU64,
+}
+
+impl Inspector {
+    /// Starts the thread, for so many silos. It runs where the caller may:
+    /// make it before pinning.
+    ///
+    /// # Errors
+    /// If there can be no more threads.
+    pub fn start(silos: usize) -> io::Result<Self> {
+        // A silo has one job at most, so there is always room.
+        let (jobs, taken) = sync_channel(silos.max(1));
+        thread::Builder::new().name("placement".to_owned()).spawn(move || inspect(&taken))?;
+        Ok(Self { jobs })
+    }
+
+    /// The end of a silo in `domain`.
+    #[must_use]
+    pub fn watch(&self, domain: u16) -> Watch {
+        let seen = Seen {
+            domain,
+            under_way: AtomicBool::new(false),
+            local: AtomicU64::new(0),
+            remote: AtomicU64::new(0),
+            absent: AtomicU64::new(0),
+            looks: AtomicU64::new(0),
+            took_ns: AtomicU64::new(0),
+        };
+        Watch { jobs: self.jobs.clone(), seen: Arc::new(seen), next: Time::ZERO }
+    }
+}
+
+impl Watch {
+    /// Whether it is time for a look: a comparison.
+    #[inline]
+    #[must_use]
+    pub fn is_due(&self, now: Time) -> bool {
+        now >= self.next
+    }
+
+    /// Has the ranges that `tell` tells looked at. Allocates a list of them:
+    /// for beside the packet path. Does nothing while a look is under way.
+    pub fn look(&mut self, now: Time, tell: impl FnOnce(&mut dyn FnMut(Range<usize>))) {
+        let took = Duration::from_nanos(self.seen.took_ns.load(Ordering::Relaxed));
+        self.next = now + LOOK_EVERY.max(took.saturating_mul(SHARE));
+        if self.seen.under_way.swap(true, Ordering::Acquire) {
+            return;
+        }
+        let mut ranges = Vec::new();
+        tell(&mut |range| ranges.push(range));
+        let job = Job { ranges, seen: Arc::clone(&self.seen) };
+        if self.jobs.try_send(job).is_err() {
+            self.seen.under_way.store(false, Ordering::Release);
+        }
+    }
+
+    /// What was seen last.
+    #[must_use]
+    pub fn pages(&self) -> Pages {
+        let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        let Seen { local, remote, absent, looks, .. } = &*self.seen;
+        Pages { local: load(local), remote: load(remote), absent: load(absent), looks: load(looks) }
+    }
+}
+
+fn inspect(jobs: &Receiver<Job>) {
+    while let Ok(Job { ranges, seen }) = jobs.recv() {
+        let started = Clock.now();
+        // Where the kernel does not tell, nothing was seen: `looks` shows it.
+        if let Ok(placement) = Placement::of(ranges) {
+            seen.local.store(placement.within(seen.domain), Ordering::Relaxed);
+            seen.remote.store(placement.outside(seen.domain), Ordering::Relaxed);
+            seen.absent.store(placement.absent(), Ordering::Relaxed);
+            seen.looks.fetch_add(1, Ordering::Relaxed);
+        }
+        seen.took_ns.store(Clock.now().since(started).as_nanos() as u64, Ordering::Relaxed);
+        seen.under_way.store(false, Ordering::Release);
+    }
+}
