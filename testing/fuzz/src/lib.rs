@@ -45,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     targets::frame::TARGET,
     targets::tcp_options::TARGET,
     targets::checksum::TARGET,
+    targets::lacp::TARGET,
     targets::stack::TARGET,
     targets::http_server::TARGET,
     targets::http_client::TARGET,

@@ -5,6 +5,7 @@ pub mod frame;
 pub mod http_client;
 pub mod http_server;
 pub mod http_values;
+pub mod lacp;
 pub mod stack;
 pub mod tcp_options;
 

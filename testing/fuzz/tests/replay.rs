@@ -27,6 +27,11 @@ fn checksum() {
 }
 
 #[test]
+fn lacp() {
+    replay("lacp");
+}
+
+#[test]
 fn stack() {
     replay("stack");
 }
