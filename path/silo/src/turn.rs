@@ -67,6 +67,12 @@ impl<L: Link, A: App> Silo<L, A> {
                     deliver(stack, app, &arrival);
                 }
                 Arrived::Nothing => {}
+                Arrived::Stray => {
+                    cold_path();
+                    if !rx.stray(index) {
+                        stack.refuse(out);
+                    }
+                }
             }
         }
         rx.release();

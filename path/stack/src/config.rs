@@ -55,6 +55,11 @@ pub struct Config {
     pub errors_per_second: u32,
     /// ICMP echo replies per second; 10,000 by default.
     pub echo_per_second: u32,
+    /// Other silos have the same addresses, and connections of their own: a
+    /// segment of an unknown flow is told ([`crate::Arrived::Stray`]) before
+    /// it is answered, and fragments of unknown flows are passed over. Off by
+    /// default.
+    pub steered: bool,
 }
 
 /// Most addresses of one stack: their index is kept in 16 bits.
@@ -80,6 +85,7 @@ impl Config {
             challenge_acks_per_second: 1_000,
             errors_per_second: 1_000,
             echo_per_second: 10_000,
+            steered: false,
         }
     }
 }

@@ -26,10 +26,16 @@ app::counters! {
         fragments_in,
         /// Datagrams put together again.
         reassembled,
+        /// Reassembled segments of flows that are, if anybody's, another
+        /// silo's.
+        reassembled_foreign,
         /// UDP datagrams for which nobody listens.
         udp_no_port,
         /// SYNs for a port on which nobody listens.
         refused,
+        /// Segments of unknown flows of which it was asked whether they are
+        /// another silo's.
+        strays,
         /// Handshakes begun by peers.
         handshakes,
         /// SYN cookies sent.

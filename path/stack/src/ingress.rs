@@ -38,6 +38,10 @@ pub enum Arrived<'f> {
     Data(ConnId, &'f [u8]),
     /// More than that.
     Segment(Arrival<'f>),
+    /// A segment of a flow that is not known here and may be another silo's,
+    /// where [`crate::Config::steered`] says that there are such.
+    /// [`Stack::refuse`] is to be called if it is nobody's.
+    Stray,
 }
 
 impl<'f> From<Option<Arrival<'f>>> for Arrived<'f> {
@@ -117,10 +121,12 @@ impl Stack {
                 };
             }
             cold_path();
-            return self.on_plain(flow, hash, frame, plain, out).into();
+            let arrival = self.on_plain(flow, hash, frame, plain, out);
+            return self.or_stray(arrival);
         }
         cold_path();
-        self.on_other_frame(frame, verified, out).into()
+        let arrival = self.on_other_frame(frame, verified, out);
+        self.or_stray(arrival)
     }
 
     /// A plain segment of a connection that is not light, or not the one that
@@ -509,20 +515,18 @@ impl Stack {
         payload: &[u8],
         out: &mut impl Egress,
     ) {
-        if header.flags.contains(Flags::RST) {
-            return;
+        if let Some(reset) = reset_for(header, payload) {
+            self.send_reset(flow, mac, &reset, out);
         }
-        if !self.errors.take(self.now) {
-            self.counters.errors_limited += 1;
-            return;
-        }
-        let reply = if header.flags.contains(Flags::ACK) {
-            Reply::reset(header.ack, None)
+    }
+
+    /// Sends a reset without a connection, as far as their limit allows.
+    pub(crate) fn send_reset(&mut self, flow: &Flow, mac: Mac, reset: &Reply, out: &mut impl Egress) {
+        if self.errors.take(self.now) {
+            self.reply(out, flow, mac, reset);
         } else {
-            let end = header.seq.plus(tcp::connection::segment_len(header, payload));
-            Reply::reset(wire::tcp::SeqNum(0), Some(end))
-        };
-        self.reply(out, flow, mac, &reply);
+            self.counters.errors_limited += 1;
+        }
     }
 
     /// A datagram of a protocol that we do not speak, or UDP, for which
@@ -551,6 +555,19 @@ impl Stack {
         let code = if protocol == protocol::UDP { icmpv4::unreachable::PORT } else { icmpv4::unreachable::PROTOCOL };
         self.unreachable_v4(envelope, code, &packet[..quoted], out);
     }
+}
+
+/// The answer to a segment of no connection (RFC 9293 section 3.10.7.1): none
+/// to a reset.
+pub(crate) fn reset_for(header: &TcpHeader, payload: &[u8]) -> Option<Reply> {
+    if header.flags.contains(Flags::RST) {
+        return None;
+    }
+    if header.flags.contains(Flags::ACK) {
+        return Some(Reply::reset(header.ack, None));
+    }
+    let end = header.seq.plus(tcp::connection::segment_len(header, payload));
+    Some(Reply::reset(wire::tcp::SeqNum(0), Some(end)))
 }
 
 /// Sources that cannot be (RFC 1122 section 3.2.1.3, RFC 6890): this network,

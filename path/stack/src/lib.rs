@@ -51,6 +51,7 @@ mod replies;
 mod route;
 mod secret;
 mod slots;
+mod stray;
 mod syn;
 mod time_wait;
 mod timers;
@@ -144,6 +145,10 @@ pub struct Stack {
     pub(crate) resets: VecDeque<egress::PendingReset>,
     /// Sending stopped for want of transmit slots.
     pub(crate) blocked: bool,
+    /// The segment of an unknown flow that [`Stack::refuse`] would answer.
+    pub(crate) stray: Option<stray::Stray>,
+    /// The frame at hand is that segment.
+    pub(crate) strayed: bool,
     /// Replies without a connection that wait for a transmit slot.
     pub(crate) pending: VecDeque<replies::Pending>,
     pub(crate) challenges: SecretLimit,
@@ -198,6 +203,8 @@ impl Stack {
             over: VecDeque::new(),
             resets: VecDeque::new(),
             blocked: false,
+            stray: None,
+            strayed: false,
             pending: VecDeque::new(),
             challenges: SecretLimit::per_second(
                 config.challenge_acks_per_second,

@@ -448,6 +448,10 @@ impl Stack {
             if self.is_forged(envelope.src) || is_icmp_error(*protocol, &first[*head_len..]) {
                 continue;
             }
+            if self.config.steered && *protocol == protocol::TCP {
+                // Every silo was shown the pieces, and would tell.
+                continue;
+            }
             if !self.errors.take(self.now) {
                 self.counters.errors_limited += 1;
                 continue;
@@ -481,6 +485,12 @@ impl Stack {
     ) -> Option<Arrival<'static>> {
         self.counters.reassembled += 1;
         match whole.protocol {
+            protocol::TCP if self.config.steered && !self.knows_segment(envelope, &whole.payload) => {
+                // Every silo was shown the pieces: who knows the flow takes
+                // the segment, and nobody else answers.
+                self.counters.reassembled_foreign += 1;
+                None
+            }
             protocol::TCP => {
                 let arrival = self.on_tcp(envelope, &whole.payload, Some(pseudo), out)?;
                 let Arrival { id, mut outcome, data, accepted } = arrival;

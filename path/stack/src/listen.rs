@@ -3,7 +3,7 @@
 
 use crate::egress::{Frame, Reply};
 use crate::flow::{Flow, Owner};
-use crate::ingress::{Arrival, Arrived, Envelope};
+use crate::ingress::{Arrival, Arrived, Envelope, reset_for};
 use crate::neighbour::NeighbourId;
 use crate::replies::Pending;
 use crate::secret::STAMP_BITS;
@@ -72,11 +72,15 @@ impl Stack {
                 // reset would end a connection that the peer holds for open.
                 Cookie::Wrong => {
                     self.counters.cookies_failed += 1;
+                    self.note_stray(&flow, envelope, None);
                     return None;
                 }
             }
         }
         self.counters.refused += u64::from(kind == Flags::SYN.0);
+        if kind != Flags::SYN.0 && self.note_stray(&flow, envelope, reset_for(header, payload)) {
+            return None;
+        }
         self.reset_unknown(&flow, envelope.mac, header, payload, out);
         None
     }
@@ -319,7 +323,7 @@ impl Stack {
                 let outcome = Outcome { len: data.len() as u32, ..Outcome::default() };
                 Arrival { id, outcome, data, accepted: true }
             }
-            Some(Arrived::Nothing) | None => self.on_connection(slot, header, payload, out)?,
+            Some(Arrived::Nothing | Arrived::Stray) | None => self.on_connection(slot, header, payload, out)?,
         };
         arrival.outcome.opened = true;
         arrival.accepted = true;
