@@ -4,11 +4,14 @@ use crate::Failure;
 use crate::experiment::{Experiment, Set};
 
 /// Their files, in the order of the list.
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 7] = [
     ("accept-order", include_str!("../experiments/accept-order.toml")),
     ("accept-queue", include_str!("../experiments/accept-queue.toml")),
     ("accept-queue-keep-alive", include_str!("../experiments/accept-queue-keep-alive.toml")),
     ("allocator", include_str!("../experiments/allocator.toml")),
+    ("idle", include_str!("../experiments/idle.toml")),
+    ("tx-delay", include_str!("../experiments/tx-delay.toml")),
+    ("offload", include_str!("../experiments/offload.toml")),
 ];
 
 /// All of them.

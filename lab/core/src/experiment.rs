@@ -3,7 +3,7 @@
 //! `nearside lab schema` prints.
 
 use crate::Failure;
-use crate::procedures::{accept_order, accept_queue, allocator, command};
+use crate::procedures::{accept_order, accept_queue, allocator, command, offload, pace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,12 @@ pub struct Experiment {
     /// nginx with one malloc and another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocator: Option<allocator::Settings>,
+    /// Servers that sleep, poll or hold frames back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<pace::Settings>,
+    /// Bulk transfers with segmentation offload and without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offload: Option<offload::Settings>,
     /// Programs of yours that print their figures as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<command::Settings>,
@@ -154,10 +160,15 @@ impl Experiment {
             self.accept_order.is_some(),
             self.accept_queue.is_some(),
             self.allocator.is_some(),
+            self.pace.is_some(),
+            self.offload.is_some(),
             self.command.is_some(),
         ];
         if kinds.iter().filter(|given| **given).count() != 1 {
-            return Err("write exactly one of the tables accept-order, accept-queue, allocator, command".to_owned());
+            return Err(
+                "write exactly one of the tables accept-order, accept-queue, allocator, pace, offload, command"
+                    .to_owned(),
+            );
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::experiment::Experiment;
-use crate::procedures::{accept_order, accept_queue, allocator, command};
+use crate::procedures::{accept_order, accept_queue, allocator, command, offload, pace};
 use crate::results::{ArmResults, Check, Figure, Run};
 use demo::child::Interrupt;
 use std::cell::Cell;
@@ -78,6 +78,12 @@ pub fn procedure(experiment: &Experiment) -> Result<Box<dyn Procedure>, Failure>
     }
     if let Some(settings) = &experiment.allocator {
         return Ok(Box::new(allocator::Allocator::new(settings)?));
+    }
+    if let Some(settings) = &experiment.pace {
+        return Ok(Box::new(pace::Paces::new(settings)?));
+    }
+    if let Some(settings) = &experiment.offload {
+        return Ok(Box::new(offload::Offload::new(settings)?));
     }
     match &experiment.command {
         Some(settings) => Ok(Box::new(command::Command::new(settings)?)),

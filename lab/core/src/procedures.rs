@@ -6,3 +6,6 @@ pub mod allocator;
 pub mod command;
 mod crew;
 mod models;
+pub mod offload;
+pub mod pace;
+mod stand;

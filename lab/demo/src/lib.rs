@@ -17,7 +17,7 @@ pub mod kernel;
 mod limit;
 pub mod machine;
 pub mod measure;
-mod near;
+pub mod near;
 pub mod netns;
 mod promises;
 mod report;

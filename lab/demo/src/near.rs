@@ -115,7 +115,10 @@ impl Near {
 
 /// Reads the generator's report, and its curve for the percentiles that the
 /// report does not hold.
-fn parse(report: &str, hgrm: &str) -> Result<Measurement, Error> {
+///
+/// # Errors
+/// If it is not whole, or nothing was answered.
+pub fn parse(report: &str, hgrm: &str) -> Result<Measurement, Error> {
     let missing = |what: &str| Error::output("nearside load", what);
     let report: Value = serde_json::from_str(report).map_err(|_| missing("report in JSON"))?;
     let number = |place: &str| report.pointer(place).and_then(Value::as_f64).ok_or_else(|| missing(place));

@@ -82,6 +82,34 @@ impl Drop for Namespaces {
     }
 }
 
+/// One namespace with nothing but its loopback. Dropping it removes it, and
+/// with it the devices in it.
+#[derive(Debug)]
+pub struct Alone(String);
+
+impl Alone {
+    /// Makes it; `what` tells it from others of this process.
+    pub fn make(what: &str) -> Result<Self, Error> {
+        remove_stale();
+        let this = Self(format!("{PREFIX}{}-{what}", std::process::id()));
+        call(&["ip", "netns", "add", &this.0])?;
+        call(&["ip", "-netns", &this.0, "link", "set", "lo", "up"])?;
+        Ok(this)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
 /// Ends what still runs in a namespace of the demo's own, and removes it.
 fn remove(name: &str) {
     for pid in call(&["ip", "netns", "pids", name]).unwrap_or_default().split_ascii_whitespace() {

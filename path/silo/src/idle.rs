@@ -45,9 +45,10 @@ pub enum Idle {
     /// What it costs: a frame that finds the silo asleep waits for half of
     /// this on average and all of it at worst, and a wake-up more, on each way
     /// that it makes; and the link's ring must hold all that arrives in one
-    /// sleep, or the rest is dropped. Too small spends the core on system
-    /// calls. A timer due earlier ends the sleep. Under load it costs nothing:
-    /// there is no turn that finds nothing.
+    /// sleep, or the rest is dropped. Timers of the stack run late by up to
+    /// this; only what the application wants at a time of its own ends the
+    /// sleep early. Too small spends the core on system calls. Under full load
+    /// it costs nothing: there is no turn that finds nothing.
     Sleep(Duration),
 }
 

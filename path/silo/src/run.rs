@@ -148,14 +148,8 @@ pub fn run<L: Link, A: App>(
     }
     let mut usage = Usage::default();
     let mut now = clock.now();
-    // Nothing is sent into a link that has no other side yet: it would be
-    // lost, and missed only a retransmission timeout later.
-    while silo.link.poll_control(now) == LinkState::Down {
-        if attendant.attend(silo, now, &usage, LinkState::Down) == Next::Stop {
-            return Ok(usage);
-        }
-        silo.link.wait(None, CARRIER_WAIT)?;
-        now = clock.now();
+    if await_carrier(silo, &mut now, attendant)? == Next::Stop {
+        return Ok(usage);
     }
     let mut attend_at = now;
     loop {
@@ -184,8 +178,11 @@ pub fn run<L: Link, A: App>(
         if idle.on_turn(now, active, turn.deadline) == Action::Poll {
             continue;
         }
-        // Only before sleeping: the stack's own deadline costs a search.
-        let deadline = turn.deadline.min(silo.stack_deadline()).min(hold.deadline());
+        let mut deadline = turn.deadline.min(hold.deadline());
+        if !matches!(pace.idle, Idle::Sleep(_)) {
+            // Only before sleeping: the stack's own deadline costs a search.
+            deadline = deadline.min(silo.stack_deadline());
+        }
         let action = idle.on_turn(now, active, deadline);
         match action {
             Action::Poll => continue,
@@ -201,6 +198,23 @@ pub fn run<L: Link, A: App>(
             attend_at = attend_at.min(now);
         }
     }
+}
+
+/// Waits until the link has another side. Nothing is sent before: it would be
+/// lost, and missed only a retransmission timeout later.
+fn await_carrier<L: Link, A: App>(
+    silo: &mut Silo<L, A>,
+    now: &mut Time,
+    attendant: &mut impl Attendant<L, A>,
+) -> io::Result<Next> {
+    while silo.link.poll_control(*now) == LinkState::Down {
+        if attendant.attend(silo, *now, &Usage::default(), LinkState::Down) == Next::Stop {
+            return Ok(Next::Stop);
+        }
+        silo.link.wait(None, CARRIER_WAIT)?;
+        *now = Clock.now();
+    }
+    Ok(Next::Go)
 }
 
 /// Nanoseconds by which the kernel may wake a sleeper late so that wakes fall

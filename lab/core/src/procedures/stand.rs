@@ -1,0 +1,290 @@
+//! A server and a generator, each a process of this program on a core of its
+//! own, and what one measurement of them gives.
+
+use crate::Failure;
+use crate::results::{Distribution, Run};
+use demo::child::{Interrupt, Program, Running, Scratch};
+use demo::machine::{CpuSample, CpuShare, allowed_cores};
+use serde::Deserialize;
+use silo::page::Reader;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Load before each measurement that is not counted.
+pub(crate) const WARM_UP: Duration = Duration::from_millis(500);
+
+/// How much longer than asked for a run may take on a busy machine: the
+/// generator gives its connections 30 s to open, and its last requests 10 s.
+const SLACK: Duration = Duration::from_secs(60);
+
+/// How long a server may take to begin.
+const START: Duration = Duration::from_secs(10);
+
+/// From this share of its time on, a side is what limits the other.
+pub(crate) const SATURATED: f64 = 0.95;
+
+/// What both sides are started from.
+#[derive(Debug)]
+pub(crate) struct Stand {
+    program: String,
+    scratch: Scratch,
+    /// The server's core, and the generator's.
+    pub(crate) cores: (u16, u16),
+}
+
+/// A server that runs. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Server {
+    running: Running,
+    page: PathBuf,
+}
+
+/// What one measurement gave. Latencies in microseconds, shares of a core.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    /// Answered requests per second.
+    pub(crate) rate: f64,
+    /// Bytes of bodies per second.
+    pub(crate) goodput: f64,
+    pub(crate) mean: f64,
+    pub(crate) stdev: f64,
+    pub(crate) latency: Distribution,
+    pub(crate) errors: u64,
+    /// The share of its time in which the server had something to do, by its
+    /// own account; what the kernel books on its core as softirq is apart.
+    pub(crate) server_busy: f64,
+    /// Frames that it sent in a second; none over kernel sockets.
+    pub(crate) frames_sent: f64,
+    /// The server's process and its core, by the kernel's account: a server
+    /// that polls takes all of it.
+    pub(crate) server: CpuShare,
+    /// The generator's share of its time in which it had something to do.
+    pub(crate) client_busy: f64,
+    pub(crate) client: CpuShare,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Stand {
+    /// Measures `program`; this very program if none is named.
+    ///
+    /// # Errors
+    /// If there is no folder to be had.
+    pub(crate) fn new(program: Option<&Path>, cores: (u16, u16)) -> Result<Self, Failure> {
+        let program = match program {
+            Some(named) => named.to_owned(),
+            None => std::env::current_exe().map_err(|why| format!("cannot find this program: {why}"))?,
+        };
+        Ok(Self { program: program.to_string_lossy().into_owned(), scratch: Scratch::make()?, cores })
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// Starts `nearside serve` with `words`, which name link and content, and
+    /// waits until it serves.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub(crate) fn serve(
+        &self,
+        netns: Option<&str>,
+        words: &[String],
+        interrupt: &Interrupt,
+    ) -> Result<Server, Failure> {
+        let page = self.folder().join("serve.page");
+        let _ = fs::remove_file(&page);
+        let mut all = vec![self.program.clone(), "serve".to_owned(), format!("--status-page={}", page.display())];
+        all.extend(words.iter().cloned());
+        let mut running = Program { name: "nearside serve", netns, core: None, words: all }.start(self.folder())?;
+        running.wait_until("serve", START, interrupt, || page.exists())?;
+        Ok(Server { running, page })
+    }
+
+    /// Asks `server` by `nearside load` with `words`, which name link and
+    /// target, for `duration` after [`WARM_UP`].
+    ///
+    /// # Errors
+    /// If nothing was answered.
+    pub(crate) fn ask(
+        &self,
+        server: &mut Server,
+        netns: Option<&str>,
+        words: &[String],
+        duration: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<Asked, Failure> {
+        let curve = self.folder().join("latency.hgrm");
+        let mut all = vec![self.program.clone(), "load".to_owned(), "--json".to_owned()];
+        all.push(format!("--hgrm={}", curve.display()));
+        all.push(format!("--duration={}ms", duration.as_millis()));
+        all.push(format!("--warmup={}ms", WARM_UP.as_millis()));
+        all.extend(words.iter().cloned());
+        let mut client = Program { name: "nearside load", netns, core: None, words: all }.start(self.folder())?;
+        let reader = Reader::open(&server.page).map_err(|why| format!("the server's statistics: {why}"))?;
+        let pid = server.running.pid();
+        let sample =
+            || (CpuSample::take(&[pid], self.cores.0), CpuSample::take(&[client.pid()], self.cores.1), told(&reader));
+        // Over the middle: not while connections are opened, and not while
+        // results are printed.
+        interrupt.sleep(WARM_UP + duration / 5)?;
+        let before = sample();
+        interrupt.sleep(duration * 3 / 5)?;
+        let after = sample();
+        let output = client.finish(WARM_UP + duration + SLACK, interrupt)?;
+        server.running.still_runs()?;
+        let hgrm = fs::read_to_string(&curve).map_err(|why| format!("cannot read {}: {why}", curve.display()))?;
+        let (server, client) = (before.0.share_until(&after.0), before.1.share_until(&after.1));
+        let mut asked = Asked::read(&output, &hgrm)?;
+        (asked.server, asked.client) = (server, client);
+        if let (Some(before), Some(after)) = (before.2, after.2) {
+            let time = after.time.saturating_sub(before.time).max(1) as f64;
+            asked.server_busy = after.busy.saturating_sub(before.busy) as f64 / time;
+            let seconds = time / 1e9 / after.silos.max(1) as f64;
+            asked.frames_sent = after.frames.saturating_sub(before.frames) as f64 / seconds;
+        }
+        Ok(asked)
+    }
+}
+
+/// The first two cores that may be used, or why that is not enough.
+pub(crate) fn two_cores() -> Result<(u16, u16), String> {
+    match allowed_cores()[..] {
+        [server, client, ..] => Ok((server, client)),
+        _ => Err("it needs two cores: one for the server, one for the generator".to_owned()),
+    }
+}
+
+/// What a server's silos or workers tell on their page, all together.
+struct Told {
+    /// Nanoseconds with something to do.
+    busy: u64,
+    /// All nanoseconds.
+    time: u64,
+    frames: u64,
+    silos: usize,
+}
+
+fn told(reader: &Reader) -> Option<Told> {
+    let snapshot = reader.snapshot().ok()?;
+    let of = |name: &str| {
+        let index = reader.metrics().iter().position(|(known, _)| known == name)?;
+        snapshot.silos.iter().map(|silo| silo.values.get(index).copied()).sum::<Option<u64>>()
+    };
+    let busy = of("silo.busy_ns")?;
+    let time = busy + of("silo.idle_ns")? + of("silo.asleep_ns")?;
+    Some(Told { busy, time, frames: of("link.tx_frames").unwrap_or(0), silos: snapshot.silos.len() })
+}
+
+/// The part of the generator's report that is read here.
+#[derive(Deserialize)]
+struct Said {
+    throughput: Throughput,
+    latency: Moments,
+    client: Busy,
+}
+
+#[derive(Deserialize)]
+struct Throughput {
+    body_bytes_per_second: f64,
+}
+
+#[derive(Deserialize)]
+struct Moments {
+    samples: u64,
+    mean_ns: f64,
+    stdev_ns: f64,
+}
+
+#[derive(Deserialize)]
+struct Busy {
+    busy_fraction: Option<f64>,
+}
+
+impl Asked {
+    fn read(report: &str, hgrm: &str) -> Result<Self, Failure> {
+        let measured = demo::near::parse(report, hgrm)?;
+        let said: Said = serde_json::from_str(report).map_err(|why| format!("nearside load's report: {why}"))?;
+        let (curve, max) = (measured.latency.curve, measured.latency.max);
+        Ok(Self {
+            rate: measured.requests_per_second,
+            goodput: said.throughput.body_bytes_per_second,
+            mean: said.latency.mean_ns / 1e3,
+            stdev: said.latency.stdev_ns / 1e3,
+            latency: Distribution { curve, max, count: said.latency.samples, hdr: None },
+            errors: measured.errors,
+            server_busy: f64::NAN,
+            frames_sent: f64::NAN,
+            server: CpuShare::default(),
+            client_busy: said.client.busy_fraction.unwrap_or(f64::NAN),
+            client: CpuShare::default(),
+            warnings: measured.warnings,
+        })
+    }
+
+    /// The latency that `percentile` percent do not exceed.
+    pub(crate) fn at(&self, percentile: f64) -> f64 {
+        let place = demo::measure::PERCENTILES.iter().position(|kept| *kept == percentile);
+        place.and_then(|place| self.latency.curve.get(place)).copied().unwrap_or(f64::NAN)
+    }
+
+    /// What limited it.
+    pub(crate) fn saturated(&self) -> &'static str {
+        match (self.server_busy >= SATURATED, self.client_busy >= SATURATED) {
+            (true, true) => "both cores",
+            (true, false) => "the server's core",
+            (false, true) => "the generator's core",
+            (false, false) => "neither core",
+        }
+    }
+}
+
+/// Puts a figure where it is one.
+pub(crate) fn put(figures: &mut BTreeMap<String, f64>, name: &str, value: f64) {
+    if value.is_finite() {
+        figures.insert(name.to_owned(), value);
+    }
+}
+
+/// As [`put`], for a pass of several in one run.
+pub(crate) fn put_in(run: &mut Run, pass: &str, name: &str, value: f64) {
+    put(&mut run.figures, &format!("{pass} {name}"), value);
+}
+
+/// Words of a command line.
+pub(crate) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(str::to_owned).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: &str = r#"{"throughput":{"requests_per_second":2e6,"body_bytes_per_second":26e6},
+        "traffic":{"responses":4,"received_bytes":600},
+        "latency":{"samples":4,"min_ns":1000,"mean_ns":2500.0,"stdev_ns":100.0,"p50_ns":2000,"p75_ns":2500,
+        "p90_ns":3000,"p99_ns":4000,"p999_ns":5000,"p9999_ns":6000,"max_ns":9000},"errors":{"timeouts":1,"reset":2},
+        "client":{"busy_fraction":0.97},"warnings":[{"kind":"client-saturated","busy_fraction":0.97}]}"#;
+    const HGRM: &str = "Value Percentile TotalCount 1/(1-Percentile)\n\n0.001 0.0 1 1.00\n0.009 1.0 4\n";
+
+    #[test]
+    fn a_report_is_read_with_its_moments_and_what_limited_it() {
+        let mut asked = Asked::read(REPORT, HGRM).expect("it is whole");
+        assert_eq!((asked.rate, asked.goodput, asked.mean, asked.stdev), (2e6, 26e6, 2.5, 0.1));
+        assert_eq!((asked.at(50.0), asked.at(99.0), asked.latency.max, asked.errors), (2.0, 4.0, 9.0, 3));
+        assert_eq!(asked.saturated(), "the generator's core");
+        asked.server_busy = 1.0;
+        assert_eq!(asked.saturated(), "both cores");
+        assert!(Asked::read(&REPORT.replace("mean_ns", "mean"), HGRM).is_err());
+    }
+
+    #[test]
+    fn a_figure_that_is_none_is_left_out() {
+        let mut run = Run::default();
+        put_in(&mut run, "pass", "rate", f64::NAN);
+        put_in(&mut run, "pass", "p50", 1.0);
+        assert_eq!(run.figures.into_iter().collect::<Vec<_>>(), [("pass p50".to_owned(), 1.0)]);
+    }
+}
