@@ -43,7 +43,7 @@ pub fn stack(
     let mac = match plan.links.first().map(|link| &link.driver) {
         // Frames to another address do not get past the interface.
         Some(DriverSpec::AfXdp(config)) => af_xdp::mac(&config.interface)?,
-        _ => plan.mac.unwrap_or_else(|| default_mac(plan.addresses.first().map(|cidr| cidr.address))),
+        _ => mac(plan),
     };
     let mut config = stack::Config::new(mac, capabilities.mtu);
     let own = plan.addresses.iter().map(|cidr| Address { ip: cidr.address, prefix_len: cidr.prefix });
@@ -95,6 +95,11 @@ fn seeds() -> Result<Seeds, Failure> {
     }
     let [a, b, c, d, e, f, g, h] = words;
     Ok(Seeds { table: [a, b, c, d], secret: [e, f, g, h] })
+}
+
+/// Our Ethernet address.
+fn mac(plan: &HostPlan) -> Mac {
+    plan.mac.unwrap_or_else(|| default_mac(plan.addresses.first().map(|cidr| cidr.address)))
 }
 
 /// A locally administered address made from the IP address, so that it is the

@@ -289,12 +289,14 @@ pub enum DriverSpec {
     Tap(tap::Config),
     /// Queues of a network interface.
     AfXdp(af_xdp::Config),
+    /// A port of the distribution's DPDK.
+    Dpdk(dpdk::Config),
 }
 
 impl LinkSpec {
-    /// Reads `memif:SOCKET[,key=value]…`, `tap:NAME[,key=value]…` or
-    /// `af_xdp:INTERFACE[,key=value]…`; `role` is memif's where the text does
-    /// not say.
+    /// Reads `memif:SOCKET[,key=value]…`, `tap:NAME[,key=value]…`,
+    /// `af_xdp:INTERFACE[,key=value]…` or `dpdk:DEVICE[,key=value]…`; `role`
+    /// is memif's where the text does not say.
     ///
     /// # Errors
     /// If it is none of them, or what the driver finds wrong with its part.
@@ -319,9 +321,15 @@ impl LinkSpec {
                 };
                 (DriverSpec::AfXdp(config), queues)
             }
+            Some("dpdk") => {
+                let config: dpdk::Config = text.parse().map_err(|why: dpdk::BadConfig| bad(&why))?;
+                let queues = config.queues;
+                (DriverSpec::Dpdk(config), queues)
+            }
             _ => {
                 return Err(BadValue::new(
-                    "there is no link of this kind; write memif:/run/nearside.sock, tap:NAME or af_xdp:INTERFACE",
+                    "there is no link of this kind; write memif:/run/nearside.sock, tap:NAME, af_xdp:INTERFACE or \
+                     dpdk:DEVICE",
                 ));
             }
         };
@@ -336,6 +344,7 @@ impl LinkSpec {
             DriverSpec::Memif(_) => "memif",
             DriverSpec::Tap(_) => "tap",
             DriverSpec::AfXdp(_) => "af_xdp",
+            DriverSpec::Dpdk(_) => "dpdk",
         }
     }
 
@@ -346,6 +355,7 @@ impl LinkSpec {
             DriverSpec::Memif(config) => format!("memif:{},id={}", config.socket, config.id),
             DriverSpec::Tap(config) => format!("tap:{}", config.name),
             DriverSpec::AfXdp(config) => format!("af_xdp:{}", config.interface),
+            DriverSpec::Dpdk(config) => format!("dpdk:{}", config.device),
         }
     }
 }

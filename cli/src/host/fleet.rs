@@ -43,6 +43,10 @@ pub fn run<C: Crew>(host: &HostPlan, layout: &Layout, stop: &Stop, crew: &C) -> 
             let open = |link: &LinkSpec, queues| ports::af_xdp(link, queues, &claim);
             staff(host, layout, stop, crew, ports::open(host, layout, open)?)
         }
+        Some(DriverSpec::Dpdk(_)) => {
+            let open = |link: &LinkSpec, queues| ports::dpdk(host, link, queues);
+            staff(host, layout, stop, crew, ports::open(host, layout, open)?)
+        }
         None => Err("there is no link".into()),
     }
 }

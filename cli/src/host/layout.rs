@@ -198,9 +198,11 @@ fn port(link: &LinkSpec, _topology: &Topology) -> topology::Port {
         DriverSpec::Memif(_) => memif::QUEUES_LIMIT,
         DriverSpec::Tap(_) => TAP_QUEUES,
         DriverSpec::AfXdp(_) => af_xdp::QUEUES_LIMIT,
+        DriverSpec::Dpdk(config) => config.most_queues(),
     };
     let domain = match &link.driver {
         DriverSpec::AfXdp(config) => af_xdp::domain(&config.interface),
+        DriverSpec::Dpdk(config) => dpdk::Machine::here().domain(&config.device).and_then(|d| u16::try_from(d).ok()),
         // Shared memory and the kernel are nowhere in particular.
         DriverSpec::Memif(_) | DriverSpec::Tap(_) => None,
     };

@@ -4,6 +4,7 @@ use super::{Failure, Layout, Seat};
 use crate::args::{DriverSpec, HostPlan, LinkSpec};
 use af_xdp::{AfXdp, Claim, XdpLink};
 use core::time::Duration;
+use dpdk::{Dpdk, DpdkLink};
 use link::{
     Capabilities, Capture, CaptureConfig, Counters, FaultPlan, Faults, Impairment, Link, LinkState, Receive, Transmit,
 };
@@ -36,6 +37,7 @@ impl Port for XdpLink {
         take("kernel_invalid", drops.invalid);
     }
 }
+impl Port for DpdkLink {}
 impl<L: Port> Port for Capture<Faults<L>, CaptureFile> {}
 impl Port for AnyLink {}
 
@@ -74,6 +76,14 @@ pub fn af_xdp(link: &LinkSpec, queues: u16, claim: &Claim) -> Result<Vec<XdpLink
     Ok(port.split_queues())
 }
 
+/// Opens a port of DPDK. It answers to the address that our stacks have: it
+/// drops what is for others.
+pub fn dpdk(host: &HostPlan, link: &LinkSpec, queues: u16) -> Result<Vec<DpdkLink>, Failure> {
+    let DriverSpec::Dpdk(config) = &link.driver else { return Err(mixed()) };
+    let config = dpdk::Config { queues, mac: Some(super::mac(host)), ..config.clone() };
+    Ok(Dpdk::open(&config)?.split_queues())
+}
+
 fn mixed() -> Failure {
     "all links are to be of one kind".into()
 }
@@ -106,6 +116,8 @@ pub enum AnyLink {
     Tap(Tap),
     /// A network interface.
     AfXdp(XdpLink),
+    /// DPDK.
+    Dpdk(DpdkLink),
 }
 
 impl From<MemifLink> for AnyLink {
@@ -126,6 +138,12 @@ impl From<XdpLink> for AnyLink {
     }
 }
 
+impl From<DpdkLink> for AnyLink {
+    fn from(link: DpdkLink) -> Self {
+        Self::Dpdk(link)
+    }
+}
+
 /// Calls the same method of whichever link it is.
 macro_rules! each {
     ($link:expr, $inner:ident => $call:expr) => {
@@ -133,6 +151,7 @@ macro_rules! each {
             AnyLink::Memif($inner) => $call,
             AnyLink::Tap($inner) => $call,
             AnyLink::AfXdp($inner) => $call,
+            AnyLink::Dpdk($inner) => $call,
         }
     };
 }

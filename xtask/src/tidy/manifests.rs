@@ -55,6 +55,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("memif", &["wire", "link"]),
     ("tap", &["wire", "link"]),
     ("af_xdp", &["wire", "link", "ebpf"]),
+    ("dpdk", &["wire", "link"]),
     ("topology", &[]),
     ("sockets", &["wire", "app", "silo", "ebpf", "topology"]),
     ("ebpf", &[]),

@@ -14,7 +14,7 @@ use wire::Mac;
 
 #[derive(Args)]
 pub(in crate::args) struct HostArgs {
-    /// Where frames come from and go to: memif:SOCKET, tap:NAME or af_xdp:INTERFACE
+    /// Where frames come from and go to: memif:SOCKET, tap:NAME, af_xdp:INTERFACE or dpdk:DEVICE
     ///
     /// memif is shared memory with another process; a socket that begins with
     /// @ is an abstract one. Options follow it, separated by commas:
@@ -36,6 +36,16 @@ pub(in crate::args) struct HostArgs {
     /// the MTU), umem=queue|shared (queue), hugepages=on|off (on),
     /// busy-poll=TIME (none), budget=FRAMES (64), checksum=auto|verify|trust
     /// (auto: trusted on veth).
+    ///
+    /// dpdk is a port of the distribution's DPDK, in a program that is built
+    /// with it (make build DPDK=1): a PCI address, as 0000:3b:00.0, or a
+    /// virtual device, as net_memif0. Options: dev.NAME=VALUE for the device's
+    /// own driver, as dev.role=client; rxd=N, txd=N (512), mtu=BYTES (1500),
+    /// rss=symmetric|default|KEY, promiscuous=on|off (off), vlan-strip=on|off
+    /// (off), checksum=on|off (on), segmentation=on|off (on),
+    /// interrupts=on|off, domain=N, huge=on|off (on), memory=MB, or of each
+    /// domain MB/MB, file-prefix=NAME, and last eal=ARGUMENTS. What is
+    /// missing on this machine, nearside links says.
     ///
     /// With --silos, a port has a queue for each silo unless queues=N says
     /// otherwise; a silo without a queue of its own shares one. Repeat for
