@@ -53,7 +53,7 @@ fn frame(number: usize) -> Vec<u8> {
 
 /// Sends frame `number` if there is room.
 fn send(link: &mut impl Link, number: usize) -> bool {
-    let tx = link.split().1;
+    let mut tx = link.split().1;
     let Some(slot) = tx.slot() else { return false };
     let frame = frame(number);
     slot[..frame.len()].copy_from_slice(&frame);
@@ -63,7 +63,7 @@ fn send(link: &mut impl Link, number: usize) -> bool {
 
 /// Takes what came, which must be the frames from `got` on; returns how many.
 fn take(link: &mut impl Link, got: usize) -> usize {
-    let rx = link.split().0;
+    let mut rx = link.split().0;
     let count = rx.receive(Time::ZERO, 32);
     (0..count).for_each(|index| assert_eq!(rx.frame(index), frame(got + index), "frame {}", got + index));
     rx.release();
