@@ -64,6 +64,12 @@ pub struct HostPlan {
     pub mac: Option<Mac>,
     /// How many silos there are, and where.
     pub silos: Silos,
+    /// How connections are spread over silos.
+    pub steer: steer::Policy,
+    /// How several links are one.
+    pub bond: bond::Setup,
+    /// Whether connections are opened here, rather than accepted.
+    pub opens: bool,
     /// Print which silo has which core and queues, and do nothing.
     pub plan_only: bool,
     /// What to do while there is nothing to do.

@@ -2,7 +2,7 @@
 //! page.
 
 use crate::args::HostPlan;
-use crate::host::{Failure, Layout, Port, Seat};
+use crate::host::{Failure, Layout, Port, Seat, names};
 use link::{Counters, LinkState};
 use server::Server;
 use silo::page::{Kind, Metric, Page, Writer, usual_path};
@@ -13,7 +13,7 @@ use std::path::Path;
 use wire::Time;
 
 /// Values that go up and down; all others only grow.
-const GAUGES: [&str; 12] = [
+const GAUGES: [&str; 13] = [
     "silo.pinned",
     "silo.core",
     "silo.domain",
@@ -26,6 +26,7 @@ const GAUGES: [&str; 12] = [
     "app.connections_open",
     "app.streams_open",
     "sockets.connections",
+    "bond.ports",
 ];
 
 /// The page of a process with silos over links: a column for each.
@@ -167,12 +168,18 @@ impl Figures {
         // One that is never used tells the names as well as any.
         let stack =
             Stack::new(stack::Config::new(wire::Mac::BROADCAST, 1_500), LinkOffload::default(), &NO_SEEDS, Time::ZERO);
-        let mut names = Vec::new();
+        let mut named = Vec::new();
         let link = (LinkState::Down, Counters::default());
-        collect(&[0; 3], &Usage::default(), link, &mut |_| {}, &stack, app, &mut |name, value| {
-            names.push((name(), value))
-        });
-        let metrics: Vec<Metric> = names.into_iter().map(metric).collect();
+        collect(
+            &[0; 3],
+            &Usage::default(),
+            link,
+            &mut |take| names(host, layout, take),
+            &stack,
+            app,
+            &mut |name, value| named.push((name(), value)),
+        );
+        let metrics: Vec<Metric> = named.into_iter().map(metric).collect();
         let (page, writers) = Page::create(&path, &label, Clock.unix(), &metrics, layout.seats.len())?;
         let column = |(writer, seat): (Writer, &Seat)| {
             let number = |value: Option<u16>| value.map_or(0, u64::from);

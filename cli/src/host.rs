@@ -13,7 +13,7 @@ mod ports;
 
 pub use fleet::{Crew, Finish};
 pub use layout::{Layout, Seat};
-pub use ports::Port;
+pub use ports::{Port, names};
 
 use crate::args::{DriverSpec, HostPlan};
 use core::net::IpAddr;
@@ -83,7 +83,15 @@ fn share(config: &mut stack::Config, silos: usize) {
 }
 
 fn seeds() -> Result<Seeds, Failure> {
-    let mut words = [0u64; 8];
+    Ok(Seeds { table: random()?, secret: random()? })
+}
+
+/// Random bits.
+///
+/// # Errors
+/// If the operating system gives none.
+fn random<const N: usize>() -> Result<[u64; N], Failure> {
+    let mut words = [0_u64; N];
     for word in &mut words {
         let mut bytes = [0; 8];
         let mut filled = 0;
@@ -93,8 +101,7 @@ fn seeds() -> Result<Seeds, Failure> {
         }
         *word = u64::from_ne_bytes(bytes);
     }
-    let [a, b, c, d, e, f, g, h] = words;
-    Ok(Seeds { table: [a, b, c, d], secret: [e, f, g, h] })
+    Ok(words)
 }
 
 /// Our Ethernet address.

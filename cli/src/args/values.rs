@@ -348,6 +348,15 @@ impl LinkSpec {
         }
     }
 
+    /// Whether every instruction beside the link's own counts; else each
+    /// frame costs a system call.
+    pub const fn is_fast(&self) -> bool {
+        match self.driver {
+            DriverSpec::Memif(_) | DriverSpec::AfXdp(_) | DriverSpec::Dpdk(_) => true,
+            DriverSpec::Tap(_) => false,
+        }
+    }
+
     /// The link as a person would name it.
     pub fn name(&self) -> String {
         match &self.driver {

@@ -4,10 +4,13 @@ use super::ports::{self, AnyLink, Opened, Port};
 use super::{Failure, Layout, Seat};
 use crate::args::{DriverSpec, HostPlan, LinkSpec};
 use af_xdp::Claim;
+use bond::{Bond, Member};
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use link::Capabilities;
 use sockets::fleet::{self, FleetError, Stop};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use steer::Steered;
 
 /// What each silo of a fleet does.
 pub trait Crew: Sync {
@@ -34,65 +37,116 @@ pub trait Crew: Sync {
 /// # Errors
 /// If a link or a core cannot be had, and those of `crew`.
 pub fn run<C: Crew>(host: &HostPlan, layout: &Layout, stop: &Stop, crew: &C) -> Result<Vec<C::Outcome>, Failure> {
+    let fleet = Fleet { host, layout, stop, crew };
     match host.links.first().map(|link| &link.driver) {
-        Some(DriverSpec::Memif(_)) => staff(host, layout, stop, crew, ports::open(host, layout, ports::memif)?),
-        Some(DriverSpec::Tap(_)) => staff(host, layout, stop, crew, ports::open(host, layout, ports::tap)?),
+        Some(DriverSpec::Memif(_)) => fleet.fast(ports::open(host, layout, ports::memif)?),
+        Some(DriverSpec::Tap(_)) => fleet.slow(ports::open(host, layout, ports::tap)?),
         Some(DriverSpec::AfXdp(_)) => {
             let addresses = host.addresses.iter().map(|cidr| cidr.address).chain(crew.sources()).collect();
             let claim = Claim::Own { addresses };
             let open = |link: &LinkSpec, queues| ports::af_xdp(link, queues, &claim);
-            staff(host, layout, stop, crew, ports::open(host, layout, open)?)
+            fleet.fast(ports::open(host, layout, open)?)
         }
         Some(DriverSpec::Dpdk(_)) => {
             let open = |link: &LinkSpec, queues| ports::dpdk(host, link, queues);
-            staff(host, layout, stop, crew, ports::open(host, layout, open)?)
+            fleet.fast(ports::open(host, layout, open)?)
         }
         None => Err("there is no link".into()),
     }
 }
 
-/// Gives each silo its queues as one link.
-fn staff<L: Port + Send + Into<AnyLink>, C: Crew>(
-    host: &HostPlan,
-    layout: &Layout,
-    stop: &Stop,
-    crew: &C,
-    opened: Opened<L>,
-) -> Result<Vec<C::Outcome>, Failure> {
-    let mut links = Vec::new();
-    for (seat, queues) in layout.seats.iter().zip(ports::deal(layout, opened)?) {
-        let count = queues.len();
-        let mut queues = queues.into_iter();
-        match (queues.next(), count) {
-            (Some((_, link)), 1) => links.push(link),
-            _ => return Err(format!("silo {} has {count} queues: each needs one", seat.index).into()),
-        }
-    }
-    if !ports::is_wrapped(host) {
-        return launch(layout, stop, crew, links);
-    }
-    let wrapped = layout.seats.iter().zip(links).map(|(seat, link)| ports::wrap(host, layout, seat, 0, link.into()));
-    launch(layout, stop, crew, wrapped.collect::<Result<Vec<_>, _>>()?)
+struct Fleet<'a, C> {
+    host: &'a HostPlan,
+    layout: &'a Layout,
+    stop: &'a Stop,
+    crew: &'a C,
 }
 
-/// Runs the silos, each with its link.
-fn launch<L: Port + Send, C: Crew>(
-    layout: &Layout,
-    stop: &Stop,
-    crew: &C,
-    links: Vec<L>,
-) -> Result<Vec<C::Outcome>, Failure> {
-    let links: Mutex<Vec<Option<L>>> = Mutex::new(links.into_iter().map(Some).collect());
-    let body = |index: usize| {
-        let link = links.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index).and_then(Option::take);
-        let (seat, link) = layout.seats.get(index).zip(link).ok_or("it has no link")?;
-        crew.work(seat, link)
-    };
-    fleet::run(&layout.cores(), stop, body).map_err(|why: FleetError<String>| match why {
-        FleetError::Worker(_, why) if layout.seats.len() == 1 => why.into(),
-        FleetError::Worker(index, why) => format!("silo {index}: {why}").into(),
-        other => other.to_string().into(),
-    })
+// What a link is made of decides which copy of the whole stack is run:
+//
+// | | one silo, one queue | a queue for each silo | else |
+// | --- | --- | --- | --- |
+// | fast links | `L` | `Steered<L>` | `Steered<Bond<L>>` |
+// | slow links | `L` | `Steered<Bond<AnyLink>>` | the same |
+// | captured, harmed | `AnyLink` | `Steered<Bond<AnyLink>>` | the same |
+impl<C: Crew> Fleet<'_, C> {
+    /// Links whose every instruction counts.
+    fn fast<L: Port + Send + Into<AnyLink>>(&self, opened: Opened<L>) -> Result<Vec<C::Outcome>, Failure> {
+        if ports::is_wrapped(self.host) || self.layout.is_single() {
+            return self.slow(opened);
+        }
+        let dealt = ports::deal(self.layout, opened)?;
+        if !self.layout.is_plain() {
+            return self.bonded(dealt);
+        }
+        let all = dealt.iter().flatten().map(|member| member.link.capabilities());
+        let corners = self.layout.mesh(self.host, all.map(|link| longest(&link)).max().unwrap_or(0))?;
+        let queues = dealt.into_iter().map(|mut queues| queues.pop().map(|member| member.link));
+        self.launch(queues.zip(corners).collect(), |(queue, corner)| {
+            let queue = queue.ok_or("it has no queue")?;
+            Ok(Steered::new(queue, corner))
+        })
+    }
+
+    /// Links that cost more than what is around them.
+    fn slow<L: Port + Send + Into<AnyLink>>(&self, opened: Opened<L>) -> Result<Vec<C::Outcome>, Failure> {
+        let dealt = ports::deal(self.layout, opened)?;
+        let wrapped = ports::is_wrapped(self.host);
+        if self.layout.is_single() && !wrapped {
+            return self.launch(dealt.into_iter().flatten().collect(), |member| Ok(member.link));
+        }
+        let dealt = ports::any(self.host, self.layout, dealt)?;
+        if self.layout.is_single() {
+            return self.launch(dealt.into_iter().flatten().collect(), |member| Ok(member.link));
+        }
+        self.bonded(dealt)
+    }
+
+    /// Each silo's queues as one link, whatever their number.
+    fn bonded<L: Port + Send>(&self, dealt: Vec<Vec<Member<L>>>) -> Result<Vec<C::Outcome>, Failure> {
+        let ports = self.layout.ports.iter().map(|port| port.name.clone());
+        let aggregator = self.host.bond.aggregator(super::mac(self.host), ports);
+        // What a silo without queue can do is what those can that send for it.
+        let all = dealt.iter().flatten().map(|member| member.link.capabilities());
+        let capabilities = all.reduce(bond::common).ok_or("no port has a queue")?;
+        let corners = self.layout.mesh(self.host, longest(&capabilities))?;
+        let parts: Vec<_> = dealt.into_iter().zip(corners).collect();
+        self.launch(parts, |(members, corner)| {
+            let bond = match members.is_empty() {
+                true => Bond::without_members(Arc::clone(&aggregator), capabilities),
+                false => Bond::new(members, Arc::clone(&aggregator)).map_err(|why| why.to_string())?,
+            };
+            // Flows may come by another port when one fails.
+            corner.mesh().set_failover(self.layout.ports.len() > 1);
+            Ok(Steered::new(bond, corner))
+        })
+    }
+
+    /// Runs the silos, each with the link that `make` makes of its part where
+    /// the silo is to be.
+    fn launch<P: Send, L: Port>(
+        &self,
+        parts: Vec<P>,
+        make: impl Fn(P) -> Result<L, String> + Sync,
+    ) -> Result<Vec<C::Outcome>, Failure> {
+        let Self { layout, stop, crew, .. } = self;
+        let parts: Mutex<Vec<Option<P>>> = Mutex::new(parts.into_iter().map(Some).collect());
+        let body = |index: usize| {
+            let part = parts.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index).and_then(Option::take);
+            let (seat, part) = layout.seats.get(index).zip(part).ok_or("it has no link")?;
+            crew.work(seat, make(part)?)
+        };
+        fleet::run(&layout.cores(), stop, body).map_err(|why: FleetError<String>| match why {
+            FleetError::Worker(_, why) if layout.seats.len() == 1 => why.into(),
+            FleetError::Worker(index, why) => format!("silo {index}: {why}").into(),
+            other => other.to_string().into(),
+        })
+    }
+}
+
+/// The longest packet that a link takes, in bytes.
+fn longest(link: &Capabilities) -> usize {
+    link.segmentation.unwrap_or(0).max(u32::from(link.mtu)) as usize
 }
 
 /// The end of a fleet: nobody leaves before all have finished, for one may

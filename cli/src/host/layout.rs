@@ -1,11 +1,12 @@
 //! Which silo has which core, memory domain and queues.
 
-use super::Failure;
+use super::{Failure, random};
 use crate::args::{DriverSpec, HostPlan, LinkSpec, Silos};
 use core::fmt::{self, Write as _};
 use serde_json::{Value, json};
 use silo::pin::allowed_cores;
 use std::path::Path;
+use steer::{Corner, Mesh, MeshConfig, Spread};
 use topology::{Ask, Memory, Queue, Queues, Topology, plan};
 
 /// Who works where.
@@ -15,6 +16,9 @@ pub struct Layout {
     pub seats: Vec<Seat>,
     /// The ports, in the order of the plan's links.
     pub ports: Vec<PortLayout>,
+    /// How connections find their silo, and why so; `None` where there is
+    /// nothing to choose.
+    pub steering: Option<String>,
     /// What is not as one would wish it.
     pub warnings: Vec<String>,
 }
@@ -53,6 +57,14 @@ impl Layout {
     /// # Errors
     /// If it cannot be had.
     pub fn new(host: &HostPlan) -> Result<Self, Failure> {
+        let mut layout = Self::planned(host)?;
+        if !layout.is_single() {
+            layout.steering = layout.mesh(host, 0)?.first().map(|corner| corner.steering().to_owned());
+        }
+        Ok(layout)
+    }
+
+    fn planned(host: &HostPlan) -> Result<Self, Failure> {
         let silos = match &host.silos {
             Silos::One => return Ok(Self::unpinned(host)),
             Silos::Count(count) => topology::Silos::Count(*count),
@@ -75,6 +87,7 @@ impl Layout {
         Ok(Self {
             seats: plan.silos.into_iter().enumerate().map(seat).collect(),
             ports: opened.map(|(port, queues)| PortLayout { name: port.name, domain: port.domain, queues }).collect(),
+            steering: None,
             warnings: plan.warnings.iter().map(ToString::to_string).collect(),
         })
     }
@@ -97,7 +110,36 @@ impl Layout {
             queues: queues.collect(),
             egress: all.map(|(port, _)| port).collect(),
         };
-        Self { seats: vec![seat], ports, warnings: Vec::new() }
+        Self { seats: vec![seat], ports, steering: None, warnings: Vec::new() }
+    }
+
+    /// Whether there is one queue in all, and one silo: nothing is between the
+    /// two.
+    pub fn is_single(&self) -> bool {
+        matches!(self.seats.as_slice(), [seat] if seat.queues.len() == 1)
+    }
+
+    /// Whether each silo has one queue, of the only port.
+    pub fn is_plain(&self) -> bool {
+        self.ports.len() == 1 && self.seats.iter().all(|seat| seat.queues.len() == 1)
+    }
+
+    /// The corners of the mesh that joins the silos, in their order, for links
+    /// that take packets of `longest` bytes.
+    ///
+    /// # Errors
+    /// If the operating system gives no memory for its rings, or there are
+    /// too many silos.
+    pub fn mesh(&self, host: &HostPlan, longest: usize) -> Result<Vec<Corner>, Failure> {
+        let seats = self.seats.iter().map(|seat| steer::Seat {
+            domain: seat.domain.unwrap_or(0),
+            queues: u16::try_from(seat.queues.len()).unwrap_or(u16::MAX),
+        });
+        let seats: Vec<steer::Seat> = seats.collect();
+        let usual = MeshConfig::default();
+        let ring = usual.ring.max(longest * PACKETS_IN_RING);
+        let config = MeshConfig { policy: host.steer, spread: spread(host), key: random()?, ring, ..usual };
+        Ok(Mesh::new(&seats, &config)?)
     }
 
     /// The cores of the silos, in their order.
@@ -131,6 +173,7 @@ impl Layout {
         json!({
             "silos": self.seats.iter().map(seat).collect::<Vec<_>>(),
             "ports": self.ports.iter().map(port).collect::<Vec<_>>(),
+            "steering": self.steering,
             "warnings": self.warnings,
         })
     }
@@ -188,9 +231,28 @@ impl fmt::Display for Layout {
             }
             writeln!(f, "{}", line.trim_end())?;
         }
+        if let Some(steering) = &self.steering {
+            writeln!(f, "  steering by {steering}")?;
+        }
         self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))
     }
 }
+
+/// How the links spread frames over their queues.
+fn spread(host: &HostPlan) -> Spread {
+    match host.links.first().map(|link| &link.driver) {
+        // The peer's silos have a queue each, and the kernel keeps a flow in
+        // the queue that it was last sent from (tun_automq_select_queue).
+        Some(DriverSpec::Memif(_) | DriverSpec::Tap(_)) if !host.opens => Spread::Peer,
+        // By which queue the other side answers is its own affair.
+        _ => Spread::Unknown,
+    }
+}
+
+/// The longest packets that are to fit a ring between silos: so many that a
+/// stack which sends through another silo's queue has room beyond what it
+/// keeps for acknowledgements, however long its packets may be.
+const PACKETS_IN_RING: usize = 24;
 
 /// A link as the planner sees it.
 fn port(link: &LinkSpec, _topology: &Topology) -> topology::Port {

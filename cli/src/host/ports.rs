@@ -1,8 +1,9 @@
 //! Links opened, wrapped as asked, and dealt out to the silos.
 
-use super::{Failure, Layout, Seat};
+use super::{Failure, Layout};
 use crate::args::{DriverSpec, HostPlan, LinkSpec};
 use af_xdp::{AfXdp, Claim, XdpLink};
+use bond::{Bond, Member};
 use core::time::Duration;
 use dpdk::{Dpdk, DpdkLink};
 use link::{
@@ -15,7 +16,10 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use steer::Steered;
 use tap::Tap;
+use topology::Queue;
 use wire::Time;
 
 /// A silo's link, and what it counts beyond what every link does.
@@ -28,18 +32,82 @@ pub trait Port: Link {
 
 impl Port for MemifLink {}
 impl Port for Tap {}
+impl Port for DpdkLink {}
+
 impl Port for XdpLink {
     fn counts(&self, take: &mut dyn FnMut(&'static str, u64)) {
         let drops = self.kernel_drops();
-        take("kernel_too_long", drops.too_long);
-        take("kernel_ring_full", drops.ring_full);
-        take("kernel_no_frame", drops.no_frame);
-        take("kernel_invalid", drops.invalid);
+        let counts = [drops.too_long, drops.ring_full, drops.no_frame, drops.invalid];
+        XDP.into_iter().zip(counts).for_each(|(name, value)| take(name, value));
     }
 }
-impl Port for DpdkLink {}
-impl<L: Port> Port for Capture<Faults<L>, CaptureFile> {}
+
 impl Port for AnyLink {}
+
+impl<L: Port> Port for Bond<L> {
+    fn counts(&self, take: &mut dyn FnMut(&'static str, u64)) {
+        let counts = self.bond_counters();
+        let ports = self.aggregator().distributing().count_ones();
+        for (name, value) in
+            BOND.into_iter().zip([u64::from(ports), counts.changes, counts.copied, counts.lent, counts.no_member])
+        {
+            take(name, value);
+        }
+        // Its members' together.
+        let mut sums = [("", 0); MEMBER_COUNTS];
+        for member in self.members() {
+            let mut sums = sums.iter_mut();
+            member.link.counts(&mut |name, value| {
+                if let Some(sum) = sums.next() {
+                    *sum = (name, sum.1 + value);
+                }
+            });
+        }
+        sums.into_iter().filter(|(name, _)| !name.is_empty()).for_each(|(name, value)| take(name, value));
+    }
+}
+
+impl<L: Port> Port for Steered<L> {
+    fn counts(&self, take: &mut dyn FnMut(&'static str, u64)) {
+        for ((_, value), name) in self.steering().iter().zip(steer_names()) {
+            take(name, value);
+        }
+        self.inner().counts(take);
+    }
+}
+
+/// What the kernel dropped before an AF_XDP socket could have it.
+const XDP: [&str; 4] = ["link.kernel_too_long", "link.kernel_ring_full", "link.kernel_no_frame", "link.kernel_invalid"];
+
+/// The most that one link counts beyond what every link does.
+const MEMBER_COUNTS: usize = 4;
+
+const _: () = assert!(XDP.len() <= MEMBER_COUNTS);
+
+/// What a bond counts, and the ports that take part.
+const BOND: [&str; 5] = ["bond.ports", "bond.changes", "bond.copied", "bond.lent", "bond.no_member"];
+
+/// What steering counts, named as on the statistics page.
+fn steer_names() -> impl Iterator<Item = &'static str> {
+    static NAMES: OnceLock<Vec<&'static str>> = OnceLock::new();
+    let names = || steer::Counters::default().iter().map(|(name, _)| &*format!("steer.{name}").leak()).collect();
+    NAMES.get_or_init(names).iter().copied()
+}
+
+/// The names of what the links of a layout count, in their order.
+pub fn names(host: &HostPlan, layout: &Layout, take: &mut dyn FnMut(&'static str, u64)) {
+    let wrapped = is_wrapped(host);
+    if !layout.is_single() {
+        steer_names().for_each(|name| take(name, 0));
+        let fast = host.links.iter().all(LinkSpec::is_fast);
+        if !layout.is_plain() || wrapped || !fast {
+            BOND.into_iter().for_each(|name| take(name, 0));
+        }
+    }
+    if !wrapped && matches!(host.links.first().map(|link| &link.driver), Some(DriverSpec::AfXdp(_))) {
+        XDP.into_iter().for_each(|name| take(name, 0));
+    }
+}
 
 /// The queues of one kind of driver, by port.
 pub type Opened<L> = Vec<Vec<L>>;
@@ -92,23 +160,48 @@ fn mixed() -> Failure {
 ///
 /// # Errors
 /// If the layout gives out what was not opened.
-pub fn deal<L>(layout: &Layout, opened: Opened<L>) -> Result<Vec<Vec<(u16, L)>>, Failure> {
+pub fn deal<L>(layout: &Layout, opened: Opened<L>) -> Result<Vec<Vec<Member<L>>>, Failure> {
     let mut opened: Vec<Vec<Option<L>>> =
         opened.into_iter().map(|queues| queues.into_iter().map(Some).collect()).collect();
     let mut take = |port: u16, queue: u16| {
-        let queue = opened.get_mut(usize::from(port))?.get_mut(usize::from(queue))?.take()?;
-        Some((port, queue))
+        let link = opened.get_mut(usize::from(port))?.get_mut(usize::from(queue))?.take()?;
+        Some(Member { port, link })
     };
     let missing = || Failure::from("a port has fewer queues than it said");
-    layout
-        .seats
-        .iter()
+    let seats = layout.seats.iter();
+    seats
         .map(|seat| seat.queues.iter().map(|queue| take(queue.port, queue.queue).ok_or_else(missing)).collect())
         .collect()
 }
 
-/// A link of any kind: for what is wrapped, where a call more for each frame
-/// does not matter and a copy of the whole stack for each kind would.
+/// The same as links of any kind, wrapped as the plan asks.
+///
+/// # Errors
+/// If a capture cannot be written.
+pub fn any<L: Into<AnyLink>>(
+    host: &HostPlan,
+    layout: &Layout,
+    dealt: Vec<Vec<Member<L>>>,
+) -> Result<Vec<Vec<Member<AnyLink>>>, Failure> {
+    let mut number = 0;
+    let mut all = Vec::new();
+    for (seat, members) in layout.seats.iter().zip(dealt) {
+        let mut mine = Vec::new();
+        for (queue, Member { port, link }) in seat.queues.iter().zip(members) {
+            let mut link = link.into();
+            if is_wrapped(host) {
+                link = AnyLink::Wrapped(Box::new(wrap(host, layout, *queue, number, link)?));
+            }
+            number += 1;
+            mine.push(Member { port, link });
+        }
+        all.push(mine);
+    }
+    Ok(all)
+}
+
+/// A link of any kind: where a call more for each frame does not matter, and a
+/// copy of the whole stack for each kind would.
 pub enum AnyLink {
     /// Shared memory.
     Memif(MemifLink),
@@ -118,6 +211,8 @@ pub enum AnyLink {
     AfXdp(XdpLink),
     /// DPDK.
     Dpdk(DpdkLink),
+    /// Any of these, captured or harmed.
+    Wrapped(Box<Capture<Faults<AnyLink>, CaptureFile>>),
 }
 
 impl From<MemifLink> for AnyLink {
@@ -152,6 +247,7 @@ macro_rules! each {
             AnyLink::Tap($inner) => $call,
             AnyLink::AfXdp($inner) => $call,
             AnyLink::Dpdk($inner) => $call,
+            AnyLink::Wrapped($inner) => $call,
         }
     };
 }
@@ -193,31 +289,24 @@ pub const fn is_wrapped(host: &HostPlan) -> bool {
     host.capture.is_some() || host.faults.is_some()
 }
 
-/// Wraps a silo's link as the plan asks.
-///
-/// # Errors
-/// If the capture cannot be written.
-pub fn wrap<L: Link>(
+/// Wraps the link of a queue, the `number`th of all.
+fn wrap(
     host: &HostPlan,
     layout: &Layout,
-    seat: &Seat,
-    nth: usize,
-    link: L,
-) -> Result<Capture<Faults<L>, CaptureFile>, Failure> {
+    queue: Queue,
+    number: usize,
+    link: AnyLink,
+) -> Result<Capture<Faults<AnyLink>, CaptureFile>, Failure> {
     let mut faults = host.faults.unwrap_or_else(|| FaultPlan::both(Impairment::default(), 0));
-    // Each draws for itself.
-    let number = layout.seats.iter().take(seat.index).map(|seat| seat.queues.len()).sum::<usize>() + nth;
+    // Each queue draws for itself.
     faults.seed = faults.seed.wrapping_add(number as u64);
-    let several = layout.seats.iter().map(|seat| seat.queues.len()).sum::<usize>() > 1;
     let file = match &host.capture {
-        Some(path) if several => Some(create(&numbered(path, number))?),
-        Some(path) => Some(create(path)?),
+        Some(path) if layout.is_single() => Some(create(path)?),
+        Some(path) => Some(create(&numbered(path, number))?),
         None => None,
     };
-    let queue = seat.queues.get(nth);
-    let port = queue.and_then(|queue| layout.ports.get(usize::from(queue.port)));
-    let mut name = port.map_or_else(String::new, |port| port.name.clone());
-    if let Some(queue) = queue.filter(|_| several) {
+    let mut name = layout.ports.get(usize::from(queue.port)).map_or_else(String::new, |port| port.name.clone());
+    if !layout.is_single() {
         name = format!("{name} queue {}", queue.queue);
     }
     let clock = Clock;

@@ -26,6 +26,12 @@ const _: () = assert!(MAX_MEMBERS < NONE as usize && MAX_MEMBERS <= u32::BITS as
 const BUCKETS: usize = 256;
 const _: () = assert!(BUCKETS.is_power_of_two() && BUCKETS >= 16 * MAX_PORTS);
 
+/// Ethernet header with one VLAN tag: what a slot holds beside the packet.
+const HEADER_ROOM: usize = 18;
+
+/// Slots that are free where frames are dropped: a burst of answers.
+const DROPPED_ROOM: usize = 64;
+
 /// No member: beyond every index.
 const NONE: u8 = u8::MAX;
 
@@ -97,7 +103,8 @@ pub struct BondCounters {
     pub copied: u64,
     /// Frames sent through another member because their own was full.
     pub lent: u64,
-    /// Times that a slot was asked for and no member took part.
+    /// Frames dropped because no member took part: as at a link that is down,
+    /// where they would otherwise be built anew each turn.
     pub no_member: u64,
     /// Times that the members which this silo sends through changed.
     pub changes: u64,
@@ -129,6 +136,7 @@ impl<L: Link> Bond<L> {
     }
 
     fn with(members: Vec<Member<L>>, aggregator: Arc<Aggregator>, capabilities: Capabilities) -> Self {
+        let slot = capabilities.segmentation.unwrap_or(0).max(capabilities.mtu.into()) as usize + HEADER_ROOM;
         let ports: Box<[u8]> = members.iter().map(|member| member.port as u8).collect();
         Self {
             rx: RxState {
@@ -137,7 +145,7 @@ impl<L: Link> Bond<L> {
                 current: 0,
                 next: 0,
             },
-            tx: TxState::new(Arc::clone(&aggregator), ports),
+            tx: TxState::new(Arc::clone(&aggregator), ports, slot),
             members,
             aggregator,
             capabilities,
@@ -189,8 +197,9 @@ impl<L: Link> Bond<L> {
     }
 }
 
-/// What two links can both do.
-fn common(a: Capabilities, b: Capabilities) -> Capabilities {
+/// What two links can both do, as members of one bond.
+#[must_use]
+pub fn common(a: Capabilities, b: Capabilities) -> Capabilities {
     Capabilities {
         mtu: a.mtu.min(b.mtu),
         receive_checksum: a.receive_checksum || b.receive_checksum,
@@ -265,7 +274,7 @@ impl<L: Link> Link for Bond<L> {
     }
 
     fn counters(&self) -> Counters {
-        let mut sum = Counters { tx_full: self.tx.counters.no_member, ..Counters::default() };
+        let mut sum = Counters { tx_dropped: self.tx.counters.no_member, ..Counters::default() };
         for member in &self.members {
             let one = member.link.counters();
             sum.rx_frames += one.rx_frames;
@@ -455,16 +464,22 @@ struct TxState {
     choice: u8,
     /// A slot was handed out, and not yet committed.
     offered: bool,
+    /// Where a frame is built that nobody sends; taken when it is needed.
+    scratch: Vec<u8>,
+    /// Bytes of a slot.
+    slot: usize,
     /// The member of each bucket of flows.
     table: Box<[u8; BUCKETS]>,
     counters: BondCounters,
 }
 
 impl TxState {
-    fn new(aggregator: Arc<Aggregator>, ports: Box<[u8]>) -> Self {
+    fn new(aggregator: Arc<Aggregator>, ports: Box<[u8]>, slot: usize) -> Self {
         Self {
             aggregator,
             ports,
+            scratch: Vec::new(),
+            slot,
             up: 0,
             stale: true,
             distributing: 0,
@@ -595,7 +610,7 @@ impl<'a, L: Link + 'a> Transmit for BondTx<'a, L> {
     fn room(&self) -> usize {
         if !self.state.spread {
             let only = self.members.get(usize::from(self.state.choice)).and_then(Option::as_ref);
-            return only.map_or(0, Transmit::room);
+            return only.map_or(DROPPED_ROOM, Transmit::room);
         }
         let members = self.members[..self.count].iter().enumerate();
         let active = members.filter(|(index, _)| self.state.active >> index & 1 != 0);
@@ -611,8 +626,8 @@ impl<'a, L: Link + 'a> Transmit for BondTx<'a, L> {
             Some(Some(tx)) => tx.slot(),
             _ => {
                 cold_path();
-                self.state.counters.no_member += 1;
-                None
+                self.state.scratch.resize(self.state.slot, 0);
+                Some(&mut self.state.scratch)
             }
         }
     }
@@ -623,6 +638,9 @@ impl<'a, L: Link + 'a> Transmit for BondTx<'a, L> {
             self.commit_spread(len, offload);
         } else if let Some(tx) = self.chosen() {
             tx.commit(len, offload);
+        } else {
+            cold_path();
+            self.state.counters.no_member += 1;
         }
     }
 

@@ -28,5 +28,5 @@ pub mod lacp;
 mod setup;
 
 pub use aggregator::{Aggregator, Config, MAX_PORTS, Mode, PortConfig, PortCounters};
-pub use bond::{Bond, BondCounters, BondError, BondRx, BondTx, MAX_MEMBERS, Member};
+pub use bond::{Bond, BondCounters, BondError, BondRx, BondTx, MAX_MEMBERS, Member, common};
 pub use setup::{ParseSetupError, Setup};

@@ -159,9 +159,7 @@ pub fn run<L: Link, A: App>(
         }
         if now >= attend_at {
             attend_at = now + ATTEND_EVERY;
-            let Silo { link, stack, .. } = silo;
-            let state = link.poll_control(now);
-            link.answer(&mut |remote, local| stack.owns(remote, local));
+            let state = silo.link.poll_control(now);
             if attendant.attend(silo, now, &usage, state) == Next::Stop {
                 return Ok(usage);
             }

@@ -19,8 +19,6 @@
 mod classify;
 mod counters;
 mod doorbell;
-mod flows;
-mod load;
 mod mesh;
 mod receive;
 mod region;
@@ -29,7 +27,6 @@ mod steered;
 mod transmit;
 
 pub use counters::Counters;
-pub use flows::FLOWS;
 pub use mesh::{
     Corner, FORWARD_RING, MESSAGE_RING, Mesh, MeshConfig, MeshError, Policy, SILOS_MAX, Seat, Spread, Watch,
 };

@@ -3,7 +3,7 @@
 use super::sockets::Switch;
 use crate::args::values::{self, BitRate, Cidr, DriverSpec, LinkSpec};
 use crate::args::{HostPlan, Silos};
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 use link::{FaultPlan, Impairment, Probability, Rate};
 use silo::Idle;
 use std::net::IpAddr;
@@ -77,6 +77,23 @@ pub(in crate::args) struct HostArgs {
     #[arg(long, value_name = "N|CORES|auto", requires = "link", conflicts_with = "core")]
     silos: Option<Silos>,
 
+    /// Which silo a new connection goes to
+    ///
+    /// With local, and with hash where the link itself spreads flows over a
+    /// queue for each silo, no frame passes from one silo to another. Which
+    /// way was chosen, and why, is told at the start.
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t = Steer::Hash, requires = "link")]
+    steer: Steer,
+
+    /// How several links are one: static, or lacp (IEEE 802.1AX)
+    ///
+    /// lacp takes options, separated by commas: rate=fast|slow (fast),
+    /// mode=active|passive (active), priority=N, key=N. With both,
+    /// min-links=N has none take part while fewer do. A flow keeps its link
+    /// while that takes part, and connections outlive a link that fails.
+    #[arg(long, value_name = "static|lacp[,OPTION…]", default_value = "static", requires = "link")]
+    bond: bond::Setup,
+
     /// Pin the one silo to this core and its memory domain [default: not pinned]
     #[arg(long, value_name = "N", requires = "link")]
     core: Option<u16>,
@@ -136,6 +153,24 @@ pub(in crate::args) struct HostArgs {
 
     #[command(flatten)]
     faults: FaultArgs,
+}
+
+/// How connections are spread over silos.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Steer {
+    /// By a hash of addresses and ports: the link's own, where it has a queue for each silo, else in software
+    Hash,
+    /// The silo that receives the first segment
+    Local,
+}
+
+impl From<Steer> for steer::Policy {
+    fn from(steer: Steer) -> Self {
+        match steer {
+            Steer::Hash => Self::Hash,
+            Steer::Local => Self::Local,
+        }
+    }
 }
 
 /// Harm done to frames, on both directions of this side's link.
@@ -226,6 +261,9 @@ impl HostArgs {
                 (None, Some(core)) => Silos::Cores(vec![core]),
                 (None, None) => Silos::One,
             },
+            steer: self.steer.into(),
+            bond: self.bond,
+            opens: role == memif::Role::Client,
             plan_only: self.plan_only,
             idle: self.idle.unwrap_or_default(),
             tx_delay: self.tx_delay.unwrap_or_default(),
