@@ -14,6 +14,8 @@ const CAPABILITIES: &str = "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF: run as root,
 pub enum OpenError {
     /// There is no such interface in this network namespace.
     NoInterface(String),
+    /// The host has no address on the interface, whose ports could be served.
+    NoAddress(String),
     /// It is no Ethernet interface, or the kernel does not tell about it.
     Interface {
         /// Its name.
@@ -123,10 +125,16 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoInterface(name) => write!(f, "there is no interface {name}; ip link shows those there are"),
+            Self::NoAddress(name) => {
+                write!(f, "the host has no address on {name} to serve at; ip addr add, or give one of our own (--addr)")
+            }
             Self::Interface { interface, what, source } => write!(f, "cannot {what} {interface}: {source}"),
             Self::NotPermitted { what } => write!(f, "may not {what}; this needs {CAPABILITIES}"),
             Self::Attached { interface, program } => {
                 match program {
+                    Some((id, name)) if name.is_empty() => {
+                        write!(f, "{interface} has an XDP program already: number {id}")?;
+                    }
                     Some((id, name)) => write!(f, "{interface} has an XDP program already: {name} (number {id})")?,
                     None => write!(f, "{interface} has an XDP program already")?,
                 }

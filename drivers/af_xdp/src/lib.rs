@@ -17,6 +17,7 @@
 mod config;
 mod error;
 mod filter;
+mod host;
 mod interface;
 mod link;
 mod port;
@@ -30,6 +31,7 @@ pub use config::{BadConfig, ChecksumChoice, Config, CopyChoice, ModeChoice, QUEU
 pub use ebpf::XdpMode;
 pub use error::OpenError;
 pub use filter::{ADDRESSES_LIMIT, Claim};
+pub use host::{HostAddress, HostEvent, HostRoute, HostView};
 pub use link::{KernelDrops, XdpLink};
 pub use port::{AfXdp, Report, domain, mac, queues};
 pub use receive::{BURST_LIMIT, XdpRx};

@@ -1,6 +1,7 @@
 //! One queue of an interface as a [`Link`].
 
 use crate::error::OpenError;
+use crate::host::HostEvent;
 use crate::interface::Presence;
 use crate::port::{Report, Shared};
 use crate::receive::XdpRx;
@@ -9,7 +10,6 @@ use crate::socket::{Rings, Socket};
 use crate::transmit::XdpTx;
 use crate::umem::{Backing, Umem};
 use ::link::{Capabilities, Counters, Link, LinkState};
-use core::net::IpAddr;
 use core::ops::Range;
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -22,6 +22,9 @@ use wire::{Mac, Time};
 /// The interface is looked at this often: it seldom changes, and each look is
 /// a few system calls.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// News of the host taken in one look; more wait for the next.
+const HOST_EVENTS: usize = 64;
 
 /// Longest sleep while the kernel did not take all that is to be sent.
 const UNSENT_NAP: Duration = Duration::from_micros(100);
@@ -163,22 +166,6 @@ impl XdpLink {
         self.shared.facts.mac
     }
 
-    /// Takes frames for one more address.
-    ///
-    /// # Errors
-    /// The kernel's: mostly that there are more than [`crate::ADDRESSES_LIMIT`].
-    pub fn add_address(&self, address: IpAddr) -> Result<(), ebpf::Error> {
-        self.shared.filter.add(address)
-    }
-
-    /// Leaves frames for an address to the kernel from now on.
-    ///
-    /// # Errors
-    /// The kernel's.
-    pub fn remove_address(&self, address: IpAddr) -> Result<(), ebpf::Error> {
-        self.shared.filter.remove(address)
-    }
-
     /// What was opened.
     #[must_use]
     pub fn report(&self) -> Report {
@@ -203,7 +190,25 @@ impl XdpLink {
         self.kernel_drops
     }
 
+    /// Follows the host's addresses: one of the queues does so for all.
+    fn follow_host(&self) {
+        let Ok(mut view) = self.shared.view.try_lock() else { return };
+        let Some(view) = &mut *view else { return };
+        for _ in 0..HOST_EVENTS {
+            // What cannot be taken stays with the kernel.
+            let _ = match view.poll() {
+                Some(HostEvent::Address(address)) => self.shared.filter.add(address.ip),
+                Some(HostEvent::AddressGone(ip)) => self.shared.filter.remove(ip),
+                Some(_) => Ok(()),
+                None => return,
+            };
+        }
+    }
+
     fn look(&mut self) {
+        if self.ordinal == 0 {
+            self.follow_host();
+        }
         // What is gone stays gone: another interface of this name is another.
         if self.presence != Presence::Gone {
             self.presence = self.shared.interface.look();

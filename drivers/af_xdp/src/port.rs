@@ -3,12 +3,13 @@
 use crate::config::{ChecksumChoice, Config, FRAME_SIZES, HEADER_ROOM, HEADROOM, ModeChoice, QUEUES_LIMIT};
 use crate::error::OpenError;
 use crate::filter::{Claim, Filter, solicited_mac};
+use crate::host::{self, HostView};
 use crate::interface::Interface;
 use crate::link::XdpLink;
 use crate::socket::Socket;
 use crate::umem::Umem;
 use core::fmt;
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 use ebpf::{Cause, XdpAttachment, XdpMode};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -38,10 +39,14 @@ pub(crate) struct Shared {
     /// The umem that all queues use, and the socket that has it, once the
     /// first queue is at work. Only with [`Config::shared_umem`].
     pub umem: Mutex<Option<(Arc<Umem>, Arc<Socket>)>>,
+    /// The host's addresses, followed by the first queue.
+    pub view: Mutex<Option<HostView>>,
     #[expect(dead_code, reason = "the program is attached while this is open")]
     attachment: XdpAttachment,
     #[expect(dead_code, reason = "groups are received while this is open")]
     groups: Option<OwnedFd>,
+    #[expect(dead_code, reason = "ports are ours while these are open")]
+    held: Vec<OwnedFd>,
 }
 
 /// What is known of an interface once it is opened.
@@ -112,6 +117,13 @@ impl AfXdp {
             Claim::Own { addresses } => join_groups(interface.index(), addresses)?,
             Claim::Host { .. } => None,
         };
+        let (view, held) = match claim {
+            Claim::Host { ports } => {
+                let (view, held) = follow_host(&config, &filter, ports)?;
+                (Some(view), held)
+            }
+            Claim::Own { .. } => (None, Vec::new()),
+        };
         let (attachment, mode, fallback) = attach(&config, &interface, &filter, mtu)?;
         let (driver, _) = interface.driver();
         let vouches = match config.checksum {
@@ -122,8 +134,8 @@ impl AfXdp {
         let domain = interface.domain();
         let mtu = mtu.min(u32::from(u16::MAX)) as u16;
         let facts = Facts { driver, mode, fallback, mac, mtu, frame, queues, interface_queues, domain, vouches };
-        let umem = Mutex::new(None);
-        Ok(Self { shared: Arc::new(Shared { config, interface, filter, facts, umem, attachment, groups }) })
+        let (umem, view) = (Mutex::new(None), Mutex::new(view));
+        Ok(Self { shared: Arc::new(Shared { config, interface, filter, facts, umem, view, attachment, groups, held }) })
     }
 
     /// What was opened.
@@ -253,6 +265,50 @@ fn frame_size(config: &Config, mtu: u32) -> Result<u32, OpenError> {
     }
 }
 
+/// Takes the host's addresses into the filter, and holds the served ports
+/// there.
+fn follow_host(config: &Config, filter: &Filter, ports: &[u16]) -> Result<(HostView, Vec<OwnedFd>), OpenError> {
+    let view = HostView::open(&config.interface).map_err(unreadable(config, "watch"))?;
+    let addresses = view.addresses().map_err(unreadable(config, "read the addresses of"))?;
+    if addresses.is_empty() {
+        return Err(OpenError::NoAddress(config.interface.clone()));
+    }
+    let mut held = Vec::new();
+    for address in addresses.into_iter().map(|address| address.ip) {
+        filter.add(address)?;
+        for port in ports {
+            held.extend(hold(address, *port)?);
+        }
+    }
+    Ok((view, held))
+}
+
+/// Holds a port at an address of the host's without listening, so that no
+/// other program of the host listens there, or calls from there, and never
+/// hears anything.
+fn hold(address: IpAddr, port: u16) -> Result<Option<OwnedFd>, OpenError> {
+    use rustix::net::sockopt::set_socket_reuseaddr;
+    let at = match address {
+        IpAddr::V4(ip) => SocketAddr::from((ip, port)),
+        // Such an address needs its interface; no more of these programs.
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => return Ok(None),
+        IpAddr::V6(ip) => SocketAddr::from((ip, port)),
+    };
+    let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let held = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None).and_then(|socket| {
+        // Beside connections of a process before us that linger.
+        set_socket_reuseaddr(&socket, true)?;
+        rustix::net::bind(&socket, &at)?;
+        Ok(socket)
+    });
+    match held {
+        Ok(socket) => Ok(Some(socket)),
+        Err(Errno::ADDRINUSE) => Err(OpenError::PortTaken { port, source: Errno::ADDRINUSE.into() }),
+        // Without the right to low ports nobody else of this user has it either.
+        Err(_) => Ok(None),
+    }
+}
+
 /// The program at work, where it runs, and why not in the driver.
 fn attach(
     config: &Config,
@@ -260,7 +316,11 @@ fn attach(
     filter: &Filter,
     mtu: u32,
 ) -> Result<(XdpAttachment, XdpMode, Option<String>), OpenError> {
-    let attached = || OpenError::Attached { interface: config.interface.clone(), program: None };
+    let attached = || {
+        let id = host::attached_program(interface.index());
+        let program = id.map(|id| (id, ebpf::program_name(id).unwrap_or_default()));
+        OpenError::Attached { interface: config.interface.clone(), program }
+    };
     let attach = |mode| filter.program.attach_xdp(interface.index(), mode);
     let generic = |why| match attach(XdpMode::Generic) {
         Ok(attachment) => Ok((attachment, XdpMode::Generic, why)),
