@@ -55,7 +55,8 @@ pub enum Command {
 pub struct HostPlan {
     /// Where frames come from and go to: at least one, all of one kind.
     pub links: Vec<LinkSpec>,
-    /// Our addresses, at least one, each with its subnet.
+    /// Our addresses, each with its subnet; none: those that the host has on
+    /// the interface.
     pub addresses: Vec<Cidr>,
     /// Next hops for what is in no subnet of ours, at most one per family.
     pub gateways: Vec<IpAddr>,
@@ -92,6 +93,13 @@ pub struct HostPlan {
 }
 
 impl HostPlan {
+    /// Whether the addresses are those that the host has on its interface:
+    /// where none are given.
+    #[must_use]
+    pub const fn uses_host_addresses(&self) -> bool {
+        self.addresses.is_empty()
+    }
+
     /// How a silo trades latency for processor time.
     #[must_use]
     pub const fn pace(&self) -> Pace {

@@ -5,14 +5,17 @@
 //! | --- | --- |
 //! | `layout` | which silo has which core, memory domain and queues; shown |
 //! | `ports` | links opened, wrapped, and dealt out to the silos |
+//! | `neighbourhood` | what the kernel tells of an interface, for a stack on it |
 //! | `fleet` | a thread for each silo |
 
 pub mod fleet;
 pub mod layout;
+mod neighbourhood;
 mod ports;
 
 pub use fleet::{Crew, Finish};
 pub use layout::{Layout, Seat};
+pub use neighbourhood::Neighbourhood;
 pub use ports::{Port, names};
 
 use crate::args::{DriverSpec, HostPlan};
@@ -57,6 +60,9 @@ pub fn stack(
         return Err(format!("at most {} addresses can be used", stack::MAX_ADDRESSES).into());
     }
     config.gateways.clone_from(&plan.gateways);
+    if let Some(neighbourhood) = Neighbourhood::of(plan)? {
+        neighbourhood.configure(&mut config)?;
+    }
     config.listen = ports.to_vec();
     config.tcp.congestion = plan.congestion;
     config.max_connections = plan.max_connections as usize;

@@ -342,6 +342,9 @@ fn what_makes_no_sense_together_is_refused_with_the_reason() {
         ("serve --link memif:/x --addr 10.0.0.1/24".to_owned(), "<FOLDER>"),
         (format!("serve . --respond 1 {host}"), "cannot be used with"),
         ("serve . --link memif:/x".to_owned(), "--addr"),
+        ("serve . --link af_xdp:e0 --link af_xdp:e1".to_owned(), "several links need an address"),
+        ("serve . --link af_xdp:e0 --mac 02:00:00:00:00:01".to_owned(), "is the interface's"),
+        ("load http://10.0.0.2/ --link af_xdp:e0".to_owned(), "load needs an address of its own"),
         ("serve . --addr 10.0.0.1/24".to_owned(), "--link"),
         ("serve . --loss 1%".to_owned(), "--link"),
         ("serve . --tx-delay 100us".to_owned(), "--link"),
@@ -465,8 +468,8 @@ fn links_say_what_is_wrong_with_them() {
         ("memif:/x,color=red", "no key `color`"),
         ("tap:", "name"),
         ("tap:a-name-that-is-too-long", "name"),
-        ("pigeon:coop", "memif:/run/nearside.sock or tap:NAME"),
-        ("", "memif:/run/nearside.sock or tap:NAME"),
+        ("pigeon:coop", "memif:/run/nearside.sock, tap:NAME or af_xdp:INTERFACE"),
+        ("", "memif:/run/nearside.sock, tap:NAME or af_xdp:INTERFACE"),
     ] {
         let told = LinkSpec::parse(bad, memif::Role::Client).expect_err(bad).to_string();
         assert!(told.contains(reason), "{bad}: {told}");
@@ -486,4 +489,15 @@ fn access_logs_have_a_place_and_ports_are_not_zero() {
     assert_eq!(access_log("off"), Ok(AccessLog::Off));
     assert_eq!(access_log("a/b.log"), Ok(AccessLog::File("a/b.log".into())));
     assert!(access_log("").is_err());
+}
+
+#[test]
+fn an_interface_may_be_served_on_the_hosts_addresses() {
+    let plan = serve("serve . --link af_xdp:eth0,mode=native --listen 80 --listen 8080");
+    let (host, ports) = over_link(&plan);
+    assert!(host.uses_host_addresses());
+    assert_eq!((host.links[0].name(), host.links[0].queues, ports), ("af_xdp:eth0".to_owned(), None, &[80, 8080][..]));
+    let plan = serve("serve . --link af_xdp:eth0,queues=2 --addr 10.0.0.2/24");
+    let (host, _) = over_link(&plan);
+    assert_eq!((host.uses_host_addresses(), host.links[0].queues), (false, Some(2)));
 }

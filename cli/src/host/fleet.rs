@@ -29,6 +29,11 @@ pub trait Crew: Sync {
     fn sources(&self) -> Vec<IpAddr> {
         Vec::new()
     }
+
+    /// Ports that are served.
+    fn ports(&self) -> Vec<u16> {
+        Vec::new()
+    }
 }
 
 /// Opens the plan's links and runs a silo on each seat, until all have ended.
@@ -43,7 +48,8 @@ pub fn run<C: Crew>(host: &HostPlan, layout: &Layout, stop: &Stop, crew: &C) -> 
         Some(DriverSpec::Tap(_)) => fleet.slow(ports::open(host, layout, ports::tap)?),
         Some(DriverSpec::AfXdp(_)) => {
             let addresses = host.addresses.iter().map(|cidr| cidr.address).chain(crew.sources()).collect();
-            let claim = Claim::Own { addresses };
+            let claim =
+                if host.uses_host_addresses() { Claim::Host { ports: crew.ports() } } else { Claim::Own { addresses } };
             let open = |link: &LinkSpec, queues| ports::af_xdp(link, queues, &claim);
             fleet.fast(ports::open(host, layout, open)?)
         }

@@ -13,9 +13,9 @@ use super::orders::{Orders, Stage};
 use super::share::share;
 use crate::args::HostPlan;
 use crate::figures::Figures;
-use crate::host::{Failure, Finish, Layout, fleet};
+use crate::host::{Failure, Finish, Layout, Neighbourhood, fleet};
 use company::Company;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 use server::{Server, WallClock};
 use silo::Clock;
@@ -75,10 +75,17 @@ pub fn serve(host: &HostPlan, server: server::Config, ports: &[u16], json: bool)
 }
 
 fn announce(host: &HostPlan, layout: &Layout, ports: &[u16]) {
-    let urls = host
-        .addresses
+    let mut addresses: Vec<IpAddr> = host.addresses.iter().map(|cidr| cidr.address).collect();
+    if let Ok(Some(neighbourhood)) = Neighbourhood::of(host)
+        && host.uses_host_addresses()
+    {
+        // One of the link alone is of no use in a URL.
+        let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        addresses.extend(neighbourhood.addresses().into_iter().flatten().filter(|ip| !link_local(ip)));
+    }
+    let urls = addresses
         .iter()
-        .flat_map(|cidr| ports.iter().map(move |port| format!("http://{}/", SocketAddr::new(cidr.address, *port))));
+        .flat_map(|ip| ports.iter().map(move |port| format!("http://{}/", SocketAddr::new(*ip, *port))));
     let urls: Vec<String> = urls.collect();
     let links: Vec<&str> = layout.ports.iter().map(|port| port.name.as_str()).collect();
     let silos = match layout.seats.as_slice() {

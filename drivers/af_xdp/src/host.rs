@@ -8,9 +8,7 @@
 //! RFC 3549; rtnetlink(7); `include/uapi/linux/{rtnetlink,neighbour}.h`.
 
 use core::net::IpAddr;
-use netlink_packet_core::{
-    NLM_F_CREATE, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
-};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkMessage, LinkXdp};
 use netlink_packet_route::neighbour::{
@@ -26,9 +24,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use wire::Mac;
 
-/// Groups whose news are wanted (`RTMGRP_*`): neighbours, and addresses and
-/// routes of both families.
-const GROUPS: u32 = 0x4 | 0x10 | 0x40 | 0x100 | 0x400;
+/// Groups whose news are wanted (`RTMGRP_*`): interfaces, neighbours, and
+/// addresses and routes of both families.
+const GROUPS: u32 = 0x1 | 0x4 | 0x10 | 0x40 | 0x100 | 0x400;
 
 /// Bytes of the largest message: what iproute2 reads with.
 const MESSAGE_LIMIT: usize = 32 << 10;
@@ -85,6 +83,8 @@ pub enum HostEvent {
     AddressGone(IpAddr),
     /// These are the routes from now on, best last.
     Routes(Vec<HostRoute>),
+    /// The interface's MTU may have changed, and is this, in bytes.
+    Mtu(u32),
 }
 
 /// One interface of the host, watched.
@@ -107,13 +107,7 @@ impl HostView {
     pub fn open(name: &str) -> io::Result<Self> {
         let interface = crate::interface::Interface::open(name)?.index();
         let socket = route_socket(GROUPS)?;
-        Ok(Self {
-            interface,
-            socket,
-            events: VecDeque::new(),
-            routes_changed: false,
-            buffer: vec![0; MESSAGE_LIMIT],
-        })
+        Ok(Self { interface, socket, events: VecDeque::new(), routes_changed: false, buffer: vec![0; MESSAGE_LIMIT] })
     }
 
     /// The host's addresses on the interface: those that may be used.
@@ -213,6 +207,13 @@ impl HostView {
                 self.events.extend(gone);
             }
             Message::NewRoute(_) | Message::DelRoute(_) => self.routes_changed = true,
+            Message::NewLink(link) if link.header.index == self.interface => {
+                let mtu = link.attributes.iter().find_map(|attribute| match attribute {
+                    LinkAttribute::Mtu(mtu) => Some(HostEvent::Mtu(*mtu)),
+                    _ => None,
+                });
+                self.events.extend(mtu);
+            }
             _ => {}
         }
     }

@@ -23,25 +23,24 @@ impl Addresses {
     /// Duplicates, and what is beyond [`MAX_ADDRESSES`], are left out.
     pub fn new(addresses: &[Address]) -> Self {
         let mut this = Self { all: Vec::new(), v4: Vec::new(), v6: Vec::new() };
-        for address in addresses.iter().take(MAX_ADDRESSES) {
-            let index = this.all.len() as u16;
-            match address.ip {
-                IpAddr::V4(ip) => {
-                    if this.index_v4(ip).is_some() {
-                        continue;
-                    }
-                    this.add_v4(ip.to_bits(), index);
-                }
-                IpAddr::V6(ip) => {
-                    if this.index_v6(ip).is_some() {
-                        continue;
-                    }
-                    this.v6.push((ip, index));
-                }
-            }
-            this.all.push(*address);
+        for address in addresses {
+            this.add(*address);
         }
         this
+    }
+
+    /// Adds an address, behind the others; nothing happens if it is there, or
+    /// there are [`MAX_ADDRESSES`].
+    pub fn add(&mut self, address: Address) {
+        if self.all.len() >= MAX_ADDRESSES || self.index(address.ip).is_some() {
+            return;
+        }
+        let index = self.all.len() as u16;
+        match address.ip {
+            IpAddr::V4(ip) => self.add_v4(ip.to_bits(), index),
+            IpAddr::V6(ip) => self.v6.push((ip, index)),
+        }
+        self.all.push(address);
     }
 
     fn add_v4(&mut self, bits: u32, index: u16) {

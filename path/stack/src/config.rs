@@ -12,6 +12,17 @@ pub struct Address {
     pub prefix_len: u8,
 }
 
+/// Where packets for a network go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// An address of the network.
+    pub destination: IpAddr,
+    /// Length of its prefix, in bits.
+    pub prefix_len: u8,
+    /// The router; `None` for a network that the link is on.
+    pub gateway: Option<IpAddr>,
+}
+
 /// Settings of a stack: one per silo.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -26,6 +37,16 @@ pub struct Config {
     pub addresses: Vec<Address>,
     /// Where packets for other networks go.
     pub gateways: Vec<IpAddr>,
+    /// Where packets for particular networks go; a later route to the same
+    /// network takes the place of an earlier one. None by default.
+    pub routes: Vec<Route>,
+    /// Neighbours are those of the host whose addresses are used: no ARP and
+    /// no neighbour solicitation is sent. Instead
+    /// [`crate::Stack::poll_neighbour_wanted`] says who is wanted, and
+    /// [`crate::Stack::learn_neighbour`] and
+    /// [`crate::Stack::forget_neighbour`] take what the host knows. Off by
+    /// default.
+    pub host_neighbours: bool,
     /// Ports that accept connections.
     pub listen: Vec<u16>,
     /// TCP settings.
@@ -75,6 +96,8 @@ impl Config {
             mtu,
             addresses: Vec::new(),
             gateways: Vec::new(),
+            routes: Vec::new(),
+            host_neighbours: false,
             listen: Vec::new(),
             tcp: tcp::Config::default(),
             max_connections: 65_536,

@@ -39,6 +39,7 @@ mod counters;
 mod egress;
 mod flow;
 mod fragments;
+mod host;
 mod icmp_limit;
 mod ingress;
 mod link_layer;
@@ -57,7 +58,7 @@ mod time_wait;
 mod timers;
 mod wheel;
 
-pub use config::{Address, Config, MAX_ADDRESSES, Seeds};
+pub use config::{Address, Config, MAX_ADDRESSES, Route, Seeds};
 pub use counters::Counters;
 pub use ingress::{Arrival, Arrived};
 pub use slots::Slot;
@@ -109,6 +110,8 @@ pub(crate) const CONTROL_RESERVE: usize = 8;
 pub struct Stack {
     pub(crate) config: Config,
     pub(crate) offload: LinkOffload,
+    /// The largest packet that the link was made for.
+    pub(crate) link_mtu: u16,
     pub(crate) now: Time,
     pub(crate) now_ms: u32,
     /// The millisecond whose deadlines are all worked off.
@@ -116,6 +119,8 @@ pub struct Stack {
     pub(crate) addresses: Addresses,
     pub(crate) routes: Routes,
     pub(crate) neighbours: NeighbourTable,
+    /// Neighbours that the host is to resolve.
+    pub(crate) neighbours_wanted: VecDeque<IpAddr>,
     pub(crate) reassembly: Reassembly,
     pub(crate) hasher: FlowHasher,
     pub(crate) secret: Secret,
@@ -168,21 +173,17 @@ impl Stack {
     pub fn new(config: Config, offload: LinkOffload, seeds: &Seeds, now: Time) -> Self {
         let now_ms = now.as_millis() as u32;
         let entries = config.max_connections + config.max_half_open + config.max_time_wait;
-        let mut routes = Routes::new();
-        for address in &config.addresses {
-            routes.add_on_link(address.ip, address.prefix_len);
-        }
-        for gateway in &config.gateways {
-            routes.add_default(*gateway);
-        }
+        let routes = Routes::of(&config);
         Self {
             offload,
+            link_mtu: config.mtu,
             now,
             now_ms,
             timed_ms: now_ms.wrapping_sub(1),
             addresses: Addresses::new(&config.addresses),
             routes,
             neighbours: NeighbourTable::new(now),
+            neighbours_wanted: VecDeque::new(),
             reassembly: Reassembly::new(),
             hasher: FlowHasher::new(&seeds.table),
             secret: Secret::new(&seeds.secret),

@@ -29,6 +29,9 @@ impl Stack {
     pub(crate) fn neighbour_of(&mut self, envelope: &Envelope) -> NeighbourId {
         match self.routes.next_hop(envelope.src) {
             Some(hop) if hop == envelope.src => self.neighbours.resolve_from(hop, envelope.mac, self.now),
+            // The host knows its routers, but a handshake does not wait for
+            // what it says: whoever handed us the packet can hand one back.
+            Some(hop) if self.config.host_neighbours => self.neighbours.resolve_from(hop, envelope.mac, self.now),
             Some(hop) => self.neighbours.resolve(hop, self.now),
             // No route: answer the way it came, as a host without routes can.
             None => self.neighbours.resolve_from(envelope.src, envelope.mac, self.now),
@@ -75,6 +78,7 @@ impl Stack {
             }
             match self.neighbours.poll(self.now) {
                 None => return,
+                Some(Output::Solicit { target, .. }) if self.config.host_neighbours => self.want_neighbour(target),
                 Some(Output::Solicit { target: IpAddr::V4(target), to }) => self.send_arp_request(target, to, out),
                 Some(Output::Solicit { target: IpAddr::V6(target), to }) => self.send_solicitation(target, to, out),
                 Some(Output::Frame(frame)) => {
@@ -382,8 +386,12 @@ impl Stack {
         let least = if dst.is_ipv6() { ipv6::MIN_MTU as u32 } else { LEAST_MTU_V4 };
         let mtu = mtu.max(least).min(u32::from(self.config.mtu)) as u16;
         self.path_mtus.learn(dst, mtu, self.now);
+        self.shrink_segments(slot, Path { mtu, v6: dst.is_ipv6() });
+    }
+
+    /// A connection's segments are to fit a path from now on.
+    pub(crate) fn shrink_segments(&mut self, slot: u32, path: Path) {
         let before = self.slots.at(slot).tcp.buffered();
-        let path = Path { mtu, v6: dst.is_ipv6() };
         let shrunk = self.with(slot, |tcp, cx, _| tcp.on_path_mtu(cx, path));
         self.account(slot, before);
         if shrunk {

@@ -379,6 +379,26 @@ impl NeighbourTable {
         }
     }
 
+    /// The host whose neighbours these are knows the hardware address of one;
+    /// `proven` if it answered lately. One that nobody asked for is no
+    /// concern of ours.
+    pub fn on_host(&mut self, ip: IpAddr, mac: Mac, proven: bool, now: Time) {
+        if let Some(&id) = self.index.get(&ip).filter(|_| mac.is_unicast()) {
+            self.learn(id, mac, proven, now);
+        }
+    }
+
+    /// The host knows no hardware address of a neighbour any longer: it is
+    /// asked for again, and what is sent there waits. One that is being asked
+    /// for goes on as it is.
+    pub fn on_host_lost(&mut self, ip: IpAddr, now: Time) {
+        if let Some(&id) = self.index.get(&ip)
+            && self.entries[usize::from(id.0)].state.is_known()
+        {
+            self.enter(id, State::Incomplete { sent: 0 }, now);
+        }
+    }
+
     /// What is to be sent now; call until `None`, while there is room to send.
     #[inline]
     pub fn poll(&mut self, now: Time) -> Option<Output> {

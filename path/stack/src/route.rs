@@ -1,5 +1,6 @@
 //! Where a packet goes next, and how large it may be on the way.
 
+use crate::config::Config;
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -49,6 +50,21 @@ impl Route {
 impl Routes {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Those that a stack's settings say.
+    pub fn of(config: &Config) -> Self {
+        let mut routes = Self::new();
+        for address in &config.addresses {
+            routes.add_on_link(address.ip, address.prefix_len);
+        }
+        for gateway in &config.gateways {
+            routes.add_default(*gateway);
+        }
+        for route in &config.routes {
+            routes.add(route.destination, route.prefix_len, route.gateway);
+        }
+        routes
     }
 
     /// Makes the prefix of `len` bits around `ip` on-link. Whether there was

@@ -328,3 +328,113 @@ fn a_timer_outlives_the_close_of_its_turn() {
     assert_eq!(pair.client.stack.poll_app_timer(), Some(client));
     assert_eq!(pair.client.stack.held(client), 6);
 }
+
+const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 254);
+const ROUTER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x54]);
+
+fn on_the_hosts_neighbours(config: &mut Config) {
+    config.host_neighbours = true;
+    config.routes =
+        vec![Route { destination: Ipv4Addr::UNSPECIFIED.into(), prefix_len: 0, gateway: Some(ROUTER.into()) }];
+}
+
+/// The host is asked for a neighbour in place of the network; what waited goes
+/// when it knows, and goes elsewhere when that changes.
+#[test]
+fn neighbours_of_the_host_are_asked_for_there() {
+    let mut host = Host::new(1, CLIENT, on_the_hosts_neighbours);
+    host.connect(Ipv4Addr::new(192, 0, 2, 1)).unwrap();
+    host.turn();
+    assert!(host.out.sent.is_empty(), "neither ARP nor a segment to nobody");
+    assert_eq!(host.stack.poll_neighbour_wanted(), Some(ROUTER.into()));
+    assert_eq!(host.stack.poll_neighbour_wanted(), None);
+    // Another neighbour is no concern of ours, and no group is one.
+    host.stack.learn_neighbour(NOBODY.into(), ROUTER_MAC, true);
+    host.stack.learn_neighbour(ROUTER.into(), Mac::BROADCAST, true);
+    host.turn();
+    assert!(host.out.sent.is_empty());
+    host.stack.learn_neighbour(ROUTER.into(), ROUTER_MAC, true);
+    host.turn();
+    let syn = host.out.sent.pop_front().expect("what waited");
+    assert_eq!((&syn[..6], flags(&syn)), (&ROUTER_MAC.0[..], Flags::SYN));
+    // The host loses it: the SYN again waits, and is not sent where nobody is.
+    host.stack.forget_neighbour(ROUTER.into());
+    host.stack.begin_turn(Time::from_millis(1_002));
+    host.turn();
+    assert!(host.out.sent.is_empty());
+    assert_eq!(host.stack.poll_neighbour_wanted(), Some(ROUTER.into()));
+    host.stack.learn_neighbour(ROUTER.into(), Mac([2, 0, 0, 0, 0, 0x55]), false);
+    host.turn();
+    assert_eq!(host.out.sent.pop_front().map(|frame| frame[5]), Some(0x55));
+}
+
+/// The host may say again and again that it found nobody: that is one failure,
+/// and the question is asked as often as of the network.
+#[test]
+fn a_neighbour_that_the_host_does_not_find_is_given_up() {
+    let mut host = Host::new(1, CLIENT, on_the_hosts_neighbours);
+    host.connect(NOBODY).unwrap();
+    let mut asked = 0;
+    for second in 0..10 {
+        host.stack.begin_turn(Time::from_millis(1 + second * 1_000));
+        host.turn();
+        asked += core::iter::from_fn(|| host.stack.poll_neighbour_wanted()).count();
+        host.stack.forget_neighbour(NOBODY.into());
+    }
+    assert!((3..=6).contains(&asked), "{asked}");
+    assert_eq!(host.closed.iter().map(|(_, why)| *why).collect::<Vec<_>>(), [Closed::Unreachable]);
+    assert!(host.out.sent.is_empty());
+}
+
+/// A SYN through a router is answered through it at once, before the host is
+/// asked who that is.
+#[test]
+fn a_handshake_does_not_wait_for_the_host() {
+    let mut pair = acquainted(on_the_hosts_neighbours);
+    assert!(pair.server.stack.neighbour_counters().all(|(name, count)| name != "solicited" || count == 0));
+    // The client's frames, as if they came from beyond a router.
+    pair.client.connect(SERVER).unwrap();
+    pair.client.turn();
+    let mut syn = pair.client.out.sent.pop_front().expect("a SYN");
+    syn[26..30].copy_from_slice(&[192, 0, 2, 7]);
+    syn[6..12].copy_from_slice(&ROUTER_MAC.0);
+    syn[24..26].fill(0);
+    let words = syn[14..34].as_chunks::<2>().0.iter().map(|word| u32::from(u16::from_be_bytes(*word)));
+    let sum: u32 = words.sum();
+    let sum = !((sum >> 16) + (sum & 0xffff)) as u16;
+    syn[24..26].copy_from_slice(&sum.to_be_bytes());
+    pair.server.stack.on_frame(&syn, true, &mut pair.server.out);
+    let answer = pair.server.out.sent.pop_back().expect("an answer");
+    assert_eq!((&answer[..6], flags(&answer)), (&ROUTER_MAC.0[..], Flags::SYN | Flags::ACK));
+}
+
+/// Routes and addresses that come later count from then on, as does a smaller
+/// MTU, for connections that exist too.
+#[test]
+fn what_changes_at_the_host_counts() {
+    let mut pair = acquainted(|config| config.host_neighbours = true);
+    let other = Ipv4Addr::new(10, 0, 0, 77);
+    pair.server.stack.add_address(Address { ip: other.into(), prefix_len: 24 });
+    pair.server.stack.add_address(Address { ip: other.into(), prefix_len: 24 });
+    let router = Some(IpAddr::V4(ROUTER));
+    pair.server.stack.set_routes(&[Route {
+        destination: IpAddr::V4(Ipv4Addr::new(198, 51, 100, 0)),
+        prefix_len: 24,
+        gateway: router,
+    }]);
+    let next_hop = |stack: &Stack, to: [u8; 4]| stack.routes.next_hop(IpAddr::V4(to.into()));
+    assert_eq!(next_hop(&pair.server.stack, [198, 51, 100, 9]), router);
+    assert_eq!(next_hop(&pair.server.stack, [10, 0, 0, 9]), Some(NOBODY.into()));
+    pair.server.stack.set_routes(&[]);
+    assert_eq!(next_hop(&pair.server.stack, [198, 51, 100, 9]), None);
+    assert_eq!(pair.server.stack.addresses.index_v4(other), Some(1));
+
+    let server = pair.server.opened[0];
+    pair.server.stack.set_mtu(9_000);
+    assert_eq!(pair.server.stack.config().mtu, 1_500, "slots are made for no more");
+    pair.server.stack.set_mtu(600);
+    pair.server.stack.send_bytes(server, &[7; 4_000]);
+    pair.server.turn();
+    let longest = pair.server.out.sent.iter().map(Vec::len).max();
+    assert_eq!(longest, Some(600 + wire::ethernet::HEADER_LEN));
+}

@@ -50,10 +50,14 @@ pub(in crate::args) struct HostArgs {
     /// With --silos, a port has a queue for each silo unless queues=N says
     /// otherwise; a silo without a queue of its own shares one. Repeat for
     /// more ports, all of one kind.
-    #[arg(long, value_name = "LINK", requires = "addresses")]
+    #[arg(long, value_name = "LINK")]
     pub(super) link: Vec<String>,
 
     /// Our address with its subnet's prefix length; repeat for more
+    ///
+    /// serve over one af_xdp link needs none: without it the host's own
+    /// addresses on the interface are served, of which only TCP to the ports
+    /// of --listen is taken, and neighbours and routes are the kernel's.
     #[arg(long = "addr", value_name = "ADDRESS/PREFIX", requires = "link")]
     addresses: Vec<Cidr>,
 
@@ -222,6 +226,21 @@ impl HostArgs {
         }
     }
 
+    /// Whether there need not be an address.
+    fn may_use_host_addresses(&self, role: memif::Role) -> Result<(), String> {
+        let xdp = self.link.iter().filter(|link| link.starts_with("af_xdp:")).count();
+        match (xdp == self.link.len(), role, self.link.len()) {
+            (false, ..) => Err("the link needs an address of ours: --addr ADDRESS/PREFIX".to_owned()),
+            (true, memif::Role::Client, _) => Err("load needs an address of its own, beside the host's: --addr \
+                 ADDRESS/PREFIX (the answers to the host's address are for any of its ports, and stay with the kernel)"
+                .to_owned()),
+            (true, memif::Role::Server, 1) => Ok(()),
+            (true, memif::Role::Server, _) => {
+                Err("several links need an address of ours, which they share: --addr ADDRESS/PREFIX".to_owned())
+            }
+        }
+    }
+
     /// What is meant over a link.
     ///
     /// # Errors
@@ -240,6 +259,9 @@ impl HostArgs {
         }
         if self.mac.is_some() && self.link.iter().any(|link| link.starts_with("af_xdp:")) {
             return Err("--mac: over af_xdp our Ethernet address is the interface's".to_owned());
+        }
+        if self.addresses.is_empty() {
+            self.may_use_host_addresses(role)?;
         }
         let offload = self.offload.is_none_or(|switch| switch == Switch::On);
         let mut links = links(&self.link, role)?;

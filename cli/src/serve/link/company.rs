@@ -6,7 +6,7 @@ use super::super::worker::{DRAIN_GRACE, WALL_CLOCK_EVERY};
 use crate::args::HostPlan;
 use crate::figures::SiloColumn;
 use crate::host::fleet::Part;
-use crate::host::{Crew, Finish, Port, Seat, stack};
+use crate::host::{Crew, Finish, Neighbourhood, Port, Seat, stack};
 use app::App;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -59,12 +59,18 @@ impl Company<'_> {
 impl Crew for Company<'_> {
     type Outcome = ();
 
+    fn ports(&self) -> Vec<u16> {
+        self.ports.to_vec()
+    }
+
     fn work<L: Port>(&self, seat: &Seat, link: L) -> Result<(), String> {
         // Whatever ends this early, the others hear of it.
         let mut end = End { orders: self.orders, well: false };
         let column =
             self.columns.lock().unwrap_or_else(PoisonError::into_inner).get_mut(seat.index).and_then(Option::take);
         let column = column.ok_or("it has no place on the statistics page")?;
+        // Watched from before the stack is made of what it says.
+        let neighbourhood = Neighbourhood::of(self.host).map_err(|why| why.to_string())?;
         let stack = stack(self.host, self.silos, &link.capabilities(), self.ports, core::iter::empty());
         let stack = stack.map_err(|why| why.to_string())?;
         let clock = WallClock::new(Clock.now(), Clock.unix());
@@ -76,6 +82,7 @@ impl Crew for Company<'_> {
             company: self,
             index: seat.index,
             column,
+            neighbourhood,
             part: self.finish.part(),
             reopened: self.reopen.load(Ordering::Relaxed),
             next_wall_clock: Time::ZERO,
@@ -109,6 +116,7 @@ struct Attending<'a> {
     company: &'a Company<'a>,
     index: usize,
     column: SiloColumn,
+    neighbourhood: Option<Neighbourhood>,
     part: Part<'a>,
     /// How often the log was opened again.
     reopened: usize,
@@ -122,6 +130,9 @@ struct Attending<'a> {
 impl<L: Port> Attendant<L, Server> for Attending<'_> {
     fn attend(&mut self, silo: &mut Silo<L, Server>, now: Time, usage: &Usage, link: LinkState) -> Next {
         self.column.publish(silo, now, usage, link, silo.app.counters());
+        if let Some(neighbourhood) = &mut self.neighbourhood {
+            neighbourhood.attend(&mut silo.stack);
+        }
         if now >= self.next_wall_clock {
             self.next_wall_clock = now + WALL_CLOCK_EVERY;
             silo.app.set_wall_clock(WallClock::new(now, Clock.unix()));
