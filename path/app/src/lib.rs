@@ -239,6 +239,15 @@ pub trait App {
         0
     }
 
+    /// Requests that wait or are being served: what makes a new one wait.
+    /// Where new connections are given to the silo with the least of them,
+    /// count from the start of a connection that brings one request. 0 leaves
+    /// the choice to the number of connections.
+    #[inline]
+    fn working(&self) -> u32 {
+        0
+    }
+
     /// The process was asked to stop: finish what is under way, refuse new
     /// work. Returns whether nothing is left.
     fn drain<N: Net>(&mut self, net: &mut N) -> bool;

@@ -19,6 +19,7 @@ pub use faults::{BurstLoss, FaultCounters, FaultPlan, Faults, FaultsRx, FaultsTx
 pub use pair::{Pair, PairConfig, PairLink, PairRx, PairTx};
 pub use random::{NotAProbability, Probability};
 
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -72,6 +73,15 @@ pub struct Counters {
     pub disconnects: u64,
 }
 
+/// How much a silo has to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Load {
+    /// Requests that wait or are served, where the application counts them.
+    pub working: u32,
+    /// Connections, those being opened included.
+    pub open: u32,
+}
+
 /// A link: one queue pair to the outside, owned by one silo.
 pub trait Link {
     /// The receive half, while it is lent: for a link that has its halves as
@@ -103,6 +113,20 @@ pub trait Link {
     /// # Errors
     /// If the operating system refuses to wait: the link is unusable.
     fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()>;
+
+    /// Tells the link after each turn how much its silo has to do, for those
+    /// that choose the silo of a new connection by it.
+    #[inline]
+    fn set_load(&mut self, load: Load) {
+        let _ = load;
+    }
+
+    /// Answers what other silos have asked since the last call: whether flows
+    /// are known here. `owns` is told a flow's remote and local end. The silo
+    /// calls it with [`Link::poll_control`].
+    fn answer(&mut self, owns: &mut dyn FnMut(SocketAddr, SocketAddr) -> bool) {
+        let _ = owns;
+    }
 
     /// What passed so far.
     fn counters(&self) -> Counters;

@@ -159,7 +159,9 @@ pub fn run<L: Link, A: App>(
         }
         if now >= attend_at {
             attend_at = now + ATTEND_EVERY;
-            let state = silo.link.poll_control(now);
+            let Silo { link, stack, .. } = silo;
+            let state = link.poll_control(now);
+            link.answer(&mut |remote, local| stack.owns(remote, local));
             if attendant.attend(silo, now, &usage, state) == Next::Stop {
                 return Ok(usage);
             }

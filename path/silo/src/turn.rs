@@ -2,7 +2,7 @@
 
 use app::{App, ConnId, Opened, Wake};
 use core::hint::cold_path;
-use link::{Link, Receive, Transmit};
+use link::{Link, Load, Receive, Transmit};
 use stack::{Arrival, Arrived, Egress, Stack};
 use wire::{Offload, Time};
 
@@ -46,6 +46,14 @@ impl<L: Link, A: App> Silo<L, A> {
     /// [`Silo::flush`].
     #[inline(always)]
     pub fn turn_unflushed(&mut self, now: Time) -> Turn {
+        let turn = self.take_turn(now);
+        let open = self.stack.connections() + self.stack.half_open();
+        self.link.set_load(Load { working: self.app.working(), open: open as u32 });
+        turn
+    }
+
+    #[inline(always)]
+    fn take_turn(&mut self, now: Time) -> Turn {
         let Self { link, stack, app } = self;
         let (mut rx, tx) = link.split();
         let out = &mut TransmitSlots(tx);

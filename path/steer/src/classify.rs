@@ -3,14 +3,14 @@
 //! Nothing is verified here but lengths: the silo that takes the frame does
 //! that. A frame that is not understood stays where it arrived.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use wire::ethernet::{ETHER_ARP, ETHER_IPV4, ETHER_IPV6, HEADER_LEN};
 use wire::ipv6::walk_extensions;
 use wire::tcp::Flags;
 use wire::{Original, ipv4, ipv6, protocol};
 
 /// A flow as its frames name it on arrival: remote end first.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Tuple {
     /// The sender's address; IPv4 as IPv4-mapped.
     pub remote: u128,
@@ -20,6 +20,36 @@ pub struct Tuple {
     pub remote_port: u16,
     /// Our port.
     pub local_port: u16,
+}
+
+/// Bytes of a tuple that one silo tells another.
+pub(crate) const TUPLE_LEN: usize = 36;
+
+impl Tuple {
+    pub(crate) fn to_bytes(self) -> [u8; TUPLE_LEN] {
+        let mut bytes = [0; TUPLE_LEN];
+        bytes[..16].copy_from_slice(&self.remote.to_be_bytes());
+        bytes[16..32].copy_from_slice(&self.local.to_be_bytes());
+        bytes[32..34].copy_from_slice(&self.remote_port.to_be_bytes());
+        bytes[34..].copy_from_slice(&self.local_port.to_be_bytes());
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Some(Self {
+            remote: u128::from_be_bytes(*bytes.first_chunk()?),
+            local: u128::from_be_bytes(*bytes.get(16..)?.first_chunk()?),
+            remote_port: be16(bytes, 32)?,
+            local_port: be16(bytes, 34)?,
+        })
+    }
+
+    /// The remote and the local end.
+    pub(crate) fn ends(&self) -> (SocketAddr, SocketAddr) {
+        let ip = |bits: u128| Ipv6Addr::from_bits(bits).to_canonical();
+        let remote = SocketAddr::new(ip(self.remote), self.remote_port);
+        (remote, SocketAddr::new(ip(self.local), self.local_port))
+    }
 }
 
 /// What a frame is.

@@ -35,7 +35,19 @@ app::counters! {
         messages_limited,
         /// Segments of unknown flows passed on to silos that may own them.
         strays_passed,
+        /// Those that came from others.
+        strays_in,
         /// Those that came from others and were not of this silo either.
         strays_dropped,
+        /// Those that came from others and were of this silo.
+        strays_owned,
+        /// Flows whose silo was remembered: chosen when they began, or found
+        /// again.
+        flows_steered,
+        /// Flows that began when no more could be remembered, and stay where
+        /// they arrive.
+        flows_full,
+        /// Flows forgotten, since their silo knows them no more.
+        flows_forgotten,
     }
 }

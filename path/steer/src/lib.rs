@@ -19,6 +19,8 @@
 mod classify;
 mod counters;
 mod doorbell;
+mod flows;
+mod load;
 mod mesh;
 mod receive;
 mod region;
@@ -27,6 +29,7 @@ mod steered;
 mod transmit;
 
 pub use counters::Counters;
+pub use flows::FLOWS;
 pub use mesh::{
     Corner, FORWARD_RING, MESSAGE_RING, Mesh, MeshConfig, MeshError, Policy, SILOS_MAX, Seat, Spread, Watch,
 };

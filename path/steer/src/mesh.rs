@@ -2,6 +2,8 @@
 
 use crate::classify::{Hasher, Tuple};
 use crate::doorbell::Doorbell;
+use crate::flows::FLOWS;
+use crate::load::Published;
 use crate::region::Region;
 use crate::ring::{Consumer, Producer, RING_MAX, RING_MIN, ring};
 use core::fmt;
@@ -38,6 +40,10 @@ pub enum Policy {
     Hash,
     /// The silo that receives the first segment.
     Local,
+    /// The silo of the receiving one's domain that has the least to do when
+    /// the connection begins (see [`link::Load`]); it is remembered, and its
+    /// frames are passed on.
+    Least,
 }
 
 /// How the ports spread frames over their queues.
@@ -72,6 +78,10 @@ pub struct MeshConfig {
     /// Bytes of each ring on which only messages and strays pass, likewise.
     /// 16 KiB by default.
     pub message_ring: usize,
+    /// Flows that a silo remembers, where [`Policy::Least`] chose their silo
+    /// or a failover moved them; 131,072 by default, 128 bytes each. More
+    /// stay where they arrive, and are counted.
+    pub flows: usize,
     /// Key of the hash in software; from the operating system's random bits.
     pub key: [u64; 4],
 }
@@ -83,6 +93,7 @@ impl Default for MeshConfig {
             spread: Spread::default(),
             ring: FORWARD_RING,
             message_ring: MESSAGE_RING,
+            flows: FLOWS,
             key: [0; 4],
         }
     }
@@ -137,6 +148,8 @@ pub(crate) enum Rule {
     Queue,
     /// The hash in software, over the silos of the queue's domain.
     Software,
+    /// What was chosen when the flow began.
+    Least,
 }
 
 /// What all corners share.
@@ -145,6 +158,7 @@ pub(crate) struct Common {
     pub seats: Vec<Seated>,
     pub rule: Rule,
     pub hasher: Hasher,
+    pub flows: usize,
     /// The silos of each domain.
     pub domains: Vec<(u16, Vec<usize>)>,
     /// Ports or members have changed state since the start: flows may arrive
@@ -177,6 +191,7 @@ pub(crate) fn owner(silos: &[usize], hash: u64) -> usize {
 pub(crate) struct Seated {
     pub domain: u16,
     pub bell: Doorbell,
+    pub load: Published,
     /// Its rings may be written.
     pub present: AtomicBool,
     /// Its queues can send.
@@ -204,13 +219,15 @@ impl Mesh {
         let (rule, reason) = rule(seats, config);
         let seated = seats.iter().map(|seat| {
             let (present, up) = (AtomicBool::new(false), AtomicBool::new(seat.queues > 0));
-            Ok(Seated { domain: seat.domain, bell: Doorbell::new()?, present, up })
+            let (bell, load) = (Doorbell::new()?, Published::default());
+            Ok(Seated { domain: seat.domain, bell, load, present, up })
         });
         let common = Arc::new(Common {
             seats: seated.collect::<io::Result<_>>()?,
             rule,
             domains: domains(seats),
             hasher: Hasher::new(config.key),
+            flows: config.flows,
             failover: AtomicBool::new(false),
             reason,
         });
@@ -238,7 +255,9 @@ fn join(corners: &mut [Corner], seats: &[Seat], config: &MeshConfig, rule: Rule,
     let others: Vec<usize> = (0..seats.len()).filter(|from| *from != to).collect();
     let lends: Vec<usize> = others.iter().copied().filter(|from| corners[*from].lenders.contains(&to)).collect();
     let arriving = others.iter().map(|from| match rule {
-        Rule::Software if seats[*from].queues > 0 && seats[*from].domain == seats[to].domain => config.ring,
+        Rule::Software | Rule::Least if seats[*from].queues > 0 && seats[*from].domain == seats[to].domain => {
+            config.ring
+        }
         _ => config.message_ring,
     });
     let sending = lends.iter().map(|_| config.ring.max(FORWARD_RING));
@@ -264,6 +283,9 @@ fn rule(seats: &[Seat], config: &MeshConfig) -> (Rule, String) {
     let without = seats.iter().filter(|seat| seat.queues == 0).count();
     match (config.policy, config.spread) {
         (Policy::Local, _) => (Rule::Queue, "local: a connection stays with the silo that receives it".into()),
+        (Policy::Least, _) => {
+            (Rule::Least, "least: a new connection goes to the silo of its domain that has the least to do".into())
+        }
         (Policy::Hash, Spread::Keyed) if without == 0 => {
             (Rule::Queue, "hash: by the NIC (RSS), a queue for each silo".into())
         }

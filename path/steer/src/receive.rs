@@ -2,14 +2,17 @@
 
 use crate::classify::{Kind, Tuple, is_plain, kind, plain};
 use crate::counters::Counters;
+use crate::flows::Flows;
 use crate::mesh::{Common, Rule, owner};
 use crate::ring::{Consumer, Producer, Record};
 use core::hint::cold_path;
+use core::net::SocketAddr;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use link::Receive;
 use std::sync::Arc;
 use wire::Time;
+use wire::tcp::Flags;
 
 /// Most frames of one burst, whatever is asked for.
 const BURST_LIMIT: usize = 256;
@@ -26,9 +29,21 @@ const FRAME: u8 = 0;
 const SHARED: u8 = 1;
 /// A record: a segment of a flow that the sender does not know.
 const STRAY: u8 = 2;
+/// A record: is this flow still yours?
+const ASK: u8 = 3;
+/// A record: the flow of this hash is not mine.
+const FORGET: u8 = 4;
+/// A record: this flow is mine.
+const MINE: u8 = 5;
+
+/// Questions of other silos that wait for [`link::Link::answer`]; more are
+/// passed over, and come again.
+const QUESTIONS: usize = 256;
 
 /// Flag of a record: the link vouches for the transport checksum.
 const VERIFIED: u8 = 1;
+/// Flag of a record: it opens a connection that was given to the silo.
+const GIVEN: u8 = 2;
 
 /// The receive half of a [`crate::Steered`], around that of its link.
 #[derive(Debug)]
@@ -42,13 +57,21 @@ pub struct SteeredRx<'a, R> {
 pub(crate) struct RxState {
     own: usize,
     common: Arc<Common>,
-    software: bool,
+    /// Frames are looked at for the silo that they belong to.
+    looks: bool,
+    flows: Option<Flows>,
+    /// Connections given to this silo that it has seen.
+    pub(crate) taken: u32,
+    /// Flows that others asked after: who, what, and the flow.
+    questions: Vec<(usize, u8, Tuple)>,
     to: Vec<Option<Producer>>,
     from: Vec<Option<Consumer>>,
     /// Rings with records that no burst had room for, as bits.
     left: u64,
     /// The ring to begin with.
     turn: usize,
+    /// The candidate to begin with.
+    next: usize,
     candidates: Vec<usize>,
     /// Frames at the front of the burst that are the queue's first ones.
     straight: usize,
@@ -56,8 +79,8 @@ pub(crate) struct RxState {
     others: Vec<Other>,
     /// Rings that records of this burst lie in.
     borrowed: bool,
-    /// Silos whose rings hold records that are not shown yet.
-    unshown: Vec<usize>,
+    /// Silos whose rings hold records that are not shown yet, as bits.
+    unshown: u64,
     messages: u32,
     messages_at: Time,
     pub(crate) counters: Counters,
@@ -80,20 +103,23 @@ impl RxState {
         from: Vec<Option<Consumer>>,
         candidates: Vec<usize>,
     ) -> Self {
-        let silos = from.len();
         Self {
             own,
-            software: common.rule == Rule::Software && candidates.len() > 1,
+            looks: common.rule != Rule::Queue && candidates.len() > 1,
+            flows: (common.rule == Rule::Least).then(|| Flows::new(common.flows)),
+            taken: 0,
+            questions: Vec::with_capacity(QUESTIONS),
             common,
             to,
             from,
             left: 0,
             turn: 0,
+            next: 0,
             candidates,
             straight: 0,
             others: Vec::with_capacity(BURST_LIMIT),
             borrowed: false,
-            unshown: Vec::with_capacity(silos),
+            unshown: 0,
             messages: MESSAGES,
             messages_at: Time::ZERO,
             counters: Counters::default(),
@@ -103,38 +129,171 @@ impl RxState {
     pub fn waiting(&self) -> bool {
         self.from.iter().flatten().any(Consumer::has_more)
     }
+
+    /// Flows remembered.
+    pub fn flows(&self) -> usize {
+        self.flows.as_ref().map_or(0, Flows::len)
+    }
+
+    /// Work beside the packet path: asks after flows that were not seen for
+    /// long.
+    pub fn look_after(&mut self, now: Time) {
+        if self.flows.is_none() && self.common.failover.load(Ordering::Relaxed) {
+            self.flows = Some(Flows::new(self.common.flows));
+            self.looks = true;
+        }
+        let Some(mut flows) = self.flows.take() else { return };
+        flows.sweep(now, |hash, tuple, silo| {
+            if silo == self.own {
+                return self.question(silo, ASK, tuple);
+            }
+            // One that is gone will not answer: its flows are nobody's.
+            let gone = !self.common.seats[silo].present.load(Ordering::Acquire);
+            if gone { self.question(self.own, ASK, tuple) } else { self.tell(silo, ASK, tuple, hash) }
+        });
+        self.flows = Some(flows);
+        self.show();
+    }
+
+    fn question(&mut self, from: usize, what: u8, tuple: &Tuple) -> bool {
+        let room = self.questions.len() < QUESTIONS;
+        if room {
+            self.questions.push((from, what, *tuple));
+        }
+        room
+    }
+
+    /// Answers what was asked.
+    pub fn answer(&mut self, owns: &mut dyn FnMut(SocketAddr, SocketAddr) -> bool) {
+        let mut questions = core::mem::take(&mut self.questions);
+        for (from, what, tuple) in questions.drain(..) {
+            let (remote, local) = tuple.ends();
+            let hash = self.common.hasher.hash(&tuple);
+            match (what, owns(remote, local)) {
+                (ASK, false) if from == self.own => self.forget(hash, None),
+                // What is not heard is asked again.
+                (ASK, false) => _ = self.tell(from, FORGET, &tuple, hash),
+                (STRAY, true) => {
+                    self.counters.strays_owned += 1;
+                    self.tell(from, MINE, &tuple, hash);
+                }
+                _ => {}
+            }
+        }
+        self.questions = questions;
+        self.show();
+    }
+
+    /// Forgets a flow of a silo that knows it no more, or of one that is gone.
+    fn forget(&mut self, hash: u64, silo: Option<usize>) {
+        let Some(flows) = &mut self.flows else { return };
+        let own = self.own;
+        let gone = |silo: &usize| *silo == own || !self.common.seats[*silo].present.load(Ordering::Acquire);
+        let forgotten = match silo {
+            Some(silo) => flows.forget(hash, silo),
+            None => (0..self.common.seats.len()).filter(gone).any(|silo| flows.forget(hash, silo)),
+        };
+        self.counters.flows_forgotten += u64::from(forgotten);
+    }
+
+    /// Tells another silo something about a flow. Whether there was room.
+    fn tell(&mut self, to: usize, what: u8, tuple: &Tuple, hash: u64) -> bool {
+        let Some(ring) = &mut self.to[to] else { return false };
+        let told = self.common.seats[to].present.load(Ordering::Acquire) && ring.push(&tuple.to_bytes(), what, 0, hash);
+        if told {
+            self.unshown |= 1 << (to % 64);
+        }
+        told
+    }
+
+    /// A record from another silo.
+    fn take_one(&mut self, from: usize, record: Record, now: Time) {
+        let counter = match record.head.kind {
+            FRAME => &mut self.counters.forwarded_in,
+            SHARED => &mut self.counters.messages_in,
+            STRAY => &mut self.counters.strays_in,
+            _ => return self.hear(from, &record, now),
+        };
+        *counter += 1;
+        self.counters.forwarded_in_bytes += u64::from(record.head.len);
+        self.taken = self.taken.wrapping_add(u32::from(record.head.flags & GIVEN != 0));
+        if record.head.kind == STRAY
+            && let Some(ring) = &self.from[from]
+            && let Kind::Segment(tuple, _) = kind(ring.bytes(&record))
+        {
+            // If it is ours, its frames need not be looked for again.
+            self.question(from, STRAY, &tuple);
+        }
+        self.others.push(Other::From(from as u32, record));
+    }
+
+    /// What another silo told.
+    #[cold]
+    fn hear(&mut self, from: usize, record: &Record, now: Time) {
+        let Some(tuple) = self.from[from].as_ref().and_then(|ring| Tuple::from_bytes(ring.bytes(record))) else {
+            return;
+        };
+        match record.head.kind {
+            ASK => _ = self.question(from, ASK, &tuple),
+            FORGET => self.forget(record.head.note, Some(from)),
+            _ => {
+                let Some(flows) = &mut self.flows else { return };
+                let fits = flows.insert(record.head.note, &tuple, from, now);
+                let counters = &mut self.counters;
+                *if fits { &mut counters.flows_steered } else { &mut counters.flows_full } += 1;
+            }
+        }
+    }
+
+    /// Shows other silos what was passed on to them.
+    #[inline]
+    fn show(&mut self) {
+        if self.unshown == 0 {
+            return;
+        }
+        cold_path();
+        let mut bits = core::mem::take(&mut self.unshown);
+        while bits != 0 {
+            let first = bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            for to in (first..self.to.len()).step_by(64) {
+                if let Some(ring) = &mut self.to[to]
+                    && ring.publish()
+                {
+                    self.common.seats[to].bell.ring_arrived(self.own);
+                }
+            }
+        }
+    }
 }
 
 impl<R: Receive> SteeredRx<'_, R> {
     /// Takes up to `max` frames from the other silos' rings, by turns.
     #[cold]
-    fn take_others(&mut self, news: u64, max: usize) {
-        self.state.left |= news;
-        let silos = self.state.from.len();
-        let each = max.div_ceil(self.state.left.count_ones().max(1) as usize);
+    fn take_others(&mut self, news: u64, now: Time, max: usize) {
+        let state = &mut *self.state;
+        state.left |= news;
+        let silos = state.from.len();
+        let each = max.div_ceil(state.left.count_ones().max(1) as usize);
         let mut still = 0;
         for step in 0..silos {
-            let silo = (self.state.turn + step) % silos;
+            let silo = (state.turn + step) % silos;
             let bit = 1 << (silo % 64);
-            let Some(ring) = self.state.from[silo].as_mut().filter(|_| self.state.left & bit != 0) else { continue };
-            let room = max.saturating_sub(self.state.others.len()).min(each);
-            for _ in 0..room {
-                let Some(record) = ring.take() else { break };
-                self.state.others.push(Other::From(silo as u32, record));
-                let counter = match record.head.kind {
-                    SHARED => &mut self.state.counters.messages_in,
-                    _ => &mut self.state.counters.forwarded_in,
-                };
-                *counter += 1;
-                self.state.counters.forwarded_in_bytes += u64::from(record.head.len);
+            if state.left & bit == 0 {
+                continue;
             }
-            if ring.has_more() {
+            let room = max.saturating_sub(state.others.len()).min(each);
+            for _ in 0..room {
+                let Some(record) = state.from[silo].as_mut().and_then(Consumer::take) else { break };
+                state.take_one(silo, record, now);
+            }
+            if state.from[silo].as_ref().is_some_and(Consumer::has_more) {
                 still |= bit;
             }
         }
-        self.state.turn = (self.state.turn + 1) % silos;
-        self.state.left = still;
-        self.state.borrowed = true;
+        state.turn = (state.turn + 1) % silos;
+        state.left = still;
+        state.borrowed = true;
     }
 
     /// Passes on what is others', and notes what stays.
@@ -165,48 +324,101 @@ impl<R: Receive> SteeredRx<'_, R> {
             cold_path();
             return self.keeps_other(now, index);
         }
-        if !self.state.software {
+        if !self.state.looks {
             return true;
         }
-        let Some((tuple, _)) = plain(frame) else { return true };
-        let owner = self.owner(&tuple);
-        if owner == self.state.own {
-            return true;
-        }
-        self.forward(index, owner, FRAME);
-        false
+        let Some((tuple, flags)) = plain(frame) else { return true };
+        self.keeps_segment(now, index, &tuple, flags)
     }
 
-    /// The silo that the hash gives a flow to.
+    /// As [`Self::keeps`], for a TCP segment.
     #[inline]
-    fn owner(&self, tuple: &Tuple) -> usize {
-        owner(&self.state.candidates, self.state.common.hasher.hash(tuple))
+    fn keeps_segment(&mut self, now: Time, index: usize, tuple: &Tuple, flags: Flags) -> bool {
+        let state = &mut *self.state;
+        let hash = state.common.hasher.hash(tuple);
+        let ends = flags.intersects(Flags::FIN | Flags::RST);
+        let known = state.flows.as_mut().and_then(|flows| flows.find(hash, now, ends));
+        let owner = match (known, state.common.rule) {
+            (Some(silo), _) => silo,
+            (None, Rule::Software) => owner(&state.candidates, hash),
+            (None, Rule::Least) if flags.contains(Flags::SYN) && !flags.intersects(Flags::ACK | Flags::RST) => {
+                return self.give(now, index, tuple, hash);
+            }
+            (None, Rule::Least | Rule::Queue) => return true,
+        };
+        if owner != state.own {
+            self.forward(index, owner, FRAME, 0);
+        }
+        owner == self.state.own
+    }
+
+    /// Gives a new flow to the silo with the least to do. Whether it is this
+    /// one.
+    #[cold]
+    fn give(&mut self, now: Time, index: usize, tuple: &Tuple, hash: u64) -> bool {
+        let state = &mut *self.state;
+        let own = state.own;
+        let Some(flows) = &mut state.flows else { return true };
+        // Of equals, the one whose turn it is.
+        state.next = (state.next + 1) % state.candidates.len();
+        let (front, back) = state.candidates.split_at(state.next);
+        let common = &state.common;
+        let there = |silo: &&usize| **silo == own || common.seats[**silo].present.load(Ordering::Acquire);
+        let by_load = |silo: &&usize| common.seats[**silo].load.measure();
+        let least = back.iter().chain(front).filter(there).min_by_key(by_load).copied().unwrap_or(own);
+        if !flows.insert(hash, tuple, least, now) {
+            state.counters.flows_full += 1;
+            return true;
+        }
+        state.counters.flows_steered += 1;
+        common.seats[least].load.give();
+        if least == own {
+            state.taken = state.taken.wrapping_add(1);
+        } else if !self.forward(index, least, FRAME, GIVEN) {
+            // It comes again, and is given anew.
+            self.state.common.seats[least].load.take_back();
+            if let Some(flows) = &mut self.state.flows {
+                flows.remove(hash, least);
+            }
+        }
+        least == own
     }
 
     /// As [`Self::keeps`], for frames that are not plain.
     #[inline(never)]
     fn keeps_other(&mut self, now: Time, index: usize) -> bool {
-        let to = match kind(self.link.frame(index)) {
-            Kind::Segment(tuple, _) | Kind::Piece(tuple) if self.state.software => self.owner(&tuple),
-            // An error's flow has its answers' hash.
-            Kind::Error(tuple) if self.state.software => self.owner(&tuple),
-            Kind::Error(_) | Kind::Neighbour | Kind::Fragment => {
+        let state = &mut *self.state;
+        let software = state.looks && state.common.rule == Rule::Software;
+        let owner = match kind(self.link.frame(index)) {
+            Kind::Segment(tuple, flags) if state.looks => return self.keeps_segment(now, index, &tuple, flags),
+            Kind::Piece(tuple) if software => owner(&state.candidates, state.common.hasher.hash(&tuple)),
+            Kind::Error(tuple) => {
+                // The error's flow is the one of its answers.
+                let hash = state.common.hasher.hash(&tuple);
+                let known = state.flows.as_mut().and_then(|flows| flows.find(hash, now, false));
+                let Some(owner) = known.or_else(|| software.then(|| owner(&state.candidates, hash))) else {
+                    self.share(now, index);
+                    return true;
+                };
+                owner
+            }
+            Kind::Neighbour | Kind::Fragment => {
                 self.share(now, index);
                 return true;
             }
             Kind::Segment(..) | Kind::Piece(_) | Kind::Other => return true,
         };
-        if to != self.state.own {
-            self.forward(index, to, FRAME);
+        if owner != self.state.own {
+            self.forward(index, owner, FRAME, 0);
         }
-        to == self.state.own
+        owner == self.state.own
     }
 
     /// Gives everybody a copy of a frame.
     fn share(&mut self, now: Time, index: usize) {
         for to in 0..self.state.to.len() {
             if to != self.state.own && self.may_message(now) {
-                self.forward(index, to, SHARED);
+                self.forward(index, to, SHARED, 0);
             }
         }
     }
@@ -226,22 +438,21 @@ impl<R: Receive> SteeredRx<'_, R> {
     }
 
     /// Copies frame `index` of the own queue's burst into the ring to `to`.
-    fn forward(&mut self, index: usize, to: usize, kind: u8) {
-        let (Some(ring), seat) = (&mut self.state.to[to], &self.state.common.seats[to]) else { return };
+    /// Whether there was room.
+    fn forward(&mut self, index: usize, to: usize, kind: u8, flags: u8) -> bool {
+        let (Some(ring), seat) = (&mut self.state.to[to], &self.state.common.seats[to]) else { return false };
         if !seat.present.load(Ordering::Acquire) {
             self.state.counters.absent += 1;
-            return;
+            return false;
         }
         let (rx, counters) = (&self.link, &mut self.state.counters);
         let frame = rx.frame(index);
-        let flags = if rx.verified(index) { VERIFIED } else { 0 };
+        let flags = flags | if rx.verified(index) { VERIFIED } else { 0 };
         if !ring.push(frame, kind, flags, 0) {
             counters.ring_full += 1;
-            return;
+            return false;
         }
-        if !self.state.unshown.contains(&to) {
-            self.state.unshown.push(to);
-        }
+        self.state.unshown |= 1 << (to % 64);
         let counter = match kind {
             SHARED => &mut counters.messages_out,
             STRAY => &mut counters.strays_passed,
@@ -252,22 +463,7 @@ impl<R: Receive> SteeredRx<'_, R> {
         if seat.domain != self.state.common.seats[self.state.own].domain {
             counters.crossed_bytes += frame.len() as u64;
         }
-    }
-
-    /// Shows other silos what was passed on to them.
-    #[inline]
-    fn show(&mut self) {
-        if self.state.unshown.is_empty() {
-            return;
-        }
-        cold_path();
-        for to in self.state.unshown.drain(..) {
-            if let Some(ring) = &mut self.state.to[to]
-                && ring.publish()
-            {
-                self.state.common.seats[to].bell.ring_arrived(self.state.own);
-            }
-        }
+        true
     }
 
     /// Where a frame behind the straight ones lies.
@@ -302,11 +498,11 @@ impl<R: Receive> SteeredRx<'_, R> {
             let elsewhere = common.seats[to].domain != common.seats[self.state.own].domain;
             let may = match common.rule {
                 Rule::Software => elsewhere && common.owner(common.seats[to].domain, &tuple) == Some(to),
-                Rule::Queue => to != self.state.own,
+                Rule::Queue | Rule::Least => to != self.state.own,
             };
             any |= may;
             if may && self.may_message(self.state.messages_at) {
-                self.forward(index, to, STRAY);
+                self.forward(index, to, STRAY, 0);
             }
         }
         any
@@ -322,11 +518,11 @@ impl<R: Receive> Receive for SteeredRx<'_, R> {
         if news | self.state.left != 0 {
             cold_path();
             // Half of a burst each, where both have so many.
-            self.take_others(news, max.div_ceil(2));
+            self.take_others(news, now, max.div_ceil(2));
         }
         let own = self.link.receive(now, max - self.state.others.len());
         self.sort(now, own);
-        self.show();
+        self.state.show();
         self.state.straight + self.state.others.len()
     }
 
@@ -378,6 +574,6 @@ impl<R: Receive> Receive for SteeredRx<'_, R> {
             self.state.others.clear();
             self.state.from.iter_mut().flatten().for_each(Consumer::release);
         }
-        self.show();
+        self.state.show();
     }
 }

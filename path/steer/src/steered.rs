@@ -1,14 +1,15 @@
 //! A silo's own link joined to its corner of the mesh.
 
 use crate::counters::Counters as Steering;
-use crate::mesh::{Common, Corner, Watch};
+use crate::mesh::{Common, Corner, Rule, Watch};
 use crate::receive::{RxState, SteeredRx};
 use crate::region::Region;
 use crate::transmit::{SteeredTx, TxState};
+use core::net::SocketAddr;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
-use link::{Capabilities, Counters, Link, LinkState};
+use link::{Capabilities, Counters, Link, LinkState, Load};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use std::io;
@@ -28,6 +29,10 @@ pub struct Steered<L> {
     /// The doorbell and what else wakes, as one descriptor.
     wakes: Option<OwnedFd>,
     up: bool,
+    /// New connections are given by load.
+    least: bool,
+    /// The load as last told.
+    told: (Load, u32),
 }
 
 impl<L: Link> Steered<L> {
@@ -45,7 +50,9 @@ impl<L: Link> Steered<L> {
         let rx = RxState::new(own, Arc::clone(&common), to, from, candidates);
         let tx = TxState::new(own, Arc::clone(&common), send_by, send_for, slot, queues > 0);
         common.seats[own].present.store(true, Ordering::Release);
-        Self { link, rx, tx, own, common, inbox, wakes: None, up: queues > 0 }
+        let least = common.rule == Rule::Least;
+        let told = (Load::default(), 0);
+        Self { link, rx, tx, own, common, inbox, wakes: None, up: queues > 0, least, told }
     }
 
     /// The silo's own link.
@@ -70,6 +77,12 @@ impl<L: Link> Steered<L> {
     #[must_use]
     pub fn mesh(&self) -> Watch {
         Watch(Arc::clone(&self.common))
+    }
+
+    /// Flows whose silo is remembered here.
+    #[must_use]
+    pub fn flows(&self) -> usize {
+        self.rx.flows()
     }
 
     /// Whether frames from other silos, or for other silos to be sent, wait:
@@ -123,6 +136,7 @@ impl<L: Link> Link for Steered<L> {
     fn poll_control(&mut self, now: Time) -> LinkState {
         let state = self.link.poll_control(now);
         let up = state == LinkState::Up;
+        self.rx.look_after(now);
         if up != self.up {
             self.up = up;
             self.common.seats[self.own].up.store(up, Ordering::Relaxed);
@@ -143,6 +157,18 @@ impl<L: Link> Link for Steered<L> {
         let slept = self.link.wait(self.wakes.as_ref().map(AsFd::as_fd), timeout);
         bell.get_up();
         slept
+    }
+
+    #[inline]
+    fn set_load(&mut self, load: Load) {
+        if self.least && (load, self.rx.taken) != self.told {
+            self.told = (load, self.rx.taken);
+            self.common.seats[self.own].load.tell(load, self.rx.taken);
+        }
+    }
+
+    fn answer(&mut self, owns: &mut dyn FnMut(SocketAddr, SocketAddr) -> bool) {
+        self.rx.answer(owns);
     }
 
     fn counters(&self) -> Counters {
