@@ -1,5 +1,6 @@
 //! What the server is told: typed, with every limit named and defaulted.
 
+use crate::files::commons::Member;
 use core::time::Duration;
 use std::path::PathBuf;
 
@@ -78,6 +79,10 @@ pub struct Directory {
     pub default_type: String,
     /// Where the file system is read.
     pub reader: ReaderKind,
+    /// Shares content of more than 16 KiB with other silos, within the limit
+    /// of [`crate::Commons::new`]; [`Directory::cache_bytes`] is then for what
+    /// is smaller, of which each silo has its own. Default: shares nothing.
+    pub commons: Option<Member>,
 }
 
 /// Whether symbolic links below the root are followed.
@@ -221,11 +226,14 @@ impl Directory {
             types: Vec::new(),
             default_type: "application/octet-stream".into(),
             reader: ReaderKind::Thread,
+            commons: None,
         }
     }
 
     fn check(&mut self) -> Result<(), ConfigError> {
-        self.cache_file_bytes = self.cache_file_bytes.min(self.cache_bytes).min(1 << 30);
+        // What is shared has a limit of its own.
+        let most = if self.commons.is_some() { usize::MAX } else { self.cache_bytes };
+        self.cache_file_bytes = self.cache_file_bytes.min(most).min(1 << 30);
         self.cache_entries = self.cache_entries.clamp(16, 1 << 24);
         self.revalidate = self.revalidate.max(Duration::from_secs(1));
         for name in &self.index {

@@ -39,6 +39,7 @@ pub use clock::WallClock;
 pub use config::RESPOND_SIZE_MAX;
 pub use config::{AccessLog, Config, ConfigError, Content, Directory, Limits, ReaderKind, Respond, Symlinks, Timeouts};
 pub use counters::Counters;
+pub use files::commons::{Commons, Held, Member};
 
 use app::{App, Closed, ConnId, Net, Opened, Wake};
 use conn::{Conn, DRY, ENDED, FIRST, PARTIAL, PAUSED, State, Tick};
@@ -169,6 +170,29 @@ impl Server {
     /// was told, or was silent for as long as ever. There is no way back.
     pub fn retire(&mut self) {
         self.requests_max = 0;
+    }
+
+    /// Looks every path up again before it is used, whatever is known of it:
+    /// for a reload. What connections are being sent they get to the end.
+    pub fn forget_files(&mut self) {
+        self.memo.forget();
+        self.store.forget_all();
+    }
+
+    /// Bytes of content queued that lie in other domains, by domain in the
+    /// order of [`Commons::domains`]; empty where nothing is shared.
+    #[must_use]
+    pub fn far_bytes(&self) -> &[u64] {
+        &self.store.far
+    }
+
+    /// Tells `each` the address ranges of what requests go through: the
+    /// connections' state, the index, and content in memory. Content that is
+    /// in another domain is not told: it is counted as it is sent.
+    pub fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
+        let start = self.conns.as_ptr().addr();
+        each(start..start + self.conns.capacity() * size_of::<Conn>());
+        self.store.memory(each);
     }
 
     /// What was counted, by name.

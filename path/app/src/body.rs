@@ -2,6 +2,7 @@
 
 use core::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use wire::Sum;
 use wire::checksum;
 
@@ -14,7 +15,9 @@ pub struct Body(Rc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    bytes: Vec<u8>,
+    /// Counted twice: by the silo without atomics, for each slice queued; and
+    /// here, once for each silo that has a body of the same bytes.
+    bytes: Arc<Vec<u8>>,
     sum: Cell<Option<Sum>>,
 }
 
@@ -29,6 +32,15 @@ impl Body {
     /// If `bytes` is longer than [`MAX_LEN`]: the caller chose it, no peer can.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
+        Self::shared(Arc::new(bytes))
+    }
+
+    /// A body of bytes that other silos may have bodies of, too.
+    ///
+    /// # Panics
+    /// As [`Body::new`].
+    #[must_use]
+    pub fn shared(bytes: Arc<Vec<u8>>) -> Self {
         assert!(bytes.len() <= MAX_LEN, "a body is at most 4 GiB");
         Self(Rc::new(Shared { bytes, sum: Cell::new(None) }))
     }
@@ -73,19 +85,41 @@ impl Body {
         self.0.bytes.is_empty()
     }
 
+    /// Whether nothing of this silo holds it but this: no connection sends it.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        Rc::strong_count(&self.0) == 1
+    }
+
     /// The bytes for changing, if no connection holds this body any more:
-    /// lets a prepared response be refreshed in place.
+    /// lets a prepared response be refreshed in place. Never those of a body
+    /// that others share.
     #[must_use]
     pub fn get_mut(&mut self) -> Option<&mut Vec<u8>> {
         let shared = Rc::get_mut(&mut self.0)?;
+        let bytes = Arc::get_mut(&mut shared.bytes)?;
         shared.sum.set(None);
-        Some(&mut shared.bytes)
+        Some(bytes)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shared_bytes_do_not_change() {
+        let bytes = Arc::new(b"common".to_vec());
+        let mut body = Body::shared(Arc::clone(&bytes));
+        assert_eq!(body.as_slice(), b"common");
+        assert!(body.get_mut().is_none());
+        drop(bytes);
+        assert!(body.get_mut().is_some());
+        let other = body.clone();
+        assert!(body.get_mut().is_none());
+        drop(other);
+        assert!(body.get_mut().is_some());
+    }
 
     /// The sum is that of the bytes as they are, also after a change.
     #[test]

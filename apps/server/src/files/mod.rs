@@ -9,6 +9,7 @@
 //! The silo never touches the file system: it asks the reader, parks the
 //! request, and goes on.
 
+pub mod commons;
 mod hot;
 pub mod reader;
 pub mod store;

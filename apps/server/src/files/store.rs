@@ -11,6 +11,7 @@
 //! (CLOCK), and bytes of content that was replaced or evicted while
 //! connections still send it.
 
+use super::commons::{Commons, Member, Shared};
 use super::hot::Hot;
 use super::reader::EntryId;
 use super::target::{self, Key, Refused};
@@ -83,9 +84,34 @@ pub struct Prepared {
     pub head_len: u32,
     /// The content, if it is not in `message`.
     pub content: Option<Body>,
+    /// Whether the content is the silos' in common, and so not counted here.
+    common: bool,
+    /// Where it is, if that is not the silo's domain: its place in
+    /// [`Store::far`].
+    pub far: Option<u16>,
     /// As `message`, and says that the connection closes; made when it is
     /// first asked for.
     pub closing: Option<Body>,
+}
+
+/// The other silos, as far as content goes.
+#[derive(Debug)]
+struct Others {
+    member: Member,
+    /// All domains: the lock is not for this thread.
+    domains: Vec<u16>,
+}
+
+impl Others {
+    fn new(member: Member) -> Self {
+        Self { domains: member.commons.domains(), member }
+    }
+
+    /// The place of a domain among all, if it is not the silo's own.
+    fn place(&self, domain: u16) -> Option<u16> {
+        let place = self.domains.binary_search(&domain).ok()?;
+        (domain != self.member.domain).then_some(place as u16)
+    }
 }
 
 /// What [`Prepared::closing`] says more than [`Prepared::message`].
@@ -132,10 +158,17 @@ pub struct Store {
     entries_max: usize,
     revalidate: Duration,
     scratch: Vec<u8>,
+    others: Option<Others>,
+    /// [`Commons::taken_off`] when it was last looked at.
+    taken_off: u64,
+    /// Bytes of content queued from other domains, by domain. Empty where
+    /// nothing is shared.
+    pub far: Vec<u64>,
 }
 
 impl Store {
     pub fn new(directory: &Directory) -> Self {
+        let others = directory.commons.clone().map(Others::new);
         Self {
             hot: Hot::new(directory.cache_entries),
             entries: Vec::new(),
@@ -151,6 +184,9 @@ impl Store {
             entries_max: directory.cache_entries,
             revalidate: directory.revalidate,
             scratch: Vec::new(),
+            taken_off: 0,
+            far: vec![0; others.as_ref().map_or(0, |others| others.domains.len())],
+            others,
         }
     }
 
@@ -167,7 +203,7 @@ impl Store {
             Some(content)
         };
         store.entries.push(Entry {
-            prepared: Some(Prepared::new(message, head_len, content)),
+            prepared: Some(Prepared::new(message, head_len, content.map(|bytes| Shared::alone(bytes, "")), None)),
             kind: Kind::Content(meta),
             checked: Time::MAX,
             ..Entry::vacant()
@@ -176,15 +212,15 @@ impl Store {
     }
 
     /// The message to send for `entry` as it is, if it is fit for that in
-    /// this unix second.
+    /// this unix second; and the counts of what is sent from afar.
     #[inline]
-    pub fn ready(&mut self, entry: EntryId, second: u64) -> Option<&Prepared> {
+    pub fn ready(&mut self, entry: EntryId, second: u64) -> Option<(&Prepared, &mut [u64])> {
         let found = self.entries.get_mut(entry.slot as usize)?;
         if found.second != second || found.generation != entry.generation {
             return None;
         }
         found.used = true;
-        found.prepared.as_ref()
+        Some((found.prepared.as_ref()?, &mut self.far))
     }
 
     /// The entry for a path as sent, made if there is none.
@@ -283,7 +319,7 @@ impl Store {
         self.asked += 1;
         entry.asked = true;
         entry.asked_at = now;
-        Some((key, entry.known))
+        Some((key, entry.known.clone()))
     }
 
     /// What the look found. Returns who waited for it, and whether content
@@ -321,15 +357,17 @@ impl Store {
         let (kind, known) = match found {
             Found::File(file) => {
                 let FileContent { meta, identity, racy, message, head_len, content } = *file;
-                self.make_room(message.len() + content.as_ref().map_or(0, Vec::len));
-                let prepared = Prepared::new(message, head_len, content);
+                let known = Known { identity, racy, content: content.clone() };
+                let prepared = Prepared::new(message, head_len, content, self.others.as_ref());
+                self.make_room(prepared.bytes());
                 self.bytes += prepared.bytes();
                 self.entries[id.slot as usize].prepared = Some(prepared);
-                (Kind::Content(meta), Some(Known { identity, racy }))
+                (Kind::Content(meta), Some(known))
             }
-            Found::Large { meta, identity, path } => {
-                (Kind::Large { meta, identity, path, live: Weak::new() }, Some(Known { identity, racy: false }))
-            }
+            Found::Large { meta, identity, path } => (
+                Kind::Large { meta, identity, path, live: Weak::new() },
+                Some(Known { identity, racy: false, content: None }),
+            ),
             Found::Directory => (Kind::Directory, None),
             Found::Missing => (Kind::Missing, None),
             Found::Forbidden => (Kind::Forbidden, None),
@@ -348,14 +386,85 @@ impl Store {
         }
     }
 
-    /// Once per second: lets go of what is no longer being sent.
+    /// Once per second: lets go of what is no longer being sent, and of what
+    /// was taken off the shelves.
     pub fn sweep(&mut self) {
         let retired_bytes = &mut self.retired_bytes;
-        self.retired.retain_mut(|body| {
-            let free = body.get_mut().is_some();
+        self.retired.retain(|body| {
+            let free = body.is_free();
             *retired_bytes -= if free { body.len() as usize } else { 0 };
             !free
         });
+        let Some(commons) = self.others.as_ref().map(|others| &others.member.commons) else { return };
+        let taken_off = Commons::taken_off(commons);
+        if taken_off != self.taken_off {
+            self.let_go(taken_off);
+        }
+    }
+
+    /// Forgets content that was taken off the shelves.
+    #[cold]
+    fn let_go(&mut self, taken_off: u64) {
+        let mut all = true;
+        for entry in &mut self.entries {
+            let content = entry.known.as_ref().and_then(|known| known.content.as_ref());
+            if content.is_none_or(Shared::is_kept) {
+                continue;
+            }
+            if entry.asked {
+                // The answer says what is to come in its place; if that is
+                // nothing, the next time.
+                all = false;
+                continue;
+            }
+            entry.second = NEVER;
+            entry.known = None;
+            entry.kind = Kind::Unknown;
+            let old = entry.prepared.take();
+            retire(old, &mut self.bytes, &mut self.retired, &mut self.retired_bytes);
+        }
+        if all {
+            self.taken_off = taken_off;
+        }
+    }
+
+    /// Every path is looked up before it is used again, whatever is known.
+    pub fn forget_all(&mut self) {
+        for entry in &mut self.entries {
+            if entry.asked || entry.key.is_none() {
+                continue;
+            }
+            entry.second = NEVER;
+            entry.known = None;
+            entry.kind = Kind::Unknown;
+            let old = entry.prepared.take();
+            retire(old, &mut self.bytes, &mut self.retired, &mut self.retired_bytes);
+        }
+    }
+
+    /// Notes that `bytes` of the content of `entry` were queued, which may be
+    /// in another domain.
+    pub fn note_sent(&mut self, id: EntryId, bytes: u64) {
+        let prepared = self.entries.get(id.slot as usize).and_then(|entry| entry.prepared.as_ref());
+        if let Some(place) = prepared.and_then(|prepared| prepared.far)
+            && let Some(count) = self.far.get_mut(usize::from(place))
+        {
+            *count += bytes;
+        }
+    }
+
+    /// Tells where the entries and what they hold are.
+    pub fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
+        let start = self.entries.as_ptr().addr();
+        each(start..start + self.entries.capacity() * size_of::<Entry>());
+        for prepared in self.entries.iter().filter_map(|entry| entry.prepared.as_ref()) {
+            // What is far is known to be, and counted as it is sent.
+            let content = prepared.content.as_ref().filter(|_| prepared.far.is_none());
+            for body in [Some(&prepared.message), content, prepared.closing.as_ref()].into_iter().flatten() {
+                let bytes = body.as_slice().as_ptr_range();
+                each(bytes.start.addr()..bytes.end.addr());
+            }
+        }
     }
 
     /// Whether connections that take their responses slowly hold so much
@@ -417,13 +526,20 @@ impl Store {
     }
 
     fn retire(&mut self, old: Option<Prepared>) {
-        let Some(old) = old else { return };
-        self.bytes -= old.bytes();
-        for mut body in [Some(old.message), old.content, old.closing].into_iter().flatten() {
-            if body.get_mut().is_none() {
-                self.retired_bytes += body.len() as usize;
-                self.retired.push(body);
-            }
+        retire(old, &mut self.bytes, &mut self.retired, &mut self.retired_bytes);
+    }
+}
+
+/// Takes a response out of the count; what of it connections still send stays
+/// known, but for what the commons count.
+fn retire(old: Option<Prepared>, bytes: &mut usize, retired: &mut Vec<Body>, retired_bytes: &mut usize) {
+    let Some(old) = old else { return };
+    *bytes -= old.bytes();
+    let content = old.content.filter(|_| !old.common);
+    for body in [Some(old.message), content, old.closing].into_iter().flatten() {
+        if !body.is_free() {
+            *retired_bytes += body.len() as usize;
+            retired.push(body);
         }
     }
 }
@@ -462,14 +578,23 @@ impl Entry {
 }
 
 impl Prepared {
-    fn new(message: Vec<u8>, head_len: usize, content: Option<Vec<u8>>) -> Self {
+    fn new(message: Vec<u8>, head_len: usize, content: Option<Shared>, others: Option<&Others>) -> Self {
         let message_len = message.len() as u32;
-        let content = content.map(Body::new);
-        Self { message: Body::new(message), message_len, head_len: head_len as u32, content, closing: None }
+        let far = others.zip(content.as_ref()).and_then(|(others, shared)| others.place(shared.domain));
+        Self {
+            message: Body::new(message),
+            message_len,
+            head_len: head_len as u32,
+            content: content.map(|shared| Body::shared(shared.bytes)),
+            common: others.is_some(),
+            far,
+            closing: None,
+        }
     }
 
     fn bytes(&self) -> usize {
-        let others = [&self.content, &self.closing].into_iter().flatten();
+        let content = self.content.as_ref().filter(|_| !self.common);
+        let others = [content, self.closing.as_ref()].into_iter().flatten();
         self.message_len as usize + others.map(|body| body.len() as usize).sum::<usize>()
     }
 }

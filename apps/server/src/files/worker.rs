@@ -1,6 +1,7 @@
 //! The file system, blocking: what the reader thread does for the silo.
 
 use super::Types;
+use super::commons::{Member, Shared};
 use super::target::Key;
 use crate::config::{ConfigError, Directory, Symlinks};
 use crate::head::{self, FileMeta, Meta};
@@ -37,11 +38,13 @@ pub struct Identity {
 }
 
 /// A state of a file that was found before.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Known {
     pub identity: Identity,
     /// Whether it may have changed without a change of its times.
     pub racy: bool,
+    /// The content, if it is not joined to its head.
+    pub content: Option<Shared>,
 }
 
 /// A file being streamed, in one state of it. Open from the first read until
@@ -107,7 +110,7 @@ pub struct FileContent {
     pub message: Vec<u8>,
     pub head_len: usize,
     /// The content, if it is not in `message`.
-    pub content: Option<Vec<u8>>,
+    pub content: Option<Shared>,
 }
 
 /// The root and how its files are served.
@@ -117,6 +120,9 @@ pub struct Worker {
     index: Vec<String>,
     symlinks: Symlinks,
     whole_max: u64,
+    /// The most that is kept behind its head.
+    joined_max: usize,
+    commons: Option<Member>,
     server_header: bool,
     types: Types,
     /// False once the kernel said that it has no `openat2`.
@@ -133,6 +139,8 @@ impl Worker {
             index: directory.index.clone(),
             symlinks: directory.symlinks,
             whole_max: directory.cache_file_bytes as u64,
+            joined_max: JOINED_MAX.min(directory.cache_bytes),
+            commons: directory.commons.clone(),
             server_header,
             types: Types::new(&directory.types, &directory.default_type),
             openat2: true,
@@ -245,20 +253,86 @@ impl Worker {
     }
 
     fn read_file(&self, path: Vec<u8>, fd: &OwnedFd, stat: &Stat, known: Option<&Known>, now: u64) -> Found {
-        let mut identity = Identity::of(stat);
-        if known.is_some_and(|known| known.identity == identity && !known.racy) {
-            return Found::Unchanged;
+        let identity = Identity::of(stat);
+        if let Some(known) = known.filter(|known| known.identity == identity && !known.racy) {
+            match &known.content {
+                None => return Found::Unchanged,
+                Some(content) if content.is_kept() => return self.still_asked_for(&path, identity, content, now),
+                // It was taken from all silos, to make room.
+                Some(_) => {}
+            }
         }
         if identity.size > self.whole_max {
-            let meta = self.meta(&path, &identity, large_etag(&identity));
-            return Found::Large { meta, identity, path: path.into() };
+            return self.to_be_streamed(path, identity);
         }
+        let Some(member) = self.commons.as_ref().filter(|_| identity.size > self.joined_max as u64) else {
+            let Some((identity, content)) = self.read_whole(fd, identity) else { return Found::Failed };
+            let etag = content_etag(&content);
+            return self.found(&path, identity, Content::Own(content), &etag, now);
+        };
+        self.look_up_shared(member, path, fd, identity, now)
+    }
+
+    /// Content that is as it was. If another domain has it, and it is asked
+    /// for again, it comes to this one.
+    fn still_asked_for(&self, path: &[u8], identity: Identity, content: &Shared, now: u64) -> Found {
+        let Some(Member { commons, domain }) = &self.commons else { return Found::Unchanged };
+        let nearest = commons.find(*domain, path, &identity, now);
+        let size = content.bytes.len();
+        let near = match nearest {
+            Some(nearest) if nearest.domain == content.domain => {
+                if content.domain == *domain || !commons.reserve(size, true, now) {
+                    return Found::Unchanged;
+                }
+                // Touched here first, and so near.
+                let copy = (content.bytes.to_vec(), &*content.etag);
+                commons.put(*domain, path, identity, copy, (true, true), now)
+            }
+            Some(nearest) => nearest,
+            None => return Found::Unchanged,
+        };
+        let etag = Arc::clone(&near.etag);
+        self.found(path, identity, Content::Shared(near), &etag, now)
+    }
+
+    /// Content to be shared: what another silo has, or else what is read.
+    fn look_up_shared(&self, member: &Member, path: Vec<u8>, fd: &OwnedFd, identity: Identity, now: u64) -> Found {
+        let Member { commons, domain } = member;
+        if let Some(shared) = commons.find(*domain, &path, &identity, now) {
+            let etag = Arc::clone(&shared.etag);
+            return self.found(&path, identity, Content::Shared(shared), &etag, now);
+        }
+        let size = identity.size as usize;
+        if !commons.reserve(size, false, now) {
+            return self.to_be_streamed(path, identity);
+        }
+        match self.read_whole(fd, identity) {
+            // It grew or shrank while it was read: room was made for another.
+            Some((found, _)) if found.size != identity.size => {
+                commons.give_up(size, false);
+                Found::Failed
+            }
+            Some((identity, content)) => {
+                let etag = content_etag(&content);
+                let settled = !is_racy(&identity, now);
+                let shared = commons.put(*domain, &path, identity, (content, &etag), (false, settled), now);
+                self.found(&path, identity, Content::Shared(shared), &etag, now)
+            }
+            None => {
+                commons.give_up(size, false);
+                Found::Failed
+            }
+        }
+    }
+
+    /// A file's content in one state of it, and which.
+    fn read_whole(&self, fd: &OwnedFd, mut identity: Identity) -> Option<(Identity, Vec<u8>)> {
         let mut content = Vec::new();
         for attempt in 1.. {
             content.clear();
             content.resize(identity.size as usize, 0);
-            let Ok(read) = fill(fd, &mut content, 0) else { return Found::Failed };
-            let Ok(after) = rustix::fs::fstat(fd) else { return Found::Failed };
+            let Ok(read) = fill(fd, &mut content, 0) else { return None };
+            let Ok(after) = rustix::fs::fstat(fd) else { return None };
             let after = Identity::of(&after);
             if after == identity && read == content.len() {
                 break;
@@ -266,19 +340,34 @@ impl Worker {
             identity = after;
             if attempt == READ_ATTEMPTS || identity.size > self.whole_max {
                 // Written to without pause: no state of it can be had.
-                return Found::Failed;
+                return None;
             }
         }
-        let meta = self.meta(&path, &identity, content_etag(&content));
-        let racy = meta.file.as_ref().is_some_and(|file| file.modified.abs_diff(now) <= RACY_SECONDS);
-        let mut message = Vec::with_capacity(512 + if content.len() <= JOINED_MAX { content.len() } else { 0 });
+        Some((identity, content))
+    }
+
+    fn to_be_streamed(&self, path: Vec<u8>, identity: Identity) -> Found {
+        let meta = self.meta(&path, &identity, large_etag(&identity));
+        Found::Large { meta, identity, path: path.into() }
+    }
+
+    fn found(&self, path: &[u8], identity: Identity, content: Content, etag: &str, now: u64) -> Found {
+        let meta = self.meta(path, &identity, etag.to_owned());
+        let racy = is_racy(&identity, now);
+        let joined = match &content {
+            Content::Own(bytes) if bytes.len() <= self.joined_max => bytes.len(),
+            _ => 0,
+        };
+        let mut message = Vec::with_capacity(512 + joined);
         head::whole(&mut message, &meta, self.server_header, HttpDate::from_unix(now));
         let head_len = message.len();
-        let content = if content.len() <= JOINED_MAX {
-            message.extend_from_slice(&content);
-            None
-        } else {
-            Some(content)
+        let content = match content {
+            Content::Own(bytes) if bytes.len() <= self.joined_max => {
+                message.extend_from_slice(&bytes);
+                None
+            }
+            Content::Own(bytes) => Some(Shared::alone(bytes, etag)),
+            Content::Shared(shared) => Some(shared),
         };
         Found::File(Box::new(FileContent { meta, identity, racy, message, head_len, content }))
     }
@@ -310,6 +399,17 @@ impl Identity {
     fn same_content(&self, other: &Self) -> bool {
         Self { changed: other.changed, ..*self } == *other
     }
+}
+
+/// Where content comes from.
+enum Content {
+    Own(Vec<u8>),
+    Shared(Shared),
+}
+
+/// Whether a file may yet change without a change of its times.
+fn is_racy(identity: &Identity, now: u64) -> bool {
+    u64::try_from(identity.modified.0).unwrap_or(0).abs_diff(now) <= RACY_SECONDS
 }
 
 /// Strong (RFC 9110 §8.8.1): by content, so that it changes with every byte
