@@ -44,6 +44,8 @@ pub enum Command {
     Lab(LabPlan),
     /// Print the statistics of running processes.
     Status(StatusPlan),
+    /// Print what crosses between NUMA domains.
+    Numa(NumaPlan),
     /// Print a shell's completion script.
     Completions(clap_complete::Shell),
     /// Print the manual, or write a page per command into a folder.
@@ -71,6 +73,8 @@ pub struct HostPlan {
     pub bond: bond::Setup,
     /// Whether connections are opened here, rather than accepted.
     pub opens: bool,
+    /// Whether silos, queues and memory are kept together by NUMA domain.
+    pub numa: bool,
     /// Print which silo has which core and queues, and do nothing.
     pub plan_only: bool,
     /// What to do while there is nothing to do.
@@ -125,11 +129,29 @@ pub enum ServePath {
         host: HostPlan,
         /// Ports to listen on, on every address; no port twice.
         ports: Vec<u16>,
+        /// The most bytes of content held in more than one NUMA domain;
+        /// `None`: the usual.
+        copies: Option<usize>,
         /// Where the plan is only printed: as JSON.
         json: bool,
     },
     /// Over kernel sockets.
     Kernel(KernelPlan),
+}
+
+/// What `numa` is asked to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NumaPlan {
+    /// The page to read; `None`: those of all running processes.
+    pub page: Option<PathBuf>,
+    /// Print JSON.
+    pub json: bool,
+    /// Print the machine's topology.
+    pub topology: bool,
+    /// Print what sysfs says of it.
+    pub record: bool,
+    /// Another machine's; `None`: this one's.
+    pub root: Option<PathBuf>,
 }
 
 /// What `status` is asked to do.

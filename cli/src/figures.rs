@@ -13,7 +13,7 @@ use std::path::Path;
 use wire::Time;
 
 /// Values that go up and down; all others only grow.
-const GAUGES: [&str; 13] = [
+const GAUGES: [&str; 15] = [
     "silo.pinned",
     "silo.core",
     "silo.domain",
@@ -23,6 +23,8 @@ const GAUGES: [&str; 13] = [
     "link.up",
     "app.cache_bytes",
     "app.cache_entries",
+    "app.cache_common_bytes",
+    "app.cache_copy_bytes",
     "app.connections_open",
     "app.streams_open",
     "sockets.connections",
@@ -142,7 +144,7 @@ fn usage_values(usage: &Usage) -> [(&'static str, u64); 6] {
 const NO_SEEDS: Seeds = Seeds { table: [0; 4], secret: [0; 4] };
 
 /// Takes values with their names.
-type Take<'a> = &'a mut dyn FnMut(&'static str, u64);
+pub type Take<'a> = &'a mut dyn FnMut(&'static str, u64);
 
 /// One named value.
 type Named = (String, u64);
@@ -179,6 +181,7 @@ impl Figures {
             app,
             &mut |name, value| named.push((name(), value)),
         );
+        crate::numa::names(&mut |name, value| named.push((name.to_owned(), value)));
         let metrics: Vec<Metric> = named.into_iter().map(metric).collect();
         let (page, writers) = Page::create(&path, &label, Clock.unix(), &metrics, layout.seats.len())?;
         let column = |(writer, seat): (Writer, &Seat)| {
@@ -204,9 +207,10 @@ impl SiloColumn {
         usage: &Usage,
         state: LinkState,
         app: impl Iterator<Item = (&'static str, u64)>,
+        near: impl FnOnce(Take<'_>),
     ) {
         if self.writer.is_due(now) {
-            self.finish(silo, now, usage, state, app);
+            self.finish(silo, now, usage, state, app, near);
         }
     }
 
@@ -218,6 +222,7 @@ impl SiloColumn {
         usage: &Usage,
         state: LinkState,
         app: impl Iterator<Item = (&'static str, u64)>,
+        near: impl FnOnce(Take<'_>),
     ) {
         self.values.clear();
         let (values, place) = (&mut self.values, self.place);
@@ -225,13 +230,16 @@ impl SiloColumn {
         collect(&place, usage, link, &mut |take| silo.link.counts(take), &silo.stack, app, &mut |_, value| {
             values.push(value)
         });
+        // Last: a generator has none of these.
+        near(&mut |_, value| values.push(value));
         self.writer.publish(now, &self.values);
     }
 }
 
 /// The page keeps names for as long as the process lives.
 fn metric((name, _): Named) -> Metric {
-    let kind = if GAUGES.contains(&name.as_str()) { Kind::Gauge } else { Kind::Counter };
+    let kind =
+        if GAUGES.contains(&name.as_str()) || crate::numa::is_gauge(&name) { Kind::Gauge } else { Kind::Counter };
     Metric { name: name.leak(), kind }
 }
 

@@ -5,6 +5,7 @@ mod figures;
 mod host;
 mod lab;
 mod load;
+mod numa;
 mod serve;
 mod status;
 
@@ -37,6 +38,7 @@ fn call(command: Command) -> Result<ExitCode, Failure> {
         Command::Demo(plan) => Ok(demo::run(&plan, &std::env::current_exe()?).map(|_| ExitCode::SUCCESS)?),
         Command::Lab(plan) => lab::lab(plan),
         Command::Status(plan) => done(status::status(&plan)),
+        Command::Numa(plan) => done(numa::numa(&plan)),
         Command::Completions(shell) => {
             clap_complete::generate(shell, &mut args::definition(), "nearside", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)

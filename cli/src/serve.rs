@@ -35,7 +35,7 @@ use crate::host::Failure;
 /// What the user is to know.
 pub fn serve(plan: ServePlan) -> Result<(), Failure> {
     match plan.path {
-        ServePath::Link { host, ports, json } => link::serve(&host, plan.server, &ports, json),
+        ServePath::Link { host, ports, copies, json } => link::serve(&host, plan.server, &ports, copies, json),
         ServePath::Kernel(kernel) => kernel::serve(&kernel, plan.server),
     }
 }

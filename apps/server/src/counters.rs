@@ -27,6 +27,12 @@ app::counters! {
         cache_refreshes,
         /// Gauge: bytes of content in memory.
         cache_bytes,
+        /// Gauge: bytes of content that silos share, told by one of them.
+        cache_common_bytes,
+        /// Gauge: of these, second and further copies.
+        cache_copy_bytes,
+        /// Bytes of content queued that lie in another NUMA domain.
+        far_bytes,
         /// Gauge: paths remembered.
         cache_entries,
         /// Requests that broke the HTTP grammar or a limit of it.

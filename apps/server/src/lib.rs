@@ -204,12 +204,16 @@ impl Server {
     #[must_use]
     pub fn snapshot(&self) -> Counters {
         let (cache_bytes, cache_entries) = self.store.held();
+        let (cache_common_bytes, cache_copy_bytes) = self.store.held_in_common();
         Counters {
             requests: self.counters.requests + self.ready,
             responses_2xx: self.counters.responses_2xx + self.ready,
             cache_hits: self.counters.cache_hits + self.ready,
             cache_bytes,
             cache_entries,
+            cache_common_bytes,
+            cache_copy_bytes,
+            far_bytes: self.store.far.iter().sum(),
             cache_evictions: self.store.evictions,
             log_drops: self.log.as_ref().map_or(0, Log::drops),
             ..self.counters

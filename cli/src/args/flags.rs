@@ -5,6 +5,7 @@ mod demo;
 mod host;
 mod lab;
 mod load;
+mod numa;
 mod serve;
 mod sockets;
 mod status;
@@ -34,6 +35,8 @@ pub(super) enum Typed {
     Lab(lab::LabArgs),
     /// Print the statistics of running processes
     Status(status::StatusArgs),
+    /// Print what crosses between NUMA domains, and the machine's topology
+    Numa(numa::NumaArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -56,6 +59,7 @@ impl Typed {
             Self::Demo(args) => Command::Demo(args.plan()),
             Self::Lab(args) => Command::Lab(args.plan()?),
             Self::Status(args) => Command::Status(args.plan()),
+            Self::Numa(args) => Command::Numa(args.plan()?),
             Self::Completions { shell } => Command::Completions(shell),
             Self::Man { folder } => Command::Man(folder),
         })

@@ -180,6 +180,11 @@ impl FromStr for Size {
     }
 }
 
+/// A number of bytes, or `off` for none.
+pub fn copies(text: &str) -> Result<Size, BadValue> {
+    if text == "off" { Ok(Size(0)) } else { text.parse() }
+}
+
 /// How many of something. `k`, `M` and `G` are powers of 1,000.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Count(pub u64);

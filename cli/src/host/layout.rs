@@ -73,7 +73,7 @@ impl Layout {
         };
         let topology = Topology::read(Path::new("/"), Some(&allowed_cores()?))?;
         let ports = host.links.iter().map(|link| port(link, &topology)).collect();
-        let ask = Ask { ports, silos, numa: true };
+        let ask = Ask { ports, silos, numa: host.numa };
         let plan = plan(&topology, &ask)?;
         let seat = |(index, seat): (usize, topology::Seat)| Seat {
             index,

@@ -28,6 +28,12 @@ pub trait Port: Link {
     fn counts(&self, take: &mut dyn FnMut(&'static str, u64)) {
         let _ = take;
     }
+
+    /// Tells what passed by each port, with the port's index in the layout;
+    /// `None`: by the one port that there is.
+    fn traffic(&self, each: &mut dyn FnMut(Option<u16>, Counters)) {
+        each(None, self.counters());
+    }
 }
 
 impl Port for MemifLink {}
@@ -65,6 +71,10 @@ impl<L: Port> Port for Bond<L> {
         }
         sums.into_iter().filter(|(name, _)| !name.is_empty()).for_each(|(name, value)| take(name, value));
     }
+
+    fn traffic(&self, each: &mut dyn FnMut(Option<u16>, Counters)) {
+        self.members().for_each(|member| each(Some(member.port), member.link.counters()));
+    }
 }
 
 impl<L: Port> Port for Steered<L> {
@@ -73,6 +83,10 @@ impl<L: Port> Port for Steered<L> {
             take(name, value);
         }
         self.inner().counts(take);
+    }
+
+    fn traffic(&self, each: &mut dyn FnMut(Option<u16>, Counters)) {
+        self.inner().traffic(each);
     }
 }
 

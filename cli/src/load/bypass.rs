@@ -6,6 +6,7 @@ use crate::args::HostPlan;
 use crate::figures::{Figures, SiloColumn};
 use crate::host::fleet::{self, Part};
 use crate::host::{Crew, Failure, Finish, Layout, Port, Seat, stack};
+use crate::numa::Domains;
 use app::App;
 use core::net::IpAddr;
 use core::time::Duration;
@@ -42,6 +43,7 @@ pub fn run(
         signals,
         sources,
         silos,
+        domains: Domains::new(layout),
         stop: &stop,
         finish: Finish::new(silos),
         columns: Mutex::new(figures.columns().into_iter().map(Some).collect()),
@@ -58,6 +60,7 @@ struct Company<'a> {
     signals: &'a Arc<AtomicUsize>,
     sources: Sender<Source>,
     silos: usize,
+    domains: Domains,
     stop: &'a Stop,
     finish: Finish,
     columns: Mutex<Vec<Option<SiloColumn>>>,
@@ -80,6 +83,7 @@ impl Crew for Company<'_> {
         let closing = mine.connections.saturating_add(CLOSING_ROOM);
         let mut host = self.host.clone();
         host.max_connections = mine.connections.saturating_add(closing).saturating_mul(self.silos as u32);
+        self.domains.settle(seat, &link);
         let stack = stack(&host, self.silos, &link.capabilities(), &[], self.plan.sources.iter().copied());
         let stack = stack.map_err(|why| why.to_string())?;
         let mut app = Load::new(mine).map_err(|why| why.to_string())?;
@@ -110,7 +114,7 @@ struct LoadAttendant<'a> {
 
 impl<L: Port> Attendant<L, Load> for LoadAttendant<'_> {
     fn attend(&mut self, silo: &mut Silo<L, Load>, now: Time, usage: &Usage, link: LinkState) -> Next {
-        self.column.publish(silo, now, usage, link, core::iter::empty());
+        self.column.publish(silo, now, usage, link, core::iter::empty(), |_| {});
         if link == LinkState::Up {
             self.link_seen = true;
         } else if !self.link_seen {

@@ -14,6 +14,7 @@ use super::share::share;
 use crate::args::HostPlan;
 use crate::figures::Figures;
 use crate::host::{Failure, Finish, Layout, Neighbourhood, fleet};
+use crate::numa::Domains;
 use company::Company;
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicUsize};
@@ -28,7 +29,13 @@ use supervisor::Supervisor;
 ///
 /// # Errors
 /// What the user is to know.
-pub fn serve(host: &HostPlan, server: server::Config, ports: &[u16], json: bool) -> Result<(), Failure> {
+pub fn serve(
+    host: &HostPlan,
+    server: server::Config,
+    ports: &[u16],
+    copies: Option<usize>,
+    json: bool,
+) -> Result<(), Failure> {
     let layout = Layout::new(host)?;
     if host.plan_only {
         layout.print(json);
@@ -36,7 +43,10 @@ pub fn serve(host: &HostPlan, server: server::Config, ports: &[u16], json: bool)
     }
     let silos = layout.seats.len();
     let connections = server.limits.connections.div_ceil(silos);
-    let server = share(server, connections, silos);
+    let mut domains = Domains::new(&layout);
+    let content = server.content.clone();
+    let mut server = share(server, connections, silos);
+    domains.share_content(&layout, &content, &mut server.content, copies);
     // What cannot be is found out before anybody can connect.
     let counters = Server::new(server.clone(), WallClock::new(Clock.now(), Clock.unix()))?.counters();
     let mut figures = Figures::new(host, &layout, "serve", counters)?;
@@ -49,6 +59,8 @@ pub fn serve(host: &HostPlan, server: server::Config, ports: &[u16], json: bool)
         server,
         ports,
         silos,
+        layout: &layout,
+        domains,
         orders: &orders,
         stop: &stop,
         finish: Finish::new(silos),

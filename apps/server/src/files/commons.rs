@@ -23,6 +23,7 @@
 //! sends it.
 
 use super::worker::Identity;
+use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,6 +43,11 @@ pub struct Commons {
     /// How often content was taken off a shelf: silos look for theirs when
     /// this moves.
     taken_off: AtomicU64,
+    /// What is held, for whoever may not wait for the lock.
+    bytes: AtomicU64,
+    copies: AtomicU64,
+    /// A member that tells for all what is held is there.
+    reported: AtomicBool,
 }
 
 /// One silo's place in it.
@@ -51,6 +57,8 @@ pub struct Member {
     pub commons: Arc<Commons>,
     /// The domain that it is in.
     pub domain: u16,
+    /// Whether it tells what all hold.
+    reports: bool,
 }
 
 /// Content that is shared.
@@ -115,13 +123,20 @@ impl Commons {
             copies_max: copies.min(bytes),
             cold_after: revalidate.as_secs() + COLD_SECONDS,
         };
-        Arc::new(Self { state: Mutex::new(state), taken_off: AtomicU64::new(0) })
+        Arc::new(Self {
+            state: Mutex::new(state),
+            taken_off: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            copies: AtomicU64::new(0),
+            reported: AtomicBool::new(false),
+        })
     }
 
     /// The place of a silo in `domain`.
     #[must_use]
     pub fn member(self: &Arc<Self>, domain: u16) -> Member {
-        Member { commons: Arc::clone(self), domain }
+        let reports = !self.reported.swap(true, Ordering::Relaxed);
+        Member { commons: Arc::clone(self), domain, reports }
     }
 
     /// The domains, ascending.
@@ -234,10 +249,46 @@ impl Commons {
         state.leaving.extend(items);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> Guard<'_> {
         // Whole at every moment: nothing in here panics between two changes
         // that belong together.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Guard { state: self.state.lock().unwrap_or_else(PoisonError::into_inner), commons: self }
+    }
+}
+
+/// The state under its lock; what is held is told when it is let go.
+struct Guard<'a> {
+    state: MutexGuard<'a, State>,
+    commons: &'a Commons,
+}
+
+impl Deref for Guard<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.commons.bytes.store(self.state.held.bytes as u64, Ordering::Relaxed);
+        self.commons.copies.store(self.state.held.copies as u64, Ordering::Relaxed);
+    }
+}
+
+impl Member {
+    /// Bytes in memory and those of copies, as last changed: of all silos, as
+    /// told by the first of them, and nothing by the others.
+    pub fn held(&self) -> (u64, u64) {
+        let load = |value: &AtomicU64| if self.reports { value.load(Ordering::Relaxed) } else { 0 };
+        (load(&self.commons.bytes), load(&self.commons.copies))
     }
 }
 

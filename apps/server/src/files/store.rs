@@ -481,6 +481,11 @@ impl Store {
         ((self.bytes + self.retired_bytes) as u64, self.by_key.len() as u64)
     }
 
+    /// What the silos hold in common, and of that in copies.
+    pub fn held_in_common(&self) -> (u64, u64) {
+        self.others.as_ref().map_or((0, 0), |others| others.member.held())
+    }
+
     /// A place for a new path.
     fn add(&mut self, key: Key) -> Result<u32, Full> {
         if self.by_key.len() >= self.entries_max {

@@ -276,7 +276,7 @@ impl Worker {
     /// Content that is as it was. If another domain has it, and it is asked
     /// for again, it comes to this one.
     fn still_asked_for(&self, path: &[u8], identity: Identity, content: &Shared, now: u64) -> Found {
-        let Some(Member { commons, domain }) = &self.commons else { return Found::Unchanged };
+        let Some(Member { commons, domain, .. }) = &self.commons else { return Found::Unchanged };
         let nearest = commons.find(*domain, path, &identity, now);
         let size = content.bytes.len();
         let near = match nearest {
@@ -297,7 +297,7 @@ impl Worker {
 
     /// Content to be shared: what another silo has, or else what is read.
     fn look_up_shared(&self, member: &Member, path: Vec<u8>, fd: &OwnedFd, identity: Identity, now: u64) -> Found {
-        let Member { commons, domain } = member;
+        let Member { commons, domain, .. } = member;
         if let Some(shared) = commons.find(*domain, &path, &identity, now) {
             let etag = Arc::clone(&shared.etag);
             return self.found(&path, identity, Content::Shared(shared), &etag, now);

@@ -102,6 +102,15 @@ pub(in crate::args) struct HostArgs {
     #[arg(long, value_name = "N", requires = "link")]
     core: Option<u16>,
 
+    /// Keep silos, their queues, memory and content together by NUMA domain [default: on]
+    ///
+    /// off: silos take cores in the order of their numbers, queues go round
+    /// all silos, and memory is interleaved over all domains, as with a server
+    /// that knows nothing of domains. What crosses is counted all the same,
+    /// and shown by nearside numa: for comparison.
+    #[arg(long, value_name = "on|off", requires = "link")]
+    numa: Option<Switch>,
+
     /// Print which silo gets which core, memory domain and queues, and exit
     #[arg(long = "plan", requires = "link")]
     plan_only: bool,
@@ -286,6 +295,7 @@ impl HostArgs {
             steer: self.steer.into(),
             bond: self.bond,
             opens: role == memif::Role::Client,
+            numa: self.numa != Some(Switch::Off),
             plan_only: self.plan_only,
             idle: self.idle.unwrap_or_default(),
             tx_delay: self.tx_delay.unwrap_or_default(),

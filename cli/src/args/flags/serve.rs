@@ -40,6 +40,16 @@ pub(in crate::args) struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "256M", conflicts_with = "respond")]
     cache_size: Size,
 
+    /// Keep at most this much file content in more than one NUMA domain: a size, or off
+    ///
+    /// With several silos, half of --cache-size is for files of more than
+    /// 16 KiB, which the silos have in common; what several domains ask for
+    /// is copied to each, up to this size in all. What is not copied is read
+    /// from the one domain that has it, and counted as crossing.
+    /// [default: a quarter of --cache-size]
+    #[arg(long, value_name = "SIZE|off", value_parser = values::copies, requires = "link", conflicts_with = "respond")]
+    cache_copies: Option<Size>,
+
     /// Which symbolic links below the folder are followed
     #[arg(long, value_enum, default_value_t = Symlinks::Off, conflicts_with = "respond")]
     symlinks: Symlinks,
@@ -130,7 +140,9 @@ impl ServeArgs {
             return Ok(ServePlan { server, path: ServePath::Kernel(plan) });
         }
         let host = self.host.plan(memif::Role::Server, max_connections)?;
-        Ok(ServePlan { server, path: ServePath::Link { host, ports: ports(self.listen)?, json: self.json } })
+        let copies = self.cache_copies.map(|size| usize::try_from(size.0));
+        let copies = copies.transpose().map_err(|_| "--cache-copies is too large")?;
+        Ok(ServePlan { server, path: ServePath::Link { host, ports: ports(self.listen)?, copies, json: self.json } })
     }
 }
 

@@ -6,7 +6,8 @@ use super::super::worker::{DRAIN_GRACE, WALL_CLOCK_EVERY};
 use crate::args::HostPlan;
 use crate::figures::SiloColumn;
 use crate::host::fleet::Part;
-use crate::host::{Crew, Finish, Neighbourhood, Port, Seat, stack};
+use crate::host::{Crew, Finish, Layout, Neighbourhood, Port, Seat, stack};
+use crate::numa::{Domains, Near};
 use app::App;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -26,6 +27,9 @@ pub struct Company<'a> {
     /// What is listened on.
     pub ports: &'a [u16],
     pub silos: usize,
+    /// Where everything is.
+    pub layout: &'a Layout,
+    pub domains: Domains,
     pub orders: &'a Orders,
     /// One of them is out.
     pub stop: &'a Stop,
@@ -71,10 +75,13 @@ impl Crew for Company<'_> {
         let column = column.ok_or("it has no place on the statistics page")?;
         // Watched from before the stack is made of what it says.
         let neighbourhood = Neighbourhood::of(self.host).map_err(|why| why.to_string())?;
+        // Before any of its tables is touched.
+        let near = self.domains.settle(seat, &link);
         let stack = stack(self.host, self.silos, &link.capabilities(), self.ports, core::iter::empty());
         let stack = stack.map_err(|why| why.to_string())?;
         let clock = WallClock::new(Clock.now(), Clock.unix());
-        let app = Server::new(self.server.clone(), clock).map_err(|why| why.to_string())?;
+        let app =
+            Server::new(self.domains.server(self.layout, seat, &self.server), clock).map_err(|why| why.to_string())?;
         let mut silo = Silo { link, stack, app };
         self.orders.report(seat.index, 0, Clock.now());
         self.orders.on_started(String::new);
@@ -83,6 +90,7 @@ impl Crew for Company<'_> {
             index: seat.index,
             column,
             neighbourhood,
+            near,
             part: self.finish.part(),
             reopened: self.reopen.load(Ordering::Relaxed),
             next_wall_clock: Time::ZERO,
@@ -117,6 +125,7 @@ struct Attending<'a> {
     index: usize,
     column: SiloColumn,
     neighbourhood: Option<Neighbourhood>,
+    near: Near,
     part: Part<'a>,
     /// How often the log was opened again.
     reopened: usize,
@@ -129,10 +138,11 @@ struct Attending<'a> {
 
 impl<L: Port> Attendant<L, Server> for Attending<'_> {
     fn attend(&mut self, silo: &mut Silo<L, Server>, now: Time, usage: &Usage, link: LinkState) -> Next {
-        self.column.publish(silo, now, usage, link, silo.app.counters());
         if let Some(neighbourhood) = &mut self.neighbourhood {
             neighbourhood.attend(&mut silo.stack);
         }
+        self.near.attend(silo, now, usage);
+        self.column.publish(silo, now, usage, link, silo.app.counters(), |take| self.near.values(silo, take));
         if now >= self.next_wall_clock {
             self.next_wall_clock = now + WALL_CLOCK_EVERY;
             silo.app.set_wall_clock(WallClock::new(now, Clock.unix()));

@@ -1,0 +1,82 @@
+//! `nearside numa`: what crosses between NUMA domains, and the machine's
+//! topology.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | `near` | where a silo's memory and content are: placed, watched, published |
+//! | `report` | what the published figures come to, beside the model |
+//! | `show` | tables and JSON |
+
+mod near;
+mod report;
+mod show;
+#[cfg(test)]
+mod tests;
+
+pub use near::{Domains, Near, is_gauge, names};
+
+use crate::args::NumaPlan;
+use crate::host::Failure;
+use report::Process;
+use serde_json::json;
+use silo::page::{Reader, living, usual_folder};
+use silo::pin::allowed_cores;
+use std::io::Write;
+use std::path::Path;
+use topology::{Recording, Topology};
+
+/// Prints what is asked for.
+///
+/// # Errors
+/// If the topology or a page cannot be read, or output cannot be written.
+pub fn numa(plan: &NumaPlan) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    if plan.record {
+        write!(out, "{}", Recording::take(root(plan))?)?;
+        return Ok(());
+    }
+    let topology = topology(plan)?;
+    if plan.topology {
+        if plan.json {
+            writeln!(out, "{}", show::topology_json(&topology))?;
+        } else {
+            write!(out, "{}", show::Machine(&topology))?;
+        }
+        return Ok(());
+    }
+    let readers = match &plan.page {
+        Some(page) => vec![Reader::open(page)?],
+        None => living(&usual_folder()?)?,
+    };
+    let processes: Vec<Process> = readers.iter().filter_map(Process::read).collect();
+    if plan.json {
+        let processes: Vec<_> = processes.iter().map(show::process_json).collect();
+        let model = show::model_json(&topology);
+        writeln!(out, "{}", json!({ "domains": topology.domains.len(), "model": model, "processes": processes }))?;
+        return Ok(());
+    }
+    if topology.domains.len() == 1 {
+        writeln!(out, "this machine has one NUMA domain: nothing can cross")?;
+    }
+    if processes.is_empty() {
+        writeln!(out, "no process of this user serves over links")?;
+    }
+    for process in &processes {
+        write!(out, "{}", show::Account { process, topology: &topology })?;
+    }
+    Ok(())
+}
+
+fn root(plan: &NumaPlan) -> &Path {
+    plan.root.as_deref().unwrap_or(Path::new("/"))
+}
+
+/// This machine's topology, another folder's, or a recorded one.
+fn topology(plan: &NumaPlan) -> Result<Topology, Failure> {
+    let Some(root) = &plan.root else { return Ok(Topology::read(Path::new("/"), Some(&allowed_cores()?))?) };
+    if root.is_dir() {
+        return Ok(Topology::read(root, None)?);
+    }
+    let text = std::fs::read_to_string(root).map_err(|why| format!("cannot read {}: {why}", root.display()))?;
+    Ok(Topology::of(&Recording::parse(&text)?, None)?)
+}

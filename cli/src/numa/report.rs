@@ -1,0 +1,217 @@
+//! What crossed, from what a process publishes.
+
+use super::near::{FAR, NOWHERE, TRAFFIC};
+use silo::page::Reader;
+use std::collections::BTreeMap;
+
+/// Frames and bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Amount {
+    pub frames: u64,
+    pub bytes: u64,
+}
+
+/// Traffic of silos whose memory is in one domain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flow {
+    pub received: Amount,
+    pub sent: Amount,
+}
+
+/// Arrival, memory, departure; `None` for a port that is nowhere in
+/// particular.
+pub type Way = (Option<u16>, u16, Option<u16>);
+
+/// One process, with all of its silos.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    pub pid: u32,
+    pub label: String,
+    pub silos: Vec<SiloFigures>,
+    /// What came and went, by where.
+    pub flows: BTreeMap<Way, Flow>,
+    /// Bytes of content by the domain of the silo that sent it and the one
+    /// where it lies, where these are not the same.
+    pub content: BTreeMap<(u16, u16), u64>,
+    pub crossed: Crossed,
+    pub received_bytes: u64,
+    pub sent_bytes: u64,
+}
+
+/// Bytes that went from one domain to another, by what they did there.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Crossed {
+    /// Received by a port of another domain than the silo's.
+    pub received: u64,
+    /// Sent by a port of another domain.
+    pub sent: u64,
+    /// Content read from another domain.
+    pub content: u64,
+    /// Passed to a silo of another domain.
+    pub steered: u64,
+    /// Frames through memory of another domain, by the share of the silo's
+    /// pages that are elsewhere.
+    pub memory: f64,
+}
+
+/// What a silo published.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SiloFigures {
+    pub core: Option<u16>,
+    pub domain: u16,
+    pub interleaved: bool,
+    pub pages_local: u64,
+    pub pages_remote: u64,
+    pub pages_absent: u64,
+    pub looks: u64,
+}
+
+impl Process {
+    /// Reads a process's page; `None` if it publishes nothing of the kind, or
+    /// is gone.
+    pub fn read(reader: &Reader) -> Option<Self> {
+        let snapshot = reader.snapshot().ok()?;
+        let names: Vec<&str> = reader.metrics().iter().map(|(name, _)| name.as_str()).collect();
+        let silos: Vec<Vec<u64>> = snapshot.silos.iter().map(|silo| silo.values.clone()).collect();
+        Self::of(reader.pid(), reader.label(), &names, &silos)
+    }
+
+    /// What the values of its silos come to.
+    pub fn of(pid: u32, label: &str, names: &[&str], silos: &[Vec<u64>]) -> Option<Self> {
+        names.iter().find(|name| **name == "silo.pages_local")?;
+        let mut process = Self { pid, label: label.to_owned(), ..Self::default() };
+        for values in silos {
+            let values: BTreeMap<&str, u64> = names.iter().copied().zip(values.iter().copied()).collect();
+            process.add(&values);
+        }
+        Some(process)
+    }
+
+    fn add(&mut self, values: &BTreeMap<&str, u64>) {
+        let get = |name: &str| values.get(name).copied().unwrap_or(0);
+        let domain = get("silo.domain") as u16;
+        let silo = SiloFigures {
+            core: (get("silo.pinned") > 0).then_some(get("silo.core") as u16),
+            domain,
+            interleaved: get("silo.interleaved") > 0,
+            pages_local: get("silo.pages_local"),
+            pages_remote: get("silo.pages_remote"),
+            pages_absent: get("silo.pages_absent"),
+            looks: get("silo.looks"),
+        };
+        self.silos.push(silo);
+        let places =
+            traffic(values, [get("link.rx_frames"), get("link.rx_bytes"), get("link.tx_frames"), get("link.tx_bytes")]);
+        let only = |side: fn(&Flow) -> u64| {
+            let mut used = places.iter().filter(|(_, flow)| side(flow) > 0);
+            match (used.next(), used.next()) {
+                (Some((place, _)), None) => Some(*place),
+                _ => None,
+            }
+        };
+        // Where all came by ports of one domain and went by those of one, the
+        // whole way is known; else each half of it.
+        let (arrival, departure) = (only(|flow| flow.received.bytes), only(|flow| flow.sent.bytes));
+        for (place, flow) in &places {
+            let received = Flow { received: flow.received, ..Flow::default() };
+            let sent = Flow { sent: flow.sent, ..Flow::default() };
+            self.flow((*place, domain, departure.unwrap_or(None)), received);
+            self.flow((arrival.unwrap_or(None), domain, *place), sent);
+            let far = place.is_some_and(|place| place != domain);
+            self.crossed.received += if far { flow.received.bytes } else { 0 };
+            self.crossed.sent += if far { flow.sent.bytes } else { 0 };
+            self.received_bytes += flow.received.bytes;
+            self.sent_bytes += flow.sent.bytes;
+            let bytes = flow.received.bytes + flow.sent.bytes;
+            self.crossed.memory += bytes as f64 * silo.remote_share();
+        }
+        for (name, bytes) in values {
+            let from = name.strip_prefix(FAR).and_then(|rest| rest.strip_prefix('.')?.parse::<u16>().ok());
+            if let Some(from) = from.filter(|from| *from != domain && *bytes > 0) {
+                *self.content.entry((domain, from)).or_default() += bytes;
+                self.crossed.content += bytes;
+            }
+        }
+        self.crossed.steered += get("steer.crossed_bytes");
+    }
+
+    fn flow(&mut self, way: Way, more: Flow) {
+        if more == Flow::default() {
+            return;
+        }
+        let flow = self.flows.entry(way).or_default();
+        for (sum, more) in [(&mut flow.received, more.received), (&mut flow.sent, more.sent)] {
+            sum.frames += more.frames;
+            sum.bytes += more.bytes;
+        }
+    }
+
+    /// The bytes received and sent that crossed, as a share of all.
+    pub fn crossed_share(&self) -> f64 {
+        let all = self.received_bytes + self.sent_bytes;
+        share((self.crossed.received + self.crossed.sent) as f64 + self.crossed.memory, all)
+    }
+
+    /// How often a byte sent crossed on its way: from the content to the
+    /// silo, from silo to silo, and to the port.
+    pub fn crossings_per_byte_sent(&self) -> f64 {
+        let Crossed { sent, content, steered, memory, .. } = self.crossed;
+        let all = self.received_bytes + self.sent_bytes;
+        let memory = memory * share(self.sent_bytes as f64, all);
+        share((sent + content + steered) as f64 + memory, self.sent_bytes)
+    }
+}
+
+impl SiloFigures {
+    fn remote_share(&self) -> f64 {
+        share(self.pages_remote as f64, self.pages_local + self.pages_remote)
+    }
+}
+
+/// Nothing of nothing is nothing.
+fn share(part: f64, all: u64) -> f64 {
+    if all == 0 { 0.0 } else { part / all as f64 }
+}
+
+/// A silo's traffic by the domain of the port: the domains that are told
+/// apart, or all of it nowhere in particular in a machine of one.
+fn traffic(values: &BTreeMap<&str, u64>, all: [u64; 4]) -> Vec<(Option<u16>, Flow)> {
+    let mut places: BTreeMap<Option<u16>, [u64; 4]> = BTreeMap::new();
+    for (at, what) in TRAFFIC.into_iter().enumerate() {
+        for (name, value) in values {
+            let Some(place) = name.strip_prefix(what).and_then(|rest| rest.strip_prefix('.')) else { continue };
+            let place = if place == NOWHERE { None } else { place.parse().ok() };
+            places.entry(place).or_default()[at] += value;
+        }
+    }
+    if places.is_empty() {
+        places.insert(None, all);
+    }
+    let flow = |[rx_frames, rx_bytes, tx_frames, tx_bytes]: [u64; 4]| Flow {
+        received: Amount { frames: rx_frames, bytes: rx_bytes },
+        sent: Amount { frames: tx_frames, bytes: tx_bytes },
+    };
+    places.into_iter().map(|(place, values)| (place, flow(values))).collect()
+}
+
+/// Crossings for each byte sent, as one reckons them.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Model {
+    /// Read, encrypted, written and sent, each in another domain than the
+    /// last.
+    pub worst: f64,
+    /// Each silo at its port, and content where it was read first: in this
+    /// domain by chance.
+    pub siloed: f64,
+    /// The same, with a copy in each domain of what is asked for often.
+    pub hot_cache: f64,
+}
+
+impl Model {
+    /// For so many domains.
+    pub fn of(domains: usize) -> Self {
+        let domains = domains.max(1) as f64;
+        let worst = if domains > 1.0 { 4.0 } else { 0.0 };
+        Self { worst, siloed: (domains - 1.0) / domains, hot_cache: 0.0 }
+    }
+}

@@ -1,0 +1,197 @@
+//! Tables and JSON.
+
+use super::report::{Crossed, Flow, Model, Process, SiloFigures};
+use core::fmt;
+use serde_json::{Value, json};
+use topology::{Ranges, Topology};
+
+/// What a process's traffic did, and what it may be held against.
+pub struct Account<'a> {
+    pub process: &'a Process,
+    pub topology: &'a Topology,
+}
+
+impl fmt::Display for Account<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { process, topology } = self;
+        writeln!(f, "{} {}", process.pid, process.label)?;
+        writeln!(
+            f,
+            "  {:>4}  {:>4}  {:>6}  {:>12}  {:>12}  {:>12}",
+            "silo", "core", "domain", "pages here", "elsewhere", "untouched"
+        )?;
+        for (index, silo) in process.silos.iter().enumerate() {
+            let core = silo.core.map_or("-".to_owned(), |core| core.to_string());
+            let (here, away, absent) = (silo.pages_local, silo.pages_remote, silo.pages_absent);
+            let note = match silo {
+                SiloFigures { interleaved: true, .. } => "  interleaved on purpose",
+                SiloFigures { looks: 0, .. } => "  not looked at",
+                _ => "",
+            };
+            writeln!(f, "  {index:>4}  {core:>4}  {:>6}  {here:>12}  {away:>12}  {absent:>12}{note}", silo.domain)?;
+        }
+        if topology.domains.len() < 2 {
+            return Ok(());
+        }
+        let heads = ["arrival", "memory", "departure", "frames in", "bytes in", "frames out", "bytes out"];
+        let [a, b, c, d, e, g, h] = heads;
+        writeln!(f, "  {a:>7}  {b:>6}  {c:>9}  {d:>12}  {e:>16}  {g:>12}  {h:>16}")?;
+        let place = |domain: Option<u16>| domain.map_or("-".to_owned(), |domain| domain.to_string());
+        for ((arrival, memory, departure), Flow { received, sent }) in &process.flows {
+            let (arrival, departure) = (place(*arrival), place(*departure));
+            let (from, to) = ((received.frames, received.bytes), (sent.frames, sent.bytes));
+            writeln!(
+                f,
+                "  {arrival:>7}  {memory:>6}  {departure:>9}  {:>12}  {:>16}  {:>12}  {:>16}",
+                from.0, from.1, to.0, to.1
+            )?;
+        }
+        for ((silo, content), bytes) in &process.content {
+            writeln!(f, "  content of domain {content} sent by silos of domain {silo}: {bytes} bytes")?;
+        }
+        let Crossed { received, sent, content, steered, memory } = process.crossed;
+        writeln!(
+            f,
+            "  crossed: {received} bytes received, {sent} sent, {content} of content, {steered} between silos, \
+             {memory:.0} through pages elsewhere"
+        )?;
+        let model = Model::of(topology.domains.len());
+        writeln!(f, "  share of bytes received and sent that crossed: {:.4}", process.crossed_share())?;
+        writeln!(f, "  crossings per byte sent: {:.4}", process.crossings_per_byte_sent())?;
+        writeln!(
+            f,
+            "  by the model: {} at worst (read, encrypt, write and send all apart), {:.2} expected with silos at \
+             their ports, {} with a copy of hot content in each domain",
+            model.worst, model.siloed, model.hot_cache
+        )
+    }
+}
+
+pub fn model_json(topology: &Topology) -> Value {
+    let Model { worst, siloed, hot_cache } = Model::of(topology.domains.len());
+    json!({ "worst": worst, "siloed": siloed, "hot_cache": hot_cache })
+}
+
+pub fn process_json(process: &Process) -> Value {
+    let silo = |(index, silo): (usize, &SiloFigures)| {
+        json!({
+            "silo": index,
+            "core": silo.core,
+            "domain": silo.domain,
+            "interleaved": silo.interleaved,
+            "pages": {
+                "local": silo.pages_local,
+                "remote": silo.pages_remote,
+                "absent": silo.pages_absent,
+                "looks": silo.looks,
+            },
+        })
+    };
+    let flow = |(way, flow): (&super::report::Way, &Flow)| {
+        json!({
+            "arrival": way.0,
+            "memory": way.1,
+            "departure": way.2,
+            "received_frames": flow.received.frames,
+            "received_bytes": flow.received.bytes,
+            "sent_frames": flow.sent.frames,
+            "sent_bytes": flow.sent.bytes,
+        })
+    };
+    let content = |((silo, content), bytes): (&(u16, u16), &u64)| json!({ "silo_domain": silo, "content_domain": content, "bytes": bytes });
+    let Crossed { received, sent, content: far, steered, memory } = process.crossed;
+    json!({
+        "pid": process.pid,
+        "label": process.label,
+        "silos": process.silos.iter().enumerate().map(silo).collect::<Vec<_>>(),
+        "flows": process.flows.iter().map(flow).collect::<Vec<_>>(),
+        "content": process.content.iter().map(content).collect::<Vec<_>>(),
+        "received_bytes": process.received_bytes,
+        "sent_bytes": process.sent_bytes,
+        "crossed": {
+            "received_bytes": received,
+            "sent_bytes": sent,
+            "content_bytes": far,
+            "steered_bytes": steered,
+            "memory_bytes": memory.round() as u64,
+        },
+        "crossed_share": process.crossed_share(),
+        "crossings_per_byte_sent": process.crossings_per_byte_sent(),
+    })
+}
+
+/// A machine's domains and ports.
+pub struct Machine<'a>(pub &'a Topology);
+
+impl fmt::Display for Machine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(topology) = self;
+        let mib = |bytes: u64| bytes >> 20;
+        for domain in &topology.domains {
+            let cores = if domain.cores.is_empty() { "none".to_owned() } else { Ranges(&domain.cores).to_string() };
+            let distances: Vec<String> = domain.distances.iter().map(ToString::to_string).collect();
+            writeln!(
+                f,
+                "domain {}: cores {cores}; memory {} MiB, {} free; distances {}",
+                domain.number,
+                mib(domain.memory_total),
+                mib(domain.memory_free),
+                distances.join(" ")
+            )?;
+        }
+        let usable: Vec<u16> = topology.cores.iter().filter(|core| core.is_usable()).map(|core| core.number).collect();
+        let physical = topology.cores.iter().filter(|core| core.is_usable()).map(|core| core.siblings.first());
+        let physical: std::collections::BTreeSet<_> = physical.collect();
+        writeln!(f, "cores to use: {} ({} physical)", Ranges(&usable), physical.len())?;
+        for interface in &topology.interfaces {
+            let place = match (interface.domain, interface.device) {
+                (Some(domain), _) => format!("domain {domain}"),
+                (None, true) => "domain unknown".to_owned(),
+                (None, false) => "virtual".to_owned(),
+            };
+            let (rx, tx) = (interface.rx_queues, interface.tx_queues);
+            writeln!(f, "{}: {place}, {rx} receive and {tx} transmit queues", interface.name)?;
+        }
+        Ok(())
+    }
+}
+
+pub fn topology_json(topology: &Topology) -> Value {
+    let core = |core: &topology::Core| {
+        json!({
+            "core": core.number,
+            "online": core.online,
+            "allowed": core.allowed,
+            "isolated": core.isolated,
+            "domain": core.domain,
+            "package": core.package,
+            "siblings": core.siblings,
+            "cache": core.cache,
+        })
+    };
+    let domain = |domain: &topology::Domain| {
+        json!({
+            "domain": domain.number,
+            "cores": domain.cores,
+            "memory_total": domain.memory_total,
+            "memory_free": domain.memory_free,
+            "distances": domain.distances,
+        })
+    };
+    let interface = |interface: &topology::Interface| {
+        let interrupts = interface.interrupts.iter().map(|(number, cores)| json!({ "number": number, "cores": cores }));
+        json!({
+            "name": interface.name,
+            "domain": interface.domain,
+            "device": interface.device,
+            "rx_queues": interface.rx_queues,
+            "tx_queues": interface.tx_queues,
+            "interrupts": interrupts.collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "cores": topology.cores.iter().map(core).collect::<Vec<_>>(),
+        "domains": topology.domains.iter().map(domain).collect::<Vec<_>>(),
+        "interfaces": topology.interfaces.iter().map(interface).collect::<Vec<_>>(),
+    })
+}

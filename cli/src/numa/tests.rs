@@ -1,0 +1,114 @@
+//! What published figures come to.
+
+use super::report::{Amount, Crossed, Flow, Model, Process};
+use super::show::{self, Account};
+use topology::{Recording, Topology};
+
+/// A machine of so many domains with a core each.
+fn machine(domains: u16) -> Topology {
+    let mut text = format!("sys/devices/system/cpu/possible 0-{domains}\n");
+    for domain in 0..domains {
+        text.push_str(&format!("sys/devices/system/node/node{domain}/cpulist {domain}\n"));
+    }
+    Topology::of(&Recording::parse(&text).unwrap(), None).unwrap()
+}
+
+const NAMES: [&str; 17] = [
+    "silo.pinned",
+    "silo.core",
+    "silo.domain",
+    "silo.pages_local",
+    "silo.pages_remote",
+    "silo.pages_absent",
+    "silo.looks",
+    "silo.interleaved",
+    "numa.rx_frames.0",
+    "numa.rx_bytes.0",
+    "numa.tx_frames.0",
+    "numa.tx_bytes.0",
+    "numa.rx_bytes.1",
+    "numa.tx_bytes.1",
+    "numa.far_bytes.0",
+    "numa.far_bytes.1",
+    "steer.crossed_bytes",
+];
+
+fn process(silos: &[[u64; 17]]) -> Process {
+    let silos: Vec<Vec<u64>> = silos.iter().map(|values| values.to_vec()).collect();
+    Process::of(7, "serve memif:@a", &NAMES, &silos).unwrap()
+}
+
+#[test]
+fn silos_at_their_ports_cross_nothing() {
+    let near = process(&[
+        [1, 2, 0, 100, 0, 9, 1, 0, 10, 1_000, 20, 9_000, 0, 0, 0, 0, 0],
+        [1, 3, 1, 100, 0, 9, 1, 0, 0, 0, 0, 0, 500, 4_000, 0, 0, 0],
+    ]);
+    assert_eq!(near.crossed, Crossed::default());
+    assert_eq!((near.crossed_share(), near.crossings_per_byte_sent()), (0.0, 0.0));
+    let flow = Flow { received: Amount { frames: 10, bytes: 1_000 }, sent: Amount { frames: 20, bytes: 9_000 } };
+    assert_eq!(near.flows.get(&(Some(0), 0, Some(0))), Some(&flow));
+    assert_eq!(near.flows.get(&(Some(1), 1, Some(1))).map(|flow| flow.sent.bytes), Some(4_000));
+    assert_eq!((near.flows.len(), near.sent_bytes, near.received_bytes), (2, 13_000, 1_500));
+    assert_eq!((near.silos[1].core, near.silos[1].domain), (Some(3), 1));
+}
+
+#[test]
+fn each_way_of_crossing_is_counted() {
+    // Content of domain 1, and its own, which is not far.
+    let content = process(&[[1, 0, 0, 10, 0, 0, 1, 0, 1, 100, 1, 1_000, 0, 0, 70, 500, 0]]);
+    assert_eq!((content.crossed.content, content.content.get(&(0, 1))), (500, Some(&500)));
+    assert_eq!((content.crossings_per_byte_sent(), content.crossed_share()), (0.5, 0.0));
+    // A port of the other domain, both ways.
+    let port = process(&[[1, 0, 0, 10, 0, 0, 1, 0, 0, 0, 0, 0, 100, 1_000, 0, 0, 0]]);
+    assert_eq!((port.crossed.received, port.crossed.sent), (100, 1_000));
+    assert_eq!((port.crossings_per_byte_sent(), port.crossed_share()), (1.0, 1.0));
+    // Ports of both: what came is not matched with what went.
+    let mixed = process(&[[1, 0, 0, 10, 0, 0, 1, 0, 1, 100, 1, 600, 100, 400, 0, 0, 0]]);
+    let ways: Vec<_> = mixed.flows.keys().copied().collect();
+    assert_eq!(ways, [(None, 0, Some(0)), (None, 0, Some(1)), (Some(0), 0, None), (Some(1), 0, None)]);
+    assert_eq!(mixed.crossings_per_byte_sent(), 0.4);
+    // Another silo's ring.
+    let steered = process(&[[1, 0, 0, 10, 0, 0, 1, 0, 1, 100, 1, 1_000, 0, 0, 0, 0, 250]]);
+    assert_eq!(steered.crossings_per_byte_sent(), 0.25);
+    // Memory that is spread: half of the pages are on the other side.
+    let spread = process(&[[1, 0, 0, 50, 50, 0, 1, 1, 1, 1_000, 1, 1_000, 0, 0, 0, 0, 0]]);
+    assert_eq!((spread.crossed.memory, spread.crossed_share()), (1_000.0, 0.5));
+    assert_eq!(spread.crossings_per_byte_sent(), 0.5);
+}
+
+#[test]
+fn the_model_is_what_it_is_said_to_be() {
+    let siloed: Vec<f64> = [1, 2, 4, 8].map(|domains| Model::of(domains).siloed).into();
+    assert_eq!(siloed, [0.0, 0.5, 0.75, 0.875]);
+    assert_eq!((Model::of(2).worst, Model::of(1).worst, Model::of(4).hot_cache), (4.0, 0.0, 0.0));
+}
+
+#[test]
+fn what_is_shown_has_all_of_it() {
+    let two = machine(2);
+    let process = process(&[[1, 2, 0, 100, 3, 9, 1, 0, 10, 1_000, 20, 9_000, 0, 0, 0, 90, 0]]);
+    let text = Account { process: &process, topology: &two }.to_string();
+    for wanted in [
+        "7 serve memif:@a",
+        "content of domain 1 sent by silos of domain 0: 90 bytes",
+        "by the model: 4 at worst",
+        "0.50 expected",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    let json = show::process_json(&process);
+    assert_eq!(json["flows"][0]["sent_bytes"], 9_000);
+    assert_eq!(json["silos"][0]["pages"]["remote"], 3);
+    assert_eq!(json["crossed"]["content_bytes"], 90);
+    assert_eq!(show::topology_json(&two)["domains"][1]["cores"][0], 1);
+    assert!(show::Machine(&two).to_string().contains("domain 1: cores 1;"));
+    // In a machine of one there is no way to tell of.
+    let one = Account { process: &process, topology: &machine(1) }.to_string();
+    assert!(!one.contains("crossed"), "{one}");
+}
+
+#[test]
+fn a_process_that_publishes_nothing_of_the_kind_is_passed_over() {
+    assert!(Process::of(1, "serve 2 workers", &["silo.turns", "app.requests"], &[vec![1, 2]]).is_none());
+}
