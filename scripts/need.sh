@@ -49,6 +49,7 @@ want_run() {
 want_test() {
     want_run
     want ab apache2-utils
+    want ping iputils-ping
     want tshark tshark
     want python3 python3
     want valgrind valgrind

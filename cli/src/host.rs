@@ -43,12 +43,7 @@ pub fn stack(
     ports: &[u16],
     more: impl Iterator<Item = IpAddr>,
 ) -> Result<Stack, Failure> {
-    let mac = match plan.links.first().map(|link| &link.driver) {
-        // Frames to another address do not get past the interface.
-        Some(DriverSpec::AfXdp(config)) => af_xdp::mac(&config.interface)?,
-        _ => mac(plan),
-    };
-    let mut config = stack::Config::new(mac, capabilities.mtu);
+    let mut config = stack::Config::new(mac(plan), capabilities.mtu);
     let own = plan.addresses.iter().map(|cidr| Address { ip: cidr.address, prefix_len: cidr.prefix });
     config.addresses = own.collect();
     let prefix = |ip: IpAddr| {
@@ -112,6 +107,12 @@ fn random<const N: usize>() -> Result<[u64; N], Failure> {
 
 /// Our Ethernet address.
 fn mac(plan: &HostPlan) -> Mac {
+    // Frames to another address do not get past an interface.
+    if let Some(DriverSpec::AfXdp(config)) = plan.links.first().map(|link| &link.driver)
+        && let Ok(mac) = af_xdp::mac(&config.interface)
+    {
+        return mac;
+    }
     plan.mac.unwrap_or_else(|| default_mac(plan.addresses.first().map(|cidr| cidr.address)))
 }
 

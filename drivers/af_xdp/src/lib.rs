@@ -17,6 +17,7 @@
 mod config;
 mod error;
 mod filter;
+mod frames;
 mod host;
 mod interface;
 mod link;

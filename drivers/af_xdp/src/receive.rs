@@ -1,6 +1,7 @@
 //! The receive half.
 
 use crate::config::HEADROOM;
+use crate::frames::ReceiveFrames;
 use crate::ring::{Consumer, Descriptor, Producer};
 use crate::socket::Socket;
 use crate::umem::Umem;
@@ -15,10 +16,6 @@ use wire::Time;
 pub const BURST_LIMIT: usize = 64;
 
 /// The receive half of an [`crate::XdpLink`].
-///
-/// Each frame is, at any time, in one place: with the kernel (the fill ring
-/// included), in the receive ring, or in the burst. All of them fit into the
-/// fill ring.
 #[derive(Debug)]
 pub struct XdpRx {
     queue: Option<Queue>,
@@ -33,13 +30,8 @@ pub struct XdpRx {
 
 #[derive(Debug)]
 struct Queue {
-    ring: Consumer<Descriptor>,
-    fill: Producer<u64>,
+    frames: ReceiveFrames,
     base: NonNull<u8>,
-    /// Bytes of the umem.
-    len: u64,
-    /// Bytes of a frame's room, less one: a mask.
-    within: u64,
     /// Polls the driver when nothing waits.
     busy_poll: bool,
     socket: Arc<Socket>,
@@ -55,8 +47,8 @@ unsafe impl Send for Queue {}
 struct Frame {
     start: NonNull<u8>,
     len: u32,
-    /// What goes back into the fill ring.
-    room: u64,
+    /// Where it begins, as the umem counts.
+    address: u64,
 }
 
 // SAFETY: a plain address; what is read through it is a matter of the burst.
@@ -64,7 +56,7 @@ unsafe impl Send for Frame {}
 
 impl XdpRx {
     pub(crate) const fn new(vouches: bool) -> Self {
-        let none = Frame { start: NonNull::dangling(), len: 0, room: 0 };
+        let none = Frame { start: NonNull::dangling(), len: 0, address: 0 };
         Self { queue: None, burst: [none; BURST_LIMIT], taken: 0, vouches, frames: 0, bytes: 0, dropped: 0 }
     }
 
@@ -78,13 +70,13 @@ impl XdpRx {
         busy_poll: bool,
     ) {
         let (base, len) = (umem.start(), umem.len() as u64);
-        let within = u64::from(frame) - 1;
-        self.queue = Some(Queue { ring, fill, base, len, within, busy_poll, socket, umem });
+        let frames = ReceiveFrames::new(ring, fill, len, frame);
+        self.queue = Some(Queue { frames, base, busy_poll, socket, umem });
     }
 
     /// Whether frames wait.
     pub(crate) fn has_frames(&self) -> bool {
-        self.queue.as_ref().is_some_and(|queue| queue.ring.available() > 0)
+        self.queue.as_ref().is_some_and(|queue| queue.frames.waiting() > 0)
     }
 }
 
@@ -92,7 +84,7 @@ impl Receive for XdpRx {
     fn receive(&mut self, _now: Time, max: usize) -> usize {
         debug_assert!(self.taken == 0, "a burst is released before the next is taken");
         let Some(queue) = &mut self.queue else { return 0 };
-        let mut waiting = queue.ring.available();
+        let mut waiting = queue.frames.waiting();
         if waiting == 0 {
             if !queue.busy_poll {
                 return 0;
@@ -100,30 +92,28 @@ impl Receive for XdpRx {
             // Runs the driver's own poll on this core. What it says is of no
             // use: what came is in the ring.
             let _ = rustix::net::recv(&*queue.socket, &mut [0_u8; 0][..], RecvFlags::DONTWAIT);
-            waiting = queue.ring.available();
+            waiting = queue.frames.waiting();
         }
         let count = waiting.min(max.min(BURST_LIMIT) as u32);
         let mut taken = 0;
         for index in 0..count {
-            let Descriptor { address, len, .. } = queue.ring.peek(index);
-            let room = address & !queue.within;
-            if address >= queue.len || u64::from(len) > queue.len - address || len < wire::ethernet::HEADER_LEN as u32 {
-                cold_path();
+            let Some((address, len)) = queue.frames.look(index) else {
                 self.dropped += 1;
-                if room < queue.len {
-                    queue.fill.push(room);
-                }
                 continue;
-            }
-            // SAFETY: within the umem, as just checked.
+            };
+            // SAFETY: within the umem, as `look` checked.
             let start = unsafe { queue.base.add(address as usize) };
             prefetch(start);
-            self.burst[taken] = Frame { start, len, room };
+            self.burst[taken] = Frame { start, len, address };
             self.bytes += u64::from(len);
             taken += 1;
         }
         if count > 0 {
-            queue.ring.advance(count);
+            queue.frames.take(count);
+        }
+        if taken < count as usize {
+            // Their rooms are of use now, also where no frame is released.
+            let _ = queue.frames.publish();
         }
         self.frames += taken as u64;
         self.taken = taken;
@@ -152,10 +142,9 @@ impl Receive for XdpRx {
             return;
         }
         for frame in &self.burst[..taken] {
-            queue.fill.push(frame.room);
+            queue.frames.give(frame.address);
         }
-        queue.fill.publish();
-        if queue.fill.needs_wakeup() {
+        if queue.frames.publish() {
             cold_path();
             // The driver had run out of frames and waits to be told.
             let _ = rustix::net::recv(&*queue.socket, &mut [0_u8; 0][..], RecvFlags::DONTWAIT);

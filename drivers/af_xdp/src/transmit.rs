@@ -1,9 +1,10 @@
 //! The transmit half.
 
 use crate::config::{HEADER_ROOM, HEADROOM};
+use crate::frames::SendFrames;
 use crate::ring::{Consumer, Descriptor, Producer};
 use crate::socket::Socket;
-use crate::umem::{FreeFrames, Umem};
+use crate::umem::Umem;
 use core::hint::cold_path;
 use core::ptr::NonNull;
 use link::Transmit;
@@ -23,10 +24,6 @@ const KERNEL_BATCH: u32 = 32;
 const STAGGER: u64 = 64;
 
 /// The transmit half of an [`crate::XdpLink`].
-///
-/// Each frame is, at any time, in one place: free (the offered one included),
-/// in the transmit ring, with the kernel, or in the completion ring. All of
-/// them fit into either ring.
 #[derive(Debug)]
 pub struct XdpTx {
     queue: Option<Queue>,
@@ -41,9 +38,7 @@ pub struct XdpTx {
 
 #[derive(Debug)]
 struct Queue {
-    ring: Producer<Descriptor>,
-    completion: Consumer<u64>,
-    free: FreeFrames,
+    frames: SendFrames,
     base: NonNull<u8>,
     /// Bytes of a slot.
     slot_len: usize,
@@ -81,9 +76,7 @@ impl XdpTx {
         let steps = u64::from(HEADROOM) / STAGGER;
         let place = |n: u64| first + n * u64::from(frame) + n % steps * STAGGER;
         self.queue = Some(Queue {
-            ring,
-            completion,
-            free: FreeFrames::new((0..u64::from(count)).map(place)),
+            frames: SendFrames::new(ring, completion, (0..u64::from(count)).map(place)),
             base: umem.start(),
             slot_len: (frame - HEADROOM) as usize,
             committed: 0,
@@ -101,24 +94,11 @@ impl XdpTx {
 }
 
 impl Queue {
-    /// Takes back what was sent.
-    #[inline]
-    fn reap(&mut self) {
-        let done = self.completion.available();
-        if done == 0 {
-            return;
-        }
-        for index in 0..done {
-            self.free.give(self.completion.peek(index));
-        }
-        self.completion.advance(done);
-    }
-
     /// Makes the kernel send, and returns how many frames it dropped. In copy
     /// mode the sending happens in this call.
     fn kick(&mut self) -> u64 {
         let mut dropped = 0;
-        let mut before = self.ring.pending();
+        let mut before = self.frames.pending();
         for _ in 0..self.calls {
             match rustix::net::send(self.socket.as_fd(), &[], SendFlags::DONTWAIT) {
                 Ok(_) => {
@@ -131,14 +111,14 @@ impl Queue {
                 // The kernel sent as many as it sends in one call, or the
                 // device's ring is full: the difference is whether it moved.
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
-                    let pending = self.ring.pending();
+                    let pending = self.frames.pending();
                     if pending == before {
                         self.unsent = true;
-                        self.reap();
+                        self.frames.reap();
                         return dropped;
                     }
                     before = pending;
-                    self.reap();
+                    self.frames.reap();
                 }
                 // ENETDOWN, ENXIO: down or gone, which `poll_control` notices.
                 // What the kernel has waits in its ring.
@@ -156,17 +136,13 @@ impl Queue {
 impl Transmit for XdpTx {
     #[inline]
     fn room(&self) -> usize {
-        self.queue.as_ref().map_or(0, |queue| queue.free.len())
+        self.queue.as_ref().map_or(0, |queue| queue.frames.room())
     }
 
     #[inline]
     fn slot(&mut self) -> Option<&mut [u8]> {
         let queue = self.queue.as_mut()?;
-        if queue.free.len() == 0 {
-            cold_path();
-            queue.reap();
-        }
-        let Some(frame) = queue.free.top() else {
+        let Some(frame) = queue.frames.next() else {
             cold_path();
             self.full += 1;
             return None;
@@ -193,9 +169,10 @@ impl Transmit for XdpTx {
             self.dropped += 1;
             return;
         }
-        let Some(address) = queue.free.take() else { return };
         let len = len.min(queue.slot_len) as u32;
-        queue.ring.push(Descriptor { address, len, options: 0 });
+        if !queue.frames.push(len) {
+            return;
+        }
         queue.committed += 1;
         self.frames += 1;
         self.bytes += u64::from(len);
@@ -209,12 +186,12 @@ impl Transmit for XdpTx {
         }
         if queue.committed > 0 {
             queue.committed = 0;
-            queue.ring.publish();
+            queue.frames.publish();
         }
-        if queue.unsent || queue.ring.needs_wakeup() {
+        if queue.unsent || queue.frames.needs_wakeup() {
             self.dropped += queue.kick();
         }
-        queue.reap();
+        queue.frames.reap();
     }
 }
 

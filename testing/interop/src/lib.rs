@@ -10,6 +10,7 @@ mod namespace;
 mod program;
 mod site;
 pub mod testpmd;
+pub mod veth;
 
 pub use namespace::{Program, in_namespace, ip, wait_for};
 pub use program::{Nearside, Running, output};

@@ -80,6 +80,20 @@ impl Running {
         });
     }
 
+    /// Its number as a process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has ended.
+    ///
+    /// # Panics
+    /// If that cannot be asked.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("a child can be waited for").is_some()
+    }
+
     /// Sends it a signal.
     ///
     /// # Panics

@@ -1,0 +1,277 @@
+//! Where a queue's frames are: the moves between us and the kernel, without
+//! memory or socket.
+
+use crate::ring::{Consumer, Descriptor, Producer};
+use core::hint::cold_path;
+
+/// The shortest frame: an Ethernet header.
+const LEAST: u64 = wire::ethernet::HEADER_LEN as u64;
+
+/// The frames that are received into.
+///
+/// Each is, at any time, in one place: with the kernel (the fill ring
+/// included), in the receive ring, or taken. All of them fit into the fill
+/// ring.
+#[derive(Debug)]
+pub(crate) struct ReceiveFrames {
+    ring: Consumer<Descriptor>,
+    fill: Producer<u64>,
+    /// Bytes of the umem.
+    len: u64,
+    /// Bytes of a frame's room, less one: a mask.
+    within: u64,
+}
+
+impl ReceiveFrames {
+    /// `fill` holds all the frames; `frame` is the size of a frame's room.
+    pub fn new(ring: Consumer<Descriptor>, fill: Producer<u64>, len: u64, frame: u32) -> Self {
+        Self { ring, fill, len, within: u64::from(frame) - 1 }
+    }
+
+    /// Frames that wait.
+    #[inline]
+    pub fn waiting(&self) -> u32 {
+        self.ring.available()
+    }
+
+    /// Where the frame that waits at `index` lies, and its length; `None` for
+    /// what is none, whose room goes back.
+    #[inline]
+    pub fn look(&mut self, index: u32) -> Option<(u64, u32)> {
+        let Descriptor { address, len, .. } = self.ring.peek(index);
+        let bytes = u64::from(len);
+        if address >= self.len || bytes > self.len - address || bytes < LEAST {
+            cold_path();
+            if address < self.len {
+                self.give(address);
+            }
+            return None;
+        }
+        Some((address, len))
+    }
+
+    /// Takes the first `count` of those that were looked at.
+    #[inline]
+    pub fn take(&mut self, count: u32) {
+        self.ring.advance(count);
+    }
+
+    /// Gives back the room that `address` lies in.
+    #[inline]
+    pub fn give(&mut self, address: u64) {
+        self.fill.push(address & !self.within);
+    }
+
+    /// Shows the kernel what was given back; whether it wants to be told.
+    #[inline]
+    pub fn publish(&mut self) -> bool {
+        self.fill.publish();
+        self.fill.needs_wakeup()
+    }
+}
+
+/// The frames that are sent from.
+///
+/// Each is, at any time, in one place: free, in the transmit ring, with the
+/// kernel, or in the completion ring. All of them fit into either ring.
+#[derive(Debug)]
+pub(crate) struct SendFrames {
+    ring: Producer<Descriptor>,
+    completion: Consumer<u64>,
+    /// Where each begins, as the umem counts. The one given back last is
+    /// taken first: it is warm.
+    free: Vec<u64>,
+    total: usize,
+}
+
+impl SendFrames {
+    /// All of `frames` are free; the first is taken first.
+    pub fn new(
+        ring: Producer<Descriptor>,
+        completion: Consumer<u64>,
+        frames: impl DoubleEndedIterator<Item = u64>,
+    ) -> Self {
+        let free: Vec<u64> = frames.rev().collect();
+        Self { ring, completion, total: free.len(), free }
+    }
+
+    /// Frames that are free.
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.free.len()
+    }
+
+    /// The frame that [`SendFrames::push`] sends next.
+    #[inline]
+    pub fn next(&mut self) -> Option<u64> {
+        if self.free.is_empty() {
+            cold_path();
+            self.reap();
+        }
+        self.free.last().copied()
+    }
+
+    /// Puts the next frame into the transmit ring, with `len` bytes; whether
+    /// there was one.
+    #[inline]
+    pub fn push(&mut self, len: u32) -> bool {
+        let Some(address) = self.free.pop() else { return false };
+        self.ring.push(Descriptor { address, len, options: 0 });
+        true
+    }
+
+    /// Shows the kernel what was pushed.
+    #[inline]
+    pub fn publish(&mut self) {
+        self.ring.publish();
+    }
+
+    /// Whether the kernel wants to be told of it.
+    #[inline]
+    pub fn needs_wakeup(&self) -> bool {
+        self.ring.needs_wakeup()
+    }
+
+    /// Frames that the kernel has not taken.
+    #[inline]
+    pub fn pending(&self) -> u32 {
+        self.ring.pending()
+    }
+
+    /// Takes back what was sent.
+    #[inline]
+    pub fn reap(&mut self) {
+        let done = self.completion.available();
+        if done == 0 {
+            return;
+        }
+        for index in 0..done {
+            // More than there are cannot come back; what the kernel gave
+            // beyond would be its mistake, and is left out.
+            if self.free.len() < self.total {
+                self.free.push(self.completion.peek(index));
+            }
+        }
+        self.completion.advance(done);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::tests::Memory;
+    use proptest::prelude::*;
+    use std::collections::{BTreeSet, VecDeque};
+
+    const SIZE: u32 = 8;
+    const FRAME: u32 = 2_048;
+
+    proptest! {
+        /// Whatever order things happen in, each frame to send is in one
+        /// place, and none is lost.
+        #[test]
+        fn frames_to_send_never_leak(start: u32, moves in proptest::collection::vec(0u8..5, 1..400)) {
+            let (mut ring, mut completion) = (Memory::new(SIZE, start), Memory::new(SIZE, start));
+            let (ring, completion) = (ring.parts(), completion.parts());
+            // SAFETY: the memory outlives all four; each side is used once.
+            let (ours, mut taken, mut done) = unsafe {
+                let ours = (Producer::new(ring), Consumer::new(completion));
+                (ours, Consumer::new(ring), Producer::new(completion))
+            };
+            let all: Vec<u64> = (0..u64::from(SIZE)).map(|n| n * u64::from(FRAME)).collect();
+            let mut frames = SendFrames::new(ours.0, ours.1, all.iter().copied());
+            let (mut pushed, mut in_ring, mut in_flight, mut completed) =
+                (Vec::new(), VecDeque::new(), VecDeque::new(), VecDeque::new());
+            for step in moves {
+                match step {
+                    0 => {
+                        if let Some(next) = frames.next() {
+                            // What was completed came back with it.
+                            if frames.room() > 1 || completed.contains(&next) {
+                                completed.clear();
+                            }
+                            prop_assert!(frames.push(60));
+                            pushed.push(next);
+                        } else {
+                            prop_assert!(!frames.push(60));
+                        }
+                    }
+                    1 => {
+                        frames.publish();
+                        in_ring.extend(pushed.drain(..));
+                    }
+                    2 => if taken.available() > 0 {
+                        let frame = taken.peek(0).address;
+                        taken.advance(1);
+                        prop_assert_eq!(in_ring.pop_front(), Some(frame));
+                        in_flight.push_back(frame);
+                    },
+                    3 => if let Some(frame) = in_flight.pop_front() {
+                        done.push(frame);
+                        done.publish();
+                        completed.push_back(frame);
+                    },
+                    _ => {
+                        frames.reap();
+                        completed.clear();
+                    }
+                }
+                let free: BTreeSet<u64> = frames.free.iter().copied().collect();
+                prop_assert_eq!(free.len(), frames.room(), "twice free");
+                let away = pushed.len() + in_ring.len() + in_flight.len();
+                let waiting = done.pending() as usize;
+                prop_assert_eq!(free.len() + away + waiting, all.len());
+                prop_assert!(pushed.iter().chain(&in_ring).chain(&in_flight).all(|frame| !free.contains(frame)));
+            }
+        }
+
+        /// The same for frames to receive into, with descriptors that lie.
+        #[test]
+        fn frames_to_receive_into_never_leak(
+            start: u32,
+            moves in proptest::collection::vec((0u8..3, 0u32..3_000, 0u32..300), 1..300),
+        ) {
+            let (mut ring, mut fill) = (Memory::<Descriptor>::new(SIZE, start), Memory::<u64>::new(SIZE, start));
+            let (ring, fill) = (ring.parts(), fill.parts());
+            // SAFETY: as above.
+            let (receive, mut ours, mut arrived, mut empty) = unsafe {
+                (Consumer::new(ring), Producer::new(fill), Producer::new(ring), Consumer::new(fill))
+            };
+            for n in 0..u64::from(SIZE) {
+                ours.push(n * u64::from(FRAME));
+            }
+            ours.publish();
+            let mut frames = ReceiveFrames::new(receive, ours, u64::from(SIZE * FRAME), FRAME);
+            let mut taken = VecDeque::new();
+            for (step, len, offset) in moves {
+                match step {
+                    // A frame arrives.
+                    0 => if empty.available() > 0 {
+                        let room = empty.peek(0);
+                        empty.advance(1);
+                        arrived.push(Descriptor { address: room + u64::from(offset), len, options: 0 });
+                        arrived.publish();
+                    },
+                    // It is taken.
+                    1 => if frames.waiting() > 0 {
+                        let found = frames.look(0);
+                        frames.take(1);
+                        if let Some((address, len)) = found {
+                            prop_assert!(address + u64::from(len) <= u64::from(SIZE * FRAME));
+                            taken.push_back(address);
+                        } else {
+                            prop_assert!(u64::from(len) < LEAST || offset + len > 0);
+                        }
+                    },
+                    // It is released.
+                    _ => if let Some(address) = taken.pop_front() {
+                        frames.give(address);
+                    },
+                }
+                let _ = frames.publish();
+                let places = empty.available() + frames.waiting() + taken.len() as u32;
+                prop_assert_eq!(places, SIZE);
+            }
+        }
+    }
+}

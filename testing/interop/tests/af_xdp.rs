@@ -1,0 +1,356 @@
+//! `nearside serve` over an interface's queues (AF_XDP), with the kernel on the
+//! other end of a veth pair, and beside it on the same interface.
+
+use interop::veth::{CLIENT, CLIENT_OWN, Far, HOST, OWN, OWN_HOSTS, SERVER};
+use interop::{
+    Nearside, Program, Running, SITE_LARGE, SITE_SMALL, in_namespace, ip, output, scratch, sha256, site, wait_for,
+};
+use rustix::process::Signal;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+const CURL: Program = Program::new("curl", "curl");
+const AB: Program = Program::new("ab", "apache2-utils");
+const WRK: Program = Program::new("wrk", "wrk");
+const PING: Program = Program::new("ping", "iputils-ping");
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server of the site with these arguments, that answers at `host`.
+fn serve(far: &Far, host: &str, arguments: &[&str]) -> Running {
+    serve_with(far, host, "", arguments)
+}
+
+/// The same, with these options of the link.
+fn serve_with(far: &Far, host: &str, options: &str, arguments: &[&str]) -> Running {
+    let link = format!("af_xdp:{SERVER}{options}");
+    let mut command = Nearside::command(["serve", site().to_str().unwrap(), "--link", &link, "--listen", "80"]);
+    let mut server = Running::start(command.args(arguments));
+    far.wait_until_served(&mut server, &format!("http://{host}/{}", SITE_SMALL.0));
+    server
+}
+
+/// What curl gets, as its exit status and `%{http_code} %{size_download}`.
+fn curl(far: &Far, url: &str, arguments: &[&str]) -> String {
+    let mut curl = far.command("curl");
+    curl.args(["--silent", "--show-error", "--globoff", "--max-time", "60", "--output", "/dev/null"]);
+    output(curl.args(["--write-out", "%{http_code} %{size_download}"]).args(arguments).arg(url))
+}
+
+fn small(far: &Far, host: &str) {
+    let (name, size) = SITE_SMALL;
+    assert_eq!(curl(far, &format!("http://{host}/{name}"), &[]), format!("200 {size}"));
+}
+
+fn large(far: &Far, host: &str) {
+    let (name, size) = SITE_LARGE;
+    let expected = sha256(File::open(site().join(name)).unwrap());
+    let mut curl = far.command("curl");
+    curl.args(["--silent", "--show-error", "--fail", "--globoff", "--max-time", "300"]);
+    curl.args(["--write-out", "%{stderr}%{http_code} %{size_download}"]).arg(format!("http://{host}/{name}"));
+    let mut curl = curl.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let got = sha256(curl.stdout.take().unwrap());
+    let curl = curl.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&curl.stderr);
+    assert!(curl.status.success(), "{}: {said}", curl.status);
+    assert_eq!((said.as_ref(), got), (&*format!("200 {size}"), expected));
+}
+
+/// The number behind `label` in a generator's report.
+fn figure(report: &str, label: &str) -> f64 {
+    let line = report.lines().find(|line| line.trim_start().starts_with(label));
+    let line = line.unwrap_or_else(|| panic!("no '{label}' in:\n{report}"));
+    line.trim_start()[label.len()..].split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// Whether the server's interface has an XDP program.
+fn has_program() -> bool {
+    output(Command::new("ip").args(["-details", "link", "show", "dev", SERVER])).contains("prog/xdp")
+}
+
+#[test]
+fn the_hosts_addresses_are_served_and_all_else_stays_with_the_kernel() {
+    in_namespace(&[CURL, AB, PING], || {
+        let far = Far::new(1);
+        // As SSH: a TCP server of the kernel's on the same address.
+        let listener = TcpListener::bind("10.7.0.1:22").unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                thread::spawn(move || {
+                    let mut line = [0; 64];
+                    while let Ok(len @ 1..) = stream.read(&mut line) {
+                        stream.write_all(&line[..len]).unwrap();
+                    }
+                });
+            }
+        });
+        let server = serve(&far, HOST[0], &[]);
+        let said = server.said();
+        assert!(said.contains("driver veth, native mode"), "{said}");
+        for host in HOST {
+            small(&far, host);
+            large(&far, host);
+        }
+        let mut session = far.command("python3");
+        session.args(["-c", SESSION]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let session = session.spawn().unwrap();
+        let ping =
+            far.command("ping").args(["-q", "-i", "0.02", "-c", "50", "10.7.0.1"]).stdout(Stdio::piped()).spawn();
+        let url = format!("http://{}/{}", HOST[0], SITE_SMALL.0);
+        let report = output(far.command("ab").args(["-q", "-k", "-n", "30000", "-c", "32", "-s", "60", &url]));
+        assert_eq!((figure(&report, "Failed requests:"), figure(&report, "Complete requests:")), (0.0, 30_000.0));
+        let session = session.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&session.stdout), "200 lines came back\n");
+        let ping = ping.unwrap().wait_with_output().unwrap();
+        let ping = String::from_utf8_lossy(&ping.stdout).into_owned();
+        assert!(ping.contains(" 0% packet loss"), "{ping}");
+        // Ports that are not served are refused by the kernel.
+        let refused = far.command("curl").args(["--silent", "http://10.7.0.1:81/"]).status().unwrap();
+        assert_eq!(refused.code(), Some(7));
+        server.stop();
+        wait_for("the program to be gone", PATIENCE, || !has_program());
+    });
+}
+
+/// A conversation line by line, as SSH's.
+const SESSION: &str = "
+import socket
+s = socket.create_connection(('10.7.0.1', 22), timeout=20)
+for n in range(200):
+    line = b'line %d' % n
+    s.sendall(line)
+    assert s.recv(64) == line
+print('200 lines came back')";
+
+#[test]
+fn an_address_of_our_own_is_resolved_and_served() {
+    in_namespace(&[CURL, WRK, PING], || {
+        let far = Far::new(1);
+        let server = serve(&far, OWN_HOSTS[0], &OWN);
+        for host in OWN_HOSTS {
+            small(&far, host);
+            let url = format!("http://{host}/{}", SITE_SMALL.0);
+            let report = output(far.command("wrk").args(["-t", "1", "-c", "64", "-d", "1s", &url]));
+            assert!(!report.contains("Socket errors") && !report.contains("Non-2xx"), "{report}");
+        }
+        large(&far, OWN_HOSTS[0]);
+        // Ours answers echo requests, and the host's own address is untouched.
+        for address in ["10.7.0.5", "fd07::5", "10.7.0.1", "fd07::1"] {
+            let _ = output(far.command("ping").args(["-q", "-c", "3", "-i", "0.1", "-W", "5", address]));
+        }
+        server.stop();
+    });
+}
+
+#[test]
+fn four_queues_serve_every_byte() {
+    in_namespace(&[CURL, AB], || {
+        for (options, silos) in [
+            ("", &[][..]),
+            (",umem=shared", &["--silos", "2"]),
+            (",hugepages=off,ring=128", &["--silos", "0-1", "--steer", "hash"]),
+        ] {
+            let far = Far::new(4);
+            let server = serve_with(&far, HOST[0], options, silos);
+            assert!(server.said().contains("queues 4 of 4"), "{}", server.said());
+            // So many connections that each queue has some.
+            let url = format!("http://{}/{}", HOST[0], SITE_SMALL.0);
+            let report = output(far.command("ab").args(["-q", "-k", "-n", "10000", "-c", "64", "-s", "60", &url]));
+            assert_eq!(figure(&report, "Failed requests:"), 0.0, "{report}");
+            thread::scope(|scope| {
+                for host in HOST {
+                    let far = &far;
+                    scope.spawn(move || large(far, host));
+                }
+            });
+            server.stop();
+            ip(&format!("link del {SERVER}"));
+        }
+    });
+}
+
+/// For interfaces whose driver has no native mode; with a poll by system
+/// calls.
+#[test]
+fn generic_mode_serves_too() {
+    in_namespace(&[CURL], || {
+        let far = Far::new(1);
+        let server = serve_with(&far, HOST[0], ",mode=generic,busy-poll=20us", &[]);
+        assert!(server.said().contains("generic mode"), "{}", server.said());
+        for host in HOST {
+            small(&far, host);
+        }
+        large(&far, HOST[0]);
+        server.stop();
+    });
+}
+
+#[test]
+fn our_generator_loads_it_over_kernel_sockets_and_over_af_xdp() {
+    in_namespace(&[CURL], || {
+        let far = Far::new(1);
+        let server = serve(&far, HOST[0], &[]);
+        let nearside = Nearside::command::<&str>([]).get_program().to_owned();
+        let link = format!("af_xdp:{CLIENT}");
+        let over_xdp = [&["--link", &link][..], &CLIENT_OWN].concat();
+        for host in HOST {
+            for path in [&[][..], &over_xdp] {
+                let url = format!("http://{host}/{}", SITE_SMALL.0);
+                let mut load = far.command(&nearside);
+                load.args(["load", &url, "--connections", "32", "--duration", "1s", "--json"]).args(path);
+                let report: serde_json::Value = serde_json::from_str(&output(&mut load)).expect("JSON");
+                let text = report.to_string();
+                let number = |at: &str| report.pointer(at).and_then(serde_json::Value::as_u64);
+                assert!(number("/statuses/success").is_some_and(|answers| answers > 100), "{text}");
+                let none = ["/errors/reset", "/errors/timeouts", "/errors/wrong_length", "/errors/truncated"];
+                assert!(none.iter().all(|at| number(at) == Some(0)), "{text}");
+            }
+        }
+        server.stop();
+    });
+}
+
+/// A kernel cuts its segments itself where the other end of a veth takes
+/// frames natively: what it sends in bulk arrives.
+#[test]
+fn a_large_request_of_a_kernel_client_arrives() {
+    in_namespace(&[CURL], || {
+        let far = Far::new(1);
+        let server = serve(&far, HOST[0], &[]);
+        let file = scratch("af-xdp").join("upload.bin");
+        std::fs::write(&file, vec![7; 900_000]).unwrap();
+        let body = format!("@{}", file.display());
+        let url = format!("http://{}/{}", HOST[0], SITE_SMALL.0);
+        let said = curl(&far, &url, &["--data-binary", &body, "--header", "Expect:", "--write-out", " %{size_upload}"]);
+        assert!(said.starts_with("405") || said.contains("900000"), "{said}");
+        server.stop();
+    });
+}
+
+#[test]
+fn an_interface_goes_down_and_comes_back() {
+    in_namespace(&[CURL], || {
+        let far = Far::new(1);
+        let server = serve(&far, HOST[0], &[]);
+        let url = format!("http://{}/{}", HOST[0], SITE_LARGE.0);
+        let mut curl = far.command("curl");
+        curl.args(["--silent", "--fail", "--max-time", "120", "--limit-rate", "20M", "--output", "/dev/null", &url]);
+        let mut under_way = Running::start(&mut curl);
+        for _ in 0..3 {
+            ip(&format!("link set {SERVER} down"));
+            thread::sleep(Duration::from_millis(150));
+            ip(&format!("link set {SERVER} up"));
+        }
+        // Taken down, an interface loses its IPv6 addresses.
+        ip(&format!("addr add fd07::1/64 dev {SERVER} nodad"));
+        small(&far, HOST[0]);
+        // One that comes is served once the server has heard of it.
+        wait_for("the address that came back", PATIENCE, || {
+            let mut curl = far.command("curl");
+            curl.args(["--silent", "--globoff", "--max-time", "2", "--output", "/dev/null"]);
+            curl.arg(format!("http://{}/{}", HOST[1], SITE_SMALL.0)).status().is_ok_and(|status| status.success())
+        });
+        wait_for("the end of a download under way", Duration::from_secs(120), || under_way.has_ended());
+        server.stop();
+    });
+}
+
+#[test]
+fn a_peer_that_is_deleted_leaves_a_server_that_can_be_stopped() {
+    in_namespace(&[CURL], || {
+        let far = Far::new(2);
+        let server = serve(&far, HOST[0], &[]);
+        drop(far);
+        wait_for("the interface to be gone", PATIENCE, || {
+            !Command::new("ip").args(["link", "show", "dev", SERVER]).output().unwrap().status.success()
+        });
+        thread::sleep(Duration::from_millis(300));
+        server.stop_at_once();
+    });
+}
+
+#[test]
+fn a_second_program_is_refused_with_the_name_of_the_first() {
+    in_namespace(&[CURL], || {
+        let far = Far::new(1);
+        let server = serve(&far, HOST[0], &[]);
+        let link = format!("af_xdp:{SERVER}");
+        let second = ["serve", "--respond", "x", "--link", &link, "--addr", "10.7.0.6/24"];
+        let refused = Nearside::command(second).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && said.contains("nearside_host") && said.contains("xdp off"), "{said}");
+        small(&far, HOST[0]);
+        server.stop();
+    });
+}
+
+#[test]
+fn what_cannot_be_opened_says_why() {
+    in_namespace(&[CURL], || {
+        let _far = Far::new(1);
+        let refusal = |link: &str| {
+            let refused = Nearside::command(["serve", "--respond", "x", "--link", link]).stdin(Stdio::null()).output();
+            let refused = refused.unwrap();
+            assert!(!refused.status.success(), "{link}");
+            String::from_utf8_lossy(&refused.stderr).into_owned()
+        };
+        for (link, why) in [
+            ("af_xdp:nobody", "there is no interface nobody"),
+            ("af_xdp:lo", "Ethernet"),
+            ("af_xdp:near0,queues=3", "no queue"),
+            ("af_xdp:near0,copy=zero-copy", "copy=auto"),
+        ] {
+            let said = refusal(link);
+            assert!(said.contains(why), "{link}: {said}");
+        }
+        let listener = TcpListener::bind("10.7.0.1:80").unwrap();
+        assert!(refusal("af_xdp:near0").contains("port 80 cannot be had"));
+        drop(listener);
+        ip("link set near0 mtu 9000");
+        assert!(refusal("af_xdp:near0").contains("MTU of 9000"));
+        ip("addr flush dev near0");
+        ip("link set near0 mtu 1500");
+        assert!(refusal("af_xdp:near0").contains("no address"));
+    });
+}
+
+#[test]
+fn a_smaller_mtu_is_kept() {
+    in_namespace(&[CURL], || {
+        let far = Far::new(1);
+        let server = serve(&far, HOST[0], &[]);
+        for mtu in [1_300, 1_500, 1_280] {
+            far.ip(&format!("link set {CLIENT} mtu {mtu}"));
+            ip(&format!("link set {SERVER} mtu {mtu}"));
+            thread::sleep(Duration::from_millis(100));
+            large(&far, HOST[0]);
+        }
+        server.stop();
+    });
+}
+
+/// The program is attached by a descriptor, which the kernel closes however
+/// the process ends.
+#[test]
+fn a_killed_server_leaves_no_program() {
+    in_namespace(&[CURL], || {
+        let far = Far::new(1);
+        let mut server = serve(&far, HOST[0], &[]);
+        assert!(has_program());
+        server.signal(Signal::KILL);
+        wait_for("the end of the server", PATIENCE, || server.has_ended());
+        wait_for("the program to be gone", PATIENCE, || !has_program());
+        // The kernel has the port again.
+        let listener = TcpListener::bind("10.7.0.1:80").unwrap();
+        let answer =
+            far.command("python3").args(["-c", "import socket; socket.create_connection(('10.7.0.1', 80))"]).status();
+        assert!(answer.unwrap().success());
+        let (_stream, peer): (TcpStream, _) = listener.accept().unwrap();
+        assert_eq!(peer.ip().to_string(), "10.7.0.2");
+    });
+}
