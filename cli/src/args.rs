@@ -42,6 +42,8 @@ pub enum Command {
     Demo(DemoPlan),
     /// Run experiments.
     Lab(LabPlan),
+    /// List the links of this machine.
+    Links(LinksPlan),
     /// Print the statistics of running processes.
     Status(StatusPlan),
     /// Print what crosses between NUMA domains.
@@ -152,6 +154,13 @@ pub struct NumaPlan {
     pub record: bool,
     /// Another machine's; `None`: this one's.
     pub root: Option<PathBuf>,
+}
+
+/// What `links` is asked to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinksPlan {
+    /// Print JSON.
+    pub json: bool,
 }
 
 /// What `status` is asked to do.

@@ -105,7 +105,7 @@ fn random<const N: usize>() -> Result<[u64; N], Failure> {
     Ok(words)
 }
 
-/// Our Ethernet address.
+/// Our Ethernet address, once links are open.
 fn mac(plan: &HostPlan) -> Mac {
     // Frames to another address do not get past an interface.
     if let Some(DriverSpec::AfXdp(config)) = plan.links.first().map(|link| &link.driver)
@@ -113,7 +113,16 @@ fn mac(plan: &HostPlan) -> Mac {
     {
         return mac;
     }
-    plan.mac.unwrap_or_else(|| default_mac(plan.addresses.first().map(|cidr| cidr.address)))
+    given_mac(plan).unwrap_or_else(|| default_mac(plan.addresses.first().map(|cidr| cidr.address)))
+}
+
+/// Our Ethernet address, where it is given: by the user, or by the first port,
+/// which drops what is for others.
+fn given_mac(plan: &HostPlan) -> Option<Mac> {
+    plan.mac.or_else(|| match &plan.links.first()?.driver {
+        DriverSpec::Dpdk(config) => dpdk::mac(&config.device),
+        _ => None,
+    })
 }
 
 /// A locally administered address made from the IP address, so that it is the

@@ -4,6 +4,7 @@ mod args;
 mod figures;
 mod host;
 mod lab;
+mod links;
 mod load;
 mod numa;
 mod serve;
@@ -37,6 +38,7 @@ fn call(command: Command) -> Result<ExitCode, Failure> {
         Command::Load(plan) => load::load(*plan),
         Command::Demo(plan) => Ok(demo::run(&plan, &std::env::current_exe()?).map(|_| ExitCode::SUCCESS)?),
         Command::Lab(plan) => lab::lab(plan),
+        Command::Links(plan) => done(links::links(&plan)),
         Command::Status(plan) => done(status::status(&plan)),
         Command::Numa(plan) => done(numa::numa(&plan)),
         Command::Completions(shell) => {

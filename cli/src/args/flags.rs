@@ -4,6 +4,7 @@
 mod demo;
 mod host;
 mod lab;
+mod links;
 mod load;
 mod numa;
 mod serve;
@@ -33,6 +34,8 @@ pub(super) enum Typed {
     Demo(demo::DemoArgs),
     /// Run experiments, and compare and show what came of them
     Lab(lab::LabArgs),
+    /// List the links that this machine can have, and what is missing for them
+    Links(links::LinksArgs),
     /// Print the statistics of running processes
     Status(status::StatusArgs),
     /// Print what crosses between NUMA domains, and the machine's topology
@@ -58,6 +61,7 @@ impl Typed {
             Self::Load(args) => Command::Load(Box::new(args.plan()?)),
             Self::Demo(args) => Command::Demo(args.plan()),
             Self::Lab(args) => Command::Lab(args.plan()?),
+            Self::Links(args) => Command::Links(args.plan()),
             Self::Status(args) => Command::Status(args.plan()),
             Self::Numa(args) => Command::Numa(args.plan()?),
             Self::Completions { shell } => Command::Completions(shell),

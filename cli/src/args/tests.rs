@@ -468,8 +468,10 @@ fn links_say_what_is_wrong_with_them() {
         ("memif:/x,color=red", "no key `color`"),
         ("tap:", "name"),
         ("tap:a-name-that-is-too-long", "name"),
-        ("pigeon:coop", "memif:/run/nearside.sock, tap:NAME or af_xdp:INTERFACE"),
-        ("", "memif:/run/nearside.sock, tap:NAME or af_xdp:INTERFACE"),
+        ("dpdk:eno1", "neither a PCI address"),
+        ("dpdk:net_null0,speed=1", "has no 'speed'"),
+        ("pigeon:coop", "af_xdp:INTERFACE or dpdk:DEVICE"),
+        ("", "memif:/run/nearside.sock, tap:NAME"),
     ] {
         let told = LinkSpec::parse(bad, memif::Role::Client).expect_err(bad).to_string();
         assert!(told.contains(reason), "{bad}: {told}");

@@ -158,11 +158,11 @@ pub fn af_xdp(link: &LinkSpec, queues: u16, claim: &Claim) -> Result<Vec<XdpLink
     Ok(port.split_queues())
 }
 
-/// Opens a port of DPDK. It answers to the address that our stacks have: it
-/// drops what is for others.
+/// Opens a port of DPDK. It answers to the address that our stacks have, which
+/// is the first port's own, unless one was given.
 pub fn dpdk(host: &HostPlan, link: &LinkSpec, queues: u16) -> Result<Vec<DpdkLink>, Failure> {
     let DriverSpec::Dpdk(config) = &link.driver else { return Err(mixed()) };
-    let config = dpdk::Config { queues, mac: Some(super::mac(host)), ..config.clone() };
+    let config = dpdk::Config { queues, mac: super::given_mac(host), ..config.clone() };
     Ok(Dpdk::open(&config)?.split_queues())
 }
 

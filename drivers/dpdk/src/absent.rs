@@ -1,19 +1,25 @@
 //! The link's types where the program was built without DPDK: there are no
 //! values of them.
 
-use crate::config::Config;
+use crate::config::{Config, Device};
 use crate::error::{OpenError, Step};
 use crate::facts::Facts;
 use ::link::{Capabilities, Counters, Link, LinkState, Receive, Transmit};
 use core::time::Duration;
 use std::io;
 use std::os::fd::BorrowedFd;
-use wire::{Offload, Time};
+use wire::{Mac, Offload, Time};
 
 /// The version of DPDK: without it, none.
 #[must_use]
 pub fn version() -> String {
     String::new()
+}
+
+/// The address of an open port: there is none.
+#[must_use]
+pub fn mac(_device: &Device) -> Option<Mac> {
+    None
 }
 
 /// An opened port: there is none.

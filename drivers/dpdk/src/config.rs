@@ -326,6 +326,14 @@ pub enum Device {
     Virtual(String),
 }
 
+impl Device {
+    /// Whether it is DPDK's own TAP.
+    #[cfg(feature = "libdpdk")]
+    pub(crate) fn is_tap(&self) -> bool {
+        matches!(self, Self::Virtual(name) if name.starts_with("net_tap"))
+    }
+}
+
 impl FromStr for Device {
     type Err = BadConfig;
 

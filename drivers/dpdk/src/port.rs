@@ -14,7 +14,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use link::LinkState;
 use std::ffi::CString;
-use std::sync::{Mutex, TryLockError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 use wire::{Mac, Time};
 
 /// The port is asked for its state this often: some drivers make a system
@@ -45,11 +45,26 @@ const HASH_TCP_V6: u64 = 1 << 10;
 
 const _: () = assert!(SEGMENTATION_LIMIT + HEADER_ROOM < u16::MAX as u32, "a slot's length has 16 bits");
 
+/// Addresses of open ports, by device.
+static ADDRESSES: Mutex<Vec<(Device, Mac)>> = Mutex::new(Vec::new());
+
+/// The Ethernet address that a stack over this port is to have: the port's
+/// own, because it drops what is for others. `None` where that is no matter or
+/// no address: the device is not open, has none, or is a net_tap, whose
+/// address is that of the kernel's end.
+#[must_use]
+pub fn mac(device: &Device) -> Option<Mac> {
+    let open = ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = open.iter().rev().find(|(known, _)| known == device).map(|(_, mac)| *mac);
+    found.filter(|mac| mac.is_unicast() && *mac != Mac([0; 6]) && !device.is_tap())
+}
+
 /// A started port. Closed when the last of its queues goes.
 pub(crate) struct Port {
     pub(crate) id: u16,
     pub(crate) facts: Facts,
     pub(crate) mtu: u16,
+    device: Device,
     pools: Vec<Pools>,
     up: AtomicBool,
     downs: AtomicU64,
@@ -140,7 +155,9 @@ impl Port {
         let facts = facts(&raw);
         let control = Mutex::new(Control::default());
         let (up, downs, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Self { id, facts, mtu: raw.mtu, pools, up, downs, lost, control })
+        let device = config.device.clone();
+        ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner).push((device.clone(), facts.mac));
+        Ok(Self { id, facts, mtu: raw.mtu, device, pools, up, downs, lost, control })
     }
 
     /// The packet buffers of queue pair `queue`.
@@ -215,6 +232,7 @@ impl Port {
 impl Drop for Port {
     fn drop(&mut self) {
         let _alone = Eal::running();
+        ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner).retain(|(device, _)| *device != self.device);
         let ((), _) = log::kept(|| {
             ffi::near_end(self.id);
             ffi::near_close(self.id);

@@ -14,16 +14,22 @@ pub struct Remedy {
 }
 
 impl Remedy {
-    pub(crate) fn new(what: impl Into<String>) -> Self {
+    /// What is wrong.
+    #[must_use]
+    pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), run: Vec::new(), otherwise: None }
     }
 
-    pub(crate) fn run(mut self, command: impl Into<String>) -> Self {
+    /// A command that mends it, or a step of it.
+    #[must_use]
+    pub fn run(mut self, command: impl Into<String>) -> Self {
         self.run.push(command.into());
         self
     }
 
-    pub(crate) fn or(mut self, otherwise: impl Into<String>) -> Self {
+    /// What else can be done.
+    #[must_use]
+    pub fn or(mut self, otherwise: impl Into<String>) -> Self {
         self.otherwise = Some(otherwise.into());
         self
     }
