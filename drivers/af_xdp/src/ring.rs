@@ -80,11 +80,13 @@ impl<T: Copy> Producer<T> {
         self.next.wrapping_sub(done)
     }
 
-    /// Fills the next slot. Whoever calls it has fewer things to push than
-    /// there are slots, so that it never finds the ring full.
+    /// Fills the next slot. Whoever calls it has no more things to push than
+    /// there are slots, and gets each back from the kernel before it is pushed
+    /// again, so that the slot is empty. [`Producer::pending`] may say that it
+    /// is not: the kernel shows what it emptied after it has handed on what
+    /// was in there (`xsk_flush` in net/xdp/xsk.c).
     #[inline]
     pub fn push(&mut self, value: T) {
-        debug_assert!(self.pending() < self.parts.size, "more things than slots");
         let at = self.next & (self.parts.size - 1);
         // SAFETY: within the slots; the kernel does not read this one before
         // it is published.
