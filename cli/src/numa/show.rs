@@ -67,6 +67,23 @@ impl fmt::Display for Account<'_> {
     }
 }
 
+// The shape of `nearside numa --json`, which other programs read:
+//
+// ```text
+// { "domains": 2,
+//   "model": { "worst": 4.0, "siloed": 0.5, "hot_cache": 0.0 },
+//   "processes": [ {
+//     "pid", "label",
+//     "silos": [ { "silo", "core" or null, "domain", "interleaved",
+//                  "pages": { "local", "remote", "absent", "looks" } } ],
+//     "flows": [ { "arrival" or null, "memory", "departure" or null,
+//                  "received_frames", "received_bytes", "sent_frames", "sent_bytes" } ],
+//     "content": [ { "silo_domain", "content_domain", "bytes" } ],
+//     "received_bytes", "sent_bytes",
+//     "crossed": { "received_bytes", "sent_bytes", "content_bytes", "steered_bytes", "memory_bytes" },
+//     "crossed_share", "crossings_per_byte_sent" } ] }
+// ```
+
 pub fn model_json(topology: &Topology) -> Value {
     let Model { worst, siloed, hot_cache } = Model::of(topology.domains.len());
     json!({ "worst": worst, "siloed": siloed, "hot_cache": hot_cache })
