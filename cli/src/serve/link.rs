@@ -48,7 +48,12 @@ pub fn serve(
     let mut server = share(server, connections, silos);
     domains.share_content(&layout, &content, &mut server.content, copies);
     // What cannot be is found out before anybody can connect.
-    let counters = Server::new(server.clone(), WallClock::new(Clock.now(), Clock.unix()))?.counters();
+    // Without a thread, whose memory a silo's might be given when it has ended.
+    let mut tried = server.clone();
+    if let server::Content::Directory(directory) = &mut tried.content {
+        directory.reader = server::ReaderKind::Inline;
+    }
+    let counters = Server::new(tried, WallClock::new(Clock.now(), Clock.unix()))?.counters();
     let mut figures = Figures::new(host, &layout, "serve", counters)?;
     let orders = Orders::new(silos)?;
     let stop = Stop::default();
