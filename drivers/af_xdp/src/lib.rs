@@ -11,6 +11,31 @@
 //! AfXdp::open(config, &claim) ─► split_queues() ─► XdpLink, one for each queue
 //! ```
 //!
+//! # What costs, and what to set
+//!
+//! In copy mode, as on veth, the kernel copies each frame once each way, and
+//! sends in our own system call: one for each turn, whatever the number of
+//! frames (`XDP_MAX_TX_SKB_BUDGET`, before Linux 6.18 one for every 32). So
+//! load makes it cheaper, and the settings of `Config` need no change.
+//!
+//! Whose core receives: a driver's poll runs where its interrupt is, which
+//! should be another core than the silo's, or the same with `busy-poll`. A
+//! veth's runs on the core of whoever sends, within its system call: a client
+//! that sends pays for what the server receives, and the other way round. On
+//! two cores pin the two sides apart (`--core`); where they are to be
+//! compared with sockets of the kernel the same holds for these, so that
+//! nothing else need be set. `echo 1 >/sys/class/net/IF/threaded` moves that
+//! poll into a thread of its own, for which there must be a core.
+//!
+//! A local kernel at a veth's other end leaves checksums to hardware that is
+//! not there. They are lost on the way to an XDP program, so received segments
+//! are trusted there ([`ChecksumChoice`]). It does not cut its segments late
+//! either: with a program in native mode at one end, Linux takes TSO from the
+//! other (`veth_xdp_set`). In generic mode it does not, and frames above a
+//! frame's room are dropped and counted ([`KernelDrops::too_long`]): there
+//! `ethtool -K PEER tso off gso off` on the client's interface is needed for
+//! requests larger than a segment.
+//!
 //! Source for the kernel's side: Documentation/networking/af_xdp.rst,
 //! include/uapi/linux/if_xdp.h and net/xdp of Linux.
 
