@@ -61,6 +61,7 @@ mod wheel;
 pub use config::{Address, Config, MAX_ADDRESSES, Route, Seeds};
 pub use counters::Counters;
 pub use ingress::{Arrival, Arrived};
+pub use ports::ReturnPath;
 pub use slots::Slot;
 
 use addresses::Addresses;

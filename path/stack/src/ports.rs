@@ -15,6 +15,12 @@ const PORTS: u32 = 65_536 - FIRST_PORT;
 /// thousand, the search still finds it nearly always.
 const TRIES: u32 = 8_192;
 
+/// Where answers to outgoing connections arrive, in a host of several silos.
+pub trait ReturnPath: core::fmt::Debug + Send {
+    /// Whether what `remote` answers to `local` arrives at this silo.
+    fn returns_here(&self, remote: SocketAddr, local: SocketAddr) -> bool;
+}
+
 /// Where the search for a free port goes on.
 #[derive(Debug, Default)]
 pub(crate) struct Ports {
@@ -23,9 +29,17 @@ pub(crate) struct Ports {
     /// The last search's flow without its local port, and where searches for
     /// its like start: most connects go where the one before went.
     last: Option<(Flow, u32)>,
+    /// Which ports' answers come back to this silo; all, if none is told.
+    path: Option<Box<dyn ReturnPath>>,
 }
 
 impl Stack {
+    /// Takes local ports only whose answers come back to this silo, from the
+    /// next connection on.
+    pub fn set_return_path(&mut self, path: Box<dyn ReturnPath>) {
+        self.ports.path = Some(path);
+    }
+
     /// Starts a connection from the local address `from` (the default one of
     /// the family if `None`).
     ///
@@ -77,7 +91,7 @@ impl Stack {
             self.ports.next = self.ports.next.wrapping_add(1);
             let port = FIRST_PORT + offset.wrapping_add(self.ports.next) % PORTS;
             flow.local_port = port as u16;
-            if self.config.listen.contains(&flow.local_port) {
+            if self.config.listen.contains(&flow.local_port) || !self.returns_here(local, flow.local_port, to) {
                 continue;
             }
             let hash = self.hasher.hash(&flow);
@@ -86,5 +100,55 @@ impl Stack {
             }
         }
         Err(ConnectError::NoPort)
+    }
+
+    /// Whether what `to` answers to a port of ours comes back to this silo.
+    #[inline]
+    fn returns_here(&self, local: u16, port: u16, to: SocketAddr) -> bool {
+        let Some(path) = &self.ports.path else { return true };
+        self.addresses.get(local).is_none_or(|ip| path.returns_here(to, SocketAddr::new(ip, port)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Address, Config, LinkOffload, Seeds};
+    use core::net::Ipv4Addr;
+    use std::collections::HashSet;
+    use wire::{Mac, Time};
+
+    const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+
+    fn stack() -> Stack {
+        let mut config = Config::new(Mac([2, 0, 0, 0, 0, 1]), 1_500);
+        config.addresses = vec![Address { ip: IpAddr::V4(OURS), prefix_len: 24 }];
+        Stack::new(config, LinkOffload::default(), &Seeds { table: [1; 4], secret: [2; 4] }, Time::ZERO)
+    }
+
+    /// Every fourth port, as if there were four silos.
+    #[derive(Debug)]
+    struct Fourth;
+
+    impl ReturnPath for Fourth {
+        fn returns_here(&self, remote: SocketAddr, local: SocketAddr) -> bool {
+            assert_eq!((remote, local.ip()), (SocketAddr::from(([10, 0, 0, 2], 80)), IpAddr::V4(OURS)));
+            local.port() % 4 == 1
+        }
+    }
+
+    /// Of the ports whose answers come here, all are found, and no other.
+    #[test]
+    fn only_ports_whose_answers_return_are_taken() {
+        let mut stack = stack();
+        stack.set_return_path(Box::new(Fourth));
+        let remote = SocketAddr::from(([10, 0, 0, 2], 80));
+        let mut ports = HashSet::new();
+        while let Ok(id) = stack.open(None, remote) {
+            let local = app::Net::local(&stack, id).expect("open");
+            assert_eq!(local.port() % 4, 1);
+            assert!(ports.insert(local.port()), "each port once");
+        }
+        assert_eq!(ports.len(), (PORTS / 4) as usize);
     }
 }

@@ -44,6 +44,12 @@ impl Tuple {
         })
     }
 
+    /// The tuple of frames from `remote` to `local`.
+    pub(crate) fn of(remote: SocketAddr, local: SocketAddr) -> Self {
+        let (remote_port, local_port) = (remote.port(), local.port());
+        Self { remote: bits(remote.ip()), local: bits(local.ip()), remote_port, local_port }
+    }
+
     /// The remote and the local end.
     pub(crate) fn ends(&self) -> (SocketAddr, SocketAddr) {
         let ip = |bits: u128| Ipv6Addr::from_bits(bits).to_canonical();
@@ -198,9 +204,9 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|pair| u16::from_be_bytes(*pair))
 }
 
-/// The keyed hash of tuples by which software spreads flows over silos: two
+/// The keyed hash of tuples by which software spreads flows over silos: three
 /// folded 64 × 64 → 128-bit multiplications under 256 secret bits, as the
-/// stack's flow table has. A peer that does not know the key cannot aim at a
+/// stack's flow table has two. A peer that does not know the key cannot aim at a
 /// silo.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hasher([u64; 4]);
@@ -217,9 +223,14 @@ impl Hasher {
         let ports = (tuple.remote_port as u64) << 16 | tuple.local_port as u64;
         let remote = fold(tuple.remote as u64 ^ a, (tuple.remote >> 64) as u64 ^ b);
         let local = (tuple.local as u64).wrapping_add(tuple.local.wrapping_shr(64) as u64);
-        fold(remote ^ c, (local ^ d).wrapping_add(ports.rotate_left(32)))
+        // Ports that differ in few bits must differ in the upper ones, which
+        // choose the silo.
+        fold(fold(remote ^ c, (local ^ d).wrapping_add(ports.rotate_left(32))), GOLDEN)
     }
 }
+
+/// 2⁶⁴ divided by the golden ratio, odd.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[inline]
 const fn fold(a: u64, b: u64) -> u64 {

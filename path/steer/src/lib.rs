@@ -24,6 +24,7 @@ mod load;
 mod mesh;
 mod receive;
 mod region;
+mod returns;
 mod ring;
 mod steered;
 mod transmit;
@@ -34,6 +35,7 @@ pub use mesh::{
     Corner, FORWARD_RING, MESSAGE_RING, Mesh, MeshConfig, MeshError, Policy, SILOS_MAX, Seat, Spread, Watch,
 };
 pub use receive::SteeredRx;
+pub use returns::{KEY_LEN, ReturnQueue, Rss, Toeplitz};
 pub use steered::Steered;
 pub use transmit::SteeredTx;
 

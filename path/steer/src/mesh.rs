@@ -5,6 +5,7 @@ use crate::doorbell::Doorbell;
 use crate::flows::FLOWS;
 use crate::load::Published;
 use crate::region::Region;
+use crate::returns::ReturnQueue;
 use crate::ring::{Consumer, Producer, RING_MAX, RING_MIN, ring};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -350,6 +351,15 @@ impl Corner {
     #[must_use]
     pub fn steering(&self) -> &str {
         &self.common.reason
+    }
+
+    /// Which local ports this silo's outgoing connections may have, where
+    /// software spreads the answers over silos; where the queues do, ask
+    /// [`ReturnQueue::rss`].
+    #[must_use]
+    pub fn return_queue(&self) -> Option<ReturnQueue> {
+        let software = self.common.rule != Rule::Queue && self.candidates.len() > 1;
+        software.then(|| ReturnQueue::software(self.common.hasher, &self.candidates, self.own))
     }
 
     /// A handle for whoever watches over ports, on any thread.

@@ -344,6 +344,15 @@ impl<R: Receive> SteeredRx<'_, R> {
             (None, Rule::Least) if flags.contains(Flags::SYN) && !flags.intersects(Flags::ACK | Flags::RST) => {
                 return self.give(now, index, tuple, hash);
             }
+            // The answer to a connection of ours: its port was chosen by the
+            // hash, and all that follows is found by the table.
+            (None, Rule::Least) if flags.contains(Flags::SYN | Flags::ACK) => {
+                let silo = owner(&state.candidates, hash);
+                let fits = state.flows.as_mut().is_some_and(|flows| flows.insert(hash, tuple, silo, now));
+                let counters = &mut state.counters;
+                *if fits { &mut counters.flows_steered } else { &mut counters.flows_full } += 1;
+                silo
+            }
             (None, Rule::Least | Rule::Queue) => return true,
         };
         if owner != state.own {

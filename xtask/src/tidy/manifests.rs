@@ -50,7 +50,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("tcp", &["wire", "app"]),
     ("stack", &["wire", "tcp", "app"]),
     ("bond", &["wire", "link"]),
-    ("steer", &["wire", "link", "app"]),
+    ("steer", &["wire", "link", "app", "stack"]),
     ("silo", &["wire", "link", "app", "tcp", "stack"]),
     ("memif", &["wire", "link"]),
     ("tap", &["wire", "link"]),
