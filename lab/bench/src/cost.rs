@@ -5,7 +5,7 @@
 use crate::Failure;
 use crate::callgrind::{self, Profile};
 use crate::program::Scratch;
-use crate::rig::{Rig, endless};
+use crate::rig::{Rack, Rig, endless};
 use clap::ValueEnum;
 use load::{Plan, Reuse};
 use server::{Config, Respond};
@@ -112,6 +112,41 @@ pub fn run(cases: &[Case], side: Side, requests: u64, functions: usize) -> Resul
     Ok(kept)
 }
 
+/// What a request may cost more where the silos are many, as a factor.
+pub const GROWTH: f64 = 1.05;
+
+/// Measures `cases` (the small responses, if none are named) with each of
+/// these numbers of silos, and prints them side by side. Returns whether the
+/// promised bound holds.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_silos(cases: &[Case], silos: &[u16], requests: u64) -> Result<bool, Failure> {
+    let cases = if cases.is_empty() { &[Case::SmallSingle, Case::SmallBurst] } else { cases };
+    let mut kept = true;
+    println!("instructions per request, server's side, wire to wire, by number of silos");
+    for case in cases {
+        println!("{}", case.title());
+        let mut first = None;
+        for &count in silos {
+            let mut arguments = case_arguments(*case, Side::Server, requests * u64::from(count)).to_vec();
+            arguments.extend(["--silos".into(), count.to_string()]);
+            let profile = callgrind::profile(&arguments, "*counted_turn*")?;
+            let each = profile.total() as f64 / profile.said("requests")? as f64;
+            let grown = each / *first.get_or_insert(each);
+            let holds = grown <= GROWTH;
+            kept &= holds || case.bound(Side::Server).is_none();
+            let verdict = match case.bound(Side::Server) {
+                Some(_) if holds => format!("  at most {GROWTH}: kept"),
+                Some(_) => format!("  at most {GROWTH}: NOT KEPT"),
+                None => String::new(),
+            };
+            println!("{count:6} silos {each:9.1}  x {grown:.3}{verdict}");
+        }
+    }
+    Ok(kept)
+}
+
 fn case_arguments(case: Case, side: Side, requests: u64) -> [String; 4] {
     ["cost-case".into(), name_of(case), name_of(side), requests.to_string()]
 }
@@ -140,14 +175,18 @@ fn print_profile(case: Case, profile: &Profile, requests: u64, turns: u64, funct
 ///
 /// # Errors
 /// If the case does not work.
-pub fn run_case(case: Case, side: Side, requests: u64) -> Result<(), Failure> {
+pub fn run_case(case: Case, side: Side, requests: u64, silos: u16) -> Result<(), Failure> {
     let site = Scratch::make()?;
     std::fs::write(site.path().join("page.html"), [b'x'; FILE_BYTES])?;
-    let config = match case {
+    let config = || match case {
         Case::FileSingle | Case::FileBurst => Config::directory(site.path()),
         _ => Config::respond(Respond::Text("Hello, World!".into())),
     };
-    let mut rig = Rig::new(config, case.plan())?;
+    // One silo has its link to itself.
+    if silos > 1 {
+        return run_rack(Rack::new(silos.into(), config, || case.plan())?, requests);
+    }
+    let mut rig = Rig::new(config(), case.plan())?;
     rig.warm_up(WARM_UP)?;
     let start = rig.requests();
     while rig.requests() - start < requests {
@@ -164,5 +203,17 @@ pub fn run_case(case: Case, side: Side, requests: u64) -> Result<(), Failure> {
     }
     println!("requests {}", rig.requests() - start);
     println!("turns {}", rig.counted_turns());
+    Ok(())
+}
+
+fn run_rack(mut rack: Rack, requests: u64) -> Result<(), Failure> {
+    rack.warm_up(WARM_UP)?;
+    let start = rack.requests();
+    rack.count();
+    while rack.requests() - start < requests {
+        rack.round();
+    }
+    println!("requests {}", rack.requests() - start);
+    println!("turns {}", rack.counted_turns());
     Ok(())
 }

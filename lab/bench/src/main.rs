@@ -36,6 +36,9 @@ enum Command {
         /// Functions told of each case
         #[arg(long, value_name = "N", default_value_t = 24)]
         functions: usize,
+        /// With each of these numbers of silos, as in 1,2,4,8,16
+        #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64))]
+        silos: Vec<u16>,
     },
     /// Memory of idle connections, and what they make a request cost
     Connections {
@@ -120,7 +123,13 @@ enum Command {
     },
     /// What `cost` runs under callgrind
     #[command(hide = true)]
-    CostCase { case: Case, side: Side, requests: u64 },
+    CostCase {
+        case: Case,
+        side: Side,
+        requests: u64,
+        #[arg(long, default_value_t = 1)]
+        silos: u16,
+    },
 }
 
 fn main() -> ExitCode {
@@ -138,7 +147,8 @@ fn main() -> ExitCode {
 /// Whether the promises were kept.
 fn call(command: Command) -> Result<bool, Failure> {
     match command {
-        Command::Cost { cases, side, requests, functions } => cost::run(&cases, side, requests, functions),
+        Command::Cost { cases, requests, silos, .. } if !silos.is_empty() => cost::run_silos(&cases, &silos, requests),
+        Command::Cost { cases, side, requests, functions, .. } => cost::run(&cases, side, requests, functions),
         Command::Connections { idle, rounds, seconds, nearside } => connections::run(&connections::Plan {
             nearside: program(nearside)?,
             idle,
@@ -160,7 +170,7 @@ fn call(command: Command) -> Result<bool, Failure> {
             duration: Duration::from_secs(seconds.max(1)),
         }),
         Command::Goodput { bytes, seeds, linux_bytes } => goodput::run(&goodput::Plan { bytes, seeds, linux_bytes }),
-        Command::CostCase { case, side, requests } => cost::run_case(case, side, requests).map(|()| true),
+        Command::CostCase { case, side, requests, silos } => cost::run_case(case, side, requests, silos).map(|()| true),
         Command::Demo { quick, out, nearside } => {
             let (rounds, seconds) = if quick { (1, 1) } else { (5, 4) };
             beside_nginx(&DemoPlan { out, ..demo(rounds, seconds) }, &program(nearside)?)

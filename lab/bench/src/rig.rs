@@ -10,6 +10,7 @@ use load::{Load, Plan, Request, Stage, Stop};
 use server::{Config, Server, WallClock};
 use silo::{Silo, Turn};
 use stack::{Address, LinkOffload, Seeds, Stack};
+use steer::{Mesh, MeshConfig, Seat, Spread, Steered};
 use wire::{Mac, Time};
 
 /// The server's address.
@@ -60,11 +61,12 @@ impl Rig {
         let room = plan.connections as usize + plan.connections as usize / 2 + 1_024;
         let sources = if plan.sources.is_empty() { vec![CLIENT.into()] } else { plan.sources.clone() };
         let server = Silo {
-            stack: host(1, &near, &[SERVER.into()], &[PORT], room, now),
+            stack: host(1, host_config(1, &near, &[SERVER.into()], &[PORT], room), &near, now),
             link: near,
             app: Server::new(config, WallClock::new(now, EPOCH))?,
         };
-        let client = Silo { stack: host(2, &far, &sources, &[], room, now), link: far, app: Load::new(plan)? };
+        let stack = host(2, host_config(2, &far, &sources, &[], room), &far, now);
+        let client = Silo { stack, link: far, app: Load::new(plan)? };
         Ok(Self { server, client, now, counted_turns: 0 })
     }
 
@@ -136,19 +138,134 @@ impl Rig {
 
 /// What is measured: nothing but one side's turn, and one count.
 #[inline(never)]
-pub fn counted_turn<A: App>(silo: &mut Silo<PairLink, A>, now: Time, count: &mut u64) -> Turn {
+pub fn counted_turn<L: Link, A: App>(silo: &mut Silo<L, A>, now: Time, count: &mut u64) -> Turn {
     *count += 1;
     silo.turn(now)
 }
 
-fn host(number: u8, link: &PairLink, own: &[IpAddr], listen: &[u16], room: usize, now: Time) -> Stack {
-    let capabilities = link.capabilities();
-    let mut config = stack::Config::new(Mac([2, 0, 0, 0, 0, number]), capabilities.mtu);
+#[inline(never)]
+fn warm_turn<L: Link, A: App>(silo: &mut Silo<L, A>, now: Time, _: &mut u64) -> Turn {
+    let turn = silo.turn(now);
+    silo.link.poll_control(now);
+    turn
+}
+
+/// As [`counted_turn`], with what a silo looks after once a millisecond. It
+/// does not call that: a profiler that begins there would end there.
+#[inline(never)]
+fn counted_turn_and_control<L: Link, A: App>(silo: &mut Silo<L, A>, now: Time, count: &mut u64) -> Turn {
+    *count += 1;
+    let turn = silo.turn(now);
+    let Silo { link, stack, .. } = silo;
+    link.poll_control(now);
+    link.answer(&mut |remote, local| stack.owns(remote, local));
+    turn
+}
+
+/// A server of several silos, each with a queue of its own, as a NIC with
+/// receive side scaling gives them: a generator's flows are those that the
+/// NIC's hash would put into one queue.
+pub struct Rack {
+    servers: Vec<Silo<Steered<PairLink>, Server>>,
+    clients: Vec<Silo<PairLink, Load>>,
+    now: Time,
+    control_at: Time,
+    counts: bool,
+    counted_turns: u64,
+}
+
+impl Rack {
+    /// Joins `silos` silos of a server to a generator each.
+    ///
+    /// # Errors
+    /// If the servers or the plan cannot be set up.
+    pub fn new(silos: usize, config: impl Fn() -> Config, plan: impl Fn() -> Plan) -> Result<Self, Failure> {
+        let now = Time::from_millis(1);
+        let seats = vec![Seat { domain: 0, queues: 1 }; silos];
+        let mesh = MeshConfig { spread: Spread::Keyed, ..MeshConfig::default() };
+        let (mut servers, mut clients) = (Vec::new(), Vec::new());
+        for (index, corner) in Mesh::new(&seats, &mesh)?.into_iter().enumerate() {
+            let (near, far) = Pair::new(PairConfig::default());
+            let plan = plan();
+            let room = plan.connections as usize + plan.connections as usize / 2 + 1_024;
+            let mut stack_config = host_config(1, &near, &[SERVER.into()], &[PORT], room);
+            stack_config.steered = true;
+            let (app, own) = (Server::new(config(), WallClock::new(now, EPOCH))?, index as u8 + 1);
+            let stack = host(own, stack_config, &near, now);
+            servers.push(Silo { link: Steered::new(near, corner), stack, app });
+            let from = IpAddr::from([CLIENT[0], CLIENT[1], CLIENT[2], own]);
+            let stack_config = host_config(own + 1, &far, &[from], &[], room);
+            clients.push(Silo { stack: host(own + 100, stack_config, &far, now), link: far, app: Load::new(plan)? });
+        }
+        Ok(Self { servers, clients, now, control_at: now, counts: false, counted_turns: 0 })
+    }
+
+    /// A turn of each silo and each generator, and the time that they take
+    /// side by side.
+    pub fn round(&mut self) {
+        let mut frames = 1;
+        let control = self.now >= self.control_at;
+        for (server, client) in self.servers.iter_mut().zip(&mut self.clients) {
+            frames = frames.max(client.turn(self.now).frames);
+            let turn = match (self.counts, control) {
+                (false, _) => warm_turn,
+                (true, false) => counted_turn,
+                (true, true) => counted_turn_and_control,
+            };
+            turn(server, self.now, &mut self.counted_turns);
+        }
+        if control {
+            self.control_at = self.now + silo::ATTEND_EVERY;
+        }
+        self.now = self.now + PER_REQUEST * frames as u32;
+    }
+
+    /// Servers' turns are taken in functions that a profiler finds by name,
+    /// from here on.
+    pub fn count(&mut self) {
+        self.counts = true;
+        self.counted_turns = 0;
+    }
+
+    /// Turns taken by servers there.
+    #[must_use]
+    pub fn counted_turns(&self) -> u64 {
+        self.counted_turns
+    }
+
+    /// Requests answered so far.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.servers.iter().map(|server| server.app.snapshot().requests).sum()
+    }
+
+    /// Runs until each silo has answered `count` requests.
+    ///
+    /// # Errors
+    /// If that does not come to pass.
+    pub fn warm_up(&mut self, count: u64) -> Result<(), Failure> {
+        for _ in 0..PATIENCE {
+            if self.servers.iter().all(|server| server.app.snapshot().requests >= count) {
+                return Ok(());
+            }
+            self.round();
+        }
+        Err("the generators do not warm up".into())
+    }
+}
+
+fn host_config(number: u8, link: &PairLink, own: &[IpAddr], listen: &[u16], room: usize) -> stack::Config {
+    let mut config = stack::Config::new(Mac([2, 0, 0, 0, 0, number]), link.capabilities().mtu);
     // One network for all: 10.0.0.0/8.
     config.addresses = own.iter().map(|ip| Address { ip: *ip, prefix_len: 8 }).collect();
     config.listen = listen.to_vec();
     config.max_connections = room;
+    config
+}
+
+fn host(seed: u8, config: stack::Config, link: &PairLink, now: Time) -> Stack {
+    let capabilities = link.capabilities();
     let offload = LinkOffload { checksum: capabilities.transmit_checksum, segmentation: capabilities.segmentation };
-    let seed = u64::from(number);
+    let seed = u64::from(seed);
     Stack::new(config, offload, &Seeds { table: [seed, 2, 3, 4], secret: [seed, 6, 7, 8] }, now)
 }

@@ -68,7 +68,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
-            "wire", "link", "tcp", "stack", "app", "silo", "tap", "server", "load", "demo", "sim", "sockets", "lab",
+            "wire", "link", "tcp", "stack", "app", "silo", "steer", "tap", "server", "load", "demo", "sim", "sockets", "lab",
             "stats",
         ],
     ),
