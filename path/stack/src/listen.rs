@@ -272,7 +272,11 @@ impl Stack {
                 self.drop_half_open(entry);
                 return self.on_unknown(half_open.flow, half_open.hash, envelope, header, payload, out);
             }
-            self.reset_unknown(&half_open.flow, envelope.mac, header, payload, out);
+            // Where flows have moved, this silo may have answered a SYN again
+            // that another had answered: the handshake is that one's.
+            if !self.note_stray(&half_open.flow, envelope, reset_for(header, payload)) {
+                self.reset_unknown(&half_open.flow, envelope.mac, header, payload, out);
+            }
             return None;
         }
         let old = match (timestamps, &header.options.timestamps) {

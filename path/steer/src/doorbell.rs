@@ -57,6 +57,19 @@ impl Doorbell {
         let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
     }
 
+    /// Whether a silo published frames to receive since they were taken: one
+    /// load of a line that nobody writes as a rule.
+    #[inline]
+    pub fn has_arrived(&self) -> bool {
+        self.arrived.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a silo published frames to send since they were taken.
+    #[inline]
+    pub fn has_to_send(&self) -> bool {
+        self.to_send.load(Ordering::Relaxed) != 0
+    }
+
     /// The silos that published frames to receive since the last call, as bits.
     #[inline]
     pub fn take_arrived(&self) -> u64 {
@@ -71,7 +84,6 @@ impl Doorbell {
 
     #[inline]
     fn take(word: &AtomicU64) -> u64 {
-        // Nearly always nothing: one load of a line that nobody writes.
         if word.load(Ordering::Relaxed) == 0 { 0 } else { word.swap(0, Ordering::Acquire) }
     }
 

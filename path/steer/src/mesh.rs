@@ -156,7 +156,7 @@ pub(crate) enum Rule {
 /// What all corners share.
 #[derive(Debug)]
 pub(crate) struct Common {
-    pub seats: Vec<Seated>,
+    pub seats: Vec<Arc<Seated>>,
     pub rule: Rule,
     pub hasher: Hasher,
     pub flows: usize,
@@ -221,7 +221,7 @@ impl Mesh {
         let seated = seats.iter().map(|seat| {
             let (present, up) = (AtomicBool::new(false), AtomicBool::new(seat.queues > 0));
             let (bell, load) = (Doorbell::new()?, Published::default());
-            Ok(Seated { domain: seat.domain, bell, load, present, up })
+            Ok(Arc::new(Seated { domain: seat.domain, bell, load, present, up }))
         });
         let common = Arc::new(Common {
             seats: seated.collect::<io::Result<_>>()?,

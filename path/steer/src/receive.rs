@@ -3,7 +3,7 @@
 use crate::classify::{Kind, Tuple, is_plain, kind, plain};
 use crate::counters::Counters;
 use crate::flows::Flows;
-use crate::mesh::{Common, Rule, owner};
+use crate::mesh::{Common, Rule, Seated, owner};
 use crate::ring::{Consumer, Producer, Record};
 use core::hint::cold_path;
 use core::net::SocketAddr;
@@ -57,6 +57,7 @@ pub struct SteeredRx<'a, R> {
 pub(crate) struct RxState {
     own: usize,
     common: Arc<Common>,
+    seat: Arc<Seated>,
     /// Frames are looked at for the silo that they belong to.
     looks: bool,
     flows: Option<Flows>,
@@ -109,6 +110,7 @@ impl RxState {
             flows: (common.rule == Rule::Least).then(|| Flows::new(common.flows)),
             taken: 0,
             questions: Vec::with_capacity(QUESTIONS),
+            seat: Arc::clone(&common.seats[own]),
             common,
             to,
             from,
@@ -227,6 +229,14 @@ impl RxState {
         self.others.push(Other::From(from as u32, record));
     }
 
+    /// Gives the rings' records back.
+    #[cold]
+    fn give_back(&mut self) {
+        self.borrowed = false;
+        self.others.clear();
+        self.from.iter_mut().flatten().for_each(Consumer::release);
+    }
+
     /// What another silo told.
     #[cold]
     fn hear(&mut self, from: usize, record: &Record, now: Time) {
@@ -248,10 +258,14 @@ impl RxState {
     /// Shows other silos what was passed on to them.
     #[inline]
     fn show(&mut self) {
-        if self.unshown == 0 {
-            return;
+        if self.unshown != 0 {
+            cold_path();
+            self.show_all();
         }
-        cold_path();
+    }
+
+    #[cold]
+    fn show_all(&mut self) {
         let mut bits = core::mem::take(&mut self.unshown);
         while bits != 0 {
             let first = bits.trailing_zeros() as usize;
@@ -296,23 +310,35 @@ impl<R: Receive> SteeredRx<'_, R> {
         state.borrowed = true;
     }
 
-    /// Passes on what is others', and notes what stays.
-    #[inline]
-    fn sort(&mut self, now: Time, count: usize) {
-        let mut index = 0;
+    /// As [`Receive::receive`], where other silos have passed frames on.
+    #[cold]
+    fn receive_more(&mut self, now: Time, max: usize) -> usize {
+        let news = self.state.seat.bell.take_arrived();
+        if news | self.state.left != 0 {
+            // Half of a burst each, where both have so many.
+            self.take_others(news, now, max.div_ceil(2));
+        }
+        let own = self.link.receive(now, max - self.state.others.len());
+        self.sort(now, 0, own)
+    }
+
+    /// Passes on what is others', and notes what stays; all frames before
+    /// `from` do. Returns how many frames there are in all.
+    #[inline(never)]
+    fn sort(&mut self, now: Time, from: usize, count: usize) -> usize {
+        let mut index = from;
         // Nearly always, all frames stay: no list is made.
         while index < count && self.keeps(now, index) {
             index += 1;
         }
         self.state.straight = index;
-        if index < count {
-            cold_path();
-            for index in index + 1..count {
-                if self.keeps(now, index) {
-                    self.state.others.push(Other::Own(index as u32));
-                }
+        for index in index + 1..count {
+            if self.keeps(now, index) {
+                self.state.others.push(Other::Own(index as u32));
             }
         }
+        self.state.show();
+        self.state.straight + self.state.others.len()
     }
 
     /// Whether a frame of the own queue is for this silo; if not, it has been
@@ -487,6 +513,14 @@ impl<R: Receive> SteeredRx<'_, R> {
     }
 
     #[inline(never)]
+    fn other_verified(&self, index: usize) -> bool {
+        match self.other(index).0 {
+            Other::From(_, record) => record.head.flags & VERIFIED != 0,
+            Other::Own(index) => self.link.verified(index as usize),
+        }
+    }
+
+    #[inline(never)]
     fn other_frame(&self, index: usize) -> &[u8] {
         match self.other(index) {
             (Other::From(_, record), Some(ring)) => ring.bytes(&record),
@@ -521,18 +555,20 @@ impl<R: Receive> SteeredRx<'_, R> {
 impl<R: Receive> Receive for SteeredRx<'_, R> {
     #[inline]
     fn receive(&mut self, now: Time, max: usize) -> usize {
-        let max = max.min(BURST_LIMIT);
-        self.state.others.clear();
-        let news = self.state.common.seats[self.state.own].bell.take_arrived();
-        if news | self.state.left != 0 {
+        let state = &*self.state;
+        if state.looks | state.seat.bell.has_arrived() | (state.left != 0) {
             cold_path();
-            // Half of a burst each, where both have so many.
-            self.take_others(news, now, max.div_ceil(2));
+            return self.receive_more(now, max.min(BURST_LIMIT));
         }
-        let own = self.link.receive(now, max - self.state.others.len());
-        self.sort(now, own);
-        self.state.show();
-        self.state.straight + self.state.others.len()
+        let own = self.link.receive(now, max);
+        for index in 0..own {
+            if !is_plain(self.link.frame(index)) {
+                cold_path();
+                return self.sort(now, index, own);
+            }
+        }
+        self.state.straight = own;
+        own
     }
 
     #[inline]
@@ -548,10 +584,7 @@ impl<R: Receive> Receive for SteeredRx<'_, R> {
         if index < self.state.straight {
             return self.link.verified(index);
         }
-        match self.other(index).0 {
-            Other::From(_, record) => record.head.flags & VERIFIED != 0,
-            Other::Own(index) => self.link.verified(index as usize),
-        }
+        self.other_verified(index)
     }
 
     #[cold]
@@ -576,13 +609,12 @@ impl<R: Receive> Receive for SteeredRx<'_, R> {
     #[inline]
     fn release(&mut self) {
         self.link.release();
-        self.state.straight = 0;
-        if self.state.borrowed {
+        let state = &mut *self.state;
+        state.straight = 0;
+        if !state.others.is_empty() || state.borrowed {
             cold_path();
-            self.state.borrowed = false;
-            self.state.others.clear();
-            self.state.from.iter_mut().flatten().for_each(Consumer::release);
+            state.give_back();
         }
-        self.state.show();
+        state.show();
     }
 }

@@ -2,9 +2,8 @@
 //! frames of silos that have none.
 
 use crate::counters::Counters;
-use crate::mesh::Common;
+use crate::mesh::{Common, Seated};
 use crate::ring::{Consumer, Head, Producer};
-use core::hint::cold_path;
 use core::sync::atomic::Ordering;
 use link::Transmit;
 use std::sync::Arc;
@@ -36,6 +35,7 @@ pub struct SteeredTx<'a, T> {
 pub(crate) struct TxState {
     own: usize,
     common: Arc<Common>,
+    seat: Arc<Seated>,
     route: Route,
     /// Bytes of a slot.
     slot: usize,
@@ -43,6 +43,8 @@ pub(crate) struct TxState {
     send_for: Vec<(usize, Consumer)>,
     /// Rings with frames for which there was no slot.
     left: bool,
+    /// Frames go out by another silo, or others' frames wait.
+    unusual: bool,
     /// The ring to begin with.
     turn: usize,
     counters: Counters,
@@ -59,7 +61,9 @@ impl TxState {
     ) -> Self {
         let route = if queue || send_by.is_empty() { Route::Own } else { Route::Lent(0) };
         let counters = Counters::default();
-        Self { own, common, route, slot, send_by, send_for, left: false, turn: 0, counters }
+        let seat = Arc::clone(&common.seats[own]);
+        let unusual = route != Route::Own;
+        Self { own, seat, unusual, common, route, slot, send_by, send_for, left: false, turn: 0, counters }
     }
 
     /// Adds this half's counters.
@@ -77,6 +81,10 @@ impl TxState {
         self.send_for.iter().any(|(_, ring)| ring.has_more())
     }
 
+    fn set_usual(&mut self) {
+        self.unusual = self.left || self.route != Route::Own;
+    }
+
     /// Decides where frames go out from now on. Returns whether another silo
     /// sends them.
     pub fn choose_route(&mut self, up: bool) -> bool {
@@ -86,6 +94,7 @@ impl TxState {
         };
         let lender = if up { None } else { self.send_by.iter().position(usable) };
         self.route = lender.map_or(Route::Own, Route::Lent);
+        self.set_usual();
         lender.is_some()
     }
 }
@@ -122,56 +131,81 @@ impl<T: Transmit> SteeredTx<'_, T> {
     }
 }
 
-impl<T: Transmit> Transmit for SteeredTx<'_, T> {
-    #[inline]
-    fn room(&self) -> usize {
+impl<T: Transmit> SteeredTx<'_, T> {
+    #[cold]
+    fn room_elsewhere(&self) -> usize {
         match self.state.route {
-            Route::Own if !self.state.left => self.link.room(),
             // Others' frames wait as well: half is theirs.
             Route::Own => self.link.room() / 2,
             Route::Lent(by) => self.state.send_by[by].1.room(self.state.slot),
         }
     }
 
-    #[inline]
-    fn slot(&mut self) -> Option<&mut [u8]> {
-        match self.state.route {
-            Route::Own => self.link.slot(),
-            Route::Lent(by) => {
-                let slot = self.state.send_by[by].1.reserve(self.state.slot);
-                self.state.counters.ring_full += u64::from(slot.is_none());
-                slot
-            }
-        }
+    #[cold]
+    fn slot_elsewhere(&mut self) -> Option<&mut [u8]> {
+        let Route::Lent(by) = self.state.route else { return self.link.slot() };
+        let slot = self.state.send_by[by].1.reserve(self.state.slot);
+        self.state.counters.ring_full += u64::from(slot.is_none());
+        slot
     }
 
-    #[inline]
-    fn commit(&mut self, len: usize, offload: Offload) {
-        let Route::Lent(by) = self.state.route else {
-            return self.link.commit(len, offload);
-        };
-        cold_path();
-        let (silo, ring) = &mut self.state.send_by[by];
+    #[cold]
+    fn commit_elsewhere(&mut self, len: usize, offload: Offload) {
+        let Route::Lent(by) = self.state.route else { return self.link.commit(len, offload) };
+        let state = &mut *self.state;
+        let (silo, ring) = &mut state.send_by[by];
         ring.commit(Head { len: len as u32, note: pack(offload), ..Head::default() });
-        self.state.counters.lent_out += 1;
-        self.state.counters.lent_out_bytes += len as u64;
-        if self.state.common.seats[*silo].domain != self.state.common.seats[self.state.own].domain {
-            self.state.counters.crossed_bytes += len as u64;
+        state.counters.lent_out += 1;
+        state.counters.lent_out_bytes += len as u64;
+        if state.common.seats[*silo].domain != state.seat.domain {
+            state.counters.crossed_bytes += len as u64;
         }
     }
 
-    #[inline]
-    fn flush(&mut self, now: Time) {
-        if self.state.common.seats[self.state.own].bell.take_to_send() != 0 || self.state.left {
-            cold_path();
+    #[cold]
+    fn flush_elsewhere(&mut self) {
+        if self.state.seat.bell.take_to_send() != 0 || self.state.left {
             self.send_for_others();
         }
         if let Route::Lent(by) = self.state.route {
-            cold_path();
             let (silo, ring) = &mut self.state.send_by[by];
             if ring.publish() {
                 self.state.common.seats[*silo].bell.ring_to_send(self.state.own);
             }
+        }
+        self.state.set_usual();
+    }
+}
+
+impl<T: Transmit> Transmit for SteeredTx<'_, T> {
+    #[inline]
+    fn room(&self) -> usize {
+        if self.state.unusual {
+            return self.room_elsewhere();
+        }
+        self.link.room()
+    }
+
+    #[inline]
+    fn slot(&mut self) -> Option<&mut [u8]> {
+        if self.state.unusual {
+            return self.slot_elsewhere();
+        }
+        self.link.slot()
+    }
+
+    #[inline]
+    fn commit(&mut self, len: usize, offload: Offload) {
+        if self.state.unusual {
+            return self.commit_elsewhere(len, offload);
+        }
+        self.link.commit(len, offload);
+    }
+
+    #[inline]
+    fn flush(&mut self, now: Time) {
+        if self.state.unusual | self.state.seat.bell.has_to_send() {
+            self.flush_elsewhere();
         }
         self.link.flush(now);
     }

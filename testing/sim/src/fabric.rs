@@ -57,13 +57,20 @@ impl Fabric {
     /// direction.
     #[must_use]
     pub fn host<A: App>(&mut self, config: Config, faults: FaultPlan, ring: usize, seed: u64, app: A) -> Host<A> {
-        let (near, far) = Pair::new(PairConfig { ring, mtu: config.mtu, ..PairConfig::default() });
-        self.switch.connect(far);
+        let link = self.port(config.mtu, faults, ring);
         let mut rng = Rng::new(seed);
         let mut keys = || core::array::from_fn(|_| rng.next());
         let seeds = Seeds { table: keys(), secret: keys() };
         let stack = Stack::new(config, LinkOffload::default(), &seeds, self.now);
-        Host { silo: Silo { link: Faults::new(near, faults), stack, app }, last: None }
+        Host { silo: Silo { link, stack, app }, last: None }
+    }
+
+    /// The near end of a faulty link to the switch.
+    #[must_use]
+    pub fn port(&mut self, mtu: u16, faults: FaultPlan, ring: usize) -> Faults<PairLink> {
+        let (near, far) = Pair::new(PairConfig { ring, mtu, ..PairConfig::default() });
+        self.switch.connect(far);
+        Faults::new(near, faults)
     }
 
     /// The time.

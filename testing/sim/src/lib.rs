@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod fabric;
+pub mod fleet;
 pub mod peer;
 pub mod rng;
 pub mod scenario;
@@ -20,4 +21,4 @@ pub mod transfer;
 pub mod world;
 
 pub use scenario::Scenario;
-pub use world::{Outcome, simulate};
+pub use world::{Outcome, simulate, simulate_silos};

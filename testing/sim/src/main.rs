@@ -4,7 +4,7 @@ use clap::Parser;
 use core::time::Duration;
 use sim::transfer::{Transfer, table};
 use sim::world::World;
-use sim::{Outcome, Scenario, simulate};
+use sim::{Outcome, Scenario, simulate, simulate_silos};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -18,6 +18,9 @@ struct Arguments {
     /// Run one seed, and tell what it stands for.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// With several silos at half of the hosts.
+    #[arg(long)]
+    silos: bool,
     /// Print every frame of that seed's run.
     #[arg(long, requires = "seed")]
     trace: bool,
@@ -58,17 +61,17 @@ fn main() -> ExitCode {
         mathis();
     }
     if let Some(seed) = arguments.seed {
-        return one(seed, arguments.trace);
+        return one(seed, arguments.silos, arguments.trace);
     }
     if let Some(count) = arguments.seeds {
         let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
-        return many(arguments.first, count, threads.unwrap_or(1));
+        return many(arguments.first, count, arguments.silos, threads.unwrap_or(1));
     }
     ExitCode::SUCCESS
 }
 
-fn one(seed: u64, trace: bool) -> ExitCode {
-    let scenario = Scenario::of(seed);
+fn one(seed: u64, silos: bool, trace: bool) -> ExitCode {
+    let scenario = if silos { Scenario::of_silos(seed) } else { Scenario::of(seed) };
     println!("{scenario:#?}");
     let mut world = World::new(&scenario);
     if trace {
@@ -84,7 +87,7 @@ fn one(seed: u64, trace: bool) -> ExitCode {
 const PROGRESS: u64 = 500;
 
 #[allow(clippy::disallowed_methods, reason = "progress is told in the time of whoever waits")]
-fn many(first: u64, count: u64, threads: usize) -> ExitCode {
+fn many(first: u64, count: u64, silos: bool, threads: usize) -> ExitCode {
     let next = AtomicU64::new(first);
     let began = Instant::now();
     let done: Mutex<(Totals, Vec<u64>)> = Mutex::default();
@@ -97,7 +100,8 @@ fn many(first: u64, count: u64, threads: usize) -> ExitCode {
                         return;
                     }
                     // A panic is a failure of its seed, not of the soak.
-                    let outcome = std::panic::catch_unwind(|| simulate(seed));
+                    let outcome =
+                        std::panic::catch_unwind(|| if silos { simulate_silos(seed) } else { simulate(seed) });
                     let Ok(mut done) = done.lock() else { return };
                     let failed = match &outcome {
                         Ok(outcome) => {
@@ -113,7 +117,10 @@ fn many(first: u64, count: u64, threads: usize) -> ExitCode {
                     }
                     if !failed.is_empty() {
                         done.1.push(seed);
-                        println!("seed {seed}:\n  {failed}\n  replay: cargo run --release -p sim -- --seed {seed}");
+                        let option = if silos { " --silos" } else { "" };
+                        println!(
+                            "seed {seed}:\n  {failed}\n  replay: cargo run --release -p sim -- --seed {seed}{option}"
+                        );
                     }
                 }
             });

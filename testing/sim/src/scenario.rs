@@ -1,6 +1,7 @@
 //! What a seed stands for: hosts, their settings, the network between them,
 //! and the talks that they hold.
 
+use crate::fleet::{Queues, Silos};
 use crate::peer::Job;
 use crate::rng::Rng;
 use crate::talk::Manner;
@@ -8,6 +9,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use link::{BurstLoss, FaultPlan, Impairment, Probability, Rate};
 use stack::{Address, Config};
+use steer::Policy;
 use tcp::congestion::Algorithm;
 use wire::{Mac, Time};
 
@@ -41,6 +43,8 @@ pub struct HostPlan {
     pub faults: FaultPlan,
     /// The talks that it starts.
     pub jobs: Vec<Job>,
+    /// Its silos, if it has several.
+    pub silos: Option<Silos>,
 }
 
 /// Something that happens to a host's link.
@@ -112,6 +116,7 @@ impl Scenario {
                     seed: rng.next(),
                 },
                 jobs: Vec::new(),
+                silos: None,
             })
             .collect();
         for _ in 0..rng.scale(1, 40) {
@@ -131,6 +136,33 @@ impl Scenario {
         Self { seed, hosts, ring: rng.scale(4, 1_024) as usize, events, manner }
     }
 }
+
+impl Scenario {
+    /// The same, with several silos at half of the hosts, and at the first.
+    #[must_use]
+    pub fn of_silos(seed: u64) -> Self {
+        let mut scenario = Self::of(seed);
+        let rng = &mut Rng::new(seed ^ SILOS);
+        for (index, host) in scenario.hosts.iter_mut().enumerate() {
+            if index > 0 && rng.one_in(2) {
+                continue;
+            }
+            let queues = rng.pick(&[Queues::Each, Queues::One]);
+            let policy = match queues {
+                // Where one silo receives all, local gives it all.
+                Queues::One => rng.pick(&[Policy::Hash, Policy::Least]),
+                Queues::Each => rng.pick(&[Policy::Hash, Policy::Local, Policy::Least]),
+            };
+            let moves = queues == Queues::Each && rng.one_in(3);
+            let failover = moves.then(|| Time::ZERO + rng.millis(0, 2 * START_WITHIN_MS));
+            host.silos = Some(Silos { count: rng.range(2, 5) as usize, queues, policy, failover });
+        }
+        scenario
+    }
+}
+
+/// Tells the silos' random numbers from the others.
+const SILOS: u64 = 0x51_10_50_00;
 
 /// How bad the network is.
 struct Weather {

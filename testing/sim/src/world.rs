@@ -1,11 +1,13 @@
 //! A scenario under the virtual clock, from start to end.
 
-use crate::fabric::{Fabric, Host};
+use crate::fabric::Fabric;
+use crate::fleet::{Fleet, Machine};
 use crate::peer::{Peer, Tally};
 use crate::rng::Rng;
 use crate::scenario::{Event, Happening, HostPlan, Scenario, addresses, cut};
 use core::time::Duration;
 use link::Impairment;
+use stack::Stack;
 use wire::Time;
 
 /// After this long something is stuck. The longest that a connection may take
@@ -29,7 +31,7 @@ pub struct World {
 }
 
 struct Station {
-    host: Host<Peer>,
+    host: Machine,
     plan: HostPlan,
     gone: bool,
 }
@@ -55,8 +57,22 @@ impl World {
         let mut rng = Rng::new(!scenario.seed);
         let mut stations = Vec::new();
         for (index, plan) in scenario.hosts.iter().enumerate() {
-            let peer = Peer::new(format!("host {index}"), rng.next(), scenario.manner, plan.jobs.clone());
-            let host = fabric.host(plan.config.clone(), plan.faults, scenario.ring, rng.next(), peer);
+            let mut peer = |name, jobs| Peer::new(name, rng.next(), scenario.manner, jobs);
+            let host = match plan.silos {
+                None => {
+                    let peer = peer(format!("host {index}"), plan.jobs.clone());
+                    let host = fabric.host(plan.config.clone(), plan.faults, scenario.ring, rng.next(), peer);
+                    Machine::One(Box::new(host))
+                }
+                Some(silos) => {
+                    let shared_out = |silo| plan.jobs.iter().skip(silo).step_by(silos.count).cloned().collect();
+                    let peers =
+                        (0..silos.count).map(|silo| peer(format!("host {index} silo {silo}"), shared_out(silo)));
+                    let peers = peers.collect();
+                    let port = fabric.port(plan.config.mtu, plan.faults, scenario.ring);
+                    Machine::Several(Box::new(Fleet::new(port, &plan.config, scenario.ring, silos, rng.next(), peers)))
+                }
+            };
             stations.push(Station { host, plan: plan.clone(), gone: false });
         }
         let mut events = scenario.events.clone();
@@ -78,7 +94,9 @@ impl World {
             // A step moves the clock on to what is next, which may be nothing.
             took = self.fabric.elapsed();
             if self.fabric.elapsed() > LIMIT || self.fabric.turns() > MOST_TURNS {
-                for what in self.stations.iter().filter(|s| !s.gone).flat_map(|s| s.host.silo.app.under_way()) {
+                for what in
+                    self.stations.iter().filter(|s| !s.gone).flat_map(|s| s.host.apps()).flat_map(Peer::under_way)
+                {
                     tally.complain(format!("stuck: {what}"));
                 }
                 tally.complain("stuck: it does not come to an end".into());
@@ -90,14 +108,14 @@ impl World {
             self.clear_up(&mut tally);
         }
         for station in &self.stations {
-            tally.add(&station.host.silo.app.tally);
+            station.host.apps().for_each(|app| tally.add(&app.tally));
         }
         tally.bear_out();
         Outcome { tally, took, turns: self.fabric.turns(), frames: self.fabric.frames() }
     }
 
     fn done(&self) -> bool {
-        self.stations.iter().all(|station| station.gone || station.host.silo.app.done())
+        self.stations.iter().all(|station| station.gone || station.host.apps().all(Peer::done))
     }
 
     fn step(&mut self, until: Time) {
@@ -116,11 +134,11 @@ impl World {
                 Happening::Cut | Happening::Gone => (cut(), cut()),
                 Happening::Mended => (plan.receive, plan.transmit),
             };
-            station.host.silo.link.set_impairments(receive, transmit);
+            station.host.set_impairments(receive, transmit);
             if event.what == Happening::Gone {
                 station.gone = true;
                 for other in &mut self.stations {
-                    other.host.silo.app.lose(&addresses(event.host));
+                    other.host.apps_mut().for_each(|app| app.lose(&addresses(event.host)));
                 }
             }
         }
@@ -133,18 +151,25 @@ impl World {
             self.step(end);
         }
         for (index, station) in self.stations.iter().enumerate().filter(|(_, station)| !station.gone) {
-            let stack = &station.host.silo.stack;
-            let left = [
-                ("connections", stack.connections()),
-                ("half-open handshakes", stack.half_open()),
-                ("TIME-WAIT records", stack.time_wait()),
-                ("bytes received", stack.receive_memory()),
+            let sum = |count: fn(&Stack) -> usize| station.host.stacks().map(count).sum();
+            let left: [(_, usize); 5] = [
+                ("connections", sum(Stack::connections)),
+                ("half-open handshakes", sum(Stack::half_open)),
+                ("TIME-WAIT records", sum(Stack::time_wait)),
+                ("bytes received", sum(Stack::receive_memory)),
+                ("remembered flows", station.host.flows()),
             ];
             for (what, count) in left.iter().filter(|(_, count)| *count > 0) {
                 tally.complain(format!("host {index}: {count} {what} are left"));
             }
         }
     }
+}
+
+/// Simulates what `seed` stands for, with several silos to a host.
+#[must_use]
+pub fn simulate_silos(seed: u64) -> Outcome {
+    World::new(&Scenario::of_silos(seed)).run()
 }
 
 /// Simulates what `seed` stands for.
