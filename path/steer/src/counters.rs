@@ -31,7 +31,8 @@ app::counters! {
         messages_out,
         /// Those that others shared.
         messages_in,
-        /// Those not shared because there were too many.
+        /// Those not shared, and strays not passed on, because there were too
+        /// many.
         messages_limited,
         /// Segments of unknown flows passed on to silos that may own them.
         strays_passed,

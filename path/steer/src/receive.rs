@@ -17,10 +17,11 @@ use wire::tcp::Flags;
 /// Most frames of one burst, whatever is asked for.
 const BURST_LIMIT: usize = 256;
 
-/// Frames that a silo shares with others or passes on as strays in each
-/// [`MESSAGES_EVERY`], at most; more are dropped and counted. A flood of them
-/// at one silo costs another one no more than 16,000 small frames a second.
-const MESSAGES: u32 = 16;
+/// Frames that a silo shares with others in each [`MESSAGES_EVERY`], and as
+/// many that it passes on as strays, at most; more are dropped and counted. A
+/// flood at one silo costs another one no more than these. Several neighbours
+/// answer all silos at once, so it is not a handful.
+const MESSAGES: u32 = 32;
 const MESSAGES_EVERY: Duration = Duration::from_millis(1);
 
 /// A record: a received frame.
@@ -80,9 +81,13 @@ pub(crate) struct RxState {
     others: Vec<Other>,
     /// Rings that records of this burst lie in.
     borrowed: bool,
+    /// The time of this burst.
+    now: Time,
     /// Silos whose rings hold records that are not shown yet, as bits.
     unshown: u64,
-    messages: u32,
+    /// Frames that may still be shared, and passed on as strays, in this
+    /// time.
+    messages: [u32; 2],
     messages_at: Time,
     pub(crate) counters: Counters,
 }
@@ -121,8 +126,9 @@ impl RxState {
             straight: 0,
             others: Vec::with_capacity(BURST_LIMIT),
             borrowed: false,
+            now: Time::ZERO,
             unshown: 0,
-            messages: MESSAGES,
+            messages: [MESSAGES; 2],
             messages_at: Time::ZERO,
             counters: Counters::default(),
         }
@@ -229,6 +235,20 @@ impl RxState {
         self.others.push(Other::From(from as u32, record));
     }
 
+    /// Whether one more frame may be shared now, or passed on as a stray.
+    fn may_message(&mut self, now: Time, kind: usize) -> bool {
+        if now.since(self.messages_at) >= MESSAGES_EVERY {
+            self.messages_at = now;
+            self.messages = [MESSAGES; 2];
+        }
+        if self.messages[kind] == 0 {
+            self.counters.messages_limited += 1;
+            return false;
+        }
+        self.messages[kind] -= 1;
+        true
+    }
+
     /// Gives the rings' records back.
     #[cold]
     fn give_back(&mut self) {
@@ -332,6 +352,7 @@ impl<R: Receive> SteeredRx<'_, R> {
             index += 1;
         }
         self.state.straight = index;
+        self.state.now = now;
         for index in index + 1..count {
             if self.keeps(now, index) {
                 self.state.others.push(Other::Own(index as u32));
@@ -451,25 +472,14 @@ impl<R: Receive> SteeredRx<'_, R> {
 
     /// Gives everybody a copy of a frame.
     fn share(&mut self, now: Time, index: usize) {
+        if !self.state.may_message(now, 0) {
+            return;
+        }
         for to in 0..self.state.to.len() {
-            if to != self.state.own && self.may_message(now) {
+            if to != self.state.own {
                 self.forward(index, to, SHARED, 0);
             }
         }
-    }
-
-    /// Whether one more message may be sent now.
-    fn may_message(&mut self, now: Time) -> bool {
-        if now.since(self.state.messages_at) >= MESSAGES_EVERY {
-            self.state.messages_at = now;
-            self.state.messages = MESSAGES.max(self.state.to.len() as u32);
-        }
-        if self.state.messages == 0 {
-            self.state.counters.messages_limited += 1;
-            return false;
-        }
-        self.state.messages -= 1;
-        true
     }
 
     /// Copies frame `index` of the own queue's burst into the ring to `to`.
@@ -536,6 +546,7 @@ impl<R: Receive> SteeredRx<'_, R> {
     fn pass_stray(&mut self, index: usize) -> bool {
         let Kind::Segment(tuple, _) = kind(self.link.frame(index)) else { return false };
         let mut any = false;
+        let permitted = self.state.may_message(self.state.now, 1);
         for to in 0..self.state.to.len() {
             let common = &self.state.common;
             let elsewhere = common.seats[to].domain != common.seats[self.state.own].domain;
@@ -544,7 +555,7 @@ impl<R: Receive> SteeredRx<'_, R> {
                 Rule::Queue | Rule::Least => to != self.state.own,
             };
             any |= may;
-            if may && self.may_message(self.state.messages_at) {
+            if may && permitted {
                 self.forward(index, to, STRAY, 0);
             }
         }
@@ -568,6 +579,7 @@ impl<R: Receive> Receive for SteeredRx<'_, R> {
             }
         }
         self.state.straight = own;
+        self.state.now = now;
         own
     }
 

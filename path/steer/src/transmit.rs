@@ -186,7 +186,7 @@ impl<T: Transmit> Transmit for SteeredTx<'_, T> {
         self.link.room()
     }
 
-    #[inline]
+    #[inline(always)]
     fn slot(&mut self) -> Option<&mut [u8]> {
         if self.state.unusual {
             return self.slot_elsewhere();
@@ -194,7 +194,7 @@ impl<T: Transmit> Transmit for SteeredTx<'_, T> {
         self.link.slot()
     }
 
-    #[inline]
+    #[inline(always)]
     fn commit(&mut self, len: usize, offload: Offload) {
         if self.state.unusual {
             return self.commit_elsewhere(len, offload);

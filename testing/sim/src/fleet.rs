@@ -42,6 +42,10 @@ pub enum Queues {
 /// Flows that a silo of the simulator remembers: few, so that tables fill.
 const FLOWS: usize = 64;
 
+/// Frames that wait in a queue of the NIC, in each direction: small, and more
+/// than a stack keeps free for control.
+const QUEUE: usize = 64;
+
 /// Entries of an indirection table.
 const TABLE: usize = 128;
 
@@ -73,7 +77,7 @@ impl Fleet {
     /// # Panics
     /// If the operating system gives no eventfd.
     #[must_use]
-    pub fn new(port: Faults<PairLink>, config: &Config, ring: usize, plan: Silos, seed: u64, peers: Vec<Peer>) -> Self {
+    pub fn new(port: Faults<PairLink>, config: &Config, plan: Silos, seed: u64, peers: Vec<Peer>) -> Self {
         let mut rng = Rng::new(seed);
         let each = plan.queues == Queues::Each;
         let queues = |silo| u16::from(each || silo == 0);
@@ -95,8 +99,11 @@ impl Fleet {
         let (mut silos, mut ends, mut watch) = (Vec::new(), Vec::new(), None);
         let corners = Mesh::new(&seats, &mesh).unwrap_or_else(|why| panic!("{why}"));
         for ((index, corner), app) in corners.into_iter().enumerate().zip(peers) {
-            let (near, far) = Pair::new(PairConfig { ring, mtu: config.mtu, ..PairConfig::default() });
-            ends.push(far);
+            let (near, far) = Pair::new(PairConfig { ring: QUEUE, mtu: config.mtu, ..PairConfig::default() });
+            // A silo without a queue has a link without another end.
+            if queues(index) > 0 {
+                ends.push(far);
+            }
             watch = Some(corner.mesh());
             let mut keys = || core::array::from_fn(|_| rng.next());
             let seeds = Seeds { table: keys(), secret: keys() };
@@ -258,6 +265,15 @@ impl Machine {
             Self::Several(fleet) => (None, Some(fleet.silos.iter().map(|silo| &silo.stack))),
         };
         one.into_iter().chain(several.into_iter().flatten())
+    }
+
+    /// What passed between its silos, by name.
+    pub fn steering(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let silos = match self {
+            Self::One(_) => &[][..],
+            Self::Several(fleet) => &fleet.silos,
+        };
+        silos.iter().flat_map(|silo| silo.link.steering().iter())
     }
 
     /// Flows that its silos remember for each other.

@@ -5,6 +5,7 @@ use core::time::Duration;
 use sim::transfer::{Transfer, table};
 use sim::world::World;
 use sim::{Outcome, Scenario, simulate, simulate_silos};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -149,6 +150,7 @@ struct Totals {
     frames: u64,
     turns: u64,
     virtual_time: Duration,
+    steering: BTreeMap<&'static str, u64>,
 }
 
 impl Totals {
@@ -164,6 +166,9 @@ impl Totals {
         self.frames += outcome.frames;
         self.turns += outcome.turns;
         self.virtual_time += outcome.took;
+        for (name, count) in &outcome.steering {
+            *self.steering.entry(name).or_default() += count;
+        }
     }
 }
 

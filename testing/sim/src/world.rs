@@ -8,6 +8,7 @@ use crate::scenario::{Event, Happening, HostPlan, Scenario, addresses, cut};
 use core::time::Duration;
 use link::Impairment;
 use stack::Stack;
+use std::collections::BTreeMap;
 use wire::Time;
 
 /// After this long something is stuck. The longest that a connection may take
@@ -47,6 +48,8 @@ pub struct Outcome {
     pub turns: u64,
     /// Frames that the switch forwarded.
     pub frames: u64,
+    /// What passed between silos of one host, by name.
+    pub steering: BTreeMap<&'static str, u64>,
 }
 
 impl World {
@@ -70,7 +73,7 @@ impl World {
                         (0..silos.count).map(|silo| peer(format!("host {index} silo {silo}"), shared_out(silo)));
                     let peers = peers.collect();
                     let port = fabric.port(plan.config.mtu, plan.faults, scenario.ring);
-                    Machine::Several(Box::new(Fleet::new(port, &plan.config, scenario.ring, silos, rng.next(), peers)))
+                    Machine::Several(Box::new(Fleet::new(port, &plan.config, silos, rng.next(), peers)))
                 }
             };
             stations.push(Station { host, plan: plan.clone(), gone: false });
@@ -111,7 +114,11 @@ impl World {
             station.host.apps().for_each(|app| tally.add(&app.tally));
         }
         tally.bear_out();
-        Outcome { tally, took, turns: self.fabric.turns(), frames: self.fabric.frames() }
+        let mut steering = BTreeMap::new();
+        for (name, count) in self.stations.iter().flat_map(|station| station.host.steering()) {
+            *steering.entry(name).or_default() += count;
+        }
+        Outcome { tally, took, turns: self.fabric.turns(), frames: self.fabric.frames(), steering }
     }
 
     fn done(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Seeds, and what a seed promises.
 
-use sim::simulate;
+use sim::{Outcome, simulate, simulate_silos};
 
 /// Seeds of `cargo test`; the soak runs many more.
 const SEEDS: u64 = 300;
@@ -8,24 +8,54 @@ const SEEDS: u64 = 300;
 /// Threads that share them.
 const THREADS: u64 = 2;
 
-#[test]
-fn seeds() {
+/// Runs `count` seeds of `simulate`, of which none may fail.
+fn run(count: u64, option: &str, simulate: fn(u64) -> Outcome) -> Vec<Outcome> {
     let part = |first: u64| {
         let mut failed = Vec::new();
-        for seed in (first..SEEDS).step_by(THREADS as usize) {
+        let mut outcomes = Vec::new();
+        for seed in (first..count).step_by(THREADS as usize) {
             let outcome = simulate(seed);
             if !outcome.tally.violations.is_empty() {
                 let violations = outcome.tally.violations.join("\n  ");
-                failed.push(format!("seed {seed}:\n  {violations}\n  replay: cargo run -p sim -- --seed {seed}"));
+                failed
+                    .push(format!("seed {seed}:\n  {violations}\n  replay: cargo run -p sim -- --seed {seed}{option}"));
             }
+            outcomes.push(outcome);
         }
-        failed
+        (failed, outcomes)
     };
-    let failed: Vec<String> = std::thread::scope(|scope| {
+    let (failed, outcomes): (Vec<_>, Vec<_>) = std::thread::scope(|scope| {
         let parts: Vec<_> = (0..THREADS).map(|first| scope.spawn(move || part(first))).collect();
-        parts.into_iter().flat_map(|part| part.join().expect("a panic is told above")).collect()
+        parts.into_iter().map(|part| part.join().expect("a panic is told above")).unzip()
     });
-    assert!(failed.is_empty(), "{} of {SEEDS} seeds failed\n{}", failed.len(), failed.join("\n"));
+    let failed: Vec<String> = failed.into_iter().flatten().collect();
+    assert!(failed.is_empty(), "{} of {count} seeds failed\n{}", failed.len(), failed.join("\n"));
+    outcomes.into_iter().flatten().collect()
+}
+
+#[test]
+fn seeds() {
+    run(SEEDS, "", simulate);
+}
+
+/// Hosts of several silos, with a queue for each or one for all: hash, local
+/// and least, flows that a failover moves, and whatever the network does.
+#[test]
+fn seeds_of_several_silos() {
+    let outcomes = run(SEEDS / 2, " --silos", simulate_silos);
+    for ways in [
+        "forwarded_in",
+        "lent_in",
+        "messages_in",
+        "flows_steered",
+        "flows_full",
+        "flows_forgotten",
+        "strays_passed",
+        "strays_owned",
+    ] {
+        let taken: u64 = outcomes.iter().filter_map(|outcome| outcome.steering.get(ways)).sum();
+        assert!(taken > 0, "{ways}: no seed went this way");
+    }
 }
 
 /// A seed runs the same every time, to the last turn and frame.
@@ -33,6 +63,7 @@ fn seeds() {
 fn a_seed_repeats() {
     for seed in [3, 14, 159] {
         assert_eq!(simulate(seed), simulate(seed));
+        assert_eq!(simulate_silos(seed), simulate_silos(seed));
     }
 }
 
