@@ -3,7 +3,7 @@
 
 use crate::egress::{Frame, Reply};
 use crate::flow::{Flow, Owner};
-use crate::ingress::{Arrival, Arrived, Envelope, reset_for};
+use crate::ingress::{Arrival, Arrived, Envelope};
 use crate::neighbour::NeighbourId;
 use crate::replies::Pending;
 use crate::secret::STAMP_BITS;
@@ -78,10 +78,11 @@ impl Stack {
             }
         }
         self.counters.refused += u64::from(kind == Flags::SYN.0);
-        if kind != Flags::SYN.0 && self.note_stray(&flow, envelope, reset_for(header, payload)) {
-            return None;
+        if kind == Flags::SYN.0 {
+            self.reset_unknown(&flow, envelope.mac, header, payload, out);
+        } else {
+            self.refuse_or_note(&flow, envelope, header, payload, out);
         }
-        self.reset_unknown(&flow, envelope.mac, header, payload, out);
         None
     }
 
@@ -272,11 +273,8 @@ impl Stack {
                 self.drop_half_open(entry);
                 return self.on_unknown(half_open.flow, half_open.hash, envelope, header, payload, out);
             }
-            // Where flows have moved, this silo may have answered a SYN again
-            // that another had answered: the handshake is that one's.
-            if !self.note_stray(&half_open.flow, envelope, reset_for(header, payload)) {
-                self.reset_unknown(&half_open.flow, envelope.mac, header, payload, out);
-            }
+            // Where flows have moved, another silo may have answered the SYN.
+            self.refuse_or_note(&half_open.flow, envelope, header, payload, out);
             return None;
         }
         let old = match (timestamps, &header.options.timestamps) {

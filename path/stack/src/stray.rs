@@ -2,10 +2,11 @@
 
 use crate::egress::Reply;
 use crate::flow::Flow;
-use crate::ingress::{Arrival, Arrived, Envelope};
+use crate::ingress::{Arrival, Arrived, Envelope, reset_for};
 use crate::{Egress, Stack};
 use core::net::SocketAddr;
 use wire::Mac;
+use wire::tcp::TcpHeader;
 
 /// A segment of an unknown flow, as far as it is to be answered.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,22 @@ impl Stack {
             self.stray = Some(Stray { flow: *flow, mac: envelope.mac, reset });
         }
         self.config.steered
+    }
+
+    /// Answers a segment that belongs to nothing here, or notes it if it may
+    /// be another silo's.
+    #[inline(never)]
+    pub(crate) fn refuse_or_note(
+        &mut self,
+        flow: &Flow,
+        envelope: &Envelope,
+        header: &TcpHeader,
+        payload: &[u8],
+        out: &mut impl Egress,
+    ) {
+        if !self.note_stray(flow, envelope, reset_for(header, payload)) {
+            self.reset_unknown(flow, envelope.mac, header, payload, out);
+        }
     }
 
     /// What a frame that is not of the fast path means.

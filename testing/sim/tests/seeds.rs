@@ -42,7 +42,7 @@ fn seeds() {
 /// and least, flows that a failover moves, and whatever the network does.
 #[test]
 fn seeds_of_several_silos() {
-    let outcomes = run(SEEDS / 2, " --silos", simulate_silos);
+    let outcomes = run(SEEDS / 3, " --silos", simulate_silos);
     for ways in [
         "forwarded_in",
         "lent_in",
