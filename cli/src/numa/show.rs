@@ -115,7 +115,10 @@ pub fn process_json(process: &Process) -> Value {
             "sent_bytes": flow.sent.bytes,
         })
     };
-    let content = |((silo, content), bytes): (&(u16, u16), &u64)| json!({ "silo_domain": silo, "content_domain": content, "bytes": bytes });
+    let content = |(way, bytes): (&(u16, u16), &u64)| {
+        let (silo, content) = way;
+        json!({ "silo_domain": silo, "content_domain": content, "bytes": bytes })
+    };
     let Crossed { received, sent, content: far, steered, memory } = process.crossed;
     json!({
         "pid": process.pid,
