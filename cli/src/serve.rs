@@ -8,6 +8,7 @@
 //! | `share` | limits of the process, divided |
 //! | `worker`, `orders` | one worker's life, and what the main thread wants of it |
 //! | `supervisor` | the main thread |
+//! | `reload` | SIGHUP |
 //! | `control` | how one process follows another: the messages |
 //! | `succession`, `takeover` | the running process's side, and the new one's |
 //! | `systemd` | sockets from systemd, and what it is told |
@@ -18,6 +19,7 @@ mod kernel;
 mod link;
 pub mod machine;
 mod orders;
+mod reload;
 mod share;
 mod succession;
 mod supervisor;

@@ -50,7 +50,8 @@ pub const RESPOND_SIZE_MAX: u64 = 1 << 30;
 /// A directory and how its files are served.
 #[derive(Clone, Debug)]
 pub struct Directory {
-    /// The root. Opened once, at the start: renaming it later changes nothing.
+    /// The root. Opened at the start and by [`crate::Server::reload`]:
+    /// between these, renaming it changes nothing.
     pub root: PathBuf,
     /// Names tried, in order, for a target that ends in `/`.
     /// Default: `index.html`.

@@ -25,6 +25,8 @@ app::counters! {
         cache_evictions,
         /// Files found changed, and loaded again.
         cache_refreshes,
+        /// Times that the content was to be looked for again.
+        reloads,
         /// Gauge: bytes of content in memory.
         cache_bytes,
         /// Gauge: bytes of content that silos share, told by one of them.

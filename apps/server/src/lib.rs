@@ -45,7 +45,7 @@ use app::{App, Closed, ConnId, Net, Opened, Wake};
 use conn::{Conn, DRY, ENDED, FIRST, PARTIAL, PAUSED, State, Tick};
 use core::time::Duration;
 use files::Worker;
-use files::reader::{Done, EntryId, Reader};
+use files::reader::{Done, EntryId, Job, Reader};
 use files::store::Store;
 use head::Meta;
 use http::Status;
@@ -161,6 +161,19 @@ impl Server {
         if let Some(log) = &self.log {
             log.reopen();
         }
+    }
+
+    /// Looks for the root again, which may be another directory by now, and at
+    /// every file before it is next sent; opens the access log again. Nothing
+    /// that is under way is touched: a response that has begun is finished
+    /// from the file that it began with.
+    pub fn reload(&mut self) {
+        self.reopen_log();
+        let Some(reader) = &mut self.reader else { return };
+        reader.submit(Job::Reopen);
+        self.store.expire();
+        self.memo.forget();
+        self.counters.reloads += 1;
     }
 
     /// From now on every response is the last on its connection and says so,
@@ -469,6 +482,7 @@ impl Server {
             match done {
                 Done::LookUp { entry, found } => self.on_found(net, entry, found),
                 Done::Read { id, serial, buffer, outcome } => self.on_chunk(net, id, serial, buffer, outcome),
+                Done::Reopened => {}
             }
         }
     }

@@ -58,6 +58,11 @@ impl Layout {
     /// If it cannot be had.
     pub fn new(host: &HostPlan) -> Result<Self, Failure> {
         let mut layout = Self::planned(host)?;
+        // What answers a connection that a silo opened comes back to it only
+        // where the other side answers by the queue that was asked through.
+        if host.opens && layout.seats.len() > 1 && !(layout.is_plain() && spread(host) == Spread::Peer) {
+            return Err("to open connections, several silos need one link of memif or tap with a queue for each".into());
+        }
         if !layout.is_single() {
             layout.steering = layout.mesh(host, 0)?.first().map(|corner| corner.steering().to_owned());
         }
@@ -243,8 +248,8 @@ fn spread(host: &HostPlan) -> Spread {
     match host.links.first().map(|link| &link.driver) {
         // The peer's silos have a queue each, and the kernel keeps a flow in
         // the queue that it was last sent from (tun_automq_select_queue).
-        Some(DriverSpec::Memif(_) | DriverSpec::Tap(_)) if !host.opens => Spread::Peer,
-        // By which queue the other side answers is its own affair.
+        Some(DriverSpec::Memif(_) | DriverSpec::Tap(_)) => Spread::Peer,
+        // By which queue a NIC shows a flow is its own affair.
         _ => Spread::Unknown,
     }
 }

@@ -73,7 +73,8 @@ pub fn serve(plan: &KernelPlan, server: server::Config) -> Result<(), Failure> {
             outcome
         })?;
         let board = (board, plan.status_page.is_some());
-        let mut supervisor = Supervisor::new(program, &plan.restart, &orders, listeners, managed, board)?;
+        let mut supervisor =
+            Supervisor::new(program, &plan.restart, &orders, listeners, managed, board, &server.content)?;
         let say = |supervisor: &Supervisor<'_>| announce(supervisor, &seats, &config, orders.engine(), &warnings);
         let supervised = supervise(&mut supervisor, &fleet, predecessor.take(), final_page.as_deref(), plan, say);
         if supervised.is_err() {

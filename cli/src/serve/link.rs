@@ -58,7 +58,7 @@ pub fn serve(
     let orders = Orders::new(silos)?;
     let stop = Stop::default();
     let columns = figures.columns().into_iter().map(Some);
-    let supervisor = Supervisor::new(&orders)?;
+    let mut supervisor = Supervisor::new(&orders, &server.content)?;
     let company = Company {
         host,
         server,

@@ -29,6 +29,8 @@ impl Stage {
 pub struct Orders {
     stage: AtomicU8,
     started: AtomicUsize,
+    /// How often the content was to be read again.
+    reloads: AtomicUsize,
     workers: Vec<Report>,
     /// How workers learn of work: the same for all.
     engine: OnceLock<String>,
@@ -58,6 +60,7 @@ impl Orders {
         Ok(Self {
             stage: AtomicU8::new(Stage::Serve as u8),
             started: AtomicUsize::new(0),
+            reloads: AtomicUsize::new(0),
             engine: OnceLock::new(),
             workers: (0..workers).map(|_| Report::default()).collect(),
             bell,
@@ -74,6 +77,16 @@ impl Orders {
     /// From now on `stage`, unless it is already later.
     pub fn advance(&self, stage: Stage) {
         self.stage.fetch_max(stage as u8, Ordering::AcqRel);
+    }
+
+    /// The content is to be read again.
+    pub fn reload(&self) {
+        self.reloads.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often it was to be.
+    pub fn reloads(&self) -> usize {
+        self.reloads.load(Ordering::Relaxed)
     }
 
     /// A worker accepts connections, and learns of work so.

@@ -3,6 +3,7 @@
 
 use super::control::{Listener, Offered};
 use super::orders::{Orders, Stage};
+use super::reload::Reload;
 use super::succession::{Outcome, Succession};
 use super::systemd;
 use crate::args::RestartPlan;
@@ -53,6 +54,7 @@ pub struct Supervisor<'a> {
     succession: Succession,
     stops: Arc<AtomicUsize>,
     restarts: Arc<AtomicUsize>,
+    reload: Reload,
     /// How many of each were seen to.
     stopped: usize,
     restarted: usize,
@@ -74,6 +76,7 @@ impl<'a> Supervisor<'a> {
         listeners: Listeners,
         managed: Vec<Managed>,
         (board, own_page): (Board, bool),
+        content: &server::Content,
     ) -> Result<Self, Failure> {
         Ok(Self {
             plan,
@@ -88,6 +91,7 @@ impl<'a> Supervisor<'a> {
             succession: Succession::new(program, plan.timeout),
             stops: count(&[SIGTERM, SIGINT], orders)?,
             restarts: count(&[SIGUSR2], orders)?,
+            reload: Reload::new(orders, content)?,
             stopped: 0,
             restarted: 0,
             watchdog: systemd::watchdog(),
@@ -151,6 +155,7 @@ impl<'a> Supervisor<'a> {
             let now = Clock.now();
             self.on_stops();
             self.on_restarts(now);
+            self.reload.look(self.orders);
             self.on_control(now);
             self.on_succession(now);
             self.on_time(now);
@@ -224,7 +229,7 @@ impl<'a> Supervisor<'a> {
             (None, Stage::Serve) => "there is no control socket (--control off)",
             (Some(_), Stage::Serve) if self.succession.is_coming() => "a successor is on its way",
             (Some(control), Stage::Serve) => {
-                systemd::reloading();
+                systemd::reloading("starting its successor");
                 match self.succession.begin(control.path(), now) {
                     Ok(pid) => eprintln!("starting a successor: process {pid}"),
                     Err(why) => self.on_failed(&why),

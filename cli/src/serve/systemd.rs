@@ -76,11 +76,11 @@ pub fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
-/// Starts its successor; [`ready`] or [`succeeded`] follows.
-pub fn reloading() {
+/// Does what `status` says; [`ready`] or [`succeeded`] follows.
+pub fn reloading(status: &str) {
     // systemd 253 wants to know since when.
     let since = NotifyState::monotonic_usec_now();
-    let mut states = vec![NotifyState::Reloading, NotifyState::Status("starting its successor")];
+    let mut states = vec![NotifyState::Reloading, NotifyState::Status(status)];
     states.extend(since);
     tell(&states);
 }

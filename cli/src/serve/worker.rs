@@ -61,6 +61,7 @@ pub fn run(start: Start<'_>) -> Result<(), String> {
         orders,
         reopen,
         reopened: reopen.load(Ordering::Relaxed),
+        reloaded: orders.reloads(),
         next_wall_clock: Time::ZERO,
         drain_limit,
         draining: None,
@@ -77,6 +78,7 @@ struct Attending<'a> {
     orders: &'a Orders,
     reopen: &'a AtomicUsize,
     reopened: usize,
+    reloaded: usize,
     next_wall_clock: Time,
     /// The longest that a drain may take.
     drain_limit: Duration,
@@ -96,6 +98,11 @@ impl Attendant<Server> for Attending<'_> {
         if reopen != self.reopened {
             self.reopened = reopen;
             worker.app.reopen_log();
+        }
+        let reloads = self.orders.reloads();
+        if reloads != self.reloaded {
+            self.reloaded = reloads;
+            worker.app.reload();
         }
         let open = worker.connections();
         self.orders.report(self.index, open, now);

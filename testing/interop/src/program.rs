@@ -157,6 +157,14 @@ impl Running {
         self.said()
     }
 
+    /// Whether it has ended, and then whether well.
+    ///
+    /// # Panics
+    /// If it cannot be asked for.
+    pub fn ended_well(&mut self) -> Option<bool> {
+        self.child.try_wait().expect("a child can be waited for").map(|status| status.success())
+    }
+
     /// Everything that it has said so far.
     ///
     /// # Panics

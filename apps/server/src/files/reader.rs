@@ -40,6 +40,8 @@ pub enum Job {
         /// Used again for the answer.
         buffer: Vec<u8>,
     },
+    /// Open the root again.
+    Reopen,
 }
 
 /// An entry of the store, by slot and generation.
@@ -54,6 +56,7 @@ pub struct EntryId {
 pub enum Done {
     LookUp { entry: EntryId, found: Found },
     Read { id: ConnId, serial: u32, buffer: Vec<u8>, outcome: ReadOutcome },
+    Reopened,
 }
 
 /// The silo's end.
@@ -232,6 +235,10 @@ fn serve(worker: &mut Worker, job: Job) -> Done {
         Job::Read { id, serial, source, offset, length, mut buffer } => {
             let outcome = worker.read(&source, offset, length, &mut buffer);
             Done::Read { id, serial, buffer, outcome }
+        }
+        Job::Reopen => {
+            worker.reopen();
+            Done::Reopened
         }
     }
 }

@@ -353,6 +353,16 @@ impl Store {
         self.retire(old);
     }
 
+    /// Nothing is sent any more without another look at its file.
+    pub fn expire(&mut self) {
+        for entry in &mut self.entries {
+            entry.second = NEVER;
+            entry.checked = Time::ZERO;
+            // A look that is under way may have been too early.
+            entry.asked_at = Time::ZERO;
+        }
+    }
+
     fn take_in(&mut self, id: EntryId, found: Found) {
         let (kind, known) = match found {
             Found::File(file) => {

@@ -10,6 +10,7 @@ use http::date::HttpDate;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Advice, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// Content up to this many bytes is kept behind its head in one body, so that
@@ -116,6 +117,8 @@ pub struct FileContent {
 /// The root and how its files are served.
 #[derive(Debug)]
 pub struct Worker {
+    /// Where the root was, and is looked for again.
+    path: PathBuf,
     root: OwnedFd,
     index: Vec<String>,
     symlinks: Symlinks,
@@ -131,10 +134,10 @@ pub struct Worker {
 
 impl Worker {
     pub fn new(directory: &Directory, server_header: bool) -> Result<Self, ConfigError> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(&directory.root, flags, Mode::empty())
-            .map_err(|error| ConfigError::Root(directory.root.clone(), error.into()))?;
+        let path = directory.root.clone();
+        let root = open_root(&path).map_err(|error| ConfigError::Root(path.clone(), error.into()))?;
         Ok(Self {
+            path,
             root,
             index: directory.index.clone(),
             symlinks: directory.symlinks,
@@ -145,6 +148,14 @@ impl Worker {
             types: Types::new(&directory.types, &directory.default_type),
             openat2: true,
         })
+    }
+
+    /// Opens the root again: its name may lead to another directory by now.
+    /// Where it leads to none, what was served is served on.
+    pub fn reopen(&mut self) {
+        if let Ok(root) = open_root(&self.path) {
+            self.root = root;
+        }
     }
 
     /// What `key` leads to now. `now` in unix seconds.
@@ -426,6 +437,10 @@ fn content_etag(content: &[u8]) -> String {
 fn large_etag(identity: &Identity) -> String {
     let (seconds, nanos) = identity.modified;
     format!("\"{:x}-{seconds:x}.{nanos:08x}\"", identity.size)
+}
+
+fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Reads into `buffer` until it is full or the file ends.

@@ -175,6 +175,8 @@ enum Steer {
     Hash,
     /// The silo that receives the first segment
     Local,
+    /// The one of the receiving silo's domain with the least to do: for requests of very unlike cost
+    Least,
 }
 
 impl From<Steer> for steer::Policy {
@@ -182,6 +184,7 @@ impl From<Steer> for steer::Policy {
         match steer {
             Steer::Hash => Self::Hash,
             Steer::Local => Self::Local,
+            Steer::Least => Self::Least,
         }
     }
 }

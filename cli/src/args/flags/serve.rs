@@ -12,7 +12,7 @@ use std::time::Duration;
 
 #[derive(Args)]
 pub(in crate::args) struct ServeArgs {
-    /// The folder to serve
+    /// The folder to serve; SIGHUP has it looked for and read again
     #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath, required_unless_present = "respond")]
     folder: Option<PathBuf>,
 

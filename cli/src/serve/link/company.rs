@@ -93,6 +93,7 @@ impl Crew for Company<'_> {
             near,
             part: self.finish.part(),
             reopened: self.reopen.load(Ordering::Relaxed),
+            reloaded: self.orders.reloads(),
             next_wall_clock: Time::ZERO,
             drain_limit: self.server.timeouts.drain.saturating_add(DRAIN_GRACE),
             stopping: None,
@@ -129,6 +130,8 @@ struct Attending<'a> {
     part: Part<'a>,
     /// How often the log was opened again.
     reopened: usize,
+    /// How often the content was read again.
+    reloaded: usize,
     next_wall_clock: Time,
     /// The longest that a stop may take.
     drain_limit: Duration,
@@ -151,6 +154,11 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
         if reopen != self.reopened {
             self.reopened = reopen;
             silo.app.reopen_log();
+        }
+        let reloads = self.company.orders.reloads();
+        if reloads != self.reloaded {
+            self.reloaded = reloads;
+            silo.app.reload();
         }
         let open = silo.stack.connections();
         self.company.orders.report(self.index, open, now);

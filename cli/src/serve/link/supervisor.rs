@@ -2,6 +2,7 @@
 //! the end.
 
 use super::super::orders::{Orders, Stage};
+use super::super::reload::Reload;
 use super::super::{supervisor::count, systemd};
 use crate::host::Failure;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -25,6 +26,7 @@ pub struct Supervisor<'a> {
     orders: &'a Orders,
     stops: Arc<AtomicUsize>,
     reopen: Arc<AtomicUsize>,
+    reload: Reload,
     watchdog: Option<Duration>,
 }
 
@@ -33,11 +35,12 @@ impl<'a> Supervisor<'a> {
     ///
     /// # Errors
     /// If the operating system refuses.
-    pub fn new(orders: &'a Orders) -> std::io::Result<Self> {
+    pub fn new(orders: &'a Orders, content: &server::Content) -> std::io::Result<Self> {
         Ok(Self {
             orders,
             stops: count(&[SIGTERM, SIGINT], orders)?,
             reopen: crate::host::count_signals(&[SIGUSR1])?,
+            reload: Reload::new(orders, content)?,
             watchdog: systemd::watchdog(),
         })
     }
@@ -52,7 +55,7 @@ impl<'a> Supervisor<'a> {
     ///
     /// # Errors
     /// If the operating system does not wait.
-    pub fn serve<T>(&self, fleet: &ScopedJoinHandle<'_, T>, announce: impl FnOnce()) -> Result<(), Failure> {
+    pub fn serve<T>(&mut self, fleet: &ScopedJoinHandle<'_, T>, announce: impl FnOnce()) -> Result<(), Failure> {
         let mut announce = Some(announce);
         let mut seen = 0;
         let mut next_alive = Time::ZERO;
@@ -68,6 +71,7 @@ impl<'a> Supervisor<'a> {
                 self.on_stops(seen, stops);
                 seen = stops;
             }
+            self.reload.look(self.orders);
             let now = Clock.now();
             if let Some(every) = self.watchdog.filter(|_| now >= next_alive) {
                 next_alive = now + every;
