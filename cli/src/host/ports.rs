@@ -43,7 +43,10 @@ impl Port for DpdkLink {}
 impl Port for XdpLink {
     fn counts(&self, take: &mut dyn FnMut(&'static str, u64)) {
         let drops = self.kernel_drops();
-        let counts = [drops.too_long, drops.ring_full, drops.no_frame, drops.invalid];
+        // What the driver gave shows once the queue is at work.
+        let zero_copy = u64::from(self.zero_copy() == Some(true));
+        let huge = u64::from(self.backing() == Some(af_xdp::Backing::HugePages));
+        let counts = [drops.too_long, drops.ring_full, drops.no_frame, drops.invalid, zero_copy, huge];
         XDP.into_iter().zip(counts).for_each(|(name, value)| take(name, value));
     }
 }
@@ -90,11 +93,19 @@ impl<L: Port> Port for Steered<L> {
     }
 }
 
-/// What the kernel dropped before an AF_XDP socket could have it.
-const XDP: [&str; 4] = ["link.kernel_too_long", "link.kernel_ring_full", "link.kernel_no_frame", "link.kernel_invalid"];
+/// What the kernel dropped before an AF_XDP socket could have it, and of how
+/// many queues the frames pass without a copy, and lie in huge pages.
+const XDP: [&str; 6] = [
+    "link.kernel_too_long",
+    "link.kernel_ring_full",
+    "link.kernel_no_frame",
+    "link.kernel_invalid",
+    "link.zero_copy",
+    "link.huge_pages",
+];
 
 /// The most that one link counts beyond what every link does.
-const MEMBER_COUNTS: usize = 4;
+const MEMBER_COUNTS: usize = 6;
 
 const _: () = assert!(XDP.len() <= MEMBER_COUNTS);
 
