@@ -305,6 +305,17 @@ impl Link for XdpLink {
         }
     }
 
+    fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
+        if self.failure.is_some() || self.rx.has_frames() {
+            return Duration::ZERO;
+        }
+        let socket = self.at_work.as_ref().map(|at_work| at_work.socket.as_fd());
+        if let Some(socket) = socket.filter(|_| self.presence != Presence::Gone) {
+            each(socket);
+        }
+        if self.tx.unsent() { UNSENT_NAP } else { Duration::MAX }
+    }
+
     fn counters(&self) -> Counters {
         Counters {
             rx_frames: self.rx.frames,

@@ -37,6 +37,8 @@ pub struct MemifLink {
     event: Option<Arc<OwnedFd>>,
     control: Option<Control>,
     mode: Mode,
+    /// A sleep of somebody else's was prepared.
+    armed: bool,
     capabilities: Capabilities,
     disconnects: u64,
 }
@@ -71,6 +73,7 @@ impl MemifLink {
             event: None,
             control: None,
             mode: config.mode,
+            armed: false,
             capabilities,
             disconnects: 0,
         }
@@ -142,14 +145,31 @@ impl MemifLink {
     }
 
     fn sleep_until_interrupt(&self, ring: &Ring, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
-        ring.ask_for_interrupt(true);
-        let came = (0..LOOKS_BEFORE_SLEEP).any(|_| {
-            core::hint::spin_loop();
-            self.rx.has_frames()
-        });
+        let came = self.comes_before_interrupt(ring);
         let slept = if came { Ok(()) } else { self.sleep(wake, timeout, true).map(drop) };
         ring.ask_for_interrupt(false);
         slept
+    }
+
+    /// Asks for an interrupt, and whether frames came before it can.
+    fn comes_before_interrupt(&self, ring: &Ring) -> bool {
+        ring.ask_for_interrupt(true);
+        (0..LOOKS_BEFORE_SLEEP).any(|_| {
+            core::hint::spin_loop();
+            self.rx.has_frames()
+        })
+    }
+
+    /// Ends what [`Link::arm`] has begun.
+    fn disarm(&self) {
+        if let Some(ring) = self.rx.ring() {
+            ring.ask_for_interrupt(false);
+        }
+        // Emptied, so that the next sleep lasts until something new happens.
+        drain(self.shared.changed.as_fd());
+        if let Some(event) = &self.event {
+            drain(event.as_fd());
+        }
     }
 
     fn sleep_in_naps(&self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
@@ -202,6 +222,12 @@ impl Link for MemifLink {
     }
 
     fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
+        if core::mem::take(&mut self.armed) {
+            self.disarm();
+            if timeout.is_zero() {
+                return Ok(());
+            }
+        }
         self.tx.confirm();
         if self.rx.has_frames() || self.rx.fault.is_some() || self.tx.fault.is_some() {
             return Ok(());
@@ -211,6 +237,26 @@ impl Link for MemifLink {
             (Some(ring), Mode::Interrupt) => self.sleep_until_interrupt(ring, wake, timeout),
             (Some(_), Mode::Poll) => self.sleep_in_naps(wake, timeout),
         }
+    }
+
+    fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
+        self.tx.confirm();
+        self.armed = true;
+        let interrupts = self.mode == Mode::Interrupt;
+        let came = match self.rx.ring() {
+            Some(ring) if interrupts => self.comes_before_interrupt(ring),
+            _ => self.rx.has_frames(),
+        };
+        if came || self.rx.fault.is_some() || self.tx.fault.is_some() {
+            return Duration::ZERO;
+        }
+        let control = self.control.as_ref().and_then(Control::readable);
+        let event = self.event.as_deref().filter(|_| interrupts).map(AsFd::as_fd);
+        for fd in [Some(self.shared.changed.as_fd()), control, event].into_iter().flatten() {
+            each(fd);
+        }
+        let patience = self.control.as_ref().map_or(Duration::MAX, Control::patience);
+        if interrupts || self.event.is_none() { patience } else { patience.min(POLL_NAP) }
     }
 
     fn counters(&self) -> Counters {

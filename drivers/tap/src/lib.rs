@@ -177,6 +177,15 @@ impl Link for Tap {
         }
     }
 
+    fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
+        if self.rx.gone || self.tx.gone {
+            // A deleted device is always "ready": with an error.
+            return Duration::MAX;
+        }
+        each(self.rx.device.as_fd());
+        if self.tx.pending() { link::NAP } else { Duration::MAX }
+    }
+
     fn counters(&self) -> Counters {
         let Counters { rx_frames, rx_bytes, rx_dropped, .. } = self.rx.counters;
         let disconnects = self.disconnects;

@@ -35,10 +35,6 @@ const DROPPED_ROOM: usize = 64;
 /// No member: beyond every index.
 const NONE: u8 = u8::MAX;
 
-/// How long a wait on one of several members may last, where frames of the
-/// others would not end it.
-const SLICE: Duration = Duration::from_micros(200);
-
 /// A queue of a port, to be part of a bond.
 #[derive(Debug)]
 pub struct Member<L> {
@@ -263,14 +259,16 @@ impl<L: Link> Link for Bond<L> {
         match &mut self.members[..] {
             [] => sleep(wake, timeout),
             [only] => only.link.wait(wake, timeout),
-            [..] => {
-                // In turn, each for so short a time that a frame on another
-                // one need not wait for long.
-                let at = self.rx.next % self.members.len();
-                self.rx.next = at + 1;
-                self.members[at].link.wait(wake, timeout.min(SLICE))
-            }
+            several => sleep_on(several, wake, timeout),
         }
+    }
+
+    fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
+        if self.aggregator.speaking() & self.ports_up() != 0 {
+            return Duration::ZERO;
+        }
+        let due = self.aggregator.due().since(self.now);
+        self.members.iter_mut().map(|member| member.link.arm(each)).fold(due, Duration::min)
     }
 
     fn counters(&self) -> Counters {
@@ -309,12 +307,26 @@ impl<L> Drop for Bond<L> {
 
 /// Sleeps with nothing to wait for but `wake`.
 fn sleep(wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
-    let timeout = Timespec {
-        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: timeout.subsec_nanos().into(),
-    };
     let mut fds = wake.map(|wake| PollFd::from_borrowed_fd(wake, PollFlags::IN));
-    match rustix::event::poll(fds.as_mut_slice(), Some(&timeout)) {
+    poll(fds.as_mut_slice(), timeout)
+}
+
+/// Sleeps until one of the members has frames.
+fn sleep_on<L: Link>(members: &mut [Member<L>], wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
+    let mut fds: Vec<_> = wake.iter().map(|wake| PollFd::from_borrowed_fd(*wake, PollFlags::IN)).collect();
+    let mut patience = timeout;
+    for member in members.iter_mut() {
+        let watch = &mut |fd| fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        patience = patience.min(member.link.arm(watch));
+    }
+    if !patience.is_zero() {
+        poll(&mut fds, patience)?;
+    }
+    members.iter_mut().try_for_each(|member| member.link.wait(None, Duration::ZERO))
+}
+
+fn poll(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<()> {
+    match rustix::event::poll(fds, Timespec::try_from(timeout).ok().as_ref()) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(why) => Err(why.into()),
     }

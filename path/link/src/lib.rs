@@ -82,6 +82,10 @@ pub struct Load {
     pub open: u32,
 }
 
+/// How long to sleep where nothing tells that frames came: what they may wait,
+/// and 5,000 looks in a second.
+pub const NAP: Duration = Duration::from_micros(200);
+
 /// A link: one queue pair to the outside, owned by one silo.
 pub trait Link {
     /// The receive half, while it is lent: for a link that has its halves as
@@ -126,6 +130,17 @@ pub trait Link {
     /// calls it with [`Link::poll_control`].
     fn answer(&mut self, owns: &mut dyn FnMut(SocketAddr, SocketAddr) -> bool) {
         let _ = owns;
+    }
+
+    /// Prepares for a sleep of the caller's own, who sleeps on several links
+    /// at once: tells `each` the descriptors that become readable when frames
+    /// may be waiting, and returns for how long they can be relied on. That
+    /// is no time at all where frames may be waiting already, and [`NAP`] for
+    /// a link without such descriptors. After the sleep, or instead of it,
+    /// [`Link::wait`] with a timeout of zero ends the preparations.
+    fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
+        let _ = each;
+        NAP
     }
 
     /// What passed so far.
