@@ -35,6 +35,9 @@ const DROPPED_ROOM: usize = 64;
 /// No member: beyond every index.
 const NONE: u8 = u8::MAX;
 
+/// Frames taken at once from a port that does not collect.
+const LISTEN_BURST: usize = 32;
+
 /// A queue of a port, to be part of a bond.
 #[derive(Debug)]
 pub struct Member<L> {
@@ -90,6 +93,8 @@ pub struct Bond<L> {
     tx: TxState,
     /// The latest time told.
     now: Time,
+    /// Frames could be sent at least once.
+    carried: bool,
 }
 
 /// What was done with frames beyond what a single link does with them.
@@ -146,6 +151,32 @@ impl<L: Link> Bond<L> {
             aggregator,
             capabilities,
             now: Time::ZERO,
+            carried: false,
+        }
+    }
+
+    /// Frames may come before any can be sent. A silo that waits for its link
+    /// before its first turn is told to begin then, as it would not hear that
+    /// the partner takes frames, too.
+    fn begins(&self) -> bool {
+        let collecting = self.aggregator.collecting();
+        let enough = collecting.count_ones() as usize >= self.aggregator.config().min_links;
+        !self.carried && self.aggregator.speaks_lacp() && enough && collecting & self.ports_up() != 0
+    }
+
+    /// Hears what is said on ports that do not collect. A silo whose link is
+    /// down may take no turn, and it is down until the partner was heard.
+    fn listen(&mut self, now: Time) {
+        for member in &mut self.members {
+            let port = usize::from(member.port);
+            if self.aggregator.collecting() >> port & 1 != 0 {
+                continue;
+            }
+            let (mut rx, _) = member.link.split();
+            let frames = rx.receive(now, LISTEN_BURST);
+            let slow = tell(&self.aggregator, port, &rx, frames, now);
+            rx.release();
+            self.aggregator.on_dropped(port, frames - slow);
         }
     }
 
@@ -243,10 +274,12 @@ impl<L: Link> Link for Bond<L> {
         self.now = now;
         if self.aggregator.speaks_lacp() {
             self.aggregator.poll(now);
+            self.listen(now);
             self.speak(now);
         }
         self.tx.follow();
-        if self.tx.active == 0 { LinkState::Down } else { LinkState::Up }
+        self.carried |= self.tx.active != 0;
+        if self.tx.active != 0 || self.begins() { LinkState::Up } else { LinkState::Down }
     }
 
     fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
@@ -353,24 +386,13 @@ struct RxState {
 }
 
 impl RxState {
-    /// Tells the aggregation what it must hear of a member's burst, and
-    /// returns how many of its frames are the silo's: all, those of slow
-    /// protocols among them, which a stack passes over as it does all frames
-    /// that are not for it; or none where the port does not collect.
+    /// Returns how many frames of a member's burst are the silo's: all, those
+    /// of slow protocols among them, which a stack passes over as it does all
+    /// frames that are not for it; or none where the port does not collect.
     fn admit(&self, rx: &impl Receive, member: usize, frames: usize, now: Time) -> usize {
         let Some(aggregator) = &self.aggregator else { return frames };
         let port = usize::from(self.ports[member]);
-        let mut slow = 0;
-        for index in 0..frames {
-            let frame = rx.frame(index);
-            if let Some((head, payload)) = frame.split_at_checked(HEADER_LEN)
-                && head[12..] == ETHER_SLOW.to_be_bytes()
-            {
-                cold_path();
-                aggregator.on_slow(port, payload, now);
-                slow += 1;
-            }
-        }
+        let slow = tell(aggregator, port, rx, frames, now);
         if aggregator.collecting() >> port & 1 == 0 {
             cold_path();
             aggregator.on_dropped(port, frames - slow);
@@ -378,6 +400,22 @@ impl RxState {
         }
         frames
     }
+}
+
+/// Tells the aggregation what it must hear of a port's burst, and returns how
+/// many frames that were.
+fn tell(aggregator: &Aggregator, port: usize, rx: &impl Receive, frames: usize, now: Time) -> usize {
+    let mut slow = 0;
+    for index in 0..frames {
+        if let Some((head, payload)) = rx.frame(index).split_at_checked(HEADER_LEN)
+            && head[12..] == ETHER_SLOW.to_be_bytes()
+        {
+            cold_path();
+            aggregator.on_slow(port, payload, now);
+            slow += 1;
+        }
+    }
+    slow
 }
 
 impl<'a, L: Link + 'a> BondRx<'a, L> {

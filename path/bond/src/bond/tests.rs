@@ -240,6 +240,23 @@ fn lacp_decides_what_is_sent_and_taken() {
     assert_eq!(a.distributing(), 0);
 }
 
+/// A silo takes no turn before its link is up, and with LACP it is not before
+/// the partner was heard.
+#[test]
+fn ports_join_although_a_silo_waits_for_its_link() {
+    let (a, b) = (lacp(1, 2), lacp(2, 2));
+    let mut bonds = joined(&a, &b);
+    for millis in 0..3_000 {
+        let now = Time::from_millis(millis);
+        for bond in &mut bonds {
+            if bond.poll_control(now) == LinkState::Up {
+                receive(bond);
+            }
+        }
+    }
+    assert_eq!((a.distributing(), b.distributing()), (3, 3));
+}
+
 /// Several silos, each with a queue of its own of each port: whichever queue
 /// a data unit comes in on, all silos see what follows from it.
 #[test]
