@@ -8,7 +8,7 @@ mod fetch;
 mod running;
 
 pub use devices::steer_interrupts;
-pub use fetch::{fetch, write_file};
+pub use fetch::{fetch, fetch_while, write_file};
 pub use running::Running;
 
 use crate::image::{MODULES, ORDER};

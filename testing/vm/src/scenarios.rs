@@ -1,5 +1,6 @@
 //! What is shown, and in which machines.
 
+mod bond;
 mod boot;
 mod netem;
 mod sockets;
@@ -26,7 +27,7 @@ pub struct Scenario {
 }
 
 /// All, the simplest first.
-pub const ALL: &[Scenario] = &[boot::SCENARIO, netem::SCENARIO, sockets::SCENARIO];
+pub const ALL: &[Scenario] = &[boot::SCENARIO, bond::SCENARIO, netem::SCENARIO, sockets::SCENARIO];
 
 /// Those of these names; all, if none is named.
 ///

@@ -41,12 +41,29 @@ fn contents(size: usize) -> Vec<u8> {
 /// # Errors
 /// If a response is not exactly the file.
 pub fn fetch(server: SocketAddr, size: usize, times: usize) -> Result<(), Failure> {
+    let mut left = times;
+    fetch_while(server, size, || {
+        left = left.saturating_sub(1);
+        left > 0
+    })
+}
+
+/// Fetches the file of `size` bytes on one connection until `go_on`, asked
+/// after each time, says no.
+///
+/// # Errors
+/// As [`fetch`].
+pub fn fetch_while(server: SocketAddr, size: usize, mut go_on: impl FnMut() -> bool) -> Result<(), Failure> {
     let mut stream = connect(server)?;
     let want = contents(size);
-    for number in 0..times {
+    let mut number = 0;
+    loop {
         fetch_on(&mut stream, &want).map_err(|why| format!("fetch {number} of {size} bytes from {server}: {why}"))?;
+        number += 1;
+        if !go_on() {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// A connection that gives up in the end.
