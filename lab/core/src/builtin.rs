@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::experiment::{Experiment, Set};
 
 /// Their files, in the order of the list.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 9] = [
     ("accept-order", include_str!("../experiments/accept-order.toml")),
     ("accept-queue", include_str!("../experiments/accept-queue.toml")),
     ("accept-queue-keep-alive", include_str!("../experiments/accept-queue-keep-alive.toml")),
@@ -12,6 +12,8 @@ const FILES: [(&str, &str); 7] = [
     ("idle", include_str!("../experiments/idle.toml")),
     ("tx-delay", include_str!("../experiments/tx-delay.toml")),
     ("offload", include_str!("../experiments/offload.toml")),
+    ("kernel-vs-bypass", include_str!("../experiments/kernel-vs-bypass.toml")),
+    ("scaling", include_str!("../experiments/scaling.toml")),
 ];
 
 /// All of them.

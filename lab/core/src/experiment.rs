@@ -3,7 +3,7 @@
 //! `nearside lab schema` prints.
 
 use crate::Failure;
-use crate::procedures::{accept_order, accept_queue, allocator, command, offload, pace};
+use crate::procedures::{accept_order, accept_queue, allocator, bypass, command, offload, pace, scaling};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +61,12 @@ pub struct Experiment {
     /// Bulk transfers with segmentation offload and without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offload: Option<offload::Settings>,
+    /// nginx, and Nearside on both data paths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_vs_bypass: Option<bypass::Settings>,
+    /// Silos and connections, over every link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<scaling::Settings>,
     /// Programs of yours that print their figures as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<command::Settings>,
@@ -162,13 +168,14 @@ impl Experiment {
             self.allocator.is_some(),
             self.pace.is_some(),
             self.offload.is_some(),
+            self.kernel_vs_bypass.is_some(),
+            self.scaling.is_some(),
             self.command.is_some(),
         ];
         if kinds.iter().filter(|given| **given).count() != 1 {
-            return Err(
-                "write exactly one of the tables accept-order, accept-queue, allocator, pace, offload, command"
-                    .to_owned(),
-            );
+            return Err("write exactly one of the tables accept-order, accept-queue, allocator, pace, offload, \
+                        kernel-vs-bypass, scaling, command"
+                .to_owned());
         }
         Ok(())
     }

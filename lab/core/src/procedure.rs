@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::experiment::Experiment;
-use crate::procedures::{accept_order, accept_queue, allocator, command, offload, pace};
+use crate::procedures::{accept_order, accept_queue, allocator, bypass, command, offload, pace, scaling};
 use crate::results::{ArmResults, Check, Figure, Run};
 use demo::child::Interrupt;
 use std::cell::Cell;
@@ -84,6 +84,12 @@ pub fn procedure(experiment: &Experiment) -> Result<Box<dyn Procedure>, Failure>
     }
     if let Some(settings) = &experiment.offload {
         return Ok(Box::new(offload::Offload::new(settings)?));
+    }
+    if let Some(settings) = &experiment.kernel_vs_bypass {
+        return Ok(Box::new(bypass::Bypass::new(settings)?));
+    }
+    if let Some(settings) = &experiment.scaling {
+        return Ok(Box::new(scaling::Scaling::new(settings)?));
     }
     match &experiment.command {
         Some(settings) => Ok(Box::new(command::Command::new(settings)?)),

@@ -3,9 +3,12 @@
 pub mod accept_order;
 pub mod accept_queue;
 pub mod allocator;
+pub mod bypass;
 pub mod command;
 mod crew;
 mod models;
 pub mod offload;
 pub mod pace;
+pub mod scaling;
+mod sides;
 mod stand;

@@ -8,7 +8,8 @@ pub const SERVER: &str = "10.77.0.2";
 /// The client's address.
 pub const CLIENT: &str = "10.77.0.1";
 const NET: &str = "10.77.0.0/24";
-const DEVICE: &str = "near0";
+/// The name of the pair's end in each namespace.
+pub const DEVICE: &str = "near0";
 
 /// The two namespaces. Dropping them removes them, and with them the pair.
 #[derive(Debug)]
@@ -64,6 +65,20 @@ impl Namespaces {
             }
         }
         Ok(this)
+    }
+
+    /// Has each end's received packets worked on by its own side's core (RPS,
+    /// Documentation/networking/scaling.rst): else the core that sends does
+    /// the other side's work, and neither side's cost can be told.
+    pub fn keep_to_cores(&self, (server, client): (u16, u16)) -> Result<(), Error> {
+        for (name, core) in [(&self.server, server), (&self.client, client)] {
+            // A mask in hexadecimal, 32 cores to a word, the highest first.
+            let words = (0..=core / 32).rev().map(|word| if word == core / 32 { 1_u32 << (core % 32) } else { 0 });
+            let mask = words.map(|word| format!("{word:08x}")).collect::<Vec<_>>().join(",");
+            let script = format!("for q in /sys/class/net/{DEVICE}/queues/rx-*; do echo {mask} > $q/rps_cpus; done");
+            call(&["ip", "netns", "exec", name, "sh", "-c", &script])?;
+        }
+        Ok(())
     }
 
     /// The congestion control that the server's connections run, as `ss`

@@ -34,11 +34,19 @@ pub(crate) struct Stand {
     pub(crate) cores: (u16, u16),
 }
 
-/// A server that runs. Dropping it ends it.
+/// A server that runs. Dropping it ends it, if it was started here.
 #[derive(Debug)]
 pub(crate) struct Server {
-    running: Running,
-    page: PathBuf,
+    running: Option<Running>,
+    pids: Vec<u32>,
+    page: Option<PathBuf>,
+}
+
+impl Server {
+    /// Another program, which tells nothing of itself.
+    pub(crate) fn other(pids: &[u32]) -> Self {
+        Self { running: None, pids: pids.to_vec(), page: None }
+    }
 }
 
 /// What one measurement gave. Latencies in microseconds, shares of a core.
@@ -48,12 +56,15 @@ pub(crate) struct Asked {
     pub(crate) rate: f64,
     /// Bytes of bodies per second.
     pub(crate) goodput: f64,
+    /// Bytes of responses per second, heads included.
+    pub(crate) transfer: f64,
     pub(crate) mean: f64,
     pub(crate) stdev: f64,
     pub(crate) latency: Distribution,
     pub(crate) errors: u64,
     /// The share of its time in which the server had something to do, by its
-    /// own account; what the kernel books on its core as softirq is apart.
+    /// own account: on average over its silos or workers. Another program's is
+    /// that of its process and of softirq on its core.
     pub(crate) server_busy: f64,
     /// Frames that it sent in a second; none over kernel sockets.
     pub(crate) frames_sent: f64,
@@ -79,6 +90,11 @@ impl Stand {
         Ok(Self { program: program.to_string_lossy().into_owned(), scratch: Scratch::make()?, cores })
     }
 
+    /// The program that is measured.
+    pub(crate) fn program(&self) -> &str {
+        &self.program
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         self.scratch.path()
     }
@@ -100,7 +116,8 @@ impl Stand {
         all.extend(words.iter().cloned());
         let mut running = Program { name: "nearside serve", netns, core: None, words: all }.start(self.folder())?;
         running.wait_until("serve", START, interrupt, || page.exists())?;
-        Ok(Server { running, page })
+        let pids = vec![running.pid()];
+        Ok(Server { running: Some(running), pids, page: Some(page) })
     }
 
     /// Asks `server` by `nearside load` with `words`, which name link and
@@ -123,10 +140,15 @@ impl Stand {
         all.push(format!("--warmup={}ms", WARM_UP.as_millis()));
         all.extend(words.iter().cloned());
         let mut client = Program { name: "nearside load", netns, core: None, words: all }.start(self.folder())?;
-        let reader = Reader::open(&server.page).map_err(|why| format!("the server's statistics: {why}"))?;
-        let pid = server.running.pid();
-        let sample =
-            || (CpuSample::take(&[pid], self.cores.0), CpuSample::take(&[client.pid()], self.cores.1), told(&reader));
+        let reader = server.page.as_ref().map(|page| Reader::open(page)).transpose();
+        let reader = reader.map_err(|why| format!("the server's statistics: {why}"))?;
+        let sample = || {
+            (
+                CpuSample::take(&server.pids, self.cores.0),
+                CpuSample::take(&[client.pid()], self.cores.1),
+                reader.as_ref().and_then(told),
+            )
+        };
         // Over the middle: not while connections are opened, and not while
         // results are printed.
         interrupt.sleep(WARM_UP + duration / 5)?;
@@ -134,7 +156,7 @@ impl Stand {
         interrupt.sleep(duration * 3 / 5)?;
         let after = sample();
         let output = client.finish(WARM_UP + duration + SLACK, interrupt)?;
-        server.running.still_runs()?;
+        server.running.as_mut().map_or(Ok(()), Running::still_runs)?;
         let hgrm = fs::read_to_string(&curve).map_err(|why| format!("cannot read {}: {why}", curve.display()))?;
         let (server, client) = (before.0.share_until(&after.0), before.1.share_until(&after.1));
         let mut asked = Asked::read(&output, &hgrm)?;
@@ -144,6 +166,8 @@ impl Stand {
             asked.server_busy = after.busy.saturating_sub(before.busy) as f64 / time;
             let seconds = time / 1e9 / after.silos.max(1) as f64;
             asked.frames_sent = after.frames.saturating_sub(before.frames) as f64 / seconds;
+        } else {
+            asked.server_busy = (server.process + server.softirq).min(1.0);
         }
         Ok(asked)
     }
@@ -188,6 +212,7 @@ struct Said {
 
 #[derive(Deserialize)]
 struct Throughput {
+    received_bytes_per_second: f64,
     body_bytes_per_second: f64,
 }
 
@@ -211,6 +236,7 @@ impl Asked {
         Ok(Self {
             rate: measured.requests_per_second,
             goodput: said.throughput.body_bytes_per_second,
+            transfer: said.throughput.received_bytes_per_second,
             mean: said.latency.mean_ns / 1e3,
             stdev: said.latency.stdev_ns / 1e3,
             latency: Distribution { curve, max, count: said.latency.samples, hdr: None },
@@ -228,6 +254,12 @@ impl Asked {
     pub(crate) fn at(&self, percentile: f64) -> f64 {
         let place = demo::measure::PERCENTILES.iter().position(|kept| *kept == percentile);
         place.and_then(|place| self.latency.curve.get(place)).copied().unwrap_or(f64::NAN)
+    }
+
+    /// Rate × mean latency, which is the connections of a closed loop
+    /// (Little's law: Operations Research 9(3), 1961).
+    pub(crate) fn in_progress(&self) -> f64 {
+        self.rate * self.mean / 1e6
     }
 
     /// What limited it.
@@ -262,7 +294,7 @@ pub(crate) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const REPORT: &str = r#"{"throughput":{"requests_per_second":2e6,"body_bytes_per_second":26e6},
+    const REPORT: &str = r#"{"throughput":{"requests_per_second":2e6,"received_bytes_per_second":3e8,"body_bytes_per_second":26e6},
         "traffic":{"responses":4,"received_bytes":600},
         "latency":{"samples":4,"min_ns":1000,"mean_ns":2500.0,"stdev_ns":100.0,"p50_ns":2000,"p75_ns":2500,
         "p90_ns":3000,"p99_ns":4000,"p999_ns":5000,"p9999_ns":6000,"max_ns":9000},"errors":{"timeouts":1,"reset":2},
