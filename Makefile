@@ -57,7 +57,14 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"which worker takes a connection|$(SUDO) $(NEARSIDE) lab run accept-order" \
 		"queues of accept models|$(SUDO) $(NEARSIDE) lab run accept-queue --set accept-queue.requests=30000" \
 		"the same, connections kept|$(SUDO) $(NEARSIDE) lab run accept-queue-keep-alive --set accept-queue.requests=30000" \
-		"nginx with another malloc|$(SUDO) $(NEARSIDE) lab run allocator"
+		"nginx with another malloc|$(SUDO) $(NEARSIDE) lab run allocator" \
+		"idle policies|$(SUDO) $(NEARSIDE) lab run idle" \
+		"frames held back|$(SUDO) $(NEARSIDE) lab run tx-delay" \
+		"segmentation offload|$(SUDO) $(NEARSIDE) lab run offload" \
+		"queues of silos|$(SUDO) $(NEARSIDE) lab run steer-queue" \
+		"the same, connections kept|$(SUDO) $(NEARSIDE) lab run steer-queue-keep-alive" \
+		"nginx beside both data paths|$(SUDO) $(NEARSIDE) lab run kernel-vs-bypass" \
+		"silos and connections over every link|$(SUDO) $(NEARSIDE) lab run scaling"
 
 # The compiler counts which code an input reaches (testing/fuzz/src/coverage.rs),
 # and checks what it leaves out of release builds. In a folder of its own, and for

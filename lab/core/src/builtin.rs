@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::experiment::{Experiment, Set};
 
 /// Their files, in the order of the list.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 11] = [
     ("accept-order", include_str!("../experiments/accept-order.toml")),
     ("accept-queue", include_str!("../experiments/accept-queue.toml")),
     ("accept-queue-keep-alive", include_str!("../experiments/accept-queue-keep-alive.toml")),
@@ -13,6 +13,8 @@ const FILES: [(&str, &str); 9] = [
     ("tx-delay", include_str!("../experiments/tx-delay.toml")),
     ("offload", include_str!("../experiments/offload.toml")),
     ("kernel-vs-bypass", include_str!("../experiments/kernel-vs-bypass.toml")),
+    ("steer-queue", include_str!("../experiments/steer-queue.toml")),
+    ("steer-queue-keep-alive", include_str!("../experiments/steer-queue-keep-alive.toml")),
     ("scaling", include_str!("../experiments/scaling.toml")),
 ];
 

@@ -3,7 +3,7 @@
 //! `nearside lab schema` prints.
 
 use crate::Failure;
-use crate::procedures::{accept_order, accept_queue, allocator, bypass, command, offload, pace, scaling};
+use crate::procedures::{accept_order, accept_queue, allocator, bypass, command, offload, pace, scaling, steer_queue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +67,9 @@ pub struct Experiment {
     /// Silos and connections, over every link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<scaling::Settings>,
+    /// What steering costs when all silos are busy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer_queue: Option<steer_queue::Settings>,
     /// Programs of yours that print their figures as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<command::Settings>,
@@ -170,11 +173,12 @@ impl Experiment {
             self.offload.is_some(),
             self.kernel_vs_bypass.is_some(),
             self.scaling.is_some(),
+            self.steer_queue.is_some(),
             self.command.is_some(),
         ];
         if kinds.iter().filter(|given| **given).count() != 1 {
             return Err("write exactly one of the tables accept-order, accept-queue, allocator, pace, offload, \
-                        kernel-vs-bypass, scaling, command"
+                        kernel-vs-bypass, scaling, steer-queue, command"
                 .to_owned());
         }
         Ok(())

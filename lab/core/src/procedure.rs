@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::experiment::Experiment;
-use crate::procedures::{accept_order, accept_queue, allocator, bypass, command, offload, pace, scaling};
+use crate::procedures::{accept_order, accept_queue, allocator, bypass, command, offload, pace, scaling, steer_queue};
 use crate::results::{ArmResults, Check, Figure, Run};
 use demo::child::Interrupt;
 use std::cell::Cell;
@@ -90,6 +90,9 @@ pub fn procedure(experiment: &Experiment) -> Result<Box<dyn Procedure>, Failure>
     }
     if let Some(settings) = &experiment.scaling {
         return Ok(Box::new(scaling::Scaling::new(settings)?));
+    }
+    if let Some(settings) = &experiment.steer_queue {
+        return Ok(Box::new(steer_queue::SteerQueue::new(settings)?));
     }
     match &experiment.command {
         Some(settings) => Ok(Box::new(command::Command::new(settings)?)),

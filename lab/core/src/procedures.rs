@@ -12,3 +12,4 @@ pub mod pace;
 pub mod scaling;
 mod sides;
 mod stand;
+pub mod steer_queue;

@@ -63,7 +63,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("load", &["wire", "app", "http"]),
     ("report", &["wire", "load"]),
     ("stats", &[]),
-    ("lab", &["wire", "app", "http", "silo", "sockets", "server", "load", "report", "stats", "demo", "topology"]),
+    (
+        "lab",
+        &[
+            "wire", "link", "stack", "bond", "steer", "memif", "app", "http", "silo", "sockets", "server", "load",
+            "report", "stats", "demo", "topology",
+        ],
+    ),
     ("demo", &[]),
     (
         "bench",
