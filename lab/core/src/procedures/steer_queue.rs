@@ -172,7 +172,8 @@ fn parts(
     let capabilities = first.capabilities();
     let aggregator = Aggregator::new(bond::Config::single(MAC, "memif"));
     let seats: Vec<Seat> = (0..silos).map(|silo| Seat { domain: 0, queues: u16::from(silo == 0) }).collect();
-    let key = [seed, seed.rotate_left(16), seed.rotate_left(32), seed.rotate_left(48)];
+    let mut random = stats::Random::new(seed);
+    let key = [random.bits(), random.bits(), random.bits(), random.bits()];
     let corners = Mesh::new(&seats, &MeshConfig { policy, key, ..MeshConfig::default() })?;
     let mut first = Some(Bond::new(vec![Member { port: 0, link: first }], Arc::clone(&aggregator))?);
     let bond = |_: usize| first.take().unwrap_or_else(|| Bond::without_members(Arc::clone(&aggregator), capabilities));
