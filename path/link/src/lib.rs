@@ -186,6 +186,13 @@ pub trait Receive {
         false
     }
 
+    /// Frame `index` of the burst was taken, and meant nothing to an
+    /// application: it may be one that other silos are to see as well.
+    #[inline]
+    fn taken(&mut self, index: usize) {
+        let _ = index;
+    }
+
     /// Gives the burst's slots back to the link.
     fn release(&mut self);
 }
@@ -227,6 +234,10 @@ impl<R: Receive + ?Sized> Receive for &mut R {
     #[inline]
     fn stray(&mut self, index: usize) -> bool {
         (**self).stray(index)
+    }
+    #[inline]
+    fn taken(&mut self, index: usize) {
+        (**self).taken(index);
     }
     #[inline]
     fn release(&mut self) {

@@ -74,7 +74,7 @@ impl<L: Link, A: App> Silo<L, A> {
                     cold_path();
                     deliver(stack, app, &arrival);
                 }
-                Arrived::Nothing => {}
+                Arrived::Nothing => rx.taken(index),
                 Arrived::Stray => {
                     cold_path();
                     if !rx.stray(index) {
@@ -225,7 +225,7 @@ impl<T: Transmit> Egress for TransmitSlots<T> {
     fn slot(&mut self) -> Option<&mut [u8]> {
         self.0.slot()
     }
-    #[inline]
+    #[inline(always)]
     fn commit(&mut self, len: usize, offload: Offload) {
         self.0.commit(len, offload);
     }

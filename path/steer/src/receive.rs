@@ -339,14 +339,18 @@ impl<R: Receive> SteeredRx<'_, R> {
             self.take_others(news, now, max.div_ceil(2));
         }
         let own = self.link.receive(now, max - self.state.others.len());
-        self.sort(now, 0, own)
+        if !self.state.looks {
+            (self.state.straight, self.state.now) = (own, now);
+            return own + self.state.others.len();
+        }
+        self.sort(now, own)
     }
 
-    /// Passes on what is others', and notes what stays; all frames before
-    /// `from` do. Returns how many frames there are in all.
+    /// Passes on what is others', and notes what stays. Returns how many
+    /// frames there are in all.
     #[inline(never)]
-    fn sort(&mut self, now: Time, from: usize, count: usize) -> usize {
-        let mut index = from;
+    fn sort(&mut self, now: Time, count: usize) -> usize {
+        let mut index = 0;
         // Nearly always, all frames stay: no list is made.
         while index < count && self.keeps(now, index) {
             index += 1;
@@ -370,9 +374,6 @@ impl<R: Receive> SteeredRx<'_, R> {
         if !is_plain(frame) {
             cold_path();
             return self.keeps_other(now, index);
-        }
-        if !self.state.looks {
-            return true;
         }
         let Some((tuple, flags)) = plain(frame) else { return true };
         self.keeps_segment(now, index, &tuple, flags)
@@ -572,12 +573,6 @@ impl<R: Receive> Receive for SteeredRx<'_, R> {
             return self.receive_more(now, max.min(BURST_LIMIT));
         }
         let own = self.link.receive(now, max);
-        for index in 0..own {
-            if !is_plain(self.link.frame(index)) {
-                cold_path();
-                return self.sort(now, index, own);
-            }
-        }
         self.state.straight = own;
         self.state.now = now;
         own
@@ -597,6 +592,17 @@ impl<R: Receive> Receive for SteeredRx<'_, R> {
             return self.link.verified(index);
         }
         self.other_verified(index)
+    }
+
+    /// Where the queues decide, nothing is passed on before the silo has seen
+    /// it; what others are to see as well means nothing to an application.
+    #[inline]
+    fn taken(&mut self, index: usize) {
+        if !self.state.looks && index < self.state.straight && !is_plain(self.link.frame(index)) {
+            cold_path();
+            let now = self.state.now;
+            self.keeps_other(now, index);
+        }
     }
 
     #[cold]

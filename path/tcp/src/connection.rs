@@ -684,7 +684,7 @@ impl Connection {
     }
 
     /// The retransmission timeout with its back-off (RFC 6298 section 5.5).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn rto(&self, config: &Config) -> u32 {
         let base = self.rtt.rto_ms(config.rto_min, config.rto_max);
         if self.backoff == 0 {
