@@ -50,7 +50,7 @@ pub fn run<C: Crew>(host: &HostPlan, layout: &Layout, stop: &Stop, crew: &C) -> 
             let addresses = host.addresses.iter().map(|cidr| cidr.address).chain(crew.sources()).collect();
             let claim =
                 if host.uses_host_addresses() { Claim::Host { ports: crew.ports() } } else { Claim::Own { addresses } };
-            let open = |link: &LinkSpec, queues| ports::af_xdp(link, queues, &claim);
+            let open = |link: &LinkSpec, queues| ports::af_xdp(host, link, queues, &claim);
             fleet.fast(ports::open(host, layout, open)?)
         }
         Some(DriverSpec::Dpdk(_)) => {

@@ -162,9 +162,11 @@ pub fn tap(link: &LinkSpec, queues: u16) -> Result<Vec<Tap>, Failure> {
 }
 
 /// Opens queues of a network interface, and takes from it what `claim` says.
-pub fn af_xdp(link: &LinkSpec, queues: u16, claim: &Claim) -> Result<Vec<XdpLink>, Failure> {
+/// It answers to the address that our stacks have, as each port does.
+pub fn af_xdp(host: &HostPlan, link: &LinkSpec, queues: u16, claim: &Claim) -> Result<Vec<XdpLink>, Failure> {
     let DriverSpec::AfXdp(config) = &link.driver else { return Err(mixed()) };
-    let port = AfXdp::open(af_xdp::Config { queues: Some(queues), ..config.clone() }, claim)?;
+    let mut port = AfXdp::open(af_xdp::Config { queues: Some(queues), ..config.clone() }, claim)?;
+    port.answer_to(super::mac(host))?;
     eprintln!("{}", port.report());
     Ok(port.split_queues())
 }

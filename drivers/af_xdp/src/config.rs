@@ -52,7 +52,7 @@ pub enum CopyChoice {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChecksumChoice {
     /// Trusted where frames come from this machine's own kernel and may
-    /// carry none (veth), verified elsewhere.
+    /// carry none (veth, virtio_net in generic mode), verified elsewhere.
     Auto,
     /// Always verified: drops what a local kernel left to hardware.
     Verify,

@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     attachment: XdpAttachment,
     #[expect(dead_code, reason = "groups are received while this is open")]
     groups: Option<OwnedFd>,
-    #[expect(dead_code, reason = "ports are ours while these are open")]
+    /// Ports are ours, and another address is received, while these are open.
     held: Vec<OwnedFd>,
 }
 
@@ -127,7 +127,7 @@ impl AfXdp {
         let (attachment, mode, fallback) = attach(&config, &interface, &filter, mtu)?;
         let (driver, _) = interface.driver();
         let vouches = match config.checksum {
-            ChecksumChoice::Auto => driver == "veth",
+            ChecksumChoice::Auto => may_lack_checksums(&driver, mode),
             ChecksumChoice::Verify => false,
             ChecksumChoice::Trust => true,
         };
@@ -148,6 +148,27 @@ impl AfXdp {
     #[must_use]
     pub fn mac(&self) -> Mac {
         self.shared.facts.mac
+    }
+
+    /// Has the interface receive what is sent to this address, beside its own,
+    /// while it is open: ports that are aggregated answer to one address
+    /// (IEEE Std 802.1AX-2020 clause 6.3.3). Call it before
+    /// [`AfXdp::split_queues`].
+    ///
+    /// # Errors
+    /// If the kernel refuses, or a queue is out already.
+    pub fn answer_to(&mut self, mac: Mac) -> Result<(), OpenError> {
+        if mac == self.mac() {
+            return Ok(());
+        }
+        let system = |source| OpenError::System { what: "make the interface receive another address", source };
+        let index = self.shared.interface.index();
+        let shared = Arc::get_mut(&mut self.shared).ok_or(system(Errno::BUSY))?;
+        let socket = packet_socket("make the interface receive another address")?;
+        // packet(7): it lasts as long as the socket.
+        join(&socket, index, libc::PACKET_MR_UNICAST, mac).map_err(system)?;
+        shared.held.push(socket);
+        Ok(())
     }
 
     /// One link for each queue, in order. A link takes its memory and begins
@@ -176,6 +197,13 @@ impl Shared {
             busy_poll: self.config.busy_poll.is_some(),
         }
     }
+}
+
+/// Whether frames come from a kernel on this machine, which leaves checksums
+/// to hardware that is not there. virtio_net has the host complete them while
+/// a program runs in the driver, and does not for a generic one.
+fn may_lack_checksums(driver: &str, mode: XdpMode) -> bool {
+    driver == "veth" || (driver == "virtio_net" && mode == XdpMode::Generic)
 }
 
 /// What an interface was opened as, for people.
@@ -375,13 +403,7 @@ fn join_groups(interface: u32, addresses: &[IpAddr]) -> Result<Option<OwnedFd>, 
     if groups.is_empty() {
         return Ok(None);
     }
-    // Of no protocol, so that it receives nothing itself.
-    let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None).map_err(
-        |errno| match errno {
-            Errno::PERM | Errno::ACCESS => OpenError::NotPermitted { what: "make the interface receive a group" },
-            errno => system(errno),
-        },
-    )?;
+    let socket = packet_socket("make the interface receive a group")?;
     if groups.len() > GROUPS_LIMIT {
         groups.truncate(1);
         join(&socket, interface, libc::PACKET_MR_ALLMULTI, Mac::ZERO).map_err(system)?;
@@ -390,6 +412,16 @@ fn join_groups(interface: u32, addresses: &[IpAddr]) -> Result<Option<OwnedFd>, 
         join(&socket, interface, libc::PACKET_MR_MULTICAST, group).map_err(system)?;
     }
     Ok(Some(socket))
+}
+
+/// A socket that has the interface receive more, and receives nothing itself:
+/// it is of no protocol.
+fn packet_socket(what: &'static str) -> Result<OwnedFd, OpenError> {
+    let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None);
+    socket.map_err(|errno| match errno {
+        Errno::PERM | Errno::ACCESS => OpenError::NotPermitted { what },
+        source => OpenError::System { what, source },
+    })
 }
 
 fn join(socket: &OwnedFd, interface: u32, kind: i32, group: Mac) -> Result<(), Errno> {
