@@ -5,9 +5,10 @@
 
 mod devices;
 mod fetch;
+pub mod pages;
 mod running;
 
-pub use devices::steer_interrupts;
+pub use devices::{steer_interrupts, transmitted};
 pub use fetch::{fetch, fetch_while, write_file};
 pub use running::Running;
 

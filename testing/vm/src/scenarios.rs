@@ -3,7 +3,9 @@
 mod bond;
 mod boot;
 mod netem;
+mod placement;
 mod sockets;
+mod xdp;
 
 use crate::Failure;
 use crate::guest::Guest;
@@ -27,7 +29,8 @@ pub struct Scenario {
 }
 
 /// All, the simplest first.
-pub const ALL: &[Scenario] = &[boot::SCENARIO, bond::SCENARIO, netem::SCENARIO, sockets::SCENARIO];
+pub const ALL: &[Scenario] =
+    &[boot::SCENARIO, bond::SCENARIO, netem::SCENARIO, sockets::SCENARIO, xdp::SCENARIO, placement::SCENARIO];
 
 /// Those of these names; all, if none is named.
 ///

@@ -46,6 +46,14 @@ pub fn steer_interrupts(port: usize, core: u32) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Bytes that a port has sent.
+///
+/// # Errors
+/// If it does not count them.
+pub fn transmitted(port: usize) -> Result<u64, Failure> {
+    Ok(fs::read_to_string(format!("/sys/class/net/port{port}/statistics/tx_bytes"))?.trim().parse()?)
+}
+
 /// Number and name of an interrupt, from its line in `/proc/interrupts`.
 fn interrupt(line: &str) -> Option<(u32, &str)> {
     let (number, rest) = line.split_once(':')?;
