@@ -294,7 +294,8 @@ pub(crate) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const REPORT: &str = r#"{"throughput":{"requests_per_second":2e6,"received_bytes_per_second":3e8,"body_bytes_per_second":26e6},
+    const REPORT: &str = r#"{"throughput":{"requests_per_second":2e6,"received_bytes_per_second":3e8,
+        "body_bytes_per_second":26e6},
         "traffic":{"responses":4,"received_bytes":600},
         "latency":{"samples":4,"min_ns":1000,"mean_ns":2500.0,"stdev_ns":100.0,"p50_ns":2000,"p75_ns":2500,
         "p90_ns":3000,"p99_ns":4000,"p999_ns":5000,"p9999_ns":6000,"max_ns":9000},"errors":{"timeouts":1,"reset":2},

@@ -139,8 +139,11 @@ impl SteerQueue {
             let service = Duration::from_micros(self.settings.service_us);
             let app = Timed::new(servers, service, self.settings.keep_alive);
             match part.ok_or("there is no link for this silo")? {
-                Part::Alone(link) => serve(link, app, seed, &stop),
-                Part::Joined(bond, corner) => serve(Steered::new(bond, *corner), app, seed, &stop),
+                Part::Alone(link) => serve(*link, app, seed, &stop),
+                Part::Joined(joined) => {
+                    let (bond, corner) = *joined;
+                    serve(Steered::new(bond, corner), app, seed, &stop)
+                }
             }
         };
         thread::scope(|scope| {
@@ -156,8 +159,8 @@ impl SteerQueue {
 
 /// What a silo's thread is given.
 enum Part {
-    Alone(MemifLink),
-    Joined(Bond<MemifLink>, Box<Corner>),
+    Alone(Box<MemifLink>),
+    Joined(Box<(Bond<MemifLink>, Corner)>),
 }
 
 /// The one queue for the first silo, and a corner of the mesh for each.
@@ -168,7 +171,7 @@ fn parts(
     seed: u64,
 ) -> Result<Mutex<Vec<Option<Part>>>, Failure> {
     let first = queues.pop().ok_or("memif gave no queue")?;
-    let Some(policy) = policy else { return Ok(Mutex::new(vec![Some(Part::Alone(first))])) };
+    let Some(policy) = policy else { return Ok(Mutex::new(vec![Some(Part::Alone(Box::new(first)))])) };
     let capabilities = first.capabilities();
     let aggregator = Aggregator::new(bond::Config::single(MAC, "memif"));
     let seats: Vec<Seat> = (0..silos).map(|silo| Seat { domain: 0, queues: u16::from(silo == 0) }).collect();
@@ -178,7 +181,7 @@ fn parts(
     let mut first = Some(Bond::new(vec![Member { port: 0, link: first }], Arc::clone(&aggregator))?);
     let bond = |_: usize| first.take().unwrap_or_else(|| Bond::without_members(Arc::clone(&aggregator), capabilities));
     let bonds = (0..silos).map(bond).collect::<Vec<_>>();
-    let joined = bonds.into_iter().zip(corners).map(|(bond, corner)| Some(Part::Joined(bond, Box::new(corner))));
+    let joined = bonds.into_iter().zip(corners).map(|joined| Some(Part::Joined(Box::new(joined))));
     Ok(Mutex::new(joined.collect()))
 }
 
