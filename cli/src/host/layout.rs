@@ -6,7 +6,7 @@ use core::fmt::{self, Write as _};
 use serde_json::{Value, json};
 use silo::pin::allowed_cores;
 use std::path::Path;
-use steer::{Corner, Mesh, MeshConfig, Spread};
+use steer::{Corner, Mesh, MeshConfig, Policy, Spread};
 use topology::{Ask, Memory, Queue, Queues, Topology, plan};
 
 /// Who works where.
@@ -58,10 +58,12 @@ impl Layout {
     /// If it cannot be had.
     pub fn new(host: &HostPlan) -> Result<Self, Failure> {
         let mut layout = Self::planned(host)?;
-        // What answers a connection that a silo opened comes back to it only
-        // where the other side answers by the queue that was asked through.
-        if host.opens && layout.seats.len() > 1 && !(layout.is_plain() && spread(host) == Spread::Peer) {
-            return Err("to open connections, several silos need one link of memif or tap with a queue for each".into());
+        // What answers a connection that a silo opened comes back to it where
+        // the other side answers by the queue that was asked through, or where
+        // the software's hash, which the local port is chosen by, says so.
+        let by_peer = layout.is_plain() && spread(host) == Spread::Peer;
+        if host.opens && layout.seats.len() > 1 && !by_peer && host.steer != Policy::Hash {
+            return Err("to open connections over such a link, several silos need --steer hash".into());
         }
         if !layout.is_single() {
             layout.steering = layout.mesh(host, 0)?.first().map(|corner| corner.steering().to_owned());

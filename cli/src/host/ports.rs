@@ -17,6 +17,7 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use stack::ReturnPath;
 use steer::Steered;
 use tap::Tap;
 use topology::Queue;
@@ -33,6 +34,12 @@ pub trait Port: Link {
     /// `None`: by the one port that there is.
     fn traffic(&self, each: &mut dyn FnMut(Option<u16>, Counters)) {
         each(None, self.counters());
+    }
+
+    /// Which local ports' answers come back to this silo; `None`: all, or the
+    /// link's other side sees to it.
+    fn return_path(&self) -> Option<Box<dyn ReturnPath>> {
+        None
     }
 }
 
@@ -90,6 +97,10 @@ impl<L: Port> Port for Steered<L> {
 
     fn traffic(&self, each: &mut dyn FnMut(Option<u16>, Counters)) {
         self.inner().traffic(each);
+    }
+
+    fn return_path(&self) -> Option<Box<dyn ReturnPath>> {
+        self.return_queue().map(|queue| Box::new(queue) as Box<dyn ReturnPath>)
     }
 }
 

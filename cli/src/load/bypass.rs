@@ -85,7 +85,10 @@ impl Crew for Company<'_> {
         host.max_connections = mine.connections.saturating_add(closing).saturating_mul(self.silos as u32);
         self.domains.settle(seat, &link);
         let stack = stack(&host, self.silos, &link.capabilities(), &[], self.plan.sources.iter().copied());
-        let stack = stack.map_err(|why| why.to_string())?;
+        let mut stack = stack.map_err(|why| why.to_string())?;
+        if let Some(path) = link.return_path() {
+            stack.set_return_path(path);
+        }
         let mut app = Load::new(mine).map_err(|why| why.to_string())?;
         // The collector outlives this, unless it failed.
         let _ = self.sources.send(Source { live: app.live(), intervals: app.intervals(self.every) });

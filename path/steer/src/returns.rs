@@ -19,6 +19,7 @@ const _: () = assert!(INPUT + 4 <= KEY_LEN);
 
 /// The Toeplitz hash under one key, prepared: what each value of each input
 /// byte adds to it. 36 KiB, and a look-up for each byte.
+#[derive(Clone)]
 pub struct Toeplitz(Box<[[u32; 256]; INPUT]>);
 
 impl core::fmt::Debug for Toeplitz {
@@ -92,10 +93,10 @@ pub struct Rss {
 
 /// Which local ports a silo's outgoing connections may have, so that their
 /// answers come to it. To be given to [`stack::Stack::set_return_path`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ReturnQueue(Kind);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Kind {
     Rss { hash: Toeplitz, table: Vec<bool>, ports_v4: bool, ports_v6: bool },
     Software { hasher: Hasher, silos: Vec<usize>, own: usize },

@@ -4,6 +4,7 @@ use crate::counters::Counters as Steering;
 use crate::mesh::{Common, Corner, Rule, Watch};
 use crate::receive::{RxState, SteeredRx};
 use crate::region::Region;
+use crate::returns::ReturnQueue;
 use crate::transmit::{SteeredTx, TxState};
 use core::net::SocketAddr;
 use core::ops::Range;
@@ -33,6 +34,8 @@ pub struct Steered<L> {
     least: bool,
     /// The load as last told.
     told: (Load, u32),
+    /// Where answers to this silo's own connections arrive.
+    returns: Option<ReturnQueue>,
 }
 
 impl<L: Link> Steered<L> {
@@ -41,6 +44,7 @@ impl<L: Link> Steered<L> {
     /// silos' frames for this one are dropped, and counted, before.
     #[must_use]
     pub fn new(link: L, corner: Corner) -> Self {
+        let returns = corner.return_queue();
         let Corner { own, queues, common, to, from, lenders: _, send_by, send_for, candidates, inbox } = corner;
         if let Some(inbox) = &inbox {
             inbox.touch();
@@ -52,7 +56,7 @@ impl<L: Link> Steered<L> {
         common.seats[own].present.store(true, Ordering::Release);
         let least = common.rule == Rule::Least;
         let told = (Load::default(), 0);
-        Self { link, rx, tx, own, common, inbox, wakes: None, up: queues > 0, least, told }
+        Self { link, rx, tx, own, common, inbox, wakes: None, up: queues > 0, least, told, returns }
     }
 
     /// The silo's own link.
@@ -71,6 +75,13 @@ impl<L: Link> Steered<L> {
         let mut counters = self.rx.counters;
         self.tx.count(&mut counters);
         counters
+    }
+
+    /// Which local ports this silo's outgoing connections may have: see
+    /// [`Corner::return_queue`].
+    #[must_use]
+    pub fn return_queue(&self) -> Option<ReturnQueue> {
+        self.returns.clone()
     }
 
     /// The mesh, for whoever watches over ports, on any thread.
