@@ -565,19 +565,11 @@ impl TxState {
             }
         }
         // Every silo with a queue of the same ports decides alike: by port,
-        // not by member.
-        let mut own = [0; MAX_PORTS];
-        let mut owned = 0;
-        for port in (0..MAX_PORTS as u8).filter(|port| self.ports.contains(port)) {
-            own[owned] = port;
-            owned += 1;
-        }
-        let mut active = [NONE; MAX_PORTS];
-        let mut count = 0;
-        for &member in egress.iter().filter(|member| **member != NONE) {
-            active[count] = member;
-            count += 1;
-        }
+        // not by member. Lists, and not arrays, which the compiler unrolls
+        // for minutes; a port changes its state seldom enough.
+        let own: Vec<u8> = (0..MAX_PORTS as u8).filter(|port| self.ports.contains(port)).collect();
+        let active: Vec<u8> = egress.iter().copied().filter(|member| *member != NONE).collect();
+        let (owned, count) = (own.len(), active.len());
         for (bucket, entry) in self.table.iter_mut().enumerate() {
             *entry = match (owned, count) {
                 (0, _) | (_, 0) => NONE,
@@ -587,9 +579,9 @@ impl TxState {
                 },
             };
         }
-        self.active = active[..count].iter().fold(0, |set, member| set | 1 << member);
+        self.active = active.iter().fold(0, |set, member| set | 1 << member);
         self.spread = count > 1;
-        self.choice = active[0];
+        self.choice = active.first().copied().unwrap_or(NONE);
         self.offered = false;
         self.distributing = distributing;
         self.stale = false;

@@ -190,8 +190,9 @@ fn what_cannot_be_had_is_said() {
     assert!(refused(&["--silos", "none"]).contains("3-3 is core 3 alone"));
     assert!(refused(&["--link", link[1]]).contains("given twice"));
     let mut load = Nearside::command(["load", "http://10.9.0.2/", "--addr", "10.9.0.1/24", "--silos", "2"]);
-    let told = load.args(["--link", "memif:@nearside-silos-refused,queues=1", "--plan"]).output().unwrap();
-    assert!(String::from_utf8_lossy(&told.stderr).contains("need one link of memif or tap with a queue for each"));
+    let told = load.args(["--link", "memif:@nearside-silos-refused,queues=1", "--steer", "least", "--plan"]);
+    let told = told.output().unwrap();
+    assert!(String::from_utf8_lossy(&told.stderr).contains("several silos need --steer hash"));
     assert!(refused(&["--link", "tap:near0"]).contains("all links are of one kind"));
 }
 
