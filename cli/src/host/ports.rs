@@ -11,13 +11,13 @@ use link::{
 };
 use memif::{Memif, MemifLink};
 use silo::Clock;
+use stack::ReturnPath;
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use stack::ReturnPath;
 use steer::Steered;
 use tap::Tap;
 use topology::Queue;
