@@ -45,7 +45,7 @@ const DOMAINS: RangeInclusive<u32> = 0..=31;
 /// | `vlan-strip` | `on` or `off`: the port takes VLAN tags off received frames | off |
 /// | `checksum` | `on` or `off`: leave checksums to the port, where it has them | on |
 /// | `segmentation` | `on` or `off`: leave cutting of TCP to the port, where it can | on |
-/// | `interrupts` | `on` or `off`: sleep until an interrupt of the port, if it has any, not in naps | on for PCI devices |
+/// | `interrupts` | `on` or `off`: sleep until an interrupt of the port, not in naps | on for PCI devices |
 /// | `domain` | NUMA domain of packet memory, where the port tells none | the opening thread's |
 /// | `huge` | `on` or `off`: huge pages for packet memory | on |
 /// | `memory` | megabytes of packet memory in all; `512/512` for each domain | on demand; 256 without huge pages |
