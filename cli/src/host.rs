@@ -61,6 +61,7 @@ pub fn stack(
     config.listen = ports.to_vec();
     config.tcp.congestion = plan.congestion;
     config.max_connections = plan.max_connections as usize;
+    config.steered = silos > 1;
     share(&mut config, silos);
     let offload = LinkOffload {
         checksum: plan.offload && capabilities.transmit_checksum,

@@ -246,7 +246,7 @@ pub enum AnyLink {
     /// The local kernel.
     Tap(Tap),
     /// A network interface.
-    AfXdp(XdpLink),
+    AfXdp(Box<XdpLink>),
     /// DPDK.
     Dpdk(DpdkLink),
     /// Any of these, captured or harmed.
@@ -267,7 +267,7 @@ impl From<Tap> for AnyLink {
 
 impl From<XdpLink> for AnyLink {
     fn from(link: XdpLink) -> Self {
-        Self::AfXdp(link)
+        Self::AfXdp(Box::new(link))
     }
 }
 
@@ -311,6 +311,10 @@ impl Link for AnyLink {
 
     fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
         each!(self, link => link.wait(wake, timeout))
+    }
+
+    fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
+        each!(self, link => link.arm(each))
     }
 
     fn counters(&self) -> Counters {
