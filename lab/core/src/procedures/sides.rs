@@ -139,9 +139,10 @@ impl Field<'_> {
             Link::AfXdp => (format!("af_xdp:{DEVICE}"), OWN_SERVER),
             Link::Tap => (format!("tap:{DEVICE},addr={TAP_KERNEL}/24"), TAP_SERVER),
             Link::Memif => (format!("memif:{}", self.memif()), MEMIF_SERVER),
-            Link::Dpdk => {
-                (format!("dpdk:net_memif0,dev.role=server,dev.socket={},huge=off", self.memif()), MEMIF_SERVER)
-            }
+            Link::Dpdk => (
+                format!("dpdk:net_memif0,dev.role=server,dev.socket={},dev.socket-abstract=no,huge=off", self.memif()),
+                MEMIF_SERVER,
+            ),
         };
         let _ = std::fs::remove_file(self.memif());
         let netns = match address {
