@@ -46,6 +46,7 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 	@$(CARGO) build --release --package bench --locked
 	@scripts/each.sh \
 		"instructions of the server for a request|$(SUDO) $(BENCH) cost" \
+		"instructions of a request as silos grow in number|$(SUDO) $(BENCH) cost --silos 1,4,16" \
 		"instructions of the generator for a request|$(SUDO) $(BENCH) cost --side generator" \
 		"a million connections|$(SUDO) $(BENCH) connections" \
 		"goal: ten million connections, in 6 GB of memory|$(SUDO) $(BENCH) connections --idle 10M --rounds 1" \

@@ -272,6 +272,11 @@ impl HostArgs {
         if self.mac.is_some() && self.link.iter().any(|link| link.starts_with("af_xdp:")) {
             return Err("--mac: over af_xdp our Ethernet address is the interface's".to_owned());
         }
+        if matches!(self.bond.mode, bond::Mode::Lacp(_)) && self.link.iter().any(|link| link.starts_with("af_xdp:")) {
+            return Err(
+                "--bond lacp: over af_xdp control frames stay with the kernel; use --bond static, or dpdk".to_owned()
+            );
+        }
         if self.addresses.is_empty() {
             self.may_use_host_addresses(role)?;
         }
