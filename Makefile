@@ -7,6 +7,9 @@ FUZZ_SECONDS ?= 60
 NOISE_SECONDS ?= 60
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 NEARSIDE := $(TARGET)/release/nearside
+# DPDK=1 builds with the distribution's DPDK.
+DPDK ?=
+WITH_DPDK := $(if $(DPDK),--features dpdk)
 BENCH := $(TARGET)/release/bench
 RUN := $(CARGO) run --release --quiet --locked
 # Namespaces and huge pages need root. `make demo SUDO=` does without them.
@@ -18,10 +21,10 @@ SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 help: ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 14
 
-build: ## build the program: target/release/nearside
-	@scripts/need.sh build
+build: ## build the program: target/release/nearside; with DPDK=1 for --link dpdk:…
+	@scripts/need.sh $(if $(DPDK),dpdk,build)
 	@echo "== building $(NEARSIDE)"
-	@$(CARGO) build --release --package nearside --locked
+	@$(CARGO) build --release --package nearside --locked $(WITH_DPDK)
 
 demo: ## show Nearside beside nginx, with a table and out/demo/report.html
 	@scripts/need.sh demo
@@ -35,6 +38,12 @@ test: ## run everything that must pass: format, lints, tidy, tests
 	@$(MAKE) --no-print-directory lint tidy
 	@echo "== tests"
 	@$(CARGO) test --workspace --locked
+	@if pkg-config --exists libdpdk 2>/dev/null; then \
+		echo "== tests with DPDK"; \
+		$(CARGO) test --package dpdk --features libdpdk --locked; \
+	else \
+		echo "libdpdk is not installed here (apt-get install libdpdk-dev): its tests are left out"; \
+	fi
 
 test-vm: build ## boot machines with NUMA domains, lossy links, several queues; VM=NAME for one scenario
 	@scripts/need.sh vm
@@ -44,6 +53,7 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 	@scripts/need.sh bench
 	@echo "== building the measurements"
 	@$(CARGO) build --release --package bench --locked
+	@$(CARGO) build --release --package nearside --features dpdk --locked --target-dir $(TARGET)/dpdk
 	@scripts/each.sh \
 		"instructions of the server for a request|$(SUDO) $(BENCH) cost" \
 		"instructions of a request as silos grow in number|$(SUDO) $(BENCH) cost --silos 1,4,16" \
@@ -51,6 +61,7 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"a million connections|$(SUDO) $(BENCH) connections" \
 		"goal: ten million connections, in 6 GB of memory|$(SUDO) $(BENCH) connections --idle 10M --rounds 1" \
 		"requests beside frames|$(SUDO) $(BENCH) frames" \
+		"memif of DPDK beside our own|$(SUDO) $(BENCH) dpdk --nearside $(TARGET)/dpdk/release/nearside" \
 		"goodput over a lossy link|$(SUDO) $(BENCH) goodput" \
 		"kernel sockets beside nginx|$(SUDO) $(BENCH) kernel" \
 		"the generator beside wrk|$(SUDO) $(BENCH) generator" \
@@ -92,6 +103,9 @@ lint: ## check format and lints
 		$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings; \
 	else \
 		echo "clippy is not installed here (Debian 12 has no package of it): left out"; \
+	fi
+	@if $(CARGO) clippy --version >/dev/null 2>&1 && pkg-config --exists libdpdk 2>/dev/null; then \
+		$(CARGO) clippy --package dpdk --features libdpdk --all-targets --locked -- --deny warnings; \
 	fi
 
 tidy: ## check what the compiler does not: names, lengths, links, layers

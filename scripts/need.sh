@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing on Debian and says so.
 #
-#   scripts/need.sh build|test|demo|bench|vm
+#   scripts/need.sh build|dpdk|test|demo|bench|vm
 #
 # As root with apt-get, otherwise through sudo, otherwise it names the packages
 # and fails; for the demo, which can do without, it goes on. Where a suitable
@@ -46,8 +46,18 @@ want_run() {
     want taskset util-linux
 }
 
+# What the program is built with for --link dpdk:…
+want_dpdk() {
+    want pkg-config pkg-config
+    pkg-config --exists libdpdk 2>/dev/null || add libdpdk-dev
+    # Its drivers, and dpdk-devbind.py.
+    want dpdk-testpmd dpdk-dev
+}
+
 want_test() {
     want_run
+    want_dpdk
+    want ethtool ethtool
     want ab apache2-utils
     want ping iputils-ping
     want tshark tshark
@@ -72,10 +82,11 @@ want_vm() {
 
 case "${1:-}" in
     build) want_build ;;
+    dpdk) want_build; want_dpdk ;;
     demo) want_build; want_run ;;
     test | bench) want_build; want_test ;;
     vm) want_build; want_vm ;;
-    *) echo "usage: scripts/need.sh build|test|demo|bench|vm" >&2; exit 2 ;;
+    *) echo "usage: scripts/need.sh build|dpdk|test|demo|bench|vm" >&2; exit 2 ;;
 esac
 
 [ -n "$packages" ] || exit 0

@@ -186,8 +186,9 @@ impl Link for DpdkLink {
     fn poll_control(&mut self, now: Time) -> LinkState {
         eal::enter_thread();
         let state = self.port.poll(now);
-        if state == LinkState::Down {
-            self.tx.forget();
+        match state {
+            LinkState::Down => self.tx.forget(),
+            LinkState::Up => self.tx.give_up_stuck(now),
         }
         state
     }

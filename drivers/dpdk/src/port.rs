@@ -6,6 +6,7 @@ use crate::error::{OpenError, Step};
 use crate::facts::{Facts, Rss};
 use crate::ffi::{self, KEY_LIMIT, MemoryRange, Pool, PortCounts, RETA_LIMIT, RawFacts, Wish};
 use crate::machine::Machine;
+use crate::remedy::Remedy;
 use crate::{HEADER_ROOM, log};
 use core::ffi::c_int;
 use core::ops::Range;
@@ -104,8 +105,12 @@ impl Port {
         let (id, said) = log::kept(|| attach(config));
         let id = id.map_err(|code| fail(OpenError::said(Step::Attach, code, said)))?;
         Self::start(&eal, config, id).map_err(|why| {
-            ffi::near_close(id);
-            let remedy = if why.is_memory() && eal.is_huge() { machine.lacks_memory(&config.eal) } else { None };
+            // A virtual device ends with the process; net_memif, closed before it ran, would free things twice.
+            if matches!(config.device, Device::Pci(_)) {
+                ffi::near_close(id);
+            }
+            let remedy =
+                if why.is_memory() && eal.is_huge() { machine.lacks_memory(&config.eal) } else { lacks_peer(config) };
             fail(why.with_remedy(remedy))
         })
     }
@@ -271,6 +276,16 @@ fn probe_interrupts(port: u16) -> c_int {
         drop(unsafe { OwnedFd::from_raw_fd(epoll) });
     }
     epoll
+}
+
+/// DPDK's memif as a client tries once, when it starts.
+fn lacks_peer(config: &Config) -> Option<Remedy> {
+    let argument = |key: &str| config.arguments.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
+    let memif = matches!(&config.device, Device::Virtual(name) if name.starts_with("net_memif"));
+    (memif && argument("role") != Some("server")).then(|| {
+        Remedy::new("as memif's client DPDK needs its peer to listen already")
+            .or("start the other side first, with role=server; or give dev.role=server here")
+    })
 }
 
 fn attach(config: &Config) -> Result<u16, c_int> {

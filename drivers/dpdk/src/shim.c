@@ -4,10 +4,14 @@
 
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/membarrier.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <rte_dev.h>
@@ -72,6 +76,57 @@ struct near_counts {
 	uint64_t missed, errors, no_buffer;
 };
 
+/* Bursts and the memory under them.
+ *
+ * When a peer of net_memif goes, DPDK's interrupt thread marks the port as
+ * disconnected and unmaps the peer's memory, at once: a thread that is in the
+ * middle of a burst, perhaps not running just then, would read what is gone.
+ * So each burst is marked, and that thread's munmap waits for those under way;
+ * later ones find the mark of the disconnection. */
+
+#define GUARDED_QUEUES 256
+
+static struct {
+	volatile uint32_t busy;
+} __rte_cache_aligned bursts[RTE_MAX_ETHPORTS][GUARDED_QUEUES];
+static int fence_bursts; /* the kernel has no membarrier */
+
+static inline void begin_burst(uint16_t port, uint16_t queue)
+{
+	bursts[port][queue % GUARDED_QUEUES].busy = 1;
+	if (unlikely(fence_bursts))
+		rte_mb();
+	rte_compiler_barrier();
+}
+
+static inline void end_burst(uint16_t port, uint16_t queue)
+{
+	rte_smp_wmb();
+	bursts[port][queue % GUARDED_QUEUES].busy = 0;
+}
+
+static void await_bursts(void)
+{
+	unsigned int port, queue;
+
+	/* Every thread has then either marked its burst, or will see the disconnection. */
+	rte_mb();
+	if (!fence_bursts)
+		syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+	for (port = 0; port < RTE_MAX_ETHPORTS; port++)
+		for (queue = 0; queue < GUARDED_QUEUES; queue++)
+			while (bursts[port][queue].busy)
+				sched_yield();
+}
+
+/* Takes the place of the C library's for DPDK's drivers, and for this program. */
+int munmap(void *start, size_t len)
+{
+	if (rte_thread_is_intr())
+		await_bursts();
+	return (int)syscall(SYS_munmap, start, len);
+}
+
 /* The start. */
 
 typedef void (*near_log_fn)(uint32_t level, const char *text, size_t len);
@@ -95,6 +150,7 @@ int near_log_to(near_log_fn to)
 
 int near_start(int count, char **arguments)
 {
+	fence_bursts = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0;
 	return rte_eal_init(count, arguments) < 0 ? -(rte_errno ? rte_errno : EINVAL) : 0;
 }
 
@@ -220,6 +276,7 @@ int near_configure(uint16_t port, const struct near_wish *wish, struct near_fact
 	struct rte_eth_dev_info info;
 	struct rte_eth_conf conf;
 	struct rte_ether_addr mac;
+	uint16_t mtu;
 	int failed;
 
 	memset(facts, 0, sizeof(*facts));
@@ -245,9 +302,11 @@ int near_configure(uint16_t port, const struct near_wish *wish, struct near_fact
 	facts->rx_descriptors = wish->rx_descriptors;
 	facts->tx_descriptors = wish->tx_descriptors;
 	TRY("size the rings", rte_eth_dev_adjust_nb_rx_tx_desc(port, &facts->rx_descriptors, &facts->tx_descriptors));
+	/* net_tap refuses to cut into segments whose frames are longer than its MTU. */
+	mtu = wish->mtu + (facts->segmentation_limit && !strcmp(facts->driver, "net_tap") ? RTE_ETHER_HDR_LEN : 0);
 	/* A driver without the call has no MTU of its own; one with it may set an interface's. */
-	if (rte_eth_dev_get_mtu(port, &facts->mtu) || facts->mtu != wish->mtu) {
-		failed = rte_eth_dev_set_mtu(port, wish->mtu);
+	if (rte_eth_dev_get_mtu(port, &facts->mtu) || facts->mtu != mtu) {
+		failed = rte_eth_dev_set_mtu(port, mtu);
 		TRY("set the MTU", failed == -ENOTSUP ? 0 : failed);
 	}
 	facts->mtu = wish->mtu;
@@ -416,8 +475,11 @@ void near_close(uint16_t port)
 uint16_t near_receive(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, struct near_frame *frames,
 		      uint16_t max, uint64_t *dropped)
 {
-	uint16_t i, kept = 0, count = rte_eth_rx_burst(port, queue, mbufs, max);
+	uint16_t i, count, kept = 0;
 
+	begin_burst(port, queue);
+	count = rte_eth_rx_burst(port, queue, mbufs, max);
+	end_burst(port, queue);
 	for (i = 0; i < count; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void *));
 	for (i = 0; i < count; i++) {
@@ -518,7 +580,9 @@ uint16_t near_send(uint16_t port, uint16_t queue, const struct near_slot *slots,
 		mbufs[i] = mbuf;
 	}
 	ready = prepare ? rte_eth_tx_prepare(port, queue, mbufs, count) : count;
+	begin_burst(port, queue);
 	sent = rte_eth_tx_burst(port, queue, mbufs, ready);
+	end_burst(port, queue);
 	*refused = sent == ready && ready < count;
 	return sent;
 }

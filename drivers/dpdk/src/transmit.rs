@@ -6,11 +6,17 @@ use ::link::Transmit;
 use core::fmt;
 use core::hint::cold_path;
 use core::ptr::NonNull;
+use core::time::Duration;
 use std::sync::Arc;
 use wire::{Offload, Time};
 
 /// Slots of this side's own ring, in front of the port's: a power of two.
 const SLOTS: usize = 256;
+
+/// A frame that a port in operation does not take for this long is dropped:
+/// ten times what a paused port (IEEE 802.3 annex 31B: at most 33 ms at
+/// 1 Gbit/s) makes it wait.
+const STUCK_LIMIT: Duration = Duration::from_millis(350);
 
 /// Packet buffers taken from the pool at once.
 const FILL: usize = 32;
@@ -30,6 +36,8 @@ pub struct DpdkTx {
     committed: u32,
     filled: u32,
     handed_out: bool,
+    /// The oldest frame that waits, and since when it is known to.
+    stuck: Option<(u32, Time)>,
     /// The pool gave nothing when last asked.
     starved: bool,
     /// The port completes frames, and looks at them before.
@@ -66,6 +74,7 @@ impl DpdkTx {
             committed: 0,
             filled: 0,
             handed_out: false,
+            stuck: None,
             starved: false,
             prepare,
             sent_frames: 0,
@@ -78,6 +87,29 @@ impl DpdkTx {
     /// Frames wait for the port.
     pub(crate) fn is_pending(&self) -> bool {
         self.sent != self.committed
+    }
+
+    /// Drops the oldest frame if it is the same that waited when last asked,
+    /// and the port takes no other before it: a port that is only full takes
+    /// it within this time. Some refuse a frame for good without saying so.
+    pub(crate) fn give_up_stuck(&mut self, now: Time) {
+        let waiting = self.is_pending().then_some(self.sent);
+        match (waiting, self.stuck) {
+            (Some(frame), Some((known, since))) if frame == known => {
+                if now.since(since) >= STUCK_LIMIT {
+                    self.drop_oldest();
+                    self.stuck = None;
+                }
+            }
+            (waiting, _) => self.stuck = waiting.map(|frame| (frame, now)),
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        // SAFETY: this slot's buffer is ours until the port takes it, and is forgotten here.
+        unsafe { ffi::near_drop_slots(&raw mut self.slots[place(self.sent)], 1) };
+        self.sent = self.sent.wrapping_add(1);
+        self.dropped += 1;
     }
 
     /// Drops what waits: there is no way for it.
@@ -184,10 +216,7 @@ impl Transmit for DpdkTx {
             }
             cold_path();
             if refused != 0 {
-                // SAFETY: this slot's buffer is still ours, and is forgotten here.
-                unsafe { ffi::near_drop_slots(self.slots[start + took..].as_mut_ptr(), 1) };
-                self.sent = self.sent.wrapping_add(1);
-                self.dropped += 1;
+                self.drop_oldest();
                 continue;
             }
             // The port is full: the rest waits, in order, until the next flush. Where there is no way at all it is

@@ -36,6 +36,9 @@ fn wait_until(link: &mut impl Link, state: LinkState) {
         if link.poll_control(later(&mut now)) == state {
             return;
         }
+        // What nobody took would end each wait.
+        link.split().0.receive(Time::ZERO, 32);
+        link.split().0.release();
         link.wait(None, Duration::from_millis(1)).unwrap();
     }
     panic!("the link does not become {state:?}");
@@ -135,6 +138,61 @@ fn a_full_port_leaves_frames_waiting_and_loses_none() {
         link.split().1.flush(Time::ZERO);
     }
     assert_eq!(link.counters().tx_frames, sent as u64);
+}
+
+#[test]
+fn a_frame_that_the_port_never_takes_does_not_hold_up_the_others() {
+    let mut link = open("net_ring3");
+    wait_until(&mut link, LinkState::Up);
+    let mut sent = 0;
+    while send(&mut link, sent) {
+        sent += 1;
+        link.split().1.flush(Time::ZERO);
+    }
+    let mut now = Time::from_nanos(1_000_000_000);
+    link.poll_control(now);
+    link.poll_control(later(&mut now));
+    assert_eq!(link.counters().tx_dropped, 0, "it may be full for a while");
+    link.poll_control(now + Duration::from_millis(400));
+    assert_eq!(link.counters().tx_dropped, 1);
+    // A consumer that goes on finds the others, in order.
+    let taken = take(&mut link, 0);
+    assert!(taken > 0);
+}
+
+/// Peers that come and go in the middle of traffic: DPDK unmaps their memory
+/// on a thread of its own.
+#[test]
+fn a_peer_may_go_in_the_middle_of_a_burst() {
+    let path = socket("gone");
+    let mut dpdk = open(&format!("net_memif50,dev.role=server,dev.socket={},dev.socket-abstract=no", path.display()));
+    let mut now = Time::ZERO;
+    for round in 0..10 {
+        let config =
+            memif::Config { hugepages: false, ..memif::Config::new(Address::Path(path.clone()), Role::Client) };
+        let mut native = MemifLink::open(config).unwrap();
+        let mut waits = 0;
+        while (dpdk.poll_control(later(&mut now)) == LinkState::Down) | (native.poll_control(now) == LinkState::Down) {
+            assert!(waits < PATIENCE, "no connection in round {round}: {:?}", native.status());
+            waits += 1;
+            native.wait(None, Duration::from_millis(1)).unwrap();
+        }
+        let peer = std::thread::spawn(move || {
+            for number in 0..2_000 {
+                send(&mut native, number);
+                native.split().1.flush(Time::ZERO);
+            }
+        });
+        while !peer.is_finished() {
+            dpdk.split().0.receive(Time::ZERO, 32);
+            dpdk.split().0.release();
+            send(&mut dpdk, round);
+            dpdk.split().1.flush(Time::ZERO);
+        }
+        peer.join().unwrap();
+        wait_until(&mut dpdk, LinkState::Down);
+    }
+    assert_eq!(dpdk.counters().disconnects, 10);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! | [`cost`] | instructions per request, and where they go |
 //! | [`connections`] | memory and time with a million connections open |
 //! | [`frames`] | requests beside the frames that the same link carries |
+//! | [`dpdk`] | DPDK's memif beside our own |
 //! | [`kernel`] | `nearside serve` on kernel sockets beside nginx |
 //! | [`generator`] | `nearside load` beside wrk |
 //! | [`goodput`] | transfers over a lossy link beside the Mathis bound |
@@ -15,6 +16,7 @@ mod callgrind;
 mod client;
 pub mod connections;
 pub mod cost;
+pub mod dpdk;
 pub mod frames;
 pub mod generator;
 pub mod goodput;

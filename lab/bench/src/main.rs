@@ -1,7 +1,7 @@
 //! `bench`: runs one experiment and prints what it shows.
 
 use bench::cost::{self, Case, Side};
-use bench::{Failure, connections, frames, generator, goodput, kernel};
+use bench::{Failure, connections, dpdk, frames, generator, goodput, kernel};
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
 use silo::memory::HugeAlloc;
@@ -62,6 +62,18 @@ enum Command {
         rounds: u32,
         /// Measure each for so many seconds
         #[arg(long, value_name = "SECONDS", default_value_t = 4)]
+        seconds: u64,
+        /// The program to measure [default: nearside beside this one]
+        #[arg(long, value_name = "PROGRAM")]
+        nearside: Option<PathBuf>,
+    },
+    /// DPDK's memif beside our own, with a program that has DPDK in it
+    Dpdk {
+        /// Measure both this often, by turns
+        #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=100))]
+        rounds: u32,
+        /// Measure each for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 3)]
         seconds: u64,
         /// The program to measure [default: nearside beside this one]
         #[arg(long, value_name = "PROGRAM")]
@@ -157,6 +169,11 @@ fn call(command: Command) -> Result<bool, Failure> {
             cores: (0, 1),
         }),
         Command::Frames { rounds, seconds, nearside } => frames::run(&demo(rounds, seconds), &program(nearside)?),
+        Command::Dpdk { rounds, seconds, nearside } => dpdk::run(&dpdk::Plan {
+            nearside: program(nearside)?,
+            rounds,
+            duration: Duration::from_secs(seconds.max(1)),
+        }),
         Command::Kernel { rounds, seconds, engines, nearside } => kernel::run(&kernel::Plan {
             nearside: program(nearside)?,
             rounds,

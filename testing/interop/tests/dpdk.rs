@@ -139,13 +139,24 @@ fn our_generator_is_served_over_memif() {
             [("client", "server", ""), ("client", "server", ",dev.zero-copy=yes"), ("server", "client", "")]
         {
             let path = socket(&format!("{role}{}", more.len()));
-            let path = path.display();
-            let link = format!("net_memif0,dev.role={role},dev.socket={path},dev.socket-abstract=no,dev.rsize=9{more}");
-            let server = serve(&link, &["--respond", "2649"]);
-            let link = format!("memif:{path},role={ours}");
+            let theirs = format!(
+                "net_memif0,dev.role={role},dev.socket={},dev.socket-abstract=no,dev.rsize=9{more}",
+                path.display()
+            );
+            let content = ["--respond", "2649"];
+            // Whoever listens is first: DPDK's client tries once.
+            let first = (role == "server").then(|| serve(&theirs, &content));
+            if first.is_some() {
+                wait_for("DPDK to listen", PATIENCE, || path.exists());
+            }
+            let link = format!("memif:{},role={ours}", path.display());
             let mut load = Nearside::command(["load", "http://10.9.0.2/", "--link", &link, "--addr", "10.9.0.1/24"]);
-            let load = load.args(["--connections", "64", "--requests", "20k", "--json"]);
-            let report: serde_json::Value = serde_json::from_str(&output(load)).expect("a report");
+            load.args(["--connections", "64", "--requests", "20k", "--json"]);
+            let load = load.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+            wait_for("the generator to listen, or DPDK", PATIENCE, || path.exists());
+            let server = first.unwrap_or_else(|| serve(&theirs, &content));
+            let report = load.wait_with_output().unwrap();
+            let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("a report");
             assert_eq!(report["statuses"]["success"].as_u64(), Some(20_000), "{role}{more}: {report:#}");
             let errors = report["errors"].as_object().expect("a list of errors");
             assert!(errors.values().all(|count| count.as_u64() == Some(0)), "{role}{more}: {report:#}");
@@ -171,6 +182,10 @@ fn a_link_that_cannot_be_had_says_what_to_do() {
             assert!(absent.contains("there is no network device ffff:1f:1f.7"), "{absent}");
             let device = refused(Nearside::with_dpdk(["serve", "--link", "dpdk:net_nonsense0,huge=off"]));
             assert!(device.contains("does not take the device"), "{device}");
+            let alone =
+                "dpdk:net_memif0,dev.role=client,dev.socket=/nonexistent/x.sock,dev.socket-abstract=no,huge=off";
+            let alone = refused(Nearside::with_dpdk(["serve", "--link", alone]));
+            assert!(alone.contains("start the other side first"), "{alone}");
         }
     });
 }
