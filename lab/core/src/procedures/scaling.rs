@@ -110,7 +110,10 @@ impl Procedure for Scaling {
             "Asked over the bypass path where there is one (AF_XDP on the other end of the pair; shared memory), over \
              kernel sockets for tap; one generator, on the last core."
                 .to_owned(),
-            format!("With {all} silos or workers the generator shares a core with the last of them."),
+            format!(
+                "With {all} silos or workers the generator shares a core with the last of them; there both sleep when \
+                 there is nothing to do (--idle adaptive), and poll otherwise."
+            ),
             "Server busy is the average over silos or workers; what limited each cell stands above.".to_owned(),
         ]
     }

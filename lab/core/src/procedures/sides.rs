@@ -116,6 +116,13 @@ impl Field<'_> {
         self.stand.folder().join("memif.sock").display().to_string()
     }
 
+    /// Who polls takes the whole of a core, and two on one core starve each
+    /// other: there both sleep while there is nothing to do.
+    fn idle(&self) -> String {
+        let shared = self.servers.contains(&self.stand.cores.1);
+        if shared { "--idle=adaptive".to_owned() } else { "--idle=spin".to_owned() }
+    }
+
     /// Starts our server.
     pub(crate) fn serve(&self, link: Link) -> Result<Server, Failure> {
         let cores: Vec<String> = self.servers.iter().map(u16::to_string).collect();
@@ -126,7 +133,7 @@ impl Field<'_> {
             words.push(format!("--cores={}", cores.join(",")));
             words.extend(["--control=off", "--backlog=65535"].map(str::to_owned));
         } else {
-            words.push("--idle=spin".to_owned());
+            words.push(self.idle());
             match &cores[..] {
                 [one] => words.push(format!("--core={one}")),
                 many => words.push(format!("--silos={}", many.join(","))),
@@ -176,7 +183,7 @@ impl Field<'_> {
             words.push(format!("--link={link}"));
             words.push(format!("--addr={address}/24"));
             words.push(format!("--core={core}"));
-            words.push("--idle=spin".to_owned());
+            words.push(self.idle());
         };
         match (link, generator) {
             (Link::Memif | Link::Dpdk, _) => own(format!("memif:{}", self.memif()), MEMIF_CLIENT),
@@ -198,6 +205,9 @@ impl Field<'_> {
 /// How far rate × mean latency may be off the connections before latencies are
 /// not believed.
 pub(crate) const LITTLE: f64 = 0.05;
+
+/// From this share of a core on, what other programs took is said.
+const OTHERS: f64 = 0.1;
 
 /// The figures of a measurement, by the names that [`enter`] gives them.
 pub(crate) fn figures(pass: &str) -> Vec<Figure> {
@@ -231,6 +241,11 @@ pub(crate) fn enter(run: &mut Run, pass: &str, asked: &Asked, connections: u32, 
         put("max", asked.latency.max);
     }
     let mut said = format!("limited by {}", limit(asked));
+    let (server, client) = (100.0 * asked.server.others, 100.0 * asked.client.others);
+    if servers == 1 && server.max(client) > 100.0 * OTHERS {
+        said +=
+            &format!("; other programs had {server:.0} % of the server's core and {client:.0} % of the generator's");
+    }
     if !believed {
         let found = asked.in_progress();
         said += &format!(

@@ -24,6 +24,8 @@ pub(super) struct Timed {
     under_way: VecDeque<(Time, ConnId)>,
     /// Connections that it took.
     pub(super) taken: u64,
+    /// Those of them that are gone.
+    closed: u64,
     /// Requests that it answered.
     pub(super) served: u64,
     /// By how much later than they were done, all together.
@@ -38,6 +40,7 @@ impl Timed {
             free_at: vec![Time::ZERO; servers.max(1)],
             under_way: VecDeque::new(),
             taken: 0,
+            closed: 0,
             served: 0,
             late: Duration::ZERO,
         }
@@ -78,7 +81,9 @@ impl App for Timed {
 
     /// What it asked for is served nevertheless, to nobody: the work was
     /// begun.
-    fn on_close<N: Net>(&mut self, _net: &mut N, _id: ConnId, _why: Closed) {}
+    fn on_close<N: Net>(&mut self, _net: &mut N, _id: ConnId, _why: Closed) {
+        self.closed += 1;
+    }
 
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         let now = net.now();
@@ -97,10 +102,9 @@ impl App for Timed {
         Wake::Idle
     }
 
-    /// Connections that bring one request each are counted better by who
-    /// knows of them from their SYN on.
+    /// Each of its connections has a request under way, or will at once.
     fn working(&self) -> u32 {
-        if self.keep_alive { u32::try_from(self.under_way.len()).unwrap_or(u32::MAX) } else { 0 }
+        u32::try_from(self.taken - self.closed).unwrap_or(u32::MAX)
     }
 
     fn drain<N: Net>(&mut self, _net: &mut N) -> bool {
