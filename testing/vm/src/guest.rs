@@ -110,6 +110,16 @@ pub fn nearside<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Comm
     command
 }
 
+/// What `nearside numa` tells of a running program.
+///
+/// # Errors
+/// If it tells nothing of this process.
+pub fn numa_of(running: &Running) -> Result<serde_json::Value, Failure> {
+    let all: serde_json::Value = serde_json::from_str(&output(&mut nearside(["numa", "--json"]))?)?;
+    let found = all["processes"].as_array().into_iter().flatten().find(|process| process["pid"] == running.pid());
+    Ok(found.ok_or("nearside numa tells nothing of the process")?.clone())
+}
+
 /// What the silos or workers of a running program count, as `nearside
 /// status` tells it.
 ///

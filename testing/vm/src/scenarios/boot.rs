@@ -2,8 +2,9 @@
 
 use super::Scenario;
 use crate::Failure;
-use crate::guest::Guest;
+use crate::guest::{Guest, nearside, output};
 use crate::machine::{Domain, Machine, Port};
+use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -64,7 +65,30 @@ fn prove(guest: &mut Guest) -> Result<(), Failure> {
         }
         guest.say(format!("port {index}: domain {}", port.domain))?;
     }
-    Ok(())
+    agree(machine)?;
+    guest.say("nearside numa --topology says the same")
+}
+
+/// Our own reading of the machine is that too.
+fn agree(machine: &Machine) -> Result<(), Failure> {
+    let topology: Value = serde_json::from_str(&output(&mut nearside(["numa", "--topology", "--json"]))?)?;
+    let domains = topology["domains"].as_array().ok_or("no domains")?;
+    let fits = |(node, (domain, want)): (usize, (&Value, &Domain))| {
+        let cores: Vec<u64> = machine.cores_of(node).map(u64::from).collect();
+        let found: Option<Vec<u64>> =
+            domain["cores"].as_array().map(|all| all.iter().filter_map(Value::as_u64).collect());
+        domain["domain"] == node
+            && found == Some(cores)
+            && domain["memory_total"].as_u64().is_some_and(|bytes| (bytes == 0) == (want.memory == 0))
+    };
+    let interface = |(index, port): (usize, &Port)| {
+        let mut all = topology["interfaces"].as_array().into_iter().flatten();
+        all.any(|found| found["name"] == format!("port{index}") && found["domain"] == port.domain)
+    };
+    let right = domains.len() == machine.domains.len()
+        && domains.iter().zip(machine.domains).enumerate().all(fits)
+        && machine.ports.iter().enumerate().all(interface);
+    if right { Ok(()) } else { Err(format!("nearside numa --topology sees another machine:\n{topology:#}").into()) }
 }
 
 /// MiB of memory that the kernel counts in a domain.

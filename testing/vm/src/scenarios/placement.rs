@@ -2,10 +2,10 @@
 //! packet path is in its domain, and replies leave by the port of arrival's.
 
 use super::Scenario;
-use crate::Failure;
 use crate::guest::pages::{Domains, Touched, forget, touched};
-use crate::guest::{Guest, Running, fetch, in_namespace, nearside, steer_interrupts, transmitted, write_file};
+use crate::guest::{Guest, Running, fetch, in_namespace, nearside, numa_of, steer_interrupts, transmitted, write_file};
 use crate::machine::{Domain, Machine, Port};
+use crate::{Failure, now};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::thread;
@@ -25,59 +25,147 @@ pub const SCENARIO: Scenario = Scenario {
         ],
     }],
     modules: &["virtio_net"],
-    limit: Duration::from_secs(120),
+    limit: Duration::from_secs(300),
     prove,
 };
 
 const SITE: &str = "/tmp/site";
 /// A file that stays in memory.
 const SIZE: usize = 40_000;
-const CONNECTIONS: usize = 8;
-const REQUESTS: usize = 10;
-/// Rounds of load. What the packet path touches it touches in each of them,
-/// and what happens now and then, as a timer of a connection that is long
-/// closed, in one.
-const ROUNDS: usize = 3;
-/// How long the process is watched at rest: its looks at the clock, its
-/// figures and its signals are no part of the packet path.
+const CONNECTIONS: usize = 4;
+const REQUESTS: usize = 8;
+/// Rounds of load. What the packet path touches it touches in each of them.
+const ROUNDS: usize = 5;
+/// How long the process is watched at rest, at least: its looks at the clock,
+/// its figures and its signals are no part of the packet path. Twice as long
+/// as a round, so that what comes by the clock is seen here, or else is too
+/// rare to be seen in every round.
 const REST: Duration = Duration::from_secs(3);
+const RESTS: u32 = 2;
+/// Rounds of load before anything is counted.
+const WARM_UPS: usize = 2;
 
 fn prove(guest: &mut Guest) -> Result<(), Failure> {
     write_file(Path::new(SITE), SIZE)?;
-    let machine = guest.machine;
-    let count = machine.domains.len();
-    let mut command = nearside(["serve", "--listen", "80", "--idle", "spin"]);
-    let mut silos = Vec::new();
-    for domain in 0..count {
-        let own = machine.cores_of(domain);
-        // The kernel's part is on the domain's other core.
-        steer_interrupts(2 * domain, own.end - 1)?;
-        silos.push(own.start.to_string());
+    for domain in domains_of(guest) {
+        // The kernel's part is on the domain's last core, the silo on its first.
+        steer_interrupts(2 * domain, guest.machine.cores_of(domain).end - 1)?;
         guest.join_client(domain)?;
-        command.args(["--link", &format!("af_xdp:port{}", 2 * domain), "--addr", &format!("10.78.{domain}.1/24")]);
     }
-    let mut server = Running::start(command.args(["--silos", &silos.join(","), SITE]))?;
-    server.wait_until_said("serving")?;
     let domains = Domains::read()?;
-    // The cache is hot, and all that is made once is made.
-    (0..count).try_for_each(load).map_err(|why| server.blame(why))?;
-    (0..count).try_for_each(|domain| place(guest, &server, &domains, domain).map_err(|why| server.blame(why)))?;
+    let mut server = serve(guest, &[])?;
+    let before = crossed(&server)?;
+    for domain in domains_of(guest) {
+        place(guest, &mut server, &domains, domain).map_err(|why| server.blame(why))?;
+    }
+    agree(guest, &server, &before).map_err(|why| server.blame(why))?;
+    server.stop()?;
+    // All of this could fail: with memory from everywhere it does.
+    let mut server = serve(guest, &["--numa", "off"])?;
+    without(guest, &mut server, &domains).map_err(|why| server.blame(why))?;
     server.stop()?;
     Ok(())
 }
 
-/// Load on the port of one domain, and what the process touched for it.
-fn place(guest: &mut Guest, server: &Running, domains: &Domains, domain: usize) -> Result<(), Failure> {
-    let rest = at_rest(server, domains)?;
-    let before: Vec<u64> = ports(guest).map(transmitted).collect::<Result<_, _>>()?;
-    let mut rounds = Vec::new();
-    for _ in 0..ROUNDS {
+/// The server with a port and a silo in each domain, and a hot cache.
+fn serve(guest: &Guest, more: &[&str]) -> Result<Running, Failure> {
+    let mut command = nearside(["serve", "--listen", "80"]);
+    let mut silos = Vec::new();
+    for domain in domains_of(guest) {
+        silos.push(guest.machine.cores_of(domain).start.to_string());
+        command.args(["--link", &format!("af_xdp:port{}", 2 * domain), "--addr", &format!("10.78.{domain}.1/24")]);
+    }
+    let mut server = Running::start(command.args(["--silos", &silos.join(",")]).args(more).arg(SITE))?;
+    server.wait_until_said("serving")?;
+    // Often enough for each domain to have its copy of what is hot.
+    for _ in 0..WARM_UPS {
+        domains_of(guest).try_for_each(load).map_err(|why| server.blame(why))?;
+    }
+    // What it says of its pages is from before: until it looks again.
+    let looks = looks(&server)?;
+    server.wait("another look at where the pages are", |server| Ok(looks < self::looks(server)?))?;
+    Ok(server)
+}
+
+/// The fewest looks at where its pages are that a silo has had.
+fn looks(server: &Running) -> Result<u64, Failure> {
+    let process = numa_of(server)?;
+    let looks = process["silos"].as_array().into_iter().flatten().map(|silo| silo["pages"]["looks"].as_u64());
+    Ok(looks.min().flatten().ok_or("nearside numa tells of no looks")?)
+}
+
+/// Bytes that crossed, by its own account: of all kinds, and what it sent.
+fn crossed(server: &Running) -> Result<(u64, u64), Failure> {
+    let process = numa_of(server)?;
+    let crossed = process["crossed"].as_object().ok_or("nearside numa tells of no crossings")?;
+    let bytes = crossed.values().map(|kind| kind.as_u64().ok_or("no number of bytes"));
+    let sent = process["sent_bytes"].as_u64().ok_or("nearside numa tells of nothing sent")?;
+    Ok((bytes.sum::<Result<u64, _>>()?, sent))
+}
+
+/// Pages in the silos' domains and elsewhere, by its own account.
+fn pages(server: &Running) -> Result<(u64, u64), Failure> {
+    let process = numa_of(server)?;
+    let sum = |kind: &str| -> u64 {
+        let silos = process["silos"].as_array().into_iter().flatten();
+        silos.filter_map(|silo| silo["pages"][kind].as_u64()).sum()
+    };
+    Ok((sum("local"), sum("remote")))
+}
+
+/// Its own account has no crossing either.
+fn agree(guest: &mut Guest, server: &Running, before: &(u64, u64)) -> Result<(), Failure> {
+    let after = crossed(server)?;
+    let (bytes, sent) = (after.0 - before.0, after.1 - before.1);
+    let (local, remote) = pages(server)?;
+    let bodies = (guest.machine.domains.len() * CONNECTIONS * REQUESTS * ROUNDS * SIZE) as u64;
+    if bytes != 0 || remote != 0 || local == 0 || sent < bodies {
+        let account = numa_of(server)?;
+        return Err(
+            format!("its own account: {bytes} of {sent} bytes crossed, {remote} pages elsewhere\n{account}").into()
+        );
+    }
+    guest.say(format!("nearside numa agrees: 0 of {sent} bytes crossed, {local} pages at home, 0 elsewhere"))
+}
+
+/// Without domains, the kernel and its own account both see crossings.
+fn without(guest: &mut Guest, server: &mut Running, domains: &Domains) -> Result<(), Failure> {
+    let before = crossed(server)?;
+    let rest = at_rest(server, domains, REST)?;
+    let mut count = 0;
+    for domain in domains_of(guest) {
         forget(server.pid())?;
         load(domain)?;
-        rounds.push(touched(server.pid(), domains)?.without(&rest));
+        count += touched(server.pid(), domains)?.without(&rest).strangers(domain).len();
+    }
+    let after = crossed(server)?;
+    let (bytes, sent) = (after.0 - before.0, after.1 - before.1);
+    if count == 0 || bytes == 0 {
+        return Err(format!("with --numa off, {count} pages were elsewhere and {bytes} of {sent} bytes crossed").into());
+    }
+    guest.say(format!(
+        "--numa off, for comparison: {count} pages elsewhere were touched, {bytes} of {sent} bytes crossed"
+    ))
+}
+
+fn domains_of(guest: &Guest) -> core::ops::Range<usize> {
+    0..guest.machine.domains.len()
+}
+
+/// Load on the port of one domain, and what the process touched for it.
+fn place(guest: &mut Guest, server: &mut Running, domains: &Domains, domain: usize) -> Result<(), Failure> {
+    let before: Vec<u64> = ports(guest).map(transmitted).collect::<Result<_, _>>()?;
+    let (mut rounds, mut rest) = (Vec::new(), REST);
+    for _ in 0..ROUNDS {
+        forget(server.pid())?;
+        let began = now();
+        load(domain)?;
+        rounds.push(touched(server.pid(), domains)?);
+        rest = rest.max(RESTS * began.elapsed());
     }
     let after: Vec<u64> = ports(guest).map(transmitted).collect::<Result<_, _>>()?;
     let found = rounds.into_iter().reduce(|all, round| all.common(&round)).ok_or("no round")?;
+    let found = found.without(&at_rest(server, domains, rest)?);
     let strangers = found.strangers(domain);
     if !strangers.is_empty() {
         let names: Vec<String> = strangers.into_iter().collect();
@@ -104,10 +192,14 @@ fn place(guest: &mut Guest, server: &Running, domains: &Domains, domain: usize) 
     guest.say(format!("domain {domain}: its replies left by its own port: {sent:?} bytes by the ports"))
 }
 
-/// What the process touches all the time, its silos polling.
-fn at_rest(server: &Running, domains: &Domains) -> Result<Touched, Failure> {
+/// What the process touches without load: its silos wake up, and it looks where
+/// its pages are, the more rarely the longer that takes.
+fn at_rest(server: &mut Running, domains: &Domains, rest: Duration) -> Result<Touched, Failure> {
+    let before = looks(server)?;
     forget(server.pid())?;
-    thread::sleep(REST);
+    thread::sleep(rest);
+    // One may have been under way.
+    server.wait("two looks at where its pages are", |server| Ok(looks(server)? > before + 1))?;
     touched(server.pid(), domains)
 }
 

@@ -46,16 +46,9 @@ fn prove(guest: &mut Guest) -> Result<(), Failure> {
         guest.join_client(domain)?;
         ip(&format!("addr add 10.78.{domain}.1/24 dev port{}", 2 * domain))?;
     }
-    let workers = domains.to_string();
-    let mut command = nearside(["serve", "--listen", "80", "--workers", &workers, "--cores", &cores.join(",")]);
-    command.args(["--accept", "local", SITE]);
-    let mut server = Running::start(&mut command)?;
-    server.wait_until_said("serving")?;
+    let mut server = serve(&cores, "local")?;
     for domain in 0..domains {
-        let before = accepted(&server)?;
-        load(domain).map_err(|why| server.blame(why))?;
-        let after = accepted(&server)?;
-        let taken: Vec<u64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
+        let taken = taken(&server, domain).map_err(|why| server.blame(why))?;
         let right = taken.iter().enumerate().all(|(worker, &count)| (count > 0) == (worker == domain));
         if !right || taken[domain] != CONNECTIONS as u64 {
             return Err(server.blame(format!("{CONNECTIONS} connections to domain {domain} went to workers {taken:?}")));
@@ -66,7 +59,31 @@ fn prove(guest: &mut Guest) -> Result<(), Failure> {
         ))?;
     }
     server.stop()?;
+    // All of this could fail: by the kernel's hash it does.
+    server = serve(&cores, "reuseport")?;
+    let taken = taken(&server, 0).map_err(|why| server.blame(why))?;
+    if taken.contains(&0) {
+        return Err(server.blame(format!("by hash, {CONNECTIONS} connections went to workers {taken:?}")));
+    }
+    guest.say(format!("--accept reuseport, for comparison: the workers of the domains have {taken:?}"))?;
+    server.stop()?;
     Ok(())
+}
+
+fn serve(cores: &[String], accept: &str) -> Result<Running, Failure> {
+    let workers = cores.len().to_string();
+    let mut command = nearside(["serve", "--listen", "80", "--workers", &workers, "--cores", &cores.join(",")]);
+    let mut server = Running::start(command.args(["--accept", accept, SITE]))?;
+    server.wait_until_said("serving")?;
+    Ok(server)
+}
+
+/// Who takes connections that come in by the port of `domain`.
+fn taken(server: &Running, domain: usize) -> Result<Vec<u64>, Failure> {
+    let before = accepted(server)?;
+    load(domain)?;
+    let after = accepted(server)?;
+    Ok(after.iter().zip(&before).map(|(after, before)| after - before).collect())
 }
 
 /// Connections that each worker has taken.
