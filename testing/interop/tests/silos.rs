@@ -217,8 +217,10 @@ fn a_silo_that_cannot_start_ends_the_others() {
             ended || running.said().contains("serving http://")
         });
         if !ended {
+            // At the brink it may be short of descriptors later on: how it
+            // ends is another test's.
             served = true;
-            running.stop();
+            drop(running);
             break;
         }
         assert_eq!(running.ended_well(), Some(false), "{}", running.said());
