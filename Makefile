@@ -10,6 +10,9 @@ NEARSIDE := $(TARGET)/release/nearside
 # DPDK=1 builds with the distribution's DPDK.
 DPDK ?=
 WITH_DPDK := $(if $(DPDK),--features dpdk)
+# Tests and lints are with DPDK wherever there is one, in one build of the
+# workspace: testing/interop asks in the same way.
+TESTED_DPDK = $(shell pkg-config --exists libdpdk 2>/dev/null && echo --features nearside/dpdk)
 BENCH := $(TARGET)/release/bench
 RUN := $(CARGO) run --release --quiet --locked
 # Namespaces and huge pages need root. `make demo SUDO=` does without them.
@@ -37,13 +40,9 @@ test: ## run everything that must pass: format, lints, tidy, tests
 	@scripts/need.sh test
 	@$(MAKE) --no-print-directory lint tidy
 	@echo "== tests"
-	@$(CARGO) test --workspace --locked
-	@if pkg-config --exists libdpdk 2>/dev/null; then \
-		echo "== tests with DPDK"; \
-		$(CARGO) test --package dpdk --features libdpdk --locked; \
-	else \
-		echo "libdpdk is not installed here (apt-get install libdpdk-dev): its tests are left out"; \
-	fi
+	@$(CARGO) test --workspace --locked $(TESTED_DPDK)
+	@[ -n "$(TESTED_DPDK)" ] || \
+		echo "libdpdk is not installed here (apt-get install libdpdk-dev): its tests are left out"
 
 test-vm: build ## boot machines with NUMA domains, lossy links, several queues; VM=NAME for one scenario
 	@scripts/need.sh vm
@@ -100,12 +99,12 @@ lint: ## check format and lints
 	@$(CARGO) fmt --all --check
 	@echo "== lints"
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
-		$(CARGO) clippy --workspace --all-targets --locked -- --deny warnings; \
+		$(CARGO) clippy --workspace --all-targets --locked $(TESTED_DPDK) -- --deny warnings; \
 	else \
 		echo "clippy is not installed here (Debian 12 has no package of it): left out"; \
 	fi
-	@if $(CARGO) clippy --version >/dev/null 2>&1 && pkg-config --exists libdpdk 2>/dev/null; then \
-		$(CARGO) clippy --package dpdk --features libdpdk --all-targets --locked -- --deny warnings; \
+	@if $(CARGO) clippy --version >/dev/null 2>&1 && [ -n "$(TESTED_DPDK)" ]; then \
+		$(CARGO) clippy --package nearside --all-targets --locked -- --deny warnings; \
 	fi
 
 tidy: ## check what the compiler does not: names, lengths, links, layers

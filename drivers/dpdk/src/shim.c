@@ -276,7 +276,6 @@ int near_configure(uint16_t port, const struct near_wish *wish, struct near_fact
 	struct rte_eth_dev_info info;
 	struct rte_eth_conf conf;
 	struct rte_ether_addr mac;
-	uint16_t mtu;
 	int failed;
 
 	memset(facts, 0, sizeof(*facts));
@@ -302,14 +301,13 @@ int near_configure(uint16_t port, const struct near_wish *wish, struct near_fact
 	facts->rx_descriptors = wish->rx_descriptors;
 	facts->tx_descriptors = wish->tx_descriptors;
 	TRY("size the rings", rte_eth_dev_adjust_nb_rx_tx_desc(port, &facts->rx_descriptors, &facts->tx_descriptors));
-	/* net_tap refuses to cut into segments whose frames are longer than its MTU. */
-	mtu = wish->mtu + (facts->segmentation_limit && !strcmp(facts->driver, "net_tap") ? RTE_ETHER_HDR_LEN : 0);
 	/* A driver without the call has no MTU of its own; one with it may set an interface's. */
-	if (rte_eth_dev_get_mtu(port, &facts->mtu) || facts->mtu != mtu) {
-		failed = rte_eth_dev_set_mtu(port, mtu);
+	if (rte_eth_dev_get_mtu(port, &facts->mtu) || facts->mtu != wish->mtu) {
+		failed = rte_eth_dev_set_mtu(port, wish->mtu);
 		TRY("set the MTU", failed == -ENOTSUP ? 0 : failed);
 	}
-	facts->mtu = wish->mtu;
+	/* net_tap does not cut into segments whose frames, header and all, are longer than its MTU. */
+	facts->mtu = wish->mtu - (facts->segmentation_limit && !strcmp(facts->driver, "net_tap") ? RTE_ETHER_HDR_LEN : 0);
 	facts->domain = rte_eth_dev_socket_id(port);
 	if (facts->domain < 0)
 		facts->domain = wish->domain;

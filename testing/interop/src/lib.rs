@@ -13,7 +13,7 @@ pub mod testpmd;
 pub mod veth;
 
 pub use namespace::{Program, in_namespace, ip, wait_for};
-pub use program::{Nearside, Running, output};
+pub use program::{Nearside, Running, has_libdpdk, output};
 pub use site::{SITE_LARGE, SITE_SMALL, scratch, sha256, site};
 
 /// The kernel's side of the TAP, which the program sets up itself.

@@ -26,30 +26,19 @@ fn binary() -> &'static Path {
         if let Some(named) = std::env::var_os("NEARSIDE_BINARY") {
             return named.into();
         }
-        build(&[])
+        build()
     })
 }
 
-/// The program `nearside` with DPDK in it; or the one that
-/// `NEARSIDE_DPDK_BINARY` names.
-fn binary_with_dpdk() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| {
-        if let Some(named) = std::env::var_os("NEARSIDE_DPDK_BINARY") {
-            return named.into();
-        }
-        let built = build(&["--features", "dpdk"]);
-        // The next build without it takes its place.
-        let kept = built.with_file_name("nearside-dpdk");
-        let draft = built.with_file_name(format!("nearside-dpdk.{}", std::process::id()));
-        let copied = std::fs::copy(built, &draft).and_then(|_| std::fs::rename(&draft, &kept));
-        copied.expect("room for the program");
-        kept
-    })
+/// Whether DPDK can be built with: the program under test then has it.
+#[must_use]
+pub fn has_libdpdk() -> bool {
+    let found = Command::new("pkg-config").args(["--exists", "libdpdk"]).stderr(Stdio::null()).status();
+    found.is_ok_and(|status| status.success())
 }
 
-/// Builds the program with `more` arguments to cargo.
-fn build(more: &[&str]) -> PathBuf {
+/// As `make test` builds the workspace, so that nothing is built twice.
+fn build() -> PathBuf {
     let folder = build_folder();
     let profile = match folder.file_name().and_then(OsStr::to_str) {
         Some("debug") | None => "dev",
@@ -57,7 +46,8 @@ fn build(more: &[&str]) -> PathBuf {
     };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--package", "nearside", "--profile", profile]).args(more);
+    build.args(["build", "--quiet", "--package", "nearside", "--profile", profile]);
+    build.args(has_libdpdk().then_some("--features=dpdk"));
     build.arg("--target-dir").arg(folder.parent().expect("a profile's folder lies in the target folder"));
     let built = build.status().expect("cargo starts");
     assert!(built.success(), "the program does not build");
@@ -198,14 +188,6 @@ impl Nearside {
     #[must_use]
     pub fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(binary());
-        command.args(arguments);
-        command
-    }
-
-    /// A command with these arguments of the program with DPDK in it.
-    #[must_use]
-    pub fn with_dpdk<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(binary_with_dpdk());
         command.args(arguments);
         command
     }

@@ -2,7 +2,8 @@
 //! kernel's TCP and our own generator as peers.
 
 use interop::{
-    ADDRESSES, Nearside, Program, Running, SITE_LARGE, STACK, in_namespace, ip, output, sha256, site, wait_for,
+    ADDRESSES, Nearside, Program, Running, SITE_LARGE, STACK, has_libdpdk, in_namespace, ip, output, sha256, site,
+    wait_for,
 };
 use std::fs::File;
 use std::path::PathBuf;
@@ -24,8 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whether there is what the program is built with; says so if not.
 fn has_library() -> bool {
-    let found = Command::new("pkg-config").args(["--exists", "libdpdk"]).status();
-    let found = found.is_ok_and(|status| status.success());
+    let found = has_libdpdk();
     if !found {
         assert!(std::env::var_os("CI").is_none(), "cannot run: apt-get install libdpdk-dev");
         println!("skipped: libdpdk is not installed; run: apt-get install libdpdk-dev");
@@ -35,7 +35,7 @@ fn has_library() -> bool {
 
 fn serve(link: &str, content: &[&str]) -> Running {
     let link = format!("dpdk:{link},{ORDINARY}");
-    let mut command = Nearside::with_dpdk(["serve", "--listen", "80", "--link", &link]);
+    let mut command = Nearside::command(["serve", "--listen", "80", "--link", &link]);
     Running::start(command.args(ADDRESSES).args(content))
 }
 
@@ -166,7 +166,7 @@ fn our_generator_is_served_over_memif() {
 }
 
 /// A device that is not there is refused with those that are; a program
-/// without DPDK says how to get it.
+/// without DPDK, where the library is not installed, says how to get it.
 #[test]
 fn a_link_that_cannot_be_had_says_what_to_do() {
     in_namespace(&DPDK, || {
@@ -175,17 +175,20 @@ fn a_link_that_cannot_be_had_says_what_to_do() {
             assert!(!end.status.success());
             String::from_utf8_lossy(&end.stderr).into_owned()
         };
-        let without = refused(Nearside::command(["serve", "--link", "dpdk:net_null0"]));
-        assert!(without.contains("make build DPDK=1"), "{without}");
         if has_library() {
-            let absent = refused(Nearside::with_dpdk(["serve", "--link", "dpdk:ffff:1f:1f.7"]));
+            let absent = refused(Nearside::command(["serve", "--link", "dpdk:ffff:1f:1f.7"]));
             assert!(absent.contains("there is no network device ffff:1f:1f.7"), "{absent}");
-            let device = refused(Nearside::with_dpdk(["serve", "--link", "dpdk:net_nonsense0,huge=off"]));
+            let device = refused(Nearside::command(["serve", "--link", "dpdk:net_nonsense0,huge=off"]));
             assert!(device.contains("does not take the device"), "{device}");
-            let alone =
-                "dpdk:net_memif0,dev.role=client,dev.socket=/nonexistent/x.sock,dev.socket-abstract=no,huge=off";
-            let alone = refused(Nearside::with_dpdk(["serve", "--link", alone]));
+            let alone = format!(
+                "dpdk:net_memif0,dev.role=client,dev.socket={},dev.socket-abstract=no,huge=off",
+                socket("alone").display()
+            );
+            let alone = refused(Nearside::command(["serve", "--link", &alone]));
             assert!(alone.contains("start the other side first"), "{alone}");
+        } else {
+            let without = refused(Nearside::command(["serve", "--link", "dpdk:net_null0"]));
+            assert!(without.contains("make build DPDK=1"), "{without}");
         }
     });
 }
