@@ -137,6 +137,14 @@ impl Procedure for Bypass {
             "Each end's received packets are worked on by its own side's core (RPS), but for those that AF_XDP takes \
              before."
                 .to_owned(),
+            format!(
+                "DPDK's packet memory: {}.",
+                if sides::has_huge_pages() {
+                    "huge pages"
+                } else {
+                    "ordinary pages, which are slower; huge ones by echo 256 > /proc/sys/vm/nr_hugepages"
+                }
+            ),
             "Server CPU and busy: of ours the time with something to do by its own account, system calls included; of \
              nginx its process and softirq on its core."
                 .to_owned(),

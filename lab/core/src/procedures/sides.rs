@@ -89,6 +89,15 @@ fn built_without_dpdk(program: &str) -> Option<String> {
     why.contains("built without DPDK").then(|| "this program was built without DPDK: make build DPDK=1".to_owned())
 }
 
+/// Whether there are huge pages free for DPDK's packet memory: it is slower
+/// without.
+pub(crate) fn has_huge_pages() -> bool {
+    /// Of 2 MiB each: more than a server with one queue takes.
+    const ENOUGH: u32 = 128;
+    let free = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+    free.is_ok_and(|free| free.trim().parse().is_ok_and(|free: u32| free >= ENOUGH))
+}
+
 /// Server cores and the generator's, and the namespaces of those that need
 /// some.
 #[derive(Debug)]
@@ -147,7 +156,11 @@ impl Field<'_> {
             Link::Tap => (format!("tap:{DEVICE},addr={TAP_KERNEL}/24"), TAP_SERVER),
             Link::Memif => (format!("memif:{}", self.memif()), MEMIF_SERVER),
             Link::Dpdk => (
-                format!("dpdk:net_memif0,dev.role=server,dev.socket={},dev.socket-abstract=no,huge=off", self.memif()),
+                format!(
+                    "dpdk:net_memif0,dev.role=server,dev.socket={},dev.socket-abstract=no,huge={}",
+                    self.memif(),
+                    if has_huge_pages() { "on" } else { "off" }
+                ),
                 MEMIF_SERVER,
             ),
         };
