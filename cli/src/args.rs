@@ -6,6 +6,7 @@ mod flags;
 mod kernel;
 mod load_plan;
 mod rates;
+mod settings;
 mod silos;
 mod target;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod values;
 
 pub use kernel::{Control, Cores, KernelPlan, Listen, RestartPlan, TakeOver, Workers};
 pub use load_plan::{Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, ProgressKind, ServerPlan, SweepPlan, Task};
+pub use settings::Settings;
 pub use silos::Silos;
 pub use target::Place;
 pub use values::{Cidr, DriverSpec, LinkSpec};
@@ -120,6 +122,10 @@ pub struct ServePlan {
     pub server: server::Config,
     /// By which data path.
     pub path: ServePath,
+    /// The options that it is made of.
+    pub settings: Settings,
+    /// Only say whether all is as it should be.
+    pub check: bool,
 }
 
 /// How connections reach the server.
@@ -188,17 +194,45 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
-    let mut definition = definition();
-    let matches = definition.try_get_matches_from_mut(arguments)?;
+    let arguments = arguments.into_iter().map(Into::into).collect();
+    let merged = settings::merge(arguments).map_err(|why| refusal("serve", &why))?;
+    let matches = definition().try_get_matches_from(&merged.arguments).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error,
+        _ if !merged.has_file() => error,
+        _ => refusal("serve", &merged.place(&settings::sentence(&error))),
+    })?;
     let typed = flags::Cli::from_arg_matches(&matches)?;
-    let name = matches.subcommand_name().unwrap_or_default();
-    typed.command.plan().map_err(|why| {
-        let command = definition.find_subcommand_mut(name);
-        command.map_or_else(
-            || clap::Error::raw(ErrorKind::ValueValidation, &why),
-            |command| command.error(ErrorKind::ValueValidation, &why),
-        )
-    })
+    let mut command = typed.command.plan().map_err(|why| {
+        let name = matches.subcommand_name().unwrap_or_default();
+        refusal(name, &merged.place(&why))
+    })?;
+    if let Command::Serve(plan) = &mut command {
+        plan.settings.take(&matches);
+    }
+    Ok(command)
+}
+
+/// What `serve` is asked to do by this process's command line and the file
+/// that it names, as that is now.
+///
+/// # Errors
+/// What is wrong with them; a sentence for the user.
+pub fn serve_again() -> Result<ServePlan, String> {
+    match parse(std::env::args_os()) {
+        Ok(Command::Serve(plan)) => Ok(*plan),
+        Ok(_) => Err("the command line is not that of serve".to_owned()),
+        Err(error) => Err(settings::sentence(&error)),
+    }
+}
+
+/// The message that a command line makes no sense.
+fn refusal(name: &str, why: &str) -> clap::Error {
+    let mut definition = definition();
+    definition.build();
+    match definition.find_subcommand_mut(name) {
+        Some(command) => command.error(ErrorKind::ValueValidation, why),
+        None => clap::Error::raw(ErrorKind::ValueValidation, why),
+    }
 }
 
 /// The whole command line's definition: for man pages and completions.

@@ -33,7 +33,7 @@ const GAUGES: [&str; 15] = [
 
 /// The page of a process with silos over links: a column for each.
 pub struct Figures {
-    _page: Page,
+    page: Page,
     columns: Vec<SiloColumn>,
 }
 
@@ -76,6 +76,11 @@ impl Board {
     /// The columns, in the order of the workers; they are given out once.
     pub fn columns(&mut self) -> Vec<Column> {
         core::mem::take(&mut self.columns)
+    }
+
+    /// The page, for notes on it.
+    pub const fn page(&mut self) -> &mut Page {
+        &mut self.page
     }
 
     /// Leaves the page's place to a successor.
@@ -189,12 +194,17 @@ impl Figures {
             let place = [u64::from(seat.core.is_some()), number(seat.core), number(seat.domain)];
             SiloColumn { writer, values: Vec::with_capacity(metrics.len()), place }
         };
-        Ok(Self { _page: page, columns: writers.into_iter().zip(&layout.seats).map(column).collect() })
+        Ok(Self { page, columns: writers.into_iter().zip(&layout.seats).map(column).collect() })
     }
 
     /// The columns, in the order of the silos; they are given out once.
     pub fn columns(&mut self) -> Vec<SiloColumn> {
         core::mem::take(&mut self.columns)
+    }
+
+    /// The page, for notes on it.
+    pub const fn page(&mut self) -> &mut Page {
+        &mut self.page
     }
 }
 

@@ -8,11 +8,13 @@
 //! | `share` | limits of the process, divided |
 //! | `worker`, `orders` | one worker's life, and what the main thread wants of it |
 //! | `supervisor` | the main thread |
-//! | `reload` | SIGHUP |
+//! | `reload`, `settings` | SIGHUP, and what it may change |
+//! | `check` | whether a plan is good, without serving |
 //! | `control` | how one process follows another: the messages |
 //! | `succession`, `takeover` | the running process's side, and the new one's |
 //! | `systemd` | sockets from systemd, and what it is told |
 
+mod check;
 mod control;
 mod holder;
 mod kernel;
@@ -20,6 +22,7 @@ mod link;
 pub mod machine;
 mod orders;
 mod reload;
+mod settings;
 mod share;
 mod succession;
 mod supervisor;
@@ -35,9 +38,12 @@ use crate::host::Failure;
 ///
 /// # Errors
 /// What the user is to know.
-pub fn serve(plan: ServePlan) -> Result<(), Failure> {
-    match plan.path {
-        ServePath::Link { host, ports, copies, json } => link::serve(&host, plan.server, &ports, copies, json),
-        ServePath::Kernel(kernel) => kernel::serve(&kernel, plan.server),
+pub fn serve(plan: &ServePlan) -> Result<(), Failure> {
+    if plan.check {
+        return check::check(&plan);
+    }
+    match &plan.path {
+        ServePath::Link { .. } => link::serve(&plan),
+        ServePath::Kernel(kernel) => kernel::serve(kernel, &plan),
     }
 }

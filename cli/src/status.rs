@@ -4,7 +4,7 @@ use crate::args::StatusPlan;
 use crate::host::Failure;
 use core::time::Duration;
 use serde_json::{Map, Value, json};
-use silo::page::{Kind, PageError, Reader, SiloSnapshot, Snapshot, living, usual_folder};
+use silo::page::{Kind, Note, PageError, Reader, SiloSnapshot, Snapshot, living, usual_folder};
 use std::io::Write;
 use std::thread;
 
@@ -51,12 +51,24 @@ fn page_json(reader: &Reader, snapshot: &Snapshot) -> Value {
             Value::Object(values.map(|((name, _), value)| (name.clone(), json!(value))).collect::<Map<_, _>>())
         })
         .collect();
-    json!({ "pid": reader.pid(), "label": reader.label(), "alive": reader.is_alive(), "silos": silos })
+    let reload = note(reader).map(|note| json!({ "at": note.at.as_secs(), "done": note.well, "text": note.text }));
+    json!({
+        "pid": reader.pid(), "label": reader.label(), "alive": reader.is_alive(), "reload": reload, "silos": silos
+    })
+}
+
+/// What became of the last reload, if there was one.
+fn note(reader: &Reader) -> Option<Note> {
+    // A page that went away has none.
+    reader.note().ok().flatten()
 }
 
 fn print_page(out: &mut impl Write, reader: &Reader, before: &Snapshot, after: &Snapshot) -> std::io::Result<()> {
     let dead = if reader.is_alive() { "" } else { " (dead)" };
     writeln!(out, "{} {}{dead}", reader.pid(), reader.label())?;
+    if let Some(Note { well, text, .. }) = note(reader) {
+        writeln!(out, "  last reload{}: {text}", if well { "" } else { " (failed)" })?;
+    }
     let columns: Vec<Column<'_>> =
         before.silos.iter().zip(&after.silos).map(|(old, new)| Column { old, new }).collect();
     for (index, column) in columns.iter().enumerate() {

@@ -230,6 +230,12 @@ impl Server {
         self.counters.file_errors += u64::from(matches!(found, Found::Failed));
         let (waiters, changed) = self.store.on_found(entry, found);
         self.counters.cache_refreshes += u64::from(changed);
+        // Those who waited may have come after a reload, which is not what was
+        // looked at.
+        if self.store.take_early(entry) && !waiters.is_empty() && self.ask(net, entry) {
+            self.store.entry(entry).waiters = waiters;
+            return;
+        }
         for id in waiters {
             self.go_on(net, id, entry);
         }

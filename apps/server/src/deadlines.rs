@@ -13,9 +13,9 @@ use http::Status;
 use http::server::Waiting;
 use wire::Time;
 
-/// Connections looked at in one call of `drain`: a million take several
+/// Connections looked at in one call of `drain`, or of `settle`: a million take several
 /// turns, during which others are served.
-const DRAINED: usize = 16_384;
+pub(crate) const DRAINED: usize = 16_384;
 
 /// A drain under way.
 #[derive(Clone, Copy, Debug)]

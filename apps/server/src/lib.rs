@@ -18,11 +18,13 @@
 //! | `answer` | from a request to a response |
 //! | `stream` | large files, a piece at a time |
 //! | `deadlines` | timers, draining |
+//! | `change` | settings that change meanwhile |
 //! | `files` | paths, content cache, file reader |
 //! | `log` | access log |
 #![forbid(unsafe_code)]
 
 mod answer;
+mod change;
 mod clock;
 mod config;
 mod conn;
@@ -35,6 +37,7 @@ mod log;
 mod ready;
 mod stream;
 
+pub use change::{Change, Replaced};
 pub use clock::WallClock;
 pub use config::RESPOND_SIZE_MAX;
 pub use config::{AccessLog, Config, ConfigError, Content, Directory, Limits, ReaderKind, Respond, Symlinks, Timeouts};
@@ -90,6 +93,8 @@ pub struct Server {
     server_header: bool,
     memo: ready::Memo,
     draining: Option<deadlines::Drain>,
+    /// The next connection whose timer is to be set by shorter limits.
+    unsettled: Option<usize>,
     /// Scratch for heads and short responses.
     scratch: Vec<u8>,
     /// Makes multipart boundaries and stream serials differ.
@@ -138,6 +143,7 @@ impl Server {
             server_header,
             memo: ready::Memo::default(),
             draining: None,
+            unsettled: None,
             scratch: Vec::with_capacity(1024),
             serial: 0,
         })
@@ -169,11 +175,11 @@ impl Server {
     /// from the file that it began with.
     pub fn reload(&mut self) {
         self.reopen_log();
+        self.counters.reloads += 1;
         let Some(reader) = &mut self.reader else { return };
         reader.submit(Job::Reopen);
         self.store.expire();
         self.memo.forget();
-        self.counters.reloads += 1;
     }
 
     /// From now on every response is the last on its connection and says so,

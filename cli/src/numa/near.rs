@@ -59,16 +59,32 @@ impl Domains {
     /// second copies, and half for what each has of its own, as `content`
     /// then says. One silo shares with nobody.
     pub fn share_content(&mut self, layout: &Layout, asked: &Content, content: &mut Content, copies: Option<usize>) {
+        let revalidate = match content {
+            Content::Directory(directory) if layout.seats.len() > 1 => directory.revalidate,
+            _ => return,
+        };
+        let domains: Vec<u16> = layout.seats.iter().filter_map(|seat| seat.domain).collect();
+        let (common, copies) = in_common(asked, copies);
+        self.commons = Some(Commons::new(&domains, common, copies, revalidate));
+        self.divide(layout, asked, content);
+    }
+
+    /// Each silo's own part of the content that is held for all of them, as
+    /// [`Domains::share_content`].
+    pub fn divide(&self, layout: &Layout, asked: &Content, content: &mut Content) {
         let (Content::Directory(asked), Content::Directory(directory)) = (asked, content) else { return };
         let silos = layout.seats.len();
-        if silos < 2 {
-            return;
+        if silos > 1 {
+            directory.cache_bytes = (asked.cache_bytes - asked.cache_bytes / 2) / silos;
         }
-        let total = asked.cache_bytes;
-        let common = total / 2;
-        let domains: Vec<u16> = layout.seats.iter().filter_map(|seat| seat.domain).collect();
-        self.commons = Some(Commons::new(&domains, common, copies.unwrap_or(common / 2), directory.revalidate));
-        directory.cache_bytes = (total - common) / silos;
+    }
+
+    /// From now on the silos have so much in common.
+    pub fn set_limits(&self, asked: &Content, copies: Option<usize>) {
+        if let Some(commons) = &self.commons {
+            let (common, copies) = in_common(asked, copies);
+            commons.set_limits(common, copies);
+        }
     }
 
     /// Places the calling thread's memory and its link's for a silo, and
@@ -143,6 +159,16 @@ impl Domains {
         let domains: Vec<u16> = with_memory.map(|domain| domain.number).collect();
         placement::bind(Policy::Interleave(&domains))
     }
+}
+
+/// How much content silos have in common, and how much of that may be second
+/// copies.
+fn in_common(asked: &Content, copies: Option<usize>) -> (usize, usize) {
+    let common = match asked {
+        Content::Directory(directory) => directory.cache_bytes / 2,
+        Content::Respond(_) => 0,
+    };
+    (common, copies.unwrap_or(common / 2))
 }
 
 impl Near {

@@ -1,17 +1,18 @@
 //! `nearside serve` over kernel sockets: everything that is needed is made,
 //! workers are started, and the main thread looks after them.
 
-use super::orders::{Orders, Stage};
+use super::orders::{Course, News, Orders, Stage};
+use super::reload::Dealer;
 use super::share::share;
 use super::supervisor::{Managed, Supervisor};
 use super::systemd::{self, Found};
 use super::takeover::{Predecessor, usual_control};
 use super::worker::{Start, run};
 use super::{holder, machine, wanted};
-use crate::args::{Control, KernelPlan, RestartPlan};
+use crate::args::{Control, KernelPlan, RestartPlan, ServePath, ServePlan};
 use crate::figures::Board;
 use crate::host::{Failure, reopen_signals};
-use server::{Server, WallClock};
+use server::{Change, Server, WallClock};
 use silo::Clock;
 use silo::page::usual_path;
 use sockets::fleet::{self, FleetError, Stop};
@@ -27,7 +28,7 @@ use topology::Topology;
 ///
 /// # Errors
 /// What the user is to know.
-pub fn serve(plan: &KernelPlan, server: server::Config) -> Result<(), Failure> {
+pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     // Asked now: once the file is replaced, the kernel tells another name.
     let program = std::env::current_exe()?;
     let mut predecessor = Predecessor::ask(plan.restart.take_over.as_ref())?;
@@ -39,7 +40,7 @@ pub fn serve(plan: &KernelPlan, server: server::Config) -> Result<(), Failure> {
     let workers = seats.len();
     let (config, mut warnings) = worker_config(plan, workers);
     let (mut board, final_page) = board(plan, predecessor.is_some(), workers)?;
-    let server = share(server, config.max_connections, workers);
+    let server = share(whole.server.clone(), config.max_connections, workers);
     let orders = Orders::new(workers)?;
     let reopen = reopen_signals()?;
     try_out(&seats, &config, &server)?;
@@ -73,8 +74,7 @@ pub fn serve(plan: &KernelPlan, server: server::Config) -> Result<(), Failure> {
             outcome
         })?;
         let board = (board, plan.status_page.is_some());
-        let mut supervisor =
-            Supervisor::new(program, &plan.restart, &orders, listeners, managed, board, &server.content)?;
+        let mut supervisor = Supervisor::new(program, &plan.restart, &orders, (listeners, managed), board, whole)?;
         let say = |supervisor: &Supervisor<'_>| announce(supervisor, &seats, &config, orders.engine(), &warnings);
         let supervised = supervise(&mut supervisor, &fleet, predecessor.take(), final_page.as_deref(), plan, say);
         if supervised.is_err() {
@@ -128,6 +128,43 @@ fn worker_config(plan: &KernelPlan, workers: usize) -> (Config, Vec<String>) {
         warnings.push(format!("--backlog {asked} is cut to {most}: raise net.core.somaxconn for more"));
     }
     (config, warnings)
+}
+
+/// So many workers, each of which has an even part of what is asked for.
+pub struct Even(pub usize);
+
+impl Dealer for Even {
+    fn deal(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<News>, Failure> {
+        let (Self(workers), ServePath::Kernel(plan)) = (self, &next.path) else { return Ok(Vec::new()) };
+        let (config, warnings) = worker_config(plan, *workers);
+        // Of the rest there was a word at the start.
+        if now.server.limits.connections != next.server.limits.connections {
+            warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        }
+        let part = |plan: &ServePlan| share(plan.server.clone(), config.max_connections, *workers);
+        let (now, next) = (part(now), part(next));
+        let one = |_| {
+            Ok(News {
+                change: Change::prepare(&now, &next)?,
+                connections: config.max_connections,
+                drain: next.timeouts.drain,
+                course: Course::Worker(config.spin),
+            })
+        };
+        (0..*workers).map(one).collect()
+    }
+}
+
+/// Makes once what every worker of `plan` will, and drops it. Returns how many
+/// there are to be.
+///
+/// # Errors
+/// If one cannot be made.
+pub fn check(plan: &KernelPlan, server: server::Config) -> Result<usize, Failure> {
+    let seats = machine::seats(plan.workers, &plan.cores)?;
+    let (config, _) = worker_config(plan, seats.len());
+    try_out(&seats, &config, &share(server, config.max_connections, seats.len()))?;
+    Ok(seats.len())
 }
 
 /// Makes once what every worker will, and drops it: whatever cannot be is

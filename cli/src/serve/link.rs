@@ -11,7 +11,7 @@ mod supervisor;
 
 use super::orders::{Orders, Stage};
 use super::share::share;
-use crate::args::HostPlan;
+use crate::args::{HostPlan, ServePath, ServePlan};
 use crate::figures::Figures;
 use crate::host::{Failure, Finish, Layout, Neighbourhood, fleet};
 use crate::numa::Domains;
@@ -29,24 +29,17 @@ use supervisor::Supervisor;
 ///
 /// # Errors
 /// What the user is to know.
-pub fn serve(
-    host: &HostPlan,
-    server: server::Config,
-    ports: &[u16],
-    copies: Option<usize>,
-    json: bool,
-) -> Result<(), Failure> {
+pub fn serve(plan: &ServePlan) -> Result<(), Failure> {
+    let ServePath::Link { host, ports, copies, json } = &plan.path else { return Ok(()) };
     let layout = Layout::new(host)?;
     if host.plan_only {
-        layout.print(json);
+        layout.print(*json);
         return Ok(());
     }
     let silos = layout.seats.len();
-    let connections = server.limits.connections.div_ceil(silos);
     let mut domains = Domains::new(&layout);
-    let content = server.content.clone();
-    let mut server = share(server, connections, silos);
-    domains.share_content(&layout, &content, &mut server.content, copies);
+    let mut server = share_out(plan, silos);
+    domains.share_content(&layout, &plan.server.content, &mut server.content, *copies);
     // What cannot be is found out before anybody can connect.
     // Without a thread, whose memory a silo's might be given when it has ended.
     let mut tried = server.clone();
@@ -58,7 +51,7 @@ pub fn serve(
     let orders = Orders::new(silos)?;
     let stop = Stop::default();
     let columns = figures.columns().into_iter().map(Some);
-    let mut supervisor = Supervisor::new(&orders, &server.content)?;
+    let mut supervisor = Supervisor::new(&orders, plan)?;
     let company = Company {
         host,
         server,
@@ -81,7 +74,7 @@ pub fn serve(
             orders.ring();
             outcome
         })?;
-        let supervised = supervisor.serve(&fleet, || announce(host, &layout, ports));
+        let supervised = supervisor.serve(&fleet, (&company, figures.page()), || announce(host, &layout, ports));
         if supervised.is_err() {
             orders.advance(Stage::Drain);
         }
@@ -89,6 +82,11 @@ pub fn serve(
         company.tell_left();
         supervised
     })
+}
+
+/// Each silo's even part of what is asked for.
+fn share_out(plan: &ServePlan, silos: usize) -> server::Config {
+    share(plan.server.clone(), plan.server.limits.connections.div_ceil(silos), silos)
 }
 
 fn announce(host: &HostPlan, layout: &Layout, ports: &[u16]) {

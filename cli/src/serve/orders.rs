@@ -1,10 +1,14 @@
 //! What the main thread wants of the workers, and what they tell it.
 
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+use server::{Change, Replaced};
+use silo::Pace;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use tcp::congestion::Algorithm;
 use wire::Time;
 
 /// What workers are to do; only ever further down this list.
@@ -46,6 +50,41 @@ struct Report {
     connections: AtomicUsize,
     /// When, in nanoseconds of the clock.
     at: AtomicU64,
+    /// How often it has read the content again, and taken settings up.
+    reloads: AtomicUsize,
+    /// What it is to take up next, and what it has no more use for. Locked
+    /// for a reload only.
+    letters: Mutex<Letters>,
+}
+
+#[derive(Debug, Default)]
+struct Letters {
+    news: Option<News>,
+    replaced: Option<Replaced>,
+}
+
+/// Settings of one worker, or silo, that are others now; made ready by the
+/// main thread.
+#[derive(Debug)]
+pub struct News {
+    /// The server's.
+    pub change: Change,
+    /// The most connections that it is to hold.
+    pub connections: usize,
+    /// The longest that a drain may take.
+    pub drain: Duration,
+    /// How it trades latency for processor time.
+    pub course: Course,
+}
+
+/// How one trades latency for processor time, and what else is of its data
+/// path.
+#[derive(Clone, Copy, Debug)]
+pub enum Course {
+    /// A silo's.
+    Silo(Pace, Algorithm),
+    /// How long a worker over kernel sockets polls.
+    Worker(Duration),
 }
 
 impl Orders {
@@ -68,6 +107,11 @@ impl Orders {
         })
     }
 
+    /// How many workers there are.
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
     /// What to do.
     pub fn stage(&self) -> Stage {
         let stage = usize::from(self.stage.load(Ordering::Acquire));
@@ -79,14 +123,47 @@ impl Orders {
         self.stage.fetch_max(stage as u8, Ordering::AcqRel);
     }
 
-    /// The content is to be read again.
-    pub fn reload(&self) {
+    /// The content is to be read again, and settings are to be taken up:
+    /// those of each worker, in their order, or none. Only when
+    /// [`Orders::all_reloaded`].
+    pub fn reload(&self, news: Vec<News>) {
+        for (report, news) in self.workers.iter().zip(news) {
+            report.letters().news = Some(news);
+        }
         self.reloads.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// How often it was to be.
+    /// How often it was to be. One load, for every look of a worker.
+    #[inline]
     pub fn reloads(&self) -> usize {
-        self.reloads.load(Ordering::Relaxed)
+        self.reloads.load(Ordering::Acquire)
+    }
+
+    /// What worker `index` is to take up.
+    pub fn news(&self, index: usize) -> Option<News> {
+        self.workers.get(index)?.letters().news.take()
+    }
+
+    /// Worker `index` has read the content again so often, and has no more
+    /// use for `replaced`.
+    pub fn on_reloaded(&self, index: usize, reloads: usize, replaced: Option<Replaced>) {
+        if let Some(report) = self.workers.get(index) {
+            report.letters().replaced = replaced;
+            report.reloads.store(reloads, Ordering::Release);
+        }
+        self.ring();
+    }
+
+    /// Whether all have, as often as they were to.
+    pub fn all_reloaded(&self) -> bool {
+        let asked = self.reloads();
+        self.workers.iter().all(|report| report.reloads.load(Ordering::Acquire) == asked)
+    }
+
+    /// What workers have no more use for: to be dropped where that may take
+    /// its time.
+    pub fn replaced(&self) -> Vec<Replaced> {
+        self.workers.iter().filter_map(|report| report.letters().replaced.take()).collect()
     }
 
     /// A worker accepts connections, and learns of work so.
@@ -150,9 +227,31 @@ impl Orders {
     }
 }
 
+impl Report {
+    fn letters(&self) -> MutexGuard<'_, Letters> {
+        // One that panicked while it held it left a value whole.
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reload_is_over_when_the_last_has_taken_it_up() {
+        let orders = Orders::new(2).unwrap();
+        assert!(orders.all_reloaded());
+        orders.reload(Vec::new());
+        assert!(!orders.all_reloaded() && orders.news(0).is_none());
+        orders.on_reloaded(0, 1, None);
+        assert!(!orders.all_reloaded());
+        orders.on_reloaded(1, 1, None);
+        assert!(orders.all_reloaded() && orders.replaced().is_empty());
+        // One that is not there is not waited for.
+        orders.on_reloaded(2, 7, None);
+        assert!(orders.all_reloaded());
+    }
 
     #[test]
     fn stages_only_go_on() {

@@ -1,21 +1,47 @@
-//! SIGHUP: the content is read again, and the log opened again. Connections
-//! notice nothing.
+//! SIGHUP: the settings file is read again, the content is looked for again,
+//! and the log opened again. Connections notice nothing.
+//!
+//! Everything that can fail is done here, on the main thread, for all workers
+//! before the first of them hears of it: so either all take it up, or nothing
+//! changes.
 
-use super::orders::Orders;
+use super::orders::{News, Orders};
+use super::settings::{self, Step};
 use super::supervisor::count;
 use super::systemd;
+use crate::args::{ServePlan, serve_again};
+use crate::host::Failure;
+use server::Content;
 use signal_hook::consts::SIGHUP;
-use std::path::PathBuf;
+use silo::Clock;
+use silo::page::Page;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// What is done where there is nothing else to say of it.
+const DONE: &str = "reloaded: content is looked for again, and the log opened again";
+
+/// Who knows what each worker's part of a plan is.
+pub trait Dealer {
+    /// What each worker is to take up to get from `now` to `next`.
+    ///
+    /// # Errors
+    /// If something cannot be had; nothing has changed then.
+    fn deal(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<News>, Failure>;
+}
 
 /// What watches for the signal.
 pub struct Reload {
     signals: Arc<AtomicUsize>,
     /// How many of them were seen to.
     seen: usize,
-    /// What is served, if it is a directory.
-    root: Option<PathBuf>,
+    /// What is in force.
+    plan: ServePlan,
+    /// The connections that there is room for.
+    most: usize,
+    /// What is to be said when all workers have taken it up.
+    pending: Option<String>,
 }
 
 impl Reload {
@@ -23,32 +49,74 @@ impl Reload {
     ///
     /// # Errors
     /// If the operating system refuses.
-    pub fn new(orders: &Orders, content: &server::Content) -> std::io::Result<Self> {
-        let root = match content {
-            server::Content::Directory(directory) => Some(directory.root.clone()),
-            server::Content::Respond(_) => None,
-        };
-        Ok(Self { signals: count(&[SIGHUP], orders)?, seen: 0, root })
+    pub fn new(orders: &Orders, plan: &ServePlan) -> std::io::Result<Self> {
+        let most = plan.server.limits.connections;
+        Ok(Self { signals: count(&[SIGHUP], orders)?, seen: 0, plan: plan.clone(), most, pending: None })
     }
 
-    /// Has all workers read the content again, if it was asked for and can be
-    /// read.
-    pub fn look(&mut self, orders: &Orders) {
+    /// What is in force.
+    pub const fn plan(&self) -> &ServePlan {
+        &self.plan
+    }
+
+    /// Has all workers take up what is new, if it was asked for and can be
+    /// had; and tells of it, on `page` too, when all have.
+    pub fn look(&mut self, orders: &Orders, dealer: &impl Dealer, page: &mut Page) {
+        if !orders.all_reloaded() {
+            // One after the other: there is one place for news.
+            return;
+        }
+        if let Some(said) = self.pending.take() {
+            let replaced = orders.replaced();
+            // The rest of a log may go to a slow disk.
+            let _ = thread::Builder::new().name("replaced".to_owned()).spawn(move || drop(replaced));
+            tell(page, true, &said);
+        }
         let signals = self.signals.load(Ordering::Relaxed);
         if signals == self.seen {
             return;
         }
         self.seen = signals;
-        systemd::reloading("reading the content again");
-        let gone = self.root.as_ref().and_then(|root| Some((root, std::fs::read_dir(root).err()?)));
-        let status = match gone {
-            Some((root, why)) => format!("cannot read {} again: {why}; what was served is served on", root.display()),
-            None => {
-                orders.reload();
-                "reloaded: content is looked for again, and the log opened again".to_owned()
+        systemd::reloading("reading settings and content again");
+        match self.begin(dealer) {
+            Ok((news, said)) => {
+                self.pending = Some(said);
+                orders.reload(news);
             }
-        };
-        eprintln!("{status}");
-        systemd::ready(&format!("serving; {status}"));
+            Err(why) => tell(page, false, &why.to_string()),
+        }
     }
+
+    /// What workers are to take up, and what there is to be said of it.
+    fn begin(&mut self, dealer: &impl Dealer) -> Result<(Vec<News>, String), Failure> {
+        let Step { plan, changed, left } = match &self.plan.settings.file {
+            None => Step { plan: self.plan.clone(), changed: Vec::new(), left: Vec::new() },
+            Some(_) => serve_again()
+                .and_then(|asked| settings::step(&self.plan, &asked, self.most))
+                .map_err(|why| format!("{why}; everything stays as it was"))?,
+        };
+        if let Content::Directory(directory) = &plan.server.content
+            && let Err(why) = std::fs::read_dir(&directory.root)
+        {
+            let root = directory.root.display();
+            return Err(format!("cannot read {root} again: {why}; what was served is served on").into());
+        }
+        let news = dealer.deal(&self.plan, &plan).map_err(|why| format!("{why}; everything stays as it was"))?;
+        let mut said = DONE.to_owned();
+        if !changed.is_empty() {
+            said.push_str(&format!("; changed: {}", changed.join(", ")));
+        }
+        if !left.is_empty() {
+            let remedy = settings::remedy(&plan, left.len());
+            said.push_str(&format!("; left as it was: {}, which {remedy}", left.join(", ")));
+        }
+        self.plan = plan;
+        Ok((news, said))
+    }
+}
+
+fn tell(page: &mut Page, done: bool, said: &str) {
+    eprintln!("{said}");
+    page.tell(Clock.unix(), done, said);
+    systemd::ready(&format!("serving; {said}"));
 }

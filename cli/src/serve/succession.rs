@@ -57,6 +57,11 @@ impl Succession {
         Self { program, timeout, coming: None }
     }
 
+    /// How long the next successor may take to serve.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+
     /// Whether a successor is on its way.
     pub fn is_coming(&self) -> bool {
         self.coming.is_some()

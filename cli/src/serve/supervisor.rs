@@ -2,11 +2,12 @@
 //! control socket, systemd, and the end.
 
 use super::control::{Listener, Offered};
+use super::kernel::Even;
 use super::orders::{Orders, Stage};
 use super::reload::Reload;
 use super::succession::{Outcome, Succession};
 use super::systemd;
-use crate::args::RestartPlan;
+use crate::args::{RestartPlan, ServePath, ServePlan};
 use crate::figures::Board;
 use crate::host::Failure;
 use core::time::Duration;
@@ -40,7 +41,7 @@ pub struct Managed {
 
 /// Looks after the workers.
 pub struct Supervisor<'a> {
-    plan: &'a RestartPlan,
+    plan: RestartPlan,
     orders: &'a Orders,
     /// Gone once nothing is to be accepted any more.
     listeners: Option<Listeners>,
@@ -71,15 +72,14 @@ impl<'a> Supervisor<'a> {
     /// If the operating system refuses.
     pub fn new(
         program: PathBuf,
-        plan: &'a RestartPlan,
+        plan: &RestartPlan,
         orders: &'a Orders,
-        listeners: Listeners,
-        managed: Vec<Managed>,
+        (listeners, managed): (Listeners, Vec<Managed>),
         (board, own_page): (Board, bool),
-        content: &server::Content,
+        whole: &ServePlan,
     ) -> Result<Self, Failure> {
         Ok(Self {
-            plan,
+            plan: plan.clone(),
             orders,
             endpoints: listeners.endpoints(),
             listeners: Some(listeners),
@@ -91,7 +91,7 @@ impl<'a> Supervisor<'a> {
             succession: Succession::new(program, plan.timeout),
             stops: count(&[SIGTERM, SIGINT], orders)?,
             restarts: count(&[SIGUSR2], orders)?,
-            reload: Reload::new(orders, content)?,
+            reload: Reload::new(orders, whole)?,
             stopped: 0,
             restarted: 0,
             watchdog: systemd::watchdog(),
@@ -155,7 +155,7 @@ impl<'a> Supervisor<'a> {
             let now = Clock.now();
             self.on_stops();
             self.on_restarts(now);
-            self.reload.look(self.orders);
+            self.on_reload();
             self.on_control(now);
             self.on_succession(now);
             self.on_time(now);
@@ -238,6 +238,16 @@ impl<'a> Supervisor<'a> {
             }
         };
         eprintln!("no successor is started: {refused}");
+    }
+
+    /// SIGHUP: settings and content are read again.
+    fn on_reload(&mut self) {
+        let dealer = Even(self.orders.workers());
+        self.reload.look(self.orders, &dealer, self.board.page());
+        if let ServePath::Kernel(plan) = &self.reload.plan().path {
+            (self.plan.timeout, self.plan.drain) = (plan.restart.timeout, plan.restart.drain);
+            self.succession.set_timeout(self.plan.timeout);
+        }
     }
 
     /// Somebody asks for the sockets.

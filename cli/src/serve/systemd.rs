@@ -73,7 +73,9 @@ pub fn listens_on(socket: impl AsFd) -> Result<Endpoint, String> {
 
 /// Serves.
 pub fn ready(status: &str) {
-    tell(&[NotifyState::Ready, NotifyState::Status(status)]);
+    // A line is a message of its own: sd_notify(3).
+    let status = status.replace(char::is_control, " ");
+    tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
 /// Does what `status` says; [`ready`] or [`succeeded`] follows.

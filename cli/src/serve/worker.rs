@@ -1,7 +1,7 @@
 //! One worker: its server, its column of the statistics page, and what the
 //! main thread wants of it.
 
-use super::orders::{Orders, Stage};
+use super::orders::{Course, Orders, Stage};
 use crate::figures::Column;
 use core::time::Duration;
 use server::{Server, WallClock};
@@ -61,11 +61,12 @@ pub fn run(start: Start<'_>) -> Result<(), String> {
         orders,
         reopen,
         reopened: reopen.load(Ordering::Relaxed),
-        reloaded: orders.reloads(),
+        reloaded: 0,
         next_wall_clock: Time::ZERO,
         drain_limit,
         draining: None,
         retired: false,
+        settling: false,
     };
     worker.run(&mut attendant).map_err(|why| why.to_string())?;
     attendant.column.finish(Clock.now(), &worker);
@@ -85,6 +86,8 @@ struct Attending<'a> {
     /// Since when it drains.
     draining: Option<Time>,
     retired: bool,
+    /// Timers are being set by new limits.
+    settling: bool,
 }
 
 impl Attendant<Server> for Attending<'_> {
@@ -102,7 +105,10 @@ impl Attendant<Server> for Attending<'_> {
         let reloads = self.orders.reloads();
         if reloads != self.reloaded {
             self.reloaded = reloads;
-            worker.app.reload();
+            self.reload(worker);
+        }
+        if self.settling {
+            self.settling = !worker.with(|app, net| app.settle(net));
         }
         let open = worker.connections();
         self.orders.report(self.index, open, now);
@@ -120,6 +126,22 @@ impl Attendant<Server> for Attending<'_> {
 }
 
 impl Attending<'_> {
+    #[cold]
+    fn reload(&mut self, worker: &mut Worker<Server>) {
+        let mut replaced = None;
+        if let Some(news) = self.orders.news(self.index) {
+            replaced = Some(worker.app.change(news.change));
+            worker.set_max_connections(news.connections);
+            if let Course::Worker(spin) = news.course {
+                worker.set_spin(spin);
+            }
+            self.drain_limit = news.drain.saturating_add(DRAIN_GRACE);
+            self.settling = true;
+        }
+        worker.app.reload();
+        self.orders.on_reloaded(self.index, self.reloaded, replaced);
+    }
+
     fn retire(&mut self, worker: &mut Worker<Server>) -> Next {
         if !self.retired {
             self.retired = true;

@@ -15,14 +15,15 @@
 //! 8   label, 64 bytes
 //! 16  for each metric 64 bytes: kind, length, name
 //!     for each silo, from a multiple of 64 bytes: sequence, time, a word for each metric
+//!     the process's note, 512 bytes: sequence, wall clock, whether all is well, length, text
 //! ```
 //!
-//! A silo's sequence is odd while it stores (a sequence lock with one writer),
+//! A silo's sequence, and the note's, is odd while it stores (a sequence lock with one writer),
 //! so a reader gets values of one moment or knows that it did not.
 
 mod reader;
 
-pub use reader::{Reader, SiloSnapshot, Snapshot};
+pub use reader::{Note, Reader, SiloSnapshot, Snapshot};
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -47,6 +48,9 @@ pub const NAME_LIMIT: usize = METRIC_BYTES - 2;
 
 /// Longest label, in bytes; longer ones are cut.
 pub const LABEL_LIMIT: usize = 64;
+
+/// Longest text of a note, in bytes; longer ones are cut.
+pub const NOTE_LIMIT: usize = NOTE_BYTES - NOTE_WORDS * WORD;
 
 /// A silo stores its values this often. Readers see rates over a second or
 /// more; at this interval the stores cost nothing that could be measured.
@@ -80,6 +84,9 @@ pub struct Page {
     /// The file's device and inode: what is removed must still be this page.
     /// `None` once it is another's to remove.
     identity: Option<(u64, u64)>,
+    mapping: Arc<Mapping>,
+    /// The word that the note starts at.
+    note: usize,
 }
 
 impl Page {
@@ -123,7 +130,28 @@ impl Page {
                 next: Time::ZERO,
             })
             .collect();
-        Ok((Self { path: path.to_owned(), identity: Some(identity) }, writers))
+        let note = layout.note() / WORD;
+        Ok((Self { path: path.to_owned(), identity: Some(identity), mapping, note }, writers))
+    }
+
+    /// Puts a note on the page in place of the one before: what became of
+    /// something that was asked of the process, `at` by the wall clock, and
+    /// whether it is well.
+    pub fn tell(&mut self, at: Duration, well: bool, text: &str) {
+        let text = cut(text, NOTE_LIMIT);
+        let words = &self.mapping.words()[self.note..self.note + NOTE_BYTES / WORD];
+        let sequence = words[0].load(Ordering::Relaxed);
+        words[0].store(sequence.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        words[1].store(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        words[2].store(u64::from(well), Ordering::Relaxed);
+        words[3].store(text.len() as u64, Ordering::Relaxed);
+        for (word, bytes) in words[NOTE_WORDS..].iter().zip(text.as_bytes().chunks(WORD)) {
+            let mut whole = [0; WORD];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+        }
+        words[0].store(sequence.wrapping_add(2), Ordering::Release);
     }
 
     /// Where the page is.
@@ -316,7 +344,7 @@ impl From<io::Error> for PageError {
 }
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"NEARSTAT");
-const LAYOUT: u64 = 1;
+const LAYOUT: u64 = 2;
 const EXTENSION: &str = "page";
 const WORD: usize = size_of::<u64>();
 const HEAD_WORDS: usize = 8;
@@ -324,6 +352,10 @@ const METRIC_BYTES: usize = 64;
 /// Sequence and time, before the values.
 const BLOCK_WORDS: usize = 2;
 const CACHE_LINE: usize = 64;
+/// A note, and of it what is before the text: sequence, time, whether all is
+/// well, length.
+const NOTE_BYTES: usize = 512;
+const NOTE_WORDS: usize = 4;
 
 const _: () = assert!(NAME_LIMIT <= u8::MAX as usize, "a name's length is one byte");
 
@@ -346,8 +378,12 @@ impl Layout {
         (Self::METRICS + self.metrics * METRIC_BYTES).next_multiple_of(CACHE_LINE) + silo * self.block_len()
     }
 
-    const fn len(&self) -> usize {
+    const fn note(&self) -> usize {
         self.block(self.silos)
+    }
+
+    const fn len(&self) -> usize {
+        self.note() + NOTE_BYTES
     }
 }
 

@@ -116,6 +116,12 @@ pub trait Attendant<L, A> {
     /// Looks after the silo.
     fn attend(&mut self, silo: &mut Silo<L, A>, now: Time, usage: &Usage, link: LinkState) -> Next;
 
+    /// How the silo is to trade latency for processor time from now on, told
+    /// once where that changed; asked for after [`Attendant::attend`].
+    fn pace(&mut self) -> Option<Pace> {
+        None
+    }
+
     /// What else wakes a sleeping silo.
     fn wake<'a>(&self, app: &'a A) -> Option<BorrowedFd<'a>> {
         let _ = app;
@@ -138,14 +144,9 @@ pub fn run<L: Link, A: App>(
     pace: impl Into<Pace>,
     attendant: &mut impl Attendant<L, A>,
 ) -> io::Result<Usage> {
-    let pace = pace.into();
+    let mut pace = pace.into();
     let clock = Clock;
-    let mut idle = IdleState::new(pace.idle);
-    let mut hold = Hold::new(pace.tx_delay);
-    if matches!(pace.idle, Idle::Sleep(_)) {
-        // Refused by no kernel; without it each sleep is up to 50 µs longer.
-        let _ = set_current_timer_slack(Some(SLACK));
-    }
+    let (mut idle, mut hold) = take_up(pace);
     let mut usage = Usage::default();
     let mut now = clock.now();
     if await_carrier(silo, &mut now, attendant)? == Next::Stop {
@@ -164,6 +165,12 @@ pub fn run<L: Link, A: App>(
             link.answer(&mut |remote, local| stack.owns(remote, local));
             if attendant.attend(silo, now, &usage, state) == Next::Stop {
                 return Ok(usage);
+            }
+            if let Some(other) = attendant.pace() {
+                pace = other;
+                // What is held back by the old one is not lost sight of.
+                silo.flush(now);
+                (idle, hold) = take_up(pace);
             }
         }
         let active = turn.frames > 0 || turn.more;
@@ -200,6 +207,15 @@ pub fn run<L: Link, A: App>(
             attend_at = attend_at.min(now);
         }
     }
+}
+
+/// Begins to trade latency for processor time like this.
+fn take_up(pace: Pace) -> (IdleState, Hold) {
+    if matches!(pace.idle, Idle::Sleep(_)) {
+        // Refused by no kernel; without it each sleep is up to 50 µs longer.
+        let _ = set_current_timer_slack(Some(SLACK));
+    }
+    (IdleState::new(pace.idle), Hold::new(pace.tx_delay))
 }
 
 /// Waits until the link has another side. Nothing is sent before: it would be

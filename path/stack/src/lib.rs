@@ -291,6 +291,19 @@ impl Stack {
         self.slots.get(id).map(|slot| slot.tcp.info())
     }
 
+    /// At most so many connections from now on, and never more than
+    /// [`Config::max_connections`] was: the tables are made for that. Those
+    /// beyond that are there stay.
+    pub fn set_max_connections(&mut self, connections: usize) {
+        self.slots.set_limit(connections);
+    }
+
+    /// Congestion control of new connections from now on, and of those that
+    /// had no use for it yet: they only ever grew their first window.
+    pub const fn set_congestion(&mut self, algorithm: tcp::congestion::Algorithm) {
+        self.config.tcp.congestion = algorithm;
+    }
+
     /// Stops accepting: further SYNs are answered as on a closed port.
     pub fn stop_listening(&mut self) {
         self.config.listen.clear();

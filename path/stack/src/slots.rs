@@ -137,6 +137,11 @@ impl Slots {
         self.len() >= self.limit
     }
 
+    /// At most so many from now on; never more than there is room for.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit.min(self.slots.capacity());
+    }
+
     /// Takes a slot; the caller has checked that there is one.
     #[inline(always)]
     pub fn insert(&mut self, flow: Flow, neighbour: NeighbourId, tcp: Connection) -> ConnId {

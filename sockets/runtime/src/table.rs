@@ -156,8 +156,14 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(limit: usize) -> Self {
-        let limit = limit.min(RESERVED as usize - 1);
-        Self { conns: Vec::new(), peers: Vec::new(), free: Vec::new(), live: 0, limit }
+        let mut table = Self { conns: Vec::new(), peers: Vec::new(), free: Vec::new(), live: 0, limit };
+        table.set_limit(limit);
+        table
+    }
+
+    /// At most so many connections from now on; those beyond stay.
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit.min(RESERVED as usize - 1);
     }
 
     /// Connections in use.

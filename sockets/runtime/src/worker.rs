@@ -129,6 +129,18 @@ impl<A: App> Worker<A> {
         self.net.seat = seat;
     }
 
+    /// From now on polls for so long after the last event
+    /// ([`Config::spin`]).
+    pub const fn set_spin(&mut self, spin: Duration) {
+        self.spin = spin;
+    }
+
+    /// From now on holds at most so many connections
+    /// ([`Config::max_connections`]); those beyond that it has, it keeps.
+    pub fn set_max_connections(&mut self, connections: usize) {
+        self.net.table.set_limit(affordable(connections));
+    }
+
     /// Runs until the attendant stops it. Connections that are open then are
     /// reset: drain first.
     ///

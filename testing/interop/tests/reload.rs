@@ -151,6 +151,88 @@ fn releases_follow(server: Running, site: &Site, page: &Path, address: (&str, u1
     server.stop();
 }
 
+/// One response on a connection that stays, of which the body is returned.
+fn ask(stream: &mut TcpStream) -> String {
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let mut piece = [0; 4_096];
+    loop {
+        let len = stream.read(&mut piece).unwrap();
+        assert!(len > 0, "the connection ended: {}", String::from_utf8_lossy(&answer));
+        answer.extend_from_slice(&piece[..len]);
+        let text = String::from_utf8_lossy(&answer);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap();
+        if body.len() == length.parse::<usize>().unwrap() {
+            return body.to_owned();
+        }
+    }
+}
+
+/// Settings from a file, over a link: what changes at SIGHUP shows on
+/// connections of both silos that stay, and a bad file changes nothing.
+#[test]
+fn settings_follow_each_other_over_two_silos() {
+    in_namespace(&[], || {
+        let folder = scratch("reload");
+        let (settings, page) = (folder.join("settings.toml"), folder.join("settings.page"));
+        let write = |body: &str, more: &str| {
+            let text = format!(
+                "respond = \"text:{body}\"\nlink = \"{TAP}\"\nsilos = 2\nstatus-page = \"{}\"\n{more}",
+                page.display()
+            );
+            std::fs::write(&settings, text).unwrap();
+        };
+        write("one", "idle = \"spin\"\n");
+        let server = Nearside::serve(["--settings", settings.to_str().unwrap()]);
+        let mut staying: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect((STACK[0], 80)).unwrap()).collect();
+        let mut ask_all = |body: &str| {
+            for stream in &mut staying {
+                stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                assert_eq!(ask(stream), body);
+            }
+        };
+        ask_all("one");
+        let mut said = String::new();
+        let mut reload = |more: &str| {
+            let before = server.said().lines().count();
+            server.signal(Signal::HUP);
+            wait_for("a word about it", Duration::from_secs(30), || {
+                let all = server.said();
+                said = all.lines().skip(before).find(|line| line.contains(more)).unwrap_or_default().to_owned();
+                !said.is_empty()
+            });
+        };
+        let asleep = || counter(&page, "silo.sleeps").0;
+        assert_eq!(asleep(), 0, "it polls on");
+        write("another body", "idle = \"sleep:50\"\ntx-delay = 20\nmax-connections = 100\n");
+        reload("changed: idle, max-connections, respond, tx-delay");
+        ask_all("another body");
+        wait_for("a sleep", Duration::from_secs(30), || asleep() > 0);
+        // What a link cannot change without a new start stays, by name; and a
+        // file with a fault changes nothing at all.
+        write("a third", "idle = \"spin\"\nsteer = \"least\"\nmax-connections = 200k\n");
+        reload("settings.toml:7: ");
+        write("a third", "idle = \"spin\"\nsteer = \"lest\"\n");
+        reload("settings.toml:6: invalid value 'lest' for '--steer <POLICY>'");
+        ask_all("another body");
+        write("a third", "idle = \"spin\"\nsteer = \"least\"\nmax-connections = \"200k\"\n");
+        reload("changed: idle, respond, tx-delay; left as it was: max-connections, steer, which need a new start");
+        ask_all("a third");
+        // Limits that become shorter count for waits that have begun.
+        write("a third", "idle = \"adaptive\"\nkeep-alive-timeout = \"200ms\"\n");
+        reload("changed: idle, keep-alive-timeout, max-connections");
+        for stream in &mut staying {
+            assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0);
+        }
+        let text = output(Nearside::command(["status", "--json"]).arg(&page));
+        let pages: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(pages[0]["reload"]["done"], Value::Bool(true));
+        assert_eq!(pages[0]["reload"]["text"], Value::String(said));
+        server.stop();
+    });
+}
+
 #[test]
 fn releases_follow_each_other_over_two_silos() {
     in_namespace(&[], || {

@@ -132,6 +132,14 @@ impl Commons {
         })
     }
 
+    /// At most so much from now on, as [`Commons::new`] takes it. What is more
+    /// goes as room is made for what is asked for.
+    pub fn set_limits(&self, bytes: usize, copies: usize) {
+        let mut state = self.state();
+        state.bytes_max = bytes;
+        state.copies_max = copies.min(bytes);
+    }
+
     /// The place of a silo in `domain`.
     #[must_use]
     pub fn member(self: &Arc<Self>, domain: u16) -> Member {

@@ -42,6 +42,8 @@ pub enum Job {
     },
     /// Open the root again.
     Reopen,
+    /// From now on this one looks: another root, or other rules for it.
+    Replace(Box<Worker>),
 }
 
 /// An entry of the store, by slot and generation.
@@ -238,6 +240,10 @@ fn serve(worker: &mut Worker, job: Job) -> Done {
         }
         Job::Reopen => {
             worker.reopen();
+            Done::Reopened
+        }
+        Job::Replace(other) => {
+            *worker = *other;
             Done::Reopened
         }
     }

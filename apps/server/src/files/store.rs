@@ -41,6 +41,8 @@ pub struct Entry {
     used: bool,
     /// The reader is looking.
     asked: bool,
+    /// What it will find may have been so before [`Store::expire`] only.
+    early: bool,
     /// When the reader was last asked, with an answer.
     checked: Time,
     asked_at: Time,
@@ -342,6 +344,12 @@ impl Store {
         (core::mem::take(&mut self.entries[id.slot as usize].waiters), changed)
     }
 
+    /// Whether the look that is over began before what is known was to be
+    /// looked at again; told once.
+    pub fn take_early(&mut self, id: EntryId) -> bool {
+        core::mem::take(&mut self.entries[id.slot as usize].early)
+    }
+
     /// What is known of a path turned out to be wrong.
     pub fn forget(&mut self, path: &[u8]) {
         let Ok(id) = self.find(path) else { return };
@@ -353,6 +361,12 @@ impl Store {
         self.retire(old);
     }
 
+    /// At most so many bytes of content from now on.
+    pub fn set_limit(&mut self, bytes: usize) {
+        self.bytes_max = bytes;
+        self.make_room(0);
+    }
+
     /// Nothing is sent any more without another look at its file.
     pub fn expire(&mut self) {
         for entry in &mut self.entries {
@@ -360,6 +374,7 @@ impl Store {
             entry.checked = Time::ZERO;
             // A look that is under way may have been too early.
             entry.asked_at = Time::ZERO;
+            entry.early = entry.asked;
         }
     }
 
@@ -567,6 +582,7 @@ impl Entry {
             generation: 0,
             used: false,
             asked: false,
+            early: false,
             checked: Time::ZERO,
             asked_at: Time::ZERO,
             key: None,

@@ -4,6 +4,7 @@
 mod support;
 
 mod bodies;
+mod change;
 mod connections;
 mod content;
 mod files;

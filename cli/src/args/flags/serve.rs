@@ -4,7 +4,7 @@ use super::connections;
 use super::host::HostArgs;
 use super::sockets::{RestartArgs, SocketArgs};
 use crate::args::values::{self, Count, Size};
-use crate::args::{Listen, ServePath, ServePlan};
+use crate::args::{Listen, ServePath, ServePlan, Settings};
 use clap::{Args, ValueEnum, ValueHint};
 use server::{AccessLog, Respond};
 use std::path::PathBuf;
@@ -13,8 +13,32 @@ use std::time::Duration;
 #[derive(Args)]
 pub(in crate::args) struct ServeArgs {
     /// The folder to serve; SIGHUP has it looked for and read again
-    #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath, required_unless_present = "respond")]
+    #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath,
+          required_unless_present_any = ["respond", "settings"])]
     folder: Option<PathBuf>,
+
+    /// Read settings from this file, and again at SIGHUP
+    ///
+    /// TOML: the keys are the long names of the options here, and folder. One
+    /// that takes a value has text or a number, one that is repeated may have
+    /// a list, one without a value is true or false. What the command line
+    /// says wins over the file.
+    ///
+    /// SIGHUP reads it again. Time limits, --max-connections, --idle,
+    /// --tx-delay, --access-log, the folder or the --respond body, --symlinks,
+    /// --cache-size, --cache-copies, --sendfile-above, --restart-timeout,
+    /// --restart-drain, and over a link --congestion change at once and no
+    /// connection is lost; what else was changed is named and stays as it was
+    /// until the next start, which reads the file too: SIGUSR2 starts a
+    /// successor, where there can be one. A file with a fault changes nothing.
+    /// What came of it is on the statistics page.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    settings: Option<PathBuf>,
+
+    /// Say whether the command line and --settings make sense and what they
+    /// name is there, and exit without serving
+    #[arg(long, conflicts_with_all = ["take_over", "plan_only"])]
+    check: bool,
 
     /// Answer every request with this text, or with this many bytes if it is
     /// a size as in 2649 or 64K (write text:64K to mean the text)
@@ -110,6 +134,7 @@ enum Symlinks {
 
 impl ServeArgs {
     pub(super) fn plan(self) -> Result<ServePlan, String> {
+        let (check, settings) = (self.check, Settings { file: self.settings, ..Settings::default() });
         let max_connections = connections(self.max_connections, "--max-connections")?;
         let mut server = match (self.folder, self.respond) {
             (_, Some(respond)) => server::Config::respond(respond),
@@ -137,12 +162,13 @@ impl ServeArgs {
                 directory.cache_file_bytes = self.sockets.cached_max()?;
             }
             let plan = self.sockets.plan(self.restart, self.listen, self.host, max_connections)?;
-            return Ok(ServePlan { server, path: ServePath::Kernel(plan) });
+            return Ok(ServePlan { server, path: ServePath::Kernel(plan), settings, check });
         }
         let host = self.host.plan(memif::Role::Server, max_connections)?;
         let copies = self.cache_copies.map(|size| usize::try_from(size.0));
         let copies = copies.transpose().map_err(|_| "--cache-copies is too large")?;
-        Ok(ServePlan { server, path: ServePath::Link { host, ports: ports(self.listen)?, copies, json: self.json } })
+        let path = ServePath::Link { host, ports: ports(self.listen)?, copies, json: self.json };
+        Ok(ServePlan { server, path, settings, check })
     }
 }
 

@@ -1,19 +1,21 @@
 //! One silo: its stack, its server, its column of the statistics page, and
 //! what the main thread wants of it.
 
-use super::super::orders::{Orders, Stage};
+use super::super::orders::{Course, News, Orders, Stage};
+use super::super::reload::Dealer;
 use super::super::worker::{DRAIN_GRACE, WALL_CLOCK_EVERY};
-use crate::args::HostPlan;
+use super::share_out;
+use crate::args::{HostPlan, ServePath, ServePlan};
 use crate::figures::SiloColumn;
 use crate::host::fleet::Part;
-use crate::host::{Crew, Finish, Layout, Neighbourhood, Port, Seat, stack};
+use crate::host::{Crew, Failure, Finish, Layout, Neighbourhood, Port, Seat, stack};
 use crate::numa::{Domains, Near};
 use app::App;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 use link::LinkState;
-use server::{Server, WallClock};
-use silo::{Attendant, Clock, Next, Silo, Usage};
+use server::{Change, Server, WallClock};
+use silo::{Attendant, Clock, Next, Pace, Silo, Usage};
 use sockets::fleet::Stop;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,6 +62,31 @@ impl Company<'_> {
     }
 }
 
+impl Dealer for Company<'_> {
+    fn deal(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<News>, Failure> {
+        let ServePath::Link { host, copies, .. } = &next.path else { return Ok(Vec::new()) };
+        let part = |plan: &ServePlan| {
+            let mut server = share_out(plan, self.silos);
+            self.domains.divide(self.layout, &plan.server.content, &mut server.content);
+            server
+        };
+        let (old, new) = (part(now), part(next));
+        let one = |seat: &Seat| {
+            let [old, new] = [&old, &new].map(|server| self.domains.server(self.layout, seat, server));
+            Ok(News {
+                change: Change::prepare(&old, &new)?,
+                connections: new.limits.connections,
+                drain: new.timeouts.drain,
+                course: Course::Silo(host.pace(), host.congestion),
+            })
+        };
+        let news: Result<Vec<News>, Failure> = self.layout.seats.iter().map(one).collect();
+        let news = news?;
+        self.domains.set_limits(&next.server.content, *copies);
+        Ok(news)
+    }
+}
+
 impl Crew for Company<'_> {
     type Outcome = ();
 
@@ -93,10 +120,12 @@ impl Crew for Company<'_> {
             near,
             part: self.finish.part(),
             reopened: self.reopen.load(Ordering::Relaxed),
-            reloaded: self.orders.reloads(),
+            reloaded: 0,
             next_wall_clock: Time::ZERO,
             drain_limit: self.server.timeouts.drain.saturating_add(DRAIN_GRACE),
             stopping: None,
+            pace: None,
+            settling: false,
         };
         silo::run(&mut silo, self.host.pace(), &mut attending).map_err(|why| why.to_string())?;
         end.well = true;
@@ -137,6 +166,10 @@ struct Attending<'a> {
     drain_limit: Duration,
     /// Since when the server drains.
     stopping: Option<Time>,
+    /// A new pace, until the silo has taken it up.
+    pace: Option<Pace>,
+    /// Timers are being set by new limits.
+    settling: bool,
 }
 
 impl<L: Port> Attendant<L, Server> for Attending<'_> {
@@ -158,7 +191,10 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
         let reloads = self.company.orders.reloads();
         if reloads != self.reloaded {
             self.reloaded = reloads;
-            silo.app.reload();
+            self.reload(silo);
+        }
+        if self.settling {
+            self.settling = !silo.app.settle(&mut silo.stack);
         }
         let open = silo.stack.connections();
         self.company.orders.report(self.index, open, now);
@@ -169,12 +205,33 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
         }
     }
 
+    fn pace(&mut self) -> Option<Pace> {
+        self.pace.take()
+    }
+
     fn wake<'a>(&self, app: &'a Server) -> Option<BorrowedFd<'a>> {
         app.wake_fd()
     }
 }
 
 impl Attending<'_> {
+    #[cold]
+    fn reload<L: Port>(&mut self, silo: &mut Silo<L, Server>) {
+        let mut replaced = None;
+        if let Some(news) = self.company.orders.news(self.index) {
+            replaced = Some(silo.app.change(news.change));
+            silo.stack.set_max_connections(news.connections);
+            if let Course::Silo(pace, congestion) = news.course {
+                silo.stack.set_congestion(congestion);
+                self.pace = Some(pace);
+            }
+            self.drain_limit = news.drain.saturating_add(DRAIN_GRACE);
+            self.settling = true;
+        }
+        silo.app.reload();
+        self.company.orders.on_reloaded(self.index, self.reloaded, replaced);
+    }
+
     fn drain<L: Port>(&mut self, silo: &mut Silo<L, Server>, now: Time, link: LinkState) -> Next {
         let since = *self.stopping.get_or_insert_with(|| {
             silo.stack.stop_listening();

@@ -2,8 +2,9 @@
 //! the end.
 
 use super::super::orders::{Orders, Stage};
-use super::super::reload::Reload;
+use super::super::reload::{Dealer, Reload};
 use super::super::{supervisor::count, systemd};
+use crate::args::ServePlan;
 use crate::host::Failure;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -11,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use silo::Clock;
+use silo::page::Page;
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 use wire::Time;
@@ -35,12 +37,12 @@ impl<'a> Supervisor<'a> {
     ///
     /// # Errors
     /// If the operating system refuses.
-    pub fn new(orders: &'a Orders, content: &server::Content) -> std::io::Result<Self> {
+    pub fn new(orders: &'a Orders, plan: &ServePlan) -> std::io::Result<Self> {
         Ok(Self {
             orders,
             stops: count(&[SIGTERM, SIGINT], orders)?,
             reopen: crate::host::count_signals(&[SIGUSR1])?,
-            reload: Reload::new(orders, content)?,
+            reload: Reload::new(orders, plan)?,
             watchdog: systemd::watchdog(),
         })
     }
@@ -51,11 +53,17 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Looks after the silos until they have ended, and has `announce` say
-    /// when all have started.
+    /// when all have started. The `dealer` knows what is whose at a reload, and
+    /// the page is for what comes of it.
     ///
     /// # Errors
     /// If the operating system does not wait.
-    pub fn serve<T>(&mut self, fleet: &ScopedJoinHandle<'_, T>, announce: impl FnOnce()) -> Result<(), Failure> {
+    pub fn serve<T>(
+        &mut self,
+        fleet: &ScopedJoinHandle<'_, T>,
+        (dealer, page): (&impl Dealer, &mut Page),
+        announce: impl FnOnce(),
+    ) -> Result<(), Failure> {
         let mut announce = Some(announce);
         let mut seen = 0;
         let mut next_alive = Time::ZERO;
@@ -71,7 +79,7 @@ impl<'a> Supervisor<'a> {
                 self.on_stops(seen, stops);
                 seen = stops;
             }
-            self.reload.look(self.orders);
+            self.reload.look(self.orders, dealer, page);
             let now = Clock.now();
             if let Some(every) = self.watchdog.filter(|_| now >= next_alive) {
                 next_alive = now + every;

@@ -1,8 +1,8 @@
 //! Reading a statistics page of this or another process.
 
 use super::{
-    BLOCK_WORDS, HEAD_WORDS, Kind, LABEL_LIMIT, LAYOUT, Layout, MAGIC, METRIC_BYTES, METRICS_LIMIT, PageError,
-    SILOS_LIMIT, WORD,
+    BLOCK_WORDS, HEAD_WORDS, Kind, LABEL_LIMIT, LAYOUT, Layout, MAGIC, METRIC_BYTES, METRICS_LIMIT, NOTE_BYTES,
+    NOTE_LIMIT, NOTE_WORDS, PageError, SILOS_LIMIT, WORD,
 };
 use core::time::Duration;
 use std::fs::File;
@@ -109,23 +109,41 @@ impl Reader {
         Ok(Snapshot { silos })
     }
 
-    fn silo(&self, silo: usize) -> Result<SiloSnapshot, PageError> {
-        let at = self.layout.block(silo);
-        let mut block = vec![0; (BLOCK_WORDS + self.layout.metrics) * WORD];
-        let mut consistent = false;
+    /// The note that the process last put on the page, if it did.
+    ///
+    /// # Errors
+    /// If the file cannot be read or was made shorter.
+    pub fn note(&self) -> Result<Option<Note>, PageError> {
+        let mut note = [0; NOTE_BYTES];
+        let consistent = self.consistent(&mut note, self.layout.note())?;
+        if word(&note, 0) == 0 || !consistent {
+            return Ok(None);
+        }
+        let len = usize::try_from(word(&note, 3)).map_or(NOTE_LIMIT, |len| len.min(NOTE_LIMIT));
+        let text = String::from_utf8_lossy(&note[NOTE_WORDS * WORD..][..len]).into_owned();
+        Ok(Some(Note { at: Duration::from_nanos(word(&note, 1)), well: word(&note, 2) != 0, text }))
+    }
+
+    /// Reads what begins with a sequence. Whether it is of one moment.
+    fn consistent(&self, out: &mut [u8], at: usize) -> Result<bool, PageError> {
         for _ in 0..ATTEMPTS {
             // The sequence before and after, in calls of their own: the order
             // within one call is the kernel's affair.
             let (mut before, mut after) = ([0; WORD], [0; WORD]);
             read(&self.file, &mut before, at)?;
-            read(&self.file, &mut block, at)?;
+            read(&self.file, out, at)?;
             read(&self.file, &mut after, at)?;
-            consistent = before == after && u64::from_ne_bytes(before).is_multiple_of(2);
-            if consistent {
-                break;
+            if before == after && u64::from_ne_bytes(before).is_multiple_of(2) {
+                return Ok(true);
             }
             std::thread::yield_now();
         }
+        Ok(false)
+    }
+
+    fn silo(&self, silo: usize) -> Result<SiloSnapshot, PageError> {
+        let mut block = vec![0; (BLOCK_WORDS + self.layout.metrics) * WORD];
+        let consistent = self.consistent(&mut block, self.layout.block(silo))?;
         let published = word(&block, 0) != 0;
         Ok(SiloSnapshot {
             time: published.then(|| Time::from_nanos(word(&block, 1))),
@@ -133,6 +151,17 @@ impl Reader {
             consistent,
         })
     }
+}
+
+/// What a process says of something that was asked of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Note {
+    /// When, by the wall clock, since the epoch.
+    pub at: Duration,
+    /// Whether it was done.
+    pub well: bool,
+    /// What came of it.
+    pub text: String,
 }
 
 /// All values at about one moment.

@@ -194,6 +194,28 @@ fn a_reader_sees_values_of_one_moment() {
 }
 
 #[test]
+fn the_last_note_is_read_whole() {
+    let folder = Folder::new("note");
+    let (mut page, mut writers) = create(&folder.file("a.page"), 2).unwrap();
+    let reader = Reader::open(page.path()).unwrap();
+    assert_eq!(reader.note().unwrap(), None);
+    let long = "ö".repeat(NOTE_LIMIT);
+    for (well, text, shown) in [(true, "reloaded", "reloaded"), (false, &long, &long[..NOTE_LIMIT]), (true, "", "")] {
+        let at = Duration::from_secs(1_700_000_001);
+        page.tell(at, well, text);
+        assert_eq!(reader.note().unwrap(), Some(Note { at, well, text: shown.to_owned() }));
+    }
+    // It does no harm to the last silo, nor that to it.
+    writers[1].publish(Time::from_millis(1), &[1, 2, 3, 4, 5]);
+    page.tell(Duration::ZERO, true, &long);
+    assert_eq!(reader.snapshot().unwrap().silos[1].values, [1, 2, 3]);
+    assert_eq!(reader.note().unwrap().unwrap().text.len(), NOTE_LIMIT);
+    // Half written, by one that died: none.
+    page.mapping.words()[page.note].fetch_add(1, Ordering::Relaxed);
+    assert_eq!(reader.note().unwrap(), None);
+}
+
+#[test]
 fn a_writer_that_died_while_storing_is_told() {
     let folder = Folder::new("torn");
     let (page, mut writers) = create(&folder.file("a.page"), 1).unwrap();

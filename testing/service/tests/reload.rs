@@ -1,0 +1,316 @@
+//! SIGHUP with a file of settings: what can change does, under connections
+//! that stay, and what is wrong changes nothing.
+
+use interop::{Nearside, scratch};
+use rustix::process::Signal;
+use service::server::{PATIENCE, Server, signal};
+use service::{now, wait_for};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+/// A server whose settings are in a file.
+struct Service {
+    server: Server,
+    settings: PathBuf,
+}
+
+impl Service {
+    fn new(test: &str) -> Self {
+        let program = PathBuf::from(Nearside::command([""; 0]).get_program());
+        let server = Server::new(&program, &scratch(test)).unwrap();
+        let settings = server.folder().join("settings.toml");
+        Self { server, settings }
+    }
+
+    fn write(&self, text: &str) {
+        fs::write(&self.settings, text).unwrap();
+    }
+
+    /// The settings that every test has, for a response of `respond`.
+    fn basis(&self, respond: &str) -> String {
+        let file = |name: &str| self.server.folder().join(name).display().to_string();
+        format!(
+            "listen = [\"127.0.0.1:{}\", \"unix:{}\"]\nworkers = 2\nrespond = \"text:{respond}\"\ncontrol = \"{}\"\n\
+             pid-file = \"{}\"\nstatus-page = \"{}\"\n",
+            self.server.port,
+            file("web.sock"),
+            file("control"),
+            file("pid"),
+            file("status"),
+        )
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Nearside::command(["serve", "--settings"]);
+        command.arg(&self.settings);
+        command
+    }
+
+    fn start(&mut self) -> u32 {
+        let mut command = self.command();
+        self.server.start(&mut command).unwrap()
+    }
+
+    /// Has it read the file again, and waits until it says what became of
+    /// that.
+    fn reload(&self) -> String {
+        let before = self.server.log().lines().count();
+        signal(self.server.serving().unwrap(), Signal::HUP).unwrap();
+        wait_for("a word about the reload", PATIENCE, || {
+            let log = self.server.log();
+            // What the limit on descriptors is, it warns of.
+            let mut said = log.lines().skip(before).filter(|line| !line.starts_with("warning: "));
+            Ok(said.next().map(str::to_owned))
+        })
+        .unwrap()
+    }
+
+    /// What the statistics page says of the last reload.
+    fn on_page(&self) -> String {
+        let page = self.server.folder().join("status");
+        let Output { stdout, .. } = Nearside::command(["status", "--json"]).arg(page).output().unwrap();
+        let text = String::from_utf8(stdout).unwrap();
+        let reload = text.find("\"reload\":").expect("the page tells of reloads");
+        text[reload..].split('}').next().unwrap().to_owned()
+    }
+
+    fn connect(&self) -> Connection {
+        let stream = TcpStream::connect(("127.0.0.1", self.server.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Connection(stream)
+    }
+}
+
+/// A connection that stays open.
+struct Connection(TcpStream);
+
+impl Connection {
+    /// The body of the next response.
+    fn ask(&mut self) -> String {
+        self.0.write_all(b"GET /page.txt HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        let mut piece = [0; 4_096];
+        loop {
+            let len = self.0.read(&mut piece).unwrap();
+            assert!(len > 0, "the connection ended: {}", String::from_utf8_lossy(&answer));
+            answer.extend_from_slice(&piece[..len]);
+            let text = String::from_utf8_lossy(&answer);
+            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap();
+            if body.len() == length.parse::<usize>().unwrap() {
+                return body.to_owned();
+            }
+        }
+    }
+
+    /// How long it is until the server closes it.
+    fn closed_after(&mut self) -> Duration {
+        let began = now();
+        assert_eq!(self.0.read(&mut [0; 1]).unwrap(), 0);
+        began.elapsed()
+    }
+}
+
+#[test]
+fn what_changes_at_sighup_shows_on_connections_that_stay() {
+    let mut service = Service::new("settings-change");
+    let log = |name: &str| service.server.folder().join(name);
+    let (first, second) = (log("first.log"), log("second.log"));
+    let with = |body: &str, more: &str| format!("{}{more}", service.basis(body));
+    let (one, two) = (
+        with("one", &format!("access-log = \"{}\"\n", first.display())),
+        with(
+            "a second body",
+            &format!("access-log = \"{}\"\nmax-connections = 500\nidle = \"adaptive:1ms\"\n", second.display()),
+        ),
+    );
+    let three = with("a second body", "keep-alive-timeout = \"300ms\"\n");
+    service.write(&one);
+    let pid = service.start();
+    let mut staying: Vec<Connection> = (0..20).map(|_| service.connect()).collect();
+    for connection in &mut staying {
+        assert_eq!(connection.ask(), "one");
+    }
+    service.write(&two);
+    let said = service.reload();
+    assert!(said.ends_with("changed: access-log, idle, max-connections, respond"), "{said}");
+    assert!(service.on_page().contains("\"done\":true") && service.on_page().contains(&said), "{}", service.on_page());
+    for connection in &mut staying {
+        assert_eq!(connection.ask(), "a second body");
+    }
+    // Each log has what was asked while it was the one: those before are
+    // written, whoever closed it.
+    let lines = |path: &Path| fs::read_to_string(path).unwrap_or_default().lines().count();
+    for path in [&first, &second] {
+        wait_for("the log", PATIENCE, || Ok((lines(path) == 20).then_some(()))).unwrap();
+    }
+    // Shorter limits count for waits that began before.
+    service.write(&three);
+    let said = service.reload();
+    assert!(said.ends_with("changed: access-log, idle, keep-alive-timeout, max-connections"), "{said}");
+    for connection in &mut staying {
+        let after = connection.closed_after();
+        assert!(after < Duration::from_secs(10), "{after:?}");
+    }
+    assert_eq!(service.server.serving(), Some(pid));
+    service.server.stop().unwrap();
+}
+
+#[test]
+fn a_bad_file_changes_nothing_and_is_told_everywhere() {
+    let mut service = Service::new("settings-bad");
+    let path = service.server.folder().join("notify");
+    let notify = UnixDatagram::bind(&path).unwrap();
+    notify.set_read_timeout(Some(PATIENCE)).unwrap();
+    let told = |what: &str| {
+        let mut message = [0; 4_096];
+        loop {
+            let len = notify.recv(&mut message).unwrap();
+            let text = String::from_utf8_lossy(&message[..len]).into_owned();
+            if text.contains(what) {
+                return text;
+            }
+        }
+    };
+    service.write(&service.basis("one"));
+    let mut command = service.command();
+    let pid = service.server.start(command.env("NOTIFY_SOCKET", &path)).unwrap();
+    let mut staying = service.connect();
+    assert_eq!(staying.ask(), "one");
+    let basis = service.basis("two");
+    for (more, why) in [
+        ("idel = \"spin\"", "settings.toml:7: there is no setting \"idel\"; is it \"idle\"?"),
+        ("keep-alive-timeout = true", "settings.toml:7: keep-alive-timeout is text or a number"),
+        ("header-timeout = \"soon\"", "settings.toml:7: invalid value 'soon' for '--header-timeout <TIME>'"),
+        ("cache-size = 1", "cannot be used with"),
+        ("access-log = \"/nonexistent/log\"", "cannot open the access log /nonexistent/log"),
+        ("link = \"tap:x\"\naddr = \"10.0.0.2/24\"", "cannot be used with '--link <LINK>'"),
+        ("=", "settings.toml:7: "),
+    ] {
+        service.write(&format!("{basis}{more}\n"));
+        let said = service.reload();
+        assert!(said.contains(why) && said.ends_with("everything stays as it was"), "{more}: {said}");
+        let page = service.on_page();
+        assert!(page.contains("\"done\":false") && page.contains("everything stays as it was"), "{page}");
+        let status = told("everything stays as it was");
+        assert!(status.lines().any(|line| line == "READY=1") && status.lines().count() == 2, "{status}");
+        // Not the body, which was good.
+        assert_eq!((staying.ask(), service.connect().ask()), ("one".to_owned(), "one".to_owned()));
+    }
+    fs::remove_file(&service.settings).unwrap();
+    assert!(service.reload().contains("cannot read the settings in"));
+    assert_eq!(staying.ask(), "one");
+    // And one that is good again.
+    service.write(&basis);
+    assert!(service.reload().ends_with("changed: respond"));
+    assert_eq!((staying.ask(), service.server.serving()), ("two".to_owned(), Some(pid)));
+    service.server.stop().unwrap();
+}
+
+/// What needs another process is named, the rest changes; and the successor
+/// reads the file anew.
+#[test]
+fn what_needs_a_take_over_waits_for_it() {
+    let mut service = Service::new("settings-left");
+    service.write(&service.basis("one"));
+    let old = service.start();
+    let mut staying = service.connect();
+    assert_eq!(staying.ask(), "one");
+    let more = "backlog = 100\n";
+    service.write(&format!("{}{more}", service.basis("two").replace("workers = 2", "workers = 1")));
+    let said = service.reload();
+    let left = "changed: respond; left as it was: backlog, workers, which need a take-over (SIGUSR2)";
+    assert!(said.ends_with(left), "{said}");
+    assert_eq!(staying.ask(), "two");
+    // Still asked for, still not there.
+    assert!(service.reload().ends_with("again; left as it was: backlog, workers, which need a take-over (SIGUSR2)"));
+    // A folder in place of a body is another server.
+    let folder = service.server.folder().join("site").display().to_string();
+    let other = service.basis("two").replace("respond = \"text:two\"", &format!("folder = \"{folder}\""));
+    service.write(&other);
+    let said = service.reload();
+    assert!(said.contains("needs a take-over (SIGUSR2); everything stays as it was"), "{said}");
+    assert_eq!(staying.ask(), "two");
+    service.write(&format!("{}{more}", service.basis("three").replace("workers = 2", "workers = 1")));
+    service.server.restart().unwrap();
+    service.server.wait_until_said("1 worker, accept model").unwrap();
+    // Its connection's last, from the old one.
+    assert_eq!(staying.ask(), "two");
+    assert_eq!(service.connect().ask(), "three");
+    drop(staying);
+    service.server.wait_until_ended(old).unwrap();
+    service.server.stop().unwrap();
+}
+
+/// Another folder, with the rules for it: whole responses of one or the other.
+#[test]
+fn another_folder_is_served() {
+    let mut service = Service::new("settings-folder");
+    let folder = |name: &str, content: &str| {
+        let folder = service.server.folder().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("page.txt"), content).unwrap();
+        folder.display().to_string()
+    };
+    let (one, two) = (folder("one", "the first"), folder("two", "another one"));
+    let linked = service.server.folder().join("linked");
+    fs::create_dir_all(&linked).unwrap();
+    std::os::unix::fs::symlink("../two/page.txt", linked.join("page.txt")).unwrap();
+    let text = |folder: &str, more: &str| {
+        service.basis("x").replace("respond = \"text:x\"", &format!("folder = \"{folder}\"\n{more}"))
+    };
+    let texts = [
+        text(&one, ""),
+        text(&two, "cache-size = \"1M\""),
+        text(&linked.display().to_string(), "symlinks = \"on\""),
+        text(&one, "sendfile-above = 1"),
+        text("/nonexistent", ""),
+    ];
+    service.write(&texts[0]);
+    service.start();
+    let mut staying = service.connect();
+    assert_eq!(staying.ask(), "the first");
+    for (text, changed, body) in [
+        (&texts[1], "cache-size, folder", "another one"),
+        (&texts[2], "cache-size, folder, symlinks", "another one"),
+        (&texts[3], "folder, sendfile-above, symlinks", "the first"),
+    ] {
+        service.write(text);
+        let said = service.reload();
+        assert!(said.ends_with(&format!("changed: {changed}")), "{said}");
+        assert_eq!((staying.ask(), service.connect().ask()), (body.to_owned(), body.to_owned()));
+    }
+    service.write(&texts[4]);
+    assert!(service.reload().contains("cannot read /nonexistent again"));
+    assert_eq!(staying.ask(), "the first");
+    service.server.stop().unwrap();
+}
+
+#[test]
+fn a_file_is_checked_without_serving() {
+    let service = Service::new("settings-check");
+    let check = || {
+        let Output { status, stdout, stderr } = service.command().arg("--check").output().unwrap();
+        let said = [stdout, stderr].concat();
+        (status.success(), String::from_utf8_lossy(&said).into_owned())
+    };
+    service.write(&service.basis("one"));
+    let (good, said) = check();
+    assert!(good && said.contains("good: serves a fixed response over kernel sockets, workers: 2"), "{said}");
+    assert!(!service.server.folder().join("web.sock").exists(), "nobody listened");
+    service.write("respond = 'text:x'\nlisten = ['80']\nwokers = 2\n");
+    let (good, said) = check();
+    assert!(!good && said.contains("settings.toml:3: there is no setting \"wokers\"; is it \"workers\"?"), "{said}");
+    service.write("folder = '/nonexistent/folder'\n");
+    let (good, said) = check();
+    assert!(!good && said.contains("cannot open the root directory /nonexistent/folder"), "{said}");
+    service.write("respond = 'text:x'\ncores = '4095'\n");
+    let (good, said) = check();
+    assert!(!good && said.contains("core 4095"), "{said}");
+}
