@@ -40,10 +40,10 @@ use crate::host::Failure;
 /// What the user is to know.
 pub fn serve(plan: &ServePlan) -> Result<(), Failure> {
     if plan.check {
-        return check::check(&plan);
+        return check::check(plan);
     }
     match &plan.path {
-        ServePath::Link { .. } => link::serve(&plan),
-        ServePath::Kernel(kernel) => kernel::serve(kernel, &plan),
+        ServePath::Link { .. } => link::serve(plan),
+        ServePath::Kernel(kernel) => kernel::serve(kernel, plan),
     }
 }

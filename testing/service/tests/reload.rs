@@ -242,9 +242,9 @@ fn what_needs_a_take_over_waits_for_it() {
     service.server.wait_until_said("1 worker, accept model").unwrap();
     // Its connection's last, from the old one.
     assert_eq!(staying.ask(), "two");
-    assert_eq!(service.connect().ask(), "three");
     drop(staying);
     service.server.wait_until_ended(old).unwrap();
+    assert_eq!(service.connect().ask(), "three");
     service.server.stop().unwrap();
 }
 

@@ -27,7 +27,7 @@ impl Drop for Text {
     }
 }
 
-fn line<'a>(arguments: &[&'a str]) -> Result<ServePlan, String> {
+fn line(arguments: &[&str]) -> Result<ServePlan, String> {
     match parse(["nearside", "serve"].iter().chain(arguments).copied()) {
         Ok(Command::Serve(plan)) => Ok(*plan),
         Ok(other) => panic!("{other:?}"),
@@ -74,7 +74,7 @@ fn a_file_means_what_the_command_line_does() {
     // One of a list, and a flag that is not set.
     let typed = line(&["--respond", "text:x", "--listen", "81"]).unwrap();
     assert_eq!(shown(&plan("respond = 'text:x'\nlisten = 81\nipv6-only = false", &[]).unwrap()), shown(&typed));
-    assert_eq!(plan("respond = '1'", &[]).unwrap().settings.file.is_some(), true);
+    assert!(plan("respond = '1'", &[]).unwrap().settings.file.is_some());
     // A name that looks like an option.
     let folder = plan("folder = '-x'", &[]).unwrap();
     assert_eq!(shown(&folder), shown(&line(&["./-x"]).unwrap()));
