@@ -55,10 +55,14 @@ impl Net for Stack {
     }
 
     fn abort(&mut self, id: ConnId) {
-        if self.slots.get(id).is_some_and(|slot| !slot.is_over()) {
-            self.reset_connection(id);
-            self.note_over(id, app::Closed::Aborted);
+        let Some(slot) = self.slots.get(id) else { return };
+        if slot.is_over() {
+            cold_path();
+            self.abort_over(id);
+            return;
         }
+        self.reset_connection(id);
+        self.note_over(id, app::Closed::Aborted);
     }
 
     fn resume(&mut self, id: ConnId) {
@@ -115,6 +119,18 @@ impl Stack {
             return;
         }
         self.make_ready(id.index() as u32);
+    }
+
+    /// Aborts a connection that has ended in this turn, which the application
+    /// is still to hear. Where that was orderly, the end would otherwise wait
+    /// for bytes to be read that nobody wants any more. There is nobody to
+    /// reset (RFC 9293 section 3.10.5, TIME-WAIT: the state goes).
+    fn abort_over(&mut self, id: ConnId) {
+        let finished = |(of, why): &&mut (ConnId, app::Closed)| *of == id && *why == app::Closed::Finished;
+        if let Some((_, why)) = self.over.iter_mut().find(finished) {
+            *why = app::Closed::Aborted;
+            self.reset_connection(id);
+        }
     }
 
     /// Whether a connection's small segments wait for acknowledgements; new

@@ -329,6 +329,49 @@ fn a_timer_outlives_the_close_of_its_turn() {
     assert_eq!(pair.client.stack.held(client), 6);
 }
 
+/// Who aborts in the very turn in which both sides have finished, with bytes
+/// unread, hears of the end all the same: whether the text came with the
+/// peer's FIN (TIME-WAIT) or before our own was acknowledged (LAST-ACK).
+#[test]
+fn an_abort_in_the_turn_of_the_end_is_one() {
+    for last_ack in [false, true] {
+        let mut pair = acquainted(|_| {});
+        let (client, server) = (pair.client.opened[0], pair.server.opened[0]);
+        if !last_ack {
+            pair.client.stack.finish(client);
+            pair.settle();
+        }
+        pair.server.stack.send_bytes(server, b"unread");
+        pair.server.stack.finish(server);
+        pair.server.turn();
+        for frame in core::mem::take(&mut pair.server.out.sent) {
+            let Arrived::Segment(arrival) = pair.client.stack.on_frame(&frame, false, &mut pair.client.out) else {
+                panic!("text and FIN arrive");
+            };
+            let data = arrival.data.to_vec();
+            if !last_ack {
+                pair.client.stack.abort(client);
+            }
+            pair.client.stack.hold(client, &data);
+        }
+        if last_ack {
+            pair.client.stack.finish(client);
+            pair.deliver_to_server();
+            pair.server.turn();
+            for frame in core::mem::take(&mut pair.server.out.sent) {
+                pair.client.take(&frame);
+            }
+            pair.client.stack.abort(client);
+        }
+        pair.client.turn();
+        assert_eq!(pair.client.closed, [(client, Closed::Aborted)], "LAST-ACK: {last_ack}");
+        let stack = &pair.client.stack;
+        assert_eq!((stack.connections(), stack.receive_memory(), stack.time_wait()), (0, 0, 0));
+        pair.client.stack.abort(client);
+        assert_eq!(pair.client.stack.poll_closed(), None, "once");
+    }
+}
+
 const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 254);
 const ROUTER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x54]);
 
