@@ -13,7 +13,7 @@ use std::path::Path;
 use wire::Time;
 
 /// Values that go up and down; all others only grow.
-const GAUGES: [&str; 15] = [
+const GAUGES: [&str; 16] = [
     "silo.pinned",
     "silo.core",
     "silo.domain",
@@ -26,6 +26,7 @@ const GAUGES: [&str; 15] = [
     "app.cache_common_bytes",
     "app.cache_copy_bytes",
     "app.connections_open",
+    "app.requests_waiting",
     "app.streams_open",
     "sockets.connections",
     "bond.ports",

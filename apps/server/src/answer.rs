@@ -203,6 +203,7 @@ impl Server {
         }
         self.store.entry(entry).waiters.push(id);
         self.counters.cache_misses += 1;
+        self.working += 1;
         let conn = &mut self.conns[id.index()];
         conn.state = State::Waiting;
         conn.last = Tick::of(net.now());
@@ -250,6 +251,7 @@ impl Server {
         conn.state = State::Ready;
         conn.last = Tick::of(net.now());
         let head = conn.more.as_mut().and_then(|more| more.head.take());
+        self.working -= 1;
         if let Some(head) = head {
             self.respond_to(net, id, head);
         }
@@ -259,6 +261,7 @@ impl Server {
     /// The reader does not answer: a disk or a server behind it hangs.
     pub(crate) fn give_up_waiting<N: Net>(&mut self, net: &mut N, id: ConnId) {
         self.counters.timeouts_file += 1;
+        self.working -= 1;
         let conn = &mut self.conns[id.index()];
         conn.state = State::Ready;
         let head = conn.more.take().and_then(|more| more.head);

@@ -21,6 +21,9 @@ app::counters! {
         cache_hits,
         /// Requests that waited for the file reader.
         cache_misses,
+        /// Gauge: requests that wait for the file reader now: what `least`
+        /// steering goes by before the number of connections.
+        requests_waiting,
         /// Entries taken out of the cache to make room.
         cache_evictions,
         /// Files found changed, and loaded again.

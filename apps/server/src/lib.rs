@@ -99,6 +99,9 @@ pub struct Server {
     scratch: Vec<u8>,
     /// Makes multipart boundaries and stream serials differ.
     serial: u32,
+    /// Requests that wait for the file reader: to be looked up, or for the
+    /// next piece of what they are sent.
+    working: u32,
 }
 
 impl Server {
@@ -146,6 +149,7 @@ impl Server {
             unsettled: None,
             scratch: Vec::with_capacity(1024),
             serial: 0,
+            working: 0,
         })
     }
 
@@ -233,6 +237,7 @@ impl Server {
             cache_common_bytes,
             cache_copy_bytes,
             far_bytes: self.store.far.iter().sum(),
+            requests_waiting: u64::from(self.working),
             cache_evictions: self.store.evictions,
             log_drops: self.log.as_ref().map_or(0, Log::drops),
             ..self.counters
@@ -445,6 +450,7 @@ impl App for Server {
         }
         self.counters.connections_open -= 1;
         let conn = core::mem::replace(conn, Conn::vacant());
+        self.working -= u32::from(conn.state == State::Waiting);
         if let Some(stream) = conn.more.and_then(|more| more.stream) {
             self.stream_ended(&stream, now);
         }
@@ -474,6 +480,14 @@ impl App for Server {
     #[inline]
     fn warm(&self, id: ConnId) -> u64 {
         self.conns.get(id.index()).map_or(0, |conn| u64::from(conn.requests))
+    }
+
+    /// Requests whose next step is the file reader's: a new one waits behind
+    /// them. What is in memory is answered at once, and a response on its way
+    /// waits for its peer: neither makes another wait, however long it takes.
+    #[inline]
+    fn working(&self) -> u32 {
+        self.working
     }
 
     fn drain<N: Net>(&mut self, net: &mut N) -> bool {

@@ -169,6 +169,7 @@ impl Server {
         }
         let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(piece);
         stream.asked = true;
+        self.working += 1;
         self.streams.charge(stream, unsent + length);
         let buffer = stream.buffer_for(length);
         let (serial, source) = (stream.serial, Arc::clone(&stream.source));
@@ -186,6 +187,7 @@ impl Server {
             self.send_file(net, id);
         } else if unsent as u64 <= FILE_PIECE {
             stream.asked = true;
+            self.working += 1;
             let (serial, source, buffer) = (stream.serial, Arc::clone(&stream.source), Vec::new());
             if let Some(reader) = &mut self.reader {
                 // Reads nothing, but opens the file and looks at it.
@@ -257,8 +259,12 @@ impl Server {
             return;
         }
         stream.asked = false;
-        if buffer.is_empty() {
+        let opened = buffer.is_empty();
+        if opened {
             stream.vetted = FILE_PIECE;
+        }
+        self.working -= 1;
+        if opened {
             self.send_file(net, id);
             return;
         }
@@ -343,6 +349,8 @@ impl Server {
     /// A stream is over, whole or not.
     pub(crate) fn stream_ended(&mut self, stream: &Stream, now: Time) {
         self.counters.streams_open -= 1;
+        // The reader's answer finds nobody.
+        self.working -= u32::from(stream.asked);
         self.streams.held -= stream.charged;
         if let (Some(log), Some(line), None) = (&mut self.log, &stream.line, &stream.head) {
             log.close_line(line, stream.sent, now);

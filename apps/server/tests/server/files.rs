@@ -81,6 +81,31 @@ fn a_file_system_that_hangs_is_not_waited_for_for_ever() {
     assert!(world.got(id).ends_with(b"one"));
 }
 
+/// What `least` steering goes by: what waits for the reader, until it is
+/// answered, given up, or its connection is gone.
+#[test]
+fn requests_that_wait_for_the_reader_are_work() {
+    let site = Site::new();
+    site.write("a.txt", "one");
+    site.write("b.txt", "two");
+    let mut world = World::new(site.config());
+    let ids: Vec<_> = (0..4).map(|_| world.open()).collect();
+    assert_eq!(world.server.working(), 0, "connections are none");
+    for (id, path) in ids.iter().zip(["/a.txt", "/a.txt", "/b.txt", "/none"]) {
+        world.arrive(*id, format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    }
+    assert_eq!((world.server.working(), world.counter("requests_waiting")), (4, 4));
+    world.close(ids[0], app::Closed::Reset);
+    assert_eq!(world.server.working(), 3);
+    world.net.now = world.net.now + Duration::from_secs(62);
+    world.server.on_timer(&mut world.net, ids[1]);
+    assert_eq!(world.server.working(), 2, "it was given up");
+    world.settle();
+    assert_eq!(world.server.working(), 0);
+    world.arrive(ids[2], "GET /b.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(world.server.working(), 0, "answered from memory, at once");
+}
+
 #[test]
 fn files_that_come_and_go_are_noticed() {
     let site = Site::new();

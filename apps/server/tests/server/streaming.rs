@@ -292,6 +292,31 @@ fn many_streams_share_the_memory_for_streams() {
     assert_eq!((whole, world.counter("streams_open")), (64, 0));
 }
 
+/// A stream is work while a piece of it is being read, and not while its peer
+/// takes what was read: that makes no other request wait.
+#[test]
+fn a_stream_is_work_while_it_is_read() {
+    for sends_files in [false, true] {
+        let site = Site::new();
+        sparse(&site, "big", 16 << 20);
+        let mut world = if sends_files { World::sending_files(site.config()) } else { World::new(site.config()) };
+        let id = world.open();
+        world.conn(id).acks = false;
+        world.send(id, "GET /big HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!((world.counter("streams_open"), world.counter("requests_waiting")), (1, 0), "its peer's turn");
+        for _ in 0..3 {
+            world.ack(id, usize::MAX);
+            assert_eq!(world.counter("requests_waiting"), 1, "the next piece is asked for");
+            world.settle();
+            assert_eq!(world.counter("requests_waiting"), 0);
+        }
+        world.ack(id, usize::MAX);
+        world.close(id, app::Closed::Reset);
+        assert_eq!((world.counter("streams_open"), world.counter("requests_waiting")), (0, 0));
+        world.settle();
+    }
+}
+
 #[test]
 fn a_peer_that_goes_away_ends_its_stream() {
     let site = Site::new();
