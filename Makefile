@@ -60,6 +60,8 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"a million connections|$(SUDO) $(BENCH) connections" \
 		"goal: ten million connections, in 6 GB of memory|$(SUDO) $(BENCH) connections --idle 10M --rounds 1" \
 		"requests beside frames|$(SUDO) $(BENCH) frames" \
+		"a packet storm on one silo|$(SUDO) $(BENCH) storm" \
+		"two silos beside one|$(SUDO) $(BENCH) silos" \
 		"memif of DPDK beside our own|$(SUDO) $(BENCH) dpdk --nearside $(TARGET)/dpdk/release/nearside" \
 		"goodput over a lossy link|$(SUDO) $(BENCH) goodput" \
 		"kernel sockets beside nginx|$(SUDO) $(BENCH) kernel" \

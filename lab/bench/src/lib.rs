@@ -9,6 +9,9 @@
 //! | [`frames`] | requests beside the frames that the same link carries |
 //! | [`dpdk`] | DPDK's memif beside our own |
 //! | [`kernel`] | `nearside serve` on kernel sockets beside nginx |
+//! | [`silos`] | two silos or workers beside one |
+//! | [`storm`] | a packet storm on one silo's queue, felt at another or not |
+//! | [`valgrind`] | how `nearside` itself runs under it |
 //! | [`generator`] | `nearside load` beside wrk |
 //! | [`goodput`] | transfers over a lossy link beside the Mathis bound |
 
@@ -22,8 +25,12 @@ pub mod generator;
 pub mod goodput;
 pub mod kernel;
 mod linux;
+mod page;
 mod program;
 pub mod rig;
+pub mod silos;
+pub mod storm;
+pub mod valgrind;
 
 /// What ends an experiment: a sentence for the user.
 pub type Failure = Box<dyn std::error::Error>;

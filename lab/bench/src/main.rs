@@ -1,7 +1,7 @@
 //! `bench`: runs one experiment and prints what it shows.
 
 use bench::cost::{self, Case, Side};
-use bench::{Failure, connections, dpdk, frames, generator, goodput, kernel};
+use bench::{Failure, connections, dpdk, frames, generator, goodput, kernel, silos, storm, valgrind};
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
 use silo::memory::HugeAlloc;
@@ -94,6 +94,54 @@ enum Command {
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
     },
+    /// A packet storm on one silo's queue, and what the other silo's clients see of it
+    Storm {
+        /// Measure calm and storm this often, by turns
+        #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=100))]
+        rounds: u32,
+        /// Measure each for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 1)]
+        seconds: u64,
+        /// Connections to the other silo
+        #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
+        connections: u32,
+        /// What the storm is made of, by turns
+        #[arg(
+            long,
+            value_enum,
+            value_name = "KIND,…",
+            value_delimiter = ',',
+            default_value = "syn,unknown,junk,shared"
+        )]
+        kinds: Vec<storm::Kind>,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+        /// The program to measure [default: nearside beside this one]
+        #[arg(long, value_name = "PROGRAM")]
+        nearside: Option<PathBuf>,
+    },
+    /// Two silos beside one, and two workers: requests per processor time, and instructions
+    Silos {
+        /// Measure each this often, by turns
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+        rounds: u32,
+        /// Measure each for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+        seconds: u64,
+        /// These data paths
+        #[arg(long, value_enum, value_name = "PATH,…", value_delimiter = ',', default_value = "kernel,bypass")]
+        paths: Vec<silos::Path>,
+        /// Requests counted under callgrind, as in 30k; 0: none
+        #[arg(long, value_name = "N", default_value = "30k", value_parser = count)]
+        requests: u64,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+        /// The program to measure [default: nearside beside this one]
+        #[arg(long, value_name = "PROGRAM")]
+        nearside: Option<PathBuf>,
+    },
     /// `nearside load` beside wrk, on the same nginx
     Generator {
         /// Measure each this often, by turns
@@ -132,6 +180,12 @@ enum Command {
         /// The program to measure [default: nearside beside this one]
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
+    },
+    /// What `silos` runs the server by: becomes valgrind with these arguments
+    #[command(hide = true)]
+    Valgrind {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
     },
     /// What `cost` runs under callgrind
     #[command(hide = true)]
@@ -180,6 +234,22 @@ fn call(command: Command) -> Result<bool, Failure> {
             duration: Duration::from_secs(seconds.max(1)),
             engines,
         }),
+        Command::Storm { rounds, seconds, connections, kinds, json, nearside } => storm::run(&storm::Plan {
+            nearside: program(nearside)?,
+            rounds,
+            duration: Duration::from_secs(seconds.max(1)),
+            connections,
+            kinds,
+            json,
+        }),
+        Command::Silos { rounds, seconds, paths, requests, json, nearside } => silos::run(&silos::Plan {
+            nearside: program(nearside)?,
+            rounds,
+            duration: Duration::from_secs(seconds.max(1)),
+            paths,
+            requests,
+            json,
+        }),
         Command::Generator { rounds, seconds, wrk2, nearside } => generator::run(&generator::Plan {
             nearside: program(nearside)?,
             wrk2,
@@ -187,6 +257,7 @@ fn call(command: Command) -> Result<bool, Failure> {
             duration: Duration::from_secs(seconds.max(1)),
         }),
         Command::Goodput { bytes, seeds, linux_bytes } => goodput::run(&goodput::Plan { bytes, seeds, linux_bytes }),
+        Command::Valgrind { words } => Err(valgrind::exec(&words)),
         Command::CostCase { case, side, requests, silos } => cost::run_case(case, side, requests, silos).map(|()| true),
         Command::Demo { quick, out, nearside } => {
             let (rounds, seconds) = if quick { (1, 1) } else { (5, 4) };
