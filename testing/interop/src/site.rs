@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 /// The small file: its name and size.
 pub const SITE_SMALL: (&str, usize) = ("small.html", 2_649);
 /// The large file: its name and size.
-pub const SITE_LARGE: (&str, usize) = ("large.bin", 100_000_000);
+pub const SITE_LARGE: (&str, usize) = ("large.bin", 32_000_000);
 
 /// A folder with the files, made once below the build folder, with contents
 /// that neither compression nor repetition can hide an error in.

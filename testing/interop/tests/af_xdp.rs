@@ -196,7 +196,8 @@ fn our_generator_loads_it_over_kernel_sockets_and_over_af_xdp() {
             for path in [&[][..], &over_xdp] {
                 let url = format!("http://{host}/{}", SITE_SMALL.0);
                 let mut load = far.command(&nearside);
-                load.args(["load", &url, "--connections", "32", "--duration", "1s", "--json"]).args(path);
+                load.args(["load", &url, "--connections", "32", "--warmup", "100ms", "--duration", "500ms", "--json"]);
+                load.args(path);
                 let report: serde_json::Value = serde_json::from_str(&output(&mut load)).expect("JSON");
                 let text = report.to_string();
                 let number = |at: &str| report.pointer(at).and_then(serde_json::Value::as_u64);
@@ -245,7 +246,7 @@ fn an_interface_goes_down_and_comes_back() {
         let server = serve(&far, HOST[0], &[]);
         let url = format!("http://{}/{}", HOST[0], SITE_LARGE.0);
         let mut curl = far.command("curl");
-        curl.args(["--silent", "--fail", "--max-time", "120", "--limit-rate", "20M", "--output", "/dev/null", &url]);
+        curl.args(["--silent", "--fail", "--max-time", "120", "--limit-rate", "8M", "--output", "/dev/null", &url]);
         let mut under_way = Running::start(&mut curl);
         for _ in 0..3 {
             ip(&format!("link set {SERVER} down"));

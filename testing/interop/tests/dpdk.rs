@@ -151,7 +151,7 @@ fn our_generator_is_served_over_memif() {
             }
             let link = format!("memif:{},role={ours}", path.display());
             let mut load = Nearside::command(["load", "http://10.9.0.2/", "--link", &link, "--addr", "10.9.0.1/24"]);
-            load.args(["--connections", "64", "--requests", "20k", "--json"]);
+            load.args(["--connections", "64", "--warmup", "100ms", "--requests", "20k", "--json"]);
             let load = load.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
             wait_for("the generator to listen, or DPDK", PATIENCE, || path.exists());
             let server = first.unwrap_or_else(|| serve(&theirs, &content));

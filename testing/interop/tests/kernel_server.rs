@@ -62,8 +62,9 @@ fn nginx_serves_our_client_with_and_without_keep_alive() {
         let nginx = nginx("nginx");
         for host in KERNEL {
             let url = format!("http://{host}/{}", SITE_SMALL.0);
-            for close in [&["-c", "64", "-d", "2s"][..], &["-c", "8", "-d", "2s", "--close"]] {
-                let report = load(&url, close, 100);
+            for close in [&["-c", "64"][..], &["-c", "8", "--close"]] {
+                let close = [&["-d", "1s", "--warmup", "100ms"], close].concat();
+                let report = load(&url, &close, 100);
                 let responses = report["traffic"]["responses"].as_u64().unwrap();
                 assert_eq!(body_bytes(&report), responses * SITE_SMALL.1 as u64);
             }
