@@ -108,6 +108,12 @@ impl HostPlan {
         self.addresses.is_empty()
     }
 
+    /// Whether links are aggregated by the control protocol: also one alone.
+    #[must_use]
+    pub const fn speaks_lacp(&self) -> bool {
+        matches!(self.bond.mode, bond::Mode::Lacp(_))
+    }
+
     /// How a silo trades latency for processor time.
     #[must_use]
     pub const fn pace(&self) -> Pace {

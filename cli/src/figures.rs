@@ -249,8 +249,9 @@ impl SiloColumn {
 
 /// The page keeps names for as long as the process lives.
 fn metric((name, _): Named) -> Metric {
-    let kind =
-        if GAUGES.contains(&name.as_str()) || crate::numa::is_gauge(&name) { Kind::Gauge } else { Kind::Counter };
+    let of_port = crate::aggregation::is_gauge(&name) == Some(true);
+    let gauge = GAUGES.contains(&name.as_str()) || of_port || crate::numa::is_gauge(&name);
+    let kind = if gauge { Kind::Gauge } else { Kind::Counter };
     Metric { name: name.leak(), kind }
 }
 

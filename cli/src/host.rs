@@ -6,12 +6,14 @@
 //! | `layout` | which silo has which core, memory domain and queues; shown |
 //! | `ports` | links opened, wrapped, and dealt out to the silos |
 //! | `neighbourhood` | what the kernel tells of an interface, for a stack on it |
+//! | `spread` | how ports spread flows over their queues |
 //! | `fleet` | a thread for each silo |
 
 pub mod fleet;
 pub mod layout;
 mod neighbourhood;
 mod ports;
+mod spread;
 
 pub use fleet::{Crew, Finish};
 pub use layout::{Layout, Seat};

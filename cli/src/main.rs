@@ -1,5 +1,6 @@
 //! The one binary: the command line, turned into a plan, turned into one call.
 
+mod aggregation;
 mod args;
 mod figures;
 mod host;

@@ -1,5 +1,6 @@
 //! `nearside status`.
 
+use crate::aggregation::{self, Port};
 use crate::args::StatusPlan;
 use crate::host::Failure;
 use core::time::Duration;
@@ -52,9 +53,14 @@ fn page_json(reader: &Reader, snapshot: &Snapshot) -> Value {
         })
         .collect();
     let reload = note(reader).map(|note| json!({ "at": note.at.as_secs(), "done": note.well, "text": note.text }));
-    json!({
+    let mut page = json!({
         "pid": reader.pid(), "label": reader.label(), "alive": reader.is_alive(), "reload": reload, "silos": silos
-    })
+    });
+    let ports: Vec<Value> = Port::all(reader, snapshot).iter().map(Port::json).collect();
+    if !ports.is_empty() {
+        page["ports"] = Value::Array(ports);
+    }
+    page
 }
 
 /// What became of the last reload, if there was one.
@@ -74,14 +80,18 @@ fn print_page(out: &mut impl Write, reader: &Reader, before: &Snapshot, after: &
     for (index, column) in columns.iter().enumerate() {
         writeln!(out, "  silo {index}{}", place(reader, column.new))?;
     }
+    for port in Port::all(reader, after) {
+        writeln!(out, "  {port}")?;
+    }
     let several = columns.len() > 1;
     if several {
         let heads: String = (0..columns.len()).map(|index| format!(" {:>12}", format!("silo {index}"))).collect();
         writeln!(out, "    {:<32} {:>16} {:>16}{heads}", "", "together", "")?;
     }
     for (at, (name, kind)) in reader.metrics().iter().enumerate() {
-        // Where a silo is stands above, and a sum of places is none.
-        if PLACE.contains(&name.as_str()) {
+        // Where a silo is stands above, and a sum of places is none; so do the
+        // ports of an aggregation.
+        if PLACE.contains(&name.as_str()) || aggregation::is_gauge(name).is_some() {
             continue;
         }
         let sum = columns.iter().fold(0_u64, |sum, column| sum.wrapping_add(column.value(at)));

@@ -344,6 +344,7 @@ fn what_makes_no_sense_together_is_refused_with_the_reason() {
         ("serve . --link memif:/x".to_owned(), "--addr"),
         ("serve . --link af_xdp:e0 --link af_xdp:e1".to_owned(), "several links need an address"),
         ("serve . --link af_xdp:e0 --mac 02:00:00:00:00:01".to_owned(), "is the interface's"),
+        ("serve . --link af_xdp:e0 --bond lacp".to_owned(), "the kernel's to aggregate"),
         ("load http://10.0.0.2/ --link af_xdp:e0".to_owned(), "load needs an address of its own"),
         ("serve . --addr 10.0.0.1/24".to_owned(), "--link"),
         ("serve . --loss 1%".to_owned(), "--link"),

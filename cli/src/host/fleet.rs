@@ -48,8 +48,10 @@ pub fn run<C: Crew>(host: &HostPlan, layout: &Layout, stop: &Stop, crew: &C) -> 
         Some(DriverSpec::Tap(_)) => fleet.slow(ports::open(host, layout, ports::tap)?),
         Some(DriverSpec::AfXdp(_)) => {
             let addresses = host.addresses.iter().map(|cidr| cidr.address).chain(crew.sources()).collect();
-            let claim =
-                if host.uses_host_addresses() { Claim::Host { ports: crew.ports() } } else { Claim::Own { addresses } };
+            let claim = match host.uses_host_addresses() {
+                true => Claim::Host { ports: crew.ports() },
+                false => Claim::Own { addresses, aggregated: host.speaks_lacp() },
+            };
             let open = |link: &LinkSpec, queues| ports::af_xdp(host, link, queues, &claim);
             fleet.fast(ports::open(host, layout, open)?)
         }
@@ -86,7 +88,7 @@ impl<C: Crew> Fleet<'_, C> {
             return self.bonded(dealt);
         }
         let all = dealt.iter().flatten().map(|member| member.link.capabilities());
-        let corners = self.layout.mesh(self.host, all.map(|link| longest(&link)).max().unwrap_or(0))?;
+        let corners = self.layout.join(self.host, all.map(|link| longest(&link)).max().unwrap_or(0))?;
         let queues = dealt.into_iter().map(|mut queues| queues.pop().map(|member| member.link));
         self.launch(queues.zip(corners).collect(), |(queue, corner)| {
             let queue = queue.ok_or("it has no queue")?;
@@ -115,7 +117,7 @@ impl<C: Crew> Fleet<'_, C> {
         // What a silo without queue can do is what those can that send for it.
         let all = dealt.iter().flatten().map(|member| member.link.capabilities());
         let capabilities = all.reduce(bond::common).ok_or("no port has a queue")?;
-        let corners = self.layout.mesh(self.host, longest(&capabilities))?;
+        let corners = self.layout.join(self.host, longest(&capabilities))?;
         let parts: Vec<_> = dealt.into_iter().zip(corners).collect();
         self.launch(parts, |(members, corner)| {
             let bond = match members.is_empty() {

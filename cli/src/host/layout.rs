@@ -1,11 +1,13 @@
 //! Which silo has which core, memory domain and queues.
 
+use super::spread::spread;
 use super::{Failure, random};
 use crate::args::{DriverSpec, HostPlan, LinkSpec, Silos};
 use core::fmt::{self, Write as _};
 use serde_json::{Value, json};
 use silo::pin::allowed_cores;
 use std::path::Path;
+use std::sync::OnceLock;
 use steer::{Corner, Mesh, MeshConfig, Policy, Spread};
 use topology::{Ask, Memory, Queue, Queues, Topology, plan};
 
@@ -16,9 +18,13 @@ pub struct Layout {
     pub seats: Vec<Seat>,
     /// The ports, in the order of the plan's links.
     pub ports: Vec<PortLayout>,
-    /// How connections find their silo, and why so; `None` where there is
-    /// nothing to choose.
-    pub steering: Option<String>,
+    /// How connections are to find their silo, and why so; `None` where there
+    /// is nothing to choose.
+    planned: Option<String>,
+    /// How they do, once the ports are open and have told what they can.
+    joined: OnceLock<String>,
+    /// Ports speak the control protocol of link aggregation, even one alone.
+    lacp: bool,
     /// What is not as one would wish it.
     pub warnings: Vec<String>,
 }
@@ -61,12 +67,12 @@ impl Layout {
         // What answers a connection that a silo opened comes back to it where
         // the other side answers by the queue that was asked through, or where
         // the software's hash, which the local port is chosen by, says so.
-        let by_peer = layout.is_plain() && spread(host) == Spread::Peer;
+        let by_peer = layout.is_plain() && spread(host, &layout.ports).0 == Spread::Peer;
         if host.opens && layout.seats.len() > 1 && !by_peer && host.steer != Policy::Hash {
             return Err("to open connections over such a link, several silos need --steer hash".into());
         }
         if !layout.is_single() {
-            layout.steering = layout.mesh(host, 0)?.first().map(|corner| corner.steering().to_owned());
+            layout.planned = Some(layout.mesh(host, 0)?.1);
         }
         Ok(layout)
     }
@@ -94,7 +100,9 @@ impl Layout {
         Ok(Self {
             seats: plan.silos.into_iter().enumerate().map(seat).collect(),
             ports: opened.map(|(port, queues)| PortLayout { name: port.name, domain: port.domain, queues }).collect(),
-            steering: None,
+            planned: None,
+            joined: OnceLock::new(),
+            lacp: host.speaks_lacp(),
             warnings: plan.warnings.iter().map(ToString::to_string).collect(),
         })
     }
@@ -117,27 +125,42 @@ impl Layout {
             queues: queues.collect(),
             egress: all.map(|(port, _)| port).collect(),
         };
-        Self { seats: vec![seat], ports, steering: None, warnings: Vec::new() }
+        let (planned, joined, lacp) = (None, OnceLock::new(), host.speaks_lacp());
+        Self { seats: vec![seat], ports, planned, joined, lacp, warnings: Vec::new() }
     }
 
     /// Whether there is one queue in all, and one silo: nothing is between the
     /// two.
     pub fn is_single(&self) -> bool {
-        matches!(self.seats.as_slice(), [seat] if seat.queues.len() == 1)
+        !self.lacp && matches!(self.seats.as_slice(), [seat] if seat.queues.len() == 1)
     }
 
-    /// Whether each silo has one queue, of the only port.
+    /// Whether each silo has one queue, of the only port, which is used as it
+    /// is.
     pub fn is_plain(&self) -> bool {
-        self.ports.len() == 1 && self.seats.iter().all(|seat| seat.queues.len() == 1)
+        !self.lacp && self.ports.len() == 1 && self.seats.iter().all(|seat| seat.queues.len() == 1)
     }
 
-    /// The corners of the mesh that joins the silos, in their order, for links
-    /// that take packets of `longest` bytes.
+    /// The corners of the mesh that joins the silos of open links, in their
+    /// order, for links that take packets of `longest` bytes.
     ///
     /// # Errors
     /// If the operating system gives no memory for its rings, or there are
     /// too many silos.
-    pub fn mesh(&self, host: &HostPlan, longest: usize) -> Result<Vec<Corner>, Failure> {
+    pub fn join(&self, host: &HostPlan, longest: usize) -> Result<Vec<Corner>, Failure> {
+        let (corners, steering) = self.mesh(host, longest)?;
+        self.joined.get_or_init(|| steering);
+        Ok(corners)
+    }
+
+    /// How connections find their silo, and why so; `None` where there is
+    /// nothing to choose.
+    pub fn steering(&self) -> Option<&str> {
+        self.joined.get().or(self.planned.as_ref()).map(String::as_str)
+    }
+
+    /// The corners, and how connections find their silo by what is known now.
+    fn mesh(&self, host: &HostPlan, longest: usize) -> Result<(Vec<Corner>, String), Failure> {
         let seats = self.seats.iter().map(|seat| steer::Seat {
             domain: seat.domain.unwrap_or(0),
             queues: u16::try_from(seat.queues.len()).unwrap_or(u16::MAX),
@@ -145,8 +168,17 @@ impl Layout {
         let seats: Vec<steer::Seat> = seats.collect();
         let usual = MeshConfig::default();
         let ring = usual.ring.max(longest * PACKETS_IN_RING);
-        let config = MeshConfig { policy: host.steer, spread: spread(host), key: random()?, ring, ..usual };
-        Ok(Mesh::new(&seats, &config)?)
+        let (spread, why) = spread(host, &self.ports);
+        let config = MeshConfig { policy: host.steer, spread, key: random()?, ring, ..usual };
+        let corners = Mesh::new(&seats, &config)?;
+        let mut steering = corners.first().map_or(String::new(), |corner| corner.steering().to_owned());
+        // Where a silo has no queue, or another way is asked for, it is not for
+        // that reason.
+        let would = host.steer == Policy::Hash && seats.len() > 1 && seats.iter().all(|seat| seat.queues > 0);
+        if let Some(why) = why.filter(|_| would) {
+            let _ = write!(steering, "; {why}");
+        }
+        Ok((corners, steering))
     }
 
     /// The cores of the silos, in their order.
@@ -180,7 +212,7 @@ impl Layout {
         json!({
             "silos": self.seats.iter().map(seat).collect::<Vec<_>>(),
             "ports": self.ports.iter().map(port).collect::<Vec<_>>(),
-            "steering": self.steering,
+            "steering": self.steering(),
             "warnings": self.warnings,
         })
     }
@@ -238,21 +270,10 @@ impl fmt::Display for Layout {
             }
             writeln!(f, "{}", line.trim_end())?;
         }
-        if let Some(steering) = &self.steering {
+        if let Some(steering) = self.steering() {
             writeln!(f, "  steering by {steering}")?;
         }
         self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))
-    }
-}
-
-/// How the links spread frames over their queues.
-fn spread(host: &HostPlan) -> Spread {
-    match host.links.first().map(|link| &link.driver) {
-        // The peer's silos have a queue each, and the kernel keeps a flow in
-        // the queue that it was last sent from (tun_automq_select_queue).
-        Some(DriverSpec::Memif(_) | DriverSpec::Tap(_)) => Spread::Peer,
-        // By which queue a NIC shows a flow is its own affair.
-        _ => Spread::Unknown,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Links opened, wrapped as asked, and dealt out to the silos.
 
-use super::{Failure, Layout};
+use super::{Failure, Layout, spread};
+use crate::aggregation;
 use crate::args::{DriverSpec, HostPlan, LinkSpec};
 use af_xdp::{AfXdp, Claim, XdpLink};
 use bond::{Bond, Member};
@@ -18,7 +19,7 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use steer::Steered;
+use steer::{ReturnQueue, Rss, Steered};
 use tap::Tap;
 use topology::Queue;
 use wire::Time;
@@ -36,18 +37,35 @@ pub trait Port: Link {
         each(None, self.counters());
     }
 
+    /// How its port spreads flows over queues, and which of them this is;
+    /// `None`: not as it would tell.
+    fn rss(&self) -> Option<(Rss, u16)> {
+        None
+    }
+
     /// Which local ports' answers come back to this silo; `None`: all, or the
     /// link's other side sees to it.
     fn return_path(&self) -> Option<Box<dyn ReturnPath>> {
-        None
+        let (rss, queue) = self.rss()?;
+        Some(Box::new(ReturnQueue::rss(&rss, &[queue])?))
     }
 }
 
 impl Port for MemifLink {}
 impl Port for Tap {}
-impl Port for DpdkLink {}
+
+impl Port for DpdkLink {
+    fn rss(&self) -> Option<(Rss, u16)> {
+        Some((spread::of_port(self.facts()).ok()?, self.queue()))
+    }
+}
 
 impl Port for XdpLink {
+    fn rss(&self) -> Option<(Rss, u16)> {
+        let rss = spread::of_interface(&self.report().interface).ok()?;
+        Some((rss, u16::try_from(self.queue()).ok()?))
+    }
+
     fn counts(&self, take: &mut dyn FnMut(&'static str, u64)) {
         let drops = self.kernel_drops();
         // What the driver gave shows once the queue is at work.
@@ -58,10 +76,20 @@ impl Port for XdpLink {
     }
 }
 
-impl Port for AnyLink {}
+impl Port for AnyLink {
+    fn rss(&self) -> Option<(Rss, u16)> {
+        match self {
+            Self::Memif(_) | Self::Tap(_) => None,
+            Self::AfXdp(link) => link.rss(),
+            Self::Dpdk(link) => link.rss(),
+            Self::Wrapped(_, rss) => rss.clone(),
+        }
+    }
+}
 
 impl<L: Port> Port for Bond<L> {
     fn counts(&self, take: &mut dyn FnMut(&'static str, u64)) {
+        aggregation::counts(self, take);
         let counts = self.bond_counters();
         let ports = self.aggregator().distributing().count_ones();
         for (name, value) in
@@ -85,6 +113,17 @@ impl<L: Port> Port for Bond<L> {
     fn traffic(&self, each: &mut dyn FnMut(Option<u16>, Counters)) {
         self.members().for_each(|member| each(Some(member.port), member.link.counters()));
     }
+
+    /// For the queues of one port: by which of several ports an answer comes
+    /// is for the other side to choose.
+    fn return_path(&self) -> Option<Box<dyn ReturnPath>> {
+        let port = self.members().next()?.port;
+        if self.members().any(|member| member.port != port) {
+            return None;
+        }
+        let (all, queues): (Vec<Rss>, Vec<u16>) = self.members().filter_map(|member| member.link.rss()).unzip();
+        Some(Box::new(ReturnQueue::rss(all.first()?, &queues)?))
+    }
 }
 
 impl<L: Port> Port for Steered<L> {
@@ -100,7 +139,8 @@ impl<L: Port> Port for Steered<L> {
     }
 
     fn return_path(&self) -> Option<Box<dyn ReturnPath>> {
-        self.return_queue().map(|queue| Box::new(queue) as Box<dyn ReturnPath>)
+        let software = self.return_queue().map(|queue| Box::new(queue) as Box<dyn ReturnPath>);
+        software.or_else(|| self.inner().return_path())
     }
 }
 
@@ -137,6 +177,7 @@ pub fn names(host: &HostPlan, layout: &Layout, take: &mut dyn FnMut(&'static str
         steer_names().for_each(|name| take(name, 0));
         let fast = host.links.iter().all(LinkSpec::is_fast);
         if !layout.is_plain() || wrapped || !fast {
+            aggregation::names(&host.bond, layout.ports.len(), take);
             BOND.into_iter().for_each(|name| take(name, 0));
         }
     }
@@ -228,7 +269,8 @@ pub fn any<L: Into<AnyLink>>(
         for (queue, Member { port, link }) in seat.queues.iter().zip(members) {
             let mut link = link.into();
             if is_wrapped(host) {
-                link = AnyLink::Wrapped(Box::new(wrap(host, layout, *queue, number, link)?));
+                let rss = link.rss();
+                link = AnyLink::Wrapped(Box::new(wrap(host, layout, *queue, number, link)?), rss);
             }
             number += 1;
             mine.push(Member { port, link });
@@ -249,8 +291,8 @@ pub enum AnyLink {
     AfXdp(Box<XdpLink>),
     /// DPDK.
     Dpdk(DpdkLink),
-    /// Any of these, captured or harmed.
-    Wrapped(Box<Capture<Faults<AnyLink>, CaptureFile>>),
+    /// Any of these, captured or harmed, with what its port tells of RSS.
+    Wrapped(Box<Capture<Faults<AnyLink>, CaptureFile>>, Option<(Rss, u16)>),
 }
 
 impl From<MemifLink> for AnyLink {
@@ -285,7 +327,7 @@ macro_rules! each {
             AnyLink::Tap($inner) => $call,
             AnyLink::AfXdp($inner) => $call,
             AnyLink::Dpdk($inner) => $call,
-            AnyLink::Wrapped($inner) => $call,
+            AnyLink::Wrapped($inner, _) => $call,
         }
     };
 }

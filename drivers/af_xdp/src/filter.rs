@@ -20,6 +20,9 @@ pub const ADDRESSES_LIMIT: u32 = 1 << 16;
 /// In place of a VLAN: frames without a tag. No tag's number.
 const UNTAGGED: i64 = 0x1000;
 
+/// In place of an Ether type: that of no frame.
+const NO_ETHER_TYPE: i64 = 0x1_0000;
+
 /// What becomes of a frame that would be taken on a queue without a socket
 /// (`enum xdp_action`).
 const XDP_PASS: i64 = 2;
@@ -39,6 +42,9 @@ pub enum Claim {
     Own {
         /// Our addresses.
         addresses: Vec<IpAddr>,
+        /// The port is to be aggregated: what the control protocol of link
+        /// aggregation says (IEEE 802.1AX-2014 clause 6.4) is taken too.
+        aggregated: bool,
     },
 }
 
@@ -61,10 +67,12 @@ impl Filter {
     }
 
     fn load_with(claim: &Claim, vlan: Option<u16>, queues: u32, otherwise: i64) -> Result<Self, OpenError> {
+        let slow = matches!(claim, Claim::Own { aggregated: true, .. });
         let constants = [
             ("TAG", vlan.map_or(UNTAGGED, |id| i64::from(id & 0xfff))),
             ("UNTAGGED", UNTAGGED),
             ("OTHERWISE", otherwise),
+            ("SLOW", if slow { i64::from(wire::lacp::ETHER_SLOW) } else { NO_ETHER_TYPE }),
         ];
         let (name, text) = match claim {
             Claim::Host { .. } => ("nearside_host", HOST),
@@ -75,7 +83,7 @@ impl Filter {
         let entries = match claim {
             Claim::Host { .. } => ADDRESSES_LIMIT / 64,
             // Each IPv6 address has a group besides.
-            Claim::Own { addresses } => (2 * addresses.len() as u32).clamp(16, 2 * ADDRESSES_LIMIT),
+            Claim::Own { addresses, .. } => (2 * addresses.len() as u32).clamp(16, 2 * ADDRESSES_LIMIT),
         };
         let addresses4 = Map::create("addresses4", MapKind::Hash, 4, 1, entries)?;
         let addresses6 = Map::create("addresses6", MapKind::Hash, 16, 1, entries)?;
@@ -89,7 +97,7 @@ impl Filter {
         };
         let groups = matches!(claim, Claim::Own { .. });
         let this = Self { program, queues: sockets, addresses4, addresses6, groups };
-        if let Claim::Own { addresses } = claim {
+        if let Claim::Own { addresses, .. } = claim {
             for address in addresses {
                 this.add(*address)?;
             }

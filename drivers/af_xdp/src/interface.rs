@@ -10,7 +10,13 @@ use wire::Mac;
 /// Requests of `SIOCETHTOOL` (`linux/ethtool.h`).
 const SIOCETHTOOL: libc::Ioctl = 0x8946 as libc::Ioctl;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GRXFH: u32 = 0x29;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_GRSSH: u32 = 0x46;
+
+/// Most words of an indirection table with its key that are asked for: several
+/// times what any driver has.
+const RSS_WORDS: u32 = 1 << 16;
 
 /// `struct ethtool_drvinfo`.
 #[repr(C)]
@@ -35,7 +41,19 @@ struct Channels {
     combined: u32,
 }
 
-const _: () = assert!(size_of::<DriverInfo>() == 196 && size_of::<Channels>() == 36);
+/// The first members of `struct ethtool_rxnfc`, which are all for this request.
+#[repr(C)]
+struct FlowHash {
+    cmd: u32,
+    flow: u32,
+    fields: u64,
+}
+
+const _: () = assert!(size_of::<DriverInfo>() == 196 && size_of::<Channels>() == 36 && size_of::<FlowHash>() == 16);
+
+/// Words of `struct ethtool_rxfh` before the table: request, context, entries
+/// of the table, bytes of the key, functions, reserved.
+pub(crate) const RSS_HEAD: usize = 6;
 
 /// An interface of the network namespace in which this was opened.
 #[derive(Debug)]
@@ -138,6 +156,30 @@ impl Interface {
         }
     }
 
+    /// The indirection table and the key behind their `struct ethtool_rxfh`,
+    /// as the driver tells them.
+    pub fn rss(&self) -> io::Result<Vec<u32>> {
+        let mut head = [ETHTOOL_GRSSH, 0, 0, 0, 0, 0];
+        self.ethtool(&mut head)?;
+        let [_, _, entries, key, ..] = head;
+        let words = entries.saturating_add(key.div_ceil(4));
+        if words > RSS_WORDS {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut all = vec![0; RSS_HEAD + words as usize];
+        (all[0], all[2], all[3]) = (ETHTOOL_GRSSH, entries, key);
+        self.ethtool(&mut all[..])?;
+        Ok(all)
+    }
+
+    /// The fields that a kind of flow (`TCP_V4_FLOW`) is hashed by, as bits
+    /// (`RXH_IP_SRC`).
+    pub fn hashed_fields(&self, flow: u32) -> io::Result<u64> {
+        let mut hash = FlowHash { cmd: ETHTOOL_GRXFH, flow, fields: 0 };
+        self.ethtool(&mut hash)?;
+        Ok(hash.fields)
+    }
+
     /// The NUMA domain of the device; `None` for one that is in none, as a
     /// virtual one, or where there is one domain.
     pub fn domain(&self) -> Option<u16> {
@@ -166,7 +208,7 @@ impl Interface {
     }
 
     /// `command` begins with the number of a request that fits its type.
-    fn ethtool<C>(&self, command: &mut C) -> io::Result<()> {
+    fn ethtool<C: ?Sized>(&self, command: &mut C) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_data = core::ptr::from_mut(command).cast();
         self.ioctl(SIOCETHTOOL, &mut request)

@@ -114,7 +114,7 @@ impl AfXdp {
         drop(Socket::new(&Config { ring: 64, busy_poll: None, ..config.clone() }, frame, None)?);
         let filter = Filter::load(claim, None, u32::from(config.first_queue) + u32::from(queues))?;
         let groups = match claim {
-            Claim::Own { addresses } => join_groups(interface.index(), addresses)?,
+            Claim::Own { addresses, aggregated } => join_groups(interface.index(), addresses, *aggregated)?,
             Claim::Host { .. } => None,
         };
         let (view, held) = match claim {
@@ -152,7 +152,7 @@ impl AfXdp {
 
     /// Has the interface receive what is sent to this address, beside its own,
     /// while it is open: ports that are aggregated answer to one address
-    /// (IEEE Std 802.1AX-2020 clause 6.3.3). Call it before
+    /// (IEEE Std 802.1AX-2014 clause 6.3.3). Call it before
     /// [`AfXdp::split_queues`].
     ///
     /// # Errors
@@ -390,14 +390,15 @@ fn refusal_text(errno: Errno) -> String {
 }
 
 /// Makes the interface receive the groups in which neighbours look for our
-/// IPv6 addresses, as long as the descriptor that comes back is open.
-fn join_groups(interface: u32, addresses: &[IpAddr]) -> Result<Option<OwnedFd>, OpenError> {
-    let system = |source| OpenError::System { what: "join multicast groups for neighbour discovery", source };
+/// IPv6 addresses, and the one of link aggregation, as long as the descriptor
+/// that comes back is open.
+fn join_groups(interface: u32, addresses: &[IpAddr], aggregated: bool) -> Result<Option<OwnedFd>, OpenError> {
+    let system = |source| OpenError::System { what: "join the multicast groups of our addresses", source };
     let v6 = addresses.iter().filter_map(|address| match address {
         IpAddr::V6(ip) => Some(solicited_mac(*ip)),
         IpAddr::V4(_) => None,
     });
-    let mut groups: Vec<Mac> = v6.collect();
+    let mut groups: Vec<Mac> = v6.chain(aggregated.then_some(wire::lacp::DESTINATION)).collect();
     groups.sort_unstable_by_key(|mac| mac.0);
     groups.dedup();
     if groups.is_empty() {

@@ -22,6 +22,12 @@ pub fn mac(_device: &Device) -> Option<Mac> {
     None
 }
 
+/// What an open port is like: there is none.
+#[must_use]
+pub fn facts(_device: &Device) -> Option<Facts> {
+    None
+}
+
 /// An opened port: there is none.
 #[derive(Debug)]
 pub enum Dpdk {}
@@ -59,6 +65,12 @@ impl DpdkLink {
     /// As [`Dpdk::open`].
     pub fn open(config: &Config) -> Result<Self, OpenError> {
         match Dpdk::open(config)? {}
+    }
+
+    /// Which of the port's queue pairs it is.
+    #[must_use]
+    pub const fn queue(&self) -> u16 {
+        match *self {}
     }
 
     /// What the port is like.

@@ -38,6 +38,9 @@ pub struct Facts {
 pub struct Rss {
     /// The key.
     pub key: Vec<u8>,
+    /// It is one of ours ([`crate::RssKey`]), rather than the driver's own,
+    /// which everybody may know.
+    pub ours: bool,
     /// Queue by the hash's low bits; empty if the driver does not tell.
     pub reta: Vec<u16>,
     /// TCP ports are part of the hash, over IPv4.

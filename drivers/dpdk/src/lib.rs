@@ -38,7 +38,7 @@ mod remedy;
 mod transmit;
 
 #[cfg(not(feature = "libdpdk"))]
-pub use absent::{Dpdk, DpdkLink, DpdkRx, DpdkTx, mac, version};
+pub use absent::{Dpdk, DpdkLink, DpdkRx, DpdkTx, facts, mac, version};
 pub use config::{BadConfig, Config, Device, EalOptions, QUEUES_LIMIT, RssKey};
 #[cfg(feature = "libdpdk")]
 pub use eal::version;
@@ -48,7 +48,7 @@ pub use facts::{Facts, Rss};
 pub use link::{Dpdk, DpdkLink};
 pub use machine::{HugePages, Iommu, Machine, PciDevice};
 #[cfg(feature = "libdpdk")]
-pub use port::mac;
+pub use port::{facts, mac};
 #[cfg(feature = "libdpdk")]
 pub use receive::DpdkRx;
 pub use remedy::Remedy;

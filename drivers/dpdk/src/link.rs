@@ -112,6 +112,12 @@ impl DpdkLink {
         &self.port.facts
     }
 
+    /// Which of the port's queue pairs it is.
+    #[must_use]
+    pub const fn queue(&self) -> u16 {
+        self.queue
+    }
+
     /// Packet buffers of this queue pair that are in use: in the port's
     /// rings, borrowed, or waiting to be sent. Walks the threads' caches: for
     /// statistics, not for the packet path.

@@ -46,8 +46,15 @@ const HASH_TCP_V6: u64 = 1 << 10;
 
 const _: () = assert!(SEGMENTATION_LIMIT + HEADER_ROOM < u16::MAX as u32, "a slot's length has 16 bits");
 
-/// Addresses of open ports, by device.
-static ADDRESSES: Mutex<Vec<(Device, Mac)>> = Mutex::new(Vec::new());
+/// What open ports are like, by device.
+static OPEN: Mutex<Vec<(Device, Facts)>> = Mutex::new(Vec::new());
+
+/// What the port of this device is like; `None` if it is not open.
+#[must_use]
+pub fn facts(device: &Device) -> Option<Facts> {
+    let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.iter().rev().find(|(known, _)| known == device).map(|(_, facts)| facts.clone())
+}
 
 /// The Ethernet address that a stack over this port is to have: the port's
 /// own, because it drops what is for others. `None` where that is no matter or
@@ -55,8 +62,7 @@ static ADDRESSES: Mutex<Vec<(Device, Mac)>> = Mutex::new(Vec::new());
 /// address is that of the kernel's end.
 #[must_use]
 pub fn mac(device: &Device) -> Option<Mac> {
-    let open = ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = open.iter().rev().find(|(known, _)| known == device).map(|(_, mac)| *mac);
+    let found = facts(device).map(|facts| facts.mac);
     found.filter(|mac| mac.is_unicast() && *mac != Mac([0; 6]) && !device.is_tap())
 }
 
@@ -157,11 +163,11 @@ impl Port {
             free(&pools);
             return Err(failed.error(&raw, said));
         }
-        let facts = facts(&raw);
+        let facts = read_facts(&raw, &wish);
         let control = Mutex::new(Control::default());
         let (up, downs, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
         let device = config.device.clone();
-        ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner).push((device.clone(), facts.mac));
+        OPEN.lock().unwrap_or_else(PoisonError::into_inner).push((device.clone(), facts.clone()));
         Ok(Self { id, facts, mtu: raw.mtu, device, pools, up, downs, lost, control })
     }
 
@@ -237,7 +243,7 @@ impl Port {
 impl Drop for Port {
     fn drop(&mut self) {
         let _alone = Eal::running();
-        ADDRESSES.lock().unwrap_or_else(PoisonError::into_inner).retain(|(device, _)| *device != self.device);
+        OPEN.lock().unwrap_or_else(PoisonError::into_inner).retain(|(device, _)| *device != self.device);
         let ((), _) = log::kept(|| {
             ffi::near_end(self.id);
             ffi::near_close(self.id);
@@ -350,9 +356,13 @@ const NO_FACTS: RawFacts = RawFacts {
     step: core::ptr::null(),
 };
 
-fn facts(raw: &RawFacts) -> Facts {
+fn read_facts(raw: &RawFacts, wish: &Wish) -> Facts {
+    let key = &raw.key[..usize::from(raw.key_len).min(KEY_LIMIT)];
+    let wanted = &wish.key[..usize::from(wish.key_len).min(KEY_LIMIT)];
     let rss = (raw.key_len > 0).then(|| Rss {
-        key: raw.key[..usize::from(raw.key_len).min(KEY_LIMIT)].to_vec(),
+        key: key.to_vec(),
+        // One longer than the driver's was cut to it.
+        ours: wanted.starts_with(key),
         reta: raw.reta[..usize::from(raw.reta_len).min(RETA_LIMIT)].to_vec(),
         tcp_v4: raw.rss_fields & HASH_TCP_V4 != 0,
         tcp_v6: raw.rss_fields & HASH_TCP_V6 != 0,

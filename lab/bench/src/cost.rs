@@ -7,6 +7,7 @@ use crate::callgrind::{self, Profile};
 use crate::program::Scratch;
 use crate::rig::{Rack, Rig, endless};
 use clap::ValueEnum;
+use link::Link;
 use load::{Plan, Reuse};
 use server::{Config, Respond};
 
@@ -147,6 +148,26 @@ pub fn run_silos(cases: &[Case], silos: &[u16], requests: u64) -> Result<bool, F
     Ok(kept)
 }
 
+/// Measures `cases` (the small responses, if none are named) with the link as
+/// it is, and with it as the only port of an aggregation.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_bonded(cases: &[Case], requests: u64) -> Result<(), Failure> {
+    let cases = if cases.is_empty() { &[Case::SmallSingle, Case::SmallBurst] } else { cases };
+    println!("instructions per request, server's side, wire to wire: the link, and it as an aggregation's only port");
+    for case in cases {
+        let mut arguments = case_arguments(*case, Side::Server, requests).to_vec();
+        let bare = callgrind::profile(&arguments, "*counted_turn*")?;
+        arguments.push("--bonded".into());
+        let bonded = callgrind::profile(&arguments, "*counted_turn*")?;
+        let each = |profile: &Profile| Ok::<_, Failure>(profile.total() as f64 / profile.said("requests")? as f64);
+        let (bare, bonded) = (each(&bare)?, each(&bonded)?);
+        println!("{bare:9.1} {bonded:9.1} {:+9.1}  {}", bonded - bare, case.title());
+    }
+    Ok(())
+}
+
 fn case_arguments(case: Case, side: Side, requests: u64) -> [String; 4] {
     ["cost-case".into(), name_of(case), name_of(side), requests.to_string()]
 }
@@ -175,7 +196,7 @@ fn print_profile(case: Case, profile: &Profile, requests: u64, turns: u64, funct
 ///
 /// # Errors
 /// If the case does not work.
-pub fn run_case(case: Case, side: Side, requests: u64, silos: u16) -> Result<(), Failure> {
+pub fn run_case(case: Case, side: Side, requests: u64, silos: u16, bonded: bool) -> Result<(), Failure> {
     let site = Scratch::make()?;
     std::fs::write(site.path().join("page.html"), [b'x'; FILE_BYTES])?;
     let config = || match case {
@@ -186,7 +207,13 @@ pub fn run_case(case: Case, side: Side, requests: u64, silos: u16) -> Result<(),
     if silos > 1 {
         return run_rack(Rack::new(silos.into(), config, || case.plan())?, requests);
     }
-    let mut rig = Rig::new(config(), case.plan())?;
+    match bonded {
+        false => run_rig(Rig::new(config(), case.plan())?, side, requests),
+        true => run_rig(Rig::bonded(config(), case.plan())?, side, requests),
+    }
+}
+
+fn run_rig<L: Link>(mut rig: Rig<L>, side: Side, requests: u64) -> Result<(), Failure> {
     rig.warm_up(WARM_UP)?;
     let start = rig.requests();
     while rig.requests() - start < requests {

@@ -39,6 +39,9 @@ enum Command {
         /// With each of these numbers of silos, as in 1,2,4,8,16
         #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64))]
         silos: Vec<u16>,
+        /// With the link as it is, and as the only port of an aggregation
+        #[arg(long, conflicts_with_all = ["silos", "side"])]
+        bonded: bool,
     },
     /// Memory of idle connections, and what they make a request cost
     Connections {
@@ -195,6 +198,8 @@ enum Command {
         requests: u64,
         #[arg(long, default_value_t = 1)]
         silos: u16,
+        #[arg(long)]
+        bonded: bool,
     },
 }
 
@@ -213,6 +218,7 @@ fn main() -> ExitCode {
 /// Whether the promises were kept.
 fn call(command: Command) -> Result<bool, Failure> {
     match command {
+        Command::Cost { cases, requests, bonded: true, .. } => cost::run_bonded(&cases, requests).map(|()| true),
         Command::Cost { cases, requests, silos, .. } if !silos.is_empty() => cost::run_silos(&cases, &silos, requests),
         Command::Cost { cases, side, requests, functions, .. } => cost::run(&cases, side, requests, functions),
         Command::Connections { idle, rounds, seconds, nearside } => connections::run(&connections::Plan {
@@ -258,7 +264,9 @@ fn call(command: Command) -> Result<bool, Failure> {
         }),
         Command::Goodput { bytes, seeds, linux_bytes } => goodput::run(&goodput::Plan { bytes, seeds, linux_bytes }),
         Command::Valgrind { words } => Err(valgrind::exec(&words)),
-        Command::CostCase { case, side, requests, silos } => cost::run_case(case, side, requests, silos).map(|()| true),
+        Command::CostCase { case, side, requests, silos, bonded } => {
+            cost::run_case(case, side, requests, silos, bonded).map(|()| true)
+        }
         Command::Demo { quick, out, nearside } => {
             let (rounds, seconds) = if quick { (1, 1) } else { (5, 4) };
             beside_nginx(&DemoPlan { out, ..demo(rounds, seconds) }, &program(nearside)?)

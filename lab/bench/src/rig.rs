@@ -3,6 +3,7 @@
 
 use crate::Failure;
 use app::App;
+use bond::{Bond, Member, Setup};
 use core::net::IpAddr;
 use core::time::Duration;
 use link::{Link, Pair, PairConfig, PairLink};
@@ -32,9 +33,9 @@ const EPOCH: Duration = Duration::from_secs(1_800_000_000);
 const PATIENCE: u64 = 50_000_000;
 
 /// Both sides.
-pub struct Rig {
+pub struct Rig<L: Link = PairLink> {
     /// Serves.
-    pub server: Silo<PairLink, Server>,
+    pub server: Silo<L, Server>,
     /// Asks.
     pub client: Silo<PairLink, Load>,
     now: Time,
@@ -56,13 +57,38 @@ impl Rig {
     /// # Errors
     /// If the server or the plan cannot be set up.
     pub fn new(config: Config, plan: Plan) -> Result<Self, Failure> {
+        Self::with(config, plan, |near, _| Ok(near))
+    }
+}
+
+impl Rig<Bond<PairLink>> {
+    /// The same, the server's link being the only port of an aggregation.
+    ///
+    /// # Errors
+    /// As [`Rig::new`].
+    pub fn bonded(config: Config, plan: Plan) -> Result<Self, Failure> {
+        Self::with(config, plan, |link, now| {
+            let aggregator = Setup::default().aggregator(Mac([2, 0, 0, 0, 0, 1]), ["pair".to_owned()]);
+            let mut bond = Bond::new(vec![Member { port: 0, link }], aggregator)?;
+            bond.poll_control(now);
+            Ok(bond)
+        })
+    }
+}
+
+impl<L: Link> Rig<L> {
+    fn with(
+        config: Config,
+        plan: Plan,
+        wrap: impl FnOnce(PairLink, Time) -> Result<L, Failure>,
+    ) -> Result<Self, Failure> {
         let (near, far) = Pair::new(PairConfig::default());
         let now = Time::from_millis(1);
         let room = plan.connections as usize + plan.connections as usize / 2 + 1_024;
         let sources = if plan.sources.is_empty() { vec![CLIENT.into()] } else { plan.sources.clone() };
         let server = Silo {
             stack: host(1, host_config(1, &near, &[SERVER.into()], &[PORT], room), &near, now),
-            link: near,
+            link: wrap(near, now)?,
             app: Server::new(config, WallClock::new(now, EPOCH))?,
         };
         let stack = host(2, host_config(2, &far, &sources, &[], room), &far, now);

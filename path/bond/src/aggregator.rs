@@ -1,6 +1,6 @@
 //! What the silos of an aggregation share: which ports take part.
 
-use crate::lacp::{self, Lacp};
+use crate::lacp::{self, Lacp, Mux, Selected};
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -67,6 +67,42 @@ pub struct PortCounters {
     pub dropped_not_collecting: u64,
 }
 
+/// How a port is: what an operator wants to see of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortView {
+    /// A queue of it is up, at whichever silo.
+    pub up: bool,
+    /// Frames may leave through it.
+    pub distributing: bool,
+    /// What happened to it.
+    pub counters: PortCounters,
+    /// What its machines have come to; nothing in [`Mode::Static`].
+    pub lacp: Option<LacpView>,
+}
+
+/// How a port's machines are, as last they changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LacpView {
+    /// The receive machine's state.
+    pub receive: lacp::Receive,
+    /// What selection says.
+    pub selected: Selected,
+    /// The mux machine's state.
+    pub mux: Mux,
+    /// This side's key.
+    pub key: u16,
+    /// The system at the other end; all zero without one.
+    pub partner: Mac,
+    /// Its key.
+    pub partner_key: u16,
+    /// Its number for the port.
+    pub partner_port: u16,
+    /// Data units of link aggregation control received.
+    pub pdus_in: u64,
+    /// And sent.
+    pub pdus_out: u64,
+}
+
 /// Which ports take part, as all silos see it at the same time.
 #[derive(Debug)]
 pub struct Aggregator {
@@ -91,7 +127,14 @@ struct Port {
     joined: AtomicU64,
     left: AtomicU64,
     dropped_not_collecting: AtomicU64,
+    told: Told,
 }
+
+/// A [`LacpView`] in words that are read without waiting for the machines:
+/// their states with this side's key and the partner's; the partner's system
+/// with its port; data units in, and out.
+#[derive(Debug, Default)]
+struct Told([AtomicU64; 4]);
 
 impl Aggregator {
     /// An aggregation none of whose ports is up yet.
@@ -104,6 +147,9 @@ impl Aggregator {
             Mode::Static => (all, None),
             Mode::Lacp(settings) => (0, Some(Lacp::new(settings, config.mac, ports.len()))),
         };
+        for (port, machines) in ports.iter().zip(lacp.iter().flat_map(Lacp::ports)) {
+            port.told.write(machines);
+        }
         Arc::new(Self {
             collecting: AtomicU32::new(collecting),
             distributing: AtomicU32::new(0),
@@ -150,6 +196,19 @@ impl Aggregator {
             joined: port.joined.load(Ordering::Relaxed),
             left: port.left.load(Ordering::Relaxed),
             dropped_not_collecting: port.dropped_not_collecting.load(Ordering::Relaxed),
+        }
+    }
+
+    /// How port `port` is. Each figure is of this moment or of one shortly
+    /// before: nobody is waited for.
+    #[must_use]
+    pub fn view(&self, port: usize) -> PortView {
+        let Some(own) = self.ports.get(port) else { return PortView::default() };
+        PortView {
+            up: own.up.load(Ordering::Relaxed) > 0,
+            distributing: self.distributing() >> port & 1 != 0,
+            counters: self.counters(port),
+            lacp: self.speaks_lacp().then(|| own.told.read()),
         }
     }
 
@@ -245,6 +304,9 @@ impl Aggregator {
         self.collecting.store(lacp.collecting(), Ordering::Relaxed);
         self.speaking.store(lacp.speaking(now), Ordering::Relaxed);
         self.due.store(lacp.deadline(now).as_nanos(), Ordering::Relaxed);
+        for (port, machines) in self.ports.iter().zip(lacp.ports()) {
+            port.told.write(machines);
+        }
         self.publish(lacp.distributing());
     }
 
@@ -271,6 +333,42 @@ impl Aggregator {
             Ok(guard) => Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+impl Told {
+    fn write(&self, port: &lacp::Port) {
+        let (actor, partner, counters) = (port.actor(), port.partner(), port.counters());
+        let [a, b, c, d, e, f] = partner.system.0;
+        let [high, low] = partner.port.to_be_bytes();
+        let states = [port.receive() as u8, port.selected() as u8, port.mux() as u8].map(u64::from);
+        let states = states[0] << 56 | states[1] << 48 | states[2] << 40;
+        let words = [
+            states | u64::from(actor.key) << 16 | u64::from(partner.key),
+            u64::from_be_bytes([a, b, c, d, e, f, high, low]),
+            counters.pdus_in,
+            counters.pdus_out,
+        ];
+        for (told, word) in self.0.iter().zip(words) {
+            told.store(word, Ordering::Relaxed);
+        }
+    }
+
+    fn read(&self) -> LacpView {
+        let [states, partner, pdus_in, pdus_out] = self.0.each_ref().map(|word| word.load(Ordering::Relaxed));
+        let [a, b, c, d, e, f, high, low] = partner.to_be_bytes();
+        let [receive, selected, mux, ..] = states.to_be_bytes();
+        LacpView {
+            receive: lacp::Receive::from_number(receive),
+            selected: Selected::from_number(selected),
+            mux: Mux::from_number(mux),
+            key: (states >> 16) as u16,
+            partner: Mac([a, b, c, d, e, f]),
+            partner_key: states as u16,
+            partner_port: u16::from_be_bytes([high, low]),
+            pdus_in,
+            pdus_out,
         }
     }
 }

@@ -252,14 +252,18 @@ impl<L: Link> Link for Bond<L> {
 
     #[inline]
     fn split(&mut self) -> (BondRx<'_, L>, BondTx<'_, L>) {
-        let mut rx = [const { None }; MAX_MEMBERS];
-        let mut tx = [const { None }; MAX_MEMBERS];
-        let count = self.members.len();
-        for (member, (rx, tx)) in self.members.iter_mut().zip(rx.iter_mut().zip(&mut tx)) {
-            let halves = member.link.split();
-            (*rx, *tx) = (Some(halves.0), Some(halves.1));
+        // Each half is made where it is to be: a move of it costs as much as
+        // all else of a turn with one member.
+        match &mut self.members[..] {
+            [only] => {
+                let (rx, tx) = only.link.split();
+                (
+                    BondRx { members: Halves::One(rx), state: &mut self.rx },
+                    BondTx { members: Halves::One(tx), state: &mut self.tx },
+                )
+            }
+            several => split_several(several, &mut self.rx, &mut self.tx),
         }
-        (BondRx { members: rx, count, state: &mut self.rx }, BondTx { members: tx, count, state: &mut self.tx })
     }
 
     fn poll_control(&mut self, now: Time) -> LinkState {
@@ -365,10 +369,71 @@ fn poll(fds: &mut [PollFd<'_>], timeout: Duration) -> io::Result<()> {
     }
 }
 
+/// Halves of the members' links, by index. One alone has no array round it,
+/// which would cost a turn more than all else that a bond does.
+enum Halves<T> {
+    One(T),
+    Several([Option<T>; MAX_MEMBERS], usize),
+}
+
+impl<T> Halves<T> {
+    #[inline]
+    fn get(&self, index: usize) -> Option<&T> {
+        match self {
+            Self::One(only) => (index == 0).then_some(only),
+            Self::Several(all, _) => all.get(index)?.as_ref(),
+        }
+    }
+
+    #[inline]
+    fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        match self {
+            Self::One(only) => (index == 0).then_some(only),
+            Self::Several(all, _) => all.get_mut(index)?.as_mut(),
+        }
+    }
+
+    /// Those of several members; none of one alone.
+    #[inline]
+    fn several(&self) -> &[Option<T>] {
+        match self {
+            Self::One(_) => &[],
+            Self::Several(all, count) => &all[..*count],
+        }
+    }
+
+    #[inline]
+    fn several_mut(&mut self) -> &mut [Option<T>] {
+        match self {
+            Self::One(_) => &mut [],
+            Self::Several(all, count) => &mut all[..*count],
+        }
+    }
+}
+
+/// Both halves of each of several members, or of none.
+#[inline(never)]
+fn split_several<'a, L: Link>(
+    members: &'a mut [Member<L>],
+    rx_state: &'a mut RxState,
+    tx_state: &'a mut TxState,
+) -> (BondRx<'a, L>, BondTx<'a, L>) {
+    let mut rx = [const { None }; MAX_MEMBERS];
+    let mut tx = [const { None }; MAX_MEMBERS];
+    let count = members.len().min(MAX_MEMBERS);
+    for (member, (rx, tx)) in members.iter_mut().zip(rx.iter_mut().zip(&mut tx)) {
+        let halves = member.link.split();
+        (*rx, *tx) = (Some(halves.0), Some(halves.1));
+    }
+    (
+        BondRx { members: Halves::Several(rx, count), state: rx_state },
+        BondTx { members: Halves::Several(tx, count), state: tx_state },
+    )
+}
+
 /// The receive half of a [`Bond`].
 pub struct BondRx<'a, L: Link + 'a> {
-    members: [Option<L::Rx<'a>>; MAX_MEMBERS],
-    count: usize,
+    members: Halves<L::Rx<'a>>,
     state: &'a mut RxState,
 }
 
@@ -421,18 +486,21 @@ fn tell(aggregator: &Aggregator, port: usize, rx: &impl Receive, frames: usize, 
 impl<'a, L: Link + 'a> BondRx<'a, L> {
     #[inline]
     fn current(&self) -> &L::Rx<'a> {
-        let member = self.members.get(self.state.current).and_then(Option::as_ref);
-        member.expect("a burst is a member's")
+        match &self.members {
+            Halves::One(only) => only,
+            several => several.get(self.state.current).expect("a burst is a member's"),
+        }
     }
 
     /// As `receive`, with several members: the burst of the first that has
     /// one, from the one after the last on, so that none waits for ever.
     fn receive_from_several(&mut self, now: Time, max: usize) -> usize {
-        for _ in 0..self.count {
-            let at = if self.state.next < self.count { self.state.next } else { 0 };
+        let members = self.members.several_mut();
+        for _ in 0..members.len() {
+            let at = if self.state.next < members.len() { self.state.next } else { 0 };
             self.state.next = at + 1;
             self.state.current = at;
-            let Some(member) = &mut self.members[at] else { continue };
+            let Some(member) = &mut members[at] else { continue };
             let frames = member.receive(now, max);
             let frames = if frames > 0 { self.state.admit(member, at, frames, now) } else { 0 };
             if frames > 0 {
@@ -447,19 +515,12 @@ impl<'a, L: Link + 'a> BondRx<'a, L> {
 impl<'a, L: Link + 'a> Receive for BondRx<'a, L> {
     #[inline]
     fn receive(&mut self, now: Time, max: usize) -> usize {
-        if self.count != 1 {
-            return self.receive_from_several(now, max);
+        let Halves::One(only) = &mut self.members else { return self.receive_from_several(now, max) };
+        let frames = only.receive(now, max);
+        if self.state.aggregator.is_some() && frames > 0 {
+            return self.state.admit(only, 0, frames, now);
         }
-        match &mut self.members[0] {
-            Some(only) => {
-                let frames = only.receive(now, max);
-                if self.state.aggregator.is_some() && frames > 0 {
-                    return self.state.admit(only, 0, frames, now);
-                }
-                frames
-            }
-            None => 0,
-        }
+        frames
     }
 
     #[inline]
@@ -473,15 +534,12 @@ impl<'a, L: Link + 'a> Receive for BondRx<'a, L> {
     }
 
     fn stray(&mut self, index: usize) -> bool {
-        match self.members.get_mut(self.state.current) {
-            Some(Some(member)) => member.stray(index),
-            _ => false,
-        }
+        self.members.get_mut(self.state.current).is_some_and(|member| member.stray(index))
     }
 
     #[inline]
     fn release(&mut self) {
-        if let Some(Some(member)) = self.members.get_mut(self.state.current) {
+        if let Some(member) = self.members.get_mut(self.state.current) {
             member.release();
         }
     }
@@ -489,8 +547,7 @@ impl<'a, L: Link + 'a> Receive for BondRx<'a, L> {
 
 /// The transmit half of a [`Bond`].
 pub struct BondTx<'a, L: Link + 'a> {
-    members: [Option<L::Tx<'a>>; MAX_MEMBERS],
-    count: usize,
+    members: Halves<L::Tx<'a>>,
     state: &'a mut TxState,
 }
 
@@ -592,7 +649,7 @@ impl TxState {
 impl<'a, L: Link + 'a> BondTx<'a, L> {
     #[inline]
     fn chosen(&mut self) -> Option<&mut L::Tx<'a>> {
-        self.members.get_mut(usize::from(self.state.choice)).and_then(Option::as_mut)
+        self.members.get_mut(usize::from(self.state.choice))
     }
 
     /// Moves the choice to another member, if the one at hand has no slot.
@@ -603,7 +660,8 @@ impl<'a, L: Link + 'a> BondTx<'a, L> {
             return;
         }
         let active = self.state.active;
-        let mut others = self.members.iter_mut().enumerate().filter(|(index, _)| active >> index & 1 != 0);
+        let members = self.members.several_mut().iter_mut();
+        let mut others = members.enumerate().filter(|(index, _)| active >> index & 1 != 0);
         if let Some((index, _)) = others.find_map(|(index, tx)| Some((index, tx.as_mut().filter(|tx| tx.room() > 0)?)))
         {
             self.state.choice = index as u8;
@@ -619,7 +677,8 @@ impl<'a, L: Link + 'a> BondTx<'a, L> {
         if !core::mem::take(&mut self.state.offered) {
             return;
         }
-        let Self { members, state, .. } = self;
+        let Self { members, state } = self;
+        let members = members.several_mut();
         let from = usize::from(state.choice);
         let Some(Some(built_in)) = members.get_mut(from) else { return };
         let Some(frame) = built_in.slot().and_then(|slot| slot.get(..len)) else { return };
@@ -651,10 +710,10 @@ impl<'a, L: Link + 'a> Transmit for BondTx<'a, L> {
     #[inline]
     fn room(&self) -> usize {
         if !self.state.spread {
-            let only = self.members.get(usize::from(self.state.choice)).and_then(Option::as_ref);
+            let only = self.members.get(usize::from(self.state.choice));
             return only.map_or(DROPPED_ROOM, Transmit::room);
         }
-        let members = self.members[..self.count].iter().enumerate();
+        let members = self.members.several().iter().enumerate();
         let active = members.filter(|(index, _)| self.state.active >> index & 1 != 0);
         active.filter_map(|(_, tx)| tx.as_ref()).map(Transmit::room).sum()
     }
@@ -665,8 +724,8 @@ impl<'a, L: Link + 'a> Transmit for BondTx<'a, L> {
             self.choose();
         }
         match self.members.get_mut(usize::from(self.state.choice)) {
-            Some(Some(tx)) => tx.slot(),
-            _ => {
+            Some(tx) => tx.slot(),
+            None => {
                 cold_path();
                 self.state.scratch.resize(self.state.slot, 0);
                 Some(&mut self.state.scratch)
@@ -688,8 +747,9 @@ impl<'a, L: Link + 'a> Transmit for BondTx<'a, L> {
 
     #[inline]
     fn flush(&mut self, now: Time) {
-        for tx in self.members[..self.count].iter_mut().flatten() {
-            tx.flush(now);
+        match &mut self.members {
+            Halves::One(only) => only.flush(now),
+            several => several.several_mut().iter_mut().flatten().for_each(|tx| tx.flush(now)),
         }
         self.state.follow();
     }

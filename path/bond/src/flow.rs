@@ -6,7 +6,7 @@ use wire::protocol;
 /// Equal for all frames of a flow: made of addresses and ports (TCP and UDP
 /// over IPv4 without fragmentation and over IPv6 without extension headers),
 /// or else of the addresses alone, of IP or of Ethernet, so that the frames
-/// of a conversation stay in order (IEEE 802.1AX-2014 section 6.2.4 and 8.2).
+/// of a conversation stay in order (IEEE 802.1AX-2014 clauses 6.2.4 and 8.2).
 ///
 /// Not keyed: who chooses flows to load one port harms nobody but the path
 /// to himself.

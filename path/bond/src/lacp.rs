@@ -12,8 +12,13 @@
 //! - a partner that is not heard is spoken to every second, not every thirty,
 //!   until it answers: the timeout of the default partner is short;
 //! - collecting and distributing are controlled independently, so nothing is
-//!   sent to a partner that does not yet take it (clause 6.4.15, figure 6-22);
+//!   sent to a partner that does not yet take it (802.1AX-2014 clause 6.4.15,
+//!   figure 6-22);
 //! - the state LACP_DISABLED is the static mode, which has no machines.
+//!
+//! The revision of 2020 counts its clauses and figures anew (the mux machine
+//! is clause 6.4.13 there, transmission 6.4.14) and allows ten data units in a
+//! second where this one allows three: who keeps to three keeps to both.
 
 mod port;
 
@@ -145,13 +150,14 @@ impl Lacp {
         if pdu.actor.system == system {
             // Our own, back from a loop or from another of our ports: such a
             // link leads nowhere, and its port goes the way of an unanswered
-            // one (clause 6.4.14.1).
+            // one (802.1AX-2014 clause 6.4.14.1).
             port.on_loop();
             return;
         }
         port.on_pdu(pdu, now);
         // The partner's port was moved here: where it was before, with the
-        // link down, it is remembered no longer (clause 6.4.12, port_moved).
+        // link down, it is remembered no longer (802.1AX-2014 clause 6.4.12,
+        // port_moved).
         for (other, moved) in self.ports.iter_mut().enumerate() {
             if other != index && !moved.enabled() && moved.is_partner(&pdu.actor) {
                 moved.forget();
@@ -233,9 +239,9 @@ impl Lacp {
         }
     }
 
-    /// Selection logic (clause 6.4.14): keeps to the group that has the ports
-    /// while it has any, and else takes the one with the most ports, of these
-    /// the most important partner's.
+    /// Selection logic (802.1AX-2014 clause 6.4.14): keeps to the group that
+    /// has the ports while it has any, and else takes the one with the most
+    /// ports, of these the most important partner's.
     fn select(&mut self) {
         let groups: Vec<Option<Group>> = self.ports.iter().map(group_of).collect();
         let size = |group: &Group| groups.iter().filter(|other| **other == Some(*group)).count();

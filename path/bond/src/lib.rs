@@ -27,6 +27,6 @@ mod flow;
 pub mod lacp;
 mod setup;
 
-pub use aggregator::{Aggregator, Config, MAX_PORTS, Mode, PortConfig, PortCounters};
+pub use aggregator::{Aggregator, Config, LacpView, MAX_PORTS, Mode, PortConfig, PortCounters, PortView};
 pub use bond::{Bond, BondCounters, BondError, BondRx, BondTx, MAX_MEMBERS, Member, common};
 pub use setup::{ParseSetupError, Setup};

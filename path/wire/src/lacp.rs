@@ -14,7 +14,8 @@ const SUBTYPE_LACP: u8 = 1;
 const SUBTYPE_MARKER: u8 = 2;
 const VERSION: u8 = 1;
 
-/// One bit each of how a port is and what it wants (clause 6.4.2.3).
+/// One bit each of how a port is and what it wants (802.1AX-2014 clause
+/// 6.4.2.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PortState(pub u8);
 
@@ -112,8 +113,9 @@ impl SlowPdu {
     /// The data unit after an Ethernet header with [`ETHER_SLOW`].
     ///
     /// Versions, types and reserved fields are not looked at, so that later
-    /// versions of the protocol are understood as this one (clause 6.4.2.3).
-    /// Lengths are, as everything after them would be misread.
+    /// versions of the protocol are understood as this one (802.1AX-2014
+    /// clause 6.4.2.3). Lengths are, as everything after them would be
+    /// misread.
     ///
     /// # Errors
     /// `Truncated`; `Unsupported` for other slow protocols and for markers

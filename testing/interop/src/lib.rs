@@ -6,6 +6,7 @@
 //! addresses at the same time, and nothing is left behind: the namespace and
 //! its devices end with the last process in it.
 
+pub mod cable;
 mod namespace;
 mod program;
 mod site;

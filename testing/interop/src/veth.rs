@@ -54,6 +54,18 @@ impl Far {
         this
     }
 
+    /// Makes one more pair, of one queue and without addresses, and sets it
+    /// up.
+    ///
+    /// # Panics
+    /// If the kernel does not.
+    pub fn join(&self, server: &str, client: &str) {
+        ip(&format!("link add {server} type veth peer name {client}"));
+        ip(&format!("link set {client} netns {}", self.holder.id()));
+        ip(&format!("link set {server} up"));
+        self.ip(&format!("link set {client} up"));
+    }
+
     /// A program in the clients' namespace.
     #[must_use]
     pub fn command<S: AsRef<OsStr>>(&self, program: S) -> Command {

@@ -74,8 +74,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
-            "wire", "link", "tcp", "stack", "app", "silo", "steer", "tap", "memif", "server", "load", "demo", "sim",
-            "sockets", "lab", "stats",
+            "wire", "link", "tcp", "stack", "app", "silo", "bond", "steer", "tap", "memif", "server", "load", "demo",
+            "sim", "sockets", "lab", "stats",
         ],
     ),
     ("xtask", &[]),

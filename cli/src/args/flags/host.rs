@@ -272,10 +272,10 @@ impl HostArgs {
         if self.mac.is_some() && self.link.iter().any(|link| link.starts_with("af_xdp:")) {
             return Err("--mac: over af_xdp our Ethernet address is the interface's".to_owned());
         }
-        if matches!(self.bond.mode, bond::Mode::Lacp(_)) && self.link.iter().any(|link| link.starts_with("af_xdp:")) {
-            return Err(
-                "--bond lacp: over af_xdp control frames stay with the kernel; use --bond static, or dpdk".to_owned()
-            );
+        if matches!(self.bond.mode, bond::Mode::Lacp(_)) && self.addresses.is_empty() {
+            return Err("--bond lacp needs an address of ours: a port on the host's own addresses is the kernel's to \
+                        aggregate; give --addr ADDRESS/PREFIX"
+                .to_owned());
         }
         if self.addresses.is_empty() {
             self.may_use_host_addresses(role)?;

@@ -36,7 +36,11 @@ fn host(vlan: Option<u16>) -> Option<Filter> {
 }
 
 fn own() -> Option<Filter> {
-    filter(&Claim::Own { addresses: vec![OURS4.into(), OURS6.into()] }, None)
+    own_in(None, false)
+}
+
+fn own_in(vlan: Option<u16>, aggregated: bool) -> Option<Filter> {
+    filter(&Claim::Own { addresses: vec![OURS4.into(), OURS6.into()], aggregated }, vlan)
 }
 
 fn ethernet(ether_type: u16, payload: &[u8]) -> Vec<u8> {
@@ -239,17 +243,57 @@ fn own_addresses_are_taken_with_all_that_belongs_to_them() {
     }
 }
 
+/// A frame of a slow protocol (IEEE 802.3 annex 57A).
+fn slow(to: [u8; 6], subtype: u8) -> Vec<u8> {
+    let mut frame = ethernet(0x8809, &[0; 110]);
+    frame[..6].copy_from_slice(&to);
+    frame[14] = subtype;
+    frame
+}
+
+/// IEEE 802.1AX-2014 clauses 6.4.2.3 and 6.5.3.3: control frames and markers
+/// are of the port, and so outside of all VLANs.
+#[test]
+fn control_of_link_aggregation_is_taken_where_it_is_wanted() {
+    let group = wire::lacp::DESTINATION.0;
+    for vlan in [None, Some(5)] {
+        let (Some(alone), Some(joined)) = (own_in(vlan, false), own_in(vlan, true)) else { return };
+        for subtype in [1, 2] {
+            expect(&alone, &slow(group, subtype), PASSED, "not aggregated");
+            expect_from(&joined, &slow(group, subtype), 15, "aggregated");
+            let mut tagged = tagged(5, 0x8809, &slow(group, subtype)[14..]);
+            tagged[..6].copy_from_slice(&group);
+            expect(&joined, &tagged, PASSED, "with a tag");
+        }
+        // 3: Ethernet OAM (IEEE 802.3 clause 57); 10: organisations' own, as
+        // synchronisation (ITU-T G.8264).
+        for subtype in [0, 3, 10, 255] {
+            expect(&joined, &slow(group, subtype), PASSED, "another slow protocol");
+        }
+        for (at, bit) in (0..6).flat_map(|at| (0..8).map(move |bit| (at, 1 << bit))) {
+            let mut other = group;
+            other[at] ^= bit;
+            expect(&joined, &slow(other, 1), PASSED, "to another address");
+        }
+        expect(&joined, &ethernet(0x8808, &slow(group, 1)[14..]), PASSED, "pause");
+    }
+}
+
 /// Whatever bytes come, the program ends with one of its two answers.
 #[test]
 fn any_bytes_are_answered() {
-    let (Some(host), Some(own)) = (host(None), own()) else { return };
+    let (Some(host), Some(own)) = (host(None), own_in(None, true)) else { return };
     let mut state = 1_u64;
     let mut random = move || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as u32
     };
     for _ in 0..2_000 {
-        let mut frame = if random() % 2 == 0 { tcp4(80) } else { tcp6(80) };
+        let mut frame = match random() % 3 {
+            0 => tcp4(80),
+            1 => tcp6(80),
+            _ => slow(wire::lacp::DESTINATION.0, 1),
+        };
         for _ in 0..1 + random() % 6 {
             let at = random() as usize % frame.len();
             frame[at] = random() as u8;

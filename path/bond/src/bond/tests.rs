@@ -1,6 +1,6 @@
 use super::*;
-use crate::aggregator::{Config, Mode, PortConfig};
-use crate::lacp::Settings;
+use crate::aggregator::{Config, Mode, PortConfig, PortCounters, PortView};
+use crate::lacp::{Mux, Receive as Heard, Selected, Settings};
 use link::{Pair, PairConfig, PairLink};
 use wire::Mac;
 
@@ -233,11 +233,36 @@ fn lacp_decides_what_is_sent_and_taken() {
     {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
+    // What is read without waiting for the machines is what they say.
+    let view = a.view(1);
+    let lacp = view.lacp.expect("machines");
+    assert!(view.up && view.distributing && view.counters == a.counters(1));
+    assert_eq!((lacp.receive, lacp.selected, lacp.mux), (Heard::Current, Selected::Selected, Mux::Distributing));
+    assert_eq!((lacp.key, lacp.partner, lacp.partner_key, lacp.partner_port), (1, b.mac(), 1, 2));
+    assert!(text.contains(&format!("LACP in {}, out {}", lacp.pdus_in, lacp.pdus_out)) && lacp.pdus_in > 2, "{text}");
+    assert_eq!(a.view(9), PortView::default());
     // The other process is gone without a word.
     let [mut one, other] = bonds;
     drop(other);
     assert_eq!(one.poll_control(Time::from_millis(3_001)), LinkState::Down);
     assert_eq!(a.distributing(), 0);
+    let view = a.view(1);
+    assert!(!view.up && !view.distributing && view.counters.left == 1);
+    let lacp = view.lacp.expect("machines");
+    assert_eq!((lacp.receive, lacp.mux), (Heard::PortDisabled, Mux::Detached));
+}
+
+#[test]
+fn a_port_without_machines_is_up_or_not() {
+    let aggregator = Aggregator::new(Config { min_links: 2, ..config(2) });
+    let (mut bond, mut far) = bond(2, &aggregator, 8);
+    let counters = PortCounters { joined: 1, ..PortCounters::default() };
+    assert_eq!(aggregator.view(0), PortView { up: true, distributing: true, counters, lacp: None });
+    far.pop();
+    bond.poll_control(Time::ZERO);
+    let counters = PortCounters { left: 1, ..counters };
+    assert_eq!(aggregator.view(0), PortView { up: true, distributing: false, counters, lacp: None });
+    assert!(!aggregator.view(1).up);
 }
 
 /// A silo takes no turn before its link is up, and with LACP it is not before

@@ -14,14 +14,14 @@ const LONG_TIMEOUT_TIME: Duration = Duration::from_secs(90);
 const CHURN_DETECTION_TIME: Duration = Duration::from_secs(60);
 const AGGREGATE_WAIT_TIME: Duration = Duration::from_secs(2);
 
-/// Data units in any [`FAST_PERIODIC_TIME`] (clause 6.4.16).
+/// Data units in any [`FAST_PERIODIC_TIME`] (802.1AX-2014 clause 6.4.16).
 const MAX_PDUS: usize = 3;
 
 /// Markers waiting for their answer; more are not answered, and counted.
-/// Clause 6.5.4.2.1 allows a partner five in a second.
+/// 802.1AX-2014 clause 6.5.4.2.1 allows a partner five in a second.
 const MAX_MARKERS: usize = 8;
 
-/// The state of the receive machine (clause 6.4.12, figure 6-18).
+/// The state of the receive machine (802.1AX-2014 clause 6.4.12, figure 6-18).
 ///
 /// ```text
 ///                      ┌───────────────────────── link down, from all ──┐
@@ -46,7 +46,8 @@ pub enum Receive {
     Current,
 }
 
-/// What selection says of a port (clause 6.4.8, the variable Selected).
+/// What selection says of a port (802.1AX-2014 clause 6.4.8, the variable
+/// Selected).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Selected {
     /// It has no partner, or must let go of the one it had.
@@ -58,7 +59,7 @@ pub enum Selected {
 }
 
 /// The state of the mux machine, collecting and distributing controlled
-/// independently (clause 6.4.15, figure 6-22).
+/// independently (802.1AX-2014 clause 6.4.15, figure 6-22).
 ///
 /// ```text
 ///   DETACHED ─ chosen ─► WAITING ─ 2 s ─► ATTACHED ─ partner in sync ─► COLLECTING ─ partner collects ─► DISTRIBUTING
@@ -80,8 +81,49 @@ pub enum Mux {
     Distributing,
 }
 
-/// Churn detection (clause 6.4.17): whether a side does not get into sync
-/// although the link is up.
+impl Receive {
+    /// The state whose number (`as u8`) this is; else that of a port whose
+    /// link is down.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Self {
+        match number {
+            1 => Self::Expired,
+            2 => Self::Defaulted,
+            3 => Self::Current,
+            _ => Self::PortDisabled,
+        }
+    }
+}
+
+impl Selected {
+    /// What has this number (`as u8`); else not selected.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Self {
+        match number {
+            1 => Self::Selected,
+            2 => Self::Standby,
+            _ => Self::Unselected,
+        }
+    }
+}
+
+impl Mux {
+    /// The state whose number (`as u8`) this is; else that of a port which is
+    /// not part of the aggregation.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Self {
+        match number {
+            1 => Self::Waiting,
+            2 => Self::Attached,
+            3 => Self::Collecting,
+            4 => Self::Distributing,
+            _ => Self::Detached,
+        }
+    }
+}
+
+/// Churn detection (802.1AX-2014 clause 6.4.17): whether a side does not get
+/// into sync although the link is up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Churn {
     None,
@@ -323,7 +365,7 @@ impl Port {
         if self.actor.state.has(PortState::SHORT_TIMEOUT) { SHORT_TIMEOUT_TIME } else { LONG_TIMEOUT_TIME }
     }
 
-    // The periodic transmission machine (clause 6.4.13).
+    // The periodic transmission machine (802.1AX-2014 clause 6.4.13).
 
     fn step_periodic(&mut self, now: Time) {
         let active = (self.actor.state.0 | self.partner.state.0) & PortState::ACTIVITY.0 != 0;
@@ -354,7 +396,7 @@ impl Port {
     }
 
     /// Whether this port does not hold up others that are to be attached with
-    /// it (the variables Ready_N and Ready of clause 6.4.8).
+    /// it (the variables Ready_N and Ready of 802.1AX-2014 clause 6.4.8).
     pub(super) fn is_ready(&self) -> bool {
         self.mux != Mux::Waiting || self.selected != Selected::Selected || self.wait_while.is_none()
     }
@@ -396,7 +438,7 @@ impl Port {
         self.counters.partner_churn += u64::from(self.partner_churn.step(synced(&self.partner), now));
     }
 
-    // The transmit machine (clause 6.4.16).
+    // The transmit machine (802.1AX-2014 clause 6.4.16).
 
     /// When this port has something to say.
     pub(super) fn speak_at(&self) -> Option<Time> {

@@ -125,7 +125,8 @@ impl Room {
         self.systems.iter().map(Lacp::collecting).collect()
     }
 
-    /// No port spoke more than three times in any second (clause 6.4.16).
+    /// No port spoke more than three times in any second (802.1AX-2014 clause
+    /// 6.4.16).
     fn assert_polite(&self) {
         for (end, first) in &self.sent {
             let within = |(other, at): &&((usize, usize), Time)| {
@@ -179,7 +180,8 @@ fn ports_join_within_the_wait_and_a_round_trip() {
     }
 }
 
-/// Clause 6.4.13: two passive sides do not speak; one active side is enough.
+/// 802.1AX-2014 clause 6.4.13: two passive sides do not speak; one active side
+/// is enough.
 #[test]
 fn one_side_must_be_active() {
     let passive = Settings { active: false, ..Settings::default() };
@@ -193,7 +195,7 @@ fn one_side_must_be_active() {
 }
 
 /// Each side speaks at the rate that the other wants, and is believed dead
-/// after three times that (clause 6.4.4).
+/// after three times that (802.1AX-2014 clause 6.4.4).
 #[test]
 fn silence_is_noticed_after_three_periods() {
     for (rate, period) in [(Rate::Fast, 1_000), (Rate::Slow, 30_000)] {
@@ -298,7 +300,8 @@ fn a_port_that_is_moved_changes_its_partner() {
     assert_eq!(room.systems[0].ports()[0].partner().system, C);
 }
 
-/// Clause 6.4.12, port_moved: the partner's port comes in elsewhere.
+/// 802.1AX-2014 clause 6.4.12, port_moved: the partner's port comes in
+/// elsewhere.
 #[test]
 fn a_partner_that_moved_is_forgotten_where_it_was() {
     let mut room = Room::pair(&Settings::default(), &Settings::default());
@@ -356,8 +359,8 @@ fn the_more_important_partner_is_taken() {
     assert_eq!(selected, [Selected::Standby, Selected::Selected]);
 }
 
-/// Clause 6.5: a marker is answered with itself, and no more of them are
-/// remembered than a partner may have sent.
+/// 802.1AX-2014 clause 6.5: a marker is answered with itself, and no more of
+/// them are remembered than a partner may have sent.
 #[test]
 fn markers_are_answered() {
     let mut lacp = Lacp::new(&Settings::default(), A, 1);
@@ -378,7 +381,7 @@ fn markers_are_answered() {
     assert_eq!((markers_in, markers_out, markers_dropped), (20, 8, 12));
 }
 
-/// Clause 6.4.17: a minute out of sync is churn.
+/// 802.1AX-2014 clause 6.4.17: a minute out of sync is churn.
 #[test]
 fn churn_is_detected() {
     let mut room = Room::pair(&Settings::default(), &Settings::default());
@@ -411,4 +414,21 @@ fn a_restless_partner_is_answered_three_times_a_second() {
     }
     room.assert_polite();
     assert!(room.sent.len() > 10, "and yet it is answered");
+}
+
+#[test]
+fn states_are_read_back_from_their_numbers() {
+    for state in [Receive::PortDisabled, Receive::Expired, Receive::Defaulted, Receive::Current] {
+        assert_eq!(Receive::from_number(state as u8), state);
+    }
+    for selected in [Selected::Unselected, Selected::Selected, Selected::Standby] {
+        assert_eq!(Selected::from_number(selected as u8), selected);
+    }
+    for state in [Mux::Detached, Mux::Waiting, Mux::Attached, Mux::Collecting, Mux::Distributing] {
+        assert_eq!(Mux::from_number(state as u8), state);
+    }
+    assert_eq!(
+        (Receive::from_number(9), Selected::from_number(9), Mux::from_number(9)),
+        (Receive::PortDisabled, Selected::Unselected, Mux::Detached)
+    );
 }
