@@ -322,7 +322,6 @@ impl Server {
                 if let Some(prepared) = self.store.entry(entry).prepared() {
                     sent = send_parts(net, id, prepared, &parts);
                 }
-                self.store.note_sent(entry, sent);
                 self.answered(net, id, Some(request), status, head.len(), sent, ending.keep_alive);
             }
             Err(status) => self.error_of(net, id, Some(request), status, ending.keep_alive, size),
@@ -372,7 +371,6 @@ impl Server {
         {
             net.send_body(id, content, 0..content.len());
             sent += content.len() as usize;
-            self.store.note_sent(entry, sent as u64);
         }
         self.answered(net, id, Some(request), Status::OK, bytes, sent as u64, ending.keep_alive);
     }

@@ -36,8 +36,11 @@ app::counters! {
         cache_common_bytes,
         /// Gauge: of these, second and further copies.
         cache_copy_bytes,
-        /// Bytes of content queued that lie in another NUMA domain.
+        /// Bytes of content in another NUMA domain that went into frames, as
+        /// often as they did.
         far_bytes,
+        /// Frames that have such bytes.
+        far_frames,
         /// Gauge: paths remembered.
         cache_entries,
         /// Requests that broke the HTTP grammar or a limit of it.

@@ -44,7 +44,7 @@ pub use config::{AccessLog, Config, ConfigError, Content, Directory, Limits, Rea
 pub use counters::Counters;
 pub use files::commons::{Commons, Held, Member};
 
-use app::{App, Closed, ConnId, Net, Opened, Wake};
+use app::{App, Closed, ConnId, Net, Opened, Reads, Wake};
 use conn::{Conn, DRY, ENDED, FIRST, PARTIAL, PAUSED, State, Tick};
 use core::time::Duration;
 use files::Worker;
@@ -202,11 +202,10 @@ impl Server {
         self.store.forget_all();
     }
 
-    /// Bytes of content queued that lie in other domains, by domain in the
-    /// order of [`Commons::domains`]; empty where nothing is shared.
-    #[must_use]
-    pub fn far_bytes(&self) -> &[u64] {
-        &self.store.far
+    /// What was sent of content that lies in other NUMA domains, by domain;
+    /// of each in [`Commons::domains`], and nothing where nothing is shared.
+    pub fn far_reads(&self) -> impl Iterator<Item = (u16, &Reads)> {
+        self.store.far_reads()
     }
 
     /// Tells `each` the address ranges of what requests go through: the
@@ -236,7 +235,8 @@ impl Server {
             cache_entries,
             cache_common_bytes,
             cache_copy_bytes,
-            far_bytes: self.store.far.iter().sum(),
+            far_bytes: self.far_reads().map(|(_, reads)| reads.bytes()).sum(),
+            far_frames: self.far_reads().map(|(_, reads)| reads.frames()).sum(),
             requests_waiting: u64::from(self.working),
             cache_evictions: self.store.evictions,
             log_drops: self.log.as_ref().map_or(0, Log::drops),

@@ -118,7 +118,7 @@ impl Server {
             conn.engine.on_known_head(ending.keep_alive);
         }
         if ending.keep_alive
-            && let Some((prepared, _)) = self.store.ready(entry, self.second)
+            && let Some(prepared) = self.store.ready(entry, self.second)
             && prepared.content.is_none()
         {
             self.memo.message = Some(prepared.message.clone());
@@ -204,7 +204,7 @@ impl Server {
         if ending.keep_alive && conn.requests.wrapping_add(1) >= self.requests_max {
             return 0;
         }
-        let Some((prepared, far)) = self.store.ready(entry, self.second) else { return 0 };
+        let Some(prepared) = self.store.ready(entry, self.second) else { return 0 };
         let (message, len) = match (ending.keep_alive, ending.version, &prepared.closing) {
             (true, ..) | (false, Version::Http10, _) => (&prepared.message, prepared.message_len),
             (false, Version::Http11, Some(closing)) => (closing, closing.len()),
@@ -216,9 +216,6 @@ impl Server {
             cold_path();
             net.send_body(id, content, 0..content.len());
             bytes += content.len() as usize;
-            if let Some(count) = prepared.far.and_then(|place| far.get_mut(usize::from(place))) {
-                *count += u64::from(content.len());
-            }
         }
         conn.last = Tick::of(now);
         conn.queued = conn.queued.wrapping_add(bytes as u32);

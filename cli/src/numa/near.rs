@@ -5,7 +5,7 @@ use crate::figures::Take;
 use crate::host::{Layout, Port, Seat};
 use link::Link;
 use server::{Commons, Content, Server};
-use silo::placement::{self, Inspector, Policy, Watch};
+use silo::placement::{self, Far, Inspector, Policy, Watch};
 use silo::{Silo, Usage};
 use std::sync::Arc;
 use topology::{Memory, Topology};
@@ -34,8 +34,8 @@ pub struct Near {
     /// The port of its queues, where these are of one.
     port: Option<u16>,
     names: Arc<Names>,
-    /// The domains of what is shared, in their order there.
-    shared: Vec<u16>,
+    /// The account of frames that lie elsewhere, once any can.
+    far: Option<Far>,
     /// Room for one round of traffic.
     counted: Vec<[u64; 4]>,
     told: bool,
@@ -63,7 +63,9 @@ impl Domains {
             Content::Directory(directory) if layout.seats.len() > 1 => directory.revalidate,
             _ => return,
         };
-        let domains: Vec<u16> = layout.seats.iter().filter_map(|seat| seat.domain).collect();
+        // Memory that is spread on purpose is in no domain.
+        let placed = |seat: &&Seat| seat.memory != Some(Memory::Interleave);
+        let domains: Vec<u16> = layout.seats.iter().filter(placed).filter_map(|seat| seat.domain).collect();
         let (common, copies) = in_common(asked, copies);
         self.commons = Some(Commons::new(&domains, common, copies, revalidate));
         self.divide(layout, asked, content);
@@ -117,7 +119,7 @@ impl Domains {
             ports: self.ports.clone(),
             port: first.filter(|first| seat.queues.iter().all(|queue| queue.port == *first)),
             names: Arc::clone(&self.names),
-            shared: self.commons.as_ref().map(|commons| commons.domains()).unwrap_or_default(),
+            far: None,
             counted: Vec::with_capacity(self.names.traffic.len()),
             told: false,
             index: seat.index,
@@ -129,7 +131,8 @@ impl Domains {
     pub fn server(&self, layout: &Layout, seat: &Seat, config: &server::Config) -> server::Config {
         let mut config = config.clone();
         if let (Content::Directory(directory), Some(commons)) = (&mut config.content, &self.commons) {
-            directory.commons = Some(commons.member(seat.domain.unwrap_or(0)));
+            let placed = seat.domain.filter(|_| seat.memory != Some(Memory::Interleave));
+            directory.commons = Some(commons.member(placed.unwrap_or(0)));
         }
         let Some(domain) = seat.domain.and_then(|domain| self.topology.domain(domain)) else { return config };
         if self.topology.domains.len() > 1 && seat.memory != Some(Memory::Interleave) {
@@ -176,6 +179,11 @@ impl Near {
     /// are elsewhere.
     pub fn attend<L: Link>(&mut self, silo: &Silo<L, Server>, now: Time, usage: &Usage) {
         let Some(watch) = &mut self.watch else { return };
+        match (watch.far(), &mut self.far) {
+            (Some(pages), Some(far)) => far.look_for(pages),
+            (Some(pages), far @ None) if !pages.is_empty() => *far = Some(Far::new(pages)),
+            _ => {}
+        }
         if !watch.is_due(now) {
             return;
         }
@@ -185,11 +193,17 @@ impl Near {
             let (remote, all) = (pages.remote, pages.remote + pages.local);
             eprintln!("warning: silo {}: {remote} of {all} pages are in another NUMA domain", self.index);
         }
-        watch.look(now, |each| {
-            silo.link.memory(each);
+        let others = |each: &mut dyn FnMut(core::ops::Range<usize>)| {
             silo.stack.memory(each);
             silo.app.memory(each);
-        });
+        };
+        watch.look(now, |each| silo.link.memory(each), others);
+    }
+
+    /// The account of frames that lie in another domain, while any can.
+    #[inline]
+    pub fn far(&mut self) -> Option<&mut Far> {
+        self.far.as_mut().filter(|far| far.has_pages())
     }
 
     /// Tells every value with its name, in the order of [`names`].
@@ -212,10 +226,12 @@ impl Near {
         for (names, values) in names.traffic.iter().zip(&*counted) {
             names.iter().zip(values).for_each(|(name, value)| take(name, *value));
         }
-        let far = silo.app.far_bytes();
-        for (domain, name) in names.domains.iter().zip(&names.far) {
-            let place = self.shared.binary_search(domain).ok();
-            take(name, place.and_then(|place| far.get(place)).copied().unwrap_or(0));
+        for (domain, names) in names.domains.iter().zip(&names.far) {
+            let content = silo.app.far_reads().find(|(other, _)| other == domain);
+            let content = content.map_or([0; 2], |(_, reads)| [reads.frames(), reads.bytes()]);
+            let frames = self.far.as_ref().and_then(|far| far.counted().find(|(other, _)| other == domain));
+            let frames = frames.map_or([0; 4], |(_, sum)| [sum.rx_frames, sum.rx_bytes, sum.tx_frames, sum.tx_bytes]);
+            names.iter().zip(content.into_iter().chain(frames)).for_each(|(name, value)| take(name, value));
         }
     }
 }
@@ -234,13 +250,22 @@ pub fn is_gauge(name: &str) -> bool {
 pub fn names(take: Take<'_>) {
     let names = Names::of(&Topology::here().unwrap_or_default());
     let traffic = names.traffic.iter().flatten();
-    PAGES.iter().chain(traffic).chain(&names.far).for_each(|name| take(name, 0));
+    PAGES.iter().chain(traffic).chain(names.far.iter().flatten()).for_each(|name| take(name, 0));
 }
 
 /// What frames and bytes of a domain's ports are called.
 pub const TRAFFIC: [&str; 4] = ["numa.rx_frames", "numa.rx_bytes", "numa.tx_frames", "numa.tx_bytes"];
-/// What bytes of content in a domain, sent by a silo of another, are called.
-pub const FAR: &str = "numa.far_bytes";
+/// What passed through memory of a domain for a silo of another is called:
+/// frames sent with content that lies there, and its bytes; frames that lay
+/// there themselves.
+pub const FAR: [&str; 6] = [
+    "numa.far_content_frames",
+    "numa.far_content_bytes",
+    "numa.far_rx_frames",
+    "numa.far_rx_bytes",
+    "numa.far_tx_frames",
+    "numa.far_tx_bytes",
+];
 /// The place of ports that are nowhere in particular.
 pub const NOWHERE: &str = "nowhere";
 
@@ -249,7 +274,7 @@ struct Names {
     domains: Vec<u16>,
     /// For each domain, and for nowhere; nothing in a machine of one domain.
     traffic: Vec<[&'static str; 4]>,
-    far: Vec<&'static str>,
+    far: Vec<[&'static str; 6]>,
 }
 
 impl Names {
@@ -262,7 +287,7 @@ impl Names {
         let name = |what: &str, place: &str| &*format!("{what}.{place}").leak();
         let places = domains.iter().map(ToString::to_string).chain([NOWHERE.to_owned()]);
         let traffic = places.map(|place| TRAFFIC.map(|what| name(what, &place))).collect();
-        let far = domains.iter().map(|domain| name(FAR, &domain.to_string())).collect();
+        let far = domains.iter().map(|domain| FAR.map(|what| name(what, &domain.to_string()))).collect();
         Self { domains, traffic, far }
     }
 }

@@ -11,7 +11,8 @@ pub struct Amount {
     pub bytes: u64,
 }
 
-/// Traffic of silos whose memory is in one domain.
+/// Traffic through memory of one domain: frames received that lay there, and
+/// frames sent with content that lies there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flow {
     pub received: Amount,
@@ -30,16 +31,19 @@ pub struct Process {
     pub silos: Vec<SiloFigures>,
     /// What came and went, by where.
     pub flows: BTreeMap<Way, Flow>,
-    /// Bytes of content by the domain of the silo that sent it and the one
-    /// where it lies, where these are not the same.
-    pub content: BTreeMap<(u16, u16), u64>,
+    /// Content, and the frames that have some, by the domain of the silo that
+    /// sent it and the one where it lies, where these are not the same.
+    pub content: BTreeMap<(u16, u16), Amount>,
+    /// Frames that lay in memory of another domain than their silo's, by the
+    /// domain of the silo and that of the memory.
+    pub buffers: BTreeMap<(u16, u16), Flow>,
     pub crossed: Crossed,
     pub received_bytes: u64,
     pub sent_bytes: u64,
 }
 
 /// Bytes that went from one domain to another, by what they did there.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Crossed {
     /// Received by a port of another domain than the silo's.
     pub received: u64,
@@ -49,9 +53,10 @@ pub struct Crossed {
     pub content: u64,
     /// Passed to a silo of another domain.
     pub steered: u64,
-    /// Frames through memory of another domain, by the share of the silo's
-    /// pages that are elsewhere.
-    pub memory: f64,
+    /// Received into memory of another domain.
+    pub received_memory: u64,
+    /// Sent from memory of another domain.
+    pub sent_memory: u64,
 }
 
 /// What a silo published.
@@ -113,24 +118,35 @@ impl Process {
         // whole way is known; else each half of it.
         let (arrival, departure) = (only(|flow| flow.received.bytes), only(|flow| flow.sent.bytes));
         for (place, flow) in &places {
-            let received = Flow { received: flow.received, ..Flow::default() };
-            let sent = Flow { sent: flow.sent, ..Flow::default() };
-            self.flow((*place, domain, departure.unwrap_or(None)), received);
-            self.flow((arrival.unwrap_or(None), domain, *place), sent);
             let far = place.is_some_and(|place| place != domain);
             self.crossed.received += if far { flow.received.bytes } else { 0 };
             self.crossed.sent += if far { flow.sent.bytes } else { 0 };
             self.received_bytes += flow.received.bytes;
             self.sent_bytes += flow.sent.bytes;
-            let bytes = flow.received.bytes + flow.sent.bytes;
-            self.crossed.memory += bytes as f64 * silo.remote_share();
         }
-        for (name, bytes) in values {
-            let from = name.strip_prefix(FAR).and_then(|rest| rest.strip_prefix('.')?.parse::<u16>().ok());
-            if let Some(from) = from.filter(|from| *from != domain && *bytes > 0) {
-                *self.content.entry((domain, from)).or_default() += bytes;
-                self.crossed.content += bytes;
-            }
+        let (mut received_far, mut sent_far) = (Amount::default(), Amount::default());
+        let (from, to) = (arrival.unwrap_or(None), departure.unwrap_or(None));
+        for (other, [content, received, sent]) in far(values, domain) {
+            self.content.entry((domain, other)).or_default().add(content);
+            let buffers = self.buffers.entry((domain, other)).or_default();
+            buffers.received.add(received);
+            buffers.sent.add(sent);
+            self.crossed.content += content.bytes;
+            self.crossed.received_memory += received.bytes;
+            self.crossed.sent_memory += sent.bytes;
+            received_far.add(received);
+            sent_far.add(content);
+            self.flow((from, other, to), Flow { received, sent: content });
+        }
+        self.content.retain(|_, amount| *amount != Amount::default());
+        self.buffers.retain(|_, flow| *flow != Flow::default());
+        for (place, flow) in &places {
+            // What passed through memory of other domains is told there: by
+            // which port is known where there is one.
+            let received = flow.received.less(if arrival.is_some() { received_far } else { Amount::default() });
+            let sent = flow.sent.less(if departure.is_some() { sent_far } else { Amount::default() });
+            self.flow((*place, domain, to), Flow { received, ..Flow::default() });
+            self.flow((from, domain, *place), Flow { sent, ..Flow::default() });
         }
         self.crossed.steered += get("steer.crossed_bytes");
     }
@@ -140,32 +156,51 @@ impl Process {
             return;
         }
         let flow = self.flows.entry(way).or_default();
-        for (sum, more) in [(&mut flow.received, more.received), (&mut flow.sent, more.sent)] {
-            sum.frames += more.frames;
-            sum.bytes += more.bytes;
-        }
+        flow.received.add(more.received);
+        flow.sent.add(more.sent);
     }
 
     /// The bytes received and sent that crossed, as a share of all.
     pub fn crossed_share(&self) -> f64 {
         let all = self.received_bytes + self.sent_bytes;
-        share((self.crossed.received + self.crossed.sent) as f64 + self.crossed.memory, all)
+        let Crossed { received, sent, received_memory, sent_memory, .. } = self.crossed;
+        share((received + sent + received_memory + sent_memory) as f64, all)
     }
 
     /// How often a byte sent crossed on its way: from the content to the
-    /// silo, from silo to silo, and to the port.
+    /// silo, into the frame's memory, from silo to silo, and to the port.
     pub fn crossings_per_byte_sent(&self) -> f64 {
-        let Crossed { sent, content, steered, memory, .. } = self.crossed;
-        let all = self.received_bytes + self.sent_bytes;
-        let memory = memory * share(self.sent_bytes as f64, all);
-        share((sent + content + steered) as f64 + memory, self.sent_bytes)
+        let Crossed { sent, content, steered, sent_memory, .. } = self.crossed;
+        share((sent + content + steered + sent_memory) as f64, self.sent_bytes)
     }
 }
 
-impl SiloFigures {
-    fn remote_share(&self) -> f64 {
-        share(self.pages_remote as f64, self.pages_local + self.pages_remote)
+impl Amount {
+    fn add(&mut self, more: Self) {
+        self.frames += more.frames;
+        self.bytes += more.bytes;
     }
+
+    /// Without those: nothing, where they were counted a moment later.
+    const fn less(self, those: Self) -> Self {
+        Self { frames: self.frames.saturating_sub(those.frames), bytes: self.bytes.saturating_sub(those.bytes) }
+    }
+}
+
+/// What a silo in `home` has counted of each other domain: content sent, and
+/// frames received and sent that lay there.
+fn far(values: &BTreeMap<&str, u64>, home: u16) -> BTreeMap<u16, [Amount; 3]> {
+    let mut found: BTreeMap<u16, [Amount; 3]> = BTreeMap::new();
+    for (at, what) in FAR.into_iter().enumerate() {
+        for (name, value) in values {
+            let from = name.strip_prefix(what).and_then(|rest| rest.strip_prefix('.')?.parse::<u16>().ok());
+            let Some(from) = from.filter(|from| *from != home && *value > 0) else { continue };
+            let amount = &mut found.entry(from).or_default()[at / 2];
+            // Frames and bytes by turns.
+            *(if at % 2 == 0 { &mut amount.frames } else { &mut amount.bytes }) += value;
+        }
+    }
+    found
 }
 
 /// Nothing of nothing is nothing.

@@ -1,6 +1,6 @@
 //! Tables and JSON.
 
-use super::report::{Crossed, Flow, Model, Process, SiloFigures};
+use super::report::{Amount, Crossed, Flow, Model, Process, SiloFigures};
 use core::fmt;
 use serde_json::{Value, json};
 use topology::{Ranges, Topology};
@@ -46,14 +46,24 @@ impl fmt::Display for Account<'_> {
                 from.0, from.1, to.0, to.1
             )?;
         }
-        for ((silo, content), bytes) in &process.content {
-            writeln!(f, "  content of domain {content} sent by silos of domain {silo}: {bytes} bytes")?;
+        for ((silo, content), Amount { frames, bytes }) in &process.content {
+            writeln!(
+                f,
+                "  content of domain {content} sent by silos of domain {silo}: {frames} frames, {bytes} bytes"
+            )?;
         }
-        let Crossed { received, sent, content, steered, memory } = process.crossed;
+        for ((silo, memory), Flow { received, sent }) in &process.buffers {
+            writeln!(
+                f,
+                "  frames of silos of domain {silo} that lay in domain {memory}: {} in, {} bytes; {} out, {} bytes",
+                received.frames, received.bytes, sent.frames, sent.bytes
+            )?;
+        }
+        let Crossed { received, sent, content, steered, received_memory, sent_memory } = process.crossed;
         writeln!(
             f,
             "  crossed: {received} bytes received, {sent} sent, {content} of content, {steered} between silos, \
-             {memory:.0} through pages elsewhere"
+             {received_memory} received and {sent_memory} sent through memory elsewhere"
         )?;
         let model = Model::of(topology.domains.len());
         writeln!(f, "  share of bytes received and sent that crossed: {:.4}", process.crossed_share())?;
@@ -78,9 +88,12 @@ impl fmt::Display for Account<'_> {
 //                  "pages": { "local", "remote", "absent", "looks" } } ],
 //     "flows": [ { "arrival" or null, "memory", "departure" or null,
 //                  "received_frames", "received_bytes", "sent_frames", "sent_bytes" } ],
-//     "content": [ { "silo_domain", "content_domain", "bytes" } ],
+//     "content": [ { "silo_domain", "content_domain", "frames", "bytes" } ],
+//     "buffers": [ { "silo_domain", "memory_domain",
+//                    "received_frames", "received_bytes", "sent_frames", "sent_bytes" } ],
 //     "received_bytes", "sent_bytes",
-//     "crossed": { "received_bytes", "sent_bytes", "content_bytes", "steered_bytes", "memory_bytes" },
+//     "crossed": { "received_bytes", "sent_bytes", "content_bytes", "steered_bytes",
+//                  "received_memory_bytes", "sent_memory_bytes" },
 //     "crossed_share", "crossings_per_byte_sent" } ] }
 // ```
 
@@ -115,17 +128,28 @@ pub fn process_json(process: &Process) -> Value {
             "sent_bytes": flow.sent.bytes,
         })
     };
-    let content = |(way, bytes): (&(u16, u16), &u64)| {
-        let (silo, content) = way;
-        json!({ "silo_domain": silo, "content_domain": content, "bytes": bytes })
+    let content = |((silo, content), amount): (&(u16, u16), &Amount)| {
+        let Amount { frames, bytes } = amount;
+        json!({ "silo_domain": silo, "content_domain": content, "frames": frames, "bytes": bytes })
     };
-    let Crossed { received, sent, content: far, steered, memory } = process.crossed;
+    let buffers = |((silo, memory), Flow { received, sent }): (&(u16, u16), &Flow)| {
+        json!({
+            "silo_domain": silo,
+            "memory_domain": memory,
+            "received_frames": received.frames,
+            "received_bytes": received.bytes,
+            "sent_frames": sent.frames,
+            "sent_bytes": sent.bytes,
+        })
+    };
+    let Crossed { received, sent, content: far, steered, received_memory, sent_memory } = process.crossed;
     json!({
         "pid": process.pid,
         "label": process.label,
         "silos": process.silos.iter().enumerate().map(silo).collect::<Vec<_>>(),
         "flows": process.flows.iter().map(flow).collect::<Vec<_>>(),
         "content": process.content.iter().map(content).collect::<Vec<_>>(),
+        "buffers": process.buffers.iter().map(buffers).collect::<Vec<_>>(),
         "received_bytes": process.received_bytes,
         "sent_bytes": process.sent_bytes,
         "crossed": {
@@ -133,7 +157,8 @@ pub fn process_json(process: &Process) -> Value {
             "sent_bytes": sent,
             "content_bytes": far,
             "steered_bytes": steered,
-            "memory_bytes": memory.round() as u64,
+            "received_memory_bytes": received_memory,
+            "sent_memory_bytes": sent_memory,
         },
         "crossed_share": process.crossed_share(),
         "crossings_per_byte_sent": process.crossings_per_byte_sent(),

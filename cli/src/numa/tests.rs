@@ -13,7 +13,7 @@ fn machine(domains: u16) -> Topology {
     Topology::of(&Recording::parse(&text).unwrap(), None).unwrap()
 }
 
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 19] = [
     "silo.pinned",
     "silo.core",
     "silo.domain",
@@ -28,12 +28,14 @@ const NAMES: [&str; 17] = [
     "numa.tx_bytes.0",
     "numa.rx_bytes.1",
     "numa.tx_bytes.1",
-    "numa.far_bytes.0",
-    "numa.far_bytes.1",
+    "numa.far_content_frames.1",
+    "numa.far_content_bytes.1",
     "steer.crossed_bytes",
+    "numa.far_tx_frames.1",
+    "numa.far_tx_bytes.1",
 ];
 
-fn process(silos: &[[u64; 17]]) -> Process {
+fn process(silos: &[[u64; 19]]) -> Process {
     let silos: Vec<Vec<u64>> = silos.iter().map(|values| values.to_vec()).collect();
     Process::of(7, "serve memif:@a", &NAMES, &silos).unwrap()
 }
@@ -41,8 +43,8 @@ fn process(silos: &[[u64; 17]]) -> Process {
 #[test]
 fn silos_at_their_ports_cross_nothing() {
     let near = process(&[
-        [1, 2, 0, 100, 0, 9, 1, 0, 10, 1_000, 20, 9_000, 0, 0, 0, 0, 0],
-        [1, 3, 1, 100, 0, 9, 1, 0, 0, 0, 0, 0, 500, 4_000, 0, 0, 0],
+        [1, 2, 0, 100, 0, 9, 1, 0, 10, 1_000, 20, 9_000, 0, 0, 0, 0, 0, 0, 0],
+        [1, 3, 1, 100, 0, 9, 1, 0, 0, 0, 0, 0, 500, 4_000, 0, 0, 0, 0, 0],
     ]);
     assert_eq!(near.crossed, Crossed::default());
     assert_eq!((near.crossed_share(), near.crossings_per_byte_sent()), (0.0, 0.0));
@@ -55,26 +57,31 @@ fn silos_at_their_ports_cross_nothing() {
 
 #[test]
 fn each_way_of_crossing_is_counted() {
-    // Content of domain 1, and its own, which is not far.
-    let content = process(&[[1, 0, 0, 10, 0, 0, 1, 0, 1, 100, 1, 1_000, 0, 0, 70, 500, 0]]);
-    assert_eq!((content.crossed.content, content.content.get(&(0, 1))), (500, Some(&500)));
+    // Content of domain 1, in half of the frames.
+    let content = process(&[[1, 0, 0, 10, 0, 0, 1, 0, 1, 100, 8, 1_000, 0, 0, 4, 500, 0, 0, 0]]);
+    assert_eq!(content.crossed.content, 500);
+    assert_eq!(content.content.get(&(0, 1)), Some(&Amount { frames: 4, bytes: 500 }));
     assert_eq!((content.crossings_per_byte_sent(), content.crossed_share()), (0.5, 0.0));
+    let sent = |memory| content.flows.get(&(Some(0), memory, Some(0))).map(|flow| flow.sent);
+    assert_eq!(sent(0), Some(Amount { frames: 4, bytes: 500 }));
+    assert_eq!(sent(1), sent(0));
     // A port of the other domain, both ways.
-    let port = process(&[[1, 0, 0, 10, 0, 0, 1, 0, 0, 0, 0, 0, 100, 1_000, 0, 0, 0]]);
+    let port = process(&[[1, 0, 0, 10, 0, 0, 1, 0, 0, 0, 0, 0, 100, 1_000, 0, 0, 0, 0, 0]]);
     assert_eq!((port.crossed.received, port.crossed.sent), (100, 1_000));
     assert_eq!((port.crossings_per_byte_sent(), port.crossed_share()), (1.0, 1.0));
     // Ports of both: what came is not matched with what went.
-    let mixed = process(&[[1, 0, 0, 10, 0, 0, 1, 0, 1, 100, 1, 600, 100, 400, 0, 0, 0]]);
+    let mixed = process(&[[1, 0, 0, 10, 0, 0, 1, 0, 1, 100, 1, 600, 100, 400, 0, 0, 0, 0, 0]]);
     let ways: Vec<_> = mixed.flows.keys().copied().collect();
     assert_eq!(ways, [(None, 0, Some(0)), (None, 0, Some(1)), (Some(0), 0, None), (Some(1), 0, None)]);
     assert_eq!(mixed.crossings_per_byte_sent(), 0.4);
     // Another silo's ring.
-    let steered = process(&[[1, 0, 0, 10, 0, 0, 1, 0, 1, 100, 1, 1_000, 0, 0, 0, 0, 250]]);
+    let steered = process(&[[1, 0, 0, 10, 0, 0, 1, 0, 1, 100, 1, 1_000, 0, 0, 0, 0, 250, 0, 0]]);
     assert_eq!(steered.crossings_per_byte_sent(), 0.25);
-    // Memory that is spread: half of the pages are on the other side.
-    let spread = process(&[[1, 0, 0, 50, 50, 0, 1, 1, 1, 1_000, 1, 1_000, 0, 0, 0, 0, 0]]);
-    assert_eq!((spread.crossed.memory, spread.crossed_share()), (1_000.0, 0.5));
-    assert_eq!(spread.crossings_per_byte_sent(), 0.5);
+    // Memory that is spread: some of the frames lie on the other side.
+    let spread = process(&[[1, 0, 0, 50, 50, 0, 1, 1, 1, 1_000, 9, 1_000, 0, 0, 0, 0, 0, 5, 600]]);
+    assert_eq!((spread.crossed.sent_memory, spread.crossed_share()), (600, 0.3));
+    assert_eq!(spread.buffers.get(&(0, 1)).map(|flow| flow.sent), Some(Amount { frames: 5, bytes: 600 }));
+    assert_eq!(spread.crossings_per_byte_sent(), 0.6);
 }
 
 #[test]
@@ -87,18 +94,19 @@ fn the_model_is_what_it_is_said_to_be() {
 #[test]
 fn what_is_shown_has_all_of_it() {
     let two = machine(2);
-    let process = process(&[[1, 2, 0, 100, 3, 9, 1, 0, 10, 1_000, 20, 9_000, 0, 0, 0, 90, 0]]);
+    let process = process(&[[1, 2, 0, 100, 3, 9, 1, 0, 10, 1_000, 20, 9_000, 0, 0, 2, 90, 0, 1, 60]]);
     let text = Account { process: &process, topology: &two }.to_string();
     for wanted in [
         "7 serve memif:@a",
-        "content of domain 1 sent by silos of domain 0: 90 bytes",
+        "content of domain 1 sent by silos of domain 0: 2 frames, 90 bytes",
+        "frames of silos of domain 0 that lay in domain 1: 0 in, 0 bytes; 1 out, 60 bytes",
         "by the model: 4 at worst",
         "0.50 expected",
     ] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
     let json = show::process_json(&process);
-    assert_eq!(json["flows"][0]["sent_bytes"], 9_000);
+    assert_eq!((&json["flows"][0]["sent_bytes"], &json["flows"][1]["sent_bytes"]), (&8_910.into(), &90.into()));
     assert_eq!(json["silos"][0]["pages"]["remote"], 3);
     assert_eq!(json["crossed"]["content_bytes"], 90);
     assert_eq!(show::topology_json(&two)["domains"][1]["cores"][0], 1);

@@ -19,6 +19,37 @@ struct Shared {
     /// here, once for each silo that has a body of the same bytes.
     bytes: Arc<Vec<u8>>,
     sum: Cell<Option<Sum>>,
+    /// Where its reads are counted, if they are.
+    reads: Option<Rc<Reads>>,
+}
+
+/// How much of some bodies went into frames, as often as it did: for those
+/// that lie in another NUMA domain than the silo that sends them.
+#[derive(Debug, Default)]
+pub struct Reads {
+    frames: Cell<u64>,
+    bytes: Cell<u64>,
+}
+
+impl Reads {
+    /// Frames that have bytes of these bodies, repetitions included.
+    #[must_use]
+    pub const fn frames(&self) -> u64 {
+        self.frames.get()
+    }
+
+    /// Those bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes.get()
+    }
+
+    /// Notes that `bytes` went into a frame; `begun` if there are some of
+    /// these bodies in it already.
+    pub fn note(&self, bytes: usize, begun: bool) {
+        self.frames.set(self.frames.get() + u64::from(!begun));
+        self.bytes.set(self.bytes.get() + bytes as u64);
+    }
 }
 
 /// The largest body: slices are kept as 32-bit offsets. Longer content is
@@ -41,8 +72,29 @@ impl Body {
     /// As [`Body::new`].
     #[must_use]
     pub fn shared(bytes: Arc<Vec<u8>>) -> Self {
+        Self::make(bytes, None)
+    }
+
+    /// The same, and `reads` counts what of it goes into frames.
+    ///
+    /// # Panics
+    /// As [`Body::new`].
+    #[must_use]
+    pub fn counted(bytes: Arc<Vec<u8>>, reads: Rc<Reads>) -> Self {
+        Self::make(bytes, Some(reads))
+    }
+
+    fn make(bytes: Arc<Vec<u8>>, reads: Option<Rc<Reads>>) -> Self {
         assert!(bytes.len() <= MAX_LEN, "a body is at most 4 GiB");
-        Self(Rc::new(Shared { bytes, sum: Cell::new(None) }))
+        Self(Rc::new(Shared { bytes, sum: Cell::new(None), reads }))
+    }
+
+    /// Where is counted what of it goes into frames, if anywhere. For whoever
+    /// copies it there by pieces: [`Body::sum`] counts the whole.
+    #[inline(always)]
+    #[must_use]
+    pub fn reads(&self) -> Option<&Reads> {
+        self.0.reads.as_deref()
     }
 
     /// The bytes.
@@ -53,7 +105,9 @@ impl Body {
     }
 
     /// The Internet checksum's sum of all bytes. It is made once: a response
-    /// that fits into one segment is the same sum for each connection.
+    /// that fits into one segment is the same sum for each connection. Asked
+    /// for once for each frame that has the whole body: of a counted one it is
+    /// made each time, so that nobody else has to look whether it is counted.
     #[inline(always)]
     #[must_use]
     pub fn sum(&self) -> Sum {
@@ -67,7 +121,10 @@ impl Body {
     #[inline(never)]
     fn make_sum(&self) -> Sum {
         let sum = checksum::sum(&self.0.bytes);
-        self.0.sum.set(Some(sum));
+        match &self.0.reads {
+            None => self.0.sum.set(Some(sum)),
+            Some(reads) => reads.note(self.0.bytes.len(), false),
+        }
         sum
     }
 
@@ -119,6 +176,21 @@ mod tests {
         assert!(body.get_mut().is_none());
         drop(other);
         assert!(body.get_mut().is_some());
+    }
+
+    #[test]
+    fn what_is_counted_is_counted_each_time() {
+        let reads = Rc::new(Reads::default());
+        let body = Body::counted(Arc::new(b"afar".to_vec()), Rc::clone(&reads));
+        let again = body.clone();
+        assert_eq!(body.sum().finish(), checksum::sum(b"afar").finish());
+        assert_eq!(again.sum().finish(), checksum::sum(b"afar").finish());
+        assert_eq!((reads.frames(), reads.bytes()), (2, 8));
+        let Some(pieces) = body.reads() else { panic!("it is counted") };
+        pieces.note(3, false);
+        pieces.note(1, true);
+        assert_eq!((reads.frames(), reads.bytes()), (3, 12));
+        assert!(Body::new(Vec::new()).reads().is_none());
     }
 
     /// The sum is that of the bytes as they are, also after a change.

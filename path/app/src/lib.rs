@@ -19,7 +19,7 @@
 mod body;
 mod counters;
 
-pub use body::Body;
+pub use body::{Body, Reads};
 
 use core::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;

@@ -15,9 +15,12 @@
 //! (queued chunks, data out of order), which come from the thread's own arena
 //! under the same policy; stacks; and what the kernel has of its own.
 
+mod far;
 mod kernel;
 mod watch;
 
+pub use far::{Far, FarFrames, FarPages};
+pub(crate) use far::{FarRx, FarTx};
 pub use watch::{Inspector, Pages, Watch};
 
 use core::fmt;
@@ -141,6 +144,15 @@ impl Placement {
         Ok(placement)
     }
 
+    /// Adds what `other` has.
+    pub fn add(&mut self, other: &Self) {
+        if self.domains.len() < other.domains.len() {
+            self.domains.resize(other.domains.len(), 0);
+        }
+        self.domains.iter_mut().zip(&other.domains).for_each(|(sum, more)| *sum += more);
+        self.absent += other.absent;
+    }
+
     /// Pages in a domain.
     #[must_use]
     pub fn within(&self, domain: u16) -> u64 {
@@ -166,23 +178,65 @@ impl Placement {
     }
 
     fn take(&mut self, batch: &mut kernel::Batch) -> Result<(), PlacementError> {
-        let wrong = |why| PlacementError { doing: "ask where memory is", domain: None, why };
-        for status in batch.ask().map_err(wrong)? {
-            match usize::try_from(*status) {
-                Ok(domain) if domain < usize::from(MAX_DOMAINS) => {
-                    if self.domains.len() <= domain {
-                        self.domains.resize(domain + 1, 0);
-                    }
-                    self.domains[domain] += 1;
-                }
-                // ENOENT: not touched; EFAULT: not mapped, or the page of
-                // zeros that every read of untouched memory shows.
-                _ => self.absent += 1,
+        for status in batch.ask().map_err(unknown)? {
+            match domain(*status) {
+                Some(domain) => self.note(domain),
+                None => self.absent += 1,
             }
         }
         batch.clear();
         Ok(())
     }
+
+    fn note(&mut self, domain: u16) {
+        let domain = usize::from(domain);
+        if self.domains.len() <= domain {
+            self.domains.resize(domain + 1, 0);
+        }
+        self.domains[domain] += 1;
+    }
+}
+
+impl FarPages {
+    /// Those of `ranges` that are in other domains than `home`, and where all
+    /// are.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn beyond(home: u16, ranges: &[Range<usize>]) -> Result<(Self, Placement), PlacementError> {
+        let mut found = Self::new();
+        let mut placement = Placement::default();
+        let page = rustix::param::page_size();
+        let mut batch = kernel::Batch::new();
+        for range in ranges.iter().map(pages).filter(|range| !range.is_empty()) {
+            let mut places = Vec::with_capacity(range.len() / page);
+            let mut rest = range.clone().step_by(page).peekable();
+            while rest.peek().is_some() {
+                rest.by_ref().take(kernel::BATCH).for_each(|start| batch.push(start));
+                for status in batch.ask().map_err(unknown)? {
+                    let place = domain(*status);
+                    match place {
+                        Some(domain) => placement.note(domain),
+                        None => placement.absent += 1,
+                    }
+                    places.push(place.filter(|domain| *domain != home));
+                }
+                batch.clear();
+            }
+            found.add(range.start, &places);
+        }
+        Ok((found, placement))
+    }
+}
+
+/// The domain in the kernel's answer for a page. ENOENT: not touched; EFAULT:
+/// not mapped, or the page of zeros that every read of untouched memory shows.
+fn domain(status: core::ffi::c_int) -> Option<u16> {
+    u16::try_from(status).ok().filter(|domain| *domain < MAX_DOMAINS)
+}
+
+fn unknown(why: io::Error) -> PlacementError {
+    PlacementError { doing: "ask where memory is", domain: None, why }
 }
 
 /// The whole pages that a range is on.

@@ -2,6 +2,7 @@
 
 use crate::hold::Hold;
 use crate::idle::{Action, Idle, IdleState};
+use crate::placement::Far;
 use crate::turn::Silo;
 use app::App;
 use core::time::Duration;
@@ -127,6 +128,13 @@ pub trait Attendant<L, A> {
         let _ = app;
         None
     }
+
+    /// The account of frames that lie in another NUMA domain, while some can.
+    /// Asked for in every turn.
+    #[inline]
+    fn far(&mut self) -> Option<&mut Far> {
+        None
+    }
 }
 
 /// How often a polling silo looks beside the packet path.
@@ -154,7 +162,10 @@ pub fn run<L: Link, A: App>(
     }
     let mut attend_at = now;
     loop {
-        let turn = silo.turn_unflushed(now);
+        let turn = match attendant.far() {
+            None => silo.turn_unflushed(now),
+            Some(far) => silo.turn_counted(now, far),
+        };
         if hold.is_off() || hold.on_turn(now, turn.frames > 0 || turn.more, silo.room()) {
             silo.flush(now);
         }

@@ -5,7 +5,7 @@
 //! prepared response. Further slices go to a boxed deque. Payload is copied
 //! once, out of the rope into the transmit slot, and summed in the same pass.
 
-use app::Body;
+use app::{Body, Reads};
 use core::hint::cold_path;
 use std::collections::VecDeque;
 use wire::checksum::{Sum, copy_and_sum};
@@ -155,6 +155,10 @@ impl Rope {
         if end <= self.head_len as usize
             && let Some(body) = &self.head
         {
+            if let Some(reads) = body.reads() {
+                cold_path();
+                reads.note(out.len(), false);
+            }
             let from = (self.head_start + offset) as usize;
             return copy_and_sum(out, &body.as_slice()[from..from + out.len()]);
         }
@@ -245,6 +249,8 @@ impl Rope {
     fn copy_slices(&mut self, offset: u32, out: &mut [u8]) -> Sum {
         let mut sum = Sum::ZERO;
         let mut done = 0;
+        // Who has a piece of this frame already.
+        let mut begun = core::ptr::null();
         if offset < self.head_len
             && let Some(body) = &self.head
         {
@@ -252,6 +258,7 @@ impl Rope {
             let from = (self.head_start + offset) as usize;
             sum = copy_and_sum(&mut out[..n], &body.as_slice()[from..from + n]);
             done = n;
+            note(body, n, &mut begun);
         }
         let Some(rest) = &mut self.rest else { return sum };
         while done < out.len() {
@@ -262,8 +269,20 @@ impl Rope {
             let part = copy_and_sum(&mut out[done..done + n], &slice.body.as_slice()[from..from + n]);
             sum = sum.append(part, done % 2 == 1);
             done += n;
+            note(&slice.body, n, &mut begun);
         }
         sum
+    }
+}
+
+/// Counts a piece of a frame where that is counted. `begun` is whose piece the
+/// last counted one was.
+#[inline]
+fn note(body: &Body, bytes: usize, begun: &mut *const Reads) {
+    if let Some(reads) = body.reads() {
+        cold_path();
+        let last = core::mem::replace(begun, reads);
+        reads.note(bytes, core::ptr::eq(last, reads));
     }
 }
 
@@ -289,6 +308,37 @@ impl Rest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A frame counts once, whatever pieces of the counted bodies it has.
+    #[test]
+    fn reads_are_counted_by_frame() {
+        use std::rc::Rc;
+        use std::sync::Arc;
+        let reads = Rc::new(Reads::default());
+        let far = || Body::counted(Arc::new(vec![7; 1_000]), Rc::clone(&reads));
+        let mut rope = Rope::default();
+        rope.push(&body(100, 1), 0, 100).unwrap();
+        rope.push(&far(), 0, 1_000).unwrap();
+        rope.push(&far(), 0, 1_000).unwrap();
+        // The near head, the rest of it with the first body's beginning, the
+        // two bodies, and what is left; the last once more.
+        for (offset, len, want) in [
+            (0, 60, (0, 0)),
+            (60, 500, (1, 460)),
+            (560, 1_000, (2, 1_460)),
+            (1_560, 540, (3, 2_000)),
+            (1_560, 540, (4, 2_540)),
+        ] {
+            rope.copy_out(offset, &mut vec![0; len]);
+            assert_eq!((reads.frames(), reads.bytes()), want, "{offset}");
+        }
+        rope.release(1_100);
+        rope.copy_out(10, &mut [0; 20]);
+        assert_eq!((reads.frames(), reads.bytes()), (5, 2_560));
+        // The whole of one, in one piece.
+        assert!(rope.whole(0, 1_000).is_some());
+        assert_eq!((reads.frames(), reads.bytes()), (6, 3_560));
+    }
 
     fn body(n: usize, seed: u8) -> Body {
         Body::new((0..n).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect())

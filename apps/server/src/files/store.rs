@@ -19,11 +19,12 @@ use super::worker::{FileContent, Found, Identity, JOINED_MAX, Known, Source};
 use crate::answer::Ending;
 use crate::config::Directory;
 use crate::head::{self, Meta};
-use app::{Body, ConnId};
+use app::{Body, ConnId, Reads};
 use core::time::Duration;
 use http::date::HttpDate;
 use http::{Status, Version};
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use wire::Time;
 
@@ -88,9 +89,8 @@ pub struct Prepared {
     pub content: Option<Body>,
     /// Whether the content is the silos' in common, and so not counted here.
     common: bool,
-    /// Where it is, if that is not the silo's domain: its place in
-    /// [`Store::far`].
-    pub far: Option<u16>,
+    /// Whether it is in another domain.
+    far: bool,
     /// As `message`, and says that the connection closes; made when it is
     /// first asked for.
     pub closing: Option<Body>,
@@ -100,19 +100,21 @@ pub struct Prepared {
 #[derive(Debug)]
 struct Others {
     member: Member,
-    /// All domains: the lock is not for this thread.
-    domains: Vec<u16>,
+    /// All domains, and what of their content is sent from here. The lock is
+    /// not for this thread.
+    domains: Vec<(u16, Rc<Reads>)>,
 }
 
 impl Others {
     fn new(member: Member) -> Self {
-        Self { domains: member.commons.domains(), member }
+        let domains = member.commons.domains().into_iter().map(|domain| (domain, Rc::default()));
+        Self { domains: domains.collect(), member }
     }
 
-    /// The place of a domain among all, if it is not the silo's own.
-    fn place(&self, domain: u16) -> Option<u16> {
-        let place = self.domains.binary_search(&domain).ok()?;
-        (domain != self.member.domain).then_some(place as u16)
+    /// Where reads from a domain are counted, if it is not the silo's own.
+    fn far(&self, domain: u16) -> Option<Rc<Reads>> {
+        let (_, reads) = self.domains.iter().find(|(other, _)| *other == domain)?;
+        (domain != self.member.domain).then(|| Rc::clone(reads))
     }
 }
 
@@ -163,9 +165,6 @@ pub struct Store {
     others: Option<Others>,
     /// [`Commons::taken_off`] when it was last looked at.
     taken_off: u64,
-    /// Bytes of content queued from other domains, by domain. Empty where
-    /// nothing is shared.
-    pub far: Vec<u64>,
 }
 
 impl Store {
@@ -187,7 +186,6 @@ impl Store {
             revalidate: directory.revalidate,
             scratch: Vec::new(),
             taken_off: 0,
-            far: vec![0; others.as_ref().map_or(0, |others| others.domains.len())],
             others,
         }
     }
@@ -214,15 +212,21 @@ impl Store {
     }
 
     /// The message to send for `entry` as it is, if it is fit for that in
-    /// this unix second; and the counts of what is sent from afar.
+    /// this unix second.
     #[inline]
-    pub fn ready(&mut self, entry: EntryId, second: u64) -> Option<(&Prepared, &mut [u64])> {
+    pub fn ready(&mut self, entry: EntryId, second: u64) -> Option<&Prepared> {
         let found = self.entries.get_mut(entry.slot as usize)?;
         if found.second != second || found.generation != entry.generation {
             return None;
         }
         found.used = true;
-        Some((found.prepared.as_ref()?, &mut self.far))
+        found.prepared.as_ref()
+    }
+
+    /// Content of other domains that was sent, by domain.
+    pub fn far_reads(&self) -> impl Iterator<Item = (u16, &Reads)> {
+        let domains = self.others.iter().flat_map(|others| &others.domains);
+        domains.map(|(domain, reads)| (*domain, &**reads))
     }
 
     /// The entry for a path as sent, made if there is none.
@@ -467,24 +471,13 @@ impl Store {
         }
     }
 
-    /// Notes that `bytes` of the content of `entry` were queued, which may be
-    /// in another domain.
-    pub fn note_sent(&mut self, id: EntryId, bytes: u64) {
-        let prepared = self.entries.get(id.slot as usize).and_then(|entry| entry.prepared.as_ref());
-        if let Some(place) = prepared.and_then(|prepared| prepared.far)
-            && let Some(count) = self.far.get_mut(usize::from(place))
-        {
-            *count += bytes;
-        }
-    }
-
     /// Tells where the entries and what they hold are.
     pub fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
         let start = self.entries.as_ptr().addr();
         each(start..start + self.entries.capacity() * size_of::<Entry>());
         for prepared in self.entries.iter().filter_map(|entry| entry.prepared.as_ref()) {
             // What is far is known to be, and counted as it is sent.
-            let content = prepared.content.as_ref().filter(|_| prepared.far.is_none());
+            let content = prepared.content.as_ref().filter(|_| !prepared.far);
             for body in [Some(&prepared.message), content, prepared.closing.as_ref()].into_iter().flatten() {
                 let bytes = body.as_slice().as_ptr_range();
                 each(bytes.start.addr()..bytes.end.addr());
@@ -611,14 +604,19 @@ impl Entry {
 impl Prepared {
     fn new(message: Vec<u8>, head_len: usize, content: Option<Shared>, others: Option<&Others>) -> Self {
         let message_len = message.len() as u32;
-        let far = others.zip(content.as_ref()).and_then(|(others, shared)| others.place(shared.domain));
+        let far = others.zip(content.as_ref()).and_then(|(others, shared)| others.far(shared.domain));
+        let is_far = far.is_some();
+        let body = |shared: Shared| match far {
+            Some(reads) => Body::counted(shared.bytes, reads),
+            None => Body::shared(shared.bytes),
+        };
         Self {
             message: Body::new(message),
             message_len,
             head_len: head_len as u32,
-            content: content.map(|shared| Body::shared(shared.bytes)),
+            content: content.map(body),
             common: others.is_some(),
-            far,
+            far: is_far,
             closing: None,
         }
     }

@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 use link::LinkState;
 use server::{Change, Server, WallClock};
+use silo::placement::Far;
 use silo::{Attendant, Clock, Next, Pace, Silo, Usage};
 use sockets::fleet::Stop;
 use std::os::fd::BorrowedFd;
@@ -211,6 +212,11 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
 
     fn wake<'a>(&self, app: &'a Server) -> Option<BorrowedFd<'a>> {
         app.wake_fd()
+    }
+
+    #[inline]
+    fn far(&mut self) -> Option<&mut Far> {
+        self.near.far()
     }
 }
 

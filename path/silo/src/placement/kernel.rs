@@ -14,7 +14,7 @@ const MPOL_MF_MOVE: c_uint = 1 << 1;
 
 /// Pages asked for at once: two pages' worth of memory for question and
 /// answer, and no call worth mentioning for each.
-const BATCH: usize = 1_024;
+pub const BATCH: usize = 1_024;
 
 /// set_mempolicy(2).
 pub fn set_mempolicy(policy: Policy<'_>, mask: &Mask) -> io::Result<()> {

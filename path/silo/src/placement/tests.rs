@@ -140,11 +140,20 @@ fn a_watch_sees_pages_beside_the_silo() {
     assert_eq!(near.pages(), Pages::default());
     let now = Time::from_nanos(1);
     for watch in [&mut near, &mut far] {
-        watch.look(now, |each| each(pages.range()));
+        // Half of it is where frames lie.
+        let range = pages.range();
+        let middle = range.start + range.len() / 2;
+        watch.look(now, |each| each(range.start..middle), |each| each(middle..range.end));
         while watch.pages().looks == 0 {
             thread::yield_now();
         }
     }
+    let page = rustix::param::page_size();
+    let seen = [near.far().unwrap(), far.far().unwrap()];
+    let of = |far: &FarPages| far.of(pages.range().start + 5 * page);
+    assert_eq!((of(&seen[0]), of(&seen[1])), (None, Some(domain)));
+    assert!(seen[0].is_empty() && seen[1].of(pages.range().start + 4 * page).is_none());
+    assert!(near.far().is_none());
     assert_eq!(near.pages(), Pages { local: 2, remote: 0, absent: 14, looks: 1 });
     assert_eq!(far.pages(), Pages { local: 0, remote: 2, absent: 14, looks: 1 });
     assert!(!near.is_due(now + Duration::from_millis(1_999)));

@@ -1,13 +1,13 @@
 //! Where silos' pages are, looked at now and then beside the packet path.
 
-use super::Placement;
+use super::{FarPages, Placement};
 use crate::Clock;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use wire::Time;
 
@@ -30,6 +30,8 @@ pub struct Watch {
     jobs: SyncSender<Job>,
     seen: Arc<Seen>,
     next: Time,
+    /// [`Seen::looks`] when the far pages were taken last.
+    taken: u64,
 }
 
 /// How many of a silo's pages are where, when last looked at.
@@ -47,6 +49,9 @@ pub struct Pages {
 
 #[derive(Debug)]
 struct Job {
+    /// What frames lie in.
+    frames: Vec<Range<usize>>,
+    /// What else is the silo's.
     ranges: Vec<Range<usize>>,
     seen: Arc<Seen>,
 }
@@ -62,6 +67,8 @@ struct Seen {
     looks: AtomicU64,
     /// What the last look took.
     took_ns: AtomicU64,
+    /// Which pages that frames lie in are elsewhere.
+    far: Mutex<Arc<FarPages>>,
 }
 
 impl Inspector {
@@ -88,8 +95,9 @@ impl Inspector {
             absent: AtomicU64::new(0),
             looks: AtomicU64::new(0),
             took_ns: AtomicU64::new(0),
+            far: Mutex::default(),
         };
-        Watch { jobs: self.jobs.clone(), seen: Arc::new(seen), next: Time::ZERO }
+        Watch { jobs: self.jobs.clone(), seen: Arc::new(seen), next: Time::ZERO, taken: 0 }
     }
 }
 
@@ -101,20 +109,40 @@ impl Watch {
         now >= self.next
     }
 
-    /// Has the ranges that `tell` tells looked at. Allocates a list of them:
-    /// for beside the packet path. Does nothing while a look is under way.
-    pub fn look(&mut self, now: Time, tell: impl FnOnce(&mut dyn FnMut(Range<usize>))) {
+    /// Has the ranges that are told looked at: those that frames lie in by
+    /// `frames`, and by `others` what else is the silo's. Allocates a list of
+    /// them: for beside the packet path. Does nothing while a look is under
+    /// way.
+    pub fn look(
+        &mut self,
+        now: Time,
+        frames: impl FnOnce(&mut dyn FnMut(Range<usize>)),
+        others: impl FnOnce(&mut dyn FnMut(Range<usize>)),
+    ) {
         let took = Duration::from_nanos(self.seen.took_ns.load(Ordering::Relaxed));
         self.next = now + LOOK_EVERY.max(took.saturating_mul(SHARE));
         if self.seen.under_way.swap(true, Ordering::Acquire) {
             return;
         }
-        let mut ranges = Vec::new();
-        tell(&mut |range| ranges.push(range));
-        let job = Job { ranges, seen: Arc::clone(&self.seen) };
+        let (mut of_frames, mut ranges) = (Vec::new(), Vec::new());
+        frames(&mut |range| of_frames.push(range));
+        others(&mut |range| ranges.push(range));
+        let job = Job { frames: of_frames, ranges, seen: Arc::clone(&self.seen) };
         if self.jobs.try_send(job).is_err() {
             self.seen.under_way.store(false, Ordering::Release);
         }
+    }
+
+    /// Which pages that frames lie in are elsewhere, if that was looked at
+    /// since it was last asked for. Waits for nothing.
+    pub fn far(&mut self) -> Option<Arc<FarPages>> {
+        let looks = self.seen.looks.load(Ordering::Acquire);
+        if looks == self.taken {
+            return None;
+        }
+        let far = self.seen.far.try_lock().ok()?;
+        self.taken = looks;
+        Some(Arc::clone(&far))
     }
 
     /// What was seen last.
@@ -127,14 +155,17 @@ impl Watch {
 }
 
 fn inspect(jobs: &Receiver<Job>) {
-    while let Ok(Job { ranges, seen }) = jobs.recv() {
+    while let Ok(Job { frames, ranges, seen }) = jobs.recv() {
         let started = Clock.now();
         // Where the kernel does not tell, nothing was seen: `looks` shows it.
-        if let Ok(placement) = Placement::of(ranges) {
+        if let (Ok((far, mut placement)), Ok(others)) = (FarPages::beyond(seen.domain, &frames), Placement::of(ranges))
+        {
+            placement.add(&others);
             seen.local.store(placement.within(seen.domain), Ordering::Relaxed);
             seen.remote.store(placement.outside(seen.domain), Ordering::Relaxed);
             seen.absent.store(placement.absent(), Ordering::Relaxed);
-            seen.looks.fetch_add(1, Ordering::Relaxed);
+            *seen.far.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(far);
+            seen.looks.fetch_add(1, Ordering::Release);
         }
         seen.took_ns.store(Clock.now().since(started).as_nanos() as u64, Ordering::Relaxed);
         seen.under_way.store(false, Ordering::Release);

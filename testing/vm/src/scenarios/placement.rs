@@ -13,17 +13,43 @@ use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {
     name: "placement",
-    about: "two domains, a port and a silo in each: no page of the packet path is in the other domain",
-    machines: &[Machine {
-        name: "two domains with a port and a silo each",
-        domains: &[Domain { cores: 2, memory: 768 }; 2],
-        ports: &[
-            Port { domain: 0, queues: 1 },
-            Port { domain: 0, queues: 1 },
-            Port { domain: 1, queues: 1 },
-            Port { domain: 1, queues: 1 },
-        ],
-    }],
+    about: "a port and a silo in each of two and four domains: no page of the packet path is in another domain",
+    machines: &[
+        Machine {
+            name: "two domains with a port and a silo each",
+            domains: &[Domain { cores: 2, memory: 768 }; 2],
+            ports: &[
+                Port { domain: 0, queues: 1 },
+                Port { domain: 0, queues: 1 },
+                Port { domain: 1, queues: 1 },
+                Port { domain: 1, queues: 1 },
+            ],
+        },
+        Machine {
+            name: "four domains with a port and a silo each",
+            domains: &[Domain { cores: 1, memory: 512 }; 4],
+            ports: &[
+                Port { domain: 0, queues: 1 },
+                Port { domain: 0, queues: 1 },
+                Port { domain: 1, queues: 1 },
+                Port { domain: 1, queues: 1 },
+                Port { domain: 2, queues: 1 },
+                Port { domain: 2, queues: 1 },
+                Port { domain: 3, queues: 1 },
+                Port { domain: 3, queues: 1 },
+            ],
+        },
+        Machine {
+            name: "two domains with a port of two queues and two silos each",
+            domains: &[Domain { cores: 2, memory: 768 }; 2],
+            ports: &[
+                Port { domain: 0, queues: 2 },
+                Port { domain: 0, queues: 2 },
+                Port { domain: 1, queues: 2 },
+                Port { domain: 1, queues: 2 },
+            ],
+        },
+    ],
     modules: &["virtio_net"],
     limit: Duration::from_secs(300),
     prove,
@@ -72,7 +98,8 @@ fn serve(guest: &Guest, more: &[&str]) -> Result<Running, Failure> {
     let mut command = nearside(["serve", "--listen", "80"]);
     let mut silos = Vec::new();
     for domain in domains_of(guest) {
-        silos.push(guest.machine.cores_of(domain).start.to_string());
+        let first = guest.machine.cores_of(domain).start;
+        silos.extend((first..first + guest.machine.ports[2 * domain].queues).map(|core| core.to_string()));
         command.args(["--link", &format!("af_xdp:port{}", 2 * domain), "--addr", &format!("10.78.{domain}.1/24")]);
     }
     let mut server = Running::start(command.args(["--silos", &silos.join(",")]).args(more).arg(SITE))?;
