@@ -3,6 +3,7 @@
 
 use crate::args::HostPlan;
 use crate::host::{Failure, Layout, Port, Seat, names};
+use crate::numa::Arrivals;
 use link::{Counters, LinkState};
 use server::Server;
 use silo::page::{Kind, Metric, Page, Writer, usual_path};
@@ -56,6 +57,7 @@ pub struct Column {
     writer: Writer,
     values: Vec<u64>,
     usage: Usage,
+    arrivals: Arrivals,
 }
 
 impl Board {
@@ -63,15 +65,25 @@ impl Board {
     ///
     /// # Errors
     /// If it cannot be made there.
-    pub fn new(path: &Path, what: &str, workers: usize) -> Result<Self, Failure> {
+    pub fn new(path: &Path, what: &str, seats: &[Option<u16>]) -> Result<Self, Failure> {
+        let arrivals = Arrivals::at(seats);
         let nothing = (sockets::Counters::default(), server::Counters::default());
         let mut names = Vec::new();
         collect_worker(&Usage::default(), &nothing.0, nothing.1.iter(), &mut |name, value| names.push((name(), value)));
+        arrivals
+            .first()
+            .into_iter()
+            .for_each(|first| first.values(&mut |name, value| names.push((name.to_owned(), value))));
         let metrics: Vec<Metric> = names.into_iter().map(metric).collect();
-        let (page, writers) = Page::create(path, what, Clock.unix(), &metrics, workers)
+        let (page, writers) = Page::create(path, what, Clock.unix(), &metrics, seats.len())
             .map_err(|why| format!("statistics page {}: {why}", path.display()))?;
-        let column = |writer| Column { writer, values: Vec::with_capacity(metrics.len()), usage: Usage::default() };
-        Ok(Self { page, columns: writers.into_iter().map(column).collect() })
+        let column = |(writer, arrivals)| Column {
+            writer,
+            values: Vec::with_capacity(metrics.len()),
+            usage: Usage::default(),
+            arrivals,
+        };
+        Ok(Self { page, columns: writers.into_iter().zip(arrivals).map(column).collect() })
     }
 
     /// The columns, in the order of the workers; they are given out once.
@@ -104,6 +116,7 @@ impl Column {
     pub fn publish(&mut self, now: Time, usage: &Usage, worker: &Worker<Server>) {
         if self.writer.is_due(now) {
             self.usage = *usage;
+            self.arrivals.look(now, worker);
             self.finish(now, worker);
         }
     }
@@ -113,6 +126,7 @@ impl Column {
         self.values.clear();
         let (usage, values) = (self.usage, &mut self.values);
         collect_worker(&usage, &worker.counters(), worker.app.counters(), &mut |_, value| values.push(value));
+        self.arrivals.values(&mut |_, value| values.push(value));
         self.writer.publish(now, &self.values);
     }
 }

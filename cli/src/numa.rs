@@ -3,16 +3,19 @@
 //!
 //! | module | for |
 //! | --- | --- |
+//! | `arrivals` | where a worker over kernel sockets is, and its packets come in |
 //! | `near` | where a silo's memory and content are: placed, watched, published |
 //! | `report` | what the published figures come to, beside the model |
 //! | `show` | tables and JSON |
 
+mod arrivals;
 mod near;
 mod report;
 mod show;
 #[cfg(test)]
 mod tests;
 
+pub use arrivals::Arrivals;
 pub use near::{Domains, Near, is_gauge, names};
 
 use crate::args::NumaPlan;
@@ -59,7 +62,7 @@ pub fn numa(plan: &NumaPlan) -> Result<(), Failure> {
         writeln!(out, "this machine has one NUMA domain: nothing can cross")?;
     }
     if processes.is_empty() {
-        writeln!(out, "no process of this user serves over links")?;
+        writeln!(out, "no process of this user serves")?;
     }
     for process in &processes {
         write!(out, "{}", show::Account { process, topology: &topology })?;

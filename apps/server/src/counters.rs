@@ -26,6 +26,8 @@ app::counters! {
         requests_waiting,
         /// Entries taken out of the cache to make room.
         cache_evictions,
+        /// Times that the file reader was done with looking for a path.
+        cache_looks,
         /// Files found changed, and loaded again.
         cache_refreshes,
         /// Times that the content was to be looked for again.

@@ -238,6 +238,7 @@ impl Server {
             far_bytes: self.far_reads().map(|(_, reads)| reads.bytes()).sum(),
             far_frames: self.far_reads().map(|(_, reads)| reads.frames()).sum(),
             requests_waiting: u64::from(self.working),
+            cache_looks: self.store.looks,
             cache_evictions: self.store.evictions,
             log_drops: self.log.as_ref().map_or(0, Log::drops),
             ..self.counters

@@ -13,7 +13,7 @@ use wire::Time;
 
 /// More domains than this are not told apart on the statistics page: they
 /// would fill it.
-const TOLD_MAX: usize = 16;
+pub const TOLD_MAX: usize = 16;
 
 /// The machine as far as silos are placed on it, and who looks where their
 /// pages are.

@@ -1,5 +1,6 @@
 //! What crossed, from what a process publishes.
 
+use super::arrivals::SEEN;
 use super::near::{FAR, NOWHERE, TRAFFIC};
 use silo::page::Reader;
 use std::collections::BTreeMap;
@@ -28,7 +29,10 @@ pub type Way = (Option<u16>, u16, Option<u16>);
 pub struct Process {
     pub pid: u32,
     pub label: String,
+    /// Those of links.
     pub silos: Vec<SiloFigures>,
+    /// Those of kernel sockets.
+    pub workers: Vec<WorkerFigures>,
     /// What came and went, by where.
     pub flows: BTreeMap<Way, Flow>,
     /// Content, and the frames that have some, by the domain of the silo that
@@ -71,6 +75,20 @@ pub struct SiloFigures {
     pub looks: u64,
 }
 
+/// What a worker over kernel sockets published.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct WorkerFigures {
+    /// The core that it is pinned to, and that core's domain.
+    pub place: Option<(u16, u16)>,
+    pub accepted: u64,
+    pub connections: u64,
+    pub received_bytes: u64,
+    pub sent_bytes: u64,
+    /// How often a connection was found with its packets coming in on a core
+    /// of a domain.
+    pub seen: BTreeMap<u16, u64>,
+}
+
 impl Process {
     /// Reads a process's page; `None` if it publishes nothing of the kind, or
     /// is gone.
@@ -83,13 +101,37 @@ impl Process {
 
     /// What the values of its silos come to.
     pub fn of(pid: u32, label: &str, names: &[&str], silos: &[Vec<u64>]) -> Option<Self> {
-        names.iter().find(|name| **name == "silo.pages_local")?;
         let mut process = Self { pid, label: label.to_owned(), ..Self::default() };
+        let has = |name: &str| names.contains(&name);
+        let add = match (has("silo.pages_local"), has("sockets.accepted") && has("silo.domain")) {
+            (true, _) => Self::add,
+            (false, true) => Self::add_worker,
+            (false, false) => return None,
+        };
         for values in silos {
             let values: BTreeMap<&str, u64> = names.iter().copied().zip(values.iter().copied()).collect();
-            process.add(&values);
+            add(&mut process, &values);
         }
         Some(process)
+    }
+
+    fn add_worker(&mut self, values: &BTreeMap<&str, u64>) {
+        let get = |name: &str| values.get(name).copied().unwrap_or(0);
+        let seen = values.iter().filter_map(|(name, count)| {
+            let domain = name.strip_prefix(SEEN)?.strip_prefix('.')?.parse().ok()?;
+            Some((domain, *count))
+        });
+        let worker = WorkerFigures {
+            place: (get("silo.pinned") > 0).then_some((get("silo.core") as u16, get("silo.domain") as u16)),
+            accepted: get("sockets.accepted"),
+            connections: get("sockets.connections"),
+            received_bytes: get("sockets.received_bytes"),
+            sent_bytes: get("sockets.sent_bytes"),
+            seen: seen.collect(),
+        };
+        self.received_bytes += worker.received_bytes;
+        self.sent_bytes += worker.sent_bytes;
+        self.workers.push(worker);
     }
 
     fn add(&mut self, values: &BTreeMap<&str, u64>) {
@@ -201,6 +243,16 @@ fn far(values: &BTreeMap<&str, u64>, home: u16) -> BTreeMap<u16, [Amount; 3]> {
         }
     }
     found
+}
+
+impl WorkerFigures {
+    /// How often a connection was looked at, and how often its packets came in
+    /// on another domain than the worker's.
+    pub fn looks(&self) -> (u64, u64) {
+        let all = self.seen.values().sum();
+        let near = self.place.and_then(|(_, domain)| self.seen.get(&domain)).copied().unwrap_or(0);
+        (all, if self.place.is_some() { all - near } else { 0 })
+    }
 }
 
 /// Nothing of nothing is nothing.

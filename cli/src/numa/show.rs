@@ -1,6 +1,6 @@
 //! Tables and JSON.
 
-use super::report::{Amount, Crossed, Flow, Model, Process, SiloFigures};
+use super::report::{Amount, Crossed, Flow, Model, Process, SiloFigures, WorkerFigures};
 use core::fmt;
 use serde_json::{Value, json};
 use topology::{Ranges, Topology};
@@ -15,6 +15,9 @@ impl fmt::Display for Account<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { process, topology } = self;
         writeln!(f, "{} {}", process.pid, process.label)?;
+        if !process.workers.is_empty() {
+            return workers(f, process, topology);
+        }
         writeln!(
             f,
             "  {:>4}  {:>4}  {:>6}  {:>12}  {:>12}  {:>12}",
@@ -77,6 +80,47 @@ impl fmt::Display for Account<'_> {
     }
 }
 
+/// Workers over kernel sockets, and the interfaces that there are for them.
+fn workers(f: &mut fmt::Formatter<'_>, process: &Process, topology: &Topology) -> fmt::Result {
+    let heads = ["worker", "core", "domain", "accepted", "open", "bytes in", "bytes out"];
+    let [a, b, c, d, e, g, h] = heads;
+    writeln!(f, "  {a:>6}  {b:>5}  {c:>6}  {d:>10}  {e:>8}  {g:>14}  {h:>14}  packets came in on")?;
+    for (index, worker) in process.workers.iter().enumerate() {
+        let (core, domain) =
+            worker.place.map_or(("any".to_owned(), "-".to_owned()), |(core, at)| (core.to_string(), at.to_string()));
+        let (looks, far) = worker.looks();
+        let seen: Vec<String> = worker.seen.iter().map(|(at, count)| format!("domain {at}: {count}")).collect();
+        let seen = match looks {
+            0 => "-".to_owned(),
+            _ if worker.place.is_none() => seen.join(", "),
+            _ => format!("{} ({far} of {looks} elsewhere)", seen.join(", ")),
+        };
+        let WorkerFigures { accepted, connections, received_bytes, sent_bytes, .. } = worker;
+        writeln!(
+            f,
+            "  {index:>6}  {core:>5}  {domain:>6}  {accepted:>10}  {connections:>8}  {received_bytes:>14}  \
+             {sent_bytes:>14}  {seen}"
+        )?;
+    }
+    for interface in topology.interfaces.iter().filter(|interface| interface.device) {
+        let place = interface.domain.map_or("in an unknown domain".to_owned(), |domain| format!("in domain {domain}"));
+        let cores: std::collections::BTreeSet<u16> =
+            interface.interrupts.iter().flat_map(|(_, cores)| cores).copied().collect();
+        let cores: Vec<u16> = cores.into_iter().collect();
+        let where_to = match cores.is_empty() {
+            true => "interrupts unknown".to_owned(),
+            false => format!("interrupts on cores {}", Ranges(&cores)),
+        };
+        writeln!(f, "  {} is {place}, {where_to}", interface.name)?;
+    }
+    writeln!(
+        f,
+        "  where packets came in is looked at now and then: the core that took the last one of a connection. Not known \
+         of kernel sockets: by which interface a connection came, where the kernel has its buffers, and how many bytes \
+         crossed"
+    )
+}
+
 // The shape of `nearside numa --json`, which other programs read:
 //
 // ```text
@@ -86,6 +130,8 @@ impl fmt::Display for Account<'_> {
 //     "pid", "label",
 //     "silos": [ { "silo", "core" or null, "domain", "interleaved",
 //                  "pages": { "local", "remote", "absent", "looks" } } ],
+//     "workers": [ { "worker", "core" or null, "domain" or null, "accepted", "connections",
+//                    "received_bytes", "sent_bytes", "seen": [ { "domain", "connections" } ] } ],
 //     "flows": [ { "arrival" or null, "memory", "departure" or null,
 //                  "received_frames", "received_bytes", "sent_frames", "sent_bytes" } ],
 //     "content": [ { "silo_domain", "content_domain", "frames", "bytes" } ],
@@ -95,6 +141,8 @@ impl fmt::Display for Account<'_> {
 //     "crossed": { "received_bytes", "sent_bytes", "content_bytes", "steered_bytes",
 //                  "received_memory_bytes", "sent_memory_bytes" },
 //     "crossed_share", "crossings_per_byte_sent" } ] }
+//
+// What crossed is null for a process with workers, of which it is not known.
 // ```
 
 pub fn model_json(topology: &Topology) -> Value {
@@ -115,6 +163,19 @@ pub fn process_json(process: &Process) -> Value {
                 "absent": silo.pages_absent,
                 "looks": silo.looks,
             },
+        })
+    };
+    let worker = |(index, worker): (usize, &WorkerFigures)| {
+        let seen = worker.seen.iter().map(|(domain, count)| json!({ "domain": domain, "connections": count }));
+        json!({
+            "worker": index,
+            "core": worker.place.map(|(core, _)| core),
+            "domain": worker.place.map(|(_, domain)| domain),
+            "accepted": worker.accepted,
+            "connections": worker.connections,
+            "received_bytes": worker.received_bytes,
+            "sent_bytes": worker.sent_bytes,
+            "seen": seen.collect::<Vec<_>>(),
         })
     };
     let flow = |(way, flow): (&super::report::Way, &Flow)| {
@@ -143,25 +204,28 @@ pub fn process_json(process: &Process) -> Value {
         })
     };
     let Crossed { received, sent, content: far, steered, received_memory, sent_memory } = process.crossed;
+    // Of kernel sockets it is not known what crossed: nothing is not zero.
+    let known = process.workers.is_empty();
     json!({
         "pid": process.pid,
         "label": process.label,
         "silos": process.silos.iter().enumerate().map(silo).collect::<Vec<_>>(),
+        "workers": process.workers.iter().enumerate().map(worker).collect::<Vec<_>>(),
         "flows": process.flows.iter().map(flow).collect::<Vec<_>>(),
         "content": process.content.iter().map(content).collect::<Vec<_>>(),
         "buffers": process.buffers.iter().map(buffers).collect::<Vec<_>>(),
         "received_bytes": process.received_bytes,
         "sent_bytes": process.sent_bytes,
-        "crossed": {
+        "crossed": known.then(|| json!({
             "received_bytes": received,
             "sent_bytes": sent,
             "content_bytes": far,
             "steered_bytes": steered,
             "received_memory_bytes": received_memory,
             "sent_memory_bytes": sent_memory,
-        },
-        "crossed_share": process.crossed_share(),
-        "crossings_per_byte_sent": process.crossings_per_byte_sent(),
+        })),
+        "crossed_share": known.then(|| process.crossed_share()),
+        "crossings_per_byte_sent": known.then(|| process.crossings_per_byte_sent()),
     })
 }
 

@@ -117,6 +117,31 @@ fn what_is_shown_has_all_of_it() {
 }
 
 #[test]
+fn workers_of_kernel_sockets_are_listed_with_where_packets_come_in() {
+    let names = [
+        "silo.pinned",
+        "silo.core",
+        "silo.domain",
+        "sockets.accepted",
+        "sockets.connections",
+        "numa.seen.0",
+        "numa.seen.1",
+    ];
+    let workers = [vec![1, 0, 0, 20, 2, 7, 0], vec![1, 1, 1, 10, 1, 3, 5], vec![0, 0, 0, 4, 0, 1, 1]];
+    let process = Process::of(9, "serve 3 workers, local", &names, &workers).unwrap();
+    let figures: Vec<_> =
+        process.workers.iter().map(|worker| (worker.place, worker.accepted, worker.looks())).collect();
+    assert_eq!(figures, [(Some((0, 0)), 20, (7, 0)), (Some((1, 1)), 10, (8, 3)), (None, 4, (2, 0))]);
+    let text = Account { process: &process, topology: &machine(2) }.to_string();
+    for wanted in ["domain 0: 3, domain 1: 5 (3 of 8 elsewhere)", "Not known of kernel sockets"] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    let json = show::process_json(&process);
+    assert_eq!((&json["workers"][1]["domain"], &json["workers"][2]["core"]), (&1.into(), &serde_json::Value::Null));
+    assert_eq!(json["workers"][1]["seen"][1]["connections"], 5);
+}
+
+#[test]
 fn a_process_that_publishes_nothing_of_the_kind_is_passed_over() {
     assert!(Process::of(1, "serve 2 workers", &["silo.turns", "app.requests"], &[vec![1, 2]]).is_none());
 }

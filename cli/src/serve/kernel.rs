@@ -39,7 +39,7 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     let seats = machine::seats(plan.workers, &plan.cores)?;
     let workers = seats.len();
     let (config, mut warnings) = worker_config(plan, workers);
-    let (mut board, final_page) = board(plan, predecessor.is_some(), workers)?;
+    let (mut board, final_page) = board(plan, predecessor.is_some(), &seats)?;
     let server = share(whole.server.clone(), config.max_connections, workers);
     let orders = Orders::new(workers)?;
     let reopen = reopen_signals()?;
@@ -228,18 +228,18 @@ fn steer(listeners: &Listeners, seats: &[Option<u16>], warnings: &mut Vec<String
 }
 
 /// The statistics page, and where it is to be once the predecessor's is gone.
-fn board(plan: &KernelPlan, follows: bool, workers: usize) -> Result<(Board, Option<PathBuf>), Failure> {
+fn board(plan: &KernelPlan, follows: bool, seats: &[Option<u16>]) -> Result<(Board, Option<PathBuf>), Failure> {
     let path = match &plan.status_page {
         Some(path) => path.clone(),
         None => usual_path()?,
     };
-    let what = format!("serve {} workers, {}", workers, plan.config.model);
+    let what = format!("serve {} workers, {}", seats.len(), plan.config.model);
     if follows && plan.status_page.is_some() {
         let mut draft = path.clone().into_os_string();
         draft.push(format!(".{}.next", std::process::id()));
-        return Ok((Board::new(draft.as_ref(), &what, workers)?, Some(path)));
+        return Ok((Board::new(draft.as_ref(), &what, seats)?, Some(path)));
     }
-    Ok((Board::new(&path, &what, workers)?, None))
+    Ok((Board::new(&path, &what, seats)?, None))
 }
 
 /// Where a successor may ask, if anywhere.

@@ -76,6 +76,20 @@ impl Sockets {
         self.table.len()
     }
 
+    /// Tells `each` the cores where the kernel took in the last packets of
+    /// connections (SO_INCOMING_CPU, socket(7)), looking at `most` slots of
+    /// the table from `from` on. Returns where to go on, round and round. A
+    /// system call for each: for beside the data path.
+    pub fn incoming(&self, from: usize, most: usize, each: &mut dyn FnMut(u32)) -> usize {
+        for fd in self.table.sample(from, most) {
+            if let Ok(core) = rustix::net::sockopt::socket_incoming_cpu(fd) {
+                each(core);
+            }
+        }
+        let next = from.saturating_add(most);
+        if next < self.table.slots() { next } else { 0 }
+    }
+
     /// Ends a connection; the application hears of it when its call, if one
     /// is under way, has returned.
     #[cold]

@@ -218,6 +218,14 @@ impl Table {
         live.then_some(conn)
     }
 
+    /// The descriptors of live TCP connections among `most` slots from a slot
+    /// on.
+    pub(crate) fn sample(&self, from: usize, most: usize) -> impl Iterator<Item = BorrowedFd<'_>> {
+        const ANY: u32 = Flags::USED | Flags::OVER | Flags::CONNECTING | Flags::UNIX;
+        let live = |conn: &&Conn| conn.flags.0 & ANY == Flags::USED;
+        self.conns.iter().skip(from).take(most).filter(live).filter_map(Conn::fd)
+    }
+
     /// What stands at `slot`, whatever its state.
     #[inline]
     pub(crate) fn slot_mut(&mut self, slot: u32) -> Option<&mut Conn> {

@@ -197,6 +197,11 @@ impl<A: App> Worker<A> {
         self.net.connections()
     }
 
+    /// As [`Sockets::incoming`].
+    pub fn incoming(&self, from: usize, most: usize, each: &mut dyn FnMut(u32)) -> usize {
+        self.net.incoming(from, most, each)
+    }
+
     /// What was counted.
     #[must_use]
     pub fn counters(&self) -> Counters {

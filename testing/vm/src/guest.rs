@@ -235,7 +235,7 @@ fn load_all(guest: &mut Guest, scenario: &scenarios::Scenario) -> Result<(), Fai
 }
 
 /// Time for drivers to find their devices.
-const DEVICES: Duration = Duration::from_secs(20);
+const DEVICES: Duration = Duration::from_secs(60);
 
 /// The interface with this hardware address.
 fn interface_of(mac: &str) -> Result<Option<String>, Failure> {

@@ -157,6 +157,7 @@ pub struct Store {
     retired: Vec<Body>,
     retired_bytes: usize,
     pub asked: usize,
+    pub looks: u64,
     pub evictions: u64,
     bytes_max: usize,
     entries_max: usize,
@@ -180,6 +181,7 @@ impl Store {
             retired: Vec::new(),
             retired_bytes: 0,
             asked: 0,
+            looks: 0,
             evictions: 0,
             bytes_max: directory.cache_bytes,
             entries_max: directory.cache_entries,
@@ -332,6 +334,7 @@ impl Store {
     /// that was known before is now another.
     pub fn on_found(&mut self, id: EntryId, found: Found) -> (Vec<ConnId>, bool) {
         self.asked -= 1;
+        self.looks += 1;
         let before = self.etag(id);
         let entry = &mut self.entries[id.slot as usize];
         entry.asked = false;

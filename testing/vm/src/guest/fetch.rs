@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Longer than any retransmission that these links can make necessary.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Writes a file of `size` bytes: SplitMix64, seeded with the size, so that
 /// neither compression nor repetition can hide an error.

@@ -144,7 +144,10 @@ impl Touched {
         let pages = self.written.iter().filter(|(_, (place, _))| *place != domain);
         let pages = pages.map(|(page, (place, name))| format!("{page:#x} of {name}, written, in domain {place}"));
         let mappings = self.mappings.iter().filter(|(_, (count, _))| !count.is_empty() && !count.contains_key(&domain));
-        let mappings = mappings.map(|(start, (count, name))| format!("{start:#x} {name}, touched, pages {count:?}"));
+        let mappings = mappings.map(|(start, (count, name))| {
+            let domains: Vec<usize> = count.keys().copied().collect();
+            format!("{start:#x} {name}, touched, with pages in domains {domains:?} alone")
+        });
         pages.chain(mappings).collect()
     }
 }

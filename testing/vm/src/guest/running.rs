@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Time for a program to come up, and to end when asked to, on emulated cores.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 /// Lines of its end that are told of a program that failed.
 const LINES: usize = 20;
 

@@ -30,7 +30,7 @@ pub const SCENARIO: Scenario = Scenario {
         },
     ],
     modules: &["virtio_net"],
-    limit: Duration::from_secs(30),
+    limit: Duration::from_secs(120),
     prove,
 };
 

@@ -18,7 +18,7 @@ pub const SCENARIO: Scenario = Scenario {
         ports: &[],
     }],
     modules: &["veth", "bridge", "tun", "sch_netem", "sch_fq"],
-    limit: Duration::from_secs(120),
+    limit: Duration::from_secs(400),
     prove,
 };
 

@@ -3,9 +3,12 @@
 
 use super::Scenario;
 use crate::guest::pages::{Domains, Touched, forget, touched};
-use crate::guest::{Guest, Running, fetch, in_namespace, nearside, numa_of, steer_interrupts, transmitted, write_file};
+use crate::guest::{
+    Guest, Running, fetch, in_namespace, nearside, numa_of, silos_of, steer_interrupts, transmitted, write_file,
+};
 use crate::machine::{Domain, Machine, Port};
 use crate::{Failure, now};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::thread;
@@ -51,7 +54,7 @@ pub const SCENARIO: Scenario = Scenario {
         },
     ],
     modules: &["virtio_net"],
-    limit: Duration::from_secs(300),
+    limit: Duration::from_secs(900),
     prove,
 };
 
@@ -70,6 +73,19 @@ const REST: Duration = Duration::from_secs(3);
 const RESTS: u32 = 2;
 /// Rounds of load before anything is counted.
 const WARM_UPS: usize = 2;
+/// Pages that may be touched elsewhere by looks at files, which are no part of
+/// the packet path: a lock that all domains have in common.
+const COMMON: usize = 2;
+/// Rounds without a look at the file, to tell whether it was that; and tries
+/// to have one, on a machine that is too slow to have them all in time.
+const QUIET_ROUNDS: usize = 3;
+const QUIET_TRIES: usize = 30;
+/// Longer than a file is not looked at again.
+const LOOK_DUE: Duration = Duration::from_secs(2);
+/// Until a look has ended, and is on the silo's page.
+const LOOKED: Duration = Duration::from_millis(100);
+/// Bytes that may leave by a port beside the requests': who has which address.
+const CHATTER: u64 = SIZE as u64 / 4;
 
 fn prove(guest: &mut Guest) -> Result<(), Failure> {
     write_file(Path::new(SITE), SIZE)?;
@@ -193,7 +209,10 @@ fn place(guest: &mut Guest, server: &mut Running, domains: &Domains, domain: usi
     let after: Vec<u64> = ports(guest).map(transmitted).collect::<Result<_, _>>()?;
     let found = rounds.into_iter().reduce(|all, round| all.common(&round)).ok_or("no round")?;
     let found = found.without(&at_rest(server, domains, rest)?);
-    let strangers = found.strangers(domain);
+    let mut strangers = found.strangers(domain);
+    if (1..=COMMON).contains(&strangers.len()) {
+        keep_quiet(server, domains, domain, &mut strangers)?;
+    }
     if !strangers.is_empty() {
         let names: Vec<String> = strangers.into_iter().collect();
         let count = names.len();
@@ -211,12 +230,44 @@ fn place(guest: &mut Guest, server: &mut Running, domains: &Domains, domain: usi
     let sent: Vec<u64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
     let bytes = requests * SIZE as u64;
     for (port, &sent) in sent.iter().enumerate() {
-        // The other port may say who has which address.
-        if (port == domain && sent < bytes) || (port != domain && sent > 2_000) {
+        if (port == domain && sent < bytes) || (port != domain && sent > CHATTER) {
             return Err(format!("domain {domain}: bytes that left by the ports: {sent:?} for {bytes} of bodies").into());
         }
     }
     guest.say(format!("domain {domain}: its replies left by its own port: {sent:?} bytes by the ports"))
+}
+
+/// Keeps of `strangers` those that are touched also while the process does not
+/// look at its files, which it does once a second under load.
+fn keep_quiet(
+    server: &Running,
+    domains: &Domains,
+    domain: usize,
+    strangers: &mut BTreeSet<String>,
+) -> Result<(), Failure> {
+    let looks = || -> Result<u64, Failure> {
+        thread::sleep(LOOKED);
+        Ok(silos_of(server)?.iter().filter_map(|silo| silo["app.cache_looks"].as_u64()).sum())
+    };
+    let mut rounds = 0;
+    for _ in 0..QUIET_TRIES {
+        let before = looks()?;
+        thread::sleep(LOOK_DUE);
+        // The look that is due comes with this, and the next a second later.
+        load_some(domain, 1, 1)?;
+        thread::sleep(LOOKED);
+        forget(server.pid())?;
+        load_some(domain, 1, 1)?;
+        let found = touched(server.pid(), domains)?.strangers(domain);
+        if looks()? == before + 1 {
+            rounds += 1;
+            strangers.retain(|stranger| found.contains(stranger));
+            if rounds == QUIET_ROUNDS || strangers.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+    Err("no request goes without a look at its file".into())
 }
 
 /// What the process touches without load: its silos wake up, and it looks where
@@ -236,8 +287,13 @@ fn ports(guest: &Guest) -> impl Iterator<Item = usize> + use<> {
 }
 
 fn load(domain: usize) -> Result<(), Failure> {
+    load_some(domain, CONNECTIONS, REQUESTS)
+}
+
+/// So many connections, one after the other, of so many requests.
+fn load_some(domain: usize, connections: usize, requests: usize) -> Result<(), Failure> {
     in_namespace(&format!("client{domain}"), move || {
         let server: SocketAddr = format!("10.78.{domain}.1:80").parse()?;
-        (0..CONNECTIONS).try_for_each(|_| fetch(server, SIZE, REQUESTS))
+        (0..connections).try_for_each(|_| fetch(server, SIZE, requests))
     })
 }

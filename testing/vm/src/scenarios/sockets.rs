@@ -3,10 +3,14 @@
 
 use super::Scenario;
 use crate::Failure;
-use crate::guest::{Guest, Running, fetch, in_namespace, ip, nearside, silos_of, steer_interrupts, write_file};
+use crate::guest::{
+    Guest, Running, fetch, fetch_while, in_namespace, ip, nearside, numa_of, silos_of, steer_interrupts, write_file,
+};
 use crate::machine::{Domain, Machine, Port};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {
@@ -23,7 +27,7 @@ pub const SCENARIO: Scenario = Scenario {
         ],
     }],
     modules: &["virtio_net"],
-    limit: Duration::from_secs(60),
+    limit: Duration::from_secs(300),
     prove,
 };
 
@@ -58,6 +62,13 @@ fn prove(guest: &mut Guest) -> Result<(), Failure> {
             "{CONNECTIONS} connections that came in by domain {domain}: all on its worker, core {core}"
         ))?;
     }
+    for domain in 0..domains {
+        let (looks, far) = look(&mut server, domain, domain).map_err(|why| server.blame(why))?;
+        if far != 0 {
+            return Err(server.blame(format!("domain {domain}: packets came in elsewhere in {far} of {looks} looks")));
+        }
+        guest.say(format!("nearside numa: in {looks} looks, packets for worker {domain} came in on its domain"))?;
+    }
     server.stop()?;
     // All of this could fail: by the kernel's hash it does.
     server = serve(&cores, "reuseport")?;
@@ -66,6 +77,11 @@ fn prove(guest: &mut Guest) -> Result<(), Failure> {
         return Err(server.blame(format!("by hash, {CONNECTIONS} connections went to workers {taken:?}")));
     }
     guest.say(format!("--accept reuseport, for comparison: the workers of the domains have {taken:?}"))?;
+    let (looks, far) = look(&mut server, 0, 1).map_err(|why| server.blame(why))?;
+    if far == 0 || far != looks {
+        return Err(server.blame(format!("domain 1: packets came in elsewhere in {far} of {looks} looks")));
+    }
+    guest.say(format!("nearside numa: in {looks} looks, all of worker 1's packets came in elsewhere"))?;
     server.stop()?;
     Ok(())
 }
@@ -76,6 +92,41 @@ fn serve(cores: &[String], accept: &str) -> Result<Running, Failure> {
     let mut server = Running::start(command.args(["--accept", accept, SITE]))?;
     server.wait_until_said("serving")?;
     Ok(server)
+}
+
+/// Connections through the port of a domain for as long as it takes to have a
+/// worker's looked at. How often they were, and how often their packets came
+/// in elsewhere.
+fn look(server: &mut Running, domain: usize, worker: usize) -> Result<(u64, u64), Failure> {
+    let over = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..CONNECTIONS)
+        .map(|_| {
+            let over = Arc::clone(&over);
+            let work = move || fetch_while(address(domain)?, SIZE, || !over.load(Ordering::Relaxed));
+            std::thread::spawn(move || in_namespace(&format!("client{domain}"), work))
+        })
+        .collect();
+    let waited = server.wait("a look at where packets come in", |server| Ok(seen(server, worker)?.0 > 0));
+    over.store(true, Ordering::Relaxed);
+    for client in clients {
+        client.join().map_err(|_| "a client panicked")??;
+    }
+    waited?;
+    seen(server, worker)
+}
+
+/// How often a worker's connections were looked at, by `nearside numa`, and
+/// how often their packets came in on another domain.
+fn seen(server: &Running, worker: usize) -> Result<(u64, u64), Failure> {
+    let process = numa_of(server)?;
+    let worker = &process["workers"][worker];
+    let (mut looks, mut far) = (0, 0);
+    for place in worker["seen"].as_array().ok_or("nearside numa tells of no looks")? {
+        let count = place["connections"].as_u64().ok_or("no count")?;
+        looks += count;
+        far += if place["domain"] == worker["domain"] { 0 } else { count };
+    }
+    Ok((looks, far))
 }
 
 /// Who takes connections that come in by the port of `domain`.
@@ -95,7 +146,11 @@ fn accepted(server: &Running) -> Result<Vec<u64>, Failure> {
 
 fn load(domain: usize) -> Result<(), Failure> {
     in_namespace(&format!("client{domain}"), move || {
-        let server: SocketAddr = format!("10.78.{domain}.1:80").parse()?;
+        let server = address(domain)?;
         (0..CONNECTIONS).try_for_each(|_| fetch(server, SIZE, 2))
     })
+}
+
+fn address(domain: usize) -> Result<SocketAddr, Failure> {
+    Ok(format!("10.78.{domain}.1:80").parse()?)
 }

@@ -17,7 +17,7 @@ pub const SCENARIO: Scenario = Scenario {
         ports: &[Port { domain: 0, queues: 2 }, Port { domain: 0, queues: 2 }],
     }],
     modules: &["virtio_net"],
-    limit: Duration::from_secs(90),
+    limit: Duration::from_secs(300),
     prove,
 };
 
