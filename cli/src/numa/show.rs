@@ -165,19 +165,6 @@ pub fn process_json(process: &Process) -> Value {
             },
         })
     };
-    let worker = |(index, worker): (usize, &WorkerFigures)| {
-        let seen = worker.seen.iter().map(|(domain, count)| json!({ "domain": domain, "connections": count }));
-        json!({
-            "worker": index,
-            "core": worker.place.map(|(core, _)| core),
-            "domain": worker.place.map(|(_, domain)| domain),
-            "accepted": worker.accepted,
-            "connections": worker.connections,
-            "received_bytes": worker.received_bytes,
-            "sent_bytes": worker.sent_bytes,
-            "seen": seen.collect::<Vec<_>>(),
-        })
-    };
     let flow = |(way, flow): (&super::report::Way, &Flow)| {
         json!({
             "arrival": way.0,
@@ -210,7 +197,7 @@ pub fn process_json(process: &Process) -> Value {
         "pid": process.pid,
         "label": process.label,
         "silos": process.silos.iter().enumerate().map(silo).collect::<Vec<_>>(),
-        "workers": process.workers.iter().enumerate().map(worker).collect::<Vec<_>>(),
+        "workers": process.workers.iter().enumerate().map(worker_json).collect::<Vec<_>>(),
         "flows": process.flows.iter().map(flow).collect::<Vec<_>>(),
         "content": process.content.iter().map(content).collect::<Vec<_>>(),
         "buffers": process.buffers.iter().map(buffers).collect::<Vec<_>>(),
@@ -226,6 +213,20 @@ pub fn process_json(process: &Process) -> Value {
         })),
         "crossed_share": known.then(|| process.crossed_share()),
         "crossings_per_byte_sent": known.then(|| process.crossings_per_byte_sent()),
+    })
+}
+
+fn worker_json((index, worker): (usize, &WorkerFigures)) -> Value {
+    let seen = worker.seen.iter().map(|(domain, count)| json!({ "domain": domain, "connections": count }));
+    json!({
+        "worker": index,
+        "core": worker.place.map(|(core, _)| core),
+        "domain": worker.place.map(|(_, domain)| domain),
+        "accepted": worker.accepted,
+        "connections": worker.connections,
+        "received_bytes": worker.received_bytes,
+        "sent_bytes": worker.sent_bytes,
+        "seen": seen.collect::<Vec<_>>(),
     })
 }
 

@@ -3,8 +3,9 @@
 use crate::hold::Hold;
 use crate::idle::{Action, Idle, IdleState};
 use crate::placement::Far;
-use crate::turn::Silo;
+use crate::turn::{Silo, Turn};
 use app::App;
+use core::hint::cold_path;
 use core::time::Duration;
 use link::{Link, LinkState};
 use rustix::thread::{nanosleep, set_current_timer_slack};
@@ -162,10 +163,7 @@ pub fn run<L: Link, A: App>(
     }
     let mut attend_at = now;
     loop {
-        let turn = match attendant.far() {
-            None => silo.turn_unflushed(now),
-            Some(far) => silo.turn_counted(now, far),
-        };
+        let turn = take_turn(silo, now, attendant.far());
         if hold.is_off() || hold.on_turn(now, turn.frames > 0 || turn.more, silo.room()) {
             silo.flush(now);
         }
@@ -227,6 +225,18 @@ fn take_up(pace: Pace) -> (IdleState, Hold) {
         let _ = set_current_timer_slack(Some(SLACK));
     }
     (IdleState::new(pace.idle), Hold::new(pace.tx_delay))
+}
+
+/// A turn, in which frames are counted that lie in another domain, if any can.
+#[inline(always)]
+fn take_turn<L: Link, A: App>(silo: &mut Silo<L, A>, now: Time, far: Option<&mut Far>) -> Turn {
+    match far {
+        None => silo.turn_unflushed(now),
+        Some(far) => {
+            cold_path();
+            silo.turn_counted(now, far)
+        }
+    }
 }
 
 /// Waits until the link has another side. Nothing is sent before: it would be
