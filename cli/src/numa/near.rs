@@ -114,7 +114,9 @@ impl Domains {
         };
         let first = seat.queues.first().map(|queue| queue.port);
         Near {
-            watch: self.inspector.as_ref().zip(domain).map(|(inspector, domain)| inspector.watch(domain)),
+            watch: self.inspector.as_ref().zip(domain).map(|(inspector, domain)| {
+                inspector.watch(domain, several && matches!(seat.memory, Some(Memory::Domain(_))))
+            }),
             interleaved: several && seat.memory == Some(Memory::Interleave),
             ports: self.ports.clone(),
             port: first.filter(|first| seat.queues.iter().all(|queue| queue.port == *first)),

@@ -229,6 +229,23 @@ impl FarPages {
     }
 }
 
+/// Has the kernel move pages to `domain` (move_pages(2)), as far as it can:
+/// those that another process has mapped too, or a device has pinned, stay, as
+/// do all where the domain has no memory left.
+///
+/// # Errors
+/// If the kernel moves none.
+fn bring(pages: &FarPages, domain: u16) -> Result<(), PlacementError> {
+    let mut starts = pages.starts().peekable();
+    let mut batch = kernel::Batch::new();
+    while starts.peek().is_some() {
+        starts.by_ref().take(kernel::BATCH).for_each(|start| batch.push(start));
+        batch.bring(domain).map_err(|why| PlacementError { doing: "move memory", domain: Some(domain), why })?;
+        batch.clear();
+    }
+    Ok(())
+}
+
 /// The domain in the kernel's answer for a page. ENOENT: not touched; EFAULT:
 /// not mapped, or the page of zeros that every read of untouched memory shows.
 fn domain(status: core::ffi::c_int) -> Option<u16> {

@@ -72,6 +72,15 @@ impl FarPages {
         self.regions.is_empty()
     }
 
+    /// The first address of each.
+    pub fn starts(&self) -> impl Iterator<Item = usize> {
+        let page = rustix::param::page_size();
+        self.regions.iter().flat_map(move |region| {
+            let far = region.pages.iter().enumerate().filter(|(_, place)| **place != HOME);
+            far.map(move |(index, _)| region.start + index * page)
+        })
+    }
+
     /// The domain of an address's page, if that is another.
     #[inline]
     #[must_use]
@@ -248,6 +257,7 @@ mod tests {
         assert!(pages.is_empty());
         pages.add(2 * page, &[None, Some(1), Some(3)]);
         let of = |address| pages.of(address);
+        assert_eq!(pages.starts().collect::<Vec<_>>(), [3 * page, 4 * page]);
         assert_eq!([of(2 * page), of(3 * page), of(5 * page - 1), of(5 * page)], [None, Some(1), Some(3), None]);
         let mut parts = Vec::new();
         pages.each(3 * page - 10..4 * page + 7, |domain, bytes| parts.push((domain, bytes)));

@@ -81,10 +81,37 @@ impl Batch {
         if count == 0 {
             return Ok(&[]);
         }
-        let nodes = ptr::null::<c_int>();
-        // SAFETY: both arrays have `count` entries; the kernel reads addresses
-        // from the one and writes to the other alone. It looks at the pages'
-        // place, and never at the pages.
+        match self.call(count, None) {
+            Ok(()) => {}
+            // A kernel without NUMA, where everything is in one domain.
+            Err(why) if why.raw_os_error() == Some(libc::ENOSYS) => self.status[..count].fill(0),
+            Err(why) => return Err(why),
+        }
+        Ok(&self.status[..count])
+    }
+
+    /// move_pages(2): has the pages be in `domain`, as far as that goes.
+    pub fn bring(&mut self, domain: u16) -> io::Result<()> {
+        let count = self.pages.len().min(self.status.len());
+        if count == 0 {
+            return Ok(());
+        }
+        let nodes = vec![c_int::from(domain); count];
+        match self.call(count, Some(&nodes)) {
+            Err(why) if why.raw_os_error() == Some(libc::ENOSYS) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// move_pages(2) of the first `count` pages of this process, to `nodes`,
+    /// or nowhere.
+    fn call(&mut self, count: usize, nodes: Option<&[c_int]>) -> io::Result<()> {
+        assert!(count <= self.pages.len() && count <= self.status.len() && nodes.is_none_or(|all| all.len() >= count));
+        let nodes = nodes.map_or(ptr::null(), <[c_int]>::as_ptr);
+        let flags: c_uint = if nodes.is_null() { 0 } else { MPOL_MF_MOVE };
+        // SAFETY: the arrays have `count` entries at least; the kernel reads
+        // addresses and domains from two and writes to the third alone. It
+        // changes which memory is behind a page and never what is in it.
         let outcome = unsafe {
             libc::syscall(
                 libc::SYS_move_pages,
@@ -93,15 +120,9 @@ impl Batch {
                 self.pages.as_ptr(),
                 nodes,
                 self.status.as_mut_ptr(),
-                0 as c_long,
+                flags,
             )
         };
-        match done(outcome) {
-            Ok(()) => {}
-            // A kernel without NUMA, where everything is in one domain.
-            Err(why) if why.raw_os_error() == Some(libc::ENOSYS) => self.status[..count].fill(0),
-            Err(why) => return Err(why),
-        }
-        Ok(&self.status[..count])
+        done(outcome)
     }
 }

@@ -133,8 +133,8 @@ fn a_watch_sees_pages_beside_the_silo() {
     pages.touch(6);
     let inspector = Inspector::start(2).unwrap();
     let domain = here();
-    let mut near = inspector.watch(domain);
-    let mut far = inspector.watch(domain + 1);
+    let mut near = inspector.watch(domain, true);
+    let mut far = inspector.watch(domain + 1, false);
     drop(inspector);
     assert!(near.is_due(Time::ZERO));
     assert_eq!(near.pages(), Pages::default());
@@ -158,4 +158,24 @@ fn a_watch_sees_pages_beside_the_silo() {
     assert_eq!(far.pages(), Pages { local: 0, remote: 2, absent: 14, looks: 1 });
     assert!(!near.is_due(now + Duration::from_millis(1_999)));
     assert!(near.is_due(now + Duration::from_secs(3_600)));
+}
+
+#[test]
+fn a_watch_that_brings_leaves_what_cannot_be_brought() {
+    let pages = Mapped::new(4);
+    pages.touch(1);
+    let domain = here();
+    // No machine has this one: the kernel refuses, and all is counted as it is.
+    let inspector = Inspector::start(1).unwrap();
+    let mut watch = inspector.watch(1_022, true);
+    watch.look(Time::ZERO, |_| {}, |each| each(pages.range()));
+    while watch.pages().looks == 0 {
+        thread::yield_now();
+    }
+    assert_eq!(watch.pages(), Pages { local: 0, remote: 1, absent: 3, looks: 1 });
+    // One that is there takes what is there already.
+    let mut far = FarPages::new();
+    far.add(pages.range().start, &[None, Some(1_022)]);
+    bring(&far, domain).unwrap();
+    assert_eq!(Placement::of([pages.range()]).unwrap().within(domain), 1);
 }

@@ -1,6 +1,6 @@
 //! Where silos' pages are, looked at now and then beside the packet path.
 
-use super::{FarPages, Placement};
+use super::{FarPages, Placement, PlacementError, bring};
 use crate::Clock;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,6 +59,8 @@ struct Job {
 #[derive(Debug)]
 struct Seen {
     domain: u16,
+    /// What of the silo's own is elsewhere is moved.
+    brings: bool,
     /// A look was asked for and is not finished.
     under_way: AtomicBool,
     local: AtomicU64,
@@ -84,11 +86,15 @@ impl Inspector {
         Ok(Self { jobs })
     }
 
-    /// The end of a silo in `domain`.
+    /// The end of a silo in `domain`. If it `brings`, what of the silo's own
+    /// memory is found elsewhere is moved there, but for what frames lie in:
+    /// pieces of the heap may be of threads that ended before, with pages that
+    /// were touched on another core.
     #[must_use]
-    pub fn watch(&self, domain: u16) -> Watch {
+    pub fn watch(&self, domain: u16, brings: bool) -> Watch {
         let seen = Seen {
             domain,
+            brings,
             under_way: AtomicBool::new(false),
             local: AtomicU64::new(0),
             remote: AtomicU64::new(0),
@@ -154,12 +160,23 @@ impl Watch {
     }
 }
 
+/// Where a silo's own memory is, once what can be is at home.
+fn own(seen: &Seen, ranges: Vec<Range<usize>>) -> Result<Placement, PlacementError> {
+    let placement = Placement::of(ranges.iter().cloned())?;
+    if !seen.brings || placement.outside(seen.domain) == 0 {
+        return Ok(placement);
+    }
+    let (far, _) = FarPages::beyond(seen.domain, &ranges)?;
+    // What cannot be moved is counted as it is.
+    let _ = bring(&far, seen.domain);
+    Placement::of(ranges)
+}
+
 fn inspect(jobs: &Receiver<Job>) {
     while let Ok(Job { frames, ranges, seen }) = jobs.recv() {
         let started = Clock.now();
         // Where the kernel does not tell, nothing was seen: `looks` shows it.
-        if let (Ok((far, mut placement)), Ok(others)) = (FarPages::beyond(seen.domain, &frames), Placement::of(ranges))
-        {
+        if let (Ok((far, mut placement)), Ok(others)) = (FarPages::beyond(seen.domain, &frames), own(&seen, ranges)) {
             placement.add(&others);
             seen.local.store(placement.within(seen.domain), Ordering::Relaxed);
             seen.remote.store(placement.outside(seen.domain), Ordering::Relaxed);
