@@ -98,6 +98,8 @@ pub struct HostPlan {
     pub faults: Option<FaultPlan>,
     /// Where the statistics page lies; `None`: the usual place.
     pub status_page: Option<PathBuf>,
+    /// Another process's connections come by the same links.
+    pub follows: bool,
 }
 
 impl HostPlan {
@@ -146,6 +148,8 @@ pub enum ServePath {
         /// The most bytes of content held in more than one NUMA domain;
         /// `None`: the usual.
         copies: Option<usize>,
+        /// How to restart; `None` where another process cannot have the links.
+        restart: Option<Box<RestartPlan>>,
         /// Where the plan is only printed: as JSON.
         json: bool,
     },

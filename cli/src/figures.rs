@@ -22,6 +22,7 @@ const GAUGES: [&str; 16] = [
     "stack.half_open",
     "stack.receive_memory_bytes",
     "link.up",
+    "link.takeover_wait_ns",
     "app.cache_bytes",
     "app.cache_entries",
     "app.cache_common_bytes",
@@ -217,7 +218,7 @@ impl Figures {
         core::mem::take(&mut self.columns)
     }
 
-    /// The page, for notes on it.
+    /// The page, for notes on it, and its place.
     pub const fn page(&mut self) -> &mut Page {
         &mut self.page
     }

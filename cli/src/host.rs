@@ -63,7 +63,7 @@ pub fn stack(
     config.listen = ports.to_vec();
     config.tcp.congestion = plan.congestion;
     config.max_connections = plan.max_connections as usize;
-    config.steered = silos > 1;
+    config.steered = silos > 1 || plan.follows;
     share(&mut config, silos);
     let offload = LinkOffload {
         checksum: plan.offload && capabilities.transmit_checksum,

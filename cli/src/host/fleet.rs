@@ -3,8 +3,9 @@
 use super::ports::{self, AnyLink, Opened, Port};
 use super::{Failure, Layout, Seat};
 use crate::args::{DriverSpec, HostPlan, LinkSpec};
-use af_xdp::Claim;
+use af_xdp::{Claim, Handle, Heritage};
 use bond::{Bond, Member};
+use core::cell::Cell;
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use link::Capabilities;
@@ -34,6 +35,18 @@ pub trait Crew: Sync {
     fn ports(&self) -> Vec<u16> {
         Vec::new()
     }
+
+    /// What a process before this one leaves of the `index`th link, if
+    /// anything.
+    fn heritage(&self, index: usize) -> Option<Heritage> {
+        let _ = index;
+        None
+    }
+
+    /// An interface's queues are opened: how another process may have them.
+    fn on_opened(&self, port: Handle) {
+        let _ = port;
+    }
 }
 
 /// Opens the plan's links and runs a silo on each seat, until all have ended.
@@ -52,7 +65,13 @@ pub fn run<C: Crew>(host: &HostPlan, layout: &Layout, stop: &Stop, crew: &C) -> 
                 true => Claim::Host { ports: crew.ports() },
                 false => Claim::Own { addresses, aggregated: host.speaks_lacp() },
             };
-            let open = |link: &LinkSpec, queues| ports::af_xdp(host, link, queues, &claim);
+            let next = Cell::new(0);
+            let open = |link: &LinkSpec, queues| {
+                let heritage = crew.heritage(next.replace(next.get() + 1));
+                let port = ports::af_xdp(host, link, queues, &claim, heritage)?;
+                crew.on_opened(port.handle());
+                Ok(port.split_queues())
+            };
             fleet.fast(ports::open(host, layout, open)?)
         }
         Some(DriverSpec::Dpdk(_)) => {

@@ -3,7 +3,7 @@
 use super::{Failure, Layout, spread};
 use crate::aggregation;
 use crate::args::{DriverSpec, HostPlan, LinkSpec};
-use af_xdp::{AfXdp, Claim, XdpLink};
+use af_xdp::{AfXdp, Claim, Heritage, XdpLink};
 use bond::{Bond, Member};
 use core::time::Duration;
 use dpdk::{Dpdk, DpdkLink};
@@ -71,7 +71,10 @@ impl Port for XdpLink {
         // What the driver gave shows once the queue is at work.
         let zero_copy = u64::from(self.zero_copy() == Some(true));
         let huge = u64::from(self.backing() == Some(af_xdp::Backing::HugePages));
-        let counts = [drops.too_long, drops.ring_full, drops.no_frame, drops.invalid, zero_copy, huge];
+        let relay = self.relay_counts();
+        let dropped = [drops.too_long, drops.ring_full, drops.no_frame, drops.invalid];
+        let relayed = [relay.passed, relay.unpassed, relay.sent, relay.waited];
+        let counts = dropped.into_iter().chain([zero_copy, huge]).chain(relayed);
         XDP.into_iter().zip(counts).for_each(|(name, value)| take(name, value));
     }
 }
@@ -144,19 +147,25 @@ impl<L: Port> Port for Steered<L> {
     }
 }
 
-/// What the kernel dropped before an AF_XDP socket could have it, and of how
-/// many queues the frames pass without a copy, and lie in huge pages.
-const XDP: [&str; 6] = [
+/// What the kernel dropped before an AF_XDP socket could have it; of how many
+/// queues the frames pass without a copy, and lie in huge pages; what passed
+/// between this process and the one that it took over from, and for how long
+/// nobody received in between.
+const XDP: [&str; 10] = [
     "link.kernel_too_long",
     "link.kernel_ring_full",
     "link.kernel_no_frame",
     "link.kernel_invalid",
     "link.zero_copy",
     "link.huge_pages",
+    "link.relay_passed",
+    "link.relay_dropped",
+    "link.relay_sent",
+    "link.takeover_wait_ns",
 ];
 
 /// The most that one link counts beyond what every link does.
-const MEMBER_COUNTS: usize = 6;
+const MEMBER_COUNTS: usize = 10;
 
 const _: () = assert!(XDP.len() <= MEMBER_COUNTS);
 
@@ -213,14 +222,25 @@ pub fn tap(link: &LinkSpec, queues: u16) -> Result<Vec<Tap>, Failure> {
     Ok(Tap::open_queues(&tap::Config { queues, ..config.clone() })?)
 }
 
-/// Opens queues of a network interface, and takes from it what `claim` says.
-/// It answers to the address that our stacks have, as each port does.
-pub fn af_xdp(host: &HostPlan, link: &LinkSpec, queues: u16, claim: &Claim) -> Result<Vec<XdpLink>, Failure> {
+/// Opens queues of a network interface, or takes those of another process over
+/// that are its `heritage`, and takes from it what `claim` says. It answers to
+/// the address that our stacks have, as each port does.
+pub fn af_xdp(
+    host: &HostPlan,
+    link: &LinkSpec,
+    queues: u16,
+    claim: &Claim,
+    heritage: Option<Heritage>,
+) -> Result<AfXdp, Failure> {
     let DriverSpec::AfXdp(config) = &link.driver else { return Err(mixed()) };
-    let mut port = AfXdp::open(af_xdp::Config { queues: Some(queues), ..config.clone() }, claim)?;
+    let config = af_xdp::Config { queues: Some(queues), ..config.clone() };
+    let mut port = match heritage {
+        Some(heritage) => AfXdp::adopt(config, claim, heritage)?,
+        None => AfXdp::open(config, claim)?,
+    };
     port.answer_to(super::mac(host))?;
     eprintln!("{}", port.report());
-    Ok(port.split_queues())
+    Ok(port)
 }
 
 /// Opens a port of DPDK. It answers to the address that our stacks have, which

@@ -10,6 +10,24 @@
 //!   │ ◄─ Yours ────────────────────────────────── │  stops accepting, and retires
 //! ```
 //!
+//! Over AF_XDP the queues of an interface change hands, which have one owner at
+//! a time ([`af_xdp::Handle`]):
+//!
+//! ```text
+//!  new                                        running
+//!   │ ── Hello { version, pid } ───────────────► │
+//!   │ ◄─ Port, Queues { count, more } + fds ───── │  until more is false
+//!   │      … the new one is ready, and waits …    │
+//!   │ ── Ready ────────────────────────────────► │  stops receiving
+//!   │ ◄─ Frozen ───────────────────────────────── │
+//!   │ ── Taken ────────────────────────────────► │  never receives again
+//!   │ ◄─ Yours ────────────────────────────────── │  retires
+//!   │      … until the running one has ended, and the channel with it …
+//! ```
+//!
+//! What decides is whether `Taken` could be said: the running process closes
+//! the channel before it goes on by itself ([`Channel::revoke`]).
+//!
 //! Either side may say `Refused` in place of its next message, or go away:
 //! until `Yours` the running process serves on as if nobody had asked. The
 //! sockets are the same open file descriptions (SCM_RIGHTS), so that no queue
@@ -74,8 +92,25 @@ pub enum Message {
         /// Whether further ones follow.
         more: bool,
     },
-    /// New to running: serves.
+    /// Running to new: a port, with the descriptor of its program's attachment.
+    Port {
+        /// What both must agree on ([`af_xdp::Terms`]).
+        terms: String,
+    },
+    /// Running to new: some queues of that port, with the descriptors of each
+    /// ([`af_xdp::QUEUE_DESCRIPTORS`]).
+    Queues {
+        /// How many.
+        count: usize,
+        /// Whether further ones, or ports, follow.
+        more: bool,
+    },
+    /// New to running: serves; over AF_XDP: would, with the queues.
     Ready,
+    /// Running to new: receives no more, and waits.
+    Frozen,
+    /// New to running: the queues are its own.
+    Taken,
     /// Running to new: accepts no more.
     Yours,
     /// Either: no, and why; a sentence for the user.
@@ -116,6 +151,8 @@ pub enum ChannelError {
     Nonsense,
     /// It said no, and why.
     Refused(String),
+    /// What it asked for cannot be given: why.
+    Withheld(String),
     /// The operating system's answer.
     Io(io::Error),
 }
@@ -127,6 +164,7 @@ impl fmt::Display for ChannelError {
             Self::Silent(span) => write!(f, "the other process did not answer within {span:?}"),
             Self::Nonsense => f.write_str("the other process sent what is no message of this protocol"),
             Self::Refused(why) => write!(f, "the other process refused: {why}"),
+            Self::Withheld(why) => write!(f, "what it asked for cannot be handed over: {why}"),
             Self::Io(why) => why.fmt(f),
         }
     }
@@ -189,6 +227,13 @@ impl Channel {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         sendmsg(&self.0, &[IoSlice::new(&text)], &mut control, flags)?;
         Ok(())
+    }
+
+    /// Neither side can say anything from now on; what was said before is
+    /// still heard.
+    pub fn revoke(&self) {
+        // Fails only if the other side has gone.
+        let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
     }
 
     /// What was said, or `None` if nothing was yet.

@@ -6,10 +6,10 @@ use super::reload::Dealer;
 use super::share::share;
 use super::supervisor::{Managed, Supervisor};
 use super::systemd::{self, Found};
-use super::takeover::{Predecessor, usual_control};
+use super::takeover::{Predecessor, control_path};
 use super::worker::{Start, run};
 use super::{holder, machine, wanted};
-use crate::args::{Control, KernelPlan, RestartPlan, ServePath, ServePlan};
+use crate::args::{KernelPlan, ServePath, ServePlan};
 use crate::figures::Board;
 use crate::host::{Failure, reopen_signals};
 use server::{Change, Server, WallClock};
@@ -240,15 +240,6 @@ fn board(plan: &KernelPlan, follows: bool, seats: &[Option<u16>]) -> Result<(Boa
         return Ok((Board::new(draft.as_ref(), &what, seats)?, Some(path)));
     }
     Ok((Board::new(&path, &what, seats)?, None))
-}
-
-/// Where a successor may ask, if anywhere.
-fn control_path(plan: &RestartPlan) -> std::io::Result<Option<PathBuf>> {
-    Ok(match &plan.control {
-        Control::Off => None,
-        Control::At(path) => Some(path.clone()),
-        Control::Usual => Some(usual_control(std::process::id())?),
-    })
 }
 
 fn announce(supervisor: &Supervisor<'_>, seats: &[Option<u16>], config: &Config, engine: &str, warnings: &[String]) {

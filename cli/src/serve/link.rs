@@ -5,12 +5,15 @@
 //! | --- | --- |
 //! | `company` | what silos have in common, and one silo's life |
 //! | `supervisor` | the main thread |
+//! | `heritage` | queues that change hands |
 
 mod company;
+mod heritage;
 mod supervisor;
 
 use super::orders::{Orders, Stage};
 use super::share::share;
+use super::takeover::Predecessor;
 use crate::args::{HostPlan, ServePath, ServePlan};
 use crate::figures::Figures;
 use crate::host::{Failure, Finish, Layout, Neighbourhood, fleet};
@@ -18,28 +21,77 @@ use crate::numa::Domains;
 use company::Company;
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicUsize};
+use core::time::Duration;
+use heritage::Estate;
 use server::{Server, WallClock};
 use silo::Clock;
 use sockets::fleet::Stop;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread;
-use supervisor::Supervisor;
+use supervisor::{Restart, Supervisor};
 
-/// Serves until it is told to stop.
+/// Whom a process follows, and what it takes over.
+#[derive(Default)]
+struct Following<'a> {
+    estate: Estate,
+    predecessor: Option<&'a Predecessor>,
+    /// Where the statistics page is to be once the predecessor's has gone.
+    page: Option<PathBuf>,
+}
+
+/// Serves until it is told to stop, or a successor has taken over and the last
+/// connection ended.
 ///
 /// # Errors
 /// What the user is to know.
 pub fn serve(plan: &ServePlan) -> Result<(), Failure> {
-    let ServePath::Link { host, ports, copies, json } = &plan.path else { return Ok(()) };
+    let ServePath::Link { host, restart, json, .. } = &plan.path else { return Ok(()) };
+    // Asked now: once the file is replaced, the kernel tells another name.
+    let program = std::env::current_exe()?;
     let layout = Layout::new(host)?;
     if host.plan_only {
         layout.print(*json);
         return Ok(());
     }
+    let asked = match restart {
+        Some(restart) => Predecessor::ask_for_queues(restart.take_over.as_ref())?,
+        None => None,
+    };
+    let Some((predecessor, heritage)) = asked else {
+        return over(plan, host, &layout, &Following::default(), program);
+    };
+    let mut host = HostPlan { follows: true, ..host.clone() };
+    // Two pages cannot have one place, which is free once this one serves.
+    let page = host.status_page.clone();
+    host.status_page = page.as_deref().map(draft);
+    let followed = Estate::new(heritage, &host, &layout).map_err(Failure::from).and_then(|estate| {
+        let following = Following { estate, predecessor: Some(&predecessor), page };
+        over(plan, &host, &layout, &following, program)
+    });
+    // Whoever has been followed does not listen any more.
+    followed.inspect_err(|why| predecessor.refuse(&why.to_string()))
+}
+
+/// A place beside a page's.
+fn draft(path: &Path) -> PathBuf {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{}.next", std::process::id()));
+    draft.into()
+}
+
+fn over(
+    plan: &ServePlan,
+    host: &HostPlan,
+    layout: &Layout,
+    following: &Following<'_>,
+    program: PathBuf,
+) -> Result<(), Failure> {
+    let ServePath::Link { ports, copies, restart, .. } = &plan.path else { return Ok(()) };
     let silos = layout.seats.len();
-    let mut domains = Domains::new(&layout);
+    let mut domains = Domains::new(layout);
     let mut server = share_out(plan, silos);
-    domains.share_content(&layout, &plan.server.content, &mut server.content, *copies);
+    domains.share_content(layout, &plan.server.content, &mut server.content, *copies);
     // What cannot be is found out before anybody can connect.
     // Without a thread, whose memory a silo's might be given when it has ended.
     let mut tried = server.clone();
@@ -47,18 +99,20 @@ pub fn serve(plan: &ServePlan) -> Result<(), Failure> {
         directory.reader = server::ReaderKind::Inline;
     }
     let counters = Server::new(tried, WallClock::new(Clock.now(), Clock.unix()))?.counters();
-    let mut figures = Figures::new(host, &layout, "serve", counters)?;
+    let mut figures = Figures::new(host, layout, "serve", counters)?;
     let orders = Orders::new(silos)?;
     let stop = Stop::default();
     let columns = figures.columns().into_iter().map(Some);
-    let mut supervisor = Supervisor::new(&orders, plan)?;
+    let restart = restart.as_ref().map(|restart| Restart::new(program, restart, host, following));
+    let mut supervisor = Supervisor::new(&orders, plan, restart)?;
     let company = Company {
         host,
         server,
         ports,
         silos,
-        layout: &layout,
+        layout,
         domains,
+        estate: &following.estate,
         orders: &orders,
         stop: &stop,
         finish: Finish::new(silos),
@@ -69,12 +123,13 @@ pub fn serve(plan: &ServePlan) -> Result<(), Failure> {
     };
     thread::scope(|scope| {
         let fleet = thread::Builder::new().name("fleet".to_owned()).spawn_scoped(scope, || {
-            let outcome = fleet::run(host, &layout, &stop, &company).map_err(|why| why.to_string());
+            let outcome = fleet::run(host, layout, &stop, &company).map_err(|why| why.to_string());
             orders.advance(Stage::Halt);
             orders.ring();
             outcome
         })?;
-        let supervised = supervisor.serve(&fleet, (&company, figures.page()), || announce(host, &layout, ports));
+        let say = |took_over| announce(host, layout, ports, took_over);
+        let supervised = supervisor.serve(&fleet, (&company, figures.page()), say);
         if supervised.is_err() {
             orders.advance(Stage::Drain);
         }
@@ -89,7 +144,7 @@ fn share_out(plan: &ServePlan, silos: usize) -> server::Config {
     share(plan.server.clone(), plan.server.limits.connections.div_ceil(silos), silos)
 }
 
-fn announce(host: &HostPlan, layout: &Layout, ports: &[u16]) {
+fn announce(host: &HostPlan, layout: &Layout, ports: &[u16], took_over: Option<(u32, Duration)>) {
     let mut addresses: Vec<IpAddr> = host.addresses.iter().map(|cidr| cidr.address).collect();
     if let Ok(Some(neighbourhood)) = Neighbourhood::of(host)
         && host.uses_host_addresses()
@@ -110,5 +165,8 @@ fn announce(host: &HostPlan, layout: &Layout, ports: &[u16]) {
     eprintln!("serving {} over {}{silos}, idle {}", urls.join(" "), links.join(" "), host.idle);
     if layout.seats.len() > 1 {
         eprint!("{layout}");
+    }
+    if let Some((pid, waited)) = took_over {
+        eprintln!("took over from process {pid}; new connections waited at most {} us", waited.as_micros());
     }
 }

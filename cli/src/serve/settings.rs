@@ -24,7 +24,10 @@ const ANYWHERE: [&str; 12] = [
 const OVER_LINKS: [&str; 3] = ["cache-copies", "congestion", "tx-delay"];
 
 /// What changes over kernel sockets, too.
-const OVER_SOCKETS: [&str; 3] = ["restart-drain", "restart-timeout", "sendfile-above"];
+const OVER_SOCKETS: [&str; 1] = ["sendfile-above"];
+
+/// What changes where a successor can take over.
+const OF_RESTARTS: [&str; 2] = ["restart-drain", "restart-timeout"];
 
 /// From one plan to the next, as far as that goes without a new process.
 #[derive(Debug)]
@@ -62,9 +65,15 @@ pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, Str
         plan.server.limits.connections = asked.server.limits.connections;
     }
     match (&mut plan.path, &asked.path) {
-        (ServePath::Link { host, copies, .. }, ServePath::Link { host: asked, copies: more, .. }) => {
+        (
+            ServePath::Link { host, copies, restart, .. },
+            ServePath::Link { host: asked, copies: more, restart: anew, .. },
+        ) => {
             (host.idle, host.tx_delay, host.congestion) = (asked.idle, asked.tx_delay, asked.congestion);
             *copies = *more;
+            if let (Some(restart), Some(anew)) = (restart, anew) {
+                (restart.timeout, restart.drain) = (anew.timeout, anew.drain);
+            }
         }
         (ServePath::Kernel(plan), ServePath::Kernel(asked)) => {
             plan.config.spin = asked.config.spin;
@@ -88,13 +97,14 @@ pub fn remedy(plan: &ServePlan, settings: usize) -> String {
 fn has_take_over(plan: &ServePlan) -> bool {
     match &plan.path {
         ServePath::Kernel(_) => true,
-        ServePath::Link { .. } => false,
+        ServePath::Link { restart, .. } => restart.is_some(),
     }
 }
 
 fn changes(plan: &ServePlan, name: &str) -> bool {
-    let more = if is_link(plan) { OVER_LINKS } else { OVER_SOCKETS };
-    ANYWHERE.contains(&name) || more.contains(&name)
+    let more = if is_link(plan) { &OVER_LINKS[..] } else { &OVER_SOCKETS };
+    let restarts = has_take_over(plan) && OF_RESTARTS.contains(&name);
+    ANYWHERE.contains(&name) || more.contains(&name) || restarts
 }
 
 const fn is_link(plan: &ServePlan) -> bool {

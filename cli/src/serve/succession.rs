@@ -122,8 +122,13 @@ impl Succession {
 
     /// Goes on, if anything happened. `sockets` are those to be given.
     pub fn step(&mut self, sockets: &[(Offered, BorrowedFd<'_>)], now: Time) -> Outcome {
+        self.step_with(|channel| offer(channel, sockets), now)
+    }
+
+    /// The same, where `give` says what there is to be given.
+    pub fn step_with(&mut self, give: impl FnOnce(&Channel) -> Result<(), ChannelError>, now: Time) -> Outcome {
         let Some(coming) = &mut self.coming else { return Outcome::Pending };
-        let failed = match coming.hear(sockets) {
+        let failed = match coming.hear(give) {
             Ok(true) => {
                 let pid = coming.channel.as_ref().and_then(|channel| channel.peer().ok());
                 return Outcome::Followed(pid.unwrap_or(0));
@@ -147,23 +152,28 @@ impl Succession {
         }
     }
 
+    /// How to talk to the successor, once it has asked.
+    pub fn channel(&self) -> Option<&Channel> {
+        self.coming.as_ref().and_then(|coming| coming.channel.as_ref())
+    }
+
     /// Tells the successor that everything is its own: the places of files
-    /// must be free by now, for it takes them next.
+    /// must be free by now, for it takes them next. Returns the channel, for
+    /// whoever is to show by it that this process lives.
     ///
     /// # Errors
     /// If it is gone after all.
-    pub fn give_way(&mut self) -> Result<(), ChannelError> {
+    pub fn give_way(&mut self) -> Result<Option<Channel>, ChannelError> {
         let told = match self.coming.as_ref().and_then(|coming| coming.channel.as_ref()) {
             Some(channel) => channel.send(&Message::Yours, &[]),
             None => Err(ChannelError::Gone),
         };
-        if told.is_ok() {
-            // It is on its own now: nobody waits for it here.
-            self.coming = None;
-        } else {
+        if let Err(why) = told {
             self.give_up();
+            return Err(why);
         }
-        told
+        // It is on its own now: nobody waits for it here.
+        Ok(self.coming.take().and_then(|coming| coming.channel))
     }
 
     /// Ends a successor that does not serve yet.
@@ -178,13 +188,13 @@ impl Succession {
 
 impl Coming {
     /// Takes what the successor said. Whether it serves.
-    fn hear(&mut self, sockets: &[(Offered, BorrowedFd<'_>)]) -> Result<bool, ChannelError> {
+    fn hear(&mut self, give: impl FnOnce(&Channel) -> Result<(), ChannelError>) -> Result<bool, ChannelError> {
         let Some(channel) = &self.channel else { return Ok(false) };
         let Some(received) = channel.receive()? else { return Ok(false) };
         match received.message {
             Message::Hello { version: VERSION, .. } if !self.greeted => {
                 self.greeted = true;
-                offer(channel, sockets)?;
+                give(channel)?;
                 Ok(false)
             }
             Message::Hello { version, .. } if version != VERSION => {

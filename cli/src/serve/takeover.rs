@@ -1,10 +1,12 @@
 //! The new process's side of a restart: it asks the running one for its
-//! listening sockets, and says when it serves.
+//! listening sockets, or its queues, and says when it serves.
 
 use super::control::{Channel, ChannelError, Message, Offered, SOCKETS_MAX, VERSION};
 use super::systemd::{Found, listens_on};
-use crate::args::TakeOver;
+use crate::args::{Control, RestartPlan, TakeOver};
 use crate::host::Failure;
+use af_xdp::{Heritage, QUEUE_DESCRIPTORS};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,15 +35,100 @@ impl Predecessor {
     /// # Errors
     /// If there is none, or it does not give them. It serves on.
     pub fn ask(wanted: Option<&TakeOver>) -> Result<Option<Self>, Failure> {
-        let path = match (std::env::var_os(VARIABLE), wanted) {
-            (Some(path), _) => PathBuf::from(path),
-            (None, Some(TakeOver::At(path))) => path.clone(),
-            (None, Some(TakeOver::Only)) => the_only_one(&silo::page::usual_folder()?)?,
-            (None, None) => return Ok(None),
-        };
-        let at = |why: &dyn std::fmt::Display| format!("cannot take over by {}: {why}", path.display());
-        let channel = Channel::connect(&path).map_err(|why| at(&why))?;
-        Ok(Some(Self::ask_by(channel).map_err(|why| at(&why))?))
+        let Some((path, channel)) = find(wanted)? else { return Ok(None) };
+        let asked = Self::ask_by(channel);
+        asked.map(Some).map_err(|why| format!("cannot take over by {}: {why}", path.display()).into())
+    }
+
+    /// Asks the process that is to be followed, if any, for its queues.
+    ///
+    /// # Errors
+    /// As [`Predecessor::ask`].
+    pub fn ask_for_queues(wanted: Option<&TakeOver>) -> Result<Option<(Self, Vec<Heritage>)>, Failure> {
+        let Some((path, channel)) = find(wanted)? else { return Ok(None) };
+        let asked = Self::ask_for_queues_by(channel);
+        asked.map(Some).map_err(|why| format!("cannot take over by {}: {why}", path.display()).into())
+    }
+
+    fn ask_for_queues_by(channel: Channel) -> Result<(Self, Vec<Heritage>), ChannelError> {
+        channel.send(&Message::Hello { version: VERSION, pid: std::process::id() }, &[])?;
+        let mut ports: Vec<Heritage> = Vec::new();
+        loop {
+            let mut received = channel.wait(ANSWER)?;
+            match received.message {
+                Message::Port { terms } if ports.len() < PORTS_MAX => {
+                    let attachment = received.descriptors.pop().filter(|_| received.descriptors.is_empty());
+                    let attachment = attachment.ok_or(ChannelError::Nonsense)?;
+                    ports.push(Heritage { terms, attachment, queues: Vec::new() });
+                }
+                Message::Queues { count, more } => {
+                    let port = ports.last_mut().ok_or(ChannelError::Nonsense)?;
+                    let given = received.descriptors.len();
+                    if given != count.saturating_mul(QUEUE_DESCRIPTORS) || port.queues.len() + count > QUEUES_MAX {
+                        return Err(ChannelError::Nonsense);
+                    }
+                    let mut given = received.descriptors.into_iter();
+                    while let Some(queue) = next(&mut given) {
+                        port.queues.push(queue);
+                    }
+                    if !more {
+                        return Ok((Self { channel, sockets: Vec::new() }, ports));
+                    }
+                }
+                Message::Sockets { .. } => {
+                    let why = "it serves over kernel sockets: leave out --link, or end it first";
+                    return Err(refuse(&channel, why, "a successor over links cannot have kernel sockets"));
+                }
+                _ => return Err(ChannelError::Nonsense),
+            }
+        }
+    }
+
+    /// Which process it is.
+    pub fn pid(&self) -> u32 {
+        self.channel.peer().unwrap_or(0)
+    }
+
+    /// Says that this process cannot follow, and why.
+    pub fn refuse(&self, why: &str) {
+        // Whether it hears that is its own affair.
+        let _ = self.channel.send(&Message::Refused { why: why.to_owned() }, &[]);
+    }
+
+    /// Has the other stop receiving.
+    ///
+    /// # Errors
+    /// If it does not agree. It serves on.
+    pub fn stop_receiving(&self) -> Result<(), ChannelError> {
+        self.channel.send(&Message::Ready, &[])?;
+        match self.channel.wait(ANSWER)?.message {
+            Message::Frozen => Ok(()),
+            _ => Err(ChannelError::Nonsense),
+        }
+    }
+
+    /// The queues are this process's own when this returns.
+    ///
+    /// # Errors
+    /// If the other has changed its mind, and receives again.
+    pub fn take(&self) -> Result<(), ChannelError> {
+        self.channel.send(&Message::Taken, &[])
+    }
+
+    /// Waits until the places of files are free.
+    ///
+    /// # Errors
+    /// If the other does not say so.
+    pub fn wait_for_places(&self) -> Result<(), ChannelError> {
+        match self.channel.wait(ANSWER)?.message {
+            Message::Yours => Ok(()),
+            _ => Err(ChannelError::Nonsense),
+        }
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.channel.receive().is_err()
     }
 
     fn ask_by(channel: Channel) -> Result<Self, ChannelError> {
@@ -49,7 +136,14 @@ impl Predecessor {
         let mut sockets = Vec::new();
         loop {
             let received = channel.wait(ANSWER)?;
-            let Message::Sockets { offered, more } = received.message else { return Err(ChannelError::Nonsense) };
+            let (offered, more) = match received.message {
+                Message::Sockets { offered, more } => (offered, more),
+                Message::Port { .. } => {
+                    let why = "it serves over AF_XDP: give the same --link, or end it first";
+                    return Err(refuse(&channel, why, "a successor over kernel sockets cannot have queues"));
+                }
+                _ => return Err(ChannelError::Nonsense),
+            };
             if offered.len() != received.descriptors.len() || sockets.len() + offered.len() > SOCKETS_MAX {
                 return Err(ChannelError::Nonsense);
             }
@@ -82,11 +176,64 @@ impl Predecessor {
     }
 }
 
+impl AsFd for Predecessor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}
+
+/// Ports of one process, and queues of one port, at most.
+const PORTS_MAX: usize = 64;
+const QUEUES_MAX: usize = af_xdp::QUEUES_LIMIT as usize;
+
+/// The descriptors of the next queue.
+fn next(given: &mut impl Iterator<Item = OwnedFd>) -> Option<[OwnedFd; QUEUE_DESCRIPTORS]> {
+    Some([given.next()?, given.next()?, given.next()?, given.next()?, given.next()?])
+}
+
+/// Tells the other side why not, and gives the reason for this one.
+fn refuse(channel: &Channel, ours: &str, theirs: &str) -> ChannelError {
+    // Whether it hears that is its own affair.
+    let _ = channel.send(&Message::Refused { why: theirs.to_owned() }, &[]);
+    ChannelError::Refused(ours.to_owned())
+}
+
+/// Reaches the process that is to be followed, if any.
+fn find(wanted: Option<&TakeOver>) -> Result<Option<(PathBuf, Channel)>, Failure> {
+    let Some(path) = place(wanted)? else { return Ok(None) };
+    let channel = Channel::connect(&path);
+    let channel = channel.map_err(|why| format!("cannot take over by {}: {why}", path.display()))?;
+    Ok(Some((path, channel)))
+}
+
+/// Where the control socket of the process that is to be followed lies.
+fn place(wanted: Option<&TakeOver>) -> Result<Option<PathBuf>, Failure> {
+    let path = match (std::env::var_os(VARIABLE), wanted) {
+        (Some(path), _) => PathBuf::from(path),
+        (None, Some(TakeOver::At(path))) => path.clone(),
+        (None, Some(TakeOver::Only)) => the_only_one(&silo::page::usual_folder()?)?,
+        (None, None) => return Ok(None),
+    };
+    Ok(Some(path))
+}
+
+/// Where a successor may ask, if anywhere.
+///
+/// # Errors
+/// If there is no folder for it.
+pub fn control_path(plan: &RestartPlan) -> std::io::Result<Option<PathBuf>> {
+    Ok(match &plan.control {
+        Control::Off => None,
+        Control::At(path) => Some(path.clone()),
+        Control::Usual => Some(usual_control(std::process::id())?),
+    })
+}
+
 /// Where the control socket of a process with this number lies, usually.
 ///
 /// # Errors
 /// If there is no folder for it.
-pub fn usual_control(pid: u32) -> std::io::Result<PathBuf> {
+fn usual_control(pid: u32) -> std::io::Result<PathBuf> {
     Ok(silo::page::usual_folder()?.join(format!("{pid}.{EXTENSION}")))
 }
 

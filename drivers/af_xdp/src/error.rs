@@ -1,5 +1,6 @@
 //! Why a port could not be opened, in words that lead to a remedy.
 
+use crate::handover::HandoverError;
 use core::fmt;
 use ebpf::Cause;
 use rustix::io::Errno;
@@ -94,6 +95,8 @@ pub enum OpenError {
     Kernel(ebpf::Error),
     /// The program's text is wrong: ours to mend.
     Assembly(ebpf::AssembleError),
+    /// What another process hands over cannot be taken.
+    Handover(HandoverError),
     /// The operating system refused.
     System {
         /// What was asked of it.
@@ -112,6 +115,12 @@ impl OpenError {
             Self::Kernel(error) => matches!(error.cause, Cause::Capability(_) | Cause::Forbidden),
             _ => false,
         }
+    }
+}
+
+impl From<HandoverError> for OpenError {
+    fn from(error: HandoverError) -> Self {
+        Self::Handover(error)
     }
 }
 
@@ -178,6 +187,7 @@ impl fmt::Display for OpenError {
                 Ok(())
             }
             Self::Assembly(error) => write!(f, "the XDP program does not assemble: {error}"),
+            Self::Handover(error) => error.fmt(f),
             Self::System { what, source } => write!(f, "cannot {what}: {source}"),
         }
     }
@@ -187,6 +197,7 @@ impl core::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Kernel(error) => Some(error),
+            Self::Handover(error) => Some(error),
             Self::Assembly(error) => Some(error),
             Self::Interface { source, .. } | Self::PortTaken { source, .. } => Some(source),
             _ => None,

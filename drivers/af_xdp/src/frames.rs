@@ -95,6 +95,20 @@ impl SendFrames {
         Self { ring, completion, total: free.len(), free }
     }
 
+    /// Goes on from where another process stopped: of `total` frames these are
+    /// in no ring. There is room for the others' return.
+    pub fn resume(ring: Producer<Descriptor>, completion: Consumer<u64>, frames: Vec<u64>, total: usize) -> Self {
+        let mut free = frames;
+        free.truncate(total);
+        free.reserve(total - free.len());
+        Self { ring, completion, total, free }
+    }
+
+    /// The frames that are in no ring, each once.
+    pub fn free(&self) -> &[u64] {
+        &self.free
+    }
+
     /// Frames that are free.
     #[inline]
     pub fn room(&self) -> usize {

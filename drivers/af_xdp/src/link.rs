@@ -1,13 +1,15 @@
 //! One queue of an interface as a [`Link`].
 
 use crate::error::OpenError;
+use crate::handover::{Inherited, Order, Seat};
 use crate::host::HostEvent;
 use crate::interface::Presence;
 use crate::port::{Report, Shared};
-use crate::receive::XdpRx;
+use crate::receive::{self, XdpRx};
+use crate::relay::hush;
 use crate::ring::{Consumer, Producer};
 use crate::socket::{Rings, Socket};
-use crate::transmit::XdpTx;
+use crate::transmit::{self, XdpTx};
 use crate::umem::{Backing, Umem};
 use ::link::{Capabilities, Counters, Link, LinkState};
 use core::ops::Range;
@@ -15,7 +17,8 @@ use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use wire::{Mac, Time};
 
@@ -41,6 +44,16 @@ pub struct XdpLink {
     /// Which of the port's queues, from 0.
     ordinal: u16,
     at_work: Option<AtWork>,
+    /// The last order that was followed, and how many had been given then.
+    order: Order,
+    heard: u32,
+    /// What wakes it beside the socket: the process that it hands over to, and
+    /// the one that it took over from.
+    upper_bell: Option<Arc<OwnedFd>>,
+    lower_bell: Option<Arc<OwnedFd>>,
+    /// What was at work until another process asked for it, and is again if
+    /// that does not take it.
+    kept: Option<Kept>,
     failure: Option<OpenError>,
     state: LinkState,
     presence: Presence,
@@ -56,6 +69,28 @@ struct AtWork {
     /// The frames of this queue, as the umem counts.
     frames: Range<usize>,
     zero_copy: bool,
+}
+
+/// A queue that has stopped.
+#[derive(Debug)]
+struct Kept {
+    receive: receive::Queue,
+    transmit: transmit::Queue,
+    at_work: AtWork,
+}
+
+/// What passed between this process and the one that it took over from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RelayCounts {
+    /// Frames passed on to it.
+    pub passed: u64,
+    /// Those for which there was no room.
+    pub unpassed: u64,
+    /// Frames sent for it.
+    pub sent: u64,
+    /// For how long nobody received in between, in nanoseconds: the port's
+    /// longest, with its first queue.
+    pub waited: u64,
 }
 
 /// What the kernel dropped of a queue's frames (XDP_STATISTICS).
@@ -75,12 +110,19 @@ pub struct KernelDrops {
 impl XdpLink {
     pub(crate) fn new(shared: Arc<Shared>, ordinal: u16) -> Self {
         let mtu = shared.facts.mtu;
+        let order = shared.orders.seats().get(usize::from(ordinal)).map_or(Order::Serve, |seat| seat.order);
         Self {
             rx: XdpRx::new(shared.facts.vouches),
             tx: XdpTx::new(),
             shared,
             ordinal,
             at_work: None,
+            order,
+            // The first look is at what there is to take.
+            heard: u32::MAX,
+            upper_bell: None,
+            lower_bell: None,
+            kept: None,
             failure: None,
             state: LinkState::Down,
             presence: Presence::Up(mtu.into()),
@@ -127,19 +169,40 @@ impl XdpLink {
             socket.bind(config, shared.interface.index(), queue, None)?;
         }
         shared.filter.set_queue(queue, socket.as_fd())?;
-        let zero_copy = socket.is_zero_copy();
-        let first = first_frame(config.ring, frame, share);
-        // SAFETY: the rings are mapped as long as the socket is held, which
-        // each half does; each of the two has its own rings.
-        let (receive, transmit, completion) =
-            unsafe { (Consumer::new(rings.receive), Producer::new(rings.transmit), Consumer::new(rings.completion)) };
-        let memory = || (Arc::clone(&umem), frame);
-        self.rx.attach(receive, fill, memory(), Arc::clone(&socket), config.busy_poll.is_some());
-        let own = (first + u64::from(config.ring) * u64::from(frame), config.ring);
-        self.tx.attach(transmit, completion, memory(), own, Arc::clone(&socket));
-        let frames = first as usize..first as usize + 2 * (config.ring * frame) as usize;
-        self.at_work = Some(AtWork { socket, umem, frames, zero_copy });
+        // SAFETY: the ring is mapped as long as the socket is held; nobody else
+        // reads it.
+        let receive = unsafe { Consumer::new(rings.receive) };
+        let memory = (Arc::clone(&umem), frame);
+        self.rx.attach(receive::Queue::new(receive, fill, memory, Arc::clone(&socket), config.busy_poll.is_some()));
+        self.tx.attach(self.sending(&rings, share, &umem, &socket, None));
+        self.set_at_work(share, umem, socket);
         Ok(())
+    }
+
+    /// The sending half of a queue, of whose frames those of `free` are in no
+    /// ring; `None`: all.
+    fn sending(
+        &self,
+        rings: &Rings,
+        share: u32,
+        umem: &Arc<Umem>,
+        socket: &Arc<Socket>,
+        free: Option<&[u32]>,
+    ) -> transmit::Queue {
+        let (ring, frame) = (self.shared.config.ring, self.shared.facts.frame);
+        // SAFETY: the rings are mapped as long as the socket is held, which
+        // whoever gets them does; nobody else has this side of either.
+        let (transmit, completion) = unsafe { (Producer::new(rings.transmit), Consumer::new(rings.completion)) };
+        let first = first_frame(ring, frame, share) + u64::from(ring) * u64::from(frame);
+        transmit::Queue::new(transmit, completion, (Arc::clone(umem), frame), (first, ring), free, Arc::clone(socket))
+    }
+
+    fn set_at_work(&mut self, share: u32, umem: Arc<Umem>, socket: Arc<Socket>) {
+        let (ring, frame) = (self.shared.config.ring, self.shared.facts.frame);
+        let first = first_frame(ring, frame, share) as usize;
+        let zero_copy = socket.is_zero_copy();
+        let frames = first..first + 2 * (ring * frame) as usize;
+        self.at_work = Some(AtWork { socket, umem, frames, zero_copy });
     }
 
     /// The fill ring with all frames to receive into, published.
@@ -182,6 +245,120 @@ impl XdpLink {
     #[must_use]
     pub fn backing(&self) -> Option<Backing> {
         self.at_work.as_ref().map(|at_work| at_work.umem.backing())
+    }
+
+    /// What passed between this process and its predecessor.
+    #[must_use]
+    pub fn relay_counts(&self) -> RelayCounts {
+        let waited = if self.ordinal == 0 { self.shared.orders.waited.load(Ordering::Relaxed) } else { 0 };
+        RelayCounts { passed: self.rx.passed, unpassed: self.rx.unpassed, sent: self.tx.relayed, waited }
+    }
+
+    /// Follows what the main thread wants of the queue, between two turns.
+    #[cold]
+    fn follow(&mut self, now: Time) {
+        let shared = Arc::clone(&self.shared);
+        let changes = shared.orders.changes.load(Ordering::Acquire);
+        let mut seats = shared.orders.seats();
+        let Some(seat) = seats.get_mut(usize::from(self.ordinal)) else { return };
+        if seat.alone && self.lower_bell.take().is_some() {
+            self.rx.set_lower(None);
+            self.tx.set_lower(None);
+        }
+        if seat.done == seat.order && self.order == seat.order && self.order != Order::Await {
+            self.heard = changes;
+            return;
+        }
+        let followed = match seat.order {
+            Order::Await => self.on_await(seat),
+            Order::Take => self.on_take(seat),
+            Order::Offer => self.on_offer(seat),
+            Order::Freeze => self.on_freeze(seat, now),
+            Order::Serve => self.on_resume(),
+            Order::Leave => {
+                self.kept = None;
+                true
+            }
+        };
+        // Else it is tried again.
+        if followed {
+            self.heard = changes;
+            self.order = seat.order;
+            seat.done = seat.order;
+            shared.orders.followed.notify_all();
+        }
+    }
+
+    /// Another process's queue is to be ours: what it passes on is known from
+    /// now.
+    fn on_await(&mut self, seat: &mut Seat) -> bool {
+        if let Some(ends) = seat.ends.take() {
+            self.rx.set_lower(Some(ends.sender));
+            self.tx.set_lower(Some(ends.receiver));
+            self.lower_bell = Some(ends.bell);
+        }
+        true
+    }
+
+    /// It is: the rings are read on from where they are.
+    fn on_take(&mut self, seat: &mut Seat) -> bool {
+        self.on_await(seat);
+        let Some(Inherited { socket, rings, umem, account }) = seat.inherited.take() else { return true };
+        let config = &self.shared.config;
+        let share = if config.shared_umem { u32::from(self.ordinal) } else { 0 };
+        if config.shared_umem {
+            let mut place = self.shared.umem.lock().unwrap_or_else(PoisonError::into_inner);
+            place.get_or_insert_with(|| (Arc::clone(&umem), Arc::clone(&socket)));
+        }
+        // SAFETY: the rings are mapped as long as the socket is held; the
+        // process that had this side of them has stopped for good.
+        let (receive, fill) = unsafe { (Consumer::new(rings.receive), Producer::new(rings.fill)) };
+        let memory = (Arc::clone(&umem), self.shared.facts.frame);
+        let queue = receive::Queue::new(receive, fill, memory, Arc::clone(&socket), config.busy_poll.is_some());
+        self.rx.take_over(queue, Arc::clone(&seat.began));
+        let free = account.map(|account| account.free).unwrap_or_default();
+        self.tx.attach(self.sending(&rings, share, &umem, &socket, Some(&free)));
+        seat.has = Some((Arc::clone(&socket), Arc::clone(&umem)));
+        self.set_at_work(share, umem, socket);
+        true
+    }
+
+    /// Somebody may take over: from now on it can be woken for that.
+    fn on_offer(&mut self, seat: &mut Seat) -> bool {
+        let (Some(at_work), Some(ends)) = (&self.at_work, &seat.ends) else { return false };
+        seat.has = Some((Arc::clone(&at_work.socket), Arc::clone(&at_work.umem)));
+        self.upper_bell = Some(Arc::clone(&ends.bell));
+        true
+    }
+
+    /// Stops: all that was sent is shown to the kernel, all that was received
+    /// is given back, and what is in no ring goes into the account.
+    fn on_freeze(&mut self, seat: &mut Seat, now: Time) -> bool {
+        if self.at_work.is_none() || !self.rx.can_stop() {
+            return false;
+        }
+        let Some(ends) = seat.ends.take() else { return false };
+        let Some(receive) = self.rx.hand_over(ends.receiver) else { return false };
+        let Some(transmit) = self.tx.hand_over(ends.sender, now) else { return false };
+        let Some(at_work) = self.at_work.take() else { return false };
+        ends.relay.write_account(now.as_nanos(), transmit.free());
+        self.kept = Some(Kept { receive, transmit, at_work });
+        true
+    }
+
+    /// Nobody took over.
+    fn on_resume(&mut self) -> bool {
+        self.upper_bell = None;
+        if let Some(Kept { receive, transmit, at_work }) = self.kept.take() {
+            self.rx.resume(receive);
+            self.tx.resume(transmit);
+            self.at_work = Some(at_work);
+        }
+        true
+    }
+
+    fn bells(&self) -> impl Iterator<Item = &Arc<OwnedFd>> {
+        self.upper_bell.iter().chain(&self.lower_bell)
     }
 
     /// What the kernel had dropped when it was last asked, every 100 ms.
@@ -266,7 +443,13 @@ impl Link for XdpLink {
     }
 
     fn poll_control(&mut self, now: Time) -> LinkState {
-        if self.at_work.is_none() {
+        if self.shared.orders.changes.load(Ordering::Relaxed) != self.heard {
+            self.follow(now);
+        }
+        if self.order == Order::Await {
+            return LinkState::Down;
+        }
+        if self.at_work.is_none() && self.order == Order::Serve {
             if self.failure.is_none()
                 && let Err(failure) = self.start()
             {
@@ -287,7 +470,7 @@ impl Link for XdpLink {
         if let Some(failure) = self.failure.take() {
             return Err(io::Error::other(failure));
         }
-        if self.rx.has_frames() {
+        if self.rx.has_frames() || self.rx.lie_down() || self.tx.lie_down() {
             return Ok(());
         }
         let timeout = if self.tx.unsent() { timeout.min(UNSENT_NAP) } else { timeout };
@@ -295,20 +478,25 @@ impl Link for XdpLink {
         let socket = self.at_work.as_ref().map(|at_work| at_work.socket.as_fd());
         // A socket without its interface has nothing more to say.
         let socket = socket.filter(|_| self.presence != Presence::Gone);
-        let mut fds = Vec::with_capacity(2);
-        for fd in socket.into_iter().chain(wake) {
+        let mut fds = Vec::with_capacity(4);
+        let bells = self.bells().map(|bell| bell.as_fd());
+        for fd in bells.chain(socket).chain(wake) {
             fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
         }
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(e) => Err(e.into()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
         }
+        // Whoever rang has done before what is to be seen now.
+        self.bells().for_each(|bell| hush(bell));
+        Ok(())
     }
 
     fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
-        if self.failure.is_some() || self.rx.has_frames() {
+        if self.failure.is_some() || self.rx.has_frames() || self.rx.lie_down() || self.tx.lie_down() {
             return Duration::ZERO;
         }
+        self.upper_bell.iter().chain(&self.lower_bell).for_each(|bell| each(bell.as_fd()));
         let socket = self.at_work.as_ref().map(|at_work| at_work.socket.as_fd());
         if let Some(socket) = socket.filter(|_| self.presence != Presence::Gone) {
             each(socket);

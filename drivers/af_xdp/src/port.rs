@@ -3,6 +3,7 @@
 use crate::config::{ChecksumChoice, Config, FRAME_SIZES, HEADER_ROOM, HEADROOM, ModeChoice, QUEUES_LIMIT};
 use crate::error::OpenError;
 use crate::filter::{Claim, Filter, solicited_mac};
+use crate::handover::{self, Handle, Heritage, Orders, Terms};
 use crate::host::{self, HostView};
 use crate::interface::Interface;
 use crate::link::XdpLink;
@@ -14,7 +15,7 @@ use ebpf::{Cause, XdpAttachment, XdpMode};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use wire::Mac;
 
@@ -41,8 +42,12 @@ pub(crate) struct Shared {
     pub umem: Mutex<Option<(Arc<Umem>, Arc<Socket>)>>,
     /// The host's addresses, followed by the first queue.
     pub view: Mutex<Option<HostView>>,
-    #[expect(dead_code, reason = "the program is attached while this is open")]
-    attachment: XdpAttachment,
+    /// The program is attached while this is open; gone once another process
+    /// has it.
+    pub attachment: Mutex<Option<XdpAttachment>>,
+    /// What the queues are to do where the port changes hands.
+    pub orders: Orders,
+    claim: Claim,
     #[expect(dead_code, reason = "groups are received while this is open")]
     groups: Option<OwnedFd>,
     /// Ports are ours, and another address is received, while these are open.
@@ -98,44 +103,47 @@ impl AfXdp {
     /// # Errors
     /// [`OpenError`]; nothing is left behind.
     pub fn open(config: Config, claim: &Claim) -> Result<Self, OpenError> {
-        let interface = match Interface::open(&config.interface) {
-            Ok(interface) => interface,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                return Err(OpenError::NoInterface(config.interface));
-            }
-            Err(source) => return Err(unreadable(&config, "ask for")(source)),
-        };
+        let interface = interface_of(&config)?;
         let mac = interface.mac().map_err(unreadable(&config, "read the address of"))?;
         let mtu = interface.mtu().map_err(unreadable(&config, "read the MTU of"))?;
-        let interface_queues = interface.queues();
-        let queues = count_queues(&config, interface_queues)?;
+        let queues = count_queues(&config, interface.queues())?;
         let frame = frame_size(&config, mtu)?;
         // A socket is the cheapest way to learn that there are none.
         drop(Socket::new(&Config { ring: 64, busy_poll: None, ..config.clone() }, frame, None)?);
-        let filter = Filter::load(claim, None, u32::from(config.first_queue) + u32::from(queues))?;
-        let groups = match claim {
-            Claim::Own { addresses, aggregated } => join_groups(interface.index(), addresses, *aggregated)?,
-            Claim::Host { .. } => None,
-        };
-        let (view, held) = match claim {
-            Claim::Host { ports } => {
-                let (view, held) = follow_host(&config, &filter, ports)?;
-                (Some(view), held)
-            }
-            Claim::Own { .. } => (None, Vec::new()),
-        };
-        let (attachment, mode, fallback) = attach(&config, &interface, &filter, mtu)?;
-        let (driver, _) = interface.driver();
-        let vouches = match config.checksum {
-            ChecksumChoice::Auto => may_lack_checksums(&driver, mode),
-            ChecksumChoice::Verify => false,
-            ChecksumChoice::Trust => true,
-        };
-        let domain = interface.domain();
+        let own = Own::make(&config, &interface, queues, claim)?;
+        let (attachment, mode, fallback) = attach(&config, &interface, &own.filter, mtu)?;
         let mtu = mtu.min(u32::from(u16::MAX)) as u16;
-        let facts = Facts { driver, mode, fallback, mac, mtu, frame, queues, interface_queues, domain, vouches };
-        let (umem, view) = (Mutex::new(None), Mutex::new(view));
-        Ok(Self { shared: Arc::new(Shared { config, interface, filter, facts, umem, view, attachment, groups, held }) })
+        let facts = Facts::new(&config, &interface, (mac, mtu, frame, queues), (mode, fallback));
+        let orders = Orders::new(queues);
+        Ok(Self { shared: Arc::new(own.shared(config, interface, facts, orders, attachment, claim)) })
+    }
+
+    /// Takes a port over from another process: `heritage` is what that offers
+    /// ([`Handle::offer`]). Its links wait until [`Handle::take`].
+    ///
+    /// # Errors
+    /// [`OpenError`]; the other process has it as before.
+    pub fn adopt(config: Config, claim: &Claim, heritage: Heritage) -> Result<Self, OpenError> {
+        let Heritage { terms, attachment, queues: given } = heritage;
+        let terms: Terms = terms.parse()?;
+        let interface = interface_of(&config)?;
+        let queues = count_queues(&config, interface.queues())?;
+        let config = Config { queues: Some(queues), ..config };
+        terms.check(&config, interface.index(), claim)?;
+        let own = Own::make(&config, &interface, queues, claim)?;
+        for (ordinal, [socket, ..]) in (0..).zip(&given) {
+            own.filter.set_queue(u32::from(config.first_queue) + ordinal, socket.as_fd())?;
+        }
+        let (orders, attachment) = handover::adopt(&config, &terms, attachment, given)?;
+        let Terms { mac, mtu, frame, mode, .. } = terms;
+        let facts = Facts::new(&config, &interface, (mac, mtu, frame, queues), (mode, None));
+        Ok(Self { shared: Arc::new(own.shared(config, interface, facts, orders, attachment, claim)) })
+    }
+
+    /// For handing the port to another process, or taking it from one.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle(Arc::clone(&self.shared))
     }
 
     /// What was opened.
@@ -180,7 +188,68 @@ impl AfXdp {
     }
 }
 
+/// What each process that has a port has for itself.
+struct Own {
+    filter: Filter,
+    groups: Option<OwnedFd>,
+    view: Option<HostView>,
+    held: Vec<OwnedFd>,
+}
+
+impl Own {
+    fn make(config: &Config, interface: &Interface, queues: u16, claim: &Claim) -> Result<Self, OpenError> {
+        let filter = Filter::load(claim, None, u32::from(config.first_queue) + u32::from(queues))?;
+        match claim {
+            Claim::Own { addresses, aggregated } => {
+                let groups = join_groups(interface.index(), addresses, *aggregated)?;
+                Ok(Self { filter, groups, view: None, held: Vec::new() })
+            }
+            Claim::Host { ports } => {
+                let (view, held) = follow_host(config, &filter, ports)?;
+                Ok(Self { filter, groups: None, view: Some(view), held })
+            }
+        }
+    }
+
+    fn shared(
+        self,
+        config: Config,
+        interface: Interface,
+        facts: Facts,
+        orders: Orders,
+        attachment: XdpAttachment,
+        claim: &Claim,
+    ) -> Shared {
+        let Self { filter, groups, view, held } = self;
+        let (umem, view, attachment) = (Mutex::new(None), Mutex::new(view), Mutex::new(Some(attachment)));
+        Shared { config, interface, filter, facts, umem, view, attachment, orders, claim: claim.clone(), groups, held }
+    }
+}
+
+impl Facts {
+    fn new(
+        config: &Config,
+        interface: &Interface,
+        (mac, mtu, frame, queues): (Mac, u16, u32, u16),
+        (mode, fallback): (XdpMode, Option<String>),
+    ) -> Self {
+        let (driver, _) = interface.driver();
+        let vouches = match config.checksum {
+            ChecksumChoice::Auto => may_lack_checksums(&driver, mode),
+            ChecksumChoice::Verify => false,
+            ChecksumChoice::Trust => true,
+        };
+        let (interface_queues, domain) = (interface.queues(), interface.domain());
+        Self { driver, mode, fallback, mac, mtu, frame, queues, interface_queues, domain, vouches }
+    }
+}
+
 impl Shared {
+    /// What a successor must agree on.
+    pub fn terms(&self) -> Terms {
+        Terms::of(&self.config, self.interface.index(), &self.facts, &self.claim)
+    }
+
     pub fn report(&self) -> Report {
         let Facts { driver, mode, fallback, queues, interface_queues, domain, vouches, frame, .. } = self.facts.clone();
         Report {
@@ -255,6 +324,13 @@ impl fmt::Display for Report {
         }
         f.write_str(if self.vouches { ", checksums of received segments trusted" } else { "" })
     }
+}
+
+fn interface_of(config: &Config) -> Result<Interface, OpenError> {
+    Interface::open(&config.interface).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => OpenError::NoInterface(config.interface.clone()),
+        _ => unreadable(config, "ask for")(source),
+    })
 }
 
 fn unreadable(config: &Config, what: &'static str) -> impl Fn(io::Error) -> OpenError {

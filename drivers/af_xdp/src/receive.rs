@@ -2,6 +2,7 @@
 
 use crate::config::HEADROOM;
 use crate::frames::ReceiveFrames;
+use crate::relay::{Receiver, Sender, concerns_both};
 use crate::ring::{Consumer, Descriptor, Producer};
 use crate::socket::Socket;
 use crate::umem::Umem;
@@ -10,6 +11,7 @@ use core::ptr::NonNull;
 use link::Receive;
 use rustix::net::RecvFlags;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use wire::Time;
 
 /// Largest burst.
@@ -21,6 +23,17 @@ pub struct XdpRx {
     queue: Option<Queue>,
     burst: [Frame; BURST_LIMIT],
     taken: usize,
+    /// Another process's queue, which this one takes from with its first
+    /// burst, and where it notes when that was.
+    coming: Option<(Queue, Arc<AtomicU64>)>,
+    /// Without a queue: what the process that has it now passes on.
+    upper: Option<Receiver>,
+    /// What belongs to the process that had the queue before.
+    lower: Option<Sender>,
+    /// Frames passed on to that process, and those for which there was no
+    /// room.
+    pub(crate) passed: u64,
+    pub(crate) unpassed: u64,
     /// The link vouches for transport checksums.
     pub(crate) vouches: bool,
     pub(crate) frames: u64,
@@ -28,8 +41,9 @@ pub struct XdpRx {
     pub(crate) dropped: u64,
 }
 
+/// A queue's rings, and the memory of its frames.
 #[derive(Debug)]
-struct Queue {
+pub(crate) struct Queue {
     frames: ReceiveFrames,
     base: NonNull<u8>,
     /// Polls the driver when nothing waits.
@@ -57,33 +71,149 @@ unsafe impl Send for Frame {}
 impl XdpRx {
     pub(crate) const fn new(vouches: bool) -> Self {
         let none = Frame { start: NonNull::dangling(), len: 0, address: 0 };
-        Self { queue: None, burst: [none; BURST_LIMIT], taken: 0, vouches, frames: 0, bytes: 0, dropped: 0 }
+        Self {
+            queue: None,
+            burst: [none; BURST_LIMIT],
+            taken: 0,
+            coming: None,
+            upper: None,
+            lower: None,
+            passed: 0,
+            unpassed: 0,
+            vouches,
+            frames: 0,
+            bytes: 0,
+            dropped: 0,
+        }
     }
 
-    /// Begins to receive: `fill` already holds the frames.
-    pub(crate) fn attach(
-        &mut self,
-        ring: Consumer<Descriptor>,
-        fill: Producer<u64>,
-        (umem, frame): (Arc<Umem>, u32),
-        socket: Arc<Socket>,
-        busy_poll: bool,
-    ) {
-        let (base, len) = (umem.start(), umem.len() as u64);
-        let frames = ReceiveFrames::new(ring, fill, len, frame);
-        self.queue = Some(Queue { frames, base, busy_poll, socket, umem });
+    /// Begins to receive.
+    pub(crate) fn attach(&mut self, queue: Queue) {
+        self.queue = Some(queue);
+    }
+
+    /// Begins to receive with the next burst, and notes when that is.
+    pub(crate) fn take_over(&mut self, queue: Queue, began: Arc<AtomicU64>) {
+        self.coming = Some((queue, began));
+    }
+
+    /// Whether it is between two turns, with a queue at work.
+    pub(crate) fn can_stop(&self) -> bool {
+        self.taken == 0 && self.queue.is_some()
+    }
+
+    /// Stops: from now on it receives what comes by `upper`.
+    pub(crate) fn hand_over(&mut self, upper: Receiver) -> Option<Queue> {
+        let mut queue = self.queue.take()?;
+        // All has been, at each release: this only makes sure.
+        let _ = queue.frames.publish();
+        self.upper = Some(upper);
+        Some(queue)
+    }
+
+    /// It has the queue again.
+    pub(crate) fn resume(&mut self, queue: Queue) {
+        self.upper = None;
+        self.queue = Some(queue);
+    }
+
+    /// Passes what is not ours on to the process before this one; `None`: there
+    /// is none any more.
+    pub(crate) fn set_lower(&mut self, lower: Option<Sender>) {
+        self.lower = lower;
     }
 
     /// Whether frames wait.
     pub(crate) fn has_frames(&self) -> bool {
         self.queue.as_ref().is_some_and(|queue| queue.frames.waiting() > 0)
     }
+
+    /// Whether a sleep is in vain; if not, whoever passes frames on wakes.
+    pub(crate) fn lie_down(&self) -> bool {
+        self.upper.as_ref().is_some_and(Receiver::lie_down)
+    }
+
+    /// Without a queue at work.
+    #[cold]
+    #[inline(never)]
+    fn receive_otherwise(&mut self, now: Time, max: usize) -> usize {
+        if let Some((queue, began)) = self.coming.take() {
+            self.queue = Some(queue);
+            began.store(nanoseconds(), Ordering::Release);
+            return self.receive(now, max);
+        }
+        let Some(upper) = &self.upper else { return 0 };
+        let count = upper.waiting().min(max.min(BURST_LIMIT) as u32);
+        for (index, place) in (0..count).zip(&mut self.burst) {
+            let (start, len) = upper.look(index);
+            *place = Frame { start, len, address: 0 };
+            self.bytes += u64::from(len);
+        }
+        self.frames += u64::from(count);
+        self.taken = count as usize;
+        if self.lower.is_some() {
+            self.share();
+        }
+        count as usize
+    }
+
+    /// Gives the process before this one copies of what may concern both.
+    #[cold]
+    #[inline(never)]
+    fn share(&mut self) {
+        for index in 0..self.taken {
+            if concerns_both(self.frame(index)) {
+                self.pass(index);
+            }
+        }
+    }
+
+    /// Passes a frame of the burst on to the process before this one, if there
+    /// is one.
+    fn pass(&mut self, index: usize) -> bool {
+        let Frame { start, len, .. } = self.burst[..self.taken][index];
+        // SAFETY: as in `frame`.
+        self.pass_bytes(unsafe { core::slice::from_raw_parts(start.as_ptr(), len as usize) })
+    }
+
+    fn pass_bytes(&mut self, frame: &[u8]) -> bool {
+        let Some(lower) = &mut self.lower else { return false };
+        if lower.push(frame) {
+            lower.publish();
+            self.passed += 1;
+        } else {
+            // It comes again, as what is lost does.
+            self.unpassed += 1;
+        }
+        true
+    }
+}
+
+impl Queue {
+    /// Over these rings; `fill` holds the frames already.
+    pub(crate) fn new(
+        ring: Consumer<Descriptor>,
+        fill: Producer<u64>,
+        (umem, frame): (Arc<Umem>, u32),
+        socket: Arc<Socket>,
+        busy_poll: bool,
+    ) -> Self {
+        let (base, len) = (umem.start(), umem.len() as u64);
+        let frames = ReceiveFrames::new(ring, fill, len, frame);
+        Self { frames, base, busy_poll, socket, umem }
+    }
+}
+
+/// The time, as silos count it.
+fn nanoseconds() -> u64 {
+    let at = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    (at.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(at.tv_nsec as u64)
 }
 
 impl Receive for XdpRx {
-    fn receive(&mut self, _now: Time, max: usize) -> usize {
+    fn receive(&mut self, now: Time, max: usize) -> usize {
         debug_assert!(self.taken == 0, "a burst is released before the next is taken");
-        let Some(queue) = &mut self.queue else { return 0 };
+        let Some(queue) = &mut self.queue else { return self.receive_otherwise(now, max) };
         let mut waiting = queue.frames.waiting();
         if waiting == 0 {
             if !queue.busy_poll {
@@ -117,6 +247,9 @@ impl Receive for XdpRx {
         }
         self.frames += taken as u64;
         self.taken = taken;
+        if self.lower.is_some() {
+            self.share();
+        }
         taken
     }
 
@@ -125,7 +258,8 @@ impl Receive for XdpRx {
         let Frame { start, len, .. } = self.burst[..self.taken][index];
         // SAFETY: within the umem, which `queue` holds; the kernel does not
         // write to the frame before it is in the fill ring again, which takes
-        // `&mut self`.
+        // `&mut self`. Or within the relay that `upper` holds, which leaves it
+        // alone until it is released.
         unsafe { core::slice::from_raw_parts(start.as_ptr(), len as usize) }
     }
 
@@ -134,10 +268,27 @@ impl Receive for XdpRx {
         self.vouches
     }
 
+    /// It may be of the process that had the queue before.
+    #[cold]
+    fn stray(&mut self, index: usize) -> bool {
+        self.pass(index)
+    }
+
+    #[cold]
+    fn stray_from(&mut self, frame: &[u8]) -> bool {
+        self.pass_bytes(frame)
+    }
+
     #[inline]
     fn release(&mut self) {
         let taken = core::mem::take(&mut self.taken);
-        let Some(queue) = &mut self.queue else { return };
+        let Some(queue) = &mut self.queue else {
+            cold_path();
+            if let Some(upper) = &mut self.upper {
+                upper.release(taken as u32);
+            }
+            return;
+        };
         if taken == 0 {
             return;
         }

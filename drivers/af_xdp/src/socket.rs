@@ -4,7 +4,7 @@
 
 use crate::config::{Config, CopyChoice};
 use crate::error::OpenError;
-use crate::ring::{Descriptor, Parts};
+use crate::ring::{Consumer, Descriptor, Parts, Producer};
 use crate::umem::Umem;
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -35,6 +35,24 @@ pub(crate) struct Rings {
     pub transmit: Parts<Descriptor>,
     pub fill: Parts<u64>,
     pub completion: Parts<u64>,
+}
+
+// SAFETY: plain addresses; whoever uses them holds the socket.
+unsafe impl Send for Rings {}
+
+impl Rings {
+    /// Frames to send that wait in the two rings, at most: the kernel moves
+    /// them from the one to the other meanwhile, and none is counted twice.
+    ///
+    /// # Safety
+    /// The socket is held, so that the rings are mapped.
+    pub unsafe fn sent(&self) -> u32 {
+        // SAFETY: as the caller promises; nothing is written.
+        unsafe {
+            let done = Consumer::new(self.completion).available();
+            done + Producer::new(self.transmit).pending().min(self.transmit.size)
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -83,6 +101,25 @@ impl Socket {
                     .map_err(system("make an AF_XDP socket poll its driver (busy-poll needs Linux 5.11)"))?;
             }
         }
+        Self::with_rings(fd, config)
+    }
+
+    /// The socket that another process has at a queue, with the same rings:
+    /// what they hold, and how far they were read, stands in them.
+    pub fn adopt(fd: OwnedFd, config: &Config) -> Result<(Self, Rings), OpenError> {
+        let mut options = libc::xdp_options { flags: 0 };
+        // Another kind of socket does not know the option.
+        get(fd.as_fd(), libc::XDP_OPTIONS, &mut options).map_err(system("use what was given as an AF_XDP socket"))?;
+        Self::with_rings(fd, config).map_err(|error| match error {
+            OpenError::System { source: Errno::BUSY | Errno::INVAL, .. } => OpenError::System {
+                what: "map the rings of a socket that is in use (it needs Linux 6.4)",
+                source: Errno::BUSY,
+            },
+            other => other,
+        })
+    }
+
+    fn with_rings(fd: OwnedFd, config: &Config) -> Result<(Self, Rings), OpenError> {
         let offsets = offsets(fd.as_fd()).map_err(system("ask where the rings of an AF_XDP socket lie"))?;
         let map = |at: u64, offset: &libc::xdp_ring_offset, slot: usize| {
             let len = offset.desc as usize + slot * config.ring as usize;

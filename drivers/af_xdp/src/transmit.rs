@@ -2,6 +2,7 @@
 
 use crate::config::{HEADER_ROOM, HEADROOM};
 use crate::frames::SendFrames;
+use crate::relay::{Receiver, Sender};
 use crate::ring::{Consumer, Descriptor, Producer};
 use crate::socket::Socket;
 use crate::umem::Umem;
@@ -23,10 +24,19 @@ const KERNEL_BATCH: u32 = 32;
 /// 64 sets of a first-level cache.
 const STAGGER: u64 = 64;
 
+/// Frames sent in one turn for the process that had the queue before.
+const RELAY_BURST: u32 = 64;
+
 /// The transmit half of an [`crate::XdpLink`].
 #[derive(Debug)]
 pub struct XdpTx {
     queue: Option<Queue>,
+    /// Without a queue: the way to the process that has it now.
+    upper: Option<Sender>,
+    /// What the process that had the queue before wants sent.
+    lower: Option<Receiver>,
+    /// Frames sent for that process.
+    pub(crate) relayed: u64,
     offered: bool,
     /// Whether the interface was up when it was last looked at.
     pub(crate) up: bool,
@@ -36,10 +46,14 @@ pub struct XdpTx {
     pub(crate) full: u64,
 }
 
+/// A queue's rings, and the frames that are sent.
 #[derive(Debug)]
-struct Queue {
+pub(crate) struct Queue {
     frames: SendFrames,
     base: NonNull<u8>,
+    /// Where the first of them begins, and the bytes of their rooms.
+    first: u64,
+    frame: u32,
     /// Bytes of a slot.
     slot_len: usize,
     /// Committed and not yet shown.
@@ -58,33 +72,101 @@ unsafe impl Send for Queue {}
 
 impl XdpTx {
     pub(crate) const fn new() -> Self {
-        Self { queue: None, offered: false, up: true, frames: 0, bytes: 0, dropped: 0, full: 0 }
+        Self {
+            queue: None,
+            upper: None,
+            lower: None,
+            relayed: 0,
+            offered: false,
+            up: true,
+            frames: 0,
+            bytes: 0,
+            dropped: 0,
+            full: 0,
+        }
     }
 
-    /// Begins to send from `count` frames of `frame` bytes, of which the first
-    /// begins at `first`.
-    pub(crate) fn attach(
-        &mut self,
-        ring: Producer<Descriptor>,
-        completion: Consumer<u64>,
-        (umem, frame): (Arc<Umem>, u32),
-        (first, count): (u64, u32),
-        socket: Arc<Socket>,
-    ) {
-        // What the kernel keeps free before a frame it receives is not needed
-        // before one that it sends.
-        let steps = u64::from(HEADROOM) / STAGGER;
-        let place = |n: u64| first + n * u64::from(frame) + n % steps * STAGGER;
-        self.queue = Some(Queue {
-            frames: SendFrames::new(ring, completion, (0..u64::from(count)).map(place)),
-            base: umem.start(),
-            slot_len: (frame - HEADROOM) as usize,
-            committed: 0,
-            unsent: false,
-            calls: count / KERNEL_BATCH + 2,
-            socket,
-            umem,
-        });
+    /// Begins to send.
+    pub(crate) fn attach(&mut self, queue: Queue) {
+        self.queue = Some(queue);
+    }
+
+    /// Stops, with everything committed shown to the kernel: from now on what
+    /// is sent leaves by `upper`.
+    pub(crate) fn hand_over(&mut self, upper: Sender, now: Time) -> Option<Queue> {
+        self.flush(now);
+        let queue = self.queue.take()?;
+        self.offered = false;
+        self.upper = Some(upper);
+        Some(queue)
+    }
+
+    /// It has the queue again. What was left to the relay is lost, and comes
+    /// again as what is lost does.
+    pub(crate) fn resume(&mut self, queue: Queue) {
+        self.upper = None;
+        self.offered = false;
+        self.queue = Some(queue);
+    }
+
+    /// Sends for the process before this one; `None`: there is none any more.
+    pub(crate) fn set_lower(&mut self, lower: Option<Receiver>) {
+        self.lower = lower;
+    }
+
+    /// Whether a sleep is in vain; if not, the process before this one wakes.
+    pub(crate) fn lie_down(&self) -> bool {
+        self.lower.as_ref().is_some_and(Receiver::lie_down)
+    }
+
+    /// Sends what the process before this one wants sent, as far as there are
+    /// slots.
+    #[cold]
+    #[inline(never)]
+    fn send_for_others(&mut self) {
+        let Some(mut lower) = self.lower.take() else { return };
+        let mut done = 0;
+        while done < lower.waiting().min(RELAY_BURST) {
+            let (start, len) = lower.look(done);
+            // SAFETY: within the relay, which leaves it alone until it is
+            // released.
+            let frame = unsafe { core::slice::from_raw_parts(start.as_ptr(), len as usize) };
+            let Some(slot) = self.slot() else { break };
+            done += 1;
+            let Some(place) = slot.get_mut(..frame.len()) else {
+                self.dropped += 1;
+                continue;
+            };
+            place.copy_from_slice(frame);
+            self.commit(frame.len(), Offload::NONE);
+            self.relayed += 1;
+        }
+        lower.release(done);
+        self.lower = Some(lower);
+    }
+
+    #[cold]
+    fn room_elsewhere(&self) -> usize {
+        self.upper.as_ref().map_or(0, Sender::room)
+    }
+
+    #[cold]
+    fn slot_elsewhere(&mut self) -> Option<&mut [u8]> {
+        let slot = self.upper.as_mut()?.slot();
+        if slot.is_some() {
+            self.offered = true;
+        } else {
+            self.full += 1;
+        }
+        slot
+    }
+
+    #[cold]
+    fn commit_elsewhere(&mut self, len: usize) {
+        let Some(upper) = &mut self.upper else { return };
+        upper.commit(len);
+        self.frames += 1;
+        self.bytes += len as u64;
     }
 
     /// Whether the kernel is to be asked again to send what it has.
@@ -94,6 +176,49 @@ impl XdpTx {
 }
 
 impl Queue {
+    /// Sends from `count` frames of `frame` bytes of room, of which the first
+    /// begins at `first`. All are free, or those of `free` by number and the
+    /// others in the rings.
+    pub(crate) fn new(
+        ring: Producer<Descriptor>,
+        completion: Consumer<u64>,
+        (umem, frame): (Arc<Umem>, u32),
+        (first, count): (u64, u32),
+        free: Option<&[u32]>,
+        socket: Arc<Socket>,
+    ) -> Self {
+        // What the kernel keeps free before a frame it receives is not needed
+        // before one that it sends.
+        let steps = u64::from(HEADROOM) / STAGGER;
+        let place = |n: u64| first + n * u64::from(frame) + n % steps * STAGGER;
+        let frames = match free {
+            None => SendFrames::new(ring, completion, (0..u64::from(count)).map(place)),
+            Some(free) => {
+                let free = free.iter().filter(|n| **n < count).map(|n| place(u64::from(*n))).collect();
+                SendFrames::resume(ring, completion, free, count as usize)
+            }
+        };
+        Self {
+            frames,
+            base: umem.start(),
+            first,
+            frame,
+            slot_len: (frame - HEADROOM) as usize,
+            committed: 0,
+            // What another process showed the kernel may wait for a kick.
+            unsent: free.is_some(),
+            calls: count / KERNEL_BATCH + 2,
+            socket,
+            umem,
+        }
+    }
+
+    /// The frames that are in no ring, by number.
+    pub(crate) fn free(&self) -> impl Iterator<Item = u32> {
+        let number = |address: &u64| (address.saturating_sub(self.first) / u64::from(self.frame)) as u32;
+        self.frames.free().iter().map(number)
+    }
+
     /// Makes the kernel send, and returns how many frames it dropped. In copy
     /// mode the sending happens in this call.
     fn kick(&mut self) -> u64 {
@@ -136,12 +261,15 @@ impl Queue {
 impl Transmit for XdpTx {
     #[inline]
     fn room(&self) -> usize {
-        self.queue.as_ref().map_or(0, |queue| queue.frames.room())
+        match &self.queue {
+            Some(queue) => queue.frames.room(),
+            None => self.room_elsewhere(),
+        }
     }
 
     #[inline]
     fn slot(&mut self) -> Option<&mut [u8]> {
-        let queue = self.queue.as_mut()?;
+        let Some(queue) = self.queue.as_mut() else { return self.slot_elsewhere() };
         let Some(frame) = queue.frames.next() else {
             cold_path();
             self.full += 1;
@@ -162,7 +290,7 @@ impl Transmit for XdpTx {
         if !core::mem::take(&mut self.offered) {
             return;
         }
-        let Some(queue) = &mut self.queue else { return };
+        let Some(queue) = &mut self.queue else { return self.commit_elsewhere(len) };
         if !self.up {
             cold_path();
             // The slot stays free.
@@ -180,7 +308,16 @@ impl Transmit for XdpTx {
 
     #[inline]
     fn flush(&mut self, _now: Time) {
-        let Some(queue) = &mut self.queue else { return };
+        if self.lower.is_some() {
+            self.send_for_others();
+        }
+        let Some(queue) = &mut self.queue else {
+            cold_path();
+            if let Some(upper) = &mut self.upper {
+                upper.publish();
+            }
+            return;
+        };
         if queue.committed == 0 && !queue.unsent {
             return;
         }

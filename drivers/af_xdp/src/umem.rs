@@ -3,18 +3,23 @@
 use crate::config::Config;
 use core::ops::Range;
 use core::ptr::NonNull;
+use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// What `MAP_HUGETLB` gives by default on the machines that we know.
+/// The size of huge pages that is asked for.
 const HUGE_PAGE: usize = 2 << 20;
+
+/// What fstatfs(2) calls memory of huge pages (`linux/magic.h`).
+const HUGETLBFS: u64 = 0x9584_58f6;
 
 /// What the memory of frames is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backing {
     /// Huge pages of 2 MiB.
     HugePages,
-    /// Ordinary pages, of which the kernel was asked to make huge ones.
+    /// Ordinary pages, of which the kernel made huge ones.
     Transparent,
     /// Ordinary pages.
     Pages,
@@ -24,15 +29,17 @@ impl core::fmt::Display for Backing {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::HugePages => "huge pages",
-            Self::Transparent => "transparent huge pages where the kernel can",
+            Self::Transparent => "transparent huge pages",
             Self::Pages => "ordinary pages",
         })
     }
 }
 
-/// A piece of memory from the operating system, not yet touched.
+/// Memory from the operating system, in a file without a name, so that another
+/// process can map it too.
 #[derive(Debug)]
 pub(crate) struct Umem {
+    file: OwnedFd,
     mapping: NonNull<u8>,
     mapping_len: usize,
     start: NonNull<u8>,
@@ -47,27 +54,79 @@ unsafe impl Send for Umem {}
 unsafe impl Sync for Umem {}
 
 impl Umem {
-    /// Room for the frames of `queues` queues.
+    /// Room for the frames of `queues` queues. Untouched pages come from the
+    /// domain of this thread.
     pub fn new(config: &Config, frame: u32, queues: u32) -> Result<Self, Errno> {
-        let len = queues as usize * 2 * config.ring as usize * frame as usize;
+        let len = bytes(config, frame, queues);
         let huge_len = len.next_multiple_of(HUGE_PAGE);
-        if config.hugepages {
-            if let Ok(start) = map(huge_len, MapFlags::HUGETLB) {
-                return Ok(Self { mapping: start, mapping_len: huge_len, start, len, backing: Backing::HugePages });
-            }
-            // A huge page lies at a multiple of its size; the rest is never touched.
-            let mapping_len = huge_len + HUGE_PAGE;
-            let mapping = map(mapping_len, MapFlags::empty())?;
-            let skip = mapping.as_ptr().align_offset(HUGE_PAGE).min(HUGE_PAGE);
-            // SAFETY: within the mapping, which is a huge page longer.
-            let start = unsafe { mapping.add(skip) };
-            // SAFETY: advice on memory of ours changes nothing in it.
-            let asked = unsafe { rustix::mm::madvise(start.as_ptr().cast(), huge_len, Advice::LinuxHugepage) };
-            let backing = if asked.is_ok() { Backing::Transparent } else { Backing::Pages };
-            return Ok(Self { mapping, mapping_len, start, len, backing });
+        if !config.hugepages {
+            return Self::map(create(len, MemfdFlags::empty())?, len, len, Backing::Pages);
         }
-        let start = map(len, MapFlags::empty())?;
-        Ok(Self { mapping: start, mapping_len: len, start, len, backing: Backing::Pages })
+        let huge = MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+        // Fails here, and not at first use, where there are none.
+        let huge = create(huge_len, huge).and_then(|file| Self::map(file, huge_len, len, Backing::HugePages));
+        if let Ok(this) = huge {
+            return Ok(this);
+        }
+        let mut this = Self::map(create(huge_len, MemfdFlags::empty())?, huge_len, len, Backing::Pages)?;
+        if this.collapse(huge_len) {
+            this.backing = Backing::Transparent;
+        }
+        Ok(this)
+    }
+
+    /// The memory that another process has made with the same settings.
+    pub fn adopt(file: OwnedFd, config: &Config, frame: u32, queues: u32) -> Result<Self, Errno> {
+        let len = bytes(config, frame, queues);
+        let size = rustix::fs::fstat(&file)?.st_size;
+        // Beyond the end of the file lies SIGBUS.
+        if usize::try_from(size).is_ok_and(|size| size < len) {
+            return Err(Errno::INVAL);
+        }
+        let huge = rustix::fs::fstatfs(&file).is_ok_and(|system| system.f_type as u64 == HUGETLBFS);
+        let (mapped, backing) =
+            if huge { (len.next_multiple_of(HUGE_PAGE), Backing::HugePages) } else { (len, Backing::Pages) };
+        Self::map(file, mapped, len, backing)
+    }
+
+    /// Maps so much of a file, at a multiple of a huge page's size.
+    fn map(file: OwnedFd, mapped: usize, len: usize, backing: Backing) -> Result<Self, Errno> {
+        let (protection, none) = (ProtFlags::READ | ProtFlags::WRITE, ProtFlags::empty());
+        let mapping_len = mapped + HUGE_PAGE;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let mapping = unsafe {
+            rustix::mm::mmap_anonymous(
+                core::ptr::null_mut(),
+                mapping_len,
+                none,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        }?;
+        let mapping = NonNull::new(mapping.cast::<u8>()).ok_or(Errno::NOMEM)?;
+        let skip = mapping.as_ptr().align_offset(HUGE_PAGE).min(HUGE_PAGE);
+        // SAFETY: within the mapping, which is a huge page longer.
+        let start = unsafe { mapping.add(skip) };
+        let this = Self { file, mapping, mapping_len, start, len, backing };
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: in place of a part of the mapping just made, which nobody uses.
+        unsafe { rustix::mm::mmap(start.as_ptr().cast(), mapped, protection, flags, &this.file, 0) }?;
+        Ok(this)
+    }
+
+    /// Takes the pages, and has the kernel make huge ones of them (Linux 6.1):
+    /// it does for a file without a name as well, whatever its settings say of
+    /// such files. Whether it did.
+    fn collapse(&self, len: usize) -> bool {
+        const COLLAPSE: i32 = 25;
+        // SAFETY: our own mapping; to touch its pages changes nothing in them.
+        let touched = unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), len, Advice::LinuxPopulateWrite) };
+        // SAFETY: advice on memory of ours changes nothing in it.
+        touched.is_ok() && unsafe { libc::madvise(self.start.as_ptr().cast(), len, COLLAPSE) } == 0
+    }
+
+    /// The file that it is in.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 
     /// Where it begins.
@@ -92,11 +151,17 @@ impl Umem {
     }
 }
 
-fn map(len: usize, more: MapFlags) -> Result<NonNull<u8>, Errno> {
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping at an address of the kernel's choice.
-    let start = unsafe { rustix::mm::mmap_anonymous(core::ptr::null_mut(), len, protection, MapFlags::PRIVATE | more) };
-    NonNull::new(start?.cast::<u8>()).ok_or(Errno::NOMEM)
+fn bytes(config: &Config, frame: u32, queues: u32) -> usize {
+    queues as usize * 2 * config.ring as usize * frame as usize
+}
+
+/// A file without a name that stays as long as it is.
+fn create(len: usize, more: MemfdFlags) -> Result<OwnedFd, Errno> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | more;
+    let file = rustix::fs::memfd_create(c"nearside-umem", flags)?;
+    rustix::fs::ftruncate(&file, len as u64)?;
+    rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    Ok(file)
 }
 
 impl Drop for Umem {

@@ -537,6 +537,11 @@ impl<'a, L: Link + 'a> Receive for BondRx<'a, L> {
         self.members.get_mut(self.state.current).is_some_and(|member| member.stray(index))
     }
 
+    fn stray_from(&mut self, frame: &[u8]) -> bool {
+        // Any of them reaches whoever may own it.
+        self.members.iter_mut().flatten().any(|member| member.stray_from(frame))
+    }
+
     #[inline]
     fn release(&mut self) {
         if let Some(member) = self.members.get_mut(self.state.current) {

@@ -186,6 +186,14 @@ pub trait Receive {
         false
     }
 
+    /// As [`Receive::stray`], for a frame that another silo received and passed
+    /// to this one.
+    #[inline]
+    fn stray_from(&mut self, frame: &[u8]) -> bool {
+        let _ = frame;
+        false
+    }
+
     /// Frame `index` of the burst was taken, and meant nothing to an
     /// application: it may be one that other silos are to see as well.
     #[inline]
@@ -234,6 +242,10 @@ impl<R: Receive + ?Sized> Receive for &mut R {
     #[inline]
     fn stray(&mut self, index: usize) -> bool {
         (**self).stray(index)
+    }
+    #[inline]
+    fn stray_from(&mut self, frame: &[u8]) -> bool {
+        (**self).stray_from(frame)
     }
     #[inline]
     fn taken(&mut self, index: usize) {

@@ -618,10 +618,15 @@ impl<R: Receive> Receive for SteeredRx<'_, R> {
                     self.state.counters.strays_dropped += 1;
                     return true;
                 }
-                Other::From(..) => return false,
+                Other::From(silo, record) => {
+                    let Some(ring) = &self.state.from[silo as usize] else { return false };
+                    return self.link.stray_from(ring.bytes(&record));
+                }
             }
         };
-        self.state.common.failover.load(Ordering::Relaxed) && self.pass_stray(own)
+        // A silo may own it, or a process that had the link before.
+        let passed = self.state.common.failover.load(Ordering::Relaxed) && self.pass_stray(own);
+        self.link.stray(own) || passed
     }
 
     #[inline]

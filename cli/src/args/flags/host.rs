@@ -318,6 +318,7 @@ impl HostArgs {
             capture: self.capture,
             faults: self.faults.plan(),
             status_page: self.status_page,
+            follows: false,
         })
     }
 }

@@ -167,7 +167,8 @@ impl ServeArgs {
         let host = self.host.plan(memif::Role::Server, max_connections)?;
         let copies = self.cache_copies.map(|size| usize::try_from(size.0));
         let copies = copies.transpose().map_err(|_| "--cache-copies is too large")?;
-        let path = ServePath::Link { host, ports: ports(self.listen)?, copies, json: self.json };
+        let (restart, ports, json) = (self.restart.plan_over(&host)?, ports(self.listen)?, self.json);
+        let path = ServePath::Link { host, ports, copies, restart: restart.map(Box::new), json };
         Ok(ServePlan { server, path, settings, check })
     }
 }

@@ -5,6 +5,7 @@ use crate::args::kernel::{
     Control, Cores, KernelPlan, Listen, Probes, RestartPlan, TakeOver, Workers, buffer, file_mode,
 };
 use crate::args::values::{self, Size};
+use crate::args::{DriverSpec, HostPlan};
 use clap::{Args, ValueEnum, ValueHint};
 use sockets::{Config, Engine, ListenOptions, Model, StreamOptions};
 use std::path::PathBuf;
@@ -110,38 +111,84 @@ pub(super) struct SocketArgs {
 
 /// Restarts without a request lost.
 #[derive(Args)]
-#[command(next_help_heading = "Restart (without --link)")]
+#[command(next_help_heading = "Restart (without --link, or over af_xdp)")]
 pub(super) struct RestartArgs {
-    /// Take the listening sockets over from a running process: the one whose
-    /// control socket this is, or the only one there is
+    /// Take the listening sockets, or the queues of an interface, over from a
+    /// running process: the one whose control socket this is, or the only one
+    /// there is
     ///
     /// It serves on until this one does; then it accepts no more, answers each
     /// connection's next request with Connection: close, and ends when there
     /// are none. SIGUSR2 has a running process start its successor like this,
-    /// from the same file with the same arguments.
-    #[arg(long, value_name = "SOCKET", num_args = 0..=1, value_hint = ValueHint::FilePath, conflicts_with = "link")]
+    /// from the same file with the same arguments. Over af_xdp both need the
+    /// same links, ports and addresses, Linux 6.4, and a queue for each silo;
+    /// nobody receives for the moment between the two, and how long that was is
+    /// said. Other links cannot be taken over.
+    #[arg(long, value_name = "SOCKET", num_args = 0..=1, value_hint = ValueHint::FilePath)]
     take_over: Option<Option<PathBuf>>,
 
     /// Listen for a successor here; off: there will be none
     /// [default: one per process, where --take-over finds it]
-    #[arg(long, value_name = "SOCKET|off", value_hint = ValueHint::FilePath, conflicts_with = "link")]
+    #[arg(long, value_name = "SOCKET|off", value_hint = ValueHint::FilePath)]
     control: Option<Control>,
 
     /// Give a successor this long to serve; then it is ended, and this process
-    /// serves on
-    #[arg(long, value_name = "TIME", default_value = "30s", conflicts_with = "link",
-          value_parser = values::nonzero_duration)]
-    restart_timeout: Duration,
+    /// serves on [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = values::nonzero_duration)]
+    restart_timeout: Option<Duration>,
 
     /// After a successor took over, finish responses and wait for silent
-    /// connections for this long, then reset what is left
-    #[arg(long, value_name = "TIME", default_value = "1h", conflicts_with = "link",
-          value_parser = values::nonzero_duration)]
-    restart_drain: Duration,
+    /// connections for this long, then reset what is left [default: 1h]
+    #[arg(long, value_name = "TIME", value_parser = values::nonzero_duration)]
+    restart_drain: Option<Duration>,
 
     /// Write the process id into this file once it serves
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "link")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pid_file: Option<PathBuf>,
+}
+
+/// How long a successor may take, and the connections that it leaves.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(30);
+const RESTART_DRAIN: Duration = Duration::from_secs(3_600);
+
+impl RestartArgs {
+    fn plan(self) -> RestartPlan {
+        RestartPlan {
+            take_over: self.take_over.map(|path| path.map_or(TakeOver::Only, TakeOver::At)),
+            control: self.control.unwrap_or_default(),
+            timeout: self.restart_timeout.unwrap_or(RESTART_TIMEOUT),
+            drain: self.restart_drain.unwrap_or(RESTART_DRAIN),
+            pid_file: self.pid_file,
+        }
+    }
+
+    /// What is meant over links; `None`: these cannot change hands.
+    ///
+    /// # Errors
+    /// If it was asked for all the same.
+    pub(super) fn plan_over(self, host: &HostPlan) -> Result<Option<RestartPlan>, String> {
+        let why = match host.links.first().map(|link| &link.driver) {
+            Some(DriverSpec::AfXdp(_)) if host.capture.is_some() => "--capture cannot go on in another process",
+            Some(DriverSpec::AfXdp(_)) if host.faults.is_some() => {
+                "frames that are harmed on purpose stay with a process"
+            }
+            // The new process would begin to negotiate anew.
+            Some(DriverSpec::AfXdp(_)) if host.speaks_lacp() => "ports of --bond lacp stay with a process",
+            Some(DriverSpec::AfXdp(_)) => return Ok(Some(self.plan())),
+            _ => "take-over is for kernel sockets and af_xdp",
+        };
+        let asked = [
+            ("--take-over", self.take_over.is_some()),
+            ("--control", self.control.is_some_and(|control| control != Control::Off)),
+            ("--restart-timeout", self.restart_timeout.is_some()),
+            ("--restart-drain", self.restart_drain.is_some()),
+            ("--pid-file", self.pid_file.is_some()),
+        ];
+        match asked.into_iter().find(|(_, given)| *given) {
+            Some((name, _)) => Err(format!("{name}: {why}")),
+            None => Ok(None),
+        }
+    }
 }
 
 /// Accept models, as they are named here.
@@ -232,13 +279,7 @@ impl SocketArgs {
             config,
             options,
             status_page: host.status_page,
-            restart: RestartPlan {
-                take_over: restart.take_over.map(|path| path.map_or(TakeOver::Only, TakeOver::At)),
-                control: restart.control.unwrap_or_default(),
-                timeout: restart.restart_timeout,
-                drain: restart.restart_drain,
-                pid_file: restart.pid_file,
-            },
+            restart: restart.plan(),
         })
     }
 }

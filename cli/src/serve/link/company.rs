@@ -4,6 +4,7 @@
 use super::super::orders::{Course, News, Orders, Stage};
 use super::super::reload::Dealer;
 use super::super::worker::{DRAIN_GRACE, WALL_CLOCK_EVERY};
+use super::heritage::Estate;
 use super::share_out;
 use crate::args::{HostPlan, ServePath, ServePlan};
 use crate::figures::SiloColumn;
@@ -33,6 +34,8 @@ pub struct Company<'a> {
     /// Where everything is.
     pub layout: &'a Layout,
     pub domains: Domains,
+    /// Ports that change hands.
+    pub estate: &'a Estate,
     pub orders: &'a Orders,
     /// One of them is out.
     pub stop: &'a Stop,
@@ -95,6 +98,14 @@ impl Crew for Company<'_> {
         self.ports.to_vec()
     }
 
+    fn heritage(&self, index: usize) -> Option<af_xdp::Heritage> {
+        self.estate.take(index)
+    }
+
+    fn on_opened(&self, port: af_xdp::Handle) {
+        self.estate.add(port);
+    }
+
     fn work<L: Port>(&self, seat: &Seat, link: L) -> Result<(), String> {
         // Whatever ends this early, the others hear of it.
         let mut end = End { orders: self.orders, well: false };
@@ -127,6 +138,7 @@ impl Crew for Company<'_> {
             stopping: None,
             pace: None,
             settling: false,
+            retired: false,
         };
         silo::run(&mut silo, self.host.pace(), &mut attending).map_err(|why| why.to_string())?;
         end.well = true;
@@ -171,6 +183,8 @@ struct Attending<'a> {
     pace: Option<Pace>,
     /// Timers are being set by new limits.
     settling: bool,
+    /// A successor has taken over.
+    retired: bool,
 }
 
 impl<L: Port> Attendant<L, Server> for Attending<'_> {
@@ -201,6 +215,7 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
         self.company.orders.report(self.index, open, now);
         match self.company.orders.stage() {
             Stage::Serve if !self.company.stop.is_set() => Next::Go,
+            Stage::Retire if !self.company.stop.is_set() => self.retire(silo),
             Stage::Halt => Next::Stop,
             _ => self.drain(silo, now, link),
         }
@@ -238,13 +253,27 @@ impl Attending<'_> {
         self.company.orders.on_reloaded(self.index, self.reloaded, replaced);
     }
 
+    /// A successor accepts: no SYN comes here any more, but what belongs to
+    /// connections and handshakes of this silo does.
+    fn retire<L: Port>(&mut self, silo: &mut Silo<L, Server>) -> Next {
+        if !self.retired {
+            self.retired = true;
+            silo.app.retire();
+        }
+        let left = silo.stack.connections() + silo.stack.half_open();
+        // One that has finished goes on passing on the others' frames, and those
+        // of the process before this one.
+        let over = left == 0 && !self.company.estate.relays() && self.part.is_over();
+        if over { Next::Stop } else { Next::Go }
+    }
+
     fn drain<L: Port>(&mut self, silo: &mut Silo<L, Server>, now: Time, link: LinkState) -> Next {
         let since = *self.stopping.get_or_insert_with(|| {
             silo.stack.stop_listening();
             now
         });
         let left = silo.stack.connections();
-        let done = silo.app.drain(&mut silo.stack) && left == 0;
+        let done = silo.app.drain(&mut silo.stack) && left == 0 && !self.company.estate.relays();
         if !done && link == LinkState::Down {
             // Whoever they were, they cannot be told anything.
             self.company.leave(left);

@@ -1,18 +1,24 @@
-//! The main thread of a process that serves over links: signals, systemd, and
-//! the end.
+//! The main thread of a process that serves over links: signals, systemd, a
+//! predecessor and a successor, and the end.
 
+use super::super::control::{Channel, Listener};
 use super::super::orders::{Orders, Stage};
 use super::super::reload::{Dealer, Reload};
+use super::super::succession::{Outcome, Succession};
+use super::super::takeover::{Predecessor, control_path};
 use super::super::{supervisor::count, systemd};
-use crate::args::ServePlan;
+use super::Following;
+use super::heritage::Estate;
+use crate::args::{HostPlan, RestartPlan, ServePath, ServePlan};
 use crate::host::Failure;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use silo::Clock;
 use silo::page::Page;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 use wire::Time;
@@ -23,13 +29,60 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How often it does while the last silo ends.
 const ENDING: Duration = Duration::from_millis(1);
 
+/// How long the control socket is left alone after it could not be accepted
+/// from: it stays ready, and to look at once would only burn the core.
+const CONTROL_PAUSE: Duration = Duration::from_secs(1);
+
 /// Looks after the silos.
 pub struct Supervisor<'a> {
     orders: &'a Orders,
     stops: Arc<AtomicUsize>,
+    restarts: Arc<AtomicUsize>,
+    /// How many of them were seen to.
+    stopped: usize,
+    restarted: usize,
     reopen: Arc<AtomicUsize>,
     reload: Reload,
     watchdog: Option<Duration>,
+    next_alive: Time,
+    restart: Option<Restart<'a>>,
+}
+
+/// How this process follows another, and another this one: where links can
+/// change hands.
+pub struct Restart<'a> {
+    plan: RestartPlan,
+    estate: &'a Estate,
+    predecessor: Option<&'a Predecessor>,
+    /// The statistics page has a place of its own: a successor's too.
+    own_page: bool,
+    /// Where it is to be once the predecessor's has gone.
+    page: Option<&'a Path>,
+    control: Option<Listener>,
+    control_from: Time,
+    succession: Succession,
+    /// Shows the successor that this process lives.
+    successor: Option<Channel>,
+    /// After a successor took over: when what is left is drained.
+    drain_at: Option<Time>,
+}
+
+impl<'a> Restart<'a> {
+    /// By `plan`, for a process on `host`.
+    pub fn new(program: PathBuf, plan: &RestartPlan, host: &HostPlan, following: &'a Following<'_>) -> Self {
+        Self {
+            plan: plan.clone(),
+            estate: &following.estate,
+            predecessor: following.predecessor,
+            own_page: host.status_page.is_some(),
+            page: following.page.as_deref(),
+            control: None,
+            control_from: Time::ZERO,
+            succession: Succession::new(program, plan.timeout),
+            successor: None,
+            drain_at: None,
+        }
+    }
 }
 
 impl<'a> Supervisor<'a> {
@@ -37,13 +90,18 @@ impl<'a> Supervisor<'a> {
     ///
     /// # Errors
     /// If the operating system refuses.
-    pub fn new(orders: &'a Orders, plan: &ServePlan) -> std::io::Result<Self> {
+    pub fn new(orders: &'a Orders, plan: &ServePlan, restart: Option<Restart<'a>>) -> std::io::Result<Self> {
         Ok(Self {
             orders,
             stops: count(&[SIGTERM, SIGINT], orders)?,
+            restarts: count(&[SIGUSR2], orders)?,
+            stopped: 0,
+            restarted: 0,
             reopen: crate::host::count_signals(&[SIGUSR1])?,
             reload: Reload::new(orders, plan)?,
             watchdog: systemd::watchdog(),
+            next_alive: Time::ZERO,
+            restart,
         })
     }
 
@@ -53,36 +111,39 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Looks after the silos until they have ended, and has `announce` say
-    /// when all have started. The `dealer` knows what is whose at a reload, and
+    /// when all have started: with the process that was followed, and for how
+    /// long nobody received. The `dealer` knows what is whose at a reload, and
     /// the page is for what comes of it.
     ///
     /// # Errors
-    /// If the operating system does not wait.
+    /// If the operating system does not wait, or a predecessor does not give
+    /// way.
     pub fn serve<T>(
         &mut self,
         fleet: &ScopedJoinHandle<'_, T>,
         (dealer, page): (&impl Dealer, &mut Page),
-        announce: impl FnOnce(),
+        announce: impl FnOnce(Option<(u32, Duration)>),
     ) -> Result<(), Failure> {
         let mut announce = Some(announce);
-        let mut seen = 0;
-        let mut next_alive = Time::ZERO;
         while !fleet.is_finished() {
             if self.orders.all_started()
+                && self.orders.stage() == Stage::Serve
                 && let Some(announce) = announce.take()
             {
-                announce();
+                let took_over = self.restart.as_mut().map_or(Ok(None), |restart| restart.begin(page))?;
+                announce(took_over);
                 systemd::ready("serving");
             }
-            let stops = self.stops.load(Ordering::Relaxed);
-            if stops > seen {
-                self.on_stops(seen, stops);
-                seen = stops;
-            }
-            self.reload.look(self.orders, dealer, page);
             let now = Clock.now();
-            if let Some(every) = self.watchdog.filter(|_| now >= next_alive) {
-                next_alive = now + every;
+            self.on_stops();
+            self.on_restarts(now);
+            self.reload.look(self.orders, dealer, page);
+            if let Some(restart) = &mut self.restart {
+                restart.on_plan(self.reload.plan());
+                restart.look(self.orders, page, now);
+            }
+            if let Some(every) = self.watchdog.filter(|_| now >= self.next_alive) {
+                self.next_alive = now + every;
                 // A silo that hangs is for the watchdog to see.
                 if now.since(self.orders.oldest_report()) < every {
                     systemd::alive();
@@ -90,32 +151,210 @@ impl<'a> Supervisor<'a> {
             }
             // The fleet's thread rings before it is finished.
             let ending = self.orders.stage() == Stage::Halt;
-            self.wait(if ending { ENDING } else { self.watchdog.unwrap_or(IDLE).min(IDLE) })?;
+            self.wait(if ending { ENDING } else { self.watchdog.unwrap_or(IDLE).min(IDLE) }, now)?;
+        }
+        if let Some(restart) = &mut self.restart {
+            restart.end();
         }
         Ok(())
     }
 
     /// SIGTERM and SIGINT: once to drain, twice to end.
-    fn on_stops(&self, before: usize, stops: usize) {
-        if before == 0 {
+    fn on_stops(&mut self) {
+        let stops = self.stops.load(Ordering::Relaxed);
+        if stops == self.stopped {
+            return;
+        }
+        if self.stopped == 0 {
             eprintln!("stopping: finishing responses under way; once more to stop at once");
             systemd::stopping();
+            if let Some(restart) = &mut self.restart {
+                restart.give_up();
+                restart.control = None;
+            }
             self.orders.advance(Stage::Drain);
         }
         if stops > 1 {
             self.orders.advance(Stage::Halt);
         }
+        self.stopped = stops;
     }
 
-    /// Sleeps until the bell rings, for `longest` at most.
-    fn wait(&self, longest: Duration) -> Result<(), Failure> {
+    /// SIGUSR2: a successor is started.
+    fn on_restarts(&mut self, now: Time) {
+        let restarts = self.restarts.load(Ordering::Relaxed);
+        if restarts == self.restarted {
+            return;
+        }
+        self.restarted = restarts;
+        let refused = match (&mut self.restart, self.orders.stage()) {
+            (None, _) => "take-over is for kernel sockets and af_xdp, without --capture and faults",
+            (_, Stage::Retire) => "a successor serves already",
+            (_, Stage::Drain | Stage::Halt) => "this process is stopping",
+            (Some(restart), Stage::Serve) => match restart.start_successor(now) {
+                Ok(()) => return,
+                Err(why) => why,
+            },
+        };
+        eprintln!("no successor is started: {refused}");
+    }
+
+    /// Sleeps until something happens, for `longest` at most.
+    fn wait(&self, longest: Duration, now: Time) -> Result<(), Failure> {
         let hears = self.orders.hears();
-        match poll(&mut [PollFd::new(&hears, PollFlags::IN)], Some(&Timespec::try_from(longest)?)) {
+        let mut fds = vec![PollFd::new(&hears, PollFlags::IN)];
+        let mut until = now + longest;
+        if let Some(restart) = &self.restart {
+            restart.poll_fds(&mut fds, now);
+            let times = [restart.succession.deadline(), restart.drain_at].into_iter().flatten();
+            until = times.filter(|time| *time > now).fold(until, Time::min);
+        }
+        // Rounded up: a deadline is over when this returns.
+        let span = until.since(Clock.now()) + Duration::from_micros(50);
+        match poll(&mut fds, Some(&Timespec::try_from(span)?)) {
             Ok(_) | Err(Errno::INTR) => {
                 self.orders.heard();
                 Ok(())
             }
             Err(why) => Err(format!("cannot wait (poll): {why}").into()),
+        }
+    }
+}
+
+impl<'a> Restart<'a> {
+    /// All silos have started: takes over from the predecessor, if there is
+    /// one, and may be followed from now on. Returns whom it has followed, and
+    /// for how long nobody received.
+    fn begin(&mut self, page: &mut Page) -> Result<Option<(u32, Duration)>, Failure> {
+        let mut took_over = None;
+        if let Some(predecessor) = self.predecessor {
+            let waited = self.estate.take_over(predecessor)?;
+            took_over = Some((predecessor.pid(), waited));
+            if let Err(why) = predecessor.wait_for_places() {
+                eprintln!("warning: the process before this one ended early: {why}");
+            }
+        }
+        if let Some(path) = self.page {
+            page.move_to(path).map_err(|why| format!("{}: {why}", path.display()))?;
+        }
+        if let Some(path) = control_path(&self.plan)? {
+            let listener = Listener::bind(&path, took_over.is_some());
+            self.control = Some(listener.map_err(|why| format!("control socket {}: {why}", path.display()))?);
+        }
+        if let Some(path) = &self.plan.pid_file {
+            std::fs::write(path, format!("{}\n", std::process::id()))
+                .map_err(|why| format!("cannot write {}: {why}", path.display()))?;
+        }
+        Ok(took_over)
+    }
+
+    fn poll_fds<'f>(&'f self, fds: &mut Vec<PollFd<'f>>, now: Time) {
+        if let Some(control) = self.control.as_ref().filter(|_| now >= self.control_from) {
+            fds.push(PollFd::new(control, PollFlags::IN));
+        }
+        if let Some(predecessor) = self.predecessor.filter(|_| self.estate.relays()) {
+            fds.push(PollFd::new(predecessor, PollFlags::IN));
+        }
+        fds.extend(self.succession.poll_fds());
+    }
+
+    /// What is in force may have changed.
+    fn on_plan(&mut self, plan: &ServePlan) {
+        if let ServePath::Link { restart: Some(restart), .. } = &plan.path {
+            (self.plan.timeout, self.plan.drain) = (restart.timeout, restart.drain);
+            self.succession.set_timeout(restart.timeout);
+        }
+    }
+
+    /// Sees to whoever asks, or has ended.
+    fn look(&mut self, orders: &Orders, page: &mut Page, now: Time) {
+        if self.estate.relays() && self.predecessor.is_some_and(Predecessor::has_ended) {
+            self.estate.on_predecessor_gone();
+        }
+        if let Some(control) = self.control.as_ref().filter(|_| now >= self.control_from) {
+            match control.accept() {
+                Ok(Some(channel)) => self.succession.on_asked(channel, now),
+                Ok(None) => {}
+                Err(why) => {
+                    eprintln!("control socket: {why}");
+                    self.control_from = now + CONTROL_PAUSE;
+                }
+            }
+        }
+        if self.succession.is_coming() {
+            let estate = self.estate;
+            match self.succession.step_with(|channel| estate.offer(channel), now) {
+                Outcome::Pending => {}
+                Outcome::Followed(pid) => self.on_ready(pid, orders, page, now),
+                Outcome::Failed(why) => self.on_failed(&why),
+            }
+        }
+        if self.drain_at.is_some_and(|at| now >= at) {
+            orders.advance(Stage::Drain);
+        }
+    }
+
+    fn start_successor(&mut self, now: Time) -> Result<(), &'static str> {
+        let control = self.control.as_ref().ok_or("there is no control socket (--control off)")?;
+        if self.succession.is_coming() {
+            return Err("a successor is on its way");
+        }
+        systemd::reloading("starting its successor");
+        match self.succession.begin(control.path(), now) {
+            Ok(pid) => eprintln!("starting a successor: process {pid}"),
+            Err(why) => self.on_failed(&why),
+        }
+        Ok(())
+    }
+
+    /// A successor waits for the queues.
+    fn on_ready(&mut self, pid: u32, orders: &Orders, page: &mut Page, now: Time) {
+        let channel = self.succession.channel();
+        let handed =
+            channel.map_or(Err("the successor went away".to_owned()), |channel| self.estate.hand_over(channel));
+        if let Err(why) = handed {
+            self.give_up();
+            return self.on_failed(&why);
+        }
+        // Its own files stand in the places of ours next. Ours are gone
+        // before: to look whose it is and to remove it cannot be done in one.
+        if self.own_page {
+            page.disown();
+        }
+        self.control = None;
+        match self.succession.give_way() {
+            Ok(channel) => self.successor = channel,
+            // The queues were its own: there is no way back.
+            Err(why) => eprintln!("process {pid} took over, and {why}"),
+        }
+        eprintln!("process {pid} serves; {} connections end with their next response", orders.connections());
+        orders.advance(Stage::Retire);
+        self.drain_at = Some(now + self.plan.drain);
+        systemd::succeeded(pid);
+    }
+
+    fn on_failed(&mut self, why: &str) {
+        self.estate.resume();
+        eprintln!("{why}; this process serves on");
+        systemd::ready(&format!("serving; {why}"));
+    }
+
+    /// Ends a successor that does not serve yet.
+    fn give_up(&mut self) {
+        self.succession.give_up();
+        if self.drain_at.is_none() {
+            self.estate.resume();
+        }
+    }
+
+    fn end(&mut self) {
+        self.give_up();
+        // The file with the process id, if it is still ours.
+        if let Some(path) = self.plan.pid_file.as_ref().filter(|_| self.drain_at.is_none()) {
+            let ours = std::process::id().to_string();
+            if std::fs::read_to_string(path).is_ok_and(|text| text.trim_end() == ours) {
+                let _ = std::fs::remove_file(path);
+            }
         }
     }
 }

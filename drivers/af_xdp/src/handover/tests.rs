@@ -1,0 +1,183 @@
+use super::*;
+use crate::frames::{ReceiveFrames, SendFrames};
+use crate::ring::tests::Memory;
+use crate::ring::{Consumer, Descriptor, Producer};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+fn terms(claim: Claim) -> Terms {
+    Terms {
+        config: "af_xdp:eth0,queues=2,ring=1024,busy-poll=20us".parse().unwrap(),
+        interface: 7,
+        mac: Mac([2, 0, 0, 0, 0, 9]),
+        mtu: 1_500,
+        frame: 2_048,
+        mode: XdpMode::Native,
+        claim,
+    }
+}
+
+fn host(ports: &[u16]) -> Claim {
+    Claim::Host { ports: ports.to_vec() }
+}
+
+fn own(addresses: &[&str]) -> Claim {
+    Claim::Own { addresses: addresses.iter().map(|text| text.parse().unwrap()).collect(), aggregated: false }
+}
+
+#[test]
+fn terms_read_back_as_they_were_written() {
+    for claim in [host(&[80]), host(&[80, 443]), own(&["10.0.0.1", "fd00::1"])] {
+        let terms = terms(claim);
+        assert_eq!(terms.to_string().parse::<Terms>().unwrap(), terms);
+    }
+    let text = terms(host(&[443, 80])).to_string();
+    assert_eq!(
+        text,
+        "af_xdp-1 af_xdp:eth0,queues=2,ring=1024,busy-poll=20us 7 02:00:00:00:00:09 1500 2048 native ports=80,443"
+    );
+}
+
+#[test]
+fn bad_terms_are_refused() {
+    let good = terms(host(&[80])).to_string();
+    for (part, other) in [
+        ("af_xdp-1", "af_xdp-2"),
+        ("af_xdp:eth0", "memif:eth0"),
+        ("queues=2,", ""),
+        ("ring=1024", "ring=1000"),
+        (" 7 ", " -7 "),
+        (" 7 ", " "),
+        ("02:00:00:00:00:09", "02:00:00:00:00"),
+        (" 1500 ", " 70000 "),
+        (" 2048 ", " 3000 "),
+        ("native", "fast"),
+        ("ports=80", "ports=80,x"),
+        ("ports=80", "addresses=80"),
+        ("ports=80", "80"),
+        ("ports=80", "ports=80 "),
+    ] {
+        assert!(good.contains(part), "{part}");
+        let bad = good.replacen(part, other, 1);
+        assert!(matches!(bad.parse::<Terms>(), Err(HandoverError::Terms)), "{bad}");
+    }
+    assert!("".parse::<Terms>().is_err());
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in ".{0,200}") {
+        let _ = text.parse::<Terms>();
+    }
+}
+
+#[test]
+fn a_successor_does_the_same_or_nothing() {
+    let running = terms(host(&[80, 443]));
+    let config = running.config.clone();
+    assert!(running.check(&config, 7, &host(&[443, 80])).is_ok());
+    let why = |result: Result<(), HandoverError>| result.unwrap_err().to_string();
+    let more = Config { queues: Some(3), ..config.clone() };
+    let said = why(running.check(&more, 7, &host(&[80, 443])));
+    assert!(said.contains("the link must be the same") && said.contains("queues=3"), "{said}");
+    assert!(why(running.check(&config, 8, &host(&[80, 443]))).contains("(interface 8)"));
+    let said = why(running.check(&config, 7, &host(&[80])));
+    assert!(
+        said.contains("the served ports must be the same: the running process has 80,443, the new one 80"),
+        "{said}"
+    );
+    assert!(why(running.check(&config, 7, &own(&["10.0.0.1"]))).contains("the host's, the new one of its own"));
+    let running = terms(own(&["10.0.0.1"]));
+    assert!(why(running.check(&config, 7, &own(&["10.0.0.2"]))).contains("the addresses must be the same"));
+}
+
+const SIZE: u32 = 64;
+const FRAME: u32 = 2_048;
+
+proptest! {
+    /// A process sends and receives, and stops anywhere between two turns;
+    /// another goes on from the rings and the account, several times over.
+    /// Each frame is in one place all the while, and none is lost.
+    #[test]
+    fn no_frame_is_lost_or_used_twice(
+        start: u32,
+        lives in proptest::collection::vec(proptest::collection::vec((0u8..5, 0u32..24), 0..60), 1..6),
+    ) {
+        let (mut ring, mut completion) = (Memory::<Descriptor>::new(SIZE, start), Memory::<u64>::new(SIZE, start));
+        let (mut arrived, mut fill) = (Memory::<Descriptor>::new(SIZE, start), Memory::<u64>::new(SIZE, start));
+        let (ring, completion, arrived, fill) = (ring.parts(), completion.parts(), arrived.parts(), fill.parts());
+        // SAFETY: the memory outlives all; the kernel's sides are used here only.
+        let (mut to_send, mut done, mut incoming, mut empty) = unsafe {
+            (Consumer::new(ring), Producer::new(completion), Producer::new(arrived), Consumer::new(fill))
+        };
+        let send_base = u64::from(SIZE * FRAME);
+        let place = |n: u32| send_base + u64::from(n * FRAME);
+        let relay = Relay::create(FRAME).unwrap();
+        let (mut in_flight, mut first) = (Vec::new(), true);
+        for life in lives {
+            // SAFETY: our sides, of one process after the other.
+            let (send, sent, receive, mut rooms) = unsafe {
+                (Producer::new(ring), Consumer::new(completion), Consumer::new(arrived), Producer::new(fill))
+            };
+            let mut sending = if first {
+                for n in 0..u64::from(SIZE) {
+                    rooms.push(n * u64::from(FRAME));
+                }
+                rooms.publish();
+                SendFrames::new(send, sent, (0..SIZE).map(place))
+            } else {
+                let account = relay.account(SIZE).expect("an account");
+                let free = account.free.into_iter().map(place).collect();
+                SendFrames::resume(send, sent, free, SIZE as usize)
+            };
+            first = false;
+            let mut receiving = ReceiveFrames::new(receive, rooms, 2 * send_base, FRAME);
+            for (step, count) in life {
+                match step {
+                    0 => {
+                        for _ in 0..count {
+                            if sending.next().is_some() {
+                                prop_assert!(sending.push(60));
+                            }
+                        }
+                        sending.publish();
+                    }
+                    1 => for _ in 0..count.min(to_send.available()) {
+                        in_flight.push(to_send.peek(0).address);
+                        to_send.advance(1);
+                    },
+                    2 => for _ in 0..count.min(in_flight.len() as u32) {
+                        done.push(in_flight.remove(0));
+                        done.publish();
+                    },
+                    3 => for _ in 0..count.min(empty.available()) {
+                        incoming.push(Descriptor { address: empty.peek(0) + 256, len: 60, options: 0 });
+                        incoming.publish();
+                        empty.advance(1);
+                    },
+                    // A burst, taken and given back.
+                    _ => {
+                        let count = count.min(receiving.waiting());
+                        let burst: Vec<u64> = (0..count).filter_map(|n| receiving.look(n)).map(|(at, _)| at).collect();
+                        receiving.take(count);
+                        burst.into_iter().for_each(|address| receiving.give(address));
+                        let _ = receiving.publish();
+                    }
+                }
+                // To send: free, in the ring, with the kernel, or done.
+                let free: BTreeSet<u64> = sending.free().iter().copied().collect();
+                prop_assert_eq!(free.len(), sending.free().len(), "twice free");
+                let waiting: Vec<u64> = (0..to_send.available()).map(|n| to_send.peek(n).address).collect();
+                prop_assert!(waiting.iter().chain(&in_flight).all(|frame| !free.contains(frame)));
+                prop_assert_eq!(free.len() + waiting.len() + in_flight.len() + done.pending() as usize, SIZE as usize);
+                // To receive into: with the kernel, or waiting.
+                let rooms: BTreeSet<u64> = (0..empty.available()).map(|n| empty.peek(n)).collect();
+                prop_assert_eq!(rooms.len(), empty.available() as usize, "twice empty");
+                prop_assert_eq!(empty.available() + receiving.waiting(), SIZE);
+            }
+            sending.reap();
+            let numbers = sending.free().iter().map(|address| ((address - send_base) / u64::from(FRAME)) as u32);
+            relay.write_account(1, numbers);
+        }
+    }
+}
