@@ -94,6 +94,27 @@ fn a_successor_does_the_same_or_nothing() {
 const SIZE: u32 = 64;
 const FRAME: u32 = 2_048;
 
+/// A frame to send is free, in the ring, with the kernel, or done.
+fn check_sending(
+    sending: &SendFrames,
+    (ring, in_flight, done): (&Consumer<Descriptor>, &[u64], u32),
+) -> Result<(), TestCaseError> {
+    let free: BTreeSet<u64> = sending.free().iter().copied().collect();
+    prop_assert_eq!(free.len(), sending.free().len(), "twice free");
+    let waiting: Vec<u64> = (0..ring.available()).map(|n| ring.peek(n).address).collect();
+    prop_assert!(waiting.iter().chain(in_flight).all(|frame| !free.contains(frame)));
+    prop_assert_eq!(free.len() + waiting.len() + in_flight.len() + done as usize, SIZE as usize);
+    Ok(())
+}
+
+/// A frame to receive into is with the kernel, or waits.
+fn check_rooms(empty: &Consumer<u64>, waiting: u32) -> Result<(), TestCaseError> {
+    let rooms: BTreeSet<u64> = (0..empty.available()).map(|n| empty.peek(n)).collect();
+    prop_assert_eq!(rooms.len(), empty.available() as usize, "twice empty");
+    prop_assert_eq!(empty.available() + waiting, SIZE);
+    Ok(())
+}
+
 proptest! {
     /// A process sends and receives, and stops anywhere between two turns;
     /// another goes on from the rings and the account, several times over.
@@ -113,24 +134,22 @@ proptest! {
         let send_base = u64::from(SIZE * FRAME);
         let place = |n: u32| send_base + u64::from(n * FRAME);
         let relay = Relay::create(FRAME).unwrap();
-        let (mut in_flight, mut first) = (Vec::new(), true);
+        let mut in_flight = Vec::new();
         for life in lives {
             // SAFETY: our sides, of one process after the other.
             let (send, sent, receive, mut rooms) = unsafe {
                 (Producer::new(ring), Consumer::new(completion), Consumer::new(arrived), Producer::new(fill))
             };
-            let mut sending = if first {
-                for n in 0..u64::from(SIZE) {
-                    rooms.push(n * u64::from(FRAME));
+            let mut sending = match relay.account(SIZE) {
+                None => {
+                    (0..u64::from(SIZE)).for_each(|n| rooms.push(n * u64::from(FRAME)));
+                    rooms.publish();
+                    SendFrames::new(send, sent, (0..SIZE).map(place))
                 }
-                rooms.publish();
-                SendFrames::new(send, sent, (0..SIZE).map(place))
-            } else {
-                let account = relay.account(SIZE).expect("an account");
-                let free = account.free.into_iter().map(place).collect();
-                SendFrames::resume(send, sent, free, SIZE as usize)
+                Some(Account { free, .. }) => {
+                    SendFrames::resume(send, sent, free.into_iter().map(place).collect(), SIZE as usize)
+                }
             };
-            first = false;
             let mut receiving = ReceiveFrames::new(receive, rooms, 2 * send_base, FRAME);
             for (step, count) in life {
                 match step {
@@ -164,16 +183,9 @@ proptest! {
                         let _ = receiving.publish();
                     }
                 }
-                // To send: free, in the ring, with the kernel, or done.
-                let free: BTreeSet<u64> = sending.free().iter().copied().collect();
-                prop_assert_eq!(free.len(), sending.free().len(), "twice free");
-                let waiting: Vec<u64> = (0..to_send.available()).map(|n| to_send.peek(n).address).collect();
-                prop_assert!(waiting.iter().chain(&in_flight).all(|frame| !free.contains(frame)));
-                prop_assert_eq!(free.len() + waiting.len() + in_flight.len() + done.pending() as usize, SIZE as usize);
-                // To receive into: with the kernel, or waiting.
-                let rooms: BTreeSet<u64> = (0..empty.available()).map(|n| empty.peek(n)).collect();
-                prop_assert_eq!(rooms.len(), empty.available() as usize, "twice empty");
-                prop_assert_eq!(empty.available() + receiving.waiting(), SIZE);
+                let away = (&to_send, in_flight.as_slice(), done.pending());
+                check_sending(&sending, away)?;
+                check_rooms(&empty, receiving.waiting())?;
             }
             sending.reap();
             let numbers = sending.free().iter().map(|address| ((address - send_base) / u64::from(FRAME)) as u32);
