@@ -154,11 +154,8 @@ proptest! {
             for (step, count) in life {
                 match step {
                     0 => {
-                        for _ in 0..count {
-                            if sending.next().is_some() {
-                                prop_assert!(sending.push(60));
-                            }
-                        }
+                        let taken = (0..count).take_while(|_| sending.next().is_some() && sending.push(60)).count();
+                        prop_assert!(taken as u32 == count || sending.room() == 0);
                         sending.publish();
                     }
                     1 => for _ in 0..count.min(to_send.available()) {
