@@ -139,7 +139,9 @@ impl Terms {
             (Claim::Host { ports: theirs }, Claim::Host { ports: ours }) => {
                 differ("served ports", list(theirs), list(ours))
             }
-            (Claim::Own { addresses: theirs, aggregated: a }, Claim::Own { addresses: ours, aggregated: b }) if a == b => {
+            (Claim::Own { addresses: theirs, aggregated: a }, Claim::Own { addresses: ours, aggregated: b })
+                if a == b =>
+            {
                 differ("addresses", list(theirs), list(ours))
             }
             _ => differ("kind of addresses", kind(&theirs).to_owned(), kind(&ours).to_owned()),

@@ -538,8 +538,11 @@ impl<'a, L: Link + 'a> Receive for BondRx<'a, L> {
     }
 
     fn stray_from(&mut self, frame: &[u8]) -> bool {
-        // Any of them reaches whoever may own it.
-        self.members.iter_mut().flatten().any(|member| member.stray_from(frame))
+        match &mut self.members {
+            Halves::One(only) => only.stray_from(frame),
+            // Any of them reaches whoever may own it.
+            several => several.several_mut().iter_mut().flatten().any(|member| member.stray_from(frame)),
+        }
     }
 
     #[inline]
