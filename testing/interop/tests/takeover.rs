@@ -123,7 +123,7 @@ fn small(far: &Far, host: &str) {
 /// A download of the large file that takes some seconds.
 fn download(far: &Far, host: &str) -> Child {
     let mut curl = far.command("curl");
-    curl.args(["--silent", "--show-error", "--fail", "--globoff", "--max-time", "120", "--limit-rate", "40M"]);
+    curl.args(["--silent", "--show-error", "--fail", "--globoff", "--max-time", "120", "--limit-rate", "8M"]);
     curl.arg(format!("http://{host}/{}", SITE_LARGE.0));
     curl.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
