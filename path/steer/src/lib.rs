@@ -16,6 +16,7 @@
 //! Nothing here takes a lock. What passes between silos is counted, also when
 //! it is dropped because a ring is full.
 
+mod allowance;
 mod classify;
 mod counters;
 mod doorbell;

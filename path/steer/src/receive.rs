@@ -1,5 +1,6 @@
 //! The receive half: the own queue's burst, and what other silos pass on.
 
+use crate::allowance::Allowance;
 use crate::classify::{Kind, Tuple, is_plain, kind, plain};
 use crate::counters::Counters;
 use crate::flows::Flows;
@@ -17,12 +18,16 @@ use wire::tcp::Flags;
 /// Most frames of one burst, whatever is asked for.
 const BURST_LIMIT: usize = 256;
 
-/// Frames that a silo shares with others in each [`MESSAGES_EVERY`], and as
-/// many that it passes on as strays, at most; more are dropped and counted. A
-/// flood at one silo costs another one no more than these. Several neighbours
+/// Frames that a silo shares with others at once, and as many that it passes
+/// on as strays, at most; more are dropped and counted. Several neighbours
 /// answer all silos at once, so it is not a handful.
 const MESSAGES: u32 = 32;
-const MESSAGES_EVERY: Duration = Duration::from_millis(1);
+/// One more of each may be passed on so often: 4,000 in a second that are
+/// shared, and 32,000 strays, for after a failover all flows begin as such.
+/// A flood at one silo costs another one no more than these, and one at a
+/// time.
+const SHARED_EVERY: Duration = Duration::from_micros(250);
+const STRAY_EVERY: Duration = Duration::from_nanos(31_250);
 
 /// A record: a received frame.
 const FRAME: u8 = 0;
@@ -85,10 +90,9 @@ pub(crate) struct RxState {
     now: Time,
     /// Silos whose rings hold records that are not shown yet, as bits.
     unshown: u64,
-    /// Frames that may still be shared, and passed on as strays, in this
-    /// time.
-    messages: [u32; 2],
-    messages_at: Time,
+    /// Frames that may be shared, and passed on as strays.
+    may_share: Allowance,
+    may_stray: Allowance,
     pub(crate) counters: Counters,
 }
 
@@ -128,8 +132,8 @@ impl RxState {
             borrowed: false,
             now: Time::ZERO,
             unshown: 0,
-            messages: [MESSAGES; 2],
-            messages_at: Time::ZERO,
+            may_share: Allowance::new(MESSAGES, SHARED_EVERY),
+            may_stray: Allowance::new(MESSAGES, STRAY_EVERY),
             counters: Counters::default(),
         }
     }
@@ -233,20 +237,6 @@ impl RxState {
             self.question(from, STRAY, &tuple);
         }
         self.others.push(Other::From(from as u32, record));
-    }
-
-    /// Whether one more frame may be shared now, or passed on as a stray.
-    fn may_message(&mut self, now: Time, kind: usize) -> bool {
-        if now.since(self.messages_at) >= MESSAGES_EVERY {
-            self.messages_at = now;
-            self.messages = [MESSAGES; 2];
-        }
-        if self.messages[kind] == 0 {
-            self.counters.messages_limited += 1;
-            return false;
-        }
-        self.messages[kind] -= 1;
-        true
     }
 
     /// Gives the rings' records back.
@@ -473,7 +463,8 @@ impl<R: Receive> SteeredRx<'_, R> {
 
     /// Gives everybody a copy of a frame.
     fn share(&mut self, now: Time, index: usize) {
-        if !self.state.may_message(now, 0) {
+        if !self.state.may_share.take(now) {
+            self.state.counters.messages_limited += 1;
             return;
         }
         for to in 0..self.state.to.len() {
@@ -547,7 +538,8 @@ impl<R: Receive> SteeredRx<'_, R> {
     fn pass_stray(&mut self, index: usize) -> bool {
         let Kind::Segment(tuple, _) = kind(self.link.frame(index)) else { return false };
         let mut any = false;
-        let permitted = self.state.may_message(self.state.now, 1);
+        let permitted = self.state.may_stray.take(self.state.now);
+        self.state.counters.messages_limited += u64::from(!permitted);
         for to in 0..self.state.to.len() {
             let common = &self.state.common;
             let elsewhere = common.seats[to].domain != common.seats[self.state.own].domain;
