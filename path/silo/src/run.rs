@@ -35,6 +35,11 @@ impl Clock {
     }
 }
 
+/// What this thread has had of a core.
+pub(crate) fn thread_time() -> Time {
+    nanos(ClockId::ThreadCPUTime)
+}
+
 fn nanos(clock: ClockId) -> Time {
     let at = clock_gettime(clock);
     Time::from_nanos((at.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(at.tv_nsec as u64))

@@ -1,7 +1,7 @@
 //! Where silos' pages are, looked at now and then beside the packet path.
 
 use super::{FarPages, Placement, PlacementError, bring};
-use crate::Clock;
+use crate::run::thread_time;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
@@ -14,8 +14,9 @@ use wire::Time;
 /// How often a silo's pages are looked at, at most.
 pub const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// The looking takes at most this part of its thread's time: a silo with
-/// gigabytes is looked at less often.
+/// The looking takes at most this part of a core's time, by what it used of
+/// it: a silo with gigabytes is looked at less often, and one on a busy
+/// machine as often as ever.
 const SHARE: u32 = 100;
 
 /// The thread that looks, for all silos. It ends with the last [`Watch`].
@@ -67,7 +68,7 @@ struct Seen {
     remote: AtomicU64,
     absent: AtomicU64,
     looks: AtomicU64,
-    /// What the last look took.
+    /// What the last look took of a core.
     took_ns: AtomicU64,
     /// Which pages that frames lie in are elsewhere.
     far: Mutex<Arc<FarPages>>,
@@ -174,7 +175,7 @@ fn own(seen: &Seen, ranges: Vec<Range<usize>>) -> Result<Placement, PlacementErr
 
 fn inspect(jobs: &Receiver<Job>) {
     while let Ok(Job { frames, ranges, seen }) = jobs.recv() {
-        let started = Clock.now();
+        let started = thread_time();
         // Where the kernel does not tell, nothing was seen: `looks` shows it.
         if let (Ok((far, mut placement)), Ok(others)) = (FarPages::beyond(seen.domain, &frames), own(&seen, ranges)) {
             placement.add(&others);
@@ -184,7 +185,7 @@ fn inspect(jobs: &Receiver<Job>) {
             *seen.far.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(far);
             seen.looks.fetch_add(1, Ordering::Release);
         }
-        seen.took_ns.store(Clock.now().since(started).as_nanos() as u64, Ordering::Relaxed);
+        seen.took_ns.store(thread_time().since(started).as_nanos() as u64, Ordering::Relaxed);
         seen.under_way.store(false, Ordering::Release);
     }
 }

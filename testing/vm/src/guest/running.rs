@@ -68,8 +68,21 @@ impl Running {
     ///
     /// # Errors
     /// If that takes too long, or it ends.
-    pub fn wait(&mut self, what: &str, mut ready: impl FnMut(&Self) -> Result<bool, Failure>) -> Result<(), Failure> {
-        let waited = wait_for(what, PATIENCE, || {
+    pub fn wait(&mut self, what: &str, ready: impl FnMut(&Self) -> Result<bool, Failure>) -> Result<(), Failure> {
+        self.wait_long(what, PATIENCE, ready)
+    }
+
+    /// As [`Running::wait`], for so long.
+    ///
+    /// # Errors
+    /// As [`Running::wait`].
+    pub fn wait_long(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        mut ready: impl FnMut(&Self) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let waited = wait_for(what, limit, || {
             if let Some(status) = self.child.try_wait()? {
                 return Err(format!("{what}: it has ended, {status}").into());
             }
