@@ -68,8 +68,10 @@ impl Path {
     }
 }
 
-/// Instructions per request with two beside one, at most.
-pub const GROWTH: f64 = 1.05;
+/// Instructions per request with two beside one, at most. Idle turns are in it,
+/// and under Valgrind, which runs one thread at a time, two silos have more of
+/// them. What silos add by themselves is bounded by `bench cost --silos`.
+pub const GROWTH: f64 = 1.1;
 
 /// From this share of its time on, a core is full.
 const FULL: f64 = 0.95;
@@ -246,7 +248,7 @@ mod tests {
             efficiency: [1.0; 3],
             counted: Some([counted(1_000.0), counted(two)]),
         };
-        assert!(found(1_050.0).kept() && !found(1_051.0).kept());
+        assert!(found(1_100.0).kept() && !found(1_101.0).kept());
         assert!(Found { counted: None, ..found(2_000.0) }.kept(), "nothing was counted");
     }
 }
