@@ -56,8 +56,7 @@ pub fn rss(link: &LinkSpec) -> Result<Rss, String> {
 /// # Errors
 /// A reason for the user.
 pub fn of_interface(name: &str) -> Result<Rss, String> {
-    let af_xdp::Rss { key, table, ports_v4, ports_v6 } = af_xdp::rss(name).map_err(|why| why.to_string())?;
-    Ok(Rss { key, table, ports_v4, ports_v6 })
+    af_xdp::rss(name).map_err(|why| why.to_string())
 }
 
 /// How a port of DPDK spreads flows.

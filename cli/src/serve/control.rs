@@ -51,6 +51,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use wire::Time;
 
 /// What both sides must speak alike.
 pub const VERSION: u32 = 1;
@@ -301,7 +302,14 @@ pub struct Listener {
     path: PathBuf,
     /// The file's device and inode: what is removed must still be this one.
     identity: (u64, u64),
+    /// From when on it is looked at.
+    from: Time,
 }
+
+/// How long it is left alone after it could not be accepted from, as for want
+/// of descriptors: it stays ready, and to look at it again and again would only
+/// burn the core.
+const PAUSE: Duration = Duration::from_secs(1);
 
 impl Listener {
     /// Listens at `path`. The file of a process that is gone, or that is
@@ -338,7 +346,7 @@ impl Listener {
         let data = made.inspect_err(|_| {
             let _ = std::fs::remove_file(&draft);
         })?;
-        Ok(Self { socket, path: path.to_owned(), identity: (data.dev(), data.ino()) })
+        Ok(Self { socket, path: path.to_owned(), identity: (data.dev(), data.ino()), from: Time::ZERO })
     }
 
     /// Where it is.
@@ -346,12 +354,30 @@ impl Listener {
         &self.path
     }
 
+    /// What tells that somebody asks, unless that is left alone now.
+    pub fn poll_fd(&self, now: Time) -> Option<PollFd<'_>> {
+        (now >= self.from).then(|| PollFd::new(self, PollFlags::IN))
+    }
+
+    /// The next that asks and may, if any; it is left alone for a while after
+    /// it could not be asked.
+    pub fn next(&mut self, now: Time) -> Option<Channel> {
+        if now < self.from {
+            return None;
+        }
+        self.accept().unwrap_or_else(|why| {
+            eprintln!("control socket: {why}");
+            self.from = now + PAUSE;
+            None
+        })
+    }
+
     /// The next that asks and may: same user, or root. Others are told that
     /// they may not.
     ///
     /// # Errors
     /// If the operating system refuses, as for want of descriptors.
-    pub fn accept(&self) -> io::Result<Option<Channel>> {
+    fn accept(&self) -> io::Result<Option<Channel>> {
         let channel = match accept_with(&self.socket, SocketFlags::CLOEXEC) {
             Ok(socket) => Channel(socket),
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),

@@ -26,11 +26,6 @@ use wire::Time;
 /// How often the main thread looks up with nothing to do.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How long the control socket is left alone after it could not be accepted
-/// from, as for want of descriptors: it stays ready, and to look at it again
-/// and again would only burn the core.
-const CONTROL_PAUSE: Duration = Duration::from_secs(1);
-
 /// What a service manager opened, and keeps.
 pub struct Managed {
     /// What is listened on.
@@ -51,7 +46,6 @@ pub struct Supervisor<'a> {
     /// The statistics page has a place of its own: a successor's too.
     own_page: bool,
     control: Option<Listener>,
-    control_from: Time,
     succession: Succession,
     stops: Arc<AtomicUsize>,
     restarts: Arc<AtomicUsize>,
@@ -87,7 +81,6 @@ impl<'a> Supervisor<'a> {
             board,
             own_page,
             control: None,
-            control_from: Time::ZERO,
             succession: Succession::new(program, plan.timeout),
             stops: count(&[SIGTERM, SIGINT], orders)?,
             restarts: count(&[SIGUSR2], orders)?,
@@ -146,10 +139,7 @@ impl<'a> Supervisor<'a> {
             let listener = Listener::bind(path, replaces);
             self.control = Some(listener.map_err(|why| format!("control socket {}: {why}", path.display()))?);
         }
-        if let Some(path) = &self.plan.pid_file {
-            std::fs::write(path, format!("{}\n", std::process::id()))
-                .map_err(|why| format!("cannot write {}: {why}", path.display()))?;
-        }
+        write_pid_file(&self.plan)?;
         systemd::ready("serving");
         while !fleet.is_finished() {
             let now = Clock.now();
@@ -166,7 +156,7 @@ impl<'a> Supervisor<'a> {
         }
         self.succession.give_up();
         if self.drain_at.is_none() {
-            self.remove_pid_file();
+            remove_pid_file(&self.plan);
         }
         Ok(())
     }
@@ -176,9 +166,7 @@ impl<'a> Supervisor<'a> {
         let hears = self.orders.hears();
         let mut fds = vec![PollFd::new(&hears, PollFlags::IN)];
         let now = Clock.now();
-        if let Some(control) = self.control.as_ref().filter(|_| now >= self.control_from) {
-            fds.push(PollFd::new(control, PollFlags::IN));
-        }
+        fds.extend(self.control.as_ref().and_then(|control| control.poll_fd(now)));
         fds.extend(self.succession.poll_fds());
         // Rounded up: a deadline is over when this returns.
         let span = until.since(now) + Duration::from_micros(50);
@@ -252,14 +240,8 @@ impl<'a> Supervisor<'a> {
 
     /// Somebody asks for the sockets.
     fn on_control(&mut self, now: Time) {
-        let Some(control) = self.control.as_ref().filter(|_| now >= self.control_from) else { return };
-        match control.accept() {
-            Ok(Some(channel)) => self.succession.on_asked(channel, now),
-            Ok(None) => {}
-            Err(why) => {
-                eprintln!("control socket: {why}");
-                self.control_from = now + CONTROL_PAUSE;
-            }
+        if let Some(channel) = self.control.as_mut().and_then(|control| control.next(now)) {
+            self.succession.on_asked(channel, now);
         }
     }
 
@@ -319,14 +301,24 @@ impl<'a> Supervisor<'a> {
             }
         }
     }
+}
 
-    /// Removes the file with the process id, if it is still ours.
-    fn remove_pid_file(&self) {
-        let Some(path) = &self.plan.pid_file else { return };
-        let ours = std::process::id().to_string();
-        if std::fs::read_to_string(path).is_ok_and(|text| text.trim_end() == ours) {
-            let _ = std::fs::remove_file(path);
-        }
+/// Makes the file with the process id, if there is to be one.
+///
+/// # Errors
+/// With its path.
+pub fn write_pid_file(plan: &RestartPlan) -> Result<(), Failure> {
+    let Some(path) = &plan.pid_file else { return Ok(()) };
+    let written = std::fs::write(path, format!("{}\n", std::process::id()));
+    written.map_err(|why| format!("cannot write {}: {why}", path.display()).into())
+}
+
+/// Removes the file with the process id, if it is still ours.
+pub fn remove_pid_file(plan: &RestartPlan) {
+    let Some(path) = &plan.pid_file else { return };
+    let ours = std::process::id().to_string();
+    if std::fs::read_to_string(path).is_ok_and(|text| text.trim_end() == ours) {
+        let _ = std::fs::remove_file(path);
     }
 }
 

@@ -65,6 +65,6 @@ pub use host::{HostAddress, HostEvent, HostRoute, HostView};
 pub use link::{KernelDrops, RelayCounts, XdpLink};
 pub use port::{AfXdp, Report, domain, mac, queues};
 pub use receive::{BURST_LIMIT, XdpRx};
-pub use rss::{NoRss, Rss, rss};
+pub use rss::{NoRss, rss};
 pub use transmit::XdpTx;
 pub use umem::Backing;

@@ -4,6 +4,7 @@
 
 use crate::interface::{Interface, RSS_HEAD};
 use core::fmt;
+use link::Rss;
 use std::io;
 
 /// Flows (`TCP_V4_FLOW`, `TCP_V6_FLOW`).
@@ -16,21 +17,6 @@ const FOUR_TUPLE: u64 = 0xf0;
 
 /// `ETH_RSS_HASH_TOP`.
 const TOEPLITZ: u8 = 1;
-
-/// How an interface spreads what it receives: the queue of a flow is
-/// `table[hash % table.len()]`, with Toeplitz's hash under the key.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Rss {
-    /// The key: mostly 40 bytes, or 52. Linux draws it at random where the
-    /// driver lets it (`netdev_rss_key_fill`).
-    pub key: Vec<u8>,
-    /// The interface's queues, by the hash's low bits.
-    pub table: Vec<u16>,
-    /// TCP over IPv4 is hashed by addresses and ports, and nothing else.
-    pub ports_v4: bool,
-    /// And TCP over IPv6.
-    pub ports_v6: bool,
-}
 
 /// Why it is not known how an interface spreads what it receives.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ mod capture;
 mod faults;
 mod pair;
 mod random;
+mod rss;
 mod segment;
 mod shared;
 
@@ -18,6 +19,7 @@ pub use capture::{Capture, CaptureConfig, CaptureCounters, CaptureRx, CaptureTx}
 pub use faults::{BurstLoss, FaultCounters, FaultPlan, Faults, FaultsRx, FaultsTx, Impairment, Rate};
 pub use pair::{Pair, PairConfig, PairLink, PairRx, PairTx};
 pub use random::{NotAProbability, Probability};
+pub use rss::Rss;
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -32,11 +32,12 @@ mod transmit;
 
 pub use counters::Counters;
 pub use flows::FLOWS;
+pub use link::Rss;
 pub use mesh::{
     Corner, FORWARD_RING, MESSAGE_RING, Mesh, MeshConfig, MeshError, Policy, SILOS_MAX, Seat, Spread, Watch,
 };
 pub use receive::SteeredRx;
-pub use returns::{KEY_LEN, ReturnQueue, Rss, Toeplitz};
+pub use returns::{KEY_LEN, ReturnQueue, Toeplitz};
 pub use steered::Steered;
 pub use transmit::SteeredTx;
 

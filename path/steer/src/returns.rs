@@ -6,6 +6,7 @@
 
 use crate::classify::{Hasher, Tuple};
 use core::net::{IpAddr, SocketAddr};
+use link::Rss;
 use stack::ReturnPath;
 
 /// Bytes of a Toeplitz key that are used: as many as an IPv6 tuple has, and
@@ -75,20 +76,6 @@ impl Toeplitz {
         }
         self.0.iter().zip(&input[..len]).fold(0, |sum, (row, byte)| sum ^ row[usize::from(*byte)])
     }
-}
-
-/// How a port spreads what it receives, as its driver tells.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Rss {
-    /// The Toeplitz key: 40 bytes, or 52.
-    pub key: Vec<u8>,
-    /// The indirection table: the queue of each value of the hash's low bits.
-    /// Its length is a power of two.
-    pub table: Vec<u16>,
-    /// TCP over IPv4 is hashed by ports as well as by addresses.
-    pub ports_v4: bool,
-    /// And TCP over IPv6.
-    pub ports_v6: bool,
 }
 
 /// Which local ports a silo's outgoing connections may have, so that their

@@ -7,12 +7,14 @@
 //! its devices end with the last process in it.
 
 pub mod cable;
+mod keep_alive;
 mod namespace;
 mod program;
 mod site;
 pub mod testpmd;
 pub mod veth;
 
+pub use keep_alive::ask;
 pub use namespace::{Program, in_namespace, ip, wait_for};
 pub use program::{Nearside, Running, has_libdpdk, output};
 pub use site::{SITE_LARGE, SITE_SMALL, scratch, sha256, site};

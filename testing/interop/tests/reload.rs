@@ -1,6 +1,6 @@
 //! SIGHUP: another release of a site is served, and no connection notices.
 
-use interop::{Nearside, Running, STACK, TAP, in_namespace, output, scratch, wait_for};
+use interop::{Nearside, Running, STACK, TAP, ask, in_namespace, output, scratch, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -151,24 +151,6 @@ fn releases_follow(server: Running, site: &Site, page: &Path, address: (&str, u1
     server.stop();
 }
 
-/// One response on a connection that stays, of which the body is returned.
-fn ask(stream: &mut TcpStream) -> String {
-    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-    let mut answer = Vec::new();
-    let mut piece = [0; 4_096];
-    loop {
-        let len = stream.read(&mut piece).unwrap();
-        assert!(len > 0, "the connection ended: {}", String::from_utf8_lossy(&answer));
-        answer.extend_from_slice(&piece[..len]);
-        let text = String::from_utf8_lossy(&answer);
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap();
-        if body.len() == length.parse::<usize>().unwrap() {
-            return body.to_owned();
-        }
-    }
-}
-
 /// Settings from a file, over a link: what changes at SIGHUP shows on
 /// connections of both silos that stay, and a bad file changes nothing.
 #[test]
@@ -189,7 +171,7 @@ fn settings_follow_each_other_over_two_silos() {
         let mut ask_all = |body: &str| {
             for stream in &mut staying {
                 stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-                assert_eq!(ask(stream), body);
+                assert_eq!(ask(stream, "/"), body);
             }
         };
         ask_all("one");

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use service::server::{PATIENCE, Server, signal};
 use service::{now, wait_for};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -93,20 +93,7 @@ struct Connection(TcpStream);
 impl Connection {
     /// The body of the next response.
     fn ask(&mut self) -> String {
-        self.0.write_all(b"GET /page.txt HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-        let mut answer = Vec::new();
-        let mut piece = [0; 4_096];
-        loop {
-            let len = self.0.read(&mut piece).unwrap();
-            assert!(len > 0, "the connection ended: {}", String::from_utf8_lossy(&answer));
-            answer.extend_from_slice(&piece[..len]);
-            let text = String::from_utf8_lossy(&answer);
-            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-            let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap();
-            if body.len() == length.parse::<usize>().unwrap() {
-                return body.to_owned();
-            }
-        }
+        interop::ask(&mut self.0, "/page.txt")
     }
 
     /// How long it is until the server closes it.

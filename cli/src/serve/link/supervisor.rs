@@ -5,8 +5,9 @@ use super::super::control::{Channel, Listener};
 use super::super::orders::{Orders, Stage};
 use super::super::reload::{Dealer, Reload};
 use super::super::succession::{Outcome, Succession};
+use super::super::supervisor::{count, remove_pid_file, write_pid_file};
+use super::super::systemd;
 use super::super::takeover::{Predecessor, control_path};
-use super::super::{supervisor::count, systemd};
 use super::Following;
 use super::heritage::Estate;
 use crate::args::{HostPlan, RestartPlan, ServePath, ServePlan};
@@ -28,10 +29,6 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// How often it does while the last silo ends.
 const ENDING: Duration = Duration::from_millis(1);
-
-/// How long the control socket is left alone after it could not be accepted
-/// from: it stays ready, and to look at once would only burn the core.
-const CONTROL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Looks after the silos.
 pub struct Supervisor<'a> {
@@ -59,7 +56,6 @@ pub struct Restart<'a> {
     /// Where it is to be once the predecessor's has gone.
     page: Option<&'a Path>,
     control: Option<Listener>,
-    control_from: Time,
     succession: Succession,
     /// Shows the successor that this process lives.
     successor: Option<Channel>,
@@ -77,7 +73,6 @@ impl<'a> Restart<'a> {
             own_page: host.status_page.is_some(),
             page: following.page.as_deref(),
             control: None,
-            control_from: Time::ZERO,
             succession: Succession::new(program, plan.timeout),
             successor: None,
             drain_at: None,
@@ -241,17 +236,12 @@ impl<'a> Restart<'a> {
             let listener = Listener::bind(&path, took_over.is_some());
             self.control = Some(listener.map_err(|why| format!("control socket {}: {why}", path.display()))?);
         }
-        if let Some(path) = &self.plan.pid_file {
-            std::fs::write(path, format!("{}\n", std::process::id()))
-                .map_err(|why| format!("cannot write {}: {why}", path.display()))?;
-        }
+        write_pid_file(&self.plan)?;
         Ok(took_over)
     }
 
     fn poll_fds<'f>(&'f self, fds: &mut Vec<PollFd<'f>>, now: Time) {
-        if let Some(control) = self.control.as_ref().filter(|_| now >= self.control_from) {
-            fds.push(PollFd::new(control, PollFlags::IN));
-        }
+        fds.extend(self.control.as_ref().and_then(|control| control.poll_fd(now)));
         if let Some(predecessor) = self.predecessor.filter(|_| self.estate.relays()) {
             fds.push(PollFd::new(predecessor, PollFlags::IN));
         }
@@ -271,15 +261,8 @@ impl<'a> Restart<'a> {
         if self.estate.relays() && self.predecessor.is_some_and(Predecessor::has_ended) {
             self.estate.on_predecessor_gone();
         }
-        if let Some(control) = self.control.as_ref().filter(|_| now >= self.control_from) {
-            match control.accept() {
-                Ok(Some(channel)) => self.succession.on_asked(channel, now),
-                Ok(None) => {}
-                Err(why) => {
-                    eprintln!("control socket: {why}");
-                    self.control_from = now + CONTROL_PAUSE;
-                }
-            }
+        if let Some(channel) = self.control.as_mut().and_then(|control| control.next(now)) {
+            self.succession.on_asked(channel, now);
         }
         if self.succession.is_coming() {
             let estate = self.estate;
@@ -349,12 +332,8 @@ impl<'a> Restart<'a> {
 
     fn end(&mut self) {
         self.give_up();
-        // The file with the process id, if it is still ours.
-        if let Some(path) = self.plan.pid_file.as_ref().filter(|_| self.drain_at.is_none()) {
-            let ours = std::process::id().to_string();
-            if std::fs::read_to_string(path).is_ok_and(|text| text.trim_end() == ours) {
-                let _ = std::fs::remove_file(path);
-            }
+        if self.drain_at.is_none() {
+            remove_pid_file(&self.plan);
         }
     }
 }

@@ -8,6 +8,7 @@ use demo::child::Interrupt;
 use demo::machine::is_root;
 use demo::measure::SMALL_BODY;
 use demo::netns::{Alone, DEVICE, Namespaces, SERVER};
+use silo::memory::HugePages;
 use std::path::Path;
 use std::time::Duration;
 
@@ -92,10 +93,9 @@ fn built_without_dpdk(program: &str) -> Option<String> {
 /// Whether there are huge pages free for DPDK's packet memory: it is slower
 /// without.
 pub(crate) fn has_huge_pages() -> bool {
-    /// Of 2 MiB each: more than a server with one queue takes.
-    const ENOUGH: u32 = 128;
-    let free = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
-    free.is_ok_and(|free| free.trim().parse().is_ok_and(|free: u32| free >= ENOUGH))
+    /// More than a server with one queue takes.
+    const ENOUGH: u64 = 256 << 20;
+    HugePages::probe().reserved.iter().any(|pages| pages.size == 2 << 20 && pages.size * pages.free >= ENOUGH)
 }
 
 /// Server cores and the generator's, and the namespaces of those that need
