@@ -434,6 +434,7 @@ impl Link for XdpLink {
             transmit_checksum: false,
             segmentation: None,
             queues: self.shared.facts.queues,
+            shared_frames: false,
         }
     }
 

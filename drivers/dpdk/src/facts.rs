@@ -32,6 +32,15 @@ pub struct Facts {
     pub rss: Option<Rss>,
 }
 
+impl Facts {
+    /// Whether received packets lie in memory that another process has mapped
+    /// and can write: that of a memif peer, or of a vhost-user backend.
+    #[must_use]
+    pub fn shares_frames(&self) -> bool {
+        ["net_memif", "net_virtio_user"].contains(&self.driver.as_str())
+    }
+}
+
 /// Receive-side scaling: the queue of a flow is `reta[hash % reta.len()]`,
 /// with Toeplitz's hash of addresses and ports under the key.
 #[derive(Clone, PartialEq, Eq, Debug)]

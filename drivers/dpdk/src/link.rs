@@ -93,6 +93,7 @@ impl DpdkLink {
             transmit_checksum: facts.transmit_checksum,
             segmentation: facts.segmentation,
             queues: facts.queues,
+            shared_frames: facts.shares_frames(),
         };
         let interrupts = facts.interrupts.then(|| ffi::near_interrupts(port.id, queue)).filter(|fd| *fd >= 0);
         Some(Self {

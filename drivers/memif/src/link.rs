@@ -64,6 +64,7 @@ impl MemifLink {
             transmit_checksum: false,
             segmentation: None,
             queues: config.queues,
+            shared_frames: !config.copy,
         };
         Self {
             rx: MemifRx::new(config.copy),

@@ -218,6 +218,29 @@ fn without_a_peer_what_is_sent_is_dropped_and_counted() {
     assert!(link.status().is_some_and(|status| status.reason.is_some_and(|reason| reason.contains("cannot connect"))));
 }
 
+/// An application that remembers what it read must know.
+#[test]
+fn a_link_tells_whether_its_peer_can_write_its_frames() {
+    for copy in [false, true] {
+        let (mut server, mut client, _) = pair_with(|config| config.copy = copy);
+        assert!([&server, &client].map(|link| link.capabilities().shared_frames) == [!copy, !copy]);
+        for sends_to_server in [true, false] {
+            let [from, to] = if sends_to_server { [&mut client, &mut server] } else { [&mut server, &mut client] };
+            let slot = from.split().1.slot().expect("room");
+            slot[..64].fill(1);
+            let place = slot.as_mut_ptr();
+            let tx = from.split().1;
+            tx.commit(64, Offload::NONE);
+            tx.flush(Time::ZERO);
+            assert_eq!(to.split().0.receive(Time::ZERO, 1), 1);
+            // SAFETY: the sender's mapping, alive while `from` is; no reference to it is held.
+            unsafe { place.write_volatile(2) };
+            assert_eq!(to.split().0.frame(0)[0] == 2, !copy, "what the link says is what a peer can do");
+            to.split().0.release();
+        }
+    }
+}
+
 #[test]
 fn two_threads_exchange_frames() {
     const FRAMES: u64 = 100_000;

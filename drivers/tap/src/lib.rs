@@ -98,6 +98,7 @@ impl Tap {
             transmit_checksum: offload,
             segmentation: offload.then_some(LARGE_PACKET as u32),
             queues: config.queues,
+            shared_frames: false,
         };
         Self {
             capabilities,

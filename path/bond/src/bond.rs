@@ -233,6 +233,7 @@ pub fn common(a: Capabilities, b: Capabilities) -> Capabilities {
         transmit_checksum: a.transmit_checksum && b.transmit_checksum,
         segmentation: a.segmentation.zip(b.segmentation).map(|(a, b)| a.min(b)),
         queues: a.queues.saturating_add(b.queues),
+        shared_frames: a.shared_frames || b.shared_frames,
     }
 }
 

@@ -42,6 +42,11 @@ pub struct Capabilities {
     pub segmentation: Option<u32>,
     /// Queue pairs that the link offers.
     pub queues: u16,
+    /// Received frames lie where another process can still write while they
+    /// are lent: what was decided by a frame's bytes must not be remembered by
+    /// reading them again. Such a process may be hostile; what the kernel or a
+    /// NIC writes does not count.
+    pub shared_frames: bool,
 }
 
 /// Whether frames can pass.

@@ -82,6 +82,7 @@ impl PairLink {
                 transmit_checksum: offload,
                 segmentation: config.segmentation,
                 queues: 1,
+                shared_frames: false,
             },
             rx: PairRx::new(&config, Rc::clone(incoming)),
             tx: PairTx::new(&config, Rc::clone(outgoing)),

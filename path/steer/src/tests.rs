@@ -384,7 +384,14 @@ impl Link for Still {
     type Tx<'a> = &'a mut Given;
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { mtu: 1_500, receive_checksum: false, transmit_checksum: false, segmentation: None, queues: 1 }
+        Capabilities {
+            mtu: 1_500,
+            receive_checksum: false,
+            transmit_checksum: false,
+            segmentation: None,
+            queues: 1,
+            shared_frames: false,
+        }
     }
     fn split(&mut self) -> (&mut Given, &mut Given) {
         (&mut self.half, &mut self.other)

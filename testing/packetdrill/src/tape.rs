@@ -51,6 +51,7 @@ impl Tape {
                 transmit_checksum: segmentation.is_some(),
                 segmentation,
                 queues: 1,
+                shared_frames: false,
             },
             rx: TapeRx::default(),
             tx: TapeTx { slot: vec![0; slot], sent: VecDeque::new() },

@@ -312,3 +312,14 @@ fn a_sleeper_is_awake_when_it_must_speak() {
     assert_eq!(aggregator.due(), Time::from_millis(1_000), "the first of each second");
     assert_eq!(aggregator.speaking(), 0, "said at once");
 }
+
+#[test]
+fn one_member_that_shares_its_frames_makes_the_bond_share_them() {
+    let (own, _) = Pair::new(PairConfig::default());
+    let own = own.capabilities();
+    let shared = Capabilities { shared_frames: true, ..own };
+    assert_eq!(
+        [(own, own), (own, shared), (shared, own)].map(|(a, b)| common(a, b).shared_frames),
+        [false, true, true]
+    );
+}
