@@ -135,8 +135,7 @@ fn walk<A: App>(mut rx: impl Receive, tx: impl Transmit, stack: &mut Stack, app:
     }
 
     // What the application wants to do by itself.
-    let wake = app.on_turn(stack);
-    offer_resumed(stack, app);
+    let wake = own_turn(stack, app);
 
     // What there is to say, and to whom nothing more.
     more |= stack.poll_transmit(out);
@@ -150,6 +149,26 @@ fn walk<A: App>(mut rx: impl Receive, tx: impl Transmit, stack: &mut Stack, app:
         Wake::Idle => Time::MAX,
     };
     Turn { frames, more: more || frames == BURST || wake == Wake::Now, deadline }
+}
+
+/// Times that the application is called in one turn, because it went on with a
+/// connection since the last call.
+const OWN_TURNS: usize = 4;
+
+/// The application's own turn. Connections that it goes on with are offered
+/// what is held of theirs, and whatever it asks for meanwhile (a file, say)
+/// begins in this turn: its last word on when to wake it comes after that.
+#[inline]
+fn own_turn<A: App>(stack: &mut Stack, app: &mut A) -> Wake {
+    for _ in 0..OWN_TURNS {
+        let wake = app.on_turn(stack);
+        if stack.resumed_len() == 0 {
+            return wake;
+        }
+        cold_path();
+        offer_resumed(stack, app);
+    }
+    Wake::Now
 }
 
 /// From this many connections on their state no longer fits the second-level
@@ -253,3 +272,6 @@ impl<T: Transmit> Egress for TransmitSlots<T> {
         self.0.commit(len, offload);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use crate::connect::reason;
 use crate::net::Sockets;
 use crate::send::Sent;
 use crate::table::Flags;
-use app::{App, Closed, ConnId, HELD_LIMIT, Opened, SEND_LOW_WATER};
+use app::{App, Closed, ConnId, HELD_LIMIT, Opened, SEND_LOW_WATER, Wake};
 use core::time::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_linger, socket_error};
@@ -50,9 +50,10 @@ pub(crate) trait Engine {
 
 /// Carries out what the application asked for, tells it what came of it, and
 /// goes on so once. What that asks for is left for the next call, so that no
-/// connection keeps the others waiting.
+/// connection keeps the others waiting. Returns whether held bytes were
+/// offered again.
 #[inline]
-pub(crate) fn settle<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver) {
+pub(crate) fn settle<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver) -> bool {
     if !net.fresh.is_empty() {
         watch_fresh(net, driver);
     }
@@ -62,12 +63,32 @@ pub(crate) fn settle<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl D
         flush(app, net, driver, slot);
     }
     net.dirty.drain(..dirty);
-    if !net.resumed.is_empty() {
+    let offers = !net.resumed.is_empty();
+    if offers {
         offer_resumed(app, net);
     }
     while let Some((slot, why)) = net.over.pop() {
         close(app, net, driver, slot, why);
     }
+    offers
+}
+
+/// Times that the application is called in one pass, because it went on with a
+/// connection since the last call.
+const OWN_TURNS: usize = 4;
+
+/// The application's own turn, and what comes of it. Whatever it asks for
+/// while it goes on with a connection (a file, say) begins in this pass: its
+/// last word on when to wake it comes after that.
+#[inline]
+pub(crate) fn own_turn<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver) -> Wake {
+    for _ in 0..OWN_TURNS {
+        let wake = app.on_turn(net);
+        if !settle(app, net, driver) {
+            return wake;
+        }
+    }
+    Wake::Now
 }
 
 /// Sends what a connection has queued.

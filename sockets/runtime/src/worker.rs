@@ -157,7 +157,7 @@ impl<A: App> Worker<A> {
         match &mut self.engine {
             Engine::Epoll(epoll) => dispatch::settle(&mut self.app, &mut self.net, &mut epoll.poll),
             Engine::Uring(uring) => dispatch::settle(&mut self.app, &mut self.net, &mut uring.ring),
-        }
+        };
         outcome
     }
 
@@ -403,9 +403,7 @@ fn finish_pass<A: App>(
         net.connect_again();
     }
     dispatch::run_timers(app, net, engine.driver());
-    let wake = app.on_turn(net);
-    dispatch::settle(app, net, engine.driver());
-    wake
+    dispatch::own_turn(app, net, engine.driver())
 }
 
 /// The limit on connections, cut to what the limit on descriptors allows.

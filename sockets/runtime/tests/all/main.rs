@@ -7,6 +7,7 @@ mod ends;
 mod files;
 mod listening;
 mod pressure;
+mod resuming;
 mod serving;
 mod steering;
 mod support;

@@ -13,6 +13,8 @@ mod files;
 mod listening;
 #[path = "../all/pressure.rs"]
 mod pressure;
+#[path = "../all/resuming.rs"]
+mod resuming;
 #[path = "../all/serving.rs"]
 mod serving;
 #[path = "../all/steering.rs"]
