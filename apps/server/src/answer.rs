@@ -62,8 +62,28 @@ enum Selected {
 }
 
 impl Server {
-    /// A request's head was read.
-    pub(crate) fn on_request<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>) {
+    /// A request's head was read, perhaps where the peer still writes to (the
+    /// slots of a memif link that copies nothing). What is decided by it more
+    /// than once, or remembered of it, is read from a copy, so that it is one
+    /// and the same each time; a head that became another since is no request.
+    pub(crate) fn on_request<N: Net>(&mut self, net: &mut N, id: ConnId, seen: &Request<'_>) {
+        let mut head = core::mem::take(&mut self.head);
+        head.clear();
+        head.extend_from_slice(seen.head());
+        match Engine::new().on_bytes(&head, &self.http_limits) {
+            Event::Request { request, consumed } if consumed == head.len() && ends_alike(&request, seen) => {
+                self.on_own_request(net, id, &request);
+            }
+            _ => {
+                self.counters.parse_errors += 1;
+                self.reject(net, id, Status::BAD_REQUEST, b"");
+            }
+        }
+        self.head = head;
+    }
+
+    /// As [`Server::on_request`], from memory that is ours alone.
+    fn on_own_request<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>) {
         if !matches!(request.framing(), Framing::None) {
             self.begin_body(net, id, request);
         } else if !self.respond(net, id, request) {
@@ -574,6 +594,11 @@ impl Server {
     fn goes_on(&self, id: ConnId) -> bool {
         self.conns[id.index()].requests.saturating_add(1) < self.requests_max
     }
+}
+
+/// Whether the connection's engine stands where it would after either.
+fn ends_alike(request: &Request<'_>, other: &Request<'_>) -> bool {
+    request.framing() == other.framing() && request.keep_alive() == other.keep_alive()
 }
 
 /// Which response `request` gets for content that exists: preconditions

@@ -119,7 +119,6 @@ impl Server {
             _ => {}
         }
         let old = log.map(|log| core::mem::replace(&mut self.log, log));
-        self.memo.forget();
         // A new log learns the time, and a new response its date.
         self.next_second = Time::ZERO;
         Replaced { _log: old.flatten() }

@@ -91,12 +91,14 @@ pub struct Server {
     streams: stream::Active,
     clock: WallClock,
     server_header: bool,
-    memo: ready::Memo,
     draining: Option<deadlines::Drain>,
     /// The next connection whose timer is to be set by shorter limits.
     unsettled: Option<usize>,
     /// Scratch for heads and short responses.
     scratch: Vec<u8>,
+    /// The head of the request that takes the long way, in memory that is
+    /// ours alone.
+    head: Vec<u8>,
     /// Makes multipart boundaries and stream serials differ.
     serial: u32,
     /// Requests that wait for the file reader: to be looked up, or for the
@@ -144,10 +146,10 @@ impl Server {
             reader,
             clock,
             server_header,
-            memo: ready::Memo::default(),
             draining: None,
             unsettled: None,
             scratch: Vec::with_capacity(1024),
+            head: Vec::with_capacity(1024),
             serial: 0,
             working: 0,
         })
@@ -183,7 +185,6 @@ impl Server {
         let Some(reader) = &mut self.reader else { return };
         reader.submit(Job::Reopen);
         self.store.expire();
-        self.memo.forget();
     }
 
     /// From now on every response is the last on its connection and says so,
@@ -198,7 +199,6 @@ impl Server {
     /// Looks every path up again before it is used, whatever is known of it:
     /// for a reload. What connections are being sent they get to the end.
     pub fn forget_files(&mut self) {
-        self.memo.forget();
         self.store.forget_all();
     }
 
@@ -248,7 +248,6 @@ impl Server {
     /// A new second began: `Date` changes, and what is held is looked over.
     #[cold]
     fn on_second(&mut self, now: Time) {
-        self.memo.forget();
         self.second = self.clock.unix_seconds(now);
         self.next_second = self.clock.next_second(now);
         self.date = HttpDate::from_unix(self.second);
@@ -465,7 +464,6 @@ impl App for Server {
         let mut wake = self.log.as_mut().and_then(|log| log.on_turn(now)).map_or(Wake::Idle, Wake::At);
         let Some(reader) = &mut self.reader else { return wake };
         if reader.arrived() {
-            self.memo.forget();
             self.take_answers(net);
         }
         self.poll_streams(net);

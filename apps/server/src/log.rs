@@ -322,11 +322,15 @@ fn put_after(out: &mut Vec<u8>, line: &Line<'_>) {
 }
 
 /// As nginx: what could end the quotes, or is not printable ASCII, as `\xXX`.
+/// `text` may lie where a peer still writes to: what is looked at is what was
+/// copied.
 fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     let text = text.get(..TEXT_MAX).unwrap_or(text);
     let plain = |byte: u8| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
+    let start = out.len();
+    out.extend_from_slice(text);
     // All are looked at: that takes less than stopping early.
-    let (blocks, rest) = text.as_chunks::<16>();
+    let (blocks, rest) = out.get(start..).unwrap_or_default().as_chunks::<16>();
     let mut all = true;
     for block in blocks {
         for &byte in block {
@@ -334,9 +338,9 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
         }
     }
     if all && rest.iter().all(|&byte| plain(byte)) {
-        out.extend_from_slice(text);
         return;
     }
+    out.truncate(start);
     for &byte in text {
         if plain(byte) {
             out.push(byte);

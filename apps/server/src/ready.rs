@@ -7,130 +7,20 @@ use crate::answer::Ending;
 use crate::conn::{FINISHED, MARKED, State, Tick};
 use crate::files::reader::EntryId;
 use crate::line;
-use app::{Body, ConnId, Net};
+use app::{ConnId, Net};
 use core::hint::cold_path;
 use http::server::{Event, Request};
 use http::{Framing, Method, Status, Version};
 use wire::Time;
 
-/// The last head that was answered the short way, so that equal ones in a row
-/// are not parsed again. Clients that ask for one thing, and ask alike, are
-/// what a measurement is, and what a cache in front of one page sees.
-#[derive(Debug)]
-pub struct Memo {
-    head: [u8; MEMO_LEN],
-    /// More than there is room for, if none is remembered.
-    len: usize,
-    entry: EntryId,
-    ending: Ending,
-    /// What it was answered with, if that is one body and the connection went
-    /// on.
-    message: Option<Body>,
-    /// The unix second in which that is right.
-    second: u64,
-}
-
-/// Longer heads are not remembered: comparing them costs as much as parsing.
-const MEMO_LEN: usize = 256;
-
-impl Default for Memo {
-    fn default() -> Self {
-        Self {
-            head: [0; MEMO_LEN],
-            len: usize::MAX,
-            entry: EntryId { slot: 0, generation: 0 },
-            ending: Ending { version: Version::Http11, keep_alive: true },
-            message: None,
-            second: 0,
-        }
-    }
-}
-
-impl Memo {
-    #[inline]
-    fn is(&self, data: &[u8]) -> bool {
-        data.len() == self.len && self.head.get(..data.len()) == Some(data)
-    }
-
-    /// What is in memory may be about to change.
-    pub(crate) fn forget(&mut self) {
-        self.len = usize::MAX;
-        self.message = None;
-    }
-
-    fn set(&mut self, head: &[u8], entry: EntryId, ending: Ending) {
-        self.forget();
-        if let Some(place) = self.head.get_mut(..head.len()) {
-            place.copy_from_slice(head);
-            self.len = head.len();
-            self.entry = entry;
-            self.ending = ending;
-        }
-    }
-}
-
 impl Server {
     /// Takes what a connection was offered, the short way as far as that
     /// leads. Returns how many bytes were used.
-    #[inline(always)]
+    ///
+    /// Nothing of `data` is kept: it may lie in memory that the peer still
+    /// writes to, and what it says may be another thing at the next look.
+    #[inline(never)]
     pub(crate) fn on_ready_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
-        if self.memo.is(data) && self.serve_memo(net, id, now) {
-            return data.len();
-        }
-        // Not rare, but it has more to do than to restore a few registers.
-        cold_path();
-        self.on_other_data(net, id, data, now)
-    }
-
-    /// Answers the head that is remembered. Returns whether it was to be.
-    #[inline(always)]
-    fn serve_memo<N: Net>(&mut self, net: &mut N, id: ConnId, now: Time) -> bool {
-        let Some(conn) = self.conns.get_mut(id.index()) else { return false };
-        if conn.state != State::Ready || conn.flags & !MARKED != 0 || !conn.engine.is_before_head() {
-            return false;
-        }
-        if let Some(message) = &self.memo.message
-            && self.memo.second == self.second
-            && conn.requests.wrapping_add(1) < self.requests_max
-            && net.reply(id, message, self.unsent_max)
-        {
-            conn.engine.on_known_head(true);
-            let len = message.len();
-            conn.last = Tick::of(now);
-            conn.queued = conn.queued.wrapping_add(len);
-            conn.requests += 1;
-            self.ready += 1;
-            self.counters.bytes_queued += u64::from(len);
-            return true;
-        }
-        cold_path();
-        self.serve_memo_anew(net, id, now)
-    }
-
-    /// Looks for what the remembered head is to be answered with.
-    #[inline(never)]
-    fn serve_memo_anew<N: Net>(&mut self, net: &mut N, id: ConnId, now: Time) -> bool {
-        let (entry, ending) = (self.memo.entry, self.memo.ending);
-        if net.unsent(id) >= self.unsent_max || self.serve_known(net, id, entry, ending, now) == 0 {
-            return false;
-        }
-        if let Some(conn) = self.conns.get_mut(id.index()) {
-            conn.engine.on_known_head(ending.keep_alive);
-        }
-        if ending.keep_alive
-            && let Some(prepared) = self.store.ready(entry, self.second)
-            && prepared.content.is_none()
-        {
-            self.memo.message = Some(prepared.message.clone());
-            self.memo.second = self.second;
-        }
-        true
-    }
-
-    /// Takes what a connection was offered, where it is not, or not only, the
-    /// head that is remembered.
-    #[inline(never)]
-    fn on_other_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
         let mut room = self.unsent_max.saturating_sub(net.unsent(id));
         let mut rest = data;
         while room > 0 {
@@ -184,14 +74,10 @@ impl Server {
         if bytes == 0 {
             return 0;
         }
-        match &mut self.log {
-            // Equal heads that come in a row are parsed once.
-            None => self.memo.set(request.head(), entry, ending),
-            Some(log) => {
-                let head = self.store.head_len(entry, ending);
-                let line = line(net, id, request, Status::OK);
-                log.line(&line, bytes.saturating_sub(head) as u64, now);
-            }
+        if let Some(log) = &mut self.log {
+            let head = self.store.head_len(entry, ending);
+            let line = line(net, id, request, Status::OK);
+            log.line(&line, bytes.saturating_sub(head) as u64, now);
         }
         bytes
     }

@@ -160,18 +160,6 @@ pub trait Net {
     /// each time that this falls to the low-water mark or below.
     fn unsent(&self, id: ConnId) -> usize;
 
-    /// Queues all of `body`, unless `limit` bytes or more are unsent already:
-    /// [`Net::unsent`] and [`Net::send_body`] in one. Returns whether it was
-    /// queued.
-    #[inline]
-    fn reply(&mut self, id: ConnId, body: &Body, limit: usize) -> bool {
-        let queued = self.unsent(id) < limit;
-        if queued {
-            self.send_body(id, body, 0..body.len());
-        }
-        queued
-    }
-
     /// Sends FIN after everything queued. Data may still be received.
     fn finish(&mut self, id: ConnId);
 
@@ -228,7 +216,9 @@ pub trait App {
     fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed);
 
     /// Once per turn, after arrivals and timers: start connections, take
-    /// finished work from helper threads.
+    /// finished work from helper threads. Again where it went on with a
+    /// connection ([`Net::resume`]), after what was held was offered: what
+    /// that began is on its way in the same turn.
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake;
 
     /// A frame for `id` will be handled soon: touch its state, so that cache

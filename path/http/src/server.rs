@@ -109,27 +109,6 @@ impl Engine {
         Self { remaining: 0, allowance: 0, progress: Progress::NONE, state: State::Head, last: false, served: false }
     }
 
-    /// Whether a head begins with the next byte offered, and none of it was
-    /// offered yet: [`Engine::on_known_head`] may be called.
-    #[inline]
-    #[must_use]
-    pub const fn is_before_head(&self) -> bool {
-        matches!(self.state, State::Head) && self.progress.is_none() && !self.last
-    }
-
-    /// Takes a head that is byte for byte one that this kind of engine, with
-    /// these limits, has taken as a request without body: the caller remembers
-    /// it, and whether the connection `goes_on` after it. Only where
-    /// [`Engine::is_before_head`] says so.
-    #[inline]
-    pub const fn on_known_head(&mut self, goes_on: bool) {
-        self.served = true;
-        if !goes_on {
-            self.last = true;
-            self.state = State::Closed;
-        }
-    }
-
     /// Takes a look at the bytes offered.
     #[inline(never)]
     pub fn on_bytes<'a>(&mut self, data: &'a [u8], limits: &Limits) -> Event<'a> {

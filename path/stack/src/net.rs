@@ -32,17 +32,6 @@ impl Net for Stack {
         self.queued(id, queued);
     }
 
-    #[inline(always)]
-    fn reply(&mut self, id: ConnId, body: &Body, limit: usize) -> bool {
-        let Some(slot) = self.slots.get_mut(id) else { return true };
-        if slot.tcp.unsent() as usize >= limit {
-            return false;
-        }
-        let queued = slot.tcp.send_body(body, 0, body.len());
-        self.queued(id, queued);
-        true
-    }
-
     #[inline]
     fn unsent(&self, id: ConnId) -> usize {
         self.slots.get(id).map_or(0, |slot| slot.tcp.unsent() as usize)

@@ -187,16 +187,6 @@ impl Net for Sockets {
         self.table.get(id).map_or(0, |conn| conn.queue.unsent())
     }
 
-    #[inline]
-    fn reply(&mut self, id: ConnId, body: &Body, limit: usize) -> bool {
-        let Some(conn) = self.table.get(id) else { return true };
-        if conn.queue.unsent() >= limit {
-            return false;
-        }
-        self.queue(id, |queue| queue.push(body, 0..body.len()));
-        true
-    }
-
     fn finish(&mut self, id: ConnId) {
         let Some(conn) = self.table.get_mut(id) else { return };
         if conn.flags.has(Flags::FINISHED) {

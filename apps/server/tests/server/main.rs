@@ -10,4 +10,5 @@ mod content;
 mod files;
 mod logging;
 mod paths;
+mod shared;
 mod streaming;

@@ -6,6 +6,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
 use server::{Config, Server, WallClock};
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -52,6 +53,39 @@ pub struct Mock {
     /// Whether files are sent without the application's reading them.
     pub sends_files: bool,
     aborts: Vec<ConnId>,
+    /// What a peer writes over the frame that it has handed over.
+    pub meanwhile: Meanwhile,
+}
+
+/// What happens at one of the calls to come.
+#[derive(Debug, Default)]
+pub struct Meanwhile {
+    left: Cell<u32>,
+    write: RefCell<Option<(OwnedFd, Vec<u8>)>>,
+}
+
+impl Meanwhile {
+    /// At the call after `calls` more, `bytes` are written to the start of
+    /// `file`.
+    pub fn write(&self, calls: u32, file: OwnedFd, bytes: &[u8]) {
+        self.left.set(calls);
+        self.write.replace(Some((file, bytes.to_vec())));
+    }
+
+    /// Whether it has happened, or was not to.
+    pub fn is_over(&self) -> bool {
+        self.write.borrow().is_none()
+    }
+
+    fn on_call(&self) {
+        if self.write.borrow().is_some()
+            && self.left.replace(self.left.get().saturating_sub(1)) == 0
+            && let Some((file, bytes)) = self.write.take()
+        {
+            let written = rustix::io::pwrite(&file, &bytes, 0).expect("room for the bytes");
+            assert_eq!(written, bytes.len());
+        }
+    }
 }
 
 impl Mock {
@@ -62,6 +96,7 @@ impl Mock {
 
 impl Net for Mock {
     fn now(&self) -> Time {
+        self.meanwhile.on_call();
         self.now
     }
 
@@ -70,6 +105,7 @@ impl Net for Mock {
     }
 
     fn send_body(&mut self, id: ConnId, body: &Body, range: Range<u32>) {
+        self.meanwhile.on_call();
         assert!(range.start <= range.end && range.end <= body.len(), "{range:?} of {}", body.len());
         let Some(conn) = self.conn(id) else { return };
         assert!(!conn.finished, "sent after the end");
@@ -81,6 +117,7 @@ impl Net for Mock {
     }
 
     fn send_bytes(&mut self, id: ConnId, bytes: &[u8]) {
+        self.meanwhile.on_call();
         let Some(conn) = self.conn(id) else { return };
         assert!(!conn.finished, "sent after the end");
         conn.unsent += bytes.len();
@@ -89,6 +126,7 @@ impl Net for Mock {
     }
 
     fn send_file(&mut self, id: ConnId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
+        self.meanwhile.on_call();
         assert!(range.start < range.end, "{range:?}");
         if self.sends_files
             && let Some(conn) = self.conn(id)
@@ -102,16 +140,19 @@ impl Net for Mock {
     }
 
     fn unsent(&self, id: ConnId) -> usize {
+        self.meanwhile.on_call();
         self.conns.get(&id.index()).filter(|(found, _)| *found == id).map_or(0, |(_, conn)| conn.unsent)
     }
 
     fn finish(&mut self, id: ConnId) {
+        self.meanwhile.on_call();
         if let Some(conn) = self.conn(id) {
             conn.finished = true;
         }
     }
 
     fn abort(&mut self, id: ConnId) {
+        self.meanwhile.on_call();
         if let Some(conn) = self.conn(id) {
             conn.aborted = true;
             self.aborts.push(id);
@@ -119,12 +160,14 @@ impl Net for Mock {
     }
 
     fn resume(&mut self, id: ConnId) {
+        self.meanwhile.on_call();
         if let Some(conn) = self.conn(id) {
             conn.resume = true;
         }
     }
 
     fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
+        self.meanwhile.on_call();
         self.timers_set += 1;
         let now = self.now;
         if let Some(conn) = self.conn(id) {
@@ -134,10 +177,12 @@ impl Net for Mock {
     }
 
     fn peer(&self, _id: ConnId) -> Option<SocketAddr> {
+        self.meanwhile.on_call();
         Some(SocketAddr::from((Ipv4Addr::new(192, 0, 2, 7), 40_000)))
     }
 
     fn local(&self, _id: ConnId) -> Option<SocketAddr> {
+        self.meanwhile.on_call();
         Some(SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 80)))
     }
 }
@@ -158,6 +203,7 @@ impl World {
             timers_set: 0,
             sends_files: false,
             aborts: Vec::new(),
+            meanwhile: Meanwhile::default(),
         };
         Self { server: Server::new(config, clock).expect("the configuration is valid"), net, next: 0 }
     }
