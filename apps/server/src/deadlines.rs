@@ -6,7 +6,7 @@
 //! no timer at all.
 
 use crate::Server;
-use crate::conn::{ENDED, FINISHED, MARKED, PAUSED, State};
+use crate::conn::{DRY, ENDED, FINISHED, MARKED, PARTIAL, PAUSED, State};
 use app::{ConnId, Net};
 use core::time::Duration;
 use http::Status;
@@ -123,9 +123,17 @@ impl Server {
     /// response (RFC 9112 §9.6).
     pub(crate) fn close_after_queue<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let conn = &mut self.conns[id.index()];
+        let held = conn.flags & (PARTIAL | PAUSED) != 0
+            || conn.flags & (ENDED | DRY) == ENDED
+            || matches!(conn.state, State::Waiting | State::Streaming);
         conn.state = State::Closing;
         conn.more = None;
         let ended = conn.flags & ENDED != 0;
+        if held {
+            // What is kept of requests that nobody will answer is dropped
+            // now: the data path keeps it, and the connection, until then.
+            net.resume(id);
+        }
         if conn.flags & FINISHED == 0 {
             conn.flags |= FINISHED;
             net.finish(id);

@@ -240,11 +240,10 @@ fn offer_held<A: App>(stack: &mut Stack, app: &mut A, id: ConnId) {
     if !stack.is_live(id) {
         return;
     }
-    let Some(mut held) = stack.take_held(id) else { return };
+    let Some(held) = stack.take_held(id) else { return };
     let len = held.contiguous().len();
     let consumed = app.on_data(stack, id, held.contiguous()).min(len);
-    held.consume(consumed);
-    stack.put_held(id, held);
+    stack.put_held(id, held, consumed);
 }
 
 /// Offers held bytes again where the application asked for it, once each.

@@ -65,8 +65,10 @@ pub struct Config {
     /// 72 bytes each.
     pub max_time_wait: usize,
     /// Bytes of all connections together that may wait for applications or
-    /// gaps; beyond, windows stop opening and early segments are dropped.
-    /// 256 MiB by default.
+    /// gaps. From three quarters on windows stop opening, and connections that
+    /// hold 2 KiB or more make room or wait; the rest is for those that hold
+    /// less. Early bytes give way first, then connections whose requests have
+    /// been incomplete for longest. 256 MiB by default.
     pub receive_memory: usize,
     /// Challenge acknowledgements per second on average (RFC 5961 section 7),
     /// in bursts of a secret size; 1,000 by default.

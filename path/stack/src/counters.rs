@@ -74,5 +74,11 @@ app::counters! {
         replies_delayed,
         /// Connections ended because their send queue overflowed.
         send_queue_overflow,
+        /// Times that a connection had to forget what it held ahead of a gap,
+        /// for want of memory.
+        early_shed,
+        /// Connections ended for want of memory, whose applications had waited
+        /// longest for more.
+        held_ended,
     }
 }

@@ -434,6 +434,9 @@ impl Stack {
         payload: &'f [u8],
         out: &mut impl Egress,
     ) -> Option<Arrival<'f>> {
+        if self.budget.total + payload.len() > self.budget.much && !payload.is_empty() {
+            self.make_room(slot, header.seq, payload.len());
+        }
         let before = self.slots.at(slot).tcp.buffered();
         let flight = self.slots.at(slot).tcp.in_flight();
         let outcome = self.with(slot, |tcp, cx, path| tcp.on_segment(cx, path, header, payload));
@@ -457,13 +460,6 @@ impl Stack {
         self.schedule(slot);
         let data = &payload[outcome.skip as usize..(outcome.skip + outcome.len) as usize];
         Some(Arrival { id, outcome, data, accepted: false })
-    }
-
-    /// Brings the sum of held memory up to date after a call that may have
-    /// changed one connection's share.
-    pub(crate) fn account(&mut self, slot: u32, before: usize) {
-        let after = self.slots.at(slot).tcp.buffered();
-        self.receive_memory = (self.receive_memory + after).saturating_sub(before);
     }
 
     fn answer(&mut self, slot: u32, answer: Answer, out: &mut impl Egress) {

@@ -26,7 +26,7 @@ macro_rules! context {
             now: $stack.now,
             now_ms: $stack.now_ms,
             ts_offset: $stack.hasher.timestamp_offset($flow),
-            receive_full: $stack.receive_memory >= $stack.config.receive_memory,
+            receive_full: $stack.budget.total >= $stack.budget.much,
             config: &$stack.config.tcp,
             counters: &mut $stack.tcp_counters,
         }
@@ -34,6 +34,7 @@ macro_rules! context {
 }
 
 mod addresses;
+mod budget;
 mod config;
 mod counters;
 mod egress;
@@ -161,8 +162,7 @@ pub struct Stack {
     pub(crate) errors: RateLimit,
     pub(crate) echoes: RateLimit,
     pub(crate) path_mtus: route::PathMtus,
-    /// Bytes held for applications and gaps, all connections together.
-    pub(crate) receive_memory: usize,
+    pub(crate) budget: budget::Budget,
     pub(crate) ports: ports::Ports,
     pub(crate) counters: Counters,
     pub(crate) tcp_counters: tcp::Counters,
@@ -216,7 +216,7 @@ impl Stack {
             errors: RateLimit::per_second(config.errors_per_second, now),
             echoes: RateLimit::per_second(config.echo_per_second, now),
             path_mtus: route::PathMtus::new(),
-            receive_memory: 0,
+            budget: budget::Budget::new(config.receive_memory),
             ports: ports::Ports::default(),
             counters: Counters::default(),
             tcp_counters: tcp::Counters::default(),
@@ -282,7 +282,7 @@ impl Stack {
     /// Bytes held for applications and gaps.
     #[must_use]
     pub const fn receive_memory(&self) -> usize {
-        self.receive_memory
+        self.budget.total
     }
 
     /// A connection's figures.

@@ -143,29 +143,29 @@ impl Stack {
     }
 
     /// Takes a connection's held bytes out, so that the application can be
-    /// called with them; give them back by [`Stack::put_held`].
+    /// called with them; give them back by [`Stack::put_held`] before others
+    /// are taken.
     pub fn take_held(&mut self, id: ConnId) -> Option<ReceiveBuffer> {
         let slot = self.slots.get_mut(id)?;
-        let before = slot.tcp.buffered();
-        let held = slot.tcp.take_held();
-        self.account(id.index() as u32, before);
-        held
+        let bytes = slot.tcp.buffered();
+        let held = slot.tcp.take_held()?;
+        self.lend(bytes);
+        Some(held)
     }
 
-    /// Gives a connection's held bytes back, less what was consumed.
-    pub fn put_held(&mut self, id: ConnId, held: ReceiveBuffer) {
-        let Some(slot) = self.slots.get_mut(id) else { return };
-        let before = slot.tcp.buffered();
+    /// Gives a connection's held bytes back, less `consumed` of them.
+    pub fn put_held(&mut self, id: ConnId, mut held: ReceiveBuffer, consumed: usize) {
+        held.consume(consumed);
+        let index = id.index() as u32;
+        let Some(slot) = self.slots.get_mut(id) else { return self.write_off() };
         slot.tcp.put_held(&self.config.tcp, held);
         let wants = slot.tcp.wants_poll();
-        if slot.lingers() && slot.tcp.held().is_empty() {
-            self.account(id.index() as u32, before);
+        let read = slot.lingers() && slot.tcp.held().is_empty();
+        self.take_back(index, consumed > 0);
+        if read {
             self.note_over(id, app::Closed::Finished);
-            return;
-        }
-        self.account(id.index() as u32, before);
-        if wants {
-            self.make_ready(id.index() as u32);
+        } else if wants {
+            self.make_ready(index);
         }
     }
 

@@ -170,8 +170,9 @@ impl Stack {
                 continue;
             }
             self.counters.closed += 1;
-            self.receive_memory = self.receive_memory.saturating_sub(slot.tcp.buffered());
+            let before = slot.tcp.buffered();
             slot.tcp.discard();
+            self.account(index, before);
             self.slots.remove(index);
             return Some((id, why));
         }

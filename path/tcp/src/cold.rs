@@ -40,6 +40,18 @@ pub(crate) struct Undo {
     pub again: u32,
 }
 
+/// Where a connection stands in the stack's queues of those that hold received
+/// bytes. They are the stack's; 0 is nowhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HolderMark {
+    /// Number of the valid entry for in-order bytes.
+    pub held: u32,
+    /// Number of the valid entry for bytes ahead of a gap.
+    pub early: u32,
+    /// The queue that this entry is in.
+    pub class: u8,
+}
+
 #[derive(Debug)]
 pub(crate) struct Cold {
     pub congestion: Congestion,
@@ -58,6 +70,8 @@ pub(crate) struct Cold {
     /// Received twice, and to be told (RFC 2883).
     pub dsack: Option<(SeqNum, SeqNum)>,
     pub receive: ReceiveBuffer,
+    /// Where the connection stands among those that hold received bytes.
+    pub holder: HolderMark,
     /// Where the peer's FIN stands, when it came before what precedes it.
     pub fin_at: Option<SeqNum>,
     /// A segment whose round trip is timed to the microsecond, by its end.
@@ -82,6 +96,7 @@ impl Cold {
             undo: None,
             dsack: None,
             receive: ReceiveBuffer::default(),
+            holder: HolderMark::default(),
             fin_at: None,
             timed: None,
             retransmits: 0,

@@ -7,7 +7,7 @@
 //!                  ─► poll_segment until None, whenever `wants_poll`
 //! ```
 
-use crate::cold::Cold;
+use crate::cold::{Cold, HolderMark};
 use crate::config::{Config, DEFAULT_MSS_V4, MAX_WINDOW_SHIFT, MIN_MSS};
 use crate::congestion;
 use crate::counters::Counters;
@@ -29,14 +29,19 @@ pub struct Context<'a> {
     /// addresses, so that peers cannot read the machine's uptime or link
     /// connections (RFC 7323 section 7.1).
     pub ts_offset: u32,
-    /// All connections together hold as much received data as they may: early
-    /// segments are dropped and windows do not open further.
+    /// All connections together hold as much received data as those may that
+    /// hold much, [`HOLDS_MUCH`] or more: these keep no more of it, and windows
+    /// do not open further.
     pub receive_full: bool,
     /// The endpoint's settings.
     pub config: &'a Config,
     /// Where events are counted.
     pub counters: &'a mut Counters,
 }
+
+/// A connection that holds less than this, in bytes, may go on where others
+/// may not: a share of the memory is kept for such.
+pub const HOLDS_MUCH: usize = 2 * 1024;
 
 /// The hot part of a connection. With the stack's key and handle beside it, it
 /// fills two cache lines, and a request on an undisturbed connection touches
@@ -355,11 +360,48 @@ impl Connection {
         self.una
     }
 
-    /// Bytes that wait for the application or for a gap to fill.
+    /// Memory of bytes that wait for the application or for a gap to fill.
     #[inline]
     #[must_use]
     pub fn buffered(&self) -> usize {
         self.cold.as_ref().map_or(0, |cold| cold.receive.bytes())
+    }
+
+    /// Of this, what waits for a gap to fill.
+    #[inline]
+    #[must_use]
+    pub fn buffered_early(&self) -> usize {
+        self.cold.as_ref().map_or(0, |cold| cold.receive.early_bytes())
+    }
+
+    /// Whether a segment that begins there lies ahead of a gap.
+    #[must_use]
+    pub fn is_ahead(&self, seq: SeqNum) -> bool {
+        seq.after(self.rcv_nxt)
+    }
+
+    /// Forgets bytes ahead of a gap, which the peer sends again (RFC 2018
+    /// section 8).
+    pub fn forget_early(&mut self) {
+        if let Some(cold) = &mut self.cold {
+            cold.receive.forget_early();
+            self.settle();
+        }
+    }
+
+    /// Where the connection stands among those that hold received bytes;
+    /// `None` if it cannot hold any.
+    #[inline]
+    #[must_use]
+    pub fn holder(&self) -> Option<HolderMark> {
+        self.cold.as_ref().map(|cold| cold.holder)
+    }
+
+    /// Notes where it stands from now on.
+    pub fn set_holder(&mut self, holder: HolderMark) {
+        if let Some(cold) = &mut self.cold {
+            cold.holder = holder;
+        }
     }
 
     /// Whether the connection keeps a cold part.
@@ -503,7 +545,8 @@ impl Connection {
         Some(core::mem::take(&mut cold.receive))
     }
 
-    /// Puts the receive buffer back after the application consumed from it.
+    /// Puts the receive buffer back after the application consumed from it,
+    /// or not.
     pub fn put_held(&mut self, config: &Config, receive: crate::ReceiveBuffer) {
         if self.state == State::Closed {
             return;

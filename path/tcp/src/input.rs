@@ -5,7 +5,7 @@
 
 use crate::cold::Recovery;
 use crate::congestion::{self, Ack};
-use crate::connection::{Connection, Context, Flags, Path, agree_on, segment_len};
+use crate::connection::{Connection, Context, Flags, HOLDS_MUCH, Path, agree_on, segment_len};
 use crate::receive::Inserted;
 use crate::recovery::Acknowledged;
 use crate::rtt::RETRANSMITTED_SYN_RTO_MS;
@@ -763,7 +763,7 @@ impl Connection {
             self.reach_fin(outcome);
             return;
         }
-        if cx.receive_full && !self.held().is_empty() {
+        if cx.receive_full && !self.held().is_empty() && self.would_hold_much(bytes) {
             // All connections together hold too much, and this one's
             // application waits for more before it takes any: not now.
             cx.counters.receive_full_dropped += u64::from(len);
@@ -780,9 +780,14 @@ impl Connection {
         self.reach_fin(outcome);
     }
 
+    /// Whether the connection holds much once it holds these.
+    fn would_hold_much(&self, bytes: &[u8]) -> bool {
+        self.buffered() + bytes.len() >= HOLDS_MUCH
+    }
+
     fn take_ahead(&mut self, cx: &mut Context<'_>, ahead: u32, bytes: &[u8]) {
         cx.counters.out_of_order += 1;
-        if cx.receive_full {
+        if cx.receive_full && self.would_hold_much(bytes) {
             cx.counters.out_of_order_dropped += bytes.len() as u64;
             self.flags.set(Flags::ACK_NOW);
             return;
@@ -837,6 +842,10 @@ impl Connection {
         self.rcv_adv = self.rcv_adv.latest(self.rcv_nxt);
         self.flags.set(Flags::ACK_NOW);
         outcome.finished = true;
+        if let Some(cold) = &mut self.cold {
+            // Nothing comes after the end.
+            cold.receive.forget_early();
+        }
         match self.state {
             State::Established => self.state = State::CloseWait,
             // Our FIN is not acknowledged, or this segment would have moved

@@ -1,15 +1,16 @@
 //! What a receiver holds: in-order bytes that the application did not take
 //! yet, and bytes that arrived ahead of a gap.
 //!
-//! Both lie in one buffer at their final places, so that a byte is copied
-//! once on arrival however small its segment was, and the application sees
-//! the in-order part as one slice. Made when a connection first needs it and
-//! droppable when empty.
+//! The in-order bytes lie in one buffer, so that the application sees them as
+//! one slice. Early bytes lie in a chunk for each range, and are moved behind
+//! the in-order ones when the gap before them is filled: memory is taken for
+//! bytes that came, never for the distance between them. Made when a
+//! connection first needs it and droppable when empty.
 //!
 //! ```text
 //!   head          next (RCV.NXT)
 //!    ▼             ▼
-//!    [ contiguous  |  gap  | range |  gap  | range ]
+//!    [ contiguous  |        [ range ]      [ range ]
 //! ```
 //!
 //! Call order for an in-order segment: the application was offered the bytes
@@ -21,14 +22,18 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use wire::tcp::{MAX_SACK_BLOCKS, SackBlocks, SeqNum};
 
 /// Disjoint ranges ahead of the gap. A segment that would need one more is
 /// dropped and counted; the peer sends it again.
 pub const MAX_RANGES: usize = 256;
 
-/// The buffer gives up capacity above this when it empties.
+/// Capacity below this is not given back while bytes are held.
 const KEEP_CAPACITY: usize = 4 * 1024;
+
+/// What the allocator adds to a chunk, about.
+const ALLOCATION: usize = 16;
 
 /// What became of bytes ahead of the gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,27 +48,80 @@ pub enum Inserted {
     NoSpace,
 }
 
-/// `[start, end)` in the stream's own count, and when it last grew.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Bytes from `start` in the stream's own count on, and when they last grew.
+#[derive(Clone, Debug)]
 struct Range {
     start: u64,
-    end: u64,
+    bytes: VecDeque<u8>,
     stamp: u32,
+}
+
+impl Range {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    /// What it costs beside its place in the list.
+    fn charge(&self) -> usize {
+        self.bytes.capacity() + ALLOCATION
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+    }
+
+    /// Moves as many bytes as are added, not all that are there.
+    fn prepend(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+        self.bytes.rotate_right(bytes.len());
+        self.start -= bytes.len() as u64;
+    }
+
+    /// Makes one range of this, `others` that follow it, and `bytes` from
+    /// `start` on, which touch all of them. The smaller move to the larger:
+    /// over its life a byte moves at most as often as its range can double.
+    fn join(&mut self, others: Vec<Self>, start: u64, bytes: &[u8]) {
+        for mut other in others {
+            let gap = slice(bytes, start, self.end(), other.start);
+            if self.bytes.len() >= other.bytes.len() {
+                self.append(gap);
+                self.append_range(&other);
+            } else {
+                other.prepend(gap);
+                other.prepend_range(self);
+                *self = other;
+            }
+        }
+        self.append(slice(bytes, start, self.end(), start + bytes.len() as u64));
+        self.prepend(slice(bytes, start, start, self.start));
+    }
+
+    fn append_range(&mut self, other: &Self) {
+        let (front, back) = other.bytes.as_slices();
+        self.append(front);
+        self.append(back);
+    }
+
+    fn prepend_range(&mut self, other: &Self) {
+        let (front, back) = other.bytes.as_slices();
+        self.prepend(back);
+        self.prepend(front);
+    }
 }
 
 /// The received bytes of one connection that are not the application's yet.
 #[derive(Clone, Debug, Default)]
 pub struct ReceiveBuffer {
-    /// Bytes from stream position `next - (head..)` on; see the module.
+    /// In-order bytes, behind `head` consumed ones.
     data: Vec<u8>,
     /// Where the in-order bytes start in `data`.
     head: usize,
-    /// How many in-order bytes there are.
-    held: usize,
     /// Stream position of RCV.NXT, from an arbitrary origin.
     next: u64,
     /// Sorted, disjoint, not touching, above `next`.
     ranges: Vec<Range>,
+    /// What all of their chunks cost.
+    chunks: usize,
     /// Counts insertions, for the order of SACK blocks.
     stamp: u32,
 }
@@ -78,36 +136,27 @@ impl ReceiveBuffer {
     /// Keeps bytes that lie `offset` after RCV.NXT. `limit` bounds held and
     /// early bytes together, gaps included: the receive window.
     pub fn insert(&mut self, offset: u32, bytes: &[u8], limit: usize) -> Inserted {
-        let offset = offset as usize;
-        let span = offset.saturating_add(bytes.len());
-        if self.held.saturating_add(span) > limit {
+        let span = (offset as usize).saturating_add(bytes.len());
+        if self.held().saturating_add(span) > limit {
             return Inserted::NoSpace;
         }
         if bytes.is_empty() {
             return Inserted::Duplicate;
         }
-        let start = self.next + offset as u64;
-        let new = self.add_range(start, start + bytes.len() as u64);
-        if let Inserted::Stored(_) = new {
-            self.write(offset, bytes);
-        }
-        new
+        self.add_range(self.next + u64::from(offset), bytes)
     }
 
     /// `len` in-order bytes were consumed in the frame, while nothing was
     /// held. RCV.NXT moves on by as many.
-    pub fn skip(&mut self, len: usize) {
-        debug_assert!(self.held == 0);
+    pub const fn skip(&mut self, len: usize) {
+        debug_assert!(self.held() == 0);
         self.next += len as u64;
-        self.head = (self.head + len).min(self.data.len());
-        self.compact();
     }
 
     /// Appends in-order bytes that were not consumed. RCV.NXT moves on by as
     /// many.
     pub fn hold(&mut self, bytes: &[u8]) {
-        self.write(0, bytes);
-        self.held += bytes.len();
+        self.data.extend_from_slice(bytes);
         self.next += bytes.len() as u64;
     }
 
@@ -115,49 +164,71 @@ impl ReceiveBuffer {
     /// [`ReceiveBuffer::hold`] reached. Returns how many became in order;
     /// RCV.NXT moves on by as many.
     pub fn advance(&mut self) -> u32 {
+        let before = self.next;
         let reached = self.ranges.partition_point(|range| range.start <= self.next);
-        let end = self.ranges.drain(..reached).map(|range| range.end).max().unwrap_or(0);
-        let joined = end.saturating_sub(self.next);
-        self.held += joined as usize;
-        self.next += joined;
-        joined as u32
+        for range in self.ranges.drain(..reached) {
+            self.chunks -= range.charge();
+            let known = usize::try_from(self.next - range.start).unwrap_or(usize::MAX);
+            let (front, back) = range.bytes.as_slices();
+            let skipped = known.saturating_sub(front.len());
+            self.data.extend_from_slice(front.get(known..).unwrap_or(&[]));
+            self.data.extend_from_slice(back.get(skipped..).unwrap_or(&[]));
+            self.next = self.next.max(range.end());
+        }
+        if self.ranges.is_empty() {
+            self.ranges = Vec::new();
+        }
+        (self.next - before) as u32
     }
 
     /// The in-order bytes.
     #[inline]
     #[must_use]
     pub fn contiguous(&self) -> &[u8] {
-        self.data.get(self.head..self.head + self.held).unwrap_or(&[])
+        self.data.get(self.head..).unwrap_or(&[])
     }
 
     /// Drops `len` in-order bytes from the front.
     pub fn consume(&mut self, len: usize) {
-        let len = len.min(self.held);
-        self.head += len;
-        self.held -= len;
+        self.head += len.min(self.held());
         self.compact();
+    }
+
+    /// Forgets the bytes ahead of the gap, although they were acknowledged
+    /// selectively: the peer keeps them until they are acknowledged in order,
+    /// and sends them again (RFC 2018 section 8).
+    pub fn forget_early(&mut self) {
+        self.ranges = Vec::new();
+        self.chunks = 0;
     }
 
     /// Whether bytes ahead of a gap are held: such an ACK carries SACK blocks
     /// and is sent at once (RFC 5681 section 4.2).
     #[inline]
     #[must_use]
-    pub fn has_gap(&self) -> bool {
+    pub const fn has_gap(&self) -> bool {
         !self.ranges.is_empty()
     }
 
     /// Whether nothing is held at all.
     #[inline]
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.held == 0 && self.ranges.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.held() == 0 && self.ranges.is_empty()
     }
 
-    /// Memory in use, in bytes.
+    /// Memory that the held bytes take, in bytes; none if there are none.
     #[inline]
     #[must_use]
-    pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.data.capacity() + self.ranges.capacity() * size_of::<Range>()
+    pub const fn bytes(&self) -> usize {
+        self.data.capacity() + self.early_bytes()
+    }
+
+    /// Of these, what bytes ahead of a gap take.
+    #[inline]
+    #[must_use]
+    pub const fn early_bytes(&self) -> usize {
+        self.chunks + self.ranges.capacity() * size_of::<Range>()
     }
 
     /// The SACK blocks to report: first `duplicate`, what came twice, if
@@ -185,7 +256,7 @@ impl ReceiveBuffer {
         }
         for range in newest.into_iter().flatten() {
             let edge = |position: u64| rcv_nxt.plus((position - self.next) as u32);
-            out.push(edge(range.start), edge(range.end));
+            out.push(edge(range.start), edge(range.end()));
         }
         out
     }
@@ -197,59 +268,59 @@ impl ReceiveBuffer {
         self.stamp.wrapping_sub(range.stamp)
     }
 
-    fn add_range(&mut self, start: u64, end: u64) -> Inserted {
+    /// How many in-order bytes there are.
+    const fn held(&self) -> usize {
+        self.data.len() - self.head
+    }
+
+    fn add_range(&mut self, start: u64, bytes: &[u8]) -> Inserted {
         self.stamp = self.stamp.wrapping_add(1);
-        let stamp = self.stamp;
-        let first = self.ranges.partition_point(|range| range.end < start);
+        let end = start + bytes.len() as u64;
+        let first = self.ranges.partition_point(|range| range.end() < start);
         let after = self.ranges.partition_point(|range| range.start <= end);
-        let touched = self.ranges.get(first..after).unwrap_or(&[]);
-        let (Some(low), Some(high)) = (touched.first(), touched.last()) else {
+        if first == after {
             if self.ranges.len() >= MAX_RANGES {
                 return Inserted::NoRange;
             }
-            self.ranges.insert(first, Range { start, end, stamp });
-            return Inserted::Stored((end - start) as u32);
-        };
-        let had: u64 = touched.iter().map(|range| range.end - range.start).sum();
-        let joined = Range { start: low.start.min(start), end: high.end.max(end), stamp };
-        let new = (joined.end - joined.start) - had;
-        self.ranges.drain(first + 1..after);
-        if let Some(range) = self.ranges.get_mut(first) {
-            *range = joined;
+            let range = Range { start, bytes: VecDeque::from(bytes.to_vec()), stamp: self.stamp };
+            self.chunks += range.charge();
+            self.ranges.insert(first, range);
+            return Inserted::Stored(bytes.len() as u32);
         }
+        let touched = self.ranges.get(first..after).unwrap_or(&[]);
+        let had: usize = touched.iter().map(|range| range.bytes.len()).sum();
+        self.chunks -= touched.iter().map(Range::charge).sum::<usize>();
+        let others: Vec<Range> = self.ranges.drain(first + 1..after).collect();
+        let Some(place) = self.ranges.get_mut(first) else { return Inserted::NoRange };
+        place.join(others, start, bytes);
+        place.stamp = self.stamp;
+        self.chunks += place.charge();
+        let new = place.bytes.len() - had;
         if new == 0 { Inserted::Duplicate } else { Inserted::Stored(new as u32) }
     }
 
-    /// Writes at RCV.NXT plus `offset`.
-    fn write(&mut self, offset: usize, bytes: &[u8]) {
-        let at = self.head + self.held + offset;
-        let end = at + bytes.len();
-        if self.data.len() == at {
-            self.data.extend_from_slice(bytes);
-            return;
-        }
-        if self.data.len() < end {
-            self.data.resize(end, 0);
-        }
-        if let Some(place) = self.data.get_mut(at..end) {
-            place.copy_from_slice(bytes);
-        }
-    }
-
     /// Moves the rest to the front once that is no longer than what was
-    /// consumed before it: each byte consumed pays for one byte moved.
+    /// consumed before it: each byte consumed pays for one byte moved. Memory
+    /// goes with the bytes.
     fn compact(&mut self) {
-        if self.is_empty() {
-            self.data.clear();
+        let rest = self.held();
+        if rest == 0 {
+            self.data = Vec::new();
             self.head = 0;
-            self.data.shrink_to(KEEP_CAPACITY);
             return;
         }
-        let rest = self.data.len() - self.head;
         if self.head >= rest {
-            self.data.copy_within(self.head.., 0);
-            self.data.truncate(rest);
+            self.data.drain(..self.head);
             self.head = 0;
+            if self.data.capacity() > KEEP_CAPACITY.max(4 * rest) {
+                self.data.shrink_to(2 * rest);
+            }
         }
     }
+}
+
+/// Those of `bytes`, which begin at `start`, that lie between two positions.
+fn slice(bytes: &[u8], start: u64, from: u64, to: u64) -> &[u8] {
+    let at = |position: u64| position.saturating_sub(start) as usize;
+    bytes.get(at(from)..at(to)).unwrap_or(&[])
 }

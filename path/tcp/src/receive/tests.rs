@@ -123,8 +123,25 @@ fn blocks_are_most_recent_first() {
     assert_eq!(starts(&buffer), [500, 100, 900, 700]);
 }
 
-/// Segments of one byte cost one byte's work each, in either direction: the
-/// buffer is written once and stays within twice the window.
+/// Bytes far ahead cost what they take, not the distance to them.
+#[test]
+fn a_gap_costs_nothing() {
+    let mut buffer = ReceiveBuffer::new();
+    assert_eq!(buffer.bytes(), 0);
+    assert_eq!(buffer.insert(1 << 20, b"x", 2 << 20), Inserted::Stored(1));
+    assert!(buffer.bytes() < 512, "{}", buffer.bytes());
+    assert_eq!(buffer.insert(1 << 19, &[7; 1_000], 2 << 20), Inserted::Stored(1_000));
+    assert!(buffer.bytes() < 2_048, "{}", buffer.bytes());
+    assert_eq!(buffer.early_bytes(), buffer.bytes());
+    buffer.hold(b"y");
+    buffer.forget_early();
+    assert!(!buffer.has_gap() && buffer.bytes() < 64, "{}", buffer.bytes());
+    buffer.consume(1);
+    assert_eq!(buffer.bytes(), 0);
+}
+
+/// Segments of one byte cost one byte's work each, in either direction: what
+/// they take stays within twice the window.
 #[test]
 fn one_byte_segments() {
     for reverse in [false, true] {
@@ -144,7 +161,7 @@ fn one_byte_segments() {
             buffer.consume(1);
         }
         assert!(buffer.is_empty());
-        assert!(buffer.bytes() <= KEEP_CAPACITY + 1_024, "memory is given up when empty");
+        assert_eq!(buffer.bytes(), 0, "memory is given up when empty");
     }
 }
 

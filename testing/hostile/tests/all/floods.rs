@@ -4,7 +4,7 @@ use crate::{assert_forgotten, assert_served, assert_sleeps, memory};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 use hostile::arena::{ATTACKER_MAC, Arena, SERVER, SERVER_MAC, SERVER_V6, Setup, server_end};
-use hostile::crowd::{Crowd, Manner, PeerState};
+use hostile::crowd::{Crowd, Manner};
 use hostile::frames::{self, End, Segment};
 use hostile::rng::Rng;
 use load::Reuse;
@@ -247,55 +247,6 @@ fn time_wait_pressure() {
     assert_forgotten(&mut arena);
 }
 
-/// One byte at the far end of each of many windows: what is held stays within
-/// the limit and a window, others are served meanwhile, and it is all given
-/// back.
-#[test]
-fn far_ends_of_windows() {
-    let mut setup = Setup::new(900, 27).client(2, 60_000, Reuse::KeepAlive);
-    setup.stack.receive_memory = 8 << 20;
-    let limit = setup.stack.receive_memory + setup.stack.tcp.receive_limit as usize;
-    let mut arena = Arena::new(setup);
-    let before = memory::live();
-    let mut crowd = Crowd::new();
-    crowd.options.window_scale = Some(7);
-    assert_eq!(crowd.open(&mut arena, 0, 400), 400);
-    // The windows open as something is said.
-    crowd.say(&mut arena, b"GET / HTTP/1.1\r\n");
-    arena.pass(Duration::from_millis(60));
-    crowd.pump(&mut arena);
-    let mut most = 0;
-    for round in 0..3 {
-        let mut peers: Vec<_> = crowd.peers.values().copied().collect();
-        peers.sort_unstable_by_key(|peer| (peer.end.ip, peer.end.port));
-        for (n, peer) in peers.into_iter().enumerate() {
-            let window = u32::from(peer.server_window) << peer.server_shift;
-            assert!(window > 4_096, "{window}");
-            arena.inject(&peer.segment(Flags::ACK, window - 1 - round * 2, b"x").frame());
-            if n % 16 == 15 {
-                arena.tick();
-            }
-            most = most.max(arena.server.stack.receive_memory());
-        }
-        arena.settle(20);
-    }
-    assert!(most > 8 << 20, "{most}: the limit was not put to the test");
-    assert!(most <= limit, "{most} bytes held, {limit} is the limit");
-    assert!(memory::live() - before < limit as isize + (16 << 20), "{}", memory::live() - before);
-    let dropped = arena.server.stack.tcp_counters().out_of_order_dropped;
-    assert!(dropped > 300, "{dropped}");
-    // While all of it is held, the client's requests go on.
-    assert!(arena.server.stack.receive_memory() > 7 << 20);
-    let start = arena.now;
-    assert_served(&mut arena, 60_000);
-    assert!(arena.now.since(start) < Duration::from_secs(30), "served only once the memory was free");
-    arena.client_leaves();
-    // No head comes: 60 s, and 5 s of lingering.
-    arena.pass(Duration::from_secs(140));
-    assert_eq!(crowd.count(PeerState::Open), 400, "the crowd was not asked");
-    assert_forgotten(&mut arena);
-}
-
 /// A flood of heads that never end, held until they do: the limit on received
 /// bytes holds for them as well.
 #[test]
@@ -312,11 +263,9 @@ fn heads_without_end() {
         crowd.say(&mut arena, &line);
         most = most.max(arena.server.stack.receive_memory());
     }
-    // The limit, a segment for each connection that had nothing yet, and the
-    // cold parts.
-    let limit = (1 << 20) + 300 * (2 * 1_460 + 256);
-    assert!(most > 1 << 20, "{most}");
-    assert!(most <= limit, "{most} bytes held, {limit} is the limit");
+    // Those that hold much share three quarters.
+    assert!(most > 700 << 10, "{most}: the limit was not put to the test");
+    assert!(most <= 1 << 20, "{most} bytes held");
     let start = arena.now;
     assert_served(&mut arena, 30_000);
     assert!(arena.now.since(start) < Duration::from_secs(30), "served only once the memory was free");

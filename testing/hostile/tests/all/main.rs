@@ -1,6 +1,7 @@
 //! One attack per test; see the crate's documentation.
 
 mod blind;
+mod budget;
 mod floods;
 mod memory;
 mod noise;
