@@ -156,9 +156,7 @@ impl Stack {
             holder.early = if class > 0 { number() } else { 0 };
             if let (1.., Some(queue)) = (class, budget.early.get_mut(usize::from(class))) {
                 let entry = Entry { id, number: holder.early };
-                queue.push(entry, |entry| {
-                    slots.get(entry.id).is_some_and(|slot| holds_early(&slot.tcp, entry.number))
-                });
+                queue.push(entry, |entry| slots.get(entry.id).is_some_and(|slot| holds_early(&slot.tcp, entry.number)));
             }
         }
         if holder != before {
@@ -244,3 +242,6 @@ fn holds(tcp: &Connection, number: u32) -> bool {
 fn holds_early(tcp: &Connection, number: u32) -> bool {
     tcp.holder().is_some_and(|holder| holder.early == number)
 }
+
+#[cfg(test)]
+mod tests;

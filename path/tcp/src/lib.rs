@@ -26,9 +26,9 @@ mod scoreboard;
 mod state;
 mod timer;
 
-pub use config::Config;
 pub use cold::HolderMark;
-pub use connection::{HOLDS_MUCH, Agreed, Connection, Context, Info, LastWord, Path, WheelMark, agree_on};
+pub use config::Config;
+pub use connection::{Agreed, Connection, Context, HOLDS_MUCH, Info, LastWord, Path, WheelMark, agree_on};
 pub use counters::Counters;
 pub use input::{Answer, Light, Outcome};
 pub use output::{Emit, EmitOptions};

@@ -67,12 +67,16 @@ impl Range {
     }
 
     fn append(&mut self, bytes: &[u8]) {
+        let len = self.bytes.len();
+        if self.bytes.capacity() - len < bytes.len() {
+            self.bytes.reserve_exact(growth(len, bytes.len()));
+        }
         self.bytes.extend(bytes);
     }
 
     /// Moves as many bytes as are added, not all that are there.
     fn prepend(&mut self, bytes: &[u8]) {
-        self.bytes.extend(bytes);
+        self.append(bytes);
         self.bytes.rotate_right(bytes.len());
         self.start -= bytes.len() as u64;
     }
@@ -156,6 +160,10 @@ impl ReceiveBuffer {
     /// Appends in-order bytes that were not consumed. RCV.NXT moves on by as
     /// many.
     pub fn hold(&mut self, bytes: &[u8]) {
+        let len = self.data.len();
+        if self.data.capacity() - len < bytes.len() {
+            self.data.reserve_exact(growth(len, bytes.len()));
+        }
         self.data.extend_from_slice(bytes);
         self.next += bytes.len() as u64;
     }
@@ -317,6 +325,13 @@ impl ReceiveBuffer {
             }
         }
     }
+}
+
+/// How much longer a chunk is made that has no room for `more` bytes: a quarter
+/// of what it is at least, so that a byte is moved a few times at most, and no
+/// more, because all of it is charged.
+fn growth(len: usize, more: usize) -> usize {
+    more.max(len / 4)
 }
 
 /// Those of `bytes`, which begin at `start`, that lie between two positions.

@@ -141,9 +141,8 @@ impl World {
         let stack = &self.silo.stack;
         assert!(stack.connections() <= MAX_CONNECTIONS, "connections: {}", stack.connections());
         assert!(stack.half_open() <= MAX_HALF_OPEN, "half-open: {}", stack.half_open());
-        // What the limit is reached with was still within the windows that
-        // had been advertised.
-        let most = RECEIVE_MEMORY + MAX_CONNECTIONS * RECEIVE_LIMIT as usize;
+        // One may go beyond the limit, where there is nobody else to give way.
+        let most = RECEIVE_MEMORY + RECEIVE_LIMIT as usize;
         assert!(stack.receive_memory() <= most, "receive memory: {}", stack.receive_memory());
     }
 
