@@ -70,12 +70,16 @@ pub struct Config {
     /// less. Early bytes give way first, then connections whose requests have
     /// been incomplete for longest. 256 MiB by default.
     pub receive_memory: usize,
-    /// Challenge acknowledgements per second on average (RFC 5961 section 7),
-    /// in bursts of a secret size; 1,000 by default.
+    /// Challenge acknowledgements per second of all connections together (RFC
+    /// 5961 section 7), on average: their number in each second is secret. Each
+    /// connection sends at most two. 10,000 by default.
     pub challenge_acks_per_second: u32,
-    /// ICMP errors and resets for unknown connections per second; 1,000 by
-    /// default.
+    /// ICMP errors per second, on average, and as many resets for unknown
+    /// connections: their number in each second is secret. 10,000 by default.
     pub errors_per_second: u32,
+    /// The same for one source, an IPv4 address or an IPv6 /64. 50 by default,
+    /// which answers each probe of a traceroute.
+    pub errors_per_source: u32,
     /// ICMP echo replies per second; 10,000 by default.
     pub echo_per_second: u32,
     /// Other silos have the same addresses, and connections of their own: a
@@ -107,8 +111,9 @@ impl Config {
             syn_ack_retries: 5,
             max_time_wait: 65_536,
             receive_memory: 256 << 20,
-            challenge_acks_per_second: 1_000,
-            errors_per_second: 1_000,
+            challenge_acks_per_second: 10_000,
+            errors_per_second: 10_000,
+            errors_per_source: 50,
             echo_per_second: 10_000,
             steered: false,
         }

@@ -15,6 +15,9 @@ use wire::plain::{self, Plain};
 use wire::tcp::{Established, Flags, TcpHeader};
 use wire::{LinkVouched, Mac, Sum, WireError, icmpv4, protocol};
 
+/// A connection is not challenged again within this time.
+pub(crate) const CHALLENGE_INTERVAL_MS: u32 = 500;
+
 /// What a frame means for an application.
 #[derive(Debug)]
 pub struct Arrival<'f> {
@@ -466,20 +469,33 @@ impl Stack {
         match answer {
             Answer::None => {}
             Answer::Challenge => {
-                if self.challenges.take(self.now) {
+                if self.may_challenge(slot) {
                     self.with(slot, |tcp, _, _| tcp.ask_ack());
                 } else {
                     self.counters.challenges_limited += 1;
                 }
             }
-            Answer::Reset(_) if !self.errors.take(self.now) => self.counters.errors_limited += 1,
             Answer::Reset(seq) => {
                 let (flow, neighbour) = (self.slots.at(slot).flow(), self.slots.at(slot).neighbour);
                 if let Some(mac) = self.neighbours.mac(neighbour) {
-                    self.reply(out, &flow, mac, &Reply::reset(seq, None));
+                    self.send_reset(&flow, mac, &Reply::reset(seq, None), out);
                 }
             }
         }
+    }
+
+    /// Whether a connection may send a challenge acknowledgement (RFC 5961
+    /// section 7): one in half a second, as Linux has it
+    /// (`tcp_oow_rate_limited` with its `tcp_invalid_ratelimit`), so that what
+    /// one is sent says nothing of another.
+    fn may_challenge(&mut self, slot: u32) -> bool {
+        let now_ms = self.now_ms;
+        let Some(last) = self.challenged.get_mut(slot as usize) else { return false };
+        if *last != 0 && now_ms.wrapping_sub(*last) < CHALLENGE_INTERVAL_MS || !self.challenges.take(self.now) {
+            return false;
+        }
+        *last = now_ms.max(1);
+        true
     }
 
     /// Whether a source cannot be a host other than this one: an address of
@@ -516,9 +532,10 @@ impl Stack {
         }
     }
 
-    /// Sends a reset without a connection, as far as their limit allows.
+    /// Sends a reset that somebody else's segment may have asked for, as far as
+    /// their limit allows.
     pub(crate) fn send_reset(&mut self, flow: &Flow, mac: Mac, reset: &Reply, out: &mut impl Egress) {
-        if self.errors.take(self.now) {
+        if self.resets_unknown.take(flow.remote(), self.now) {
             self.reply(out, flow, mac, reset);
         } else {
             self.counters.errors_limited += 1;
@@ -542,7 +559,7 @@ impl Stack {
             self.counters.martian += 1;
             return;
         }
-        if !self.errors.take(self.now) {
+        if !self.errors.take(envelope.src, self.now) {
             self.counters.errors_limited += 1;
             return;
         }

@@ -70,7 +70,7 @@ use app::{Closed, ConnId};
 use core::net::IpAddr;
 use flow::{FlowHasher, FlowTable};
 use fragments::Reassembly;
-use icmp_limit::{RateLimit, SecretLimit};
+use icmp_limit::{RateLimit, SecretLimit, SourceLimit};
 use neighbour::NeighbourTable;
 use route::Routes;
 use secret::Secret;
@@ -159,7 +159,11 @@ pub struct Stack {
     /// Replies without a connection that wait for a transmit slot.
     pub(crate) pending: VecDeque<replies::Pending>,
     pub(crate) challenges: SecretLimit,
-    pub(crate) errors: RateLimit,
+    /// When the connection in each slot was last challenged, in milliseconds;
+    /// 0 is never.
+    pub(crate) challenged: Vec<u32>,
+    pub(crate) errors: SourceLimit,
+    pub(crate) resets_unknown: SourceLimit,
     pub(crate) echoes: RateLimit,
     pub(crate) path_mtus: route::PathMtus,
     pub(crate) budget: budget::Budget,
@@ -208,12 +212,10 @@ impl Stack {
             stray: None,
             strayed: false,
             pending: VecDeque::new(),
-            challenges: SecretLimit::per_second(
-                config.challenge_acks_per_second,
-                seeds.secret[0] ^ seeds.table[3],
-                now,
-            ),
-            errors: RateLimit::per_second(config.errors_per_second, now),
+            challenges: SecretLimit::per_second(config.challenge_acks_per_second, seeds.secret[0] ^ seeds.table[3]),
+            challenged: vec![0; config.max_connections.min(flow::MAX_INDEX as usize)],
+            errors: answers(&config, [seeds.secret[1], seeds.table[2]]),
+            resets_unknown: answers(&config, [seeds.secret[2], seeds.table[1]]),
             echoes: RateLimit::per_second(config.echo_per_second, now),
             path_mtus: route::PathMtus::new(),
             budget: budget::Budget::new(config.receive_memory),
@@ -375,6 +377,11 @@ impl Stack {
         let mut cx = context!(self, &flow);
         with(&mut slot.tcp, &mut cx, path)
     }
+}
+
+/// The limit of answers to what belongs to nobody, of one kind.
+fn answers(config: &Config, seed: [u64; 2]) -> SourceLimit {
+    SourceLimit::per_second(config.errors_per_source, config.errors_per_second, seed)
 }
 
 #[cfg(test)]

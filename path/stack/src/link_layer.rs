@@ -318,7 +318,7 @@ impl Stack {
         if protocol != protocol::UDP || self.is_forged(envelope.src) {
             return;
         }
-        if !self.errors.take(self.now) {
+        if !self.errors.take(envelope.src, self.now) {
             self.counters.errors_limited += 1;
             return;
         }
@@ -460,7 +460,7 @@ impl Stack {
                 // Every silo was shown the pieces, and would tell.
                 continue;
             }
-            if !self.errors.take(self.now) {
+            if !self.errors.take(envelope.src, self.now) {
                 self.counters.errors_limited += 1;
                 continue;
             }

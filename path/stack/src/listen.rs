@@ -3,7 +3,7 @@
 
 use crate::egress::{Frame, Reply};
 use crate::flow::{Flow, Owner};
-use crate::ingress::{Arrival, Arrived, Envelope};
+use crate::ingress::{Arrival, Arrived, CHALLENGE_INTERVAL_MS, Envelope};
 use crate::neighbour::NeighbourId;
 use crate::replies::Pending;
 use crate::secret::STAMP_BITS;
@@ -59,7 +59,7 @@ impl Stack {
         const KIND: Flags = Flags(Flags::SYN.0 | Flags::ACK.0 | Flags::RST.0);
         let kind = header.flags.0 & KIND.0;
         if listening && kind == Flags::SYN.0 && !header.flags.contains(Flags::FIN) {
-            self.on_syn(flow, hash, envelope, header, out);
+            self.on_syn(flow, hash, envelope, header, None, out);
             return None;
         }
         if listening && kind == Flags::ACK.0 && self.cookies_in_use() {
@@ -86,8 +86,17 @@ impl Stack {
         None
     }
 
-    /// A SYN to a listening port (RFC 9293 section 3.10.7.2).
-    fn on_syn(&mut self, flow: Flow, hash: u64, envelope: &Envelope, header: &TcpHeader, out: &mut impl Egress) {
+    /// A SYN to a listening port (RFC 9293 section 3.10.7.2). `used` is SND.NXT
+    /// of the flow's connection before.
+    fn on_syn(
+        &mut self,
+        flow: Flow,
+        hash: u64,
+        envelope: &Envelope,
+        header: &TcpHeader,
+        used: Option<SeqNum>,
+        out: &mut impl Egress,
+    ) {
         if self.slots.is_full() {
             self.counters.syn_dropped += 1;
             return;
@@ -98,7 +107,7 @@ impl Stack {
             return;
         }
         self.last_source = envelope.src;
-        let iss = self.secret.isn(&flow, self.now);
+        let iss = self.isn_after(&flow, used);
         let agreed = agree_on(&self.config.tcp, !flow.is_v4(), iss, irs, &header.options);
         let neighbour = self.neighbour_of(envelope);
         let entry = self.syns.insert(flow, hash, agreed, neighbour, header.window, self.now_ms);
@@ -110,6 +119,19 @@ impl Stack {
         self.neighbours.pin(neighbour);
         self.counters.handshakes += 1;
         self.send_syn_ack(entry, out);
+    }
+
+    /// The initial sequence number for a connection, beyond all numbers of the
+    /// one before (RFC 1122 section 4.2.2.13 (b)): the clock does not pass a
+    /// connection that sent faster than it counts. What was in flight last may
+    /// be beyond SND.NXT by a window (Linux: `tcp_timewait_state_process`).
+    fn isn_after(&self, flow: &Flow, used: Option<SeqNum>) -> SeqNum {
+        const WINDOW: u32 = 0xffff;
+        let isn = self.secret.isn(flow, self.now);
+        match used.map(|nxt| nxt.plus(WINDOW + 2)) {
+            Some(least) if isn.before(least) => least,
+            _ => isn,
+        }
     }
 
     /// Sends, or sends again, the SYN,ACK of a half-open handshake: when there
@@ -369,28 +391,34 @@ impl Stack {
             (Some(recent), Some(ts)) => (ts.value.wrapping_sub(recent) as i32) > 0 || (ts.value == recent && fresh),
             (Some(_), None) | (None, _) => fresh,
         };
-        let syn = header.flags.contains(Flags::SYN) && !header.flags.contains(Flags::ACK);
+        let syn = header.flags.contains(Flags::SYN) && !header.flags.intersects(Flags::ACK.union(Flags::FIN));
         if syn && newer && self.config.listen.contains(&waiting.flow.local_port) {
+            if self.syns.is_full() && waiting.ts_recent.is_none() {
+                // A cookie has no room for a number beyond the old ones, and
+                // nothing else would tell the two connections' segments apart.
+                self.counters.syn_dropped += 1;
+                return None;
+            }
             self.counters.time_wait_reused += 1;
             self.drop_time_wait(record);
-            return self.on_unknown(waiting.flow, hash, envelope, header, payload, out);
+            self.on_syn(waiting.flow, hash, envelope, header, Some(waiting.snd_nxt), out);
+            return None;
         }
         let bare = payload.is_empty() && !header.flags.intersects(Flags::SYN.union(Flags::FIN));
         if bare && header.seq == waiting.rcv_nxt {
             return None;
         }
-        if !self.challenges.take(self.now) {
+        let end = header.seq.plus(tcp::connection::segment_len(header, payload));
+        let fin_again = header.flags.contains(Flags::FIN) && end == waiting.rcv_nxt;
+        let may = fin_again || self.waits.may_answer(record, CHALLENGE_INTERVAL_MS, self.now_ms);
+        if !may || !self.challenges.take(self.now) {
             // The segment may be anybody's, and any number of them; a peer
             // that did not hear of its FIN sends it again.
             self.counters.challenges_limited += 1;
             return None;
         }
-        let end = header.seq.plus(tcp::connection::segment_len(header, payload));
         let mut record = record;
-        if header.flags.contains(Flags::FIN)
-            && end == waiting.rcv_nxt
-            && let Some(moved) = self.waits.restart(record, self.now_ms)
-        {
+        if fin_again && let Some(moved) = self.waits.restart(record, self.now_ms) {
             // The peer's FIN again: it did not hear of our acknowledgement,
             // and the wait is as long again (RFC 9293 section 3.10.7.4).
             self.table.replace(hash, Owner::TimeWait(record), Owner::TimeWait(moved));

@@ -18,6 +18,8 @@ pub(crate) struct Waiting {
     /// TS.Recent, if timestamps were agreed on.
     pub ts_recent: Option<u32>,
     expires: u32,
+    /// When a segment that is not its FIN was last answered; 0 is never.
+    answered: u32,
     used: bool,
     /// Its acknowledgement waits for a transmit slot.
     owed: bool,
@@ -75,6 +77,17 @@ impl TimeWait {
         core::mem::take(&mut record.owed) && record.used
     }
 
+    /// Notes that a segment is answered, unless one was less than `interval`
+    /// milliseconds ago. Whether it may be.
+    pub fn may_answer(&mut self, index: u32, interval: u32, now_ms: u32) -> bool {
+        let record = &mut self.ring[index as usize];
+        let may = record.answered == 0 || now_ms.wrapping_sub(record.answered) >= interval;
+        if may {
+            record.answered = now_ms.max(1);
+        }
+        may
+    }
+
     /// The record that must give way before another is inserted.
     pub fn overdue(&mut self) -> Option<u32> {
         self.skip_removed();
@@ -105,7 +118,7 @@ impl TimeWait {
             return None;
         }
         let expires = now_ms.wrapping_add(TIME_WAIT_MS);
-        let record = Waiting { flow, hash, snd_nxt, rcv_nxt, ts_recent, expires, used: true, owed: false };
+        let record = Waiting { flow, hash, snd_nxt, rcv_nxt, ts_recent, expires, answered: 0, used: true, owed: false };
         let at = self.after(self.oldest, self.span);
         if at < self.ring.len() {
             self.ring[at] = record;

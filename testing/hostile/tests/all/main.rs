@@ -3,6 +3,7 @@
 mod blind;
 mod budget;
 mod floods;
+mod leaks;
 mod memory;
 mod noise;
 mod slow;
