@@ -4,13 +4,14 @@
 use crate::config::Address;
 use crate::message::{MESSAGE_SIZE, Message};
 use core::mem::MaybeUninit;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 8;
@@ -42,6 +43,12 @@ impl Channel {
         let socket = new_socket()?;
         rustix::net::connect(&socket, &socket_address(address)?)?;
         Ok(Self { socket })
+    }
+
+    /// Whose process the other end is: of a client that connected, or of the
+    /// one that listened.
+    pub(crate) fn peer_uid(&self) -> io::Result<u32> {
+        Ok(rustix::net::sockopt::socket_peercred(&self.socket)?.uid.as_raw())
     }
 
     pub(crate) fn send(&self, message: &Message, attachment: Option<BorrowedFd<'_>>) -> io::Result<()> {
@@ -110,9 +117,14 @@ pub(crate) enum ListenError {
 }
 
 impl Listener {
-    pub(crate) fn new(address: &Address) -> Result<Self, ListenError> {
+    /// Listens at `address`, with a file of these permissions.
+    pub(crate) fn new(address: &Address, mode: u32) -> Result<Self, ListenError> {
         let socket = new_socket().map_err(|e| ListenError::Io("make a socket", e))?;
         let name = socket_address(address).map_err(|e| ListenError::Io("name the socket", e))?;
+        // The file is made with what the socket has (unix_bind_bsd in net/unix/af_unix.c), less the umask: it is never
+        // there with more.
+        rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode))
+            .map_err(|e| ListenError::Io("set the socket's permissions", e.into()))?;
         match rustix::net::bind(&socket, &name) {
             Ok(()) => {}
             Err(Errno::ADDRINUSE) => {
@@ -122,8 +134,24 @@ impl Listener {
             Err(error) => return Err(ListenError::Io("bind", error.into())),
         }
         let listener = Self { socket, identity: identity(address), address: address.clone() };
+        listener.widen(mode).map_err(|e| ListenError::Io("set the socket file's permissions", e))?;
         rustix::net::listen(&listener.socket, BACKLOG).map_err(|e| ListenError::Io("listen", e.into()))?;
         Ok(listener)
+    }
+
+    /// Gives the file what the umask took.
+    fn widen(&self, mode: u32) -> io::Result<()> {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let Address::Path(path) = &self.address else { return Ok(()) };
+        // The file itself, and no other that somebody puts in its place, nor what a link leads to.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path.as_path(), flags, Mode::empty())?;
+        let held = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let metadata = std::fs::File::from(file.try_clone()?).metadata()?;
+        if Some((metadata.dev(), metadata.ino())) != self.identity || metadata.mode() & 0o777 == mode {
+            return Ok(());
+        }
+        std::fs::set_permissions(held, std::fs::Permissions::from_mode(mode))
     }
 
     /// Takes the next connection, if there is one; one system call.

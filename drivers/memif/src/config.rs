@@ -62,6 +62,9 @@ pub const LOG2_RING_SIZE_MAX: u8 = 14;
 pub const BUFFER_SIZE_MAX: u32 = 1 << 17;
 /// Bytes of an Ethernet header with one VLAN tag.
 pub const HEADER_ROOM: u32 = 18;
+/// MiB of ordinary pages that a peer may share for each queue: two rings of the
+/// most descriptors with buffers of 2 KiB take half of it.
+pub const PEER_MEMORY: u32 = 128;
 /// Longest secret; the field in the protocol is 24 bytes, zero-terminated.
 pub const SECRET_LIMIT: usize = 23;
 /// Longest interface name; the field in the protocol is 32 bytes, zero-terminated.
@@ -106,10 +109,42 @@ pub struct Config {
     /// read, default no: for a peer that is not trusted to leave a frame alone
     /// once it is sent.
     pub copy: bool,
-    /// Whether a server refuses memory that the peer could still shrink (and
-    /// so kill this process), default no, because DPDK's zero-copy memory
-    /// cannot be sealed.
+    /// Whether a server refuses memory that the peer could still shrink,
+    /// default no, because DPDK's zero-copy memory cannot be sealed. What is
+    /// taken away ends the connection either way, and no more than that.
     pub require_sealed: bool,
+    /// Most MiB of ordinary pages that a peer may share with a server, default
+    /// [`PEER_MEMORY`] for each queue. Pages that the peer has not touched are
+    /// charged to this process's cgroup when frames are put there, so that
+    /// this is what a peer can cost. Too little refuses peers with large
+    /// rings. Huge pages do not count: the machine has a fixed number.
+    pub memory: Option<u32>,
+    /// Permissions of a server's socket file, default 0600: this user and
+    /// root. Abstract sockets have none.
+    pub socket_mode: u32,
+    /// Whose processes may be the peer.
+    pub peers: Peers,
+}
+
+/// Whose processes may be the other end, by the uid that the kernel tells of
+/// the socket (SO_PEERCRED): root's and those of this process's own effective
+/// uid always.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Peers {
+    /// Nobody else's.
+    Own,
+    /// These users' too.
+    Users(Vec<u32>),
+    /// Everybody's.
+    Any,
+}
+
+impl Peers {
+    /// Whether a process of `uid` may be the peer of one of `own`.
+    #[must_use]
+    pub fn admit(&self, uid: u32, own: u32) -> bool {
+        uid == 0 || uid == own || matches!(self, Self::Any) || matches!(self, Self::Users(all) if all.contains(&uid))
+    }
 }
 
 impl Config {
@@ -130,15 +165,24 @@ impl Config {
             name: String::from("nearside"),
             copy: false,
             require_sealed: false,
+            memory: None,
+            socket_mode: 0o600,
+            peers: Peers::Own,
         }
+    }
+
+    /// Bytes of ordinary pages that a peer may share.
+    pub(crate) fn memory_limit(&self) -> u64 {
+        u64::from(self.memory.unwrap_or(PEER_MEMORY * u32::from(self.queues))) << 20
     }
 
     /// Reads `memif:PATH[,key=value]…`, where PATH may be `@name` for an
     /// abstract socket, and keys are `role` (`server` or `client`), `id`,
     /// `queues`, `ring` (descriptors, a power of two), `buffer` (bytes),
     /// `mtu`, `hugepages` (`on` or `off`), `mode` (`poll` or `interrupt`),
-    /// `secret`, `name`, `copy` (`on` or `off`) and `sealed` (`required` or
-    /// `optional`).
+    /// `secret`, `name`, `copy` (`on` or `off`), `sealed` (`required` or
+    /// `optional`), `memory` (MiB), `socket-mode` (octal) and `peers` (`own`,
+    /// `any`, or uids with a colon between two).
     ///
     /// # Errors
     /// [`ConfigError`], which names the key and what it takes.
@@ -238,6 +282,26 @@ impl Config {
                     _ => return Err(bad("required or optional")),
                 }
             }
+            "memory" => {
+                let takes = "MiB, at least 1";
+                self.memory = Some(value.parse().ok().filter(|mib| *mib > 0).ok_or_else(|| bad(takes))?);
+            }
+            "socket-mode" => {
+                let takes = "permissions in octal, as 0660";
+                let octal = value.len() <= 4 && value.bytes().all(|digit| digit.is_ascii_digit());
+                let mode = u32::from_str_radix(value, 8).ok().filter(|mode| octal && *mode <= 0o777);
+                self.socket_mode = mode.ok_or_else(|| bad(takes))?;
+            }
+            "peers" => {
+                self.peers = match value {
+                    "own" => Peers::Own,
+                    "any" => Peers::Any,
+                    uids => {
+                        let uids: Result<_, _> = uids.split(':').map(str::parse).collect();
+                        Peers::Users(uids.map_err(|_| bad("own, any, or uids, as 1000:1001"))?)
+                    }
+                }
+            }
             "secret" => self.secret = Some(value.to_owned()),
             "name" => value.clone_into(&mut self.name),
             _ => return Err(ConfigError::Key(key.to_owned())),
@@ -247,8 +311,23 @@ impl Config {
 }
 
 /// The keys that [`Config::parse`] takes.
-const KEYS: [&str; 12] =
-    ["role", "id", "queues", "ring", "buffer", "mtu", "hugepages", "mode", "secret", "name", "copy", "sealed"];
+const KEYS: [&str; 15] = [
+    "role",
+    "id",
+    "queues",
+    "ring",
+    "buffer",
+    "mtu",
+    "hugepages",
+    "mode",
+    "secret",
+    "name",
+    "copy",
+    "sealed",
+    "memory",
+    "socket-mode",
+    "peers",
+];
 
 impl FromStr for Config {
     type Err = ConfigError;

@@ -8,18 +8,21 @@
 //! server: Waiting ── accepted ───► Greeting ── CONNECT ────► Up
 //! ```
 
+use crate::bell::{Bell, BellWatch};
 use crate::channel::{Channel, ListenError, Listener, Received};
-use crate::config::{Config, Role};
+use crate::config::{Config, HEADER_ROOM, Role};
 use crate::handshake::{Attachment, ClientHandshake, ClientStep, End, Offer, Plan, ServerHandshake, ServerStep};
 use crate::memory::{OwnMemory, RingRef, map_peers};
 use crate::message::{Direction, Message};
 use crate::receive::Buffers;
 use crate::shared::{QueueSetup, Shared};
+use crate::slots::{Reserved, Slots, apart};
+use crate::transmit::BELL_FAULT;
 use crate::{MemifLink, OpenError};
 use ::link::LinkState;
 use core::time::Duration;
 use rustix::event::EventfdFlags;
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -78,6 +81,10 @@ pub struct Control {
     reason: Option<String>,
     retry_at: Time,
     retry_pause: Duration,
+    /// No peer is let in before: the last one held us up.
+    closed_until: Time,
+    /// Looks after the peers' eventfds.
+    bells: Arc<BellWatch>,
     polls: u32,
     seen: Time,
 }
@@ -114,10 +121,17 @@ struct ClientMemory {
 impl Control {
     pub(crate) fn open(config: Config) -> Result<(Self, Vec<MemifLink>), OpenError> {
         let listener = match config.role {
-            Role::Server => Some(Listener::new(&config.socket).map_err(|error| open_error(&config, error))?),
+            Role::Server => {
+                Some(Listener::new(&config.socket, config.socket_mode).map_err(|error| open_error(&config, error))?)
+            }
             Role::Client => None,
         };
         let io = |source| OpenError::Io { what: "make an eventfd", socket: config.socket.clone(), source };
+        let bells = BellWatch::start().map_err(|source| OpenError::Io {
+            what: "start a thread beside its queues",
+            socket: config.socket.clone(),
+            source,
+        })?;
         let queues: Vec<_> =
             (0..config.queues).map(|_| Shared::new().map(Arc::new)).collect::<io::Result<_>>().map_err(io)?;
         let links = queues.iter().map(|shared| MemifLink::new(&config, Arc::clone(shared))).collect();
@@ -131,6 +145,8 @@ impl Control {
             reason: None,
             retry_at: Time::ZERO,
             retry_pause: RETRY_FIRST,
+            closed_until: Time::ZERO,
+            bells,
             polls: 0,
             seen: Time::ZERO,
         };
@@ -145,6 +161,9 @@ impl Control {
         self.polls = self.polls.wrapping_add(1);
         if let Some(fault) = self.queues.iter().find_map(|queue| queue.fault_in(self.epoch)) {
             self.end(End::refused(fault));
+            if fault == BELL_FAULT {
+                self.closed_until = now + RETRY_LONGEST;
+            }
         }
         if matches!(self.state, State::Waiting) {
             self.find_peer(now);
@@ -181,6 +200,7 @@ impl Control {
     #[must_use]
     pub fn readable(&self) -> Option<BorrowedFd<'_>> {
         match &self.state {
+            State::Waiting if self.seen < self.closed_until => None,
             State::Waiting => self.listener.as_ref().map(Listener::as_fd),
             State::Greeting { channel, .. } | State::Connected { channel } => Some(channel.as_fd()),
         }
@@ -190,6 +210,7 @@ impl Control {
     #[must_use]
     pub fn patience(&self) -> Duration {
         match &self.state {
+            State::Waiting if self.seen < self.closed_until => self.closed_until.since(self.seen),
             State::Waiting if self.listener.is_none() => self.retry_at.since(self.seen),
             State::Greeting { deadline, .. } => deadline.since(self.seen),
             _ => Duration::MAX,
@@ -201,25 +222,43 @@ impl Control {
     }
 
     fn find_peer(&mut self, now: Time) {
+        if now < self.closed_until {
+            return;
+        }
         let deadline = now + GREETING_LIMIT;
         if let Some(listener) = &self.listener {
             let Some(channel) = listener.accept() else { return };
+            if let Err(reason) = self.admit(&channel) {
+                let _ = channel.send(&Message::Disconnect { code: 0, reason: reason.clone() }, None);
+                self.reason = Some(reason);
+                return;
+            }
             if channel.send(&ServerHandshake::<OwnedFd>::hello(&self.config), None).is_ok() {
                 let talk = Talk::Server(ServerHandshake::new(&self.config));
                 self.state = State::Greeting { channel, talk, deadline };
             }
         } else if self.retry_at <= now {
-            match Channel::connect(&self.config.socket) {
+            let connected = Channel::connect(&self.config.socket).map_err(|error| format!("cannot connect: {error}"));
+            match connected.and_then(|channel| self.admit(&channel).map(|()| channel)) {
                 Ok(channel) => {
                     let talk = Talk::Client { handshake: ClientHandshake::default(), memory: None };
                     self.state = State::Greeting { channel, talk, deadline };
                 }
-                Err(error) => {
-                    self.reason = Some(format!("cannot connect: {error}"));
+                Err(reason) => {
+                    self.reason = Some(reason);
                     self.back_off();
                 }
             }
         }
+    }
+
+    /// Whether the process at the other end may be the peer; if not, why.
+    fn admit(&self, channel: &Channel) -> Result<(), String> {
+        let uid = channel.peer_uid().map_err(|error| format!("cannot tell whose process the peer is: {error}"))?;
+        if self.config.peers.admit(uid, rustix::process::geteuid().as_raw()) {
+            return Ok(());
+        }
+        Err(format!("a process of uid {uid} may not be the peer here (peers=)"))
     }
 
     /// Tells one further peer that this interface is taken, rather than to let
@@ -280,20 +319,30 @@ impl Control {
 
     /// As a server: maps the memory, resets the rings, and is up.
     fn accept_offer(&mut self, offer: Offer<OwnedFd>) -> Result<(), End> {
-        let memory = map_peers(&offer.regions, self.config.require_sealed).map_err(End::Refused)?;
+        let limit = self.config.memory_limit();
+        let memory = map_peers(&offer.regions, self.config.require_sealed, limit).map_err(End::Refused)?;
         let ring = |ring: &crate::handshake::RingOffer<OwnedFd>| {
             RingRef::new(&memory, ring.region, ring.offset, ring.log2_size)
                 .filter(|lies| lies.get().has_cookie())
                 .ok_or_else(|| End::refused("a ring is misplaced or not marked as one"))
         };
-        let mut setups = Vec::with_capacity(offer.queues.len());
+        let mut rings = Vec::with_capacity(offer.queues.len());
         for (rx, tx) in offer.queues {
-            let (rx_ring, tx_ring) = (ring(&rx)?, ring(&tx)?);
-            setups.push(QueueSetup {
-                rx: (rx_ring, Buffers::Peers, interrupt(rx.event)?),
-                tx: (tx_ring, Buffers::Peers, interrupt(tx.event)?),
-            });
+            rings.push(((ring(&rx)?, interrupt(rx.event)?), (ring(&tx)?, interrupt(tx.event)?)));
         }
+        let need = u32::from(self.config.mtu) + HEADER_ROOM;
+        let (slots, reserved) = apart(rings.iter().map(|((rx, _), (tx, _))| (rx, tx)), need);
+        let setup = |((rx, tx), slots): ((_, (_, _)), _)| {
+            let (rx, event): (RingRef, Arc<OwnedFd>) = rx;
+            let (tx, bell): (RingRef, Arc<OwnedFd>) = tx;
+            QueueSetup {
+                rx: (rx, Buffers::Peers, event),
+                tx: (tx, Buffers::Peers, Bell::new(bell, &self.bells)),
+                slots,
+                reserved: reserved.clone(),
+            }
+        };
+        let setups: Vec<QueueSetup> = rings.into_iter().zip(slots).map(setup).collect();
         for setup in &setups {
             setup.rx.0.get().reset();
             setup.tx.0.get().reset();
@@ -321,8 +370,12 @@ impl Control {
             let (Some(tx), Some(rx)) = (place(tx_offset, queue), place(rx_offset, queues + queue)) else {
                 return Err(End::refused("a ring is misplaced"));
             };
-            setups
-                .push(QueueSetup { rx: (rx.0, rx.1, Arc::clone(to_client)), tx: (tx.0, tx.1, Arc::clone(to_server)) });
+            setups.push(QueueSetup {
+                rx: (rx.0, rx.1, Arc::clone(to_client)),
+                tx: (tx.0, tx.1, Bell::new(Arc::clone(to_server), &self.bells)),
+                slots: Slots::none(),
+                reserved: Reserved::default(),
+            });
         }
         self.come_up(memory.peer, memory.own.backing, setups);
         Ok(())
@@ -404,12 +457,16 @@ fn event() -> io::Result<Arc<OwnedFd>> {
     Ok(Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
 }
 
-/// Accepts a peer's eventfd. Of another kind of file, a write could block.
-/// (A hostile peer could still make its eventfd block, by clearing O_NONBLOCK
-/// again and filling the counter; it is written to only while that peer asks
-/// for it.)
+/// Accepts a peer's eventfd. Of another kind of file, a write could block. The
+/// peer can make its eventfd block as well, by clearing O_NONBLOCK again and
+/// filling the counter: that is the [`Bell`]'s affair.
 fn interrupt(fd: OwnedFd) -> Result<Arc<OwnedFd>, End> {
-    let kind = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino)).ok();
+    // What is known without asking: of a file system that the peer serves, an answer might never come.
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let kind = |fd: BorrowedFd<'_>| {
+        let stat = rustix::fs::statx(fd, c"", flags, StatxFlags::INO).ok()?;
+        Some((stat.stx_dev_major, stat.stx_dev_minor, stat.stx_ino))
+    };
     let ours = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).ok();
     // All anonymous inodes are one and the same, and no pipe, socket or file has it.
     if ours.is_none() || kind(fd.as_fd()).is_none() || ours.and_then(|ours| kind(ours.as_fd())) != kind(fd.as_fd()) {

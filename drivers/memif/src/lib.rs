@@ -7,9 +7,11 @@
 //! # Ok(()) }
 //! ```
 
+mod bell;
 mod channel;
 mod config;
 mod control;
+mod guard;
 mod handshake;
 mod link;
 mod memory;
@@ -18,13 +20,14 @@ mod prefetch;
 mod receive;
 mod ring;
 mod shared;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod transmit;
 
 pub use config::{
     Address, BUFFER_SIZE_MAX, Config, ConfigError, HEADER_ROOM, LOG2_RING_SIZE_MAX, LOG2_RING_SIZE_MIN, Mode,
-    NAME_LIMIT, PATH_LIMIT, POLL_NAP, QUEUES_LIMIT, Role, SECRET_LIMIT,
+    NAME_LIMIT, PATH_LIMIT, PEER_MEMORY, POLL_NAP, Peers, QUEUES_LIMIT, Role, SECRET_LIMIT,
 };
 pub use control::{Backing, Control, GREETING_LIMIT, RETRY_FIRST, RETRY_LONGEST, Status};
 pub use link::MemifLink;

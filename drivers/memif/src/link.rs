@@ -2,7 +2,7 @@
 
 use crate::config::{Config, HEADER_ROOM, Mode, POLL_NAP};
 use crate::control::{Control, Status};
-use crate::receive::MemifRx;
+use crate::receive::{LOST_FAULT, MemifRx};
 use crate::ring::Ring;
 use crate::shared::Shared;
 use crate::transmit::MemifTx;
@@ -105,10 +105,10 @@ impl MemifLink {
         match setup {
             Some(setup) => {
                 let (ring, buffers, event) = setup.rx;
-                self.rx.attach(ring, buffers);
+                self.rx.attach(ring, buffers, setup.reserved);
                 self.event = Some(event);
-                let (ring, buffers, event) = setup.tx;
-                self.tx.attach(ring, buffers, event);
+                let (ring, buffers, bell) = setup.tx;
+                self.tx.attach(ring, buffers, setup.slots, bell);
             }
             None => {
                 self.rx.detach();
@@ -213,6 +213,9 @@ impl Link for MemifLink {
     fn poll_control(&mut self, now: Time) -> LinkState {
         if let Some(fault) = self.rx.fault.take().or(self.tx.fault.take()) {
             self.shared.report(self.epoch, fault);
+        }
+        if self.rx.is_lost() {
+            self.shared.report(self.epoch, LOST_FAULT);
         }
         self.tx.confirm();
         if let Some(control) = &mut self.control {

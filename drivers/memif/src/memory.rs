@@ -14,22 +14,30 @@
 //!   reads as garbage; but no language rule promises that a compiler will not
 //!   read a byte twice and see two values. Where the peer is not trusted with
 //!   that, `copy=on` copies every frame out first, and what is read is private.
+//!   Whoever remembers what it read asks `Capabilities::shared_frames`.
 //! - A **slot** is handed out as `&mut [u8]`. A server's slots are where the
-//!   client says, so a hostile client can make slots and received frames
-//!   overlap; the consequence and the remedy are the same.
-//! - A peer that takes pages away from under the mapping (truncates the file,
-//!   or frees huge pages when none are left) kills this process with SIGBUS.
-//!   Our own memory is sealed against it, and peers' memory is sealed by us
-//!   where the file allows it, as files of `memfd_create` with
-//!   `MFD_ALLOW_SEALING` do. What cannot be sealed (DPDK's zero-copy memory)
-//!   is accepted unless `sealed=required`, under which huge pages of a peer
-//!   are refused too.
+//!   client says, which can say that they overlap each other, those of another
+//!   queue, received frames or rings. So a slot is only handed out where it
+//!   lies if the client had described it before it connected, apart from all
+//!   those (see `slots`); others are built in private memory and copied.
+//! - A peer can take pages away from under the mapping: truncate the file, or
+//!   free huge pages when none are left. That is a SIGBUS, which ends the
+//!   connection and not the process (see `guard`). Our own memory is sealed
+//!   against the former, and peers' memory is sealed by us where the file
+//!   allows it, as files of `memfd_create` with `MFD_ALLOW_SEALING` do. What
+//!   cannot be sealed (DPDK's zero-copy memory) is accepted unless
+//!   `sealed=required`.
+//! - Pages of a peer's file that nobody has touched yet are charged to who
+//!   touches them first, which may be us. So the files' size has a limit
+//!   (`memory=`), but for huge pages, of which the machine has a fixed number.
 
 use crate::config::Config;
 use crate::control::Backing;
+use crate::guard::Guard;
 use crate::handshake::{Layout, Plan};
 use crate::ring::{Descriptor, Extent, RING_ALIGN, Ring, ring_at, ring_bytes};
 use core::ffi::c_void;
+use core::ops::Range;
 use core::ptr::NonNull;
 use rustix::fs::{FileType, MemfdFlags, SealFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
@@ -50,7 +58,6 @@ const PAGE_MAX: u64 = 1 << 30;
 /// the whole, so nothing is unmapped under a borrow.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    #[expect(dead_code, reason = "unmapped when dropped; used through the extents")]
     mappings: Box<[Mapping]>,
     extents: Box<[Extent]>,
 }
@@ -70,6 +77,11 @@ impl Memory {
     pub(crate) fn extents(&self) -> &[Extent] {
         &self.extents
     }
+
+    /// Whether a peer took pages of it away.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.mappings.iter().any(|mapping| mapping.guard.as_ref().is_some_and(Guard::is_lost))
+    }
 }
 
 /// A ring, and the memory that it lies in.
@@ -77,6 +89,8 @@ impl Memory {
 pub(crate) struct RingRef {
     ring: NonNull<Ring>,
     memory: Arc<Memory>,
+    region: u16,
+    offset: u32,
 }
 
 // SAFETY: a Ring consists of atomics only and lives as long as the Memory held beside it.
@@ -93,7 +107,8 @@ impl RingRef {
             return None;
         }
         let base = extent.base.wrapping_add(offset as usize);
-        NonNull::new(ring_at(base, log2_size).cast_mut()).map(|ring| Self { ring, memory: Arc::clone(memory) })
+        let ring = NonNull::new(ring_at(base, log2_size).cast_mut())?;
+        Some(Self { ring, memory: Arc::clone(memory), region, offset })
     }
 
     #[inline]
@@ -106,6 +121,17 @@ impl RingRef {
     #[inline]
     pub(crate) fn extents(&self) -> &[Extent] {
         &self.memory.extents
+    }
+
+    /// Where it lies: the number of its region, and the bytes in there.
+    pub(crate) fn place(&self) -> (u16, Range<u64>) {
+        let start = u64::from(self.offset);
+        (self.region, start..start + size_of_val(self.get()) as u64)
+    }
+
+    /// Whether a peer took pages of the memory away.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.memory.is_lost()
     }
 }
 
@@ -159,11 +185,15 @@ fn stride(buffer_size: u32) -> u32 {
 impl OwnMemory {
     /// Makes and formats a client's memory.
     pub(crate) fn new(config: &Config, plan: &Plan) -> io::Result<Self> {
-        let log2_ring_size = plan.log2_ring_size;
-        let bytes = own_bytes(plan.queues, log2_ring_size, config.buffer_size)
+        let bytes = own_bytes(plan.queues, plan.log2_ring_size, config.buffer_size)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "rings and buffers exceed 4 GiB"))?;
-        let (file, mapping, backing) = create(u64::from(bytes), config.hugepages)?;
+        Self::within(config, plan, create(u64::from(bytes), config.hugepages)?)
+    }
 
+    /// Formats memory that was made for it.
+    fn within(config: &Config, plan: &Plan, made: (OwnedFd, Mapping, Backing)) -> io::Result<Self> {
+        let (file, mapping, backing) = made;
+        let log2_ring_size = plan.log2_ring_size;
         let spacing = ring_bytes(log2_ring_size).next_multiple_of(RING_SPACING) as u32;
         let queues = u32::from(plan.queues);
         let stride = stride(config.buffer_size);
@@ -177,6 +207,19 @@ impl OwnMemory {
             lies.get().format(|slot| buffers.descriptor(ring, slot));
         }
         Ok(Self { memory, file, backing, layout, buffers })
+    }
+}
+
+#[cfg(test)]
+impl OwnMemory {
+    /// As [`OwnMemory::new`], in a file that can be shortened later.
+    pub(crate) fn unsealed(config: &Config, plan: &Plan) -> io::Result<Self> {
+        let bytes = own_bytes(plan.queues, plan.log2_ring_size, config.buffer_size).expect("small");
+        let bytes = u64::from(bytes).next_multiple_of(4096);
+        let file = rustix::fs::memfd_create(c"test", MemfdFlags::CLOEXEC)?;
+        rustix::fs::ftruncate(&file, bytes)?;
+        let mapping = Mapping::new(&file, bytes)?;
+        Self::within(config, plan, (file, mapping, Backing::Ordinary))
     }
 }
 
@@ -206,18 +249,30 @@ fn create_with(bytes: u64, flags: MemfdFlags) -> io::Result<(OwnedFd, Mapping)> 
 ///
 /// # Errors
 /// The reason to tell the client.
-pub(crate) fn map_peers(regions: &[(OwnedFd, u64)], require_sealed: bool) -> Result<Arc<Memory>, String> {
-    let mappings: Result<Vec<_>, String> = regions
-        .iter()
-        .map(|(file, size)| {
-            check_peers(file, *size, require_sealed)?;
-            Mapping::new(file, *size).map_err(|error| format!("cannot map the region: {error}"))
-        })
-        .collect();
-    mappings.map(Memory::new)
+pub(crate) fn map_peers(regions: &[(OwnedFd, u64)], require_sealed: bool, limit: u64) -> Result<Arc<Memory>, String> {
+    let mut ordinary = 0_u64;
+    for (file, size) in regions {
+        if check_peers(file, *size, require_sealed)? != Backing::Huge {
+            ordinary = ordinary.saturating_add(*size);
+        }
+    }
+    if ordinary > limit {
+        let [ordinary, limit] = [ordinary, limit].map(|bytes| bytes.div_ceil(1 << 20));
+        return Err(format!("regions of {ordinary} MiB, at most {limit} are taken here but of huge pages (memory=)"));
+    }
+    let map = |(file, size): &(OwnedFd, u64)| {
+        Mapping::new(file, *size).map_err(|error| format!("cannot map the region: {error}"))
+    };
+    regions.iter().map(map).collect::<Result<Vec<_>, String>>().map(Memory::new)
 }
 
-fn check_peers(file: &OwnedFd, size: u64, require_sealed: bool) -> Result<(), String> {
+/// Whether a region is what it is said to be, and of which pages.
+fn check_peers(file: &OwnedFd, size: u64, require_sealed: bool) -> Result<Backing, String> {
+    // Asked first: only files in memory have seals. Those of a file system that a process of the peer's serves could
+    // make the next calls, and each access, wait for good.
+    if rustix::fs::fcntl_get_seals(file).is_err() {
+        return Err(String::from("the region is no memory file"));
+    }
     let stat = rustix::fs::fstat(file).map_err(|error| format!("cannot inspect the region: {error}"))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(String::from("the region is no memory file"));
@@ -229,16 +284,11 @@ fn check_peers(file: &OwnedFd, size: u64, require_sealed: bool) -> Result<(), St
     // Refused where the file cannot be sealed, which the next line finds out.
     let _ = rustix::fs::fcntl_add_seals(file, SealFlags::SHRINK);
     let sealed = rustix::fs::fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
-    if require_sealed {
-        let huge = rustix::fs::fstatfs(file).is_ok_and(|fs| fs.f_type as u64 == HUGETLBFS);
-        if !sealed {
-            return Err(String::from("the region is not sealed against shrinking, which is required here"));
-        }
-        if huge {
-            return Err(String::from("the region is of huge pages, which can be taken away; not allowed here"));
-        }
+    if require_sealed && !sealed {
+        return Err(String::from("the region is not sealed against shrinking, which is required here"));
     }
-    Ok(())
+    let huge = rustix::fs::fstatfs(file).is_ok_and(|fs| fs.f_type as u64 == HUGETLBFS);
+    Ok(if huge { Backing::Huge } else { Backing::Ordinary })
 }
 
 /// One mapped file.
@@ -249,6 +299,8 @@ struct Mapping {
     size: u64,
     /// Bytes that are mapped: whole pages, of the file's page size.
     mapped: usize,
+    /// Its end of the signal that comes where pages are gone.
+    guard: Option<Guard>,
 }
 
 // SAFETY: a Mapping is an address range that belongs to the process, not to a thread.
@@ -273,7 +325,11 @@ impl Mapping {
             )
         }?;
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?;
-        let mapping = Self { base, size, mapped };
+        let mut mapping = Self { base, size, mapped, guard: None };
+        // SAFETY: the mapping is new, consists of whole pages of this size, and is unmapped after the guard has gone.
+        // Only rings and frames lie in it, of which any bytes are valid: a Memory says so, which is held by whoever
+        // reads or writes there.
+        mapping.guard = Some(unsafe { Guard::new(base, mapped, page as usize) }?);
         // SAFETY: the range is the mapping just made; both pieces of advice keep its contents.
         unsafe {
             // Wanted where they exist: transparent huge pages, and no secrets of the peer's in our core dumps.
@@ -301,6 +357,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        self.guard = None;
         // SAFETY: the range is this mapping, and nothing refers to it any more: users hold the Memory that owns it.
         // Failure would leave it mapped, which harms nobody.
         let _ = unsafe { rustix::mm::munmap(self.start(), self.mapped) };

@@ -3,6 +3,7 @@
 use crate::memory::RingRef;
 use crate::prefetch::prefetch_read;
 use crate::ring::{BadIndex, Descriptor, Extent, Ring, distance, locate};
+use crate::slots::{Reserved, overlap};
 use ::link::Receive;
 use core::ops::Range;
 use wire::Time;
@@ -18,6 +19,9 @@ const SCRATCH_SIZE: usize = 128 * 1024;
 
 const _: () = assert!(SCRATCH_SIZE >= FRAME_LIMIT, "the longest frame must fit");
 
+/// What is wrong with a peer that has shortened its file.
+pub(crate) const LOST_FAULT: &str = "the peer took its memory away";
+
 /// Whose memory the buffers are in, and so what there is to check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Buffers {
@@ -29,23 +33,15 @@ pub(crate) enum Buffers {
 }
 
 impl Buffers {
-    /// Tells where a ring and its buffers are: ours as a whole, a peer's as
-    /// far as the descriptors lead into its memory now.
+    /// Tells where a ring and its buffers are in our own memory. A peer's is
+    /// told as a whole by [`MemifRx::memory`], once for both directions:
+    /// descriptors lead wherever the peer likes, many times over.
     pub(crate) fn memory(&self, lies: &RingRef, each: &mut dyn FnMut(Range<usize>)) {
-        let ring = lies.get();
-        let told = core::ptr::from_ref(ring);
-        each(told.addr()..told.addr() + size_of_val(ring));
-        match *self {
-            Self::Own { first, stride, .. } => {
-                each(first.addr()..first.addr() + usize::from(ring.size()) * stride as usize);
-            }
-            Self::Peers => {
-                for descriptor in (0..ring.size()).map(|slot| ring.snapshot(slot)) {
-                    if let Some(start) = locate(lies.extents(), descriptor) {
-                        each(start.addr()..start.addr() + descriptor.length() as usize);
-                    }
-                }
-            }
+        if let Self::Own { first, stride, .. } = *self {
+            let ring = lies.get();
+            let told = core::ptr::from_ref(ring);
+            each(told.addr()..told.addr() + size_of_val(ring));
+            each(first.addr()..first.addr() + usize::from(ring.size()) * stride as usize);
         }
     }
 }
@@ -75,6 +71,10 @@ pub(crate) struct Burst {
     /// Peers' buffers: the region that the last frame was in, and how a
     /// descriptor of a whole frame there begins. Most peers use one region.
     home: (u32, Extent),
+    /// Where slots of ours are that frames may not be read from in place, and
+    /// those of the region that is home.
+    reserved: Reserved,
+    reserved_home: Range<u64>,
     /// The first descriptor not yet taken.
     next: u16,
     /// The peer's index as last seen: descriptors before it may be taken.
@@ -106,14 +106,20 @@ impl MemifRx {
     pub(crate) fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
         if let Some(ring) = &self.ring {
             self.burst.buffers.memory(ring, each);
+            if let Buffers::Peers = self.burst.buffers {
+                for extent in ring.extents() {
+                    each(extent.base.addr()..extent.base.addr() + extent.size as usize);
+                }
+            }
         }
         let scratch = self.burst.scratch.as_ptr_range();
         each(scratch.start.addr()..scratch.end.addr());
     }
 
     /// Takes up a ring that was just reset: both indices are zero.
-    pub(crate) fn attach(&mut self, ring: RingRef, buffers: Buffers) {
+    pub(crate) fn attach(&mut self, ring: RingRef, buffers: Buffers, reserved: Reserved) {
         self.detach();
+        self.burst.reserved = reserved;
         ring.get().ask_for_interrupt(false);
         if let Buffers::Own { .. } = buffers {
             // All buffers are empty: offer them.
@@ -134,6 +140,11 @@ impl MemifRx {
         self.ring.as_ref().map(RingRef::get)
     }
 
+    /// Whether the peer took pages of the memory away.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.ring.as_ref().is_some_and(RingRef::is_lost)
+    }
+
     /// Whether descriptors are there to be taken.
     pub(crate) fn has_frames(&self) -> bool {
         self.ring().is_some_and(|ring| self.burst.peer_index(ring) != self.burst.next)
@@ -146,6 +157,7 @@ impl MemifRx {
 
     #[cold]
     fn fail(&mut self, fault: &'static str) -> usize {
+        let fault = if self.is_lost() { LOST_FAULT } else { fault };
         self.detach();
         self.fault = Some(fault);
         0
@@ -174,9 +186,9 @@ impl Receive for MemifRx {
         assert!(index < self.burst.count, "frame beyond the burst");
         // SAFETY: `count` never exceeds BURST_LIMIT, the array's length.
         let frame = unsafe { self.burst.frames.get_unchecked(index) };
-        // SAFETY: `take` checked that these bytes are within mapped memory or `scratch`. The mapping is held by
-        // `self.ring`, which only `&mut self` lets go of, and then there is no burst any more. That a hostile peer
-        // could write them meanwhile is discussed at the head of memory.rs.
+        // SAFETY: `take` checked that these bytes are within mapped memory or `scratch`, and not where a slot of ours
+        // may be written meanwhile. The mapping is held by `self.ring`, which only `&mut self` lets go of, and then
+        // there is no burst any more. That a hostile peer could write them is discussed at the head of memory.rs.
         unsafe { core::slice::from_raw_parts(frame.start, frame.len as usize) }
     }
 
@@ -193,6 +205,8 @@ impl Burst {
         Self {
             buffers: Buffers::Peers,
             home: NO_HOME,
+            reserved: Reserved::default(),
+            reserved_home: 0..0,
             next: 0,
             seen: 0,
             taken: 0,
@@ -316,6 +330,7 @@ impl Burst {
     #[inline]
     fn run_peers(&mut self, ring: &Ring, end: u16, max: usize) {
         let (word, extent) = self.home;
+        let reserved = self.reserved_home.clone();
         let (mut next, mut count, mut bytes) = (self.next, self.count, 0);
         while next != end && count < max {
             let descriptor = ring.snapshot(next);
@@ -324,6 +339,9 @@ impl Burst {
                 break;
             }
             let Some(start) = extent.place(descriptor.offset(), len) else { break };
+            if overlap(&descriptor.bytes(), &reserved) {
+                break;
+            }
             prefetch_read(start, len);
             self.frames[count & (BURST_LIMIT - 1)] = Frame { start, len };
             bytes += u64::from(len);
@@ -341,10 +359,13 @@ impl Burst {
     fn odd(&mut self, lies: &RingRef, available: u16) -> bool {
         let (descriptor, place) = self.place(lies, self.next);
         let len = descriptor.length();
+        let reserved = self.reserved.within(descriptor.region());
+        let copied = self.copy || overlap(&descriptor.bytes(), &reserved);
         let (slots, frame) = match place {
-            Some(start) if !self.copy && !descriptor.has_next() && len.wrapping_sub(1) < FRAME_LIMIT as u32 => {
+            Some(start) if !copied && !descriptor.has_next() && len.wrapping_sub(1) < FRAME_LIMIT as u32 => {
                 if let Some(extent) = lies.extents().get(usize::from(descriptor.region())) {
                     self.home = (descriptor.place_word(), *extent);
+                    self.reserved_home = reserved;
                 }
                 (1, Some(Frame { start, len }))
             }

@@ -22,6 +22,7 @@
 //! loaded once into a private value, which is then checked and used; the
 //! shared field is never looked at again.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Marks a ring; a connection whose rings lack it is refused.
@@ -144,6 +145,13 @@ impl Descriptor {
     #[inline]
     pub(crate) const fn offset(self) -> u32 {
         self.high as u32
+    }
+
+    /// The bytes of its region that it describes.
+    #[inline]
+    pub(crate) const fn bytes(self) -> Range<u64> {
+        // Both are below 2^32: the sum cannot overflow.
+        self.offset() as u64..self.offset() as u64 + self.length() as u64
     }
 }
 

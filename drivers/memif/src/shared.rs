@@ -1,8 +1,10 @@
 //! What the control channel tells a queue, and what a queue tells back.
 //! Locked, because none of it is on the packet path.
 
+use crate::bell::Bell;
 use crate::memory::RingRef;
 use crate::receive::Buffers;
+use crate::slots::{Reserved, Slots};
 use core::sync::atomic::{AtomicU32, Ordering};
 use rustix::event::EventfdFlags;
 use std::io;
@@ -13,7 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub(crate) struct QueueSetup {
     pub(crate) rx: (RingRef, Buffers, Arc<OwnedFd>),
-    pub(crate) tx: (RingRef, Buffers, Arc<OwnedFd>),
+    pub(crate) tx: (RingRef, Buffers, Bell),
+    /// Which peer's buffers may be written where they lie, and where frames
+    /// may not be read in place.
+    pub(crate) slots: Slots,
+    pub(crate) reserved: Reserved,
 }
 
 // SAFETY: the pointers in Buffers lead into the memory that the RingRef beside them holds.

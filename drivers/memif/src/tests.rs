@@ -1,5 +1,6 @@
 //! Whole links against each other. Time is counted, not read.
 
+mod attacks;
 mod hostile;
 
 use crate::channel::Channel;

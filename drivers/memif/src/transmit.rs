@@ -1,14 +1,15 @@
 //! The transmit half: frames built where the receiver will read them.
 
+use crate::bell::Bell;
 use crate::memory::RingRef;
 use crate::prefetch::prefetch_write;
-use crate::receive::Buffers;
+use crate::receive::{Buffers, LOST_FAULT};
 use crate::ring::{BadIndex, Descriptor, Extent, Ring, distance};
+use crate::slots::Slots;
 use ::link::Transmit;
+use core::hint::cold_path;
 use core::ops::Range;
 use core::sync::atomic::{Ordering, fence};
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use wire::{Offload, Time};
 
 /// What `room` says while there is no peer: the slots lead nowhere, and there
@@ -27,11 +28,14 @@ const _: () = assert!((SLOTS_AHEAD as u32) < 1 << crate::config::LOG2_RING_SIZE_
 /// known without them.
 const HOME_OWN: (u32, Extent) = (0, Extent::NONE);
 
+/// What is wrong with a peer whose eventfd makes us wait.
+pub(crate) const BELL_FAULT: &str = "the peer's eventfd is full and makes its ringer wait";
+
 /// The transmit half of a [`crate::MemifLink`].
 #[derive(Debug)]
 pub struct MemifTx {
     ring: Option<RingRef>,
-    event: Option<Arc<OwnedFd>>,
+    bell: Option<Bell>,
     buffers: Buffers,
     /// The next descriptor to fill.
     next: u16,
@@ -45,6 +49,10 @@ pub struct MemifTx {
     /// The slot of `next`; zero length while none is known.
     slot: *mut u8,
     slot_len: u32,
+    /// The frame for it is built in `private`, and copied.
+    staged: bool,
+    /// Peers' buffers that need not be.
+    slots: Slots,
     /// Length of the slot that was handed out and not yet committed, or zero.
     handed_out: u32,
     /// The region that slots are in, and how their descriptors begin. Most
@@ -52,8 +60,9 @@ pub struct MemifTx {
     home: (u32, Extent),
     /// Least length of a slot.
     need: u32,
-    /// The slot while there is no peer, and whether it was handed out.
-    nowhere: Box<[u8]>,
+    /// Where a frame is built that cannot be built where it is to lie.
+    private: Box<[u8]>,
+    /// There is no peer, and `private` was handed out for a frame to nowhere.
     nowhere_out: bool,
     pub(crate) sent: u64,
     pub(crate) bytes: u64,
@@ -72,12 +81,14 @@ impl MemifTx {
         if let Some(ring) = &self.ring {
             self.buffers.memory(ring, each);
         }
+        let private = self.private.as_ptr_range();
+        each(private.start.addr()..private.end.addr());
     }
 
     pub(crate) fn new(need: u32) -> Self {
         Self {
             ring: None,
-            event: None,
+            bell: None,
             buffers: Buffers::Peers,
             next: 0,
             published: 0,
@@ -85,10 +96,12 @@ impl MemifTx {
             unconfirmed: false,
             slot: core::ptr::null_mut(),
             slot_len: 0,
+            staged: false,
+            slots: Slots::none(),
             handed_out: 0,
             home: HOME_OWN,
             need,
-            nowhere: vec![0; need as usize].into(),
+            private: vec![0; need as usize].into(),
             nowhere_out: false,
             sent: 0,
             bytes: 0,
@@ -99,20 +112,22 @@ impl MemifTx {
     }
 
     /// Takes up a ring that was just reset: both indices are zero.
-    pub(crate) fn attach(&mut self, ring: RingRef, buffers: Buffers, event: Arc<OwnedFd>) {
+    pub(crate) fn attach(&mut self, ring: RingRef, buffers: Buffers, slots: Slots, bell: Bell) {
         self.detach();
+        self.slots = slots;
         self.ring = Some(ring);
         self.buffers = buffers;
         self.home = HOME_OWN;
-        self.event = Some(event);
+        self.bell = Some(bell);
     }
 
     /// Lets go of the ring. What was not yet flushed is lost.
     pub(crate) fn detach(&mut self) {
         self.ring = None;
-        self.event = None;
+        self.bell = None;
         self.fault = None;
-        (self.unconfirmed, self.nowhere_out) = (false, false);
+        self.slots = Slots::none();
+        (self.unconfirmed, self.nowhere_out, self.staged) = (false, false, false);
         (self.next, self.published, self.free) = (0, 0, 0);
         (self.slot_len, self.handed_out) = (0, 0);
     }
@@ -177,9 +192,10 @@ impl MemifTx {
                 // Flags of a frame that was here before say nothing about the buffer.
                 if descriptor.without_flags() == word
                     && len >= self.need
-                    && let Some(place) = extent.place(offset, len)
+                    && let Some(place) = extent.place(offset, self.need)
                 {
-                    (self.slot, self.slot_len) = (place, len);
+                    (self.slot, self.slot_len) = (place, self.need);
+                    self.staged = !self.slots.has(ring.slot_index(self.next), word, offset);
                     let ahead = ring.snapshot(self.next.wrapping_add(SLOTS_AHEAD)).offset();
                     prefetch_write(extent.base.wrapping_add(ahead as usize));
                 }
@@ -189,6 +205,8 @@ impl MemifTx {
 
     #[cold]
     fn fail(&mut self, fault: &'static str) {
+        let lost = self.ring.as_ref().is_some_and(RingRef::is_lost);
+        let fault = if lost { LOST_FAULT } else { fault };
         self.detach();
         self.fault = Some(fault);
         self.find();
@@ -212,10 +230,10 @@ impl MemifTx {
     }
 
     #[cold]
-    fn raise(&self) {
-        if let Some(event) = &self.event {
-            // Fails only when the counter is full, and then the peer has more than enough to wake up for.
-            let _ = rustix::io::write(&**event, &1_u64.to_ne_bytes());
+    fn raise(&mut self) {
+        if self.bell.as_ref().is_some_and(|bell| bell.ring().is_err()) {
+            self.detach();
+            self.fault = Some(BELL_FAULT);
         }
     }
 
@@ -246,17 +264,22 @@ impl Transmit for MemifTx {
         if self.slot_len == 0 {
             self.find();
             if self.nowhere_out {
-                return Some(&mut self.nowhere);
+                return Some(&mut self.private);
             }
             if self.slot_len == 0 {
                 return None;
             }
         }
         self.handed_out = self.slot_len;
+        if self.staged {
+            cold_path();
+            return Some(&mut self.private);
+        }
         // SAFETY: `prepare` checked that these bytes are within mapped memory, which `self.ring` holds and only
-        // `&mut self` lets go of (and then there is no slot any more). The descriptor belongs to us until it is
-        // published, so a peer that keeps to the protocol leaves the bytes alone; what a hostile one can do is
-        // discussed at the head of memory.rs.
+        // `&mut self` lets go of (and then there is no slot any more). They are in our own memory, where slots do not
+        // overlap, or where `slots` found nothing else of ours, so that this is the one reference to them. The
+        // descriptor belongs to us until it is published, so a peer that keeps to the protocol leaves the bytes
+        // alone; what a hostile one can do is discussed at the head of memory.rs.
         Some(unsafe { core::slice::from_raw_parts_mut(self.slot, self.slot_len as usize) })
     }
 
@@ -267,6 +290,14 @@ impl Transmit for MemifTx {
         let (Some(lies), true) = (&self.ring, len.wrapping_sub(1) < handed_out as usize) else {
             return self.drop_frame(handed_out);
         };
+        if self.staged {
+            cold_path();
+            let frame = &self.private[..len];
+            // SAFETY: `prepare` checked that `need` bytes at the slot are within mapped memory, which `self.ring`
+            // holds; `private` has as many, and is apart. Whoever else writes there is the peer, or was told to by
+            // it, and gets a mixture.
+            unsafe { core::ptr::copy_nonoverlapping(frame.as_ptr(), self.slot, len) };
+        }
         lies.get().describe(self.next, Descriptor::at(self.home.0, len as u32));
         self.next = self.next.wrapping_add(1);
         self.bytes += len as u64;

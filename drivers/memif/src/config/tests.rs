@@ -6,7 +6,7 @@ fn an_address_says_all_or_little() {
     assert_eq!(least, Config::new(Address::Path("/run/x.sock".into()), Role::Client));
     assert_eq!(Config::parse("memif:@x", Role::Server).expect("valid").role, Role::Server);
     let text = "memif:/run/x.sock,role=server,id=7,queues=4,ring=1024,buffer=4096,mtu=3000,hugepages=off,\
-                mode=poll,secret=open,name=web,copy=on,sealed=required";
+                mode=poll,secret=open,name=web,copy=on,sealed=required,memory=64,socket-mode=0660,peers=1000:1001";
     let expected = Config {
         socket: Address::Path("/run/x.sock".into()),
         role: Role::Server,
@@ -21,6 +21,9 @@ fn an_address_says_all_or_little() {
         name: "web".into(),
         copy: true,
         require_sealed: true,
+        memory: Some(64),
+        socket_mode: 0o660,
+        peers: Peers::Users(vec![1000, 1001]),
     };
     assert_eq!(text.parse(), Ok(expected));
 }
@@ -54,6 +57,13 @@ fn what_is_wrong_is_named() {
         ("memif:/x,mtu=100,buffer=2048", "`mtu` takes"),
         ("memif:/x,secret=", "`secret` takes 1 to 23 bytes"),
         ("memif:/x,secret=0123456789012345678901234", "`secret` takes 1 to 23 bytes"),
+        ("memif:/x,memory=0", "`memory` takes MiB"),
+        ("memif:/x,socket-mode=rw", "`socket-mode` takes permissions in octal"),
+        ("memif:/x,socket-mode=07777", "`socket-mode` takes"),
+        ("memif:/x,socket-mode=1777", "`socket-mode` takes"),
+        ("memif:/x,socket-mode=+660", "`socket-mode` takes"),
+        ("memif:/x,peers=", "`peers` takes own, any, or uids"),
+        ("memif:/x,peers=root", "`peers` takes own, any, or uids"),
         ("memif:/x,hugepages=maybe", "`hugepages` takes on or off"),
         ("memif:/x,queues=255,ring=16384,buffer=65536", "2 GiB"),
     ];

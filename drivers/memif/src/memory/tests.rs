@@ -1,6 +1,8 @@
 use super::*;
 use crate::config::{Address, Role};
 
+const MANY: u64 = u64::MAX;
+
 fn plan() -> Plan {
     Plan { peer: String::new(), queues: 3, log2_ring_size: 6 }
 }
@@ -38,7 +40,7 @@ fn own_memory_is_sealed_and_acceptable_to_a_strict_server() {
     let own = OwnMemory::new(&config(false), &plan()).expect("ordinary memory");
     assert!(rustix::fs::ftruncate(&own.file, 0).is_err(), "sealed");
     let size = own.layout.size;
-    let theirs = map_peers(&[(own.file, size)], true).expect("accepted");
+    let theirs = map_peers(&[(own.file, size)], true, MANY).expect("accepted");
     let ring = RingRef::new(&theirs, 0, 0, 6).expect("within");
     assert!(ring.get().has_cookie());
 }
@@ -67,14 +69,14 @@ fn what_is_no_sound_memory_file_is_refused() {
     let file = |flags| rustix::fs::memfd_create(c"test", flags).expect("memfd");
     let small = file(MemfdFlags::ALLOW_SEALING);
     rustix::fs::ftruncate(&small, 4096).expect("truncate");
-    assert!(map_peers(&[(small.try_clone().expect("dup"), 8192)], false).is_err(), "larger than its file");
-    assert!(map_peers(&[(small.try_clone().expect("dup"), 4096)], true).is_ok(), "sealed by us");
+    assert!(map_peers(&[(small.try_clone().expect("dup"), 8192)], false, MANY).is_err(), "larger than its file");
+    assert!(map_peers(&[(small.try_clone().expect("dup"), 4096)], true, MANY).is_ok(), "sealed by us");
     assert!(rustix::fs::ftruncate(&small, 0).is_err(), "so that the peer cannot shrink it");
 
     let unsealable = file(MemfdFlags::empty());
     rustix::fs::ftruncate(&unsealable, 4096).expect("truncate");
-    assert!(map_peers(&[(unsealable.try_clone().expect("dup"), 4096)], false).is_ok());
-    assert!(map_peers(&[(unsealable, 4096)], true).is_err(), "required, and impossible");
+    assert!(map_peers(&[(unsealable.try_clone().expect("dup"), 4096)], false, MANY).is_ok());
+    assert!(map_peers(&[(unsealable, 4096)], true, MANY).is_err(), "required, and impossible");
 
     let (socket, _other) = rustix::net::socketpair(
         rustix::net::AddressFamily::UNIX,
@@ -83,7 +85,7 @@ fn what_is_no_sound_memory_file_is_refused() {
         None,
     )
     .expect("socketpair");
-    assert!(map_peers(&[(socket, 4096)], false).is_err(), "a socket");
+    assert!(map_peers(&[(socket, 4096)], false, MANY).is_err(), "a socket");
 }
 
 #[test]
@@ -102,4 +104,27 @@ fn rings_outside_of_their_region_are_refused() {
 fn memory_that_offsets_cannot_reach_is_refused() {
     assert!(own_bytes(255, 14, 1 << 17).is_none());
     assert_eq!(own_bytes(1, 8, 2048), Some(2 * ((128 + 16 * 256) + 2112 * 256)));
+}
+
+/// Pages that nobody has touched would be charged to who touches them.
+#[test]
+fn a_peer_shares_no_more_ordinary_pages_than_it_may() {
+    let sparse = |size: u64| {
+        let file = rustix::fs::memfd_create(c"test", MemfdFlags::ALLOW_SEALING).expect("memfd");
+        rustix::fs::ftruncate(&file, size).expect("truncate");
+        (file, size)
+    };
+    let limit = config(false).memory_limit();
+    assert_eq!(limit, 128 << 20);
+    assert!(map_peers(&[sparse(limit)], false, limit).is_ok());
+    for regions in [vec![sparse(1 << 36)], vec![sparse(limit), sparse(1)], (0..129).map(|_| sparse(1 << 20)).collect()]
+    {
+        let why = map_peers(&regions, false, limit).expect_err("too much");
+        assert!(why.contains("at most 128 are taken") && why.contains("memory="), "{why}");
+    }
+    let huge = |size: u64| create_with(size, MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB);
+    // Where the machine has any.
+    if let Ok((file, mapping)) = huge(HUGE_PAGE) {
+        assert!(map_peers(&[(file, mapping.size)], true, 1 << 20).is_ok(), "huge pages do not count");
+    }
 }

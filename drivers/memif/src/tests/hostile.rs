@@ -11,15 +11,16 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// A client whose rings are written by hand.
-struct RawClient {
-    channel: Channel,
-    own: OwnMemory,
-    _events: Vec<OwnedFd>,
-    to_server: RingRef,
-    to_client: RingRef,
+pub(super) struct RawClient {
+    pub(super) channel: Channel,
+    pub(super) own: OwnMemory,
+    /// Of the ring to the server, and of the one to the client.
+    pub(super) events: Vec<OwnedFd>,
+    pub(super) to_server: RingRef,
+    pub(super) to_client: RingRef,
 }
 
-fn receive_message(channel: &Channel, mut poll: impl FnMut()) -> (Message, Option<OwnedFd>) {
+pub(super) fn receive_message(channel: &Channel, mut poll: impl FnMut()) -> (Message, Option<OwnedFd>) {
     for _ in 0..1000 {
         poll();
         match channel.receive() {
@@ -32,14 +33,19 @@ fn receive_message(channel: &Channel, mut poll: impl FnMut()) -> (Message, Optio
 }
 
 impl RawClient {
-    fn connect(server: &mut MemifLink, address: &Address) -> Self {
+    pub(super) fn connect(server: &mut MemifLink, address: &Address) -> Self {
         let config = config(address, Role::Client);
-        let own = OwnMemory::new(&config, &Plan { peer: String::new(), queues: 1, log2_ring_size: 6 }).expect("memory");
+        let own = OwnMemory::new(&config, &plan()).expect("memory");
+        Self::connect_with(server, address, own, Time::ZERO)
+    }
+
+    pub(super) fn connect_with(server: &mut MemifLink, address: &Address, own: OwnMemory, now: Time) -> Self {
+        let config = config(address, Role::Client);
         let channel = Channel::connect(address).expect("connect");
         let events: Vec<_> = (0..2)
             .map(|_| rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).expect("eventfd"))
             .collect();
-        let (hello, _) = receive_message(&channel, || _ = server.poll_control(Time::ZERO));
+        let (hello, _) = receive_message(&channel, || _ = server.poll_control(now));
         assert!(matches!(hello, Message::Hello { .. }));
         let mut handshake = ClientHandshake::default();
         let mut next = handshake.offer(&config, &own.layout);
@@ -51,7 +57,7 @@ impl RawClient {
                 _ => None,
             };
             channel.send(&next, fd).expect("send");
-            match receive_message(&channel, || _ = server.poll_control(Time::ZERO)).0 {
+            match receive_message(&channel, || _ = server.poll_control(now)).0 {
                 Message::Ack => {
                     next = match handshake.on_message(&config, Message::Ack).expect("in order") {
                         ClientStep::Send(message, _) => message,
@@ -62,15 +68,20 @@ impl RawClient {
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!(server.poll_control(Time::ZERO), LinkState::Up);
+        assert_eq!(server.poll_control(now), LinkState::Up);
         let (to_server, to_client) = own.layout.rings[0];
         let ring = |offset| RingRef::new(&own.memory, 0, offset, 6).expect("ring");
-        Self { channel, to_server: ring(to_server), to_client: ring(to_client), own, _events: events }
+        Self { channel, to_server: ring(to_server), to_client: ring(to_client), own, events }
     }
 
-    fn bytes(&self) -> *mut u8 {
+    pub(super) fn bytes(&self) -> *mut u8 {
         self.own.memory.extents()[0].base
     }
+}
+
+/// One small queue.
+pub(super) fn plan() -> Plan {
+    Plan { peer: String::new(), queues: 1, log2_ring_size: 6 }
 }
 
 /// A server whose rings are written by hand.
@@ -102,7 +113,7 @@ impl RawServer {
         }
         channel.send(&Message::Connected { name: "raw".into() }, None).expect("send");
         assert_eq!(client.poll_control(now), LinkState::Up);
-        let memory = map_peers(&regions, true).expect("sealed memory");
+        let memory = map_peers(&regions, true, u64::MAX).expect("sealed memory");
         let ring = |(offset, log2_size)| RingRef::new(&memory, 0, offset, log2_size).expect("ring");
         Self { _channel: channel, to_server: ring(rings[0]), to_client: ring(rings[1]), memory }
     }
@@ -292,7 +303,7 @@ fn a_lying_server_harms_only_itself() {
     for seed in 0..20 {
         let address = address();
         let copy = seed % 2 == 1;
-        let listener = Listener::new(&address).expect("listen");
+        let listener = Listener::new(&address, 0o600).expect("listen");
         let mut client = MemifLink::open(Config { copy, ..config(&address, Role::Client) }).expect("open");
         let mut random = Random(seed);
         let mut now = Time::ZERO;
