@@ -3,7 +3,7 @@
 
 use crate::figures::Take;
 use crate::host::{Layout, Port, Seat};
-use link::Link;
+use link::{Link, LinkState};
 use server::{Commons, Content, Server};
 use silo::placement::{self, Far, Inspector, Policy, Watch};
 use silo::{Silo, Usage};
@@ -29,6 +29,8 @@ pub struct Domains {
 /// One silo's part of it.
 pub struct Near {
     watch: Option<Watch>,
+    /// As last heard.
+    link: LinkState,
     interleaved: bool,
     ports: Vec<Option<u16>>,
     /// The port of its queues, where these are of one.
@@ -117,6 +119,7 @@ impl Domains {
             watch: self.inspector.as_ref().zip(domain).map(|(inspector, domain)| {
                 inspector.watch(domain, several && matches!(seat.memory, Some(Memory::Domain(_))))
             }),
+            link: LinkState::Down,
             interleaved: several && seat.memory == Some(Memory::Interleave),
             ports: self.ports.clone(),
             port: first.filter(|first| seat.queues.iter().all(|queue| queue.port == *first)),
@@ -179,8 +182,12 @@ fn in_common(asked: &Content, copies: Option<usize>) -> (usize, usize) {
 impl Near {
     /// Has the silo's pages looked at, if it is time, and tells once if some
     /// are elsewhere.
-    pub fn attend<L: Link>(&mut self, silo: &Silo<L, Server>, now: Time, usage: &Usage) {
+    pub fn attend<L: Link>(&mut self, silo: &Silo<L, Server>, now: Time, usage: &Usage, link: LinkState) {
         let Some(watch) = &mut self.watch else { return };
+        if core::mem::replace(&mut self.link, link) != link && link == LinkState::Down {
+            // The memory of a peer that has gone concerns nobody.
+            watch.call_off();
+        }
         match (watch.far(), &mut self.far) {
             (Some(pages), Some(far)) => far.look_for(pages),
             (Some(pages), far @ None) if !pages.is_empty() => *far = Some(Far::new(pages)),

@@ -25,6 +25,7 @@ pub use watch::{Inspector, Pages, Watch};
 
 use core::fmt;
 use core::ops::Range;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::io;
 
 /// One past the largest number of a domain (the kernel's `NODES_SHIFT` of 10).
@@ -180,7 +181,7 @@ impl Placement {
     fn take(&mut self, batch: &mut kernel::Batch) -> Result<(), PlacementError> {
         for status in batch.ask().map_err(unknown)? {
             match domain(*status) {
-                Some(domain) => self.note(domain),
+                Some(domain) => self.note(domain, 1),
                 None => self.absent += 1,
             }
         }
@@ -188,45 +189,78 @@ impl Placement {
         Ok(())
     }
 
-    fn note(&mut self, domain: u16) {
+    fn note(&mut self, domain: u16, pages: u64) {
         let domain = usize::from(domain);
         if self.domains.len() <= domain {
             self.domains.resize(domain + 1, 0);
         }
-        self.domains[domain] += 1;
+        self.domains[domain] += pages;
     }
 }
 
+/// What of a silo's memory is looked at, and when to leave off.
+#[derive(Clone, Copy, Debug)]
+struct Scope<'a> {
+    /// Pages that are asked about, at most: of more, every second, third and so
+    /// on, each for those up to the next.
+    pages: usize,
+    /// Nobody waits for the answer any more.
+    called_off: &'a AtomicBool,
+}
+
 impl FarPages {
-    /// Those of `ranges` that are in other domains than `home`, and where all
-    /// are.
-    ///
-    /// # Errors
-    /// If the kernel does not tell.
-    pub fn beyond(home: u16, ranges: &[Range<usize>]) -> Result<(Self, Placement), PlacementError> {
+    /// Those of `ranges`, which do not overlap, that are in other domains than
+    /// `home`, and where all are; `None` if it was called off.
+    fn beyond(
+        home: u16,
+        ranges: &[Range<usize>],
+        scope: Scope<'_>,
+    ) -> Result<Option<(Self, Placement)>, PlacementError> {
         let mut found = Self::new();
         let mut placement = Placement::default();
         let page = rustix::param::page_size();
+        let all: usize = ranges.iter().map(|range| pages(range).len() / page).sum();
+        let step = all.div_ceil(scope.pages).max(1) * page;
         let mut batch = kernel::Batch::new();
         for range in ranges.iter().map(pages).filter(|range| !range.is_empty()) {
-            let mut places = Vec::with_capacity(range.len() / page);
-            let mut rest = range.clone().step_by(page).peekable();
-            while rest.peek().is_some() {
+            let mut places = Vec::with_capacity(range.len().div_ceil(step));
+            let mut rest = range.clone().step_by(step).peekable();
+            while let Some(first) = rest.peek().copied() {
+                if scope.called_off.load(Ordering::Relaxed) {
+                    return Ok(None);
+                }
                 rest.by_ref().take(kernel::BATCH).for_each(|start| batch.push(start));
-                for status in batch.ask().map_err(unknown)? {
+                for (start, status) in (first..).step_by(step).zip(batch.ask().map_err(unknown)?) {
                     let place = domain(*status);
+                    let stands_for = (step.min(range.end - start) / page) as u64;
                     match place {
-                        Some(domain) => placement.note(domain),
-                        None => placement.absent += 1,
+                        Some(domain) => placement.note(domain, stands_for),
+                        None => placement.absent += stands_for,
                     }
                     places.push(place.filter(|domain| *domain != home));
                 }
                 batch.clear();
             }
-            found.add(range.start, &places);
+            found.add_steps(range.start, step, &places);
         }
-        Ok((found, placement))
+        Ok(Some((found, placement)))
     }
+}
+
+/// The same memory in ranges of whole pages, in order and apart: what links,
+/// stacks and applications tell may overlap, and be told many times over.
+fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.iter_mut().for_each(|range| *range = pages(range));
+    ranges.sort_unstable_by_key(|range| range.start);
+    ranges.dedup_by(|next, range| {
+        let meet = next.start <= range.end;
+        if meet {
+            range.end = range.end.max(next.end);
+        }
+        meet
+    });
+    ranges
 }
 
 /// Has the kernel move pages to `domain` (move_pages(2)), as far as it can:

@@ -21,7 +21,11 @@ pub(in crate::args) struct HostArgs {
     /// role=server|client (the usual: serve is server, load is client), id=N
     /// (0), ring=DESCRIPTORS (256), buffer=BYTES (2048), mtu=BYTES (1500),
     /// hugepages=on|off (on), mode=interrupt|poll (interrupt), secret=TEXT,
-    /// name=TEXT, sealed=required|optional (optional).
+    /// name=TEXT, sealed=required|optional (optional), copy=on|off (off: read
+    /// frames where the peer could still write), memory=MIB (128 for each
+    /// queue: ordinary pages that a client may share), socket-mode=OCTAL
+    /// (0600), peers=own|any|UID:UID:... (own: this user's processes and
+    /// root's).
     ///
     /// tap is a device of the local kernel, made if it does not exist, and
     /// needs CAP_NET_ADMIN. Options: addr=ADDRESS/PREFIX for the kernel's

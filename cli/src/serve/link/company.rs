@@ -192,7 +192,7 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
         if let Some(neighbourhood) = &mut self.neighbourhood {
             neighbourhood.attend(&mut silo.stack);
         }
-        self.near.attend(silo, now, usage);
+        self.near.attend(silo, now, usage, link);
         self.column.publish(silo, now, usage, link, silo.app.counters(), |take| self.near.values(silo, take));
         if now >= self.next_wall_clock {
             self.next_wall_clock = now + WALL_CLOCK_EVERY;

@@ -84,7 +84,7 @@ fn dies() {
     let Ok(case) = std::env::var("NEARSIDE_DIES") else { return };
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable).expect("no core file");
     let (file, start) = mapped(4);
-    let (_ours, guarded) = mapped(4);
+    let (ours, guarded) = mapped(4);
     // SAFETY: the mappings stay.
     let guard = unsafe { Guard::new(guarded, 4 * PAGE, PAGE) }.expect("the signal");
     match case.as_str() {
@@ -98,12 +98,12 @@ fn dies() {
             rustix::fs::ftruncate(&file, 0).expect("truncate");
             start.read_volatile();
         },
-        // A guard that is gone guards nothing.
-        _ => unsafe {
+        _ => {
             drop(guard);
-            rustix::fs::ftruncate(&_ours, 0).expect("truncate");
-            guarded.read_volatile();
-        },
+            rustix::fs::ftruncate(&ours, 0).expect("truncate");
+            // SAFETY: within the mapping. A guard that is gone guards nothing.
+            unsafe { guarded.read_volatile() };
+        }
     }
     println!("it lives");
 }

@@ -25,6 +25,9 @@ pub struct FarPages {
 struct Region {
     /// Where its first page starts.
     start: usize,
+    /// Bytes that each entry of `pages` stands for: those of a page, or of
+    /// several, where not all were looked at.
+    step: usize,
     /// The domain of each page, or [`HOME`].
     pages: Box<[u16]>,
 }
@@ -60,9 +63,14 @@ impl FarPages {
     /// Adds the whole pages from `start` on; each of `places` is a domain, or
     /// `None` for one that is where it is to be, or nowhere.
     pub fn add(&mut self, start: usize, places: &[Option<u16>]) {
+        self.add_steps(start, rustix::param::page_size(), places);
+    }
+
+    /// The same, of which each of `places` stands for `step` bytes.
+    pub(super) fn add_steps(&mut self, start: usize, step: usize, places: &[Option<u16>]) {
         if places.iter().any(Option::is_some) {
             let pages = places.iter().map(|place| place.unwrap_or(HOME)).collect();
-            self.regions.push(Region { start, pages });
+            self.regions.push(Region { start, step, pages });
         }
     }
 
@@ -74,10 +82,9 @@ impl FarPages {
 
     /// The first address of each.
     pub fn starts(&self) -> impl Iterator<Item = usize> {
-        let page = rustix::param::page_size();
         self.regions.iter().flat_map(move |region| {
             let far = region.pages.iter().enumerate().filter(|(_, place)| **place != HOME);
-            far.map(move |(index, _)| region.start + index * page)
+            far.map(move |(index, _)| region.start + index * region.step)
         })
     }
 
@@ -85,10 +92,9 @@ impl FarPages {
     #[inline]
     #[must_use]
     pub fn of(&self, address: usize) -> Option<u16> {
-        let page = rustix::param::page_size();
         let found = self.regions.iter().find_map(|region| {
             let offset = address.checked_sub(region.start)?;
-            region.pages.get(offset / page).copied()
+            region.pages.get(offset / region.step).copied()
         });
         found.filter(|domain| *domain != HOME)
     }

@@ -179,3 +179,59 @@ fn a_watch_that_brings_leaves_what_cannot_be_brought() {
     bring(&far, domain).unwrap();
     assert_eq!(Placement::of([pages.range()]).unwrap().within(domain), 1);
 }
+
+#[test]
+fn what_is_told_many_times_over_is_looked_at_once() {
+    let page = rustix::param::page_size();
+    let told = vec![5 * page + 1..5 * page + 2, 0..0, page..3 * page, 2 * page + 7..4 * page, 5 * page..6 * page - 1];
+    assert_eq!(merged(told), [page..4 * page, 5 * page..6 * page]);
+    // As a peer's descriptors did it: each told all of a region.
+    assert_eq!(merged(vec![0..1 << 32; 32_768]).len(), 1);
+}
+
+/// A peer shares a file of 64 GiB with nothing in it.
+#[test]
+fn a_look_at_sparse_memory_is_bounded_and_sees_its_parts() {
+    const PAGES: usize = 1 << 24;
+    let page = rustix::param::page_size();
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: a new private mapping touches no memory of ours.
+    let start = unsafe { mmap_anonymous(core::ptr::null_mut(), PAGES * page, access, flags) };
+    let mapped = Mapped { start: start.unwrap().cast(), len: PAGES * page };
+    let domain = here();
+    let (bound, called_off) = (1 << 10, AtomicBool::new(false));
+    let scope = Scope { pages: bound, called_off: &called_off };
+    // Of 2^14 pages, the first is asked about.
+    mapped.touch(3 << 14);
+    mapped.touch((5 << 14) + 1);
+    let frames = [mapped.range()];
+    let (far, placement) = FarPages::beyond(domain + 1, &frames, scope).unwrap().unwrap();
+    assert_eq!((placement.within(domain), placement.absent()), (1 << 14, (1 << 24) - (1 << 14)));
+    assert_eq!(far.starts().collect::<Vec<_>>(), [mapped.range().start + (3 << 14) * page]);
+    let of = |number: usize| far.of(mapped.range().start + number * page);
+    assert_eq!((of(3 << 14), of((4 << 14) - 1), of(4 << 14)), (Some(domain), Some(domain), None));
+    called_off.store(true, Ordering::Relaxed);
+    assert!(FarPages::beyond(domain, &frames, scope).unwrap().is_none(), "nobody waits for it");
+}
+
+#[test]
+fn a_look_that_is_called_off_counts_nothing_and_the_next_one_does() {
+    let pages = Mapped::new(1 << 16);
+    pages.touch(1);
+    let inspector = Inspector::start(1).unwrap();
+    let mut watch = inspector.watch(here(), false);
+    let mut now = Time::ZERO;
+    while watch.pages().looks == 0 {
+        if watch.is_due(now) {
+            watch.look(now, |each| each(pages.range()), |_| {});
+            // The first at least, before or after it began.
+            if now == Time::ZERO {
+                watch.call_off();
+            }
+        }
+        now = now + Duration::from_millis(500);
+        thread::yield_now();
+    }
+    assert_eq!(watch.pages().local, 1);
+}

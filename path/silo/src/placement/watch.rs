@@ -1,6 +1,6 @@
 //! Where silos' pages are, looked at now and then beside the packet path.
 
-use super::{FarPages, Placement, PlacementError, bring};
+use super::{FarPages, Placement, PlacementError, Scope, bring, merged};
 use crate::run::thread_time;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +18,10 @@ pub const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// it: a silo with gigabytes is looked at less often, and one on a busy
 /// machine as often as ever.
 const SHARE: u32 = 100;
+
+/// Pages of frames that one look asks about, at most: a gigabyte's. A peer says
+/// how much memory it shares; of more than that, some pages stand for all.
+const FRAME_PAGES: usize = 1 << 18;
 
 /// The thread that looks, for all silos. It ends with the last [`Watch`].
 #[derive(Debug)]
@@ -64,6 +68,8 @@ struct Seen {
     brings: bool,
     /// A look was asked for and is not finished.
     under_way: AtomicBool,
+    /// It need not be.
+    called_off: AtomicBool,
     local: AtomicU64,
     remote: AtomicU64,
     absent: AtomicU64,
@@ -97,6 +103,7 @@ impl Inspector {
             domain,
             brings,
             under_way: AtomicBool::new(false),
+            called_off: AtomicBool::new(false),
             local: AtomicU64::new(0),
             remote: AtomicU64::new(0),
             absent: AtomicU64::new(0),
@@ -131,13 +138,20 @@ impl Watch {
         if self.seen.under_way.swap(true, Ordering::Acquire) {
             return;
         }
+        self.seen.called_off.store(false, Ordering::Relaxed);
         let (mut of_frames, mut ranges) = (Vec::new(), Vec::new());
         frames(&mut |range| of_frames.push(range));
         others(&mut |range| ranges.push(range));
-        let job = Job { frames: of_frames, ranges, seen: Arc::clone(&self.seen) };
+        let job = Job { frames: merged(of_frames), ranges: merged(ranges), seen: Arc::clone(&self.seen) };
         if self.jobs.try_send(job).is_err() {
             self.seen.under_way.store(false, Ordering::Release);
         }
+    }
+
+    /// Ends a look that is under way, if any: the memory that it was asked
+    /// about is gone, with a link's peer.
+    pub fn call_off(&self) {
+        self.seen.called_off.store(true, Ordering::Relaxed);
     }
 
     /// Which pages that frames lie in are elsewhere, if that was looked at
@@ -161,24 +175,44 @@ impl Watch {
     }
 }
 
-/// Where a silo's own memory is, once what can be is at home.
-fn own(seen: &Seen, ranges: Vec<Range<usize>>) -> Result<Placement, PlacementError> {
-    let placement = Placement::of(ranges.iter().cloned())?;
-    if !seen.brings || placement.outside(seen.domain) == 0 {
-        return Ok(placement);
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.call_off();
     }
-    let (far, _) = FarPages::beyond(seen.domain, &ranges)?;
+}
+
+/// Where a silo's own memory is, once what can be is at home; `None` if the
+/// look was called off.
+fn own(seen: &Seen, ranges: Vec<Range<usize>>) -> Result<Option<Placement>, PlacementError> {
+    let scope = Scope { pages: usize::MAX, called_off: &seen.called_off };
+    let Some((far, placement)) = FarPages::beyond(seen.domain, &ranges, scope)? else { return Ok(None) };
+    if !seen.brings || far.is_empty() {
+        return Ok(Some(placement));
+    }
     // What cannot be moved is counted as it is.
     let _ = bring(&far, seen.domain);
-    Placement::of(ranges)
+    Placement::of(ranges).map(Some)
+}
+
+/// Where all is, and what frames lie in elsewhere; `None` if the look was
+/// called off.
+fn everywhere(
+    seen: &Seen,
+    frames: &[Range<usize>],
+    ranges: Vec<Range<usize>>,
+) -> Result<Option<(FarPages, Placement)>, PlacementError> {
+    let scope = Scope { pages: FRAME_PAGES, called_off: &seen.called_off };
+    let Some((far, mut placement)) = FarPages::beyond(seen.domain, frames, scope)? else { return Ok(None) };
+    let Some(others) = own(seen, ranges)? else { return Ok(None) };
+    placement.add(&others);
+    Ok(Some((far, placement)))
 }
 
 fn inspect(jobs: &Receiver<Job>) {
     while let Ok(Job { frames, ranges, seen }) = jobs.recv() {
         let started = thread_time();
         // Where the kernel does not tell, nothing was seen: `looks` shows it.
-        if let (Ok((far, mut placement)), Ok(others)) = (FarPages::beyond(seen.domain, &frames), own(&seen, ranges)) {
-            placement.add(&others);
+        if let Ok(Some((far, placement))) = everywhere(&seen, &frames, ranges) {
             seen.local.store(placement.within(seen.domain), Ordering::Relaxed);
             seen.remote.store(placement.outside(seen.domain), Ordering::Relaxed);
             seen.absent.store(placement.absent(), Ordering::Relaxed);
