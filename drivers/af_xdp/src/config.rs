@@ -51,8 +51,9 @@ pub enum CopyChoice {
 /// Whether received transport checksums are verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChecksumChoice {
-    /// Trusted where frames come from this machine's own kernel and may
-    /// carry none (veth, virtio_net in generic mode), verified elsewhere.
+    /// Always verified, but for those that hardware was to complete, where
+    /// frames come from this machine's own kernel (veth, virtio_net in generic
+    /// mode).
     Auto,
     /// Always verified: drops what a local kernel left to hardware.
     Verify,

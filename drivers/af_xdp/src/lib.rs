@@ -28,8 +28,10 @@
 //! poll into a thread of its own, for which there must be a core.
 //!
 //! A local kernel at a veth's other end leaves checksums to hardware that is
-//! not there. They are lost on the way to an XDP program, so received segments
-//! are trusted there ([`ChecksumChoice`]). It does not cut its segments late
+//! not there. That a checksum is to be completed is lost on the way to an XDP
+//! program, but it can be seen: the sum of the pseudo-header stands in its
+//! place. Such segments are accepted there, and all others verified
+//! ([`ChecksumChoice`]). It does not cut its segments late
 //! either: with a program in native mode at one end, Linux takes TSO from the
 //! other (`veth_xdp_set`). In generic mode it does not, and frames above a
 //! frame's room are dropped and counted ([`KernelDrops::too_long`]): there
@@ -63,7 +65,7 @@ pub use filter::{ADDRESSES_LIMIT, Claim};
 pub use handover::{Handle, HandoverError, Heritage, Offer, QUEUE_DESCRIPTORS, Terms};
 pub use host::{HostAddress, HostEvent, HostRoute, HostView};
 pub use link::{KernelDrops, RelayCounts, XdpLink};
-pub use port::{AfXdp, Report, domain, mac, queues};
+pub use port::{AfXdp, Checksums, Report, domain, mac, queues};
 pub use receive::{BURST_LIMIT, XdpRx};
 pub use rss::{NoRss, rss};
 pub use transmit::XdpTx;

@@ -4,7 +4,7 @@ use crate::error::OpenError;
 use crate::handover::{Inherited, Order, Seat};
 use crate::host::HostEvent;
 use crate::interface::Presence;
-use crate::port::{Report, Shared};
+use crate::port::{Checksums, Report, Shared};
 use crate::receive::{self, XdpRx};
 use crate::relay::hush;
 use crate::ring::{Consumer, Producer};
@@ -112,7 +112,7 @@ impl XdpLink {
         let mtu = shared.facts.mtu;
         let order = shared.orders.seats().get(usize::from(ordinal)).map_or(Order::Serve, |seat| seat.order);
         Self {
-            rx: XdpRx::new(shared.facts.vouches),
+            rx: XdpRx::new(shared.facts.checksums),
             tx: XdpTx::new(),
             shared,
             ordinal,
@@ -430,7 +430,7 @@ impl Link for XdpLink {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             mtu: self.shared.facts.mtu,
-            receive_checksum: self.shared.facts.vouches,
+            receive_checksum: self.shared.facts.checksums != Checksums::Verified,
             transmit_checksum: false,
             segmentation: None,
             queues: self.shared.facts.queues,

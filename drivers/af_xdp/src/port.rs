@@ -66,7 +66,19 @@ pub(crate) struct Facts {
     pub queues: u16,
     pub interface_queues: u32,
     pub domain: Option<u16>,
-    pub vouches: bool,
+    pub checksums: Checksums,
+}
+
+/// What becomes of the transport checksums of received segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Checksums {
+    /// All are verified.
+    Verified,
+    /// Those that the local kernel left for hardware to complete are accepted,
+    /// and all others verified.
+    Unfinished,
+    /// None is verified.
+    Trusted,
 }
 
 /// The Ethernet address of the interface called `name`: ours too, once it is
@@ -234,13 +246,13 @@ impl Facts {
         (mode, fallback): (XdpMode, Option<String>),
     ) -> Self {
         let (driver, _) = interface.driver();
-        let vouches = match config.checksum {
-            ChecksumChoice::Auto => may_lack_checksums(&driver, mode),
-            ChecksumChoice::Verify => false,
-            ChecksumChoice::Trust => true,
+        let checksums = match config.checksum {
+            ChecksumChoice::Auto if may_lack_checksums(&driver, mode) => Checksums::Unfinished,
+            ChecksumChoice::Auto | ChecksumChoice::Verify => Checksums::Verified,
+            ChecksumChoice::Trust => Checksums::Trusted,
         };
         let (interface_queues, domain) = (interface.queues(), interface.domain());
-        Self { driver, mode, fallback, mac, mtu, frame, queues, interface_queues, domain, vouches }
+        Self { driver, mode, fallback, mac, mtu, frame, queues, interface_queues, domain, checksums }
     }
 }
 
@@ -251,7 +263,8 @@ impl Shared {
     }
 
     pub fn report(&self) -> Report {
-        let Facts { driver, mode, fallback, queues, interface_queues, domain, vouches, frame, .. } = self.facts.clone();
+        let Facts { driver, mode, fallback, queues, interface_queues, domain, checksums, frame, .. } =
+            self.facts.clone();
         Report {
             interface: self.interface.name().to_owned(),
             driver,
@@ -260,7 +273,7 @@ impl Shared {
             queues,
             interface_queues,
             domain,
-            vouches,
+            checksums,
             frame,
             ring: self.config.ring,
             busy_poll: self.config.busy_poll.is_some(),
@@ -292,8 +305,8 @@ pub struct Report {
     pub interface_queues: u32,
     /// The NUMA domain of the device, if it is in one.
     pub domain: Option<u16>,
-    /// Received transport checksums are not verified.
-    pub vouches: bool,
+    /// What becomes of received transport checksums.
+    pub checksums: Checksums,
     /// Bytes of a frame's room.
     pub frame: u32,
     /// Slots of each ring.
@@ -322,7 +335,11 @@ impl fmt::Display for Report {
             Some(domain) => write!(f, ", domain {domain}")?,
             None => f.write_str(", in no domain")?,
         }
-        f.write_str(if self.vouches { ", checksums of received segments trusted" } else { "" })
+        f.write_str(match self.checksums {
+            Checksums::Verified => "",
+            Checksums::Unfinished => ", checksums left to hardware accepted",
+            Checksums::Trusted => ", checksums of received segments trusted",
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::config::HEADROOM;
 use crate::frames::ReceiveFrames;
+use crate::port::Checksums;
 use crate::relay::{Receiver, Sender, concerns_both};
 use crate::ring::{Consumer, Descriptor, Producer};
 use crate::socket::Socket;
@@ -12,7 +13,7 @@ use link::Receive;
 use rustix::net::RecvFlags;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wire::Time;
+use wire::{Time, lacks_checksum};
 
 /// Largest burst.
 pub const BURST_LIMIT: usize = 64;
@@ -34,8 +35,8 @@ pub struct XdpRx {
     /// room.
     pub(crate) passed: u64,
     pub(crate) unpassed: u64,
-    /// The link vouches for transport checksums.
-    pub(crate) vouches: bool,
+    /// Which transport checksums the link vouches for.
+    pub(crate) checksums: Checksums,
     pub(crate) frames: u64,
     pub(crate) bytes: u64,
     pub(crate) dropped: u64,
@@ -69,7 +70,7 @@ struct Frame {
 unsafe impl Send for Frame {}
 
 impl XdpRx {
-    pub(crate) const fn new(vouches: bool) -> Self {
+    pub(crate) const fn new(checksums: Checksums) -> Self {
         let none = Frame { start: NonNull::dangling(), len: 0, address: 0 };
         Self {
             queue: None,
@@ -80,7 +81,7 @@ impl XdpRx {
             lower: None,
             passed: 0,
             unpassed: 0,
-            vouches,
+            checksums,
             frames: 0,
             bytes: 0,
             dropped: 0,
@@ -264,8 +265,12 @@ impl Receive for XdpRx {
     }
 
     #[inline]
-    fn verified(&self, _index: usize) -> bool {
-        self.vouches
+    fn verified(&self, index: usize) -> bool {
+        match self.checksums {
+            Checksums::Verified => false,
+            Checksums::Unfinished => lacks_checksum(self.frame(index)),
+            Checksums::Trusted => true,
+        }
     }
 
     /// It may be of the process that had the queue before.

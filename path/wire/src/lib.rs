@@ -23,6 +23,7 @@ pub mod protocol;
 pub mod tcp;
 mod time;
 pub mod udp;
+mod unfinished;
 
 pub use checksum::{LinkVouched, Sum, Verified};
 pub use error::WireError;
@@ -30,3 +31,4 @@ pub use ethernet::Mac;
 pub use offload::Offload;
 pub use original::Original;
 pub use time::Time;
+pub use unfinished::lacks_checksum;

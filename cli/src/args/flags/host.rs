@@ -39,7 +39,8 @@ pub(in crate::args) struct HostArgs {
     /// copy=auto|zero-copy|copy (auto), ring=SLOTS (512), frame=2048|4096 (by
     /// the MTU), umem=queue|shared (queue), hugepages=on|off (on),
     /// busy-poll=TIME (none), budget=FRAMES (64), checksum=auto|verify|trust
-    /// (auto: trusted on veth).
+    /// (auto: verified, but for those that a local kernel left to hardware, on
+    /// veth).
     ///
     /// dpdk is a port of the distribution's DPDK, in a program that is built
     /// with it (make build DPDK=1): a PCI address, as 0000:3b:00.0, or a
