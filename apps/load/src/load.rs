@@ -435,7 +435,7 @@ impl App for Load {
                     Closed::Finished => &mut errors.unanswered,
                     Closed::Reset | Closed::Refused => &mut errors.reset,
                     Closed::TimedOut => &mut errors.tcp_timed_out,
-                    Closed::Unreachable => &mut errors.unreachable,
+                    Closed::Unreachable(_) => &mut errors.unreachable,
                     Closed::Aborted => &mut errors.aborted,
                 } += u64::from(asked);
                 self.on_failed(now, asked);

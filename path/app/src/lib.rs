@@ -81,9 +81,34 @@ pub enum Closed {
     /// Retransmissions, probes or keepalives went unanswered.
     TimedOut,
     /// The network said that the peer cannot be reached.
-    Unreachable,
+    Unreachable(Unreachable),
     /// We ended it: [`Net::abort`], or the data path shutting down.
     Aborted,
+}
+
+/// What the network said of a peer that cannot be reached, as far as systems
+/// tell it apart: an ICMP error's type and code (RFC 792, RFC 1122 section
+/// 3.2.2.1, RFC 4443 section 3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unreachable {
+    /// No way leads to its network.
+    Network,
+    /// It does not answer, or not to us; or packets ran out of hops.
+    Host,
+    /// The router before it knows that there is no such host.
+    NoHost,
+    /// Our host is cut off.
+    Isolated,
+    /// It does not speak the protocol.
+    Protocol,
+    /// It does not listen on the port.
+    Port,
+    /// A source route failed.
+    SourceRoute,
+    /// A policy forbids it.
+    Prohibited,
+    /// A router or the peer did not understand the packet's header.
+    Header,
 }
 
 /// Why [`Net::connect`] could not start.

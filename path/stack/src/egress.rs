@@ -49,6 +49,7 @@ pub(crate) struct PendingReset {
     pub ack: SeqNum,
     /// TS.Recent, if timestamps were agreed on.
     pub echo: Option<u32>,
+    pub traffic_class: u8,
 }
 
 /// Resets waiting for transmit slots; more are not sent, and the peer finds
@@ -153,7 +154,7 @@ impl Stack {
         let Some(buffer) = out.slot() else { return false };
         let mut cx = context!(self, &flow);
         let Some(emit) = slot.tcp.poll_opening(&mut cx, path) else { return false };
-        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload };
+        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload, traffic_class: 0 };
         let len = frame.build_syn(buffer, &flow, &emit);
         out.commit(len, Offload::NONE);
         slot.tcp.set_ready(false);
@@ -177,7 +178,7 @@ impl Stack {
         let Some(buffer) = out.slot() else { return false };
         let mut cx = context!(self, &flow);
         let Some(emit) = poll(&mut slot.tcp, &mut cx) else { return false };
-        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload };
+        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload, traffic_class: 0 };
         let len = frame.build_plain(buffer, &flow, &emit, &mut slot.tcp);
         out.commit(len, Offload::NONE);
         slot.tcp.set_ready(false);
@@ -198,8 +199,9 @@ impl Stack {
         };
         let flow = slot.flow();
         let path = Path { mtu: self.config.mtu, v6: !flow.is_v4() };
+        let traffic_class = slot.tcp.traffic_class();
         let mut cx = context!(self, &flow);
-        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload };
+        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload, traffic_class };
         let burst = frame.burst(path);
         let mut left = SEGMENTS_PER_POLL;
         let found = loop {
@@ -245,9 +247,10 @@ impl Stack {
         }
         let flow = slot.flow();
         let path = Path { mtu: self.config.mtu, v6: !flow.is_v4() };
+        let traffic_class = slot.tcp.traffic_class();
         let mut cx = context!(self, &flow);
         let none = LinkOffload::default();
-        let frame = Frame { mac: Mac::ZERO, config: &self.config, addresses: &self.addresses, offload: none };
+        let frame = Frame { mac: Mac::ZERO, config: &self.config, addresses: &self.addresses, offload: none, traffic_class };
         for _ in 0..SEGMENTS_PER_POLL {
             let Some(emit) = slot.tcp.poll_segment(&mut cx, path, 0) else { break };
             let (len, _) = frame.build(&mut buffer, &flow, &emit, &mut slot.tcp);
@@ -262,11 +265,15 @@ impl Stack {
 
     /// Writes a segment that belongs to no connection, if a slot is free.
     pub(crate) fn reply(&mut self, out: &mut impl Egress, flow: &Flow, mac: Mac, reply: &Reply) {
+        self.reply_as(out, flow, mac, reply, 0);
+    }
+
+    fn reply_as(&mut self, out: &mut impl Egress, flow: &Flow, mac: Mac, reply: &Reply, traffic_class: u8) {
         let Some(buffer) = out.slot() else {
             self.counters.replies_dropped += 1;
             return;
         };
-        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload };
+        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload, traffic_class };
         let len = frame.build_reply(buffer, flow, reply);
         out.commit(len, Offload::NONE);
         self.counters.resets_out += u64::from(reply.flags.contains(Flags::RST));
@@ -284,7 +291,7 @@ impl Stack {
                 let mut reply = Reply::reset(reset.seq, Some(reset.ack));
                 let value = self.stamp(&reset.flow);
                 reply.options.timestamps = reset.echo.map(|echo| Timestamps { value, echo });
-                self.reply(out, &reset.flow, mac, &reply);
+                self.reply_as(out, &reset.flow, mac, &reply, reset.traffic_class);
             }
         }
     }
@@ -297,7 +304,8 @@ impl Stack {
         // RFC 7323 section 3.2: a reset too should carry the timestamps that
         // were agreed on.
         let echo = info.timestamps.then_some(info.ts_recent);
-        let pending = PendingReset { flow, neighbour, seq: info.nxt, ack: info.rcv_nxt, echo };
+        let traffic_class = slot.tcp.traffic_class();
+        let pending = PendingReset { flow, neighbour, seq: info.nxt, ack: info.rcv_nxt, echo, traffic_class };
         let before = slot.tcp.buffered();
         let tell = slot.tcp.abort();
         if tell && self.resets.len() < MAX_PENDING_RESETS {
@@ -314,6 +322,8 @@ pub(crate) struct Frame<'a> {
     pub config: &'a Config,
     pub addresses: &'a Addresses,
     pub offload: LinkOffload,
+    /// The DS field's octet; not 0 on the general ways only.
+    pub traffic_class: u8,
 }
 
 impl Frame<'_> {
@@ -327,12 +337,18 @@ impl Frame<'_> {
         }
     }
 
+    /// Whether nothing in it is other than in nearly every frame.
+    #[inline(always)]
+    fn is_usual(&self) -> bool {
+        self.config.vlan.is_none() && self.traffic_class == 0
+    }
+
     /// Builds a connection's segment. Returns the frame's length and what the
     /// link is to finish.
     #[inline]
     fn build(&self, out: &mut [u8], flow: &Flow, emit: &Emit, connection: &mut Connection) -> (usize, Offload) {
         let timestamps = emit.timestamps.map(|(value, echo)| Timestamps { value, echo });
-        let plain = matches!(emit.options, EmitOptions::Plain) && flow.is_v4() && self.config.vlan.is_none();
+        let plain = matches!(emit.options, EmitOptions::Plain) && flow.is_v4() && self.is_usual();
         if plain && emit.len <= u32::from(connection.mss()) {
             let len = self.build_plain(out, flow, emit, connection);
             return (len, Offload::NONE);
@@ -471,7 +487,7 @@ impl Frame<'_> {
     /// Builds a segment that opens a connection.
     #[inline]
     pub(crate) fn build_opening(&self, out: &mut [u8], flow: &Flow, opening: &Opening) -> usize {
-        if flow.is_v4() && self.config.vlan.is_none() {
+        if flow.is_v4() && self.is_usual() {
             let len = plain::emit_opening(out, &self.ends(flow), opening);
             if len > 0 {
                 return len;
@@ -518,7 +534,7 @@ impl Frame<'_> {
                 dst: flow.remote_v4(),
                 protocol: protocol::TCP,
                 ttl: DEFAULT_TTL,
-                dscp_ecn: 0,
+                dscp_ecn: self.traffic_class,
                 // Atomic datagrams need no identification (RFC 6864 section 4).
                 identification: 0,
                 dont_fragment: true,
@@ -535,7 +551,7 @@ impl Frame<'_> {
             dst: flow.remote_v6(),
             next_header: protocol::TCP,
             hop_limit: DEFAULT_TTL,
-            traffic_class: 0,
+            traffic_class: self.traffic_class,
             flow_label: 0,
             payload_len,
         };

@@ -57,6 +57,7 @@ mod stray;
 mod syn;
 mod time_wait;
 mod timers;
+mod unreachable;
 mod wheel;
 
 pub use config::{Address, Config, MAX_ADDRESSES, Route, Seeds};
@@ -77,7 +78,7 @@ use secret::Secret;
 use slots::Slots;
 use std::collections::VecDeque;
 use syn::SynQueue;
-use tcp::{Context, Path};
+use tcp::{Context, Path, SocketOptions};
 use time_wait::TimeWait;
 use wheel::{Due, Wheel};
 use wire::{Offload, Time};
@@ -168,6 +169,8 @@ pub struct Stack {
     pub(crate) path_mtus: route::PathMtus,
     pub(crate) budget: budget::Budget,
     pub(crate) ports: ports::Ports,
+    /// Ports whose listeners hand options on, few if any.
+    pub(crate) listener_options: Vec<(u16, SocketOptions)>,
     pub(crate) counters: Counters,
     pub(crate) tcp_counters: tcp::Counters,
 }
@@ -220,6 +223,7 @@ impl Stack {
             path_mtus: route::PathMtus::new(),
             budget: budget::Budget::new(config.receive_memory),
             ports: ports::Ports::default(),
+            listener_options: Vec::new(),
             counters: Counters::default(),
             tcp_counters: tcp::Counters::default(),
             config,
@@ -309,6 +313,7 @@ impl Stack {
     /// Stops accepting: further SYNs are answered as on a closed port.
     pub fn stop_listening(&mut self) {
         self.config.listen.clear();
+        self.listener_options.clear();
     }
 
     /// Accepts connections on a further port.

@@ -1,15 +1,14 @@
 //! What stands beside TCP: ARP, neighbour discovery, ICMP, fragments.
 
 use crate::egress::DEFAULT_TTL;
-use crate::flow::Flow;
-use crate::flow::Owner;
 use crate::fragments::{Fragment, Key, TimedOut, Whole};
 use crate::ingress::{Arrival, Envelope};
 use crate::neighbour::{NeighbourId, Output};
 use crate::{Egress, Stack};
-use app::Closed;
+use crate::unreachable;
+use app::Unreachable;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use tcp::{Path, State};
+use tcp::Path;
 use wire::arp::{ArpPacket, Operation};
 use wire::checksum::{pseudo_v4, pseudo_v6};
 use wire::ethernet::{ETHER_ARP, ETHER_IPV4, ETHER_IPV6, EthernetHeader};
@@ -167,10 +166,9 @@ impl Stack {
                 self.send_icmp_v4(envelope, &reply, out);
             }
             Icmpv4::FragmentationNeeded { mtu, .. } => {
-                self.on_icmp_error(message.original(), Some(u32::from(mtu)), false)
+                self.on_smaller_path_told(message.original(), u32::from(mtu))
             }
-            Icmpv4::DestinationUnreachable { .. } => self.on_icmp_error(message.original(), None, true),
-            _ => {}
+            _ => self.on_icmp_error(message.original(), unreachable::of_v4(&message)),
         }
     }
 
@@ -240,9 +238,8 @@ impl Stack {
                 self.counters.neighbour_in += 1;
                 self.neighbours.on_advertisement(&advertisement, self.now);
             }
-            Icmpv6::PacketTooBig { mtu, .. } => self.on_icmp_error(message.original(), Some(mtu), false),
-            Icmpv6::DestinationUnreachable { .. } => self.on_icmp_error(message.original(), None, true),
-            _ => {}
+            Icmpv6::PacketTooBig { mtu, .. } => self.on_smaller_path_told(message.original(), mtu),
+            _ => self.on_icmp_error(message.original(), unreachable::of_v6(&message)),
         }
     }
 
@@ -329,20 +326,6 @@ impl Stack {
         self.send_icmp_v6(own, dst, envelope.mac, DEFAULT_TTL, &message, out);
     }
 
-    /// An error about a segment of ours: a smaller path MTU, or no way to the
-    /// peer. It counts only if it quotes what is in flight (RFC 5927).
-    fn on_icmp_error(&mut self, original: Option<Original>, mtu: Option<u32>, unreachable: bool) {
-        let used = match (self.in_flight(original), mtu) {
-            (Some((slot, quoted)), Some(mtu)) => {
-                self.on_smaller_path(slot, quoted.dst, mtu);
-                true
-            }
-            (Some((slot, _)), None) => unreachable && self.on_unreachable(slot),
-            (None, _) => false,
-        };
-        self.counters.icmp_ignored += u64::from(!used);
-    }
-
     /// A frame of ours waited for a neighbour that does not answer. The hosts
     /// of today tell their own connections what a router would tell them by an
     /// ICMP error (`arp_error_report` in Linux's net/ipv4/arp.c).
@@ -350,37 +333,10 @@ impl Stack {
         let Ok((ethernet, packet)) = EthernetHeader::parse(frame) else { return };
         let original =
             if ethernet.ether_type == ETHER_IPV4 { Original::parse_v4(packet) } else { Original::parse_v6(packet) };
-        if let Some((slot, _)) = self.in_flight(original) {
-            self.on_unreachable(slot);
-        }
+        self.on_unreachable(original, Unreachable::Host);
     }
 
-    /// The connection that a packet of ours was sent for, if it has not been
-    /// acknowledged.
-    fn in_flight(&self, original: Option<Original>) -> Option<(u32, Original)> {
-        let quoted = original.filter(|quoted| quoted.protocol == protocol::TCP)?;
-        let local = self.addresses.index(quoted.src)?;
-        let flow = Flow::new(quoted.dst, quoted.dst_port, local, quoted.src_port);
-        match self.find(self.hasher.hash(&flow), &flow)? {
-            Owner::Connection(slot) if self.slots.at(slot).tcp.quotes_flight(quoted.seq) => Some((slot, quoted)),
-            _ => None,
-        }
-    }
-
-    /// There is no way to a connection's peer. Established connections outlive
-    /// a routing change (RFC 1122 section 4.2.3.9, RFC 5461 section 2); one
-    /// that is being opened does not wait. Whether it is one.
-    fn on_unreachable(&mut self, slot: u32) -> bool {
-        if self.slots.at(slot).tcp.state() != State::SynSent {
-            return false;
-        }
-        let id = self.slots.id(slot);
-        self.slots.at_mut(slot).tcp.abort();
-        self.note_over(id, Closed::Unreachable);
-        true
-    }
-
-    fn on_smaller_path(&mut self, slot: u32, dst: IpAddr, mtu: u32) {
+    pub(crate) fn on_smaller_path(&mut self, slot: u32, dst: IpAddr, mtu: u32) {
         // RFC 1191 section 3 and RFC 8201 section 4: never below the least
         // MTU of the family, never above our own.
         let least = if dst.is_ipv6() { ipv6::MIN_MTU as u32 } else { LEAST_MTU_V4 };

@@ -11,7 +11,7 @@ use crate::syn::HalfOpen;
 use crate::{Egress, Stack};
 use app::ConnId;
 use core::time::Duration;
-use tcp::{Agreed, Connection, Outcome, Path, agree_on};
+use tcp::{Agreed, Connection, Outcome, Path, SocketOptions, agree_on};
 use wire::tcp::{Flags, MAX_HEADER_LEN, Opening, SeqNum, TcpHeader, TcpOptions, Timestamps};
 use wire::{Mac, Offload, ethernet, ipv6};
 
@@ -151,7 +151,7 @@ impl Stack {
     fn hold_syn_ack(&mut self, entry: u32, opening: &Opening) {
         let HalfOpen { flow, neighbour, .. } = self.syns.get(entry);
         let mut buffer = [0; OPENING_FRAME];
-        let frame = Frame { mac: Mac::ZERO, config: &self.config, addresses: &self.addresses, offload: self.offload };
+        let frame = self.opening_frame(flow, Mac::ZERO);
         let len = frame.build_opening(&mut buffer, flow, opening);
         self.neighbours.hold(*neighbour, &buffer[..len]);
     }
@@ -160,15 +160,31 @@ impl Stack {
     #[inline(always)]
     fn send_opening(&self, out: &mut impl Egress, flow: &Flow, mac: Mac, opening: &Opening) -> bool {
         let Some(buffer) = out.slot() else { return false };
-        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload };
+        let frame = self.opening_frame(flow, mac);
         let len = frame.build_opening(buffer, flow, opening);
         out.commit(len, Offload::NONE);
         true
     }
 
     #[inline(always)]
+    fn opening_frame(&self, flow: &Flow, mac: Mac) -> Frame<'_> {
+        let traffic_class = self.listener_options(flow.local_port).map_or(0, |options| options.traffic_class);
+        Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload, traffic_class }
+    }
+
+    /// The options of the listener on a port, if it has any.
+    #[inline(always)]
+    fn listener_options(&self, port: u16) -> Option<SocketOptions> {
+        if self.listener_options.is_empty() {
+            return None;
+        }
+        self.listener_options.iter().find(|(of, _)| *of == port).map(|(_, options)| *options)
+    }
+
+    #[inline(always)]
     fn syn_ack(&self, flow: &Flow, agreed: &Agreed, timestamps: Option<Timestamps>) -> Opening {
         let path = Path { mtu: self.config.mtu, v6: !flow.is_v4() };
+        let most = self.listener_options(flow.local_port).and_then(|options| options.max_segment);
         Opening {
             src_port: flow.local_port,
             dst_port: flow.remote_port,
@@ -176,7 +192,7 @@ impl Stack {
             ack: agreed.irs.plus(1),
             flags: Flags::SYN.union(Flags::ACK),
             window: self.config.tcp.receive_limit.min(0xffff) as u16,
-            mss: path.announced_mss(),
+            mss: most.map_or(path.announced_mss(), |most| most.min(path.announced_mss())),
             window_scale: agreed.peer_shift.map(|_| self.config.tcp.window_shift()),
             sack_permitted: agreed.sack,
             timestamps,
@@ -358,7 +374,10 @@ impl Stack {
         let mtu = self.path_mtus.get(flow.remote(), self.now).unwrap_or(self.config.mtu).min(self.config.mtu);
         let path = Path { mtu, v6: !flow.is_v4() };
         let mut cx = context!(self, &flow);
-        let connection = Connection::accept(&mut cx, path, agreed, window);
+        let mut connection = Connection::accept(&mut cx, path, agreed, window);
+        if let Some(options) = self.listener_options(flow.local_port) {
+            connection.inherit(&self.config.tcp, options);
+        }
         self.neighbours.pin(neighbour);
         self.slots.insert(flow, neighbour, connection)
     }

@@ -5,7 +5,7 @@ use app::{Body, ConnId, ConnectError, Net};
 use core::hint::cold_path;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
-use tcp::{QueueFull, ReceiveBuffer, State};
+use tcp::{QueueFull, ReceiveBuffer, SocketOptions, State};
 use wire::Time;
 
 impl Net for Stack {
@@ -131,6 +131,43 @@ impl Stack {
             // What waited may go.
             self.make_ready(id.index() as u32);
         }
+    }
+
+    /// The options of a connection that is there.
+    #[must_use]
+    pub fn options(&self, id: ConnId) -> Option<SocketOptions> {
+        self.slots.get(id).map(|slot| slot.tcp.options())
+    }
+
+    /// Sets a connection's options, in the turn of [`Net::connect`] where they
+    /// are to count for its SYN.
+    pub fn set_options(&mut self, id: ConnId, options: SocketOptions) {
+        let Some(slot) = self.slots.get_mut(id) else { return };
+        slot.tcp.set_options(&self.config.tcp, options);
+    }
+
+    /// Sets the options of the listener on a port, which count for its SYN,ACKs
+    /// and for the connections that it accepts from now on.
+    pub fn set_listener_options(&mut self, port: u16, options: SocketOptions) {
+        self.listener_options.retain(|(of, _)| *of != port);
+        if options != SocketOptions::default() {
+            self.listener_options.push((port, options.sound()));
+        }
+    }
+
+    /// Whether a connection's segments that are not full wait until this is
+    /// taken back (`TCP_CORK`).
+    pub fn set_cork(&mut self, id: ConnId, on: bool) {
+        let Some(slot) = self.slots.get_mut(id) else { return };
+        slot.tcp.set_cork(&self.config.tcp, on);
+        self.make_ready(id.index() as u32);
+    }
+
+    /// Whether more follows what is queued next on a connection (`MSG_MORE`).
+    pub fn set_more(&mut self, id: ConnId, on: bool) {
+        let Some(slot) = self.slots.get_mut(id) else { return };
+        slot.tcp.set_more(&self.config.tcp, on);
+        self.make_ready(id.index() as u32);
     }
 
     /// Keeps in-order bytes of an arrival that the application did not

@@ -272,7 +272,7 @@ fn connecting_to_nobody_fails_soon() {
         pair.advance(Duration::from_millis(100));
     }
     pair.client.turn();
-    assert_eq!(pair.client.closed, ids.map(|id| (id, Closed::Unreachable)));
+    assert_eq!(pair.client.closed, ids.map(|id| (id, Closed::Unreachable(app::Unreachable::Host))));
     assert!(pair.client.stack.is_live(established));
 }
 
@@ -425,7 +425,7 @@ fn a_neighbour_that_the_host_does_not_find_is_given_up() {
         host.stack.forget_neighbour(NOBODY.into());
     }
     assert!((3..=6).contains(&asked), "{asked}");
-    assert_eq!(host.closed.iter().map(|(_, why)| *why).collect::<Vec<_>>(), [Closed::Unreachable]);
+    assert_eq!(host.closed.iter().map(|(_, why)| *why).collect::<Vec<_>>(), [Closed::Unreachable(app::Unreachable::Host)]);
     assert!(host.out.sent.is_empty());
 }
 

@@ -3,9 +3,11 @@
 
 use crate::config::Config;
 use crate::congestion::{Algorithm, Congestion, Prr};
+use crate::options::Asked;
 use crate::rack::Rack;
 use crate::receive::ReceiveBuffer;
 use crate::scoreboard::Scoreboard;
+use app::Unreachable;
 use wire::Time;
 use wire::tcp::SeqNum;
 
@@ -78,6 +80,16 @@ pub(crate) struct Cold {
     pub timed: Option<(SeqNum, Time)>,
     /// Segments retransmitted.
     pub retransmits: u32,
+    /// The farthest that a segment was overtaken by others, in segments.
+    pub reordering: u32,
+    /// What the application asks of this connection.
+    pub asked: Option<Box<Asked>>,
+    /// The end of what was last sent with PSH, since the cold part was made.
+    pub pushed_to: Option<SeqNum>,
+    /// The largest window of the peer that was sent into since.
+    pub largest_window: u32,
+    /// What the network said of the peer, since it last acknowledged anything.
+    pub unreachable: Option<Unreachable>,
 }
 
 impl Cold {
@@ -100,6 +112,11 @@ impl Cold {
             fin_at: None,
             timed: None,
             retransmits: 0,
+            reordering: 0,
+            asked: None,
+            pushed_to: None,
+            largest_window: 0,
+            unreachable: None,
         }
     }
 
@@ -121,6 +138,10 @@ impl Cold {
     /// Whether nothing would be forgotten with this but how often something
     /// was sent again.
     pub fn disposable(&self) -> bool {
-        !self.learned && self.timed.is_none() && self.undo.is_none()
+        !self.learned
+            && self.timed.is_none()
+            && self.undo.is_none()
+            && self.asked.is_none()
+            && self.unreachable.is_none()
     }
 }

@@ -7,14 +7,15 @@
 //!                  ─► poll_segment until None, whenever `wants_poll`
 //! ```
 
-use crate::cold::{Cold, HolderMark};
+use crate::cold::{Cold, HolderMark, Recovery};
 use crate::config::{Config, DEFAULT_MSS_V4, MAX_WINDOW_SHIFT, MIN_MSS};
 use crate::congestion;
 use crate::counters::Counters;
 use crate::rope::{QueueFull, Rope};
 use crate::rtt::Rtt;
+use crate::scoreboard::{DUP_THRESH, Scoreboard};
 use crate::state::State;
-use app::Body;
+use app::{Body, Unreachable};
 use wire::Time;
 use wire::tcp::{SeqNum, TcpHeader, TcpOptions};
 
@@ -323,6 +324,7 @@ impl Connection {
         let options = if agreed.timestamps.is_some() { TIMESTAMPS_LEN } else { 0 };
         let mss = agreed.peer_mss.max(MIN_MSS).min(path.announced_mss());
         self.mss = mss.saturating_sub(options).max(1);
+        self.clamp_segments();
     }
 
     /// The state.
@@ -457,16 +459,6 @@ impl Connection {
     fn note_queue(&mut self) {
         if self.rope.len() as usize > app::SEND_LOW_WATER {
             self.flags.set(Flags::ABOVE_LOW_WATER);
-        }
-    }
-
-    /// Whether small segments wait for acknowledgements (RFC 9293 section
-    /// 3.7.4, MUST-17: an application can switch it off).
-    pub const fn set_nagle(&mut self, on: bool) {
-        if on {
-            self.flags.set(Flags::NAGLE);
-        } else {
-            self.flags.clear(Flags::NAGLE);
         }
     }
 
@@ -613,6 +605,21 @@ impl Connection {
         seq.within(self.una, self.in_flight())
     }
 
+    /// The network said that the peer cannot be reached, and quoted what is in
+    /// flight. A connection that is being opened ends; an established one
+    /// outlives a routing change, and takes it for the reason if it gets no
+    /// answer until it is given up (RFC 1122 section 4.2.3.9, RFC 5461
+    /// section 2; `tcp_v4_err` in Linux's net/ipv4/tcp_ipv4.c). Returns whether
+    /// it ended.
+    pub fn on_unreachable(&mut self, config: &Config, why: Unreachable) -> bool {
+        if self.state.opening() {
+            self.close();
+            return true;
+        }
+        self.cold_mut(config).unreachable = Some(why);
+        false
+    }
+
     /// Round-trip time, in microseconds; 0 before the first sample.
     #[must_use]
     pub fn srtt_us(&self) -> u32 {
@@ -622,6 +629,7 @@ impl Connection {
     /// A view for diagnosis.
     #[must_use]
     pub fn info(&self) -> Info {
+        let board = self.cold.as_ref().map(|cold| &cold.scoreboard);
         Info {
             state: self.state,
             mss: self.mss,
@@ -640,11 +648,39 @@ impl Connection {
             backoff: self.backoff,
             retransmits: self.cold.as_ref().map_or(0, |cold| cold.retransmits),
             recovering: self.cold.as_ref().is_some_and(|cold| cold.recovering()),
+            congestion_state: self.congestion_state(),
+            sacked: self.in_segments(self.sacked_bytes()),
+            lost: self.in_segments(board.map_or(0, |board| board.lost_bytes(self.una))),
+            retrans: self.in_segments(board.map_or(0, Scoreboard::retransmitted_bytes)),
+            reordering: self.cold.as_ref().map_or(0, |cold| cold.reordering).max(DUP_THRESH),
             una: self.una,
             nxt: self.nxt,
             rcv_nxt: self.rcv_nxt,
             ts_recent: self.ts_recent,
         }
+    }
+
+    fn congestion_state(&self) -> CongestionState {
+        match self.cold.as_ref().map_or(Recovery::Open, |cold| cold.recovery) {
+            Recovery::Fast(_) => CongestionState::Recovery,
+            Recovery::Loss(_) => CongestionState::Loss,
+            Recovery::Open if self.sacked_bytes() > 0 => CongestionState::Disorder,
+            Recovery::Open => CongestionState::Open,
+        }
+    }
+
+    /// What is known to have left the network above SND.UNA: without SACK, a
+    /// segment for each duplicate acknowledgement.
+    fn sacked_bytes(&self) -> u32 {
+        let counted = u32::from(self.dupacks) * u32::from(self.mss);
+        match &self.cold {
+            Some(cold) if self.flags.has(Flags::SACK) => cold.scoreboard.sacked_bytes(),
+            _ => counted.min(self.in_flight()),
+        }
+    }
+
+    fn in_segments(&self, bytes: u32) -> u32 {
+        bytes.div_ceil(u32::from(self.mss).max(1))
     }
 
     #[inline]
@@ -751,6 +787,20 @@ pub fn agree_on(config: &Config, v6: bool, iss: SeqNum, irs: SeqNum, options: &T
     }
 }
 
+/// How the sender stands to congestion, in Linux's terms (`enum tcp_ca_state`,
+/// include/uapi/linux/tcp.h; it has one more, for ECN).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CongestionState {
+    /// Nothing is missing.
+    Open,
+    /// Something arrived ahead of what is missing; it may only be late.
+    Disorder,
+    /// Fast recovery.
+    Recovery,
+    /// After a retransmission timeout.
+    Loss,
+}
+
 /// A connection's figures, in the shape of Linux's `TCP_INFO`.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "each field is named as in RFC 9293 or tcp_info")]
@@ -772,6 +822,12 @@ pub struct Info {
     pub backoff: u8,
     pub retransmits: u32,
     pub recovering: bool,
+    pub congestion_state: CongestionState,
+    /// In segments, as the next three.
+    pub sacked: u32,
+    pub lost: u32,
+    pub retrans: u32,
+    pub reordering: u32,
     pub una: SeqNum,
     pub nxt: SeqNum,
     pub rcv_nxt: SeqNum,

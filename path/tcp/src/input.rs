@@ -203,8 +203,11 @@ impl Connection {
     fn note_arrival(&mut self, cx: &mut Context<'_>) {
         let idle = cx.now_ms.wrapping_sub(self.last_rx);
         self.last_rx = cx.now_ms;
-        if idle >= cx.config.rto_min && self.una == self.nxt && self.cold.is_some() {
-            self.restart_after_idle(cx, idle);
+        if self.cold.is_some() {
+            self.on_peer_heard();
+            if idle >= cx.config.rto_min && self.una == self.nxt {
+                self.restart_after_idle(cx, idle);
+            }
         }
     }
 
@@ -374,6 +377,7 @@ impl Connection {
         let mut cwnd = before;
         let cold = self.cold_mut(cx.config);
         cold.rack.on_acked(ack.snd_una);
+        cold.unreachable = None;
         match cold.recovery {
             Recovery::Fast(_) => return,
             Recovery::Open | Recovery::Loss(_) => cold.congestion.on_ack(&mut cwnd, &ack),

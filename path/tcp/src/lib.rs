@@ -15,6 +15,7 @@ pub mod congestion;
 pub mod connection;
 mod counters;
 mod input;
+mod options;
 mod orderly;
 mod output;
 mod rack;
@@ -28,9 +29,12 @@ mod timer;
 
 pub use cold::HolderMark;
 pub use config::Config;
-pub use connection::{Agreed, Connection, Context, HOLDS_MUCH, Info, LastWord, Path, WheelMark, agree_on};
+pub use connection::{
+    Agreed, CongestionState, Connection, Context, HOLDS_MUCH, Info, LastWord, Path, WheelMark, agree_on,
+};
 pub use counters::Counters;
 pub use input::{Answer, Light, Outcome};
+pub use options::SocketOptions;
 pub use output::{Emit, EmitOptions};
 pub use receive::ReceiveBuffer;
 pub use rope::{MAX_QUEUED, QueueFull, Rope};

@@ -74,7 +74,7 @@ impl Connection {
     /// The SYN of a connection that is being opened, if it is to be sent.
     #[inline]
     pub fn poll_opening(&mut self, cx: &mut Context<'_>, path: Path) -> Option<Emit> {
-        if self.state == State::SynSent { self.poll_syn(cx, path) } else { None }
+        if self.state == State::SynSent && self.cold.is_none() { self.poll_syn(cx, path) } else { None }
     }
 
     /// What ends a light connection of which nothing is in flight, if it is one

@@ -128,7 +128,7 @@ impl Connection {
         let len = waiting.min(usable).min(burst.max(mss));
         // Only whole segments of a burst, unless it ends the queue.
         let len = if len > mss && len < waiting { len - len % mss } else { len };
-        let whole = len >= mss || (len == waiting && (in_flight == 0 || !self.flags.has(Flags::NAGLE)));
+        let whole = len >= mss || (len == waiting && (!self.flags.has(Flags::NAGLE) || self.may_send_small(in_flight)));
         if len > 0 && (whole || (in_flight == 0 && len == by_peer)) {
             if waiting > by_path && by_path <= by_peer {
                 self.flags.set(Flags::CWND_LIMITED);
@@ -138,10 +138,14 @@ impl Connection {
         if by_path < mss.min(waiting) {
             self.flags.set(Flags::CWND_LIMITED);
         }
-        if in_flight == 0 && !self.flags.has(Flags::TIMER) {
-            // Closed window: the persist timer (RFC 9293 section 3.8.6.1).
+        if in_flight == 0 {
+            // Closed window: the persist timer (RFC 9293 section 3.8.6.1),
+            // which keepalive's must not stand in for.
             let after = self.rto(cx.config);
-            self.arm(cx, after);
+            let left = self.timer_at.wrapping_sub(cx.now_ms) as i32;
+            if !self.flags.has(Flags::TIMER) || left > after as i32 {
+                self.arm(cx, after);
+            }
         }
         None
     }
@@ -149,7 +153,8 @@ impl Connection {
     /// New data at SND.NXT. `last` says that it empties the queue.
     #[inline]
     fn emit_data(&mut self, cx: &mut Context<'_>, offset: u32, len: u32, last: bool) -> Emit {
-        let flags = if last { Bits::ACK.union(Bits::PSH) } else { Bits::ACK };
+        let push = if last { self.ends_write() } else { self.is_push_point(cx, offset, len) };
+        let flags = if push { Bits::ACK.union(Bits::PSH) } else { Bits::ACK };
         let seq = self.nxt;
         let starts_flight = self.una == self.nxt;
         self.nxt = self.nxt.plus(len);
@@ -163,6 +168,9 @@ impl Connection {
             self.arm_probe(cx);
         }
         self.time_segment(cx);
+        if self.cold.is_some() {
+            self.note_data_sent(push, last);
+        }
         self.emit(cx, seq, flags, offset, len)
     }
 
@@ -331,7 +339,7 @@ impl Connection {
             window: cx.config.receive_limit.min(0xffff) as u16,
             timestamps,
             options: EmitOptions::Syn {
-                mss: path.announced_mss(),
+                mss: self.announced(path.announced_mss()),
                 shift: (!answers || self.shifts != 0).then(|| cx.config.window_shift()),
                 sack: if answers { self.flags.has(Flags::SACK) } else { cx.config.sack },
             },
@@ -430,7 +438,7 @@ impl Connection {
         if fin {
             flags = flags.union(Bits::FIN);
         }
-        if offset + data == self.rope.len() && data > 0 {
+        if data > 0 && (offset + data == self.rope.len() || self.rope.ends_within(offset, data)) {
             flags = flags.union(Bits::PSH);
         }
         self.emit(cx, seq, flags, offset, data)

@@ -97,6 +97,7 @@ impl Connection {
         }
         if delivered.reordered {
             cold.rack.on_reordered();
+            cold.reordering = cold.reordering.max(delivered.overtaken.div_ceil(mss));
         }
         if let Some((start, end)) = delivered.duplicate {
             cx.counters.dsacks_in += 1;

@@ -166,6 +166,17 @@ impl Rope {
         self.copy_slices(offset, out)
     }
 
+    /// Whether a slice ends within the `len` bytes from `offset` on, which are
+    /// queued.
+    pub fn ends_within(&mut self, offset: u32, len: u32) -> bool {
+        if offset < self.head_len {
+            return offset + len >= self.head_len;
+        }
+        let head_len = self.head_len;
+        let slice = self.rest.as_mut().and_then(|rest| rest.seek(offset - head_len));
+        slice.is_some_and(|(slice, within)| within + len >= slice.len)
+    }
+
     /// Drops everything.
     pub fn clear(&mut self) {
         *self = Self::default();

@@ -49,6 +49,8 @@ pub struct Delivered {
     pub original: Option<SeqNum>,
     /// Such bytes arrived after some that were sent later.
     pub reordered: bool,
+    /// By how many bytes these were ahead, at most.
+    pub overtaken: u32,
     /// The first block reported what was received twice (RFC 2883).
     pub duplicate: Option<(SeqNum, SeqNum)>,
     /// Blocks ignored as impossible: empty, or outside SND.UNA..SND.NXT.
@@ -236,6 +238,24 @@ impl Scoreboard {
         self.sacked.len() >= DUP_THRESH as usize || self.sacked_bytes > (DUP_THRESH - 1).saturating_mul(self.mss)
     }
 
+    /// Bytes that were lost when they were first sent, and that the peer is
+    /// not known to have got since.
+    #[must_use]
+    pub fn lost_bytes(&self, una: SeqNum) -> u32 {
+        let Some(edge) = self.lost_below.filter(|edge| edge.after(una)) else { return 0 };
+        let below = |range: &Range| {
+            let end = if range.end.after(edge) { edge } else { range.end };
+            if range.start.before(end) { end.forward_from(range.start) } else { 0 }
+        };
+        edge.forward_from(una).saturating_sub(self.sacked.iter().map(below).sum())
+    }
+
+    /// Bytes that were sent again and are believed to be in flight.
+    #[must_use]
+    pub const fn retransmitted_bytes(&self) -> u32 {
+        self.retransmitted_bytes
+    }
+
     /// Bytes SACKed above SND.UNA.
     #[inline]
     #[must_use]
@@ -308,7 +328,10 @@ impl Scoreboard {
         let new = within.map_or(start, |sacked| if sacked.start.at_or_before(start) { sacked.end } else { start });
         if new.before(range.end) {
             delivered.original = delivered.original.or(Some(new));
-            delivered.reordered |= known.is_some_and(|known| new.before(known));
+            if let Some(known) = known.filter(|known| new.before(*known)) {
+                delivered.reordered = true;
+                delivered.overtaken = delivered.overtaken.max(known.forward_from(new));
+            }
         }
     }
 

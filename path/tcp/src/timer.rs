@@ -49,7 +49,8 @@ impl Connection {
     /// tail loss probe's or the retransmission timer, whichever it stood for.
     fn on_retransmission_timer(&mut self, cx: &mut Context<'_>) -> Option<Closed> {
         let silence = cx.now_ms.wrapping_sub(self.last_rx);
-        let too_long = cx.config.user_timeout > 0 && silence >= cx.config.user_timeout;
+        let user_timeout = self.user_timeout(cx.config);
+        let too_long = user_timeout > 0 && silence >= user_timeout;
         if self.backoff >= cx.config.retries || too_long {
             return self.give_up(cx);
         }
@@ -65,8 +66,14 @@ impl Connection {
     /// The peer's window is closed, or too small to be worth a segment
     /// (RFC 9293 section 3.8.6.1): ask again, for as long as it answers.
     fn on_probe_timer(&mut self, cx: &mut Context<'_>) -> Option<Closed> {
+        if self.release_held_back() {
+            return None;
+        }
         let silence = cx.now_ms.wrapping_sub(self.last_rx);
-        let limit = if cx.config.user_timeout > 0 { cx.config.user_timeout } else { PROBE_GIVE_UP_MS };
+        let limit = match self.user_timeout(cx.config) {
+            0 => PROBE_GIVE_UP_MS,
+            timeout => timeout,
+        };
         if silence >= limit {
             return self.give_up(cx);
         }
@@ -114,7 +121,10 @@ impl Connection {
 
     fn give_up(&mut self, cx: &mut Context<'_>) -> Option<Closed> {
         cx.counters.given_up += 1;
+        // What the network said of the peer meanwhile tells more than that
+        // time ran out (`tcp_write_err` in Linux's net/ipv4/tcp_timer.c).
+        let unreachable = self.cold.as_ref().and_then(|cold| cold.unreachable);
         self.close();
-        Some(Closed::TimedOut)
+        Some(unreachable.map_or(Closed::TimedOut, Closed::Unreachable))
     }
 }

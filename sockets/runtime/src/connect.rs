@@ -116,9 +116,10 @@ pub(crate) fn reason(e: Errno) -> Closed {
         // A Unix socket's path that does not exist, or nobody listens on.
         Errno::CONNREFUSED | Errno::NOENT => Closed::Refused,
         Errno::TIMEDOUT => Closed::TimedOut,
-        Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::NETDOWN | Errno::HOSTDOWN | Errno::ACCESS | Errno::PERM => {
-            Closed::Unreachable
-        }
+        Errno::HOSTUNREACH => Closed::Unreachable(Unreachable::Host),
+        Errno::HOSTDOWN => Closed::Unreachable(Unreachable::NoHost),
+        Errno::NETUNREACH | Errno::NETDOWN => Closed::Unreachable(Unreachable::Network),
+        Errno::ACCESS | Errno::PERM => Closed::Unreachable(Unreachable::Prohibited),
         _ => Closed::Reset,
     }
 }

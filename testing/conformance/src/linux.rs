@@ -186,7 +186,8 @@ impl Linux {
         self.told.closed = Some(match error.kind() {
             ErrorKind::ConnectionRefused => Closed::Refused,
             ErrorKind::TimedOut => Closed::TimedOut,
-            ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Closed::Unreachable,
+            ErrorKind::HostUnreachable => Closed::Unreachable(Unreachable::Host),
+            ErrorKind::NetworkUnreachable => Closed::Unreachable(Unreachable::Network),
             _ => Closed::Reset,
         });
     }

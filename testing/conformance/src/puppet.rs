@@ -54,7 +54,7 @@ impl Puppet {
             Act::Listen => {} // The stack listens by its settings.
             Act::Connect => match net.connect(None, SocketAddr::new(self.family.peer(), SERVICE_PORT)) {
                 Ok(id) => self.conn = Some(id),
-                Err(_) => self.tell(|told| told.closed = Some(Closed::Unreachable)),
+                Err(_) => self.tell(|told| told.closed = Some(Closed::Unreachable(Unreachable::Host))),
             },
             Act::Hold(hold) => {
                 self.hold = hold;

@@ -303,7 +303,7 @@ fn reason(word: &str) -> Result<Closed, String> {
         "reset" => Closed::Reset,
         "refused" => Closed::Refused,
         "timed-out" => Closed::TimedOut,
-        "unreachable" => Closed::Unreachable,
+        "unreachable" => Closed::Unreachable(Unreachable::Host),
         "aborted" => Closed::Aborted,
         _ => return Err(format!("'{word}' is no way to end")),
     })

@@ -552,7 +552,7 @@ impl Conn {
             return match (why, self.job.take()) {
                 // The handshake, or the question for its neighbour, may be lost
                 // more often than it is tried.
-                (Closed::TimedOut | Closed::Unreachable, Some(job)) if job.tries < MOST_TRIES => {
+                (Closed::TimedOut | Closed::Unreachable(_), Some(job)) if job.tries < MOST_TRIES => {
                     Some(Job { at: net.now() + RETRY_AFTER, ..job })
                 }
                 (why, _) => {

@@ -64,7 +64,7 @@ impl Load {
             Closed::TimedOut => &mut errors.connect_timeouts,
             // By us, in `on_overdue`.
             Closed::Aborted if overdue => &mut errors.connect_timeouts,
-            Closed::Unreachable => &mut errors.connect_unreachable,
+            Closed::Unreachable(_) => &mut errors.connect_unreachable,
             Closed::Finished | Closed::Reset | Closed::Aborted => &mut errors.connect_failed,
         } += 1;
         self.back_off(now);
