@@ -154,7 +154,8 @@ impl Stack {
         let Some(buffer) = out.slot() else { return false };
         let mut cx = context!(self, &flow);
         let Some(emit) = slot.tcp.poll_opening(&mut cx, path) else { return false };
-        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload, traffic_class: 0 };
+        let frame =
+            Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload, traffic_class: 0 };
         let len = frame.build_syn(buffer, &flow, &emit);
         out.commit(len, Offload::NONE);
         slot.tcp.set_ready(false);
@@ -178,7 +179,8 @@ impl Stack {
         let Some(buffer) = out.slot() else { return false };
         let mut cx = context!(self, &flow);
         let Some(emit) = poll(&mut slot.tcp, &mut cx) else { return false };
-        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload, traffic_class: 0 };
+        let frame =
+            Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload, traffic_class: 0 };
         let len = frame.build_plain(buffer, &flow, &emit, &mut slot.tcp);
         out.commit(len, Offload::NONE);
         slot.tcp.set_ready(false);
@@ -201,7 +203,8 @@ impl Stack {
         let path = Path { mtu: self.config.mtu, v6: !flow.is_v4() };
         let traffic_class = slot.tcp.traffic_class();
         let mut cx = context!(self, &flow);
-        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload, traffic_class };
+        let frame =
+            Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload, traffic_class };
         let burst = frame.burst(path);
         let mut left = SEGMENTS_PER_POLL;
         let found = loop {
@@ -250,7 +253,8 @@ impl Stack {
         let traffic_class = slot.tcp.traffic_class();
         let mut cx = context!(self, &flow);
         let none = LinkOffload::default();
-        let frame = Frame { mac: Mac::ZERO, config: &self.config, addresses: &self.addresses, offload: none, traffic_class };
+        let frame =
+            Frame { mac: Mac::ZERO, config: &self.config, addresses: &self.addresses, offload: none, traffic_class };
         for _ in 0..SEGMENTS_PER_POLL {
             let Some(emit) = slot.tcp.poll_segment(&mut cx, path, 0) else { break };
             let (len, _) = frame.build(&mut buffer, &flow, &emit, &mut slot.tcp);
@@ -273,7 +277,8 @@ impl Stack {
             self.counters.replies_dropped += 1;
             return;
         };
-        let frame = Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload, traffic_class };
+        let frame =
+            Frame { mac, config: &self.config, addresses: &self.addresses, offload: self.offload, traffic_class };
         let len = frame.build_reply(buffer, flow, reply);
         out.commit(len, Offload::NONE);
         self.counters.resets_out += u64::from(reply.flags.contains(Flags::RST));

@@ -4,8 +4,8 @@ use crate::egress::DEFAULT_TTL;
 use crate::fragments::{Fragment, Key, TimedOut, Whole};
 use crate::ingress::{Arrival, Envelope};
 use crate::neighbour::{NeighbourId, Output};
-use crate::{Egress, Stack};
 use crate::unreachable;
+use crate::{Egress, Stack};
 use app::Unreachable;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tcp::Path;
@@ -165,9 +165,7 @@ impl Stack {
                 let reply = Icmpv4::EchoReply { identifier, sequence, data };
                 self.send_icmp_v4(envelope, &reply, out);
             }
-            Icmpv4::FragmentationNeeded { mtu, .. } => {
-                self.on_smaller_path_told(message.original(), u32::from(mtu))
-            }
+            Icmpv4::FragmentationNeeded { mtu, .. } => self.on_smaller_path_told(message.original(), u32::from(mtu)),
             _ => self.on_icmp_error(message.original(), unreachable::of_v4(&message)),
         }
     }

@@ -1,7 +1,7 @@
 //! What applications ask of the stack.
 
 use crate::Stack;
-use app::{Body, ConnId, ConnectError, Net};
+use app::{Body, ConnId, ConnectError, Net, Unreachable};
 use core::hint::cold_path;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
@@ -137,6 +137,12 @@ impl Stack {
     #[must_use]
     pub fn options(&self, id: ConnId) -> Option<SocketOptions> {
         self.slots.get(id).map(|slot| slot.tcp.options())
+    }
+
+    /// What the network last said of a connection's peer, that it cannot be
+    /// reached, if the peer has acknowledged nothing since; said once.
+    pub fn take_unreachable(&mut self, id: ConnId) -> Option<Unreachable> {
+        self.slots.get_mut(id)?.tcp.take_unreachable()
     }
 
     /// Sets a connection's options, in the turn of [`Net::connect`] where they

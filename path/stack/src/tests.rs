@@ -1,6 +1,8 @@
 //! Two stacks that hand each other frames, and a transmit ring that can be
 //! full.
 
+mod options;
+
 use super::*;
 use app::{ConnectError, Net};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -425,7 +427,10 @@ fn a_neighbour_that_the_host_does_not_find_is_given_up() {
         host.stack.forget_neighbour(NOBODY.into());
     }
     assert!((3..=6).contains(&asked), "{asked}");
-    assert_eq!(host.closed.iter().map(|(_, why)| *why).collect::<Vec<_>>(), [Closed::Unreachable(app::Unreachable::Host)]);
+    assert_eq!(
+        host.closed.iter().map(|(_, why)| *why).collect::<Vec<_>>(),
+        [Closed::Unreachable(app::Unreachable::Host)]
+    );
     assert!(host.out.sent.is_empty());
 }
 

@@ -620,6 +620,11 @@ impl Connection {
         false
     }
 
+    /// What [`Connection::on_unreachable`] noted; said once.
+    pub fn take_unreachable(&mut self) -> Option<Unreachable> {
+        self.cold.as_mut()?.unreachable.take()
+    }
+
     /// Round-trip time, in microseconds; 0 before the first sample.
     #[must_use]
     pub fn srtt_us(&self) -> u32 {

@@ -126,9 +126,10 @@ impl Connection {
         let by_path = self.cwnd.saturating_sub(pipe);
         let usable = by_peer.min(by_path);
         let len = waiting.min(usable).min(burst.max(mss));
+        let small = !self.flags.has(Flags::NAGLE) || self.may_send_small(in_flight);
         // Only whole segments of a burst, unless it ends the queue.
-        let len = if len > mss && len < waiting { len - len % mss } else { len };
-        let whole = len >= mss || (len == waiting && (!self.flags.has(Flags::NAGLE) || self.may_send_small(in_flight)));
+        let len = if len > mss && (len < waiting || !small) { len - len % mss } else { len };
+        let whole = len >= mss || (len == waiting && small);
         if len > 0 && (whole || (in_flight == 0 && len == by_peer)) {
             if waiting > by_path && by_path <= by_peer {
                 self.flags.set(Flags::CWND_LIMITED);

@@ -3,7 +3,7 @@
 use crate::net::Sockets;
 use crate::option;
 use crate::table::Flags;
-use app::{Closed, ConnId, ConnectError};
+use app::{Closed, ConnId, ConnectError, Unreachable};
 use core::net::{IpAddr, SocketAddr};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with};

@@ -5,7 +5,7 @@
 use crate::frames::{Family, OUR_IP, PEER_IP, PREFIX_LEN, SERVICE_PORT, pattern};
 use crate::run::{Act, Target, Told};
 use crate::script::Script;
-use app::Closed;
+use app::{Closed, Unreachable};
 use core::net::SocketAddr;
 use core::time::Duration;
 use link::{Link, Receive, Transmit};

@@ -3,7 +3,7 @@
 
 use crate::frames::{Family, SERVICE_PORT, pattern};
 use crate::run::{Act, Told};
-use app::{App, Closed, ConnId, Net, Opened, Wake};
+use app::{App, Closed, ConnId, Net, Opened, Unreachable, Wake};
 use core::net::SocketAddr;
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -37,7 +37,7 @@
 //! `ts` of the peer may echo `last`, the value that ours sent last.
 
 use crate::frames::Family;
-use app::Closed;
+use app::{Closed, Unreachable};
 use core::fmt;
 use core::time::Duration;
 use wire::tcp::Flags;

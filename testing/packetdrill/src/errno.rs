@@ -1,6 +1,6 @@
 //! Why a system call failed, as the caller of C functions hears it.
 
-use app::{Closed, ConnectError};
+use app::{Closed, ConnectError, Unreachable};
 
 /// A value of `errno`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,8 +28,24 @@ pub const fn of_close(why: Closed, ended: bool) -> Option<Errno> {
         Closed::Reset => Some(Errno(libc::ECONNRESET)),
         Closed::Refused => Some(Errno(libc::ECONNREFUSED)),
         Closed::TimedOut => Some(Errno(libc::ETIMEDOUT)),
-        Closed::Unreachable => Some(Errno(libc::EHOSTUNREACH)),
+        Closed::Unreachable(why) => Some(of_unreachable(why)),
     }
+}
+
+/// What the network said, as Linux tells it (`icmp_err_convert` in
+/// net/ipv4/icmp.c, `icmpv6_err_convert` in net/ipv6/icmp.c).
+pub const fn of_unreachable(why: Unreachable) -> Errno {
+    Errno(match why {
+        Unreachable::Network => libc::ENETUNREACH,
+        Unreachable::Host => libc::EHOSTUNREACH,
+        Unreachable::NoHost => libc::EHOSTDOWN,
+        Unreachable::Isolated => libc::ENONET,
+        Unreachable::Protocol => libc::ENOPROTOOPT,
+        Unreachable::Port => libc::ECONNREFUSED,
+        Unreachable::SourceRoute => libc::EOPNOTSUPP,
+        Unreachable::Prohibited => libc::EACCES,
+        Unreachable::Header => libc::EPROTO,
+    })
 }
 
 /// The error of a connection that could not start.

@@ -61,7 +61,7 @@ impl Host {
         let seeds = Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8] };
         let addresses = config.addresses.clone();
         let stack = Stack::new(config, offload, &seeds, START);
-        let app = Sockets::new(settings.send_limit);
+        let app = Sockets::new(settings.send_limit, settings.not_sent_low_water);
         let mut host = Self { silo: Silo { link, stack, app }, now: START, last: None, sent: VecDeque::new() };
         for address in addresses {
             host.introduce(address.ip);
@@ -117,6 +117,7 @@ impl Host {
             }
             let due = turn.more || turn.deadline <= self.now || self.silo.stack_deadline() <= self.now;
             if !due && self.silo.link.waiting() == 0 {
+                self.note_write_space();
                 return;
             }
         }

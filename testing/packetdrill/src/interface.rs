@@ -386,15 +386,41 @@ unsafe extern "C" fn recvfrom(
 }
 
 unsafe extern "C" fn recvmsg(userdata: Userdata, fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
-    // SAFETY: the caller gives a message header; its vectors can be written to.
+    // SAFETY: the caller gives a message header; its vectors and its room for
+    // control messages can be written to.
     let got = unsafe {
         let Some(msg) = msg.as_mut() else { return result(Err(Errno(libc::EFAULT))) as ssize_t };
-        msg.msg_controllen = 0;
+        let instance = instance(userdata);
+        let got = vectors(msg.msg_iov, msg.msg_iovlen).and_then(|vectors| receive(instance, fd, vectors, flags));
+        let left = got.ok().and_then(|_| instance.call(|host| host.left_to_read(fd)));
+        write_left(msg, left);
         msg.msg_flags = 0;
         msg.msg_namelen = 0;
-        vectors(msg.msg_iov, msg.msg_iovlen).and_then(|vectors| receive(instance(userdata), fd, vectors, flags))
+        got
     };
     result(got) as ssize_t
+}
+
+/// Adds the control message that says what is left to be read, if it is to be
+/// said and there is room (`TCP_CM_INQ`).
+///
+/// # Safety
+/// `msg_controllen` bytes can be written at `msg_control`.
+unsafe fn write_left(msg: &mut msghdr, left: Option<c_int>) {
+    // SAFETY: the macros only count, and find the first message's place in the
+    // room that the caller vouches for, which is checked to be large enough.
+    unsafe {
+        let len = libc::CMSG_SPACE(size_of::<c_int>() as c_uint) as usize;
+        let room = if msg.msg_control.is_null() { 0 } else { msg.msg_controllen };
+        msg.msg_controllen = 0;
+        let Some(left) = left.filter(|_| room >= len) else { return };
+        msg.msg_controllen = len;
+        let head = libc::CMSG_FIRSTHDR(msg);
+        (*head).cmsg_level = libc::IPPROTO_TCP;
+        (*head).cmsg_type = libc::TCP_CM_INQ;
+        (*head).cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as c_uint) as usize;
+        libc::CMSG_DATA(head).cast::<c_int>().write_unaligned(left);
+    }
 }
 
 unsafe extern "C" fn write(userdata: Userdata, fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
@@ -510,13 +536,15 @@ unsafe extern "C" fn getsockopt(
 ) -> c_int {
     // SAFETY: `userdata` is ours.
     let instance = unsafe { instance(userdata) };
-    int(instance.call(|host| host.option(fd, level, name)).and_then(|option| {
-        if value.is_null() || len.is_null() {
-            return Err(Errno(libc::EFAULT));
-        }
+    if value.is_null() || len.is_null() {
+        return int(Err(Errno(libc::EFAULT)));
+    }
+    // SAFETY: not null; the caller gives a length to be changed.
+    let room = unsafe { *len } as usize;
+    int(instance.call(|host| host.option(fd, level, name, room)).and_then(|option| {
         // SAFETY: not null; the caller gives room for `len` bytes.
         unsafe {
-            let count = option.len().min(*len as usize);
+            let count = option.len().min(room);
             ptr::copy_nonoverlapping(option.as_ptr(), value.cast(), count);
             *len = count as socklen_t;
         }

@@ -3,7 +3,7 @@
 use crate::errno::{Attempt, Errno, Result};
 use crate::host::Host;
 use crate::sockets::{Kind, Socket};
-use app::Net;
+use app::{ConnId, Net};
 use std::collections::BTreeMap;
 
 /// Descriptors of one `poll` or `epoll`.
@@ -83,17 +83,50 @@ impl Host {
         if !connection.data.is_empty() || self.silo.stack.held(id) > 0 {
             events |= libc::POLLIN | libc::POLLRDNORM;
         }
-        let room = socket.options.send_limit.saturating_sub(self.silo.stack.unsent(id));
-        // A third free, as Linux has it (`sk_stream_is_writeable`).
-        let writable = connection.established && room >= self.silo.stack.unsent(id) / 2 && room > 0;
-        if writable || over || connection.finished {
+        if self.is_writable(socket, id) || over || connection.finished {
             events |= libc::POLLOUT | libc::POLLWRNORM;
         }
         events
     }
 
+    /// A third of the buffer is free, and the peer has been sent all but half of
+    /// what may wait (Linux: `sk_stream_is_writeable` in include/net/sock.h,
+    /// `__tcp_stream_memory_free` in include/net/tcp.h).
+    fn is_writable(&self, socket: &Socket, id: ConnId) -> bool {
+        let queued = self.silo.stack.unsent(id);
+        let room = socket.options.send_limit.saturating_sub(queued);
+        let established = self.silo.app.connections.get(&id).is_some_and(|connection| connection.established);
+        let low_water = self.silo.app.low_water(socket);
+        established && room > 0 && room >= queued / 2 && self.not_sent(id).saturating_mul(2) < low_water
+    }
+
+    /// Wakes those who found no room, where there is some now.
+    pub fn note_write_space(&mut self) {
+        let streams = self.silo.app.open.values().filter_map(|socket| match socket.kind {
+            Kind::Stream(id) => Some((id, self.is_writable(socket, id))),
+            _ => None,
+        });
+        let writable: Vec<_> = streams.filter(|(_, writable)| *writable).map(|(id, _)| id).collect();
+        for id in writable {
+            let connection = self.silo.app.connection(id);
+            if core::mem::take(&mut connection.no_space) {
+                connection.out_events += 1;
+            }
+        }
+    }
+
+    /// Notes that whoever asks finds no room.
+    fn note_no_space(&mut self, fd: i32) {
+        let Ok(socket) = self.silo.app.socket(fd) else { return };
+        if let Kind::Stream(id) = socket.kind
+            && !self.is_writable(socket, id)
+        {
+            self.silo.app.connection(id).no_space = true;
+        }
+    }
+
     /// Fills in what each descriptor is ready for; done when one is.
-    pub fn poll(&self, fds: &mut [libc::pollfd]) -> Attempt<usize> {
+    pub fn poll(&mut self, fds: &mut [libc::pollfd]) -> Attempt<usize> {
         let mut ready = 0;
         for entry in fds.iter_mut().filter(|entry| entry.fd >= 0) {
             entry.revents = match self.events(entry.fd) {
@@ -101,14 +134,16 @@ impl Host {
                 Err(_) => libc::POLLNVAL,
             };
             ready += usize::from(entry.revents != 0);
+            if entry.events & libc::POLLOUT != 0 {
+                self.note_no_space(entry.fd);
+            }
         }
         Ok((ready > 0).then_some(ready))
     }
 
     /// `epoll_create`.
     pub fn epoll_create(&mut self, fd: i32) {
-        let options =
-            crate::sockets::Options { no_delay: false, reuse_address: false, reset_on_close: false, send_limit: 0 };
+        let options = crate::options::Options::new(0);
         let kind = Kind::Epoll(Epoll::default());
         self.silo.app.open.insert(fd, Socket { kind, v6: false, nonblocking: false, bound: None, options });
     }
@@ -129,6 +164,9 @@ impl Host {
         let mut ready = Vec::new();
         for (fd, watch) in epoll.watched.clone() {
             let counted = self.counted(fd);
+            if watch.events & libc::EPOLLOUT as u32 != 0 {
+                self.note_no_space(fd);
+            }
             let always = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
             let mut events = self.events(fd)? & (watch.events | always);
             if watch.events & libc::EPOLLET as u32 != 0 && counted == watch.seen {

@@ -13,6 +13,7 @@ use stack::Address;
 /// | `tso` | `on`: packets larger than the MTU are shown whole, as Linux shows them ahead of segmentation | `off` |
 /// | `receive-limit` | receive buffer of a connection, bytes | 1 MiB |
 /// | `send-limit` | send buffer of a socket, bytes | 2.5 MiB |
+/// | `notsent-lowat` | bytes not sent yet from which on a socket takes no more | 2³² - 1 |
 /// | `sack`, `timestamps` | `on` or `off` | `on` |
 /// | `delayed-ack` | milliseconds | 40 |
 /// | `syn-retries`, `syn-ack-retries`, `retries` | retransmissions | 6, 5, 15 |
@@ -28,6 +29,8 @@ pub struct Settings {
     pub segmentation: bool,
     /// Bytes that a socket takes before it blocks.
     pub send_limit: usize,
+    /// Bytes not sent yet from which on a socket blocks.
+    pub not_sent_low_water: u32,
     /// SYN,ACK retransmissions.
     pub syn_ack_retries: u8,
     /// Half-open handshakes.
@@ -51,6 +54,7 @@ impl Default for Settings {
             mtu: 1500,
             segmentation: false,
             send_limit: 5 << 19,
+            not_sent_low_water: u32::MAX,
             syn_ack_retries: 5,
             max_half_open: 64,
             // Sockets gather small segments unless told otherwise.
@@ -86,6 +90,7 @@ impl Settings {
             "tso" => self.segmentation = switch(value)?,
             "receive-limit" => self.tcp.receive_limit = number(value)?,
             "send-limit" => self.send_limit = number(value)?,
+            "notsent-lowat" => self.not_sent_low_water = number(value)?,
             "sack" => self.tcp.sack = switch(value)?,
             "timestamps" => self.tcp.timestamps = switch(value)?,
             "delayed-ack" => self.tcp.delayed_ack = number(value)?,

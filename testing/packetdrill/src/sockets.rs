@@ -6,9 +6,12 @@
 mod calls;
 
 use crate::errno::{self, Errno, Result};
+use crate::info::SegmentSize;
+use crate::options::Options;
 use app::{App, Closed, ConnId, Net, Opened, Wake};
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use wire::Time;
 
 /// All sockets and connections of a host.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub struct Sockets {
     pub connections: HashMap<ConnId, Connection>,
     /// What [`libc::SO_SNDBUF`] is unless set.
     pub send_limit: usize,
+    /// What [`libc::TCP_NOTSENT_LOWAT`] is unless set.
+    pub not_sent_low_water: u32,
 }
 
 /// A socket.
@@ -57,19 +62,6 @@ pub enum Kind {
     Epoll(crate::ready::Epoll),
 }
 
-/// Options that a socket hands on to those that it accepts.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Small segments do not wait (`TCP_NODELAY`).
-    pub no_delay: bool,
-    /// Addresses may be bound again (`SO_REUSEADDR`).
-    pub reuse_address: bool,
-    /// Closing resets (`SO_LINGER` with zero seconds).
-    pub reset_on_close: bool,
-    /// Bytes that may wait to be acknowledged.
-    pub send_limit: usize,
-}
-
 /// What the application knows of a connection.
 #[derive(Debug, Default)]
 pub struct Connection {
@@ -93,6 +85,13 @@ pub struct Connection {
     take: usize,
     /// Bytes that were offered and not taken, at last.
     offered: usize,
+    /// When data last came, or the connection was opened.
+    pub last_data: Time,
+    /// How long the peer's segments are.
+    pub segments: SegmentSize,
+    /// The socket was found to have no room, and nobody was told since that it
+    /// has (Linux: `SOCK_NOSPACE`).
+    pub no_space: bool,
     /// Counts what made the socket readable.
     pub in_events: u64,
     /// Counts what made the socket writable.
@@ -101,8 +100,8 @@ pub struct Connection {
 
 impl Sockets {
     /// None yet.
-    pub fn new(send_limit: usize) -> Self {
-        Self { open: BTreeMap::new(), connections: HashMap::new(), send_limit }
+    pub fn new(send_limit: usize, not_sent_low_water: u32) -> Self {
+        Self { open: BTreeMap::new(), connections: HashMap::new(), send_limit, not_sent_low_water }
     }
 
     /// The socket of a descriptor.
@@ -158,7 +157,9 @@ impl App for Sockets {
                 net.abort(id);
             }
         }
+        let now = net.now();
         let connection = self.connection(id);
+        connection.last_data = now;
         connection.established = true;
         connection.out_events += 1;
     }
@@ -170,6 +171,10 @@ impl App for Sockets {
             // section 4.2.2.13).
             net.abort(id);
             return data.len();
+        }
+        if data.len() > connection.offered {
+            connection.last_data = net.now();
+            connection.segments.on_segment((data.len() - connection.offered) as u32);
         }
         let taken = connection.take.min(data.len());
         connection.data.extend(&data[..taken]);
@@ -189,9 +194,10 @@ impl App for Sockets {
         net.resume(id);
     }
 
-    fn on_sent<N: Net>(&mut self, _net: &mut N, id: ConnId) {
-        self.connection(id).out_events += 1;
-    }
+    /// [`Host::rest`] looks itself, by limits of the socket's own.
+    ///
+    /// [`Host::rest`]: crate::host::Host::rest
+    fn on_sent<N: Net>(&mut self, _net: &mut N, _id: ConnId) {}
 
     fn on_timer<N: Net>(&mut self, _net: &mut N, _id: ConnId) {}
 

@@ -419,7 +419,9 @@ impl<'a> World<'a> {
                     match (self.dial)(self.dials) {
                         Dial::Accept(span) => self.after(span, id, Happening::Open),
                         Dial::Refuse(span) => self.after(span, id, Happening::Close(Closed::Refused)),
-                        Dial::Unreachable(span) => self.after(span, id, Happening::Close(Closed::Unreachable(app::Unreachable::Host))),
+                        Dial::Unreachable(span) => {
+                            self.after(span, id, Happening::Close(Closed::Unreachable(app::Unreachable::Host)))
+                        }
                         Dial::Ignore => {}
                     }
                 }

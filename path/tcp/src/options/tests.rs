@@ -26,14 +26,8 @@ fn context<'a>(now: Time, config: &'a Config, counters: &'a mut Counters) -> Con
 impl Sender {
     fn new(window: u16, sack: bool) -> Self {
         let (config, mut counters, now) = (Config::default(), Counters::default(), Time::from_millis(1_000));
-        let agreed = Agreed {
-            iss: SeqNum(0),
-            irs: SeqNum(0),
-            peer_mss: MSS as u16,
-            peer_shift: None,
-            sack,
-            timestamps: None,
-        };
+        let agreed =
+            Agreed { iss: SeqNum(0), irs: SeqNum(0), peer_mss: MSS as u16, peer_shift: None, sack, timestamps: None };
         let mut connection = Connection::accept(&mut context(now, &config, &mut counters), PATH, &agreed, window);
         connection.on_handshake_time(100);
         Self { connection, config, counters, now, window }
@@ -98,6 +92,17 @@ fn a_corked_segment_waits_for_the_cork_or_the_timer() {
     assert_eq!(sent(&sender.poll(0)), [(80, true)]);
     sender.ack(2_121, &[]);
     assert!(!sender.connection.has_cold(), "nothing is asked for any more");
+}
+
+/// Linux: `tcp_mss_split_point` in net/ipv4/tcp_output.c.
+#[test]
+fn a_burst_for_the_link_to_cut_leaves_the_corked_rest() {
+    let mut sender = Sender::new(60_000, true);
+    sender.connection.set_cork(&sender.config, true);
+    sender.connection.send_bytes(&[7; 3_100]).unwrap();
+    assert_eq!(sender.poll(8_000).iter().map(|emit| emit.len).collect::<Vec<_>>(), [3_000]);
+    sender.connection.set_cork(&sender.config, false);
+    assert_eq!(sent(&sender.poll(8_000)), [(100, true)]);
 }
 
 /// Linux: `__tcp_sock_set_nodelay` in net/ipv4/tcp.c.
@@ -298,8 +303,7 @@ fn what_the_network_said_is_the_reason_unless_the_peer_answers_after_it() {
         assert_eq!(why, Some(if answers { Closed::TimedOut } else { Closed::Unreachable(Unreachable::Network) }));
     }
     let (config, mut counters) = (Config::default(), Counters::default());
-    let mut opening =
-        Connection::open(&mut context(Time::from_millis(1), &config, &mut counters), PATH, SeqNum(0));
+    let mut opening = Connection::open(&mut context(Time::from_millis(1), &config, &mut counters), PATH, SeqNum(0));
     assert!(opening.on_unreachable(&config, Unreachable::Port));
 }
 

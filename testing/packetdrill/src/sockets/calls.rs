@@ -1,8 +1,9 @@
 //! System calls on a host, each as one attempt that does not block.
 
-use super::{Connection, Kind, Options, Socket};
+use super::{Connection, Kind, Socket, Sockets};
 use crate::errno::{self, Attempt, Errno, Result};
 use crate::host::Host;
+use crate::options::Options;
 use app::{ConnId, Net};
 use core::net::SocketAddr;
 use std::collections::VecDeque;
@@ -13,7 +14,7 @@ const MOST_BYTES: usize = 0x7fff_f000;
 /// Flags of `recv` that change what it does here.
 const RECV_FLAGS: i32 = libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_NOSIGNAL | libc::MSG_TRUNC;
 /// Flags of `send` that mean something here, or nothing at all.
-const SEND_FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR;
+const SEND_FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_EOR | libc::MSG_MORE;
 
 impl Host {
     /// `socket`, with a descriptor that is the caller's.
@@ -31,12 +32,7 @@ impl Host {
         if protocol != 0 && protocol != libc::IPPROTO_TCP {
             return Err(Errno(libc::EPROTONOSUPPORT));
         }
-        let options = Options {
-            no_delay: false,
-            reuse_address: false,
-            reset_on_close: false,
-            send_limit: self.silo.app.send_limit,
-        };
+        let options = Options::new(self.silo.app.send_limit);
         self.silo.app.open.insert(fd, Socket { kind: Kind::Fresh, v6, nonblocking, bound: None, options });
         Ok(())
     }
@@ -73,7 +69,9 @@ impl Host {
                 let port = socket.bound.map(|bound| bound.port()).filter(|port| *port != 0);
                 let port = port.ok_or(Errno(libc::EOPNOTSUPP))?;
                 socket.kind = Kind::Listener { port, backlog, queue: VecDeque::new() };
+                let options = socket.options.of_stack(!socket.v6);
                 self.silo.stack.listen(port);
+                self.silo.stack.set_listener_options(port, options);
             }
             Kind::Stream(_) | Kind::Epoll(_) => return Err(Errno(libc::EINVAL)),
         }
@@ -89,6 +87,8 @@ impl Host {
         let (v6, bound, options) = (socket.v6, socket.bound, socket.options);
         let peer = self.silo.stack.peer(id).or(bound).ok_or(Errno(libc::ECONNABORTED))?;
         self.silo.stack.set_nagle(id, !options.no_delay);
+        self.silo.stack.set_cork(id, options.cork);
+        self.hand_options(id, &options);
         let accepted = Socket { kind: Kind::Stream(id), v6, nonblocking: false, bound, options };
         self.silo.app.open.insert(new, accepted);
         Ok(Some(peer))
@@ -115,10 +115,13 @@ impl Host {
             return Err(Errno(libc::EOPNOTSUPP));
         }
         let from = socket.bound.map(|bound| bound.ip()).filter(|ip| !ip.is_unspecified());
-        let no_delay = socket.options.no_delay;
+        let options = socket.options;
         let id = self.silo.stack.connect(from, to).map_err(errno::of_connect)?;
-        self.silo.stack.set_nagle(id, !no_delay);
-        self.silo.app.connections.insert(id, Connection::default());
+        self.silo.stack.set_nagle(id, !options.no_delay);
+        self.silo.stack.set_cork(id, options.cork);
+        self.hand_options(id, &options);
+        let opened = Connection { last_data: self.now(), ..Connection::default() };
+        self.silo.app.connections.insert(id, opened);
         self.silo.app.socket_mut(fd)?.kind = Kind::Stream(id);
         self.rest();
         Ok(())
@@ -167,8 +170,14 @@ impl Host {
         if flags & !SEND_FLAGS != 0 {
             return Err(Errno(libc::EOPNOTSUPP));
         }
-        let limit = self.silo.app.socket(fd)?.options.send_limit;
-        let id = self.silo.app.stream(fd)?;
+        let socket = self.silo.app.socket(fd)?;
+        let (limit, low_water) = (socket.options.send_limit, self.silo.app.low_water(socket));
+        let id = match socket.kind {
+            Kind::Stream(id) => id,
+            Kind::Epoll(_) => return Err(Errno(libc::ENOTSOCK)),
+            // Linux: `sk_stream_wait_connect` in net/core/stream.c.
+            Kind::Fresh | Kind::Listener { .. } => return Err(Errno(libc::EPIPE)),
+        };
         let connection = self.silo.app.connection(id);
         if let Some(error) = connection.error.take() {
             return Err(error);
@@ -179,14 +188,20 @@ impl Host {
         if !connection.established {
             return Ok(None);
         }
-        let room = limit.saturating_sub(self.silo.stack.unsent(id));
-        let (now, later) = bytes.split_at(bytes.len().min(room));
-        if !now.is_empty() {
+        while !bytes.is_empty() {
+            let room = limit.saturating_sub(self.silo.stack.unsent(id));
+            let room = room.min(low_water.saturating_sub(self.not_sent(id)));
+            if room == 0 {
+                self.silo.app.connection(id).no_space = true;
+                return Ok(None);
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(room));
+            self.silo.stack.set_more(id, flags & libc::MSG_MORE != 0 && later.is_empty());
             self.silo.stack.send_bytes(id, now);
             self.rest();
+            *bytes = later;
         }
-        *bytes = later;
-        Ok(bytes.is_empty().then_some(()))
+        Ok(Some(()))
     }
 
     /// `shutdown`.
@@ -236,6 +251,16 @@ impl Host {
         Ok(self.silo.stack.held(id) + self.silo.app.connection(id).data.len())
     }
 
+    /// Bytes that can be read after a `recvmsg` that is to tell them; one more
+    /// than none where the end can (Linux: `tcp_inq_hint` in net/ipv4/tcp.c).
+    pub fn left_to_read(&mut self, fd: i32) -> Option<i32> {
+        let socket = self.silo.app.socket(fd).ok().filter(|socket| socket.options.tell_left)?;
+        let Kind::Stream(id) = socket.kind else { return None };
+        let left = self.readable(fd).ok()?;
+        let ended = self.silo.app.connection(id).ended;
+        Some(i32::try_from(left).unwrap_or(i32::MAX).max(ended.into()))
+    }
+
     /// Bytes that the peer did not acknowledge yet (`SIOCOUTQ`).
     pub fn unacknowledged(&self, fd: i32) -> Result<usize> {
         Ok(self.silo.stack.unsent(self.silo.app.stream(fd)?))
@@ -243,9 +268,13 @@ impl Host {
 
     /// Bytes that were not sent yet (`SIOCOUTQNSD`).
     pub fn unsent(&self, fd: i32) -> Result<usize> {
-        let id = self.silo.app.stream(fd)?;
+        Ok(self.not_sent(self.silo.app.stream(fd)?))
+    }
+
+    /// The same for a connection.
+    pub fn not_sent(&self, id: ConnId) -> usize {
         let sent = self.silo.stack.info(id).map_or(0, |info| info.in_flight);
-        Ok(self.silo.stack.unsent(id).saturating_sub(sent as usize))
+        self.silo.stack.unsent(id).saturating_sub(sent as usize)
     }
 
     /// A listener accepts no more; what waited is reset.
@@ -260,6 +289,7 @@ impl Host {
         for socket in self.silo.app.open.values() {
             if let Kind::Listener { port, .. } = socket.kind {
                 self.silo.stack.listen(port);
+                self.silo.stack.set_listener_options(port, socket.options.of_stack(!socket.v6));
             }
         }
         self.rest();
@@ -284,6 +314,16 @@ impl Host {
     }
 }
 
+impl Sockets {
+    /// Bytes not sent yet from which on a socket takes no more.
+    pub fn low_water(&self, socket: &Socket) -> usize {
+        match socket.options.not_sent_low_water {
+            0 => self.not_sent_low_water as usize,
+            own => own as usize,
+        }
+    }
+}
+
 impl Connection {
     /// What a read comes to that finds nothing.
     fn nothing_to_read(&mut self, out: &[u8], most: usize) -> Attempt<()> {
@@ -293,9 +333,7 @@ impl Connection {
         if self.ended || self.deaf || self.closed.is_some() || most == out.len() {
             return Ok(Some(()));
         }
-        if !self.established {
-            return Err(Errno(libc::ENOTCONN));
-        }
+        // In SYN-SENT and SYN-RECEIVED too, data is waited for.
         Ok(None)
     }
 }
