@@ -541,14 +541,14 @@ unsafe extern "C" fn getsockopt(
     }
     // SAFETY: not null; the caller gives a length to be changed.
     let room = unsafe { *len } as usize;
-    int(instance.call(|host| host.option(fd, level, name, room)).and_then(|option| {
+    int(instance.call(|host| host.option(fd, level, name, room)).map(|option| {
+        let count = option.len().min(room);
         // SAFETY: not null; the caller gives room for `len` bytes.
         unsafe {
-            let count = option.len().min(room);
             ptr::copy_nonoverlapping(option.as_ptr(), value.cast(), count);
             *len = count as socklen_t;
         }
-        Ok(0)
+        0
     }))
 }
 
