@@ -181,7 +181,12 @@ fn entry(link: &str) -> Entry {
 }
 
 fn right(names: &str) -> Remedy {
+    // To the process, and not to the file: whoever may run that would have the network.
+    let ambient: Vec<String> = names.split(',').map(|name| name.replacen("cap_", "+", 1)).collect();
+    let ambient = ambient.join(",");
+    let who = "--reuid $(id -u) --regid $(id -g) --init-groups";
     Remedy::new(format!("this process has not the right to ({names})"))
-        .run(format!("sudo setcap {names}+ep $(command -v nearside)"))
-        .or("run as root")
+        .run(format!("sudo setpriv {who} --inh-caps {ambient} --ambient-caps {ambient} $(command -v nearside) ..."))
+        .or("run as root, or by systemd with AmbientCapabilities=; setcap only a file that one group may run \
+             (chgrp GROUP, chmod 0750)")
 }

@@ -111,8 +111,8 @@ fn what_is_missing_comes_with_the_command_that_mends_it() {
     let nothing =
         Rights { net_admin: false, net_raw: false, bpf: false, xdp_sockets: true, tun: true, tun_opens: false };
     let entries = files.survey(nothing, None).entries();
-    assert!(missing(&entries[1]).contains("setcap cap_net_admin+ep"), "{}", missing(&entries[1]));
-    assert!(missing(&entries[2]).contains("cap_bpf"), "{}", missing(&entries[2]));
+    assert!(missing(&entries[1]).contains("--ambient-caps +net_admin $(command"), "{}", missing(&entries[1]));
+    assert!(missing(&entries[2]).contains("--ambient-caps +net_admin,+net_raw,+bpf "), "{}", missing(&entries[2]));
     let dpdk = missing(&entries[5]);
     for wanted in ["make build DPDK=1", "no huge pages", "intel_iommu=on"] {
         assert!(dpdk.contains(wanted), "{wanted} in {dpdk}");

@@ -205,6 +205,16 @@ impl Channel {
         Ok(sockopt::socket_peercred(&self.0)?.pid.as_raw_nonzero().get().unsigned_abs())
     }
 
+    /// Whether the process at the other end is this user's, or root's: what it
+    /// says and hands over is believed then.
+    ///
+    /// # Errors
+    /// If the operating system does not tell.
+    pub fn is_trusted(&self) -> Result<bool, ChannelError> {
+        let peer = sockopt::socket_peercred(&self.0)?;
+        Ok(peer.uid.is_root() || peer.uid == rustix::process::geteuid())
+    }
+
     /// Two ends that are joined, for tests.
     #[cfg(test)]
     pub fn pair() -> io::Result<(Self, Self)> {
@@ -383,8 +393,8 @@ impl Listener {
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),
             Err(other) => return Err(other.into()),
         };
-        let peer = sockopt::socket_peercred(&channel.0)?;
-        if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
+        let trusted = channel.is_trusted().map_err(|why| io::Error::other(why.to_string()))?;
+        if !trusted {
             // Whether it hears that is its own affair.
             let _ = channel.send(&Message::Refused { why: "this is another user's process".to_owned() }, &[]);
             return Ok(None);

@@ -203,7 +203,15 @@ fn find(wanted: Option<&TakeOver>) -> Result<Option<(PathBuf, Channel)>, Failure
     let Some(path) = place(wanted)? else { return Ok(None) };
     let channel = Channel::connect(&path);
     let channel = channel.map_err(|why| format!("cannot take over by {}: {why}", path.display()))?;
-    Ok(Some((path, channel)))
+    // Its sockets and memory would be ours, and what it writes there is served.
+    match channel.is_trusted() {
+        Ok(true) => Ok(Some((path, channel))),
+        Ok(false) => {
+            let who = "the process there is another user's, neither root's nor this one's";
+            Err(format!("cannot take over by {}: {who}", path.display()).into())
+        }
+        Err(why) => Err(format!("cannot take over by {}: {why}", path.display()).into()),
+    }
 }
 
 /// Where the control socket of the process that is to be followed lies.
@@ -277,6 +285,32 @@ mod tests {
         let _second = Listener::bind(&folder.join("4.control"), false).unwrap();
         let told = the_only_one(&folder).unwrap_err();
         assert!(told.contains("2 processes") && told.contains("3.control") && told.contains("4.control"), "{told}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// What it hands over would be served in this process's name.
+    #[test]
+    fn another_users_process_is_not_followed() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = std::env::temp_dir().join(format!("nearside-follow-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let ours = Listener::bind(&folder.join("ours.control"), false).unwrap();
+        assert!(matches!(find(Some(&TakeOver::At(ours.path().to_owned()))), Ok(Some(_))));
+        let path = folder.join("theirs.control");
+        let place = path.clone();
+        let listen = move || {
+            // SAFETY: takes numbers only; the system call, unlike the function of that name, is for this thread.
+            let changed = unsafe { libc::syscall(libc::SYS_setresuid, -1_i64, 4_321_i64, -1_i64) } == 0;
+            changed.then(|| Listener::bind(&place, false).unwrap())
+        };
+        // Only root can be two users.
+        if let Some(theirs) = std::thread::spawn(listen).join().unwrap() {
+            let why = find(Some(&TakeOver::At(path))).map(drop).unwrap_err().to_string();
+            assert!(why.contains("another user's"), "{why}");
+            drop(theirs);
+        }
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

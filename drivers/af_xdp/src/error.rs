@@ -7,8 +7,9 @@ use rustix::io::Errno;
 use std::io;
 
 /// What opening an interface needs.
-const CAPABILITIES: &str = "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF: run as root, or grant them (setcap \
-                            cap_net_admin,cap_net_raw,cap_bpf+ep PROGRAM)";
+const CAPABILITIES: &str = "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF: run as root, or give them to this one process \
+                            (AmbientCapabilities= of systemd, or setpriv --ambient-caps; a file that setcap gives \
+                            them to hands the network to all who may run it: chgrp GROUP and chmod 0750 first)";
 
 /// Why a port could not be opened. Nothing is left behind.
 #[derive(Debug)]

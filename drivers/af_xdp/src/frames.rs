@@ -1,6 +1,7 @@
 //! Where a queue's frames are: the moves between us and the kernel, without
 //! memory or socket.
 
+use crate::config::HEADROOM;
 use crate::ring::{Consumer, Descriptor, Producer};
 use core::hint::cold_path;
 
@@ -16,16 +17,50 @@ const LEAST: u64 = wire::ethernet::HEADER_LEN as u64;
 pub(crate) struct ReceiveFrames {
     ring: Consumer<Descriptor>,
     fill: Producer<u64>,
-    /// Bytes of the umem.
-    len: u64,
+    rooms: Rooms,
+}
+
+/// Where the frames of one direction of a queue lie, as the umem counts. What
+/// stands in a ring that another process had before is held against it.
+#[derive(Clone, Debug)]
+pub(crate) struct Rooms {
+    first: u64,
+    /// Past the last.
+    end: u64,
     /// Bytes of a frame's room, less one: a mask.
     within: u64,
 }
 
+impl Rooms {
+    /// Of `count` frames of `frame` bytes of room, a power of two, from `first`
+    /// on.
+    pub fn new(first: u64, count: u32, frame: u32) -> Self {
+        debug_assert!(frame.is_power_of_two() && first.is_multiple_of(u64::from(frame)));
+        Self { first, end: first + u64::from(count) * u64::from(frame), within: u64::from(frame) - 1 }
+    }
+
+    /// Where the room begins that `address` lies in, if it is one of these.
+    #[inline]
+    fn of(&self, address: u64) -> Option<u64> {
+        (self.first..self.end).contains(&address).then_some(address & !self.within)
+    }
+
+    /// Whether a frame that is sent may begin there: in one of these rooms, no
+    /// further in than leaves a slot's length.
+    #[inline]
+    fn has_frame(&self, address: u64) -> bool {
+        self.of(address).is_some() && address & self.within <= u64::from(HEADROOM)
+    }
+
+    fn count(&self) -> usize {
+        ((self.end - self.first) / (self.within + 1)) as usize
+    }
+}
+
 impl ReceiveFrames {
-    /// `fill` holds all the frames; `frame` is the size of a frame's room.
-    pub fn new(ring: Consumer<Descriptor>, fill: Producer<u64>, len: u64, frame: u32) -> Self {
-        Self { ring, fill, len, within: u64::from(frame) - 1 }
+    /// `fill` holds all the frames, which are those of `rooms`.
+    pub fn new(ring: Consumer<Descriptor>, fill: Producer<u64>, rooms: Rooms) -> Self {
+        Self { ring, fill, rooms }
     }
 
     /// Frames that wait.
@@ -40,9 +75,12 @@ impl ReceiveFrames {
     pub fn look(&mut self, index: u32) -> Option<(u64, u32)> {
         let Descriptor { address, len, .. } = self.ring.peek(index);
         let bytes = u64::from(len);
-        if address >= self.len || bytes > self.len - address || bytes < LEAST {
+        let room = self.rooms.of(address);
+        // Within one room: the last that is ours ends where they all do.
+        let room_left = self.rooms.within + 1 - (address & self.rooms.within);
+        if room.is_none() || bytes > room_left || bytes < LEAST {
             cold_path();
-            if address < self.len {
+            if room.is_some() {
                 self.give(address);
             }
             return None;
@@ -59,7 +97,7 @@ impl ReceiveFrames {
     /// Gives back the room that `address` lies in.
     #[inline]
     pub fn give(&mut self, address: u64) {
-        self.fill.push(address & !self.within);
+        self.fill.push(address & !self.rooms.within);
     }
 
     /// Shows the kernel what was given back; whether it wants to be told.
@@ -82,26 +120,30 @@ pub(crate) struct SendFrames {
     /// taken first: it is warm.
     free: Vec<u64>,
     total: usize,
+    rooms: Rooms,
 }
 
 impl SendFrames {
-    /// All of `frames` are free; the first is taken first.
+    /// All of `frames`, one in each of `rooms`, are free; the first is taken
+    /// first.
     pub fn new(
         ring: Producer<Descriptor>,
         completion: Consumer<u64>,
         frames: impl DoubleEndedIterator<Item = u64>,
+        rooms: Rooms,
     ) -> Self {
         let free: Vec<u64> = frames.rev().collect();
-        Self { ring, completion, total: free.len(), free }
+        Self { ring, completion, total: free.len(), free, rooms }
     }
 
-    /// Goes on from where another process stopped: of `total` frames these are
-    /// in no ring. There is room for the others' return.
-    pub fn resume(ring: Producer<Descriptor>, completion: Consumer<u64>, frames: Vec<u64>, total: usize) -> Self {
+    /// Goes on from where another process stopped: of those in `rooms` these
+    /// are in no ring. There is room for the others' return.
+    pub fn resume(ring: Producer<Descriptor>, completion: Consumer<u64>, frames: Vec<u64>, rooms: Rooms) -> Self {
         let mut free = frames;
+        let total = rooms.count();
         free.truncate(total);
         free.reserve(total - free.len());
-        Self { ring, completion, total, free }
+        Self { ring, completion, total, free, rooms }
     }
 
     /// The frames that are in no ring, each once.
@@ -160,10 +202,12 @@ impl SendFrames {
             return;
         }
         for index in 0..done {
-            // More than there are cannot come back; what the kernel gave
-            // beyond would be its mistake, and is left out.
-            if self.free.len() < self.total {
-                self.free.push(self.completion.peek(index));
+            // More than there are cannot come back, nor others; what stands
+            // there beyond is a mistake, or the work of the process that had
+            // the ring before, and is left out.
+            let address = self.completion.peek(index);
+            if self.rooms.has_frame(address) && self.free.len() < self.total {
+                self.free.push(address);
             }
         }
         self.completion.advance(done);
@@ -193,7 +237,8 @@ mod tests {
                 (ours, Consumer::new(ring), Producer::new(completion))
             };
             let all: Vec<u64> = (0..u64::from(SIZE)).map(|n| n * u64::from(FRAME)).collect();
-            let mut frames = SendFrames::new(ours.0, ours.1, all.iter().copied());
+            let rooms = Rooms::new(0, SIZE, FRAME);
+            let mut frames = SendFrames::new(ours.0, ours.1, all.iter().copied(), rooms);
             let (mut pushed, mut in_ring, mut in_flight, mut completed) =
                 (Vec::new(), VecDeque::new(), VecDeque::new(), VecDeque::new());
             for step in moves {
@@ -255,7 +300,7 @@ mod tests {
                 ours.push(n * u64::from(FRAME));
             }
             ours.publish();
-            let mut frames = ReceiveFrames::new(receive, ours, u64::from(SIZE * FRAME), FRAME);
+            let mut frames = ReceiveFrames::new(receive, ours, Rooms::new(0, SIZE, FRAME));
             let mut taken = VecDeque::new();
             for (step, len, offset) in moves {
                 match step {
@@ -271,7 +316,7 @@ mod tests {
                         let found = frames.look(0);
                         frames.take(1);
                         if let Some((address, len)) = found {
-                            prop_assert!(address + u64::from(len) <= u64::from(SIZE * FRAME));
+                            prop_assert!(address % u64::from(FRAME) + u64::from(len) <= u64::from(FRAME));
                             taken.push_back(address);
                         } else {
                             prop_assert!(u64::from(len) < LEAST || offset + len > 0);
@@ -287,5 +332,53 @@ mod tests {
                 prop_assert_eq!(places, SIZE);
             }
         }
+    }
+
+    /// A process that had the rings before may have put anything there, also
+    /// frames of another queue that lie in the same memory.
+    #[test]
+    fn addresses_of_others_are_left_out() {
+        let (mut ring, mut completion) = (Memory::<Descriptor>::new(SIZE, 0), Memory::<u64>::new(SIZE, 0));
+        let (ring, completion) = (ring.parts(), completion.parts());
+        // SAFETY: the memory outlives all; each side is used once.
+        let (ours, mut done) = unsafe { ((Producer::new(ring), Consumer::new(completion)), Producer::new(completion)) };
+        let base = u64::from(SIZE * FRAME);
+        let free = vec![base + u64::from(FRAME)];
+        let mut sending = SendFrames::resume(ours.0, ours.1, free, Rooms::new(base, SIZE, FRAME));
+        for address in [0, base - 1, base + 64, base + 300, 2 * base, u64::MAX] {
+            done.push(address);
+        }
+        done.publish();
+        sending.reap();
+        assert_eq!(sending.free(), [base + u64::from(FRAME), base + 64]);
+
+        let (mut arrived, mut fill) = (Memory::<Descriptor>::new(SIZE, 0), Memory::<u64>::new(SIZE, 0));
+        let (arrived, fill) = (arrived.parts(), fill.parts());
+        // SAFETY: as above.
+        let (receive, rooms, mut kernel, empty) =
+            unsafe { (Consumer::new(arrived), Producer::new(fill), Producer::new(arrived), Consumer::new(fill)) };
+        let mut receiving = ReceiveFrames::new(receive, rooms, Rooms::new(base, SIZE, FRAME));
+        let told = [
+            (base - 1, 60, false),
+            (0, 60, false),
+            (2 * base, 60, false),
+            (u64::MAX, 60, false),
+            (2 * base - 60, 60, true),
+            (2 * base - 60, 61, false),
+            (base + 256, FRAME, false),
+            (base + 256, FRAME - 256, true),
+        ];
+        for (address, len, _) in told {
+            kernel.push(Descriptor { address, len, options: 0 });
+        }
+        kernel.publish();
+        for (index, (address, len, good)) in (0..).zip(told) {
+            assert_eq!(receiving.look(index), good.then_some((address, len)), "{address}");
+        }
+        receiving.take(SIZE);
+        let _ = receiving.publish();
+        // The rooms of two that are ours went back at once.
+        let back: Vec<u64> = (0..empty.available()).map(|index| empty.peek(index)).collect();
+        assert_eq!(back, [2 * base - u64::from(FRAME), base]);
     }
 }

@@ -282,8 +282,10 @@ pub(crate) struct Seat {
     pub inherited: Option<Inherited>,
     /// What the queue has, to be offered.
     pub has: Option<(Arc<Socket>, Arc<Umem>)>,
-    /// Wakes the queue, on this side of either relay.
-    bells: Vec<Arc<OwnedFd>>,
+    /// Wakes the queue, on this side of the relay to a successor, and on this
+    /// side of that to a predecessor: while there are any.
+    upper_bell: Option<Arc<OwnedFd>>,
+    lower_bell: Option<Arc<OwnedFd>>,
     relay: Option<Arc<Relay>>,
     /// When the first burst was taken; 0 before.
     pub began: Arc<AtomicU64>,
@@ -298,7 +300,8 @@ impl Seat {
             ends: None,
             inherited: None,
             has: None,
-            bells: Vec::new(),
+            upper_bell: None,
+            lower_bell: None,
             relay: None,
             began: Arc::default(),
         }
@@ -338,7 +341,22 @@ impl Orders {
         let mut seats = self.seats();
         seats.iter_mut().for_each(&change);
         self.changes.fetch_add(1, Ordering::Release);
-        seats.iter().flat_map(|seat| &seat.bells).for_each(|bell| ring(bell));
+        let bells = seats.iter().flat_map(|seat| [&seat.upper_bell, &seat.lower_bell]);
+        bells.flatten().for_each(|bell| ring(bell));
+    }
+
+    /// Nobody takes over: all go on, and nothing is kept of the attempt but
+    /// what a queue has taken, which it lets go of when it goes on.
+    fn resume(&self) {
+        self.give(|seat| {
+            if seat.order != Order::Leave {
+                seat.order = Order::Serve;
+                seat.ends = None;
+            }
+        });
+        for seat in self.seats().iter_mut().filter(|seat| seat.order != Order::Leave) {
+            seat.upper_bell = None;
+        }
     }
 
     /// Waits until all have followed.
@@ -378,6 +396,10 @@ impl Handle {
     /// # Errors
     /// [`HandoverError`]: mostly a queue that is not at work.
     pub fn offer(&self, limit: Duration) -> Result<Offer, HandoverError> {
+        self.try_offer(limit).inspect_err(|_| self.resume())
+    }
+
+    fn try_offer(&self, limit: Duration) -> Result<Offer, HandoverError> {
         let shared = &self.0;
         let frame = shared.facts.frame;
         let mut given = Vec::new();
@@ -397,7 +419,7 @@ impl Handle {
         }
         shared.orders.give(|seat| seat.order = Order::Offer);
         // It may sleep without a bell until now.
-        shared.orders.wait("get ready to stop", limit).inspect_err(|_| self.resume())?;
+        shared.orders.wait("get ready to stop", limit)?;
         let copy = |fd: std::os::fd::BorrowedFd<'_>| {
             fd.try_clone_to_owned().map_err(|source| HandoverError::System {
                 what: "copy a descriptor",
@@ -411,7 +433,7 @@ impl Handle {
             let Some((socket, umem)) = &seat.has else {
                 return Err(HandoverError::Silent { queue, what: "begin" });
             };
-            seat.bells.push(Arc::clone(&down));
+            seat.upper_bell = Some(Arc::clone(&down));
             let all = [socket.as_fd(), umem.file(), (*relay).as_fd(), down.as_fd(), up.as_fd()];
             let [a, b, c, d, e] = all.map(copy);
             queues.push([a?, b?, c?, d?, e?]);
@@ -437,11 +459,7 @@ impl Handle {
 
     /// Nobody takes over: all go on.
     pub fn resume(&self) {
-        self.0.orders.give(|seat| {
-            if seat.order != Order::Leave {
-                seat.order = Order::Serve;
-            }
-        });
+        self.0.orders.resume();
     }
 
     /// The queues are another process's: nothing of them is kept, but the
@@ -526,6 +544,7 @@ impl Handle {
     /// The predecessor has ended: nothing is passed on any more.
     pub fn on_predecessor_gone(&self) {
         self.0.orders.give(|seat| seat.alone = true);
+        self.0.orders.seats().iter_mut().for_each(|seat| seat.lower_bell = None);
     }
 }
 
@@ -564,7 +583,7 @@ pub(crate) fn adopt(
             (receiver, Sender::new(Arc::clone(&relay), Way::Down, down))
         };
         let mut seat = Seat::new(Order::Await);
-        seat.bells.push(Arc::clone(&up));
+        seat.lower_bell = Some(Arc::clone(&up));
         seat.ends = Some(Ends { receiver, sender, bell: up, relay: Arc::clone(&relay) });
         seat.relay = Some(relay);
         seat.inherited = Some(Inherited { socket: Arc::new(socket), rings, umem, account: None });

@@ -1,6 +1,7 @@
 //! One queue of an interface as a [`Link`].
 
 use crate::error::OpenError;
+use crate::frames::Rooms;
 use crate::handover::{Inherited, Order, Seat};
 use crate::host::HostEvent;
 use crate::interface::Presence;
@@ -172,7 +173,7 @@ impl XdpLink {
         // SAFETY: the ring is mapped as long as the socket is held; nobody else
         // reads it.
         let receive = unsafe { Consumer::new(rings.receive) };
-        let memory = (Arc::clone(&umem), frame);
+        let memory = (Arc::clone(&umem), Rooms::new(first_frame(config.ring, frame, share), config.ring, frame));
         self.rx.attach(receive::Queue::new(receive, fill, memory, Arc::clone(&socket), config.busy_poll.is_some()));
         self.tx.attach(self.sending(&rings, share, &umem, &socket, None));
         self.set_at_work(share, umem, socket);
@@ -313,7 +314,8 @@ impl XdpLink {
         // SAFETY: the rings are mapped as long as the socket is held; the
         // process that had this side of them has stopped for good.
         let (receive, fill) = unsafe { (Consumer::new(rings.receive), Producer::new(rings.fill)) };
-        let memory = (Arc::clone(&umem), self.shared.facts.frame);
+        let frame = self.shared.facts.frame;
+        let memory = (Arc::clone(&umem), Rooms::new(first_frame(config.ring, frame, share), config.ring, frame));
         let queue = receive::Queue::new(receive, fill, memory, Arc::clone(&socket), config.busy_poll.is_some());
         self.rx.take_over(queue, Arc::clone(&seat.began));
         let free = account.map(|account| account.free).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The receive half.
 
 use crate::config::HEADROOM;
-use crate::frames::ReceiveFrames;
+use crate::frames::{ReceiveFrames, Rooms};
 use crate::port::Checksums;
 use crate::relay::{Receiver, Sender, concerns_both};
 use crate::ring::{Consumer, Descriptor, Producer};
@@ -191,16 +191,17 @@ impl XdpRx {
 }
 
 impl Queue {
-    /// Over these rings; `fill` holds the frames already.
+    /// Over these rings; `fill` holds the frames already, which are those of
+    /// `rooms`.
     pub(crate) fn new(
         ring: Consumer<Descriptor>,
         fill: Producer<u64>,
-        (umem, frame): (Arc<Umem>, u32),
+        (umem, rooms): (Arc<Umem>, Rooms),
         socket: Arc<Socket>,
         busy_poll: bool,
     ) -> Self {
-        let (base, len) = (umem.start(), umem.len() as u64);
-        let frames = ReceiveFrames::new(ring, fill, len, frame);
+        let base = umem.start();
+        let frames = ReceiveFrames::new(ring, fill, rooms);
         Self { frames, base, busy_poll, socket, umem }
     }
 }

@@ -1,7 +1,7 @@
 //! The transmit half.
 
 use crate::config::{HEADER_ROOM, HEADROOM};
-use crate::frames::SendFrames;
+use crate::frames::{Rooms, SendFrames};
 use crate::relay::{Receiver, Sender};
 use crate::ring::{Consumer, Descriptor, Producer};
 use crate::socket::Socket;
@@ -191,11 +191,12 @@ impl Queue {
         // before one that it sends.
         let steps = u64::from(HEADROOM) / STAGGER;
         let place = |n: u64| first + n * u64::from(frame) + n % steps * STAGGER;
+        let rooms = Rooms::new(first, count, frame);
         let frames = match free {
-            None => SendFrames::new(ring, completion, (0..u64::from(count)).map(place)),
+            None => SendFrames::new(ring, completion, (0..u64::from(count)).map(place), rooms),
             Some(free) => {
                 let free = free.iter().filter(|n| **n < count).map(|n| place(u64::from(*n))).collect();
-                SendFrames::resume(ring, completion, free, count as usize)
+                SendFrames::resume(ring, completion, free, rooms)
             }
         };
         Self {

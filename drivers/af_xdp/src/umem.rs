@@ -78,6 +78,11 @@ impl Umem {
     /// The memory that another process has made with the same settings.
     pub fn adopt(file: OwnedFd, config: &Config, frame: u32, queues: u32) -> Result<Self, Errno> {
         let len = bytes(config, frame, queues);
+        // Asked first: what is no file in memory has none, and need not answer the rest.
+        let seals = rustix::fs::fcntl_get_seals(&file)?;
+        if !seals.contains(SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL) {
+            return Err(Errno::PERM);
+        }
         let size = rustix::fs::fstat(&file)?.st_size;
         // Beyond the end of the file lies SIGBUS.
         if usize::try_from(size).is_ok_and(|size| size < len) {

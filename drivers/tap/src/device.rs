@@ -324,8 +324,8 @@ impl fmt::Display for OpenError {
             (_, Some(libc::EPERM | libc::EACCES)) => {
                 return write!(
                     f,
-                    "; this needs CAP_NET_ADMIN: run as root, or grant it (setcap cap_net_admin+ep \
-                     PROGRAM), or let an administrator prepare the device: ip tuntap add dev {name} \
+                    "; this needs CAP_NET_ADMIN: run as root, or give it to this one process \
+                     (AmbientCapabilities= of systemd, or setpriv --ambient-caps), or let an administrator prepare the device: ip tuntap add dev {name} \
                      mode tap user USER, ip addr add ADDRESS dev {name}, ip link set {name} up"
                 );
             }

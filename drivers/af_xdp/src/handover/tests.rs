@@ -1,5 +1,5 @@
 use super::*;
-use crate::frames::{ReceiveFrames, SendFrames};
+use crate::frames::{ReceiveFrames, Rooms, SendFrames};
 use crate::ring::tests::Memory;
 use crate::ring::{Consumer, Descriptor, Producer};
 use proptest::prelude::*;
@@ -144,13 +144,13 @@ proptest! {
                 None => {
                     (0..u64::from(SIZE)).for_each(|n| rooms.push(n * u64::from(FRAME)));
                     rooms.publish();
-                    SendFrames::new(send, sent, (0..SIZE).map(place))
+                    SendFrames::new(send, sent, (0..SIZE).map(place), Rooms::new(send_base, SIZE, FRAME))
                 }
                 Some(Account { free, .. }) => {
-                    SendFrames::resume(send, sent, free.into_iter().map(place).collect(), SIZE as usize)
+                    SendFrames::resume(send, sent, free.into_iter().map(place).collect(), Rooms::new(send_base, SIZE, FRAME))
                 }
             };
-            let mut receiving = ReceiveFrames::new(receive, rooms, 2 * send_base, FRAME);
+            let mut receiving = ReceiveFrames::new(receive, rooms, Rooms::new(0, SIZE, FRAME));
             for (step, count) in life {
                 match step {
                     0 => {
@@ -189,4 +189,62 @@ proptest! {
             relay.write_account(1, numbers);
         }
     }
+}
+
+/// Each attempt gives every queue two eventfds.
+#[test]
+fn a_take_over_that_fails_leaves_nothing_behind() {
+    let orders = Orders::new(2);
+    let attempt = || {
+        let bells: Vec<_> = (0..2).map(|_| (bell().unwrap(), Arc::new(Relay::create(FRAME).unwrap()))).collect();
+        for (seat, (bell, relay)) in orders.seats().iter_mut().zip(&bells) {
+            // SAFETY: nobody else has these ends, and nothing passes by them.
+            let (receiver, sender) = unsafe {
+                let receiver = Receiver::new(Arc::clone(relay), Way::Down);
+                (receiver, Sender::new(Arc::clone(relay), Way::Up, Arc::clone(bell)))
+            };
+            seat.ends = Some(Ends { receiver, sender, bell: Arc::clone(bell), relay: Arc::clone(relay) });
+            seat.upper_bell = Some(Arc::clone(bell));
+        }
+        orders.give(|seat| seat.order = Order::Offer);
+        orders.resume();
+        // Each queue was woken, for it may sleep on that.
+        for (bell, _) in &bells {
+            assert_eq!(rustix::io::read(bell, &mut [0_u8; 8]), Ok(8));
+        }
+        bells
+    };
+    for (bell, relay) in (0..3).flat_map(|_| attempt()) {
+        assert_eq!((Arc::strong_count(&bell), Arc::strong_count(&relay)), (1, 1));
+    }
+    assert!(orders.seats().iter().all(|seat| seat.order == Order::Serve));
+    // Queues that are another process's stay so.
+    orders.give(|seat| seat.order = Order::Leave);
+    orders.resume();
+    assert!(orders.seats().iter().all(|seat| seat.order == Order::Leave));
+}
+
+/// Of a file that can be shortened, an access could be a SIGBUS.
+#[test]
+fn memory_that_is_not_sealed_is_not_adopted() {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+    let config: Config = "af_xdp:e,ring=64,hugepages=off".parse().unwrap();
+    let file = || {
+        let file = memfd_create(c"test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&file, u64::from(2 * 64 * FRAME)).unwrap();
+        file
+    };
+    let adopt = |file: OwnedFd| Umem::adopt(file, &config, FRAME, 1).map(drop);
+    assert_eq!(adopt(file()), Err(Errno::PERM));
+    for seals in [SealFlags::SHRINK, SealFlags::SHRINK | SealFlags::GROW] {
+        let file = file();
+        fcntl_add_seals(&file, seals).unwrap();
+        assert_eq!(adopt(file), Err(Errno::PERM));
+    }
+    let sealed = file();
+    fcntl_add_seals(&sealed, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).unwrap();
+    assert_eq!(adopt(sealed), Ok(()));
+    let own = Umem::new(&config, FRAME, 1).unwrap();
+    assert_eq!(adopt(own.file().try_clone_to_owned().unwrap()), Ok(()));
+    assert!(adopt(std::fs::File::open("/dev/null").unwrap().into()).is_err());
 }
