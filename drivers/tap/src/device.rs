@@ -325,7 +325,8 @@ impl fmt::Display for OpenError {
                 return write!(
                     f,
                     "; this needs CAP_NET_ADMIN: run as root, or give it to this one process \
-                     (AmbientCapabilities= of systemd, or setpriv --ambient-caps), or let an administrator prepare the device: ip tuntap add dev {name} \
+                     (AmbientCapabilities= of systemd, or setpriv --ambient-caps), or let an administrator \
+                     prepare the device: ip tuntap add dev {name} \
                      mode tap user USER, ip addr add ADDRESS dev {name}, ip link set {name} up"
                 );
             }
