@@ -117,6 +117,11 @@ impl Tick {
         Self((now.as_nanos() >> SHIFT) as u32)
     }
 
+    /// The time since, to about a millisecond.
+    pub const fn passed(self, now: Time) -> Duration {
+        Duration::from_nanos((Self::of(now).0.wrapping_sub(self.0) as u64) << SHIFT)
+    }
+
     /// How much of `span`, begun at this tick, is left at `now`: at least one
     /// tick, so that a timer set to it moves on. Never early.
     pub fn left(self, span: Duration, now: Time) -> Option<Duration> {

@@ -53,7 +53,7 @@ use files::store::Store;
 use head::Meta;
 use http::Status;
 use http::date::HttpDate;
-use http::server::{Event, Request};
+use http::server::{Event, Request, Waiting};
 use log::{Line, Log};
 use rustix::fd::BorrowedFd;
 use wire::Time;
@@ -487,6 +487,16 @@ impl App for Server {
     #[inline]
     fn working(&self) -> u32 {
         self.working
+    }
+
+    /// Those that wait for a request, of which nothing has come.
+    fn idle(&self, id: ConnId, now: Time) -> Option<Duration> {
+        let conn = self.conns.get(id.index())?;
+        let waits = conn.generation == id.generation()
+            && conn.state == State::Ready
+            && conn.flags & (PARTIAL | PAUSED | ENDED) == 0
+            && matches!(conn.engine.waiting(), Waiting::FirstHead | Waiting::KeepAlive);
+        waits.then(|| conn.last.passed(now))
     }
 
     fn drain<N: Net>(&mut self, net: &mut N) -> bool {

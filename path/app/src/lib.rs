@@ -22,6 +22,7 @@ mod counters;
 pub use body::{Body, Reads};
 
 use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::Time;
@@ -263,10 +264,30 @@ pub trait App {
         0
     }
 
+    /// How long, by `now`, a connection has waited for nothing but what its
+    /// peer may ask next; `None` where it is to be kept. At the limit on
+    /// connections one that has waited long is closed for each new one, if it
+    /// has sent all that was queued. Keeps all by default.
+    #[inline]
+    fn idle(&self, id: ConnId, now: Time) -> Option<Duration> {
+        let _ = (id, now);
+        None
+    }
+
     /// The process was asked to stop: finish what is under way, refuse new
     /// work. Returns whether nothing is left.
     fn drain<N: Net>(&mut self, net: &mut N) -> bool;
 }
+
+/// Connections that a data path looks at, at most, to find one that makes room
+/// for a new one.
+pub const IDLE_LOOKS: usize = 256;
+
+/// Idle connections among which it takes the one that has waited longest.
+pub const IDLE_CHOICES: usize = 16;
+
+/// How long it does not look again after it has found none.
+pub const IDLE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Unconsumed bytes that a data path holds for a connection, at least.
 /// Larger than any message head that an application accepts, smaller than

@@ -1,7 +1,7 @@
 //! One pass of a silo's loop: the map of a request's walk.
 
 use crate::placement::{Far, FarRx, FarTx};
-use app::{App, ConnId, Opened, Wake};
+use app::{App, Closed, ConnId, Net, Opened, Wake};
 use core::cell::RefCell;
 use core::hint::cold_path;
 use link::{Link, Load, Receive, Transmit};
@@ -124,6 +124,14 @@ fn walk<A: App>(mut rx: impl Receive, tx: impl Transmit, stack: &mut Stack, app:
                     stack.refuse(out);
                 }
             }
+            Arrived::Full => {
+                cold_path();
+                if make_room(stack, app)
+                    && let Arrived::Segment(arrival) = stack.on_frame(rx.frame(index), rx.verified(index), out)
+                {
+                    deliver(stack, app, &arrival);
+                }
+            }
         }
     }
     rx.release();
@@ -233,6 +241,16 @@ fn deliver<A: App>(stack: &mut Stack, app: &mut A, arrival: &Arrival<'_>) {
         let held = stack.held(id);
         app.on_end(stack, id, held);
     }
+}
+
+/// Ends a connection that is idle, for one that is new. Whether there is one.
+#[inline(never)]
+fn make_room<A: App>(stack: &mut Stack, app: &mut A) -> bool {
+    let now = stack.now();
+    let Some(id) = stack.find_idle(|id| app.idle(id, now)) else { return false };
+    stack.displace(id);
+    app.on_close(stack, id, Closed::Aborted);
+    true
 }
 
 /// Offers a connection's held bytes, in one piece.

@@ -44,10 +44,12 @@ app::counters! {
         cookies_accepted,
         /// Acknowledgements that looked like a cookie's and were not.
         cookies_failed,
-        /// SYNs dropped at the connection limit.
+        /// SYNs dropped at the connection limit, where no connection was idle.
         syn_dropped,
         /// Handshakes that could not be accepted yet at the connection limit.
         accept_deferred,
+        /// Idle connections ended at the connection limit, to make room.
+        idle_displaced,
         /// Handshakes given up after all retransmissions.
         half_open_expired,
         /// Connections accepted.

@@ -45,6 +45,10 @@ pub enum Arrived<'f> {
     /// where [`crate::Config::steered`] says that there are such.
     /// [`Stack::refuse`] is to be called if it is nobody's.
     Stray,
+    /// It completes a handshake, and all connections are in use. If one makes
+    /// room ([`Stack::find_idle`], [`Stack::displace`]), the frame is to be
+    /// taken again; if not, the peer sends again.
+    Full,
 }
 
 impl<'f> From<Option<Arrival<'f>>> for Arrived<'f> {

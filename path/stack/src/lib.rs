@@ -37,6 +37,7 @@ mod addresses;
 mod budget;
 mod config;
 mod counters;
+mod crowd;
 mod egress;
 mod flow;
 mod fragments;
@@ -159,6 +160,7 @@ pub struct Stack {
     pub(crate) strayed: bool,
     /// Replies without a connection that wait for a transmit slot.
     pub(crate) pending: VecDeque<replies::Pending>,
+    pub(crate) crowd: crowd::Crowd,
     pub(crate) challenges: SecretLimit,
     /// When the connection in each slot was last challenged, in milliseconds;
     /// 0 is never.
@@ -215,6 +217,7 @@ impl Stack {
             stray: None,
             strayed: false,
             pending: VecDeque::new(),
+            crowd: crowd::Crowd::new(now),
             challenges: SecretLimit::per_second(config.challenge_acks_per_second, seeds.secret[0] ^ seeds.table[3]),
             challenged: vec![0; config.max_connections.min(flow::MAX_INDEX as usize)],
             errors: answers(&config, [seeds.secret[1], seeds.table[2]]),

@@ -97,7 +97,7 @@ impl Stack {
         used: Option<SeqNum>,
         out: &mut impl Egress,
     ) {
-        if self.slots.is_full() {
+        if self.is_crowded() {
             self.counters.syn_dropped += 1;
             return;
         }
@@ -246,7 +246,7 @@ impl Stack {
         let iss = header.ack.minus(1);
         let Some(peer_mss) = self.secret.check_cookie(&flow, irs, iss, self.now) else { return Cookie::Wrong };
         if self.slots.is_full() {
-            self.counters.accept_deferred += 1;
+            self.want_room();
             return Cookie::Deferred;
         }
         let mut agreed = Agreed { iss, irs, peer_mss, peer_shift: None, sack: false, timestamps: None };
@@ -305,7 +305,7 @@ impl Stack {
                 if self.slots.is_full() {
                     // As `accept_cookie` would: the handshake stays, so that
                     // what the peer sends again finds it.
-                    self.counters.accept_deferred += 1;
+                    self.want_room();
                     return None;
                 }
                 self.drop_half_open(entry);
@@ -325,7 +325,7 @@ impl Stack {
             return None;
         }
         if self.slots.is_full() {
-            self.counters.accept_deferred += 1;
+            self.want_room();
             return None;
         }
         let HalfOpen { flow, hash, agreed, neighbour, window, .. } = half_open;
@@ -363,7 +363,9 @@ impl Stack {
                 let outcome = Outcome { len: data.len() as u32, ..Outcome::default() };
                 Arrival { id, outcome, data, accepted: true }
             }
-            Some(Arrived::Nothing | Arrived::Stray) | None => self.on_connection(slot, header, payload, out)?,
+            Some(Arrived::Nothing | Arrived::Stray | Arrived::Full) | None => {
+                self.on_connection(slot, header, payload, out)?
+            }
         };
         arrival.outcome.opened = true;
         arrival.accepted = true;

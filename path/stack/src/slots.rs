@@ -133,6 +133,11 @@ impl Slots {
         self.slots.len() - self.free.len()
     }
 
+    /// Slots that were ever in use.
+    pub fn used(&self) -> usize {
+        self.slots.len()
+    }
+
     pub fn is_full(&self) -> bool {
         self.len() >= self.limit
     }

@@ -54,6 +54,10 @@ impl Stack {
                 self.strayed = false;
                 Arrived::Stray
             }
+            None if self.crowd.wanted => {
+                self.crowd.wanted = false;
+                Arrived::Full
+            }
             arrival => arrival.into(),
         }
     }

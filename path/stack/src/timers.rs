@@ -169,14 +169,25 @@ impl Stack {
                 self.schedule(index);
                 continue;
             }
-            self.counters.closed += 1;
-            let before = slot.tcp.buffered();
-            slot.tcp.discard();
-            self.account(index, before);
-            self.slots.remove(index);
+            self.discard_slot(index);
             return Some((id, why));
         }
         None
+    }
+
+    /// Frees the slot of a connection that was reset.
+    pub(crate) fn free_slot(&mut self, index: u32) {
+        self.leave_table(index);
+        self.discard_slot(index);
+    }
+
+    fn discard_slot(&mut self, index: u32) {
+        self.counters.closed += 1;
+        let slot = self.slots.at_mut(index);
+        let before = slot.tcp.buffered();
+        slot.tcp.discard();
+        self.account(index, before);
+        self.slots.remove(index);
     }
 
     /// The flow belongs to a TIME-WAIT record from now on, or to nobody.

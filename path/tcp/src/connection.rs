@@ -382,6 +382,12 @@ impl Connection {
         seq.after(self.rcv_nxt)
     }
 
+    /// Whether it is established, and nothing is queued, held or under way.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.state == State::Established && self.rope.is_empty() && self.una == self.nxt && self.buffered() == 0
+    }
+
     /// Forgets bytes ahead of a gap, which the peer sends again (RFC 2018
     /// section 8).
     pub fn forget_early(&mut self) {

@@ -7,7 +7,7 @@ use crate::dispatch::{self, Driver};
 use crate::listen::Listener;
 use crate::net::{Sockets, unmapped};
 use crate::table::Flags;
-use app::{App, Opened};
+use app::{App, Closed, ConnId, Opened};
 use core::net::SocketAddr;
 use core::time::Duration;
 use rustix::io::Errno;
@@ -23,6 +23,10 @@ const BATCH_MAX: usize = 64;
 /// the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// While all connections are in use and none is idle, one may become so: it is
+/// looked for again after this, as often as a worker wakes anyway.
+const FULL_PAUSE: Duration = crate::worker::ATTEND_IDLE;
 
 /// A worker's listening sockets.
 #[derive(Debug)]
@@ -40,6 +44,21 @@ pub(crate) struct Accepting {
     /// Nothing is taken before this.
     until: Option<Time>,
     pause: Duration,
+    crowd: Crowd,
+}
+
+/// Where the search for connections that make room stands.
+#[derive(Debug, Default)]
+struct Crowd {
+    /// The slot to go on from.
+    hand: usize,
+    /// None was found: not to be looked for again before this, unless a
+    /// connection ends.
+    rests_until: Option<Time>,
+    /// None was found, and none has ended or been found since.
+    busy: bool,
+    /// What of this those were told who deal out new connections.
+    told: bool,
 }
 
 /// What an engine does for listening sockets.
@@ -81,6 +100,7 @@ impl Accepting {
             brought: None,
             until: None,
             pause: PAUSE_MIN,
+            crowd: Crowd::default(),
         }
     }
 
@@ -99,8 +119,8 @@ impl Accepting {
     }
 
     /// When to look again, if accepting pauses.
-    pub(crate) const fn until(&self) -> Option<Time> {
-        self.until
+    pub(crate) fn until(&self) -> Option<Time> {
+        self.until.into_iter().chain(self.crowd.rests_until.filter(|_| !self.watched)).min()
     }
 
     /// The listening socket with this index has something.
@@ -112,20 +132,23 @@ impl Accepting {
     #[inline]
     pub(crate) fn look_after(&mut self, net: &mut Sockets, engine: &mut impl WatchListeners) -> io::Result<()> {
         let due = self.until.is_none_or(|until| net.now >= until);
-        let wanted = due && !net.table.is_full() && !self.listeners.is_empty() && self.bell.is_none();
-        if wanted == self.watched { Ok(()) } else { self.change(wanted, net, engine) }
+        let rests = self.crowd.rests_until.is_some_and(|until| net.now < until) && net.table.is_full();
+        let wanted = due && !rests && !self.listeners.is_empty() && self.bell.is_none();
+        let same = wanted == self.watched && self.crowd.busy == self.crowd.told;
+        if same { Ok(()) } else { self.change(wanted, net, engine) }
     }
 
     #[cold]
     fn change(&mut self, watch: bool, net: &mut Sockets, engine: &mut impl WatchListeners) -> io::Result<()> {
-        self.watched = watch;
+        self.crowd.told = self.crowd.busy;
         if let Some(seat) = &mut net.seat {
-            seat.set_in_service(watch);
+            seat.set_in_service(watch && !self.crowd.busy);
+        }
+        if core::mem::replace(&mut self.watched, watch) == watch {
+            return Ok(());
         }
         if watch {
             self.until = None;
-        } else if self.until.is_none() && !self.listeners.is_empty() {
-            net.counters.accept_limits += 1;
         }
         for (index, listener) in self.listeners.iter().enumerate() {
             if watch {
@@ -174,6 +197,8 @@ impl Accepting {
         if self.until.is_some() {
             self.until = Some(Time::ZERO);
         }
+        self.crowd.rests_until = None;
+        self.crowd.busy = false;
     }
 
     /// Takes what came up in this pass: of a shared queue one connection, so
@@ -198,11 +223,18 @@ impl Accepting {
         let mut taken = 0;
         let mut last = Accepted::Empty;
         while taken < batch {
-            if net.table.is_full() {
-                break;
-            }
+            // Who makes room is known before one is taken, and goes only for
+            // one that is there.
+            let room = match net.table.is_full() {
+                true => find_idle(app, net, &mut self.crowd),
+                false => Some(None),
+            };
+            let Some(idle) = room else { break };
             last = match take_one(listener.as_fd(), &mut net.counters) {
-                Ok(taken) => admit(taken, listener, app, net, driver),
+                Ok(taken) => {
+                    displace(idle, app, net, driver);
+                    admit(taken, listener, app, net, driver)
+                }
                 Err(why) => why,
             };
             match last {
@@ -220,6 +252,15 @@ impl Accepting {
             _ if taken > 0 => self.pause = PAUSE_MIN,
             _ => {}
         }
+    }
+
+    /// Makes room for a connection that was taken already. Whether there is.
+    pub(crate) fn make_room<A: App>(&mut self, app: &mut A, net: &mut Sockets, driver: &mut impl Driver) -> bool {
+        if net.table.is_full() {
+            let Some(idle) = find_idle(app, net, &mut self.crowd) else { return false };
+            displace(idle, app, net, driver);
+        }
+        !net.table.is_full()
     }
 
     /// Leaves the sockets alone for a while: they stay ready, and to look at
@@ -245,6 +286,30 @@ impl Accepting {
         self.brought = None;
         self.bell = None;
         self.listeners.clear();
+    }
+}
+
+/// Of a full table, the connection that makes room for the next; the listening
+/// sockets are left alone for a while if there is none.
+#[cold]
+fn find_idle<A: App>(app: &A, net: &mut Sockets, crowd: &mut Crowd) -> Option<Option<ConnId>> {
+    let now = net.now;
+    let found = net.table.find_idle(&mut crowd.hand, |id| app.idle(id, now));
+    let busy = found.is_none();
+    if busy {
+        crowd.rests_until = Some(now + FULL_PAUSE);
+    }
+    net.counters.accept_limits += u64::from(busy && !crowd.busy);
+    crowd.busy = busy;
+    found.map(Some)
+}
+
+/// Ends the connection that makes room.
+fn displace<A: App>(idle: Option<ConnId>, app: &mut A, net: &mut Sockets, driver: &mut impl Driver) {
+    if let Some(id) = idle {
+        net.counters.idle_displaced += 1;
+        net.end(id, Closed::Finished);
+        dispatch::settle(app, net, driver);
     }
 }
 

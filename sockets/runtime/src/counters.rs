@@ -20,8 +20,11 @@ app::counters! {
         /// Times that listening sockets were left alone for a while, because
         /// an accept could not have succeeded.
         accept_pauses,
-        /// Times that accepting stopped at the limit on connections.
+        /// Times that accepting stopped at the limit on connections, where none
+        /// was idle.
         accept_limits,
+        /// Idle connections ended at the limit on connections, to make room.
+        idle_displaced,
         /// Connections that we began to open.
         connects,
         /// Of these, those that were answered.

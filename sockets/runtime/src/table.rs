@@ -2,8 +2,9 @@
 
 use crate::queue::Queue;
 use crate::timers::Timer;
-use app::ConnId;
+use app::{ConnId, IDLE_CHOICES, IDLE_LOOKS};
 use core::net::SocketAddr;
+use core::time::Duration;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Slots from here on are no connections: engines mark other events by them.
@@ -100,6 +101,27 @@ impl Conn {
     #[inline]
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.fd.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether it is open, and nothing is queued, held or under way.
+    fn is_quiet(&self) -> bool {
+        const BUSY: u32 = Flags::CONNECTING
+            | Flags::DIRTY
+            | Flags::BLOCKED
+            | Flags::FINISHED
+            | Flags::ENDED
+            | Flags::OVER
+            | Flags::UNREAD
+            | Flags::AGAIN
+            | Flags::BROKEN
+            | Flags::RESUMED
+            | Flags::UNWATCHED;
+        self.flags.has(Flags::USED) && !self.flags.has(BUSY) && self.held() == 0 && self.queue.unsent() == 0
+    }
+
+    /// Whether the kernel has nothing that arrived for it.
+    fn is_read(&self) -> bool {
+        self.fd().is_some_and(|fd| rustix::io::ioctl_fionread(fd) == Ok(0))
     }
 
     /// Bytes that the application left unconsumed.
@@ -224,6 +246,33 @@ impl Table {
         const ANY: u32 = Flags::USED | Flags::OVER | Flags::CONNECTING | Flags::UNIX;
         let live = |conn: &&Conn| conn.flags.0 & ANY == Flags::USED;
         self.conns.iter().skip(from).take(most).filter(live).filter_map(Conn::fd)
+    }
+
+    /// Finds a connection to make room for a new one, from slot `hand` on: of
+    /// a few of those that have nothing to send and nothing held, that the
+    /// kernel has nothing from, and that `idle` has an answer for, the one for
+    /// which that is longest.
+    pub(crate) fn find_idle(
+        &self,
+        hand: &mut usize,
+        mut idle: impl FnMut(ConnId) -> Option<Duration>,
+    ) -> Option<ConnId> {
+        let mut longest = None;
+        let mut choices = 0;
+        for _ in 0..IDLE_LOOKS.min(self.conns.len()) {
+            *hand = if *hand + 1 < self.conns.len() { *hand + 1 } else { 0 };
+            let quiet = self.conns.get(*hand).is_some_and(Conn::is_quiet);
+            let Some(id) = self.id(*hand as u32).filter(|_| quiet) else { continue };
+            let Some(time) = idle(id) else { continue };
+            choices += 1;
+            if longest.is_none_or(|(most, _)| time > most) && self.get(id).is_some_and(Conn::is_read) {
+                longest = Some((time, id));
+            }
+            if choices == IDLE_CHOICES {
+                break;
+            }
+        }
+        longest.map(|(_, id)| id)
     }
 
     /// What stands at `slot`, whatever its state.

@@ -243,7 +243,8 @@ impl Uring {
                 _ => {}
             }
         }
-        while !net.table.is_full()
+        while !self.waiting.is_empty()
+            && accepting.make_room(app, net, &mut self.ring)
             && let Some((fd, listener)) = self.waiting.pop_front()
         {
             self.admit(app, net, accepting, fd, &listener);

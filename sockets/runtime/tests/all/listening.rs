@@ -7,7 +7,7 @@ use rustix::net::sockopt;
 use sockets::{
     BindError, Config, Endpoint, KeepAlive, ListenOptions, Listeners, Model, Origin, StartError, StreamOptions, Worker,
 };
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -297,7 +297,36 @@ fn ipv6_only_is_only_ipv6() {
     running.stop();
 }
 
-/// At its limit on connections a worker leaves the queue alone until one ends.
+/// At its limit on connections a worker ends the one that has been idle for
+/// longest for each that comes.
+#[test]
+fn idle_connections_make_room() {
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let running = start_echo(Config { max_connections: 8, ..Config::default() }, listeners.for_worker(0));
+    let mut streams: Vec<_> = (0..8).map(|_| client(address)).collect();
+    for stream in &mut streams {
+        ask(stream, b"idle from now on");
+    }
+    // These are idle for less long.
+    for stream in &mut streams[..4] {
+        ask(stream, b"again");
+    }
+    let mut newcomers: Vec<_> = (0..4).map(|_| client(address)).collect();
+    for stream in &mut newcomers {
+        ask(stream, b"new");
+    }
+    for stream in streams[..4].iter_mut().chain(&mut newcomers) {
+        ask(stream, b"still there");
+    }
+    for stream in &mut streams[4..] {
+        assert_eq!(stream.read(&mut [0; 16]).unwrap(), 0, "ended in order");
+    }
+    let (echo, counters) = running.stop();
+    assert_eq!((echo.opened, counters.idle_displaced, counters.accept_limits), (12, 4, 0));
+}
+
+/// At its limit on connections, of which none is idle, a worker leaves the
+/// queue alone until one ends.
 #[test]
 fn the_limit_on_connections_holds_back_the_queue() {
     let (listeners, address) = listen(Model::Reuseport, 1);

@@ -68,8 +68,8 @@ fn syn_flood() {
     }
 }
 
-/// More connections than the table takes: refused, counted, and accepted
-/// again once there is room. Those who are in are served.
+/// More connections than the table takes: they wait, are counted, and are
+/// accepted once there is room. Those who are in are served.
 #[test]
 fn connection_flood() {
     let mut setup = Setup::new(500, 22).client(4, 2_000, Reuse::KeepAlive);
@@ -77,12 +77,17 @@ fn connection_flood() {
     let mut arena = Arena::new(setup);
     arena.settle(50);
     let mut crowd = Crowd::new();
-    crowd.open(&mut arena, 0, 1_000);
+    crowd.open(&mut arena, 0, 296);
+    // Half a head each: none is idle.
+    crowd.say(&mut arena, b"GET / HTTP");
+    let full = arena.server.stack.connections();
+    assert!((296..=300).contains(&full), "{full}");
+    crowd.open(&mut arena, 1_000, 1_700);
     let counters = *arena.server.stack.counters();
     assert_eq!(arena.server.stack.connections(), 300);
-    assert!(counters.syn_dropped > 0, "{counters:?}");
+    assert!(counters.accept_deferred > 0, "{counters:?}");
     assert_served(&mut arena, 2_000);
-    // The crowd says nothing: heads do not come (60 s), lingering (5 s).
+    // The crowd says no more: heads do not come (60 s), lingering (5 s).
     arena.client_leaves();
     crowd.manner = Manner::Silent;
     arena.pass(Duration::from_secs(140));
@@ -117,7 +122,8 @@ fn handshakes_wait_at_the_connection_limit() {
         assert_eq!(answers.len(), 30);
         let ack = |answer: &Segment| Segment::new(answer.dst, server_end(), Flags::ACK, answer.ack, answer.seq.plus(1));
         for answer in &answers {
-            arena.inject(&ack(answer).frame());
+            // Half a head: none is idle.
+            arena.inject(&ack(answer).with(b"G").frame());
         }
         arena.settle(10);
         assert_eq!(arena.server.stack.connections(), 20);
@@ -128,6 +134,7 @@ fn handshakes_wait_at_the_connection_limit() {
         for answer in &answers[..20] {
             let mut rst = ack(answer);
             rst.flags = Flags::RST;
+            rst.seq = rst.seq.plus(1);
             arena.inject(&rst.frame());
         }
         arena.settle(10);

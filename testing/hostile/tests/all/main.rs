@@ -2,6 +2,7 @@
 
 mod blind;
 mod budget;
+mod crowd;
 mod floods;
 mod leaks;
 mod memory;

@@ -23,22 +23,27 @@ pub struct Echo {
     pub opened: u64,
     pub closed: Vec<Closed>,
     ended: Vec<bool>,
+    /// When each was last heard of.
+    heard: Vec<Time>,
 }
 
 /// Unsent bytes from which on an [`Echo`] takes nothing.
 pub const ECHO_LIMIT: usize = 256 * 1024;
 
 impl App for Echo {
-    fn on_open<N: Net>(&mut self, _net: &mut N, id: ConnId, _how: Opened) {
+    fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, _how: Opened) {
         self.opened += 1;
         self.ended.resize(self.ended.len().max(id.index() + 1), false);
         self.ended[id.index()] = false;
+        self.heard.resize(self.ended.len(), Time::ZERO);
+        self.heard[id.index()] = net.now();
     }
 
     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
         if net.unsent(id) >= ECHO_LIMIT {
             return 0;
         }
+        self.heard[id.index()] = net.now();
         let body = Body::new(data.to_vec());
         net.send_body(id, &body, 0..body.len());
         if self.ended[id.index()] {
@@ -66,6 +71,10 @@ impl App for Echo {
 
     fn on_turn<N: Net>(&mut self, _net: &mut N) -> Wake {
         Wake::Idle
+    }
+
+    fn idle(&self, id: ConnId, now: Time) -> Option<Duration> {
+        Some(now.since(*self.heard.get(id.index())?))
     }
 
     fn drain<N: Net>(&mut self, _net: &mut N) -> bool {
