@@ -52,6 +52,8 @@ app::counters! {
         idle_displaced,
         /// Handshakes given up after all retransmissions.
         half_open_expired,
+        /// Handshakes ended because there is no way to the peer.
+        half_open_unreachable,
         /// Connections accepted.
         accepted,
         /// Connections that we opened.

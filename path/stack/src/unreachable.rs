@@ -83,6 +83,7 @@ impl Stack {
                 true
             }
             Some((Owner::Syn(entry), _)) if ends_handshake(why) => {
+                self.counters.half_open_unreachable += 1;
                 self.drop_half_open(entry);
                 true
             }
