@@ -5,6 +5,7 @@ use app::{App, Closed, ConnId, Net, Opened, Wake};
 use core::cell::RefCell;
 use core::hint::cold_path;
 use link::{Link, Load, Receive, Transmit};
+use stack::shadow::{Shadow, Watched};
 use stack::{Arrival, Arrived, Egress, Stack};
 use wire::{Offload, Time};
 
@@ -62,7 +63,8 @@ impl<L: Link, A: App> Silo<L, A> {
         let Self { link, stack, app } = self;
         let (mut rx, mut tx) = link.split();
         let far = RefCell::new(far);
-        let turn = walk(FarRx::new(&mut rx, &far), FarTx::new(&mut tx, &far), stack, app, now);
+        let mut out = TransmitSlots(FarTx::new(&mut tx, &far));
+        let turn = walk(FarRx::new(&mut rx, &far), &mut out, stack, app, now);
         drop((rx, tx));
         let open = self.stack.connections() + self.stack.half_open();
         self.link.set_load(Load { working: self.app.working(), open: open as u32 });
@@ -73,7 +75,19 @@ impl<L: Link, A: App> Silo<L, A> {
     fn take_turn(&mut self, now: Time) -> Turn {
         let Self { link, stack, app } = self;
         let (rx, tx) = link.split();
-        walk(rx, tx, stack, app, now)
+        walk(rx, &mut TransmitSlots(tx), stack, app, now)
+    }
+
+    /// [`Silo::turn`] in which each short way is held against the general one,
+    /// as the simulator does it (see [`stack::shadow`]).
+    pub fn turn_shadowed(&mut self, now: Time, shadow: &mut dyn Shadow) -> Turn {
+        let Self { link, stack, app } = self;
+        let (rx, tx) = link.split();
+        let turn = walk(rx, &mut ShadowedSlots { slots: TransmitSlots(tx), shadow }, stack, app, now);
+        let open = self.stack.connections() + self.stack.half_open();
+        self.link.set_load(Load { working: self.app.working(), open: open as u32 });
+        self.flush(now);
+        turn
     }
 
     /// Shows the link's peer all that turns have sent.
@@ -98,9 +112,7 @@ impl<L: Link, A: App> Silo<L, A> {
 
 /// The walk of a burst's requests.
 #[inline(always)]
-fn walk<A: App>(mut rx: impl Receive, tx: impl Transmit, stack: &mut Stack, app: &mut A, now: Time) -> Turn {
-    let out = &mut TransmitSlots(tx);
-
+fn walk<A: App>(mut rx: impl Receive, out: &mut impl Egress, stack: &mut Stack, app: &mut A, now: Time) -> Turn {
     // What arrived, stamped with the time of its burst.
     let frames = rx.receive(now, BURST);
     stack.begin_turn(now);
@@ -287,6 +299,27 @@ impl<T: Transmit> Egress for TransmitSlots<T> {
     #[inline(always)]
     fn commit(&mut self, len: usize, offload: Offload) {
         self.0.commit(len, offload);
+    }
+}
+
+/// The same, watched.
+struct ShadowedSlots<'s, T> {
+    slots: TransmitSlots<T>,
+    shadow: &'s mut dyn Shadow,
+}
+
+impl<T: Transmit> Egress for ShadowedSlots<'_, T> {
+    fn room(&self) -> usize {
+        self.slots.room()
+    }
+    fn slot(&mut self) -> Option<&mut [u8]> {
+        self.slots.slot()
+    }
+    fn commit(&mut self, len: usize, offload: Offload) {
+        self.slots.commit(len, offload);
+    }
+    fn watched(&mut self) -> Watched<'_> {
+        Watched::By(self.shadow)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::addresses::Addresses;
 use crate::flow::Flow;
+use crate::shadow::Way;
 use crate::{CONTROL_RESERVE, Config, Egress, LinkOffload, Stack};
 use app::ConnId;
 use core::hint::cold_path;
@@ -129,7 +130,10 @@ impl Stack {
 
     /// A connection's turn to send, if one plain segment is all of it.
     #[inline(always)]
-    fn transmit_light(&mut self, index: u32, out: &mut impl Egress) -> bool {
+    pub(crate) fn transmit_light(&mut self, index: u32, out: &mut impl Egress) -> bool {
+        if out.watched().by_anybody() {
+            return self.compare_sent(Way::SendLight, index, out);
+        }
         self.transmit_one(
             index,
             out,
@@ -140,13 +144,19 @@ impl Stack {
 
     /// The same for the segments that end a connection.
     #[inline(never)]
-    fn transmit_last(&mut self, index: u32, out: &mut impl Egress) -> bool {
+    pub(crate) fn transmit_last(&mut self, index: u32, out: &mut impl Egress) -> bool {
+        if out.watched().by_anybody() {
+            return self.compare_sent(Way::SendOrderly, index, out);
+        }
         self.transmit_one(index, out, |tcp, cx| tcp.poll_orderly(cx))
     }
 
     /// The same for the SYN that opens one.
     #[inline(never)]
-    fn transmit_first(&mut self, index: u32, out: &mut impl Egress) -> bool {
+    pub(crate) fn transmit_first(&mut self, index: u32, out: &mut impl Egress) -> bool {
+        if out.watched().by_anybody() {
+            return self.compare_sent(Way::SendOpening, index, out);
+        }
         let slot = self.slots.at_mut(index);
         let Some(mac) = self.neighbours.mac(slot.neighbour) else { return false };
         let flow = slot.flow();
@@ -193,7 +203,7 @@ impl Stack {
 
     /// A connection's turn to send. Returns whether there were slots.
     #[inline(never)]
-    fn transmit(&mut self, index: u32, out: &mut impl Egress) -> bool {
+    pub(crate) fn transmit(&mut self, index: u32, out: &mut impl Egress) -> bool {
         let slot = self.slots.at_mut(index);
         let Some(mac) = self.neighbours.mac(slot.neighbour) else {
             self.transmit_unresolved(index);
@@ -218,6 +228,9 @@ impl Stack {
                 break true;
             };
             let (len, offload) = frame.build(buffer, &flow, &emit, &mut slot.tcp);
+            if out.watched().at_all() {
+                frame.compare_built(out, len, &flow, &emit, &mut slot.tcp);
+            }
             out.commit(len, offload);
             if !slot.tcp.wants_poll() {
                 slot.tcp.set_ready(false);
@@ -352,7 +365,6 @@ impl Frame<'_> {
     /// link is to finish.
     #[inline]
     fn build(&self, out: &mut [u8], flow: &Flow, emit: &Emit, connection: &mut Connection) -> (usize, Offload) {
-        let timestamps = emit.timestamps.map(|(value, echo)| Timestamps { value, echo });
         let plain = matches!(emit.options, EmitOptions::Plain) && flow.is_v4() && self.is_usual();
         if plain && emit.len <= u32::from(connection.mss()) {
             let len = self.build_plain(out, flow, emit, connection);
@@ -361,26 +373,16 @@ impl Frame<'_> {
         if matches!(emit.options, EmitOptions::Syn { .. }) {
             return (self.build_syn(out, flow, emit), Offload::NONE);
         }
-        self.build_by_layers(out, flow, emit, timestamps, connection)
+        self.build_by_layers(out, flow, emit, connection)
     }
 
     /// A connection's SYN or SYN,ACK; 0 for any other segment.
     #[inline(always)]
     fn build_syn(&self, out: &mut [u8], flow: &Flow, emit: &Emit) -> usize {
-        let EmitOptions::Syn { mss, shift, sack } = emit.options else { return 0 };
-        let opening = Opening {
-            src_port: flow.local_port,
-            dst_port: flow.remote_port,
-            seq: emit.seq,
-            ack: emit.ack,
-            flags: emit.flags,
-            window: emit.window,
-            mss,
-            window_scale: shift,
-            sack_permitted: sack,
-            timestamps: emit.timestamps.map(|(value, echo)| Timestamps { value, echo }),
-        };
-        self.build_opening(out, flow, &opening)
+        match opening_of(flow, emit) {
+            Some(opening) => self.build_opening(out, flow, &opening),
+            None => 0,
+        }
     }
 
     /// Nearly every segment: see [`wire::plain`].
@@ -421,14 +423,14 @@ impl Frame<'_> {
     }
 
     #[inline(never)]
-    fn build_by_layers(
+    pub(crate) fn build_by_layers(
         &self,
         out: &mut [u8],
         flow: &Flow,
         emit: &Emit,
-        timestamps: Option<Timestamps>,
         connection: &mut Connection,
     ) -> (usize, Offload) {
+        let timestamps = emit.timestamps.map(|(value, echo)| Timestamps { value, echo });
         let link = self.ethernet(out, flow.is_v4());
         let (header_len, options) = match emit.options {
             EmitOptions::Plain => (if timestamps.is_some() { wire_tcp::ESTABLISHED_HEADER_LEN } else { 20 }, None),
@@ -502,7 +504,7 @@ impl Frame<'_> {
     }
 
     #[inline(never)]
-    fn build_opening_by_layers(&self, out: &mut [u8], flow: &Flow, opening: &Opening) -> usize {
+    pub(crate) fn build_opening_by_layers(&self, out: &mut [u8], flow: &Flow, opening: &Opening) -> usize {
         let link = self.ethernet(out, flow.is_v4());
         let header_len = opening.header_len();
         let network = if flow.is_v4() { ipv4::HEADER_LEN } else { ipv6::HEADER_LEN };
@@ -563,6 +565,24 @@ impl Frame<'_> {
         header.emit(out);
         pseudo_v6(header.src, header.dst, protocol::TCP, u32::from(payload_len))
     }
+}
+
+/// What a SYN or SYN,ACK of a connection says; none for any other segment.
+#[inline(always)]
+pub(crate) fn opening_of(flow: &Flow, emit: &Emit) -> Option<Opening> {
+    let EmitOptions::Syn { mss, shift, sack } = emit.options else { return None };
+    Some(Opening {
+        src_port: flow.local_port,
+        dst_port: flow.remote_port,
+        seq: emit.seq,
+        ack: emit.ack,
+        flags: emit.flags,
+        window: emit.window,
+        mss,
+        window_scale: shift,
+        sack_permitted: sack,
+        timestamps: emit.timestamps.map(|(value, echo)| Timestamps { value, echo }),
+    })
 }
 
 #[inline]

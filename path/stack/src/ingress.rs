@@ -2,6 +2,7 @@
 
 use crate::egress::Reply;
 use crate::flow::{Flow, Owner};
+use crate::shadow::{Watched, Way};
 use crate::{Egress, Stack};
 use app::ConnId;
 use core::hint::cold_path;
@@ -109,6 +110,9 @@ impl Stack {
     #[inline(never)]
     pub fn on_frame<'f>(&mut self, frame: &'f [u8], verified: bool, out: &mut impl Egress) -> Arrived<'f> {
         self.counters.frames_in += 1;
+        if out.watched().by_anybody() {
+            self.compare_parsed(frame, verified, out);
+        }
         if let Some(plain) = Plain::parse(frame, &self.config.mac, verified)
             && self.config.vlan.is_none()
             && let Some(local) = self.addresses.index_v4(plain.dst)
@@ -119,7 +123,12 @@ impl Stack {
             if let Some(slot) = self.table.likely(hash)
                 && self.slots.at(slot).is(&flow)
             {
-                return match self.on_light(slot, &flow, header, plain.payload) {
+                let light = if out.watched().by_anybody() {
+                    self.compare_arrival(Way::Light, slot, &plain.tcp_header(), plain.payload, out)
+                } else {
+                    self.on_light(slot, &flow, header, plain.payload)
+                };
+                return match light {
                     Some(arrived) => arrived,
                     None => {
                         cold_path();
@@ -141,6 +150,13 @@ impl Stack {
     #[inline(never)]
     fn on_plain_of<'f>(&mut self, slot: u32, plain: Plain<'f>, out: &mut impl Egress) -> Option<Arrival<'f>> {
         let flow = self.slots.at(slot).flow();
+        if out.watched().by_anybody() {
+            let header = plain.tcp_header();
+            return match self.compare_arrival(Way::Orderly, slot, &header, plain.payload, out) {
+                Some(Arrived::Segment(arrival)) => Some(arrival),
+                _ => self.on_connection(slot, &header, plain.payload, out),
+            };
+        }
         match self.on_orderly(slot, &flow, &plain.header, plain.payload) {
             Some(arrival) => Some(arrival),
             None => self.on_connection(slot, &plain.tcp_header(), plain.payload, out),
@@ -187,7 +203,7 @@ impl Stack {
     /// Everything but a plain segment of a connection. [`Plain::parse`] says
     /// nothing of what is wrong with what it does not take.
     #[inline(never)]
-    fn on_frame_by_layers<'f>(
+    pub(crate) fn on_frame_by_layers<'f>(
         &mut self,
         frame: &'f [u8],
         verified: bool,
@@ -345,6 +361,11 @@ impl Stack {
         payload: &'f [u8],
         out: &mut impl Egress,
     ) -> Option<Arrival<'f>> {
+        if let Watched::Rehearsal(aside) = out.watched()
+            && aside.take(&flow, envelope, header, payload)
+        {
+            return None;
+        }
         match self.find(hash, &flow) {
             Some(Owner::Connection(slot)) => self.on_connection(slot, header, payload, out),
             Some(Owner::Syn(entry)) => self.on_half_open(entry, envelope, header, payload, out),
@@ -403,7 +424,7 @@ impl Stack {
     /// A segment that ends a light connection (see
     /// [`tcp::Connection::on_orderly`]), if it is the one that was expected.
     #[inline(never)]
-    fn on_orderly<'f>(
+    pub(crate) fn on_orderly<'f>(
         &mut self,
         index: u32,
         flow: &Flow,
@@ -441,12 +462,17 @@ impl Stack {
         payload: &'f [u8],
         out: &mut impl Egress,
     ) -> Option<Arrival<'f>> {
-        if self.budget.total + payload.len() > self.budget.much && !payload.is_empty() {
+        let full = self.budget.total + payload.len() > self.budget.much && !payload.is_empty();
+        if full && !out.watched().in_rehearsal() {
             self.make_room(slot, header.seq, payload.len());
         }
         let before = self.slots.at(slot).tcp.buffered();
         let flight = self.slots.at(slot).tcp.in_flight();
-        let outcome = self.with(slot, |tcp, cx, path| tcp.on_segment(cx, path, header, payload));
+        let outcome = match out.watched() {
+            Watched::No => self.with(slot, |tcp, cx, path| tcp.on_segment(cx, path, header, payload)),
+            Watched::By(_) => self.compare_expected(slot, header, payload, out),
+            Watched::Rehearsal(_) => self.with(slot, |tcp, cx, path| tcp.on_segment_in_full(cx, path, header, payload)),
+        };
         let id = self.slots.id(slot);
         if self.slots.at(slot).tcp.in_flight() < flight {
             self.neighbours.confirm(self.slots.at(slot).neighbour, self.now);
@@ -590,7 +616,7 @@ pub(crate) fn reset_for(header: &TcpHeader, payload: &[u8]) -> Option<Reply> {
 /// Sources that cannot be (RFC 1122 section 3.2.1.3, RFC 6890): this network,
 /// loopback, multicast, broadcast.
 #[inline]
-fn is_martian_v4(src: Ipv4Addr) -> bool {
+pub(crate) fn is_martian_v4(src: Ipv4Addr) -> bool {
     let first = src.octets()[0];
     first == 0 || first == 127 || first >= 224
 }

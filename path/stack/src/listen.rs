@@ -7,6 +7,7 @@ use crate::ingress::{Arrival, Arrived, CHALLENGE_INTERVAL_MS, Envelope};
 use crate::neighbour::NeighbourId;
 use crate::replies::Pending;
 use crate::secret::STAMP_BITS;
+use crate::shadow::Way;
 use crate::syn::HalfOpen;
 use crate::{Egress, Stack};
 use app::ConnId;
@@ -162,6 +163,9 @@ impl Stack {
         let Some(buffer) = out.slot() else { return false };
         let frame = self.opening_frame(flow, mac);
         let len = frame.build_opening(buffer, flow, opening);
+        if out.watched().by_anybody() {
+            frame.compare_opening(out, len, flow, opening);
+        }
         out.commit(len, Offload::NONE);
         true
     }
@@ -351,10 +355,14 @@ impl Stack {
         self.counters.accepted += 1;
         let slot = id.index() as u32;
         // Nearly always, a request comes with it.
-        let light = header.established().and_then(|light| {
-            let flow = self.slots.at(slot).flow();
-            self.on_light(slot, &flow, &light, payload)
-        });
+        let light = if out.watched().by_anybody() {
+            self.compare_arrival(Way::Light, slot, header, payload, out)
+        } else {
+            header.established().and_then(|light| {
+                let flow = self.slots.at(slot).flow();
+                self.on_light(slot, &flow, &light, payload)
+            })
+        };
         let mut arrival = match light {
             Some(Arrived::Segment(arrival)) => arrival,
             Some(Arrived::Data(id, data)) => {

@@ -240,6 +240,11 @@ impl NeighbourTable {
         }
     }
 
+    /// When an upper layer last had proof that packets reach the neighbour.
+    pub fn confirmed(&self, id: NeighbourId) -> Option<Time> {
+        self.hot.get(usize::from(id.0)).map(|hot| hot.confirmed)
+    }
+
     /// The entry of `ip`, made and asked for if there is none.
     /// [`NeighbourId::NONE`] if the table is full.
     pub fn resolve(&mut self, ip: IpAddr, now: Time) -> NeighbourId {

@@ -7,7 +7,7 @@ use tcp::Connection;
 
 /// A connection with its key: two cache lines, aligned. The key's fields stand
 /// apart, because a [`Flow`] of its own would be padded.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[repr(align(128))]
 pub struct Slot {
     remote_high: u64,
@@ -60,6 +60,12 @@ impl Slot {
             && self.remote_port == flow.remote_port
             && self.local_port == flow.local_port
             && self.local == flow.local
+    }
+
+    /// Whether all but the connection is the same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let Self { neighbour, mark, app_at, .. } = self;
+        self.is(&other.flow()) && (*neighbour, *mark, *app_at) == (other.neighbour, other.mark, other.app_at)
     }
 
     /// Notes that the connection is over; whether that is news.

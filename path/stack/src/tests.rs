@@ -486,3 +486,28 @@ fn what_changes_at_the_host_counts() {
     let longest = pair.server.out.sent.iter().map(Vec::len).max();
     assert_eq!(longest, Some(600 + wire::ethernet::HEADER_LEN));
 }
+
+/// RFC 4861 section 7.3.1: an acknowledgement proves that the neighbour is
+/// there, also where another segment came just before it.
+#[test]
+fn the_second_segment_of_a_millisecond_confirms_the_neighbour() {
+    let mut pair = acquainted(|_| {});
+    let (client, server) = (pair.client.opened[0], pair.server.opened[0]);
+    pair.advance(Duration::from_secs(1));
+    pair.server.stack.send_bytes(server, b"meanwhile");
+    pair.server.turn();
+    let sent = pair.server.out.sent.pop_front().unwrap();
+    pair.client.stack.send_bytes(client, b"first");
+    pair.client.turn();
+    pair.client.take(&sent);
+    pair.client.stack.send_bytes(client, b"second");
+    pair.client.turn();
+    pair.advance(Duration::from_millis(20));
+    let neighbour = pair.server.stack.slots.get(server).unwrap().neighbour;
+    let frames = core::mem::take(&mut pair.client.out.sent);
+    assert_eq!(frames.len(), 2);
+    for (frame, confirmed) in frames.iter().zip([false, true]) {
+        pair.server.take(frame);
+        assert_eq!(pair.server.stack.neighbours.confirmed(neighbour) == Some(pair.now), confirmed);
+    }
+}

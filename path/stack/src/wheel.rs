@@ -68,6 +68,16 @@ impl Wheel {
         self.enter(slot, mark, delta);
     }
 
+    /// Whether a slot with this mark comes up at `deadline` at the latest.
+    pub fn covers(&self, mark: WheelMark, deadline: u32) -> bool {
+        let delta = (deadline.wrapping_sub(self.now) as i32).max(1) as u32;
+        let near = mark.near() != 0 && (mark.near().wrapping_sub(self.now) as i32) <= delta as i32;
+        // A far entry comes up when its bucket begins.
+        let buckets = mark.far().wrapping_sub((self.now >> FAR_SHIFT) as u16);
+        let far = (u32::from(buckets) << FAR_SHIFT).saturating_sub(self.now & ((1 << FAR_SHIFT) - 1));
+        near || (mark.far() != 0 && far <= delta)
+    }
+
     #[inline(never)]
     fn enter(&mut self, slot: u32, mark: &mut WheelMark, delta: u32) {
         if delta < NEAR {

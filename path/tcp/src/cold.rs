@@ -32,7 +32,7 @@ pub(crate) struct Probe {
 }
 
 /// What a recovery changed, until it is known not to have been needless.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Undo {
     pub cwnd: u32,
     pub congestion: Congestion,
@@ -54,7 +54,7 @@ pub struct HolderMark {
     pub class: u8,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Cold {
     pub congestion: Congestion,
     /// Whether congestion control has learned anything worth keeping.

@@ -46,8 +46,9 @@ pub const HOLDS_MUCH: usize = 2 * 1024;
 
 /// The hot part of a connection. With the stack's key and handle beside it, it
 /// fills two cache lines, and a request on an undisturbed connection touches
-/// nothing else of it.
-#[derive(Debug)]
+/// nothing else of it. A copy shares the bodies that are queued: it is for
+/// seeing what another way would have done with it.
+#[derive(Clone, Debug)]
 pub struct Connection {
     /// SND.UNA
     pub(crate) una: SeqNum,
@@ -410,6 +411,12 @@ impl Connection {
         if let Some(cold) = &mut self.cold {
             cold.holder = holder;
         }
+    }
+
+    /// Whether nothing keeps header prediction from taking the next segment.
+    #[must_use]
+    pub fn is_undisturbed(&self) -> bool {
+        self.state == State::Established && !self.flags.has(Flags::SLOW)
     }
 
     /// Whether the connection keeps a cold part.

@@ -11,7 +11,6 @@ use crate::recovery::Acknowledged;
 use crate::rtt::RETRANSMITTED_SYN_RTO_MS;
 use crate::state::State;
 use app::Closed;
-use core::hint::cold_path;
 use wire::tcp::{Established, Flags as Bits, SeqNum, TcpHeader, Timestamps};
 
 /// What a segment asks to be sent at once, beside what
@@ -53,7 +52,7 @@ pub struct Outcome {
 /// brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Light {
-    /// It acknowledged something, as the first segment of its millisecond.
+    /// It acknowledged something.
     pub progress: bool,
 }
 
@@ -100,6 +99,19 @@ impl Connection {
         self.on_unexpected(cx, path, header, payload)
     }
 
+    /// [`Connection::on_segment`] without header prediction, in the order of
+    /// RFC 9293: what all short ways must agree with.
+    pub fn on_segment_in_full(
+        &mut self,
+        cx: &mut Context<'_>,
+        path: Path,
+        header: &TcpHeader,
+        payload: &[u8],
+    ) -> Outcome {
+        cx.counters.segments_in += 1;
+        self.on_unexpected(cx, path, header, payload)
+    }
+
     /// Takes a segment if it is the one expected next, acknowledges all that
     /// is in flight, and the connection is light: it has no cold part, and
     /// never filled its congestion window.
@@ -128,27 +140,21 @@ impl Connection {
         }
         cx.counters.segments_in += 1;
         cx.counters.fast_path += 1;
-        let before = core::mem::replace(&mut self.last_rx, cx.now_ms);
+        self.last_rx = cx.now_ms;
         self.note_timestamp(timestamps.as_ref());
         let acked = header.ack.forward_from(self.una);
         if acked > 0 {
             self.rope.release(acked);
             self.una = header.ack;
-            // What was sent after a segment of this same millisecond was not
-            // long under way either.
-            let tells = before != cx.now_ms || !self.rtt.sampled() || self.rtt.srtt_us() > 1_000;
-            if tells {
-                cold_path();
-                if let Some(ms) = self.round_trip(cx.now_ms, ts_offset, timestamps.as_ref()) {
-                    self.take_sample(ms);
-                }
+            if let Some(ms) = self.round_trip(cx.now_ms, ts_offset, timestamps.as_ref()) {
+                self.take_sample(ms);
             }
             self.end_flight(cx);
         }
         self.snd_wnd = u32::from(header.window) << self.peer_shift();
         self.wl1 = header.seq;
         self.take_in_order(payload.len() as u32);
-        Some(Light { progress: acked > 0 && before != cx.now_ms })
+        Some(Light { progress: acked > 0 })
     }
 
     /// Header prediction: the next segment in order, with an acknowledgement
@@ -161,9 +167,19 @@ impl Connection {
             && !self.flags.has(Flags::SLOW)
             && flags.0 & LOOK == Bits::ACK.0
             && seq == self.rcv_nxt
+            // A segment that overtook this one may have told a later window
+            // (RFC 9293 section 3.10.7.4, SND.WL1).
+            && self.wl1.at_or_before(seq)
             && acked <= self.in_flight()
-            && (acked > 0 || !payload.is_empty())
+            && (acked > 0 || (!payload.is_empty() && self.is_at_ease()))
             && payload.len() as u32 <= self.rcv_adv.forward_from(self.rcv_nxt)
+    }
+
+    /// Whether it is no news that the peer is there: neither a probe of ours
+    /// was unanswered, nor its window closed.
+    #[inline(always)]
+    pub(crate) fn is_at_ease(&self) -> bool {
+        self.una != self.nxt || (self.backoff == 0 && self.snd_wnd > 0)
     }
 
     /// RFC 7323 section 5.3 R1, for the fast path: anything unusual is no.
@@ -318,7 +334,10 @@ impl Connection {
         self.backoff = 0;
         self.dupacks = 0;
         self.flags.clear(Flags::TIMER | Flags::TIMING);
-        self.arm_keepalive(cx);
+        // What waits is sent, or has the persist timer started.
+        if cx.config.keepalive_idle > 0 && self.rope.is_empty() {
+            self.arm(cx, cx.config.keepalive_idle);
+        }
     }
 
     /// A round trip in milliseconds that is worth a sample: from the

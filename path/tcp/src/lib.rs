@@ -14,6 +14,7 @@ pub mod config;
 pub mod congestion;
 pub mod connection;
 mod counters;
+mod differences;
 mod input;
 mod options;
 mod orderly;
@@ -24,6 +25,8 @@ mod recovery;
 mod rope;
 mod rtt;
 mod scoreboard;
+#[cfg(test)]
+mod short_ways;
 mod state;
 mod timer;
 

@@ -39,6 +39,8 @@ impl Connection {
             && self.snd_wnd > 0
             && header.flags.0 & LOOK == Bits::ACK.0
             && header.seq == self.rcv_nxt
+            && self.wl1.at_or_before(header.seq)
+            && (acked > 0 || self.is_at_ease())
             && header.ack == self.nxt
             && len + u32::from(finishes) <= self.rcv_adv.forward_from(self.rcv_nxt)
             && self.timestamp_in_order(header.timestamps.as_ref());
@@ -48,7 +50,6 @@ impl Connection {
         cx.counters.segments_in += 1;
         let mut outcome = Outcome::NONE;
         self.last_rx = cx.now_ms;
-        self.note_timestamp(header.timestamps.as_ref());
         let ends = acked > 0 && self.flags.has(Flags::FIN_SENT);
         if acked > 0 {
             self.rope.release(acked - u32::from(ends));
@@ -62,6 +63,9 @@ impl Connection {
         self.wl1 = header.seq;
         if ends {
             self.on_fin_acked(cx, &mut outcome);
+        }
+        if self.state != State::Closed {
+            self.note_timestamp(header.timestamps.as_ref());
         }
         self.take_in_order(len);
         outcome.len = len;

@@ -21,7 +21,7 @@ const OWNED_CHUNK: usize = 16 * 1024;
 
 /// A connection's send queue. Offsets count from the oldest byte that is not
 /// acknowledged.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Rope {
     head: Option<Body>,
     head_start: u32,
@@ -29,7 +29,7 @@ pub struct Rope {
     rest: Option<Box<Rest>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Rest {
     slices: VecDeque<Slice>,
     bytes: u32,
@@ -39,7 +39,7 @@ struct Rest {
     cursor: (usize, u32),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Slice {
     body: Body,
     start: u32,
@@ -73,6 +73,17 @@ impl Rope {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.head_len == 0
+    }
+
+    /// Whether the same bytes are queued, in the same slices.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.slices().eq(other.slices())
+    }
+
+    fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let head = self.head.iter().map(|body| (body, self.head_start, self.head_len));
+        let rest = self.rest.iter().flat_map(|rest| &rest.slices).map(|slice| (&slice.body, slice.start, slice.len));
+        head.chain(rest).map(|(body, start, len)| &body.as_slice()[start as usize..][..len as usize])
     }
 
     /// Queues `len` bytes of `body` from `start` on. Out-of-range parts are

@@ -1,6 +1,7 @@
 //! Hosts, their links, the switch between them, and the virtual clock.
 
 use crate::rng::Rng;
+use crate::shadow::{Plant, Watcher};
 use crate::switch::Switch;
 use app::App;
 use core::time::Duration;
@@ -18,6 +19,8 @@ pub struct Host<A> {
     pub silo: Silo<Faults<PairLink>, A>,
     /// What the last turn left to do.
     last: Option<Turn>,
+    /// Who holds its short ways against the general ones.
+    pub watcher: Option<Watcher>,
 }
 
 /// A host as the clock sees it, whatever its application.
@@ -40,7 +43,15 @@ impl<A: App> Node for Host<A> {
     }
 
     fn turn(&mut self, now: Time) {
-        self.last = Some(self.silo.turn(now));
+        let Self { silo, watcher, .. } = self;
+        self.last = Some(match watcher {
+            None => silo.turn(now),
+            Some(watcher) => {
+                let turn = silo.turn_shadowed(now, watcher);
+                watcher.audit(&silo.stack);
+                turn
+            }
+        });
     }
 }
 
@@ -50,9 +61,25 @@ pub struct Fabric {
     switch: Switch,
     now: Time,
     turns: u64,
+    /// Whether short ways are held against the general ones, and what is done
+    /// to them on purpose.
+    shadowed: Option<Option<Plant>>,
 }
 
 impl Fabric {
+    /// One whose hosts' short ways are held against the general ones, except
+    /// for what `plant` does to them.
+    #[must_use]
+    pub fn shadowed(plant: Option<Plant>) -> Self {
+        Self { shadowed: Some(plant), ..Self::default() }
+    }
+
+    /// Who looks at a host's short ways, if anybody does.
+    #[must_use]
+    pub fn watcher(&self) -> Option<Watcher> {
+        self.shadowed.map(Watcher::new)
+    }
+
     /// A host on a link of its own to the switch. `ring` frames wait in each
     /// direction.
     #[must_use]
@@ -62,7 +89,7 @@ impl Fabric {
         let mut keys = || core::array::from_fn(|_| rng.next());
         let seeds = Seeds { table: keys(), secret: keys() };
         let stack = Stack::new(config, LinkOffload::default(), &seeds, self.now);
-        Host { silo: Silo { link, stack, app }, last: None }
+        Host { silo: Silo { link, stack, app }, last: None, watcher: self.watcher() }
     }
 
     /// The near end of a faulty link to the switch.

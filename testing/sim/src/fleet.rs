@@ -3,6 +3,7 @@
 use crate::fabric::{Host, Node};
 use crate::peer::Peer;
 use crate::rng::Rng;
+use crate::shadow::Watcher;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use link::{Faults, Impairment, Link, Pair, PairConfig, PairLink, Receive, Transmit};
@@ -69,6 +70,8 @@ pub struct Fleet {
     watch: Option<Watch>,
     failover: Option<Time>,
     looked_at: Time,
+    /// Who holds its silos' short ways against the general ones.
+    pub watcher: Option<Watcher>,
 }
 
 impl Fleet {
@@ -117,7 +120,7 @@ impl Fleet {
         }
         let last = silos.iter().map(|_| None).collect();
         let failover = plan.failover;
-        Self { port, queues: ends, rss, toeplitz, silos, last, watch, failover, looked_at: Time::ZERO }
+        Self { port, queues: ends, rss, toeplitz, silos, last, watch, failover, looked_at: Time::ZERO, watcher: None }
     }
 
     /// Changes the faults of the host's link.
@@ -221,7 +224,13 @@ impl Node for Fleet {
         }
         self.receive(now);
         for (silo, last) in self.silos.iter_mut().zip(&mut self.last) {
-            *last = Some(silo.turn(now));
+            *last = Some(match &mut self.watcher {
+                None => silo.turn(now),
+                Some(watcher) => silo.turn_shadowed(now, watcher),
+            });
+            if let Some(watcher) = &mut self.watcher {
+                watcher.audit(&silo.stack);
+            }
             let Silo { link, stack, .. } = silo;
             link.poll_control(now);
             link.answer(&mut |remote, local| stack.owns(remote, local));
@@ -265,6 +274,15 @@ impl Machine {
             Self::Several(fleet) => (None, Some(fleet.silos.iter().map(|silo| &silo.stack))),
         };
         one.into_iter().chain(several.into_iter().flatten())
+    }
+
+    /// Who looks at its short ways, if anybody does.
+    #[must_use]
+    pub fn watcher(&self) -> Option<&Watcher> {
+        match self {
+            Self::One(host) => host.watcher.as_ref(),
+            Self::Several(fleet) => fleet.watcher.as_ref(),
+        }
     }
 
     /// What passed between its silos, by name.

@@ -6,7 +6,8 @@
 //! the same seed at the same commit runs the same to the last frame. It must
 //! hold that every byte arrives exactly once, in order and intact; that no
 //! connection is stuck; that everything closes, and as it was meant to; and
-//! that no memory is left.
+//! that no memory is left. And wherever a segment or frame takes a short way,
+//! the general one must have done the same ([`shadow`]).
 #![forbid(unsafe_code)]
 
 pub mod fabric;
@@ -14,6 +15,7 @@ pub mod fleet;
 pub mod peer;
 pub mod rng;
 pub mod scenario;
+pub mod shadow;
 pub mod stream;
 pub mod switch;
 pub mod talk;
@@ -21,4 +23,4 @@ pub mod transfer;
 pub mod world;
 
 pub use scenario::Scenario;
-pub use world::{Outcome, simulate, simulate_silos};
+pub use world::{Outcome, simulate, simulate_bare, simulate_silos};

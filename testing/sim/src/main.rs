@@ -4,7 +4,8 @@ use clap::Parser;
 use core::time::Duration;
 use sim::transfer::{Transfer, table};
 use sim::world::World;
-use sim::{Outcome, Scenario, simulate, simulate_silos};
+use sim::{Outcome, Scenario, simulate, simulate_bare, simulate_silos};
+use stack::shadow::Way;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,6 +23,9 @@ struct Arguments {
     /// With several silos at half of the hosts.
     #[arg(long)]
     silos: bool,
+    /// Without holding short ways against the general ones.
+    #[arg(long)]
+    bare: bool,
     /// Print every frame of that seed's run.
     #[arg(long, requires = "seed")]
     trace: bool,
@@ -62,19 +66,20 @@ fn main() -> ExitCode {
         mathis();
     }
     if let Some(seed) = arguments.seed {
-        return one(seed, arguments.silos, arguments.trace);
+        return one(seed, arguments.silos, arguments.bare, arguments.trace);
     }
     if let Some(count) = arguments.seeds {
+        let simulated = Simulated { silos: arguments.silos, bare: arguments.bare };
         let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
-        return many(arguments.first, count, arguments.silos, threads.unwrap_or(1));
+        return many(arguments.first, count, simulated, threads.unwrap_or(1));
     }
     ExitCode::SUCCESS
 }
 
-fn one(seed: u64, silos: bool, trace: bool) -> ExitCode {
+fn one(seed: u64, silos: bool, bare: bool, trace: bool) -> ExitCode {
     let scenario = if silos { Scenario::of_silos(seed) } else { Scenario::of(seed) };
     println!("{scenario:#?}");
-    let mut world = World::new(&scenario);
+    let mut world = if bare { World::new(&scenario) } else { World::shadowed(&scenario, None) };
     if trace {
         world.trace();
     }
@@ -84,11 +89,38 @@ fn one(seed: u64, silos: bool, trace: bool) -> ExitCode {
     if outcome.tally.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// How seeds are run.
+#[derive(Clone, Copy)]
+struct Simulated {
+    silos: bool,
+    bare: bool,
+}
+
+impl Simulated {
+    fn run(self, seed: u64) -> Outcome {
+        match (self.silos, self.bare) {
+            (silos, true) => simulate_bare(seed, silos),
+            (true, false) => simulate_silos(seed),
+            (false, false) => simulate(seed),
+        }
+    }
+
+    /// What has one seed run like this.
+    const fn options(self) -> &'static str {
+        match (self.silos, self.bare) {
+            (false, false) => "",
+            (true, false) => " --silos",
+            (false, true) => " --bare",
+            (true, true) => " --silos --bare",
+        }
+    }
+}
+
 /// Seeds between two lines of progress.
 const PROGRESS: u64 = 500;
 
 #[allow(clippy::disallowed_methods, reason = "progress is told in the time of whoever waits")]
-fn many(first: u64, count: u64, silos: bool, threads: usize) -> ExitCode {
+fn many(first: u64, count: u64, simulated: Simulated, threads: usize) -> ExitCode {
     let next = AtomicU64::new(first);
     let began = Instant::now();
     let done: Mutex<(Totals, Vec<u64>)> = Mutex::default();
@@ -101,8 +133,7 @@ fn many(first: u64, count: u64, silos: bool, threads: usize) -> ExitCode {
                         return;
                     }
                     // A panic is a failure of its seed, not of the soak.
-                    let outcome =
-                        std::panic::catch_unwind(|| if silos { simulate_silos(seed) } else { simulate(seed) });
+                    let outcome = std::panic::catch_unwind(|| simulated.run(seed));
                     let Ok(mut done) = done.lock() else { return };
                     let failed = match &outcome {
                         Ok(outcome) => {
@@ -118,7 +149,7 @@ fn many(first: u64, count: u64, silos: bool, threads: usize) -> ExitCode {
                     }
                     if !failed.is_empty() {
                         done.1.push(seed);
-                        let option = if silos { " --silos" } else { "" };
+                        let option = simulated.options();
                         println!(
                             "seed {seed}:\n  {failed}\n  replay: cargo run --release -p sim -- --seed {seed}{option}"
                         );
@@ -151,6 +182,7 @@ struct Totals {
     turns: u64,
     virtual_time: Duration,
     steering: BTreeMap<&'static str, u64>,
+    compared: BTreeMap<Way, u64>,
 }
 
 impl Totals {
@@ -168,6 +200,9 @@ impl Totals {
         self.virtual_time += outcome.took;
         for (name, count) in &outcome.steering {
             *self.steering.entry(name).or_default() += count;
+        }
+        for (way, count) in &outcome.compared {
+            *self.compared.entry(*way).or_default() += count;
         }
     }
 }

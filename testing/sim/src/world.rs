@@ -5,9 +5,11 @@ use crate::fleet::{Fleet, Machine};
 use crate::peer::{Peer, Tally};
 use crate::rng::Rng;
 use crate::scenario::{Event, Happening, HostPlan, Scenario, addresses, cut};
+use crate::shadow::Plant;
 use core::time::Duration;
 use link::Impairment;
 use stack::Stack;
+use stack::shadow::Way;
 use std::collections::BTreeMap;
 use wire::Time;
 
@@ -50,13 +52,25 @@ pub struct Outcome {
     pub frames: u64,
     /// What passed between silos of one host, by name.
     pub steering: BTreeMap<&'static str, u64>,
+    /// Short ways that were held against the general ones.
+    pub compared: BTreeMap<Way, u64>,
 }
 
 impl World {
     /// The scenario's start.
     #[must_use]
     pub fn new(scenario: &Scenario) -> Self {
-        let mut fabric = Fabric::default();
+        Self::over(Fabric::default(), scenario)
+    }
+
+    /// The same, with short ways held against the general ones, except for
+    /// what `plant` does to them.
+    #[must_use]
+    pub fn shadowed(scenario: &Scenario, plant: Option<Plant>) -> Self {
+        Self::over(Fabric::shadowed(plant), scenario)
+    }
+
+    fn over(mut fabric: Fabric, scenario: &Scenario) -> Self {
         let mut rng = Rng::new(!scenario.seed);
         let mut stations = Vec::new();
         for (index, plan) in scenario.hosts.iter().enumerate() {
@@ -73,7 +87,9 @@ impl World {
                         (0..silos.count).map(|silo| peer(format!("host {index} silo {silo}"), shared_out(silo)));
                     let peers = peers.collect();
                     let port = fabric.port(plan.config.mtu, plan.faults, scenario.ring);
-                    Machine::Several(Box::new(Fleet::new(port, &plan.config, silos, rng.next(), peers)))
+                    let mut fleet = Fleet::new(port, &plan.config, silos, rng.next(), peers);
+                    fleet.watcher = fabric.watcher();
+                    Machine::Several(Box::new(fleet))
                 }
             };
             stations.push(Station { host, plan: plan.clone(), gone: false });
@@ -110,6 +126,14 @@ impl World {
         if tally.violations.is_empty() {
             self.clear_up(&mut tally);
         }
+        let mut compared = BTreeMap::new();
+        for (index, station) in self.stations.iter().enumerate() {
+            let Some(watcher) = station.host.watcher() else { continue };
+            watcher.drifts.iter().for_each(|drift| tally.complain(format!("host {index}: {drift}")));
+            for (way, count) in &watcher.compared {
+                *compared.entry(*way).or_default() += count;
+            }
+        }
         for station in &self.stations {
             station.host.apps().for_each(|app| tally.add(&app.tally));
         }
@@ -118,7 +142,7 @@ impl World {
         for (name, count) in self.stations.iter().flat_map(|station| station.host.steering()) {
             *steering.entry(name).or_default() += count;
         }
-        Outcome { tally, took, turns: self.fabric.turns(), frames: self.fabric.frames(), steering }
+        Outcome { tally, took, turns: self.fabric.turns(), frames: self.fabric.frames(), steering, compared }
     }
 
     fn done(&self) -> bool {
@@ -176,11 +200,18 @@ impl World {
 /// Simulates what `seed` stands for, with several silos to a host.
 #[must_use]
 pub fn simulate_silos(seed: u64) -> Outcome {
-    World::new(&Scenario::of_silos(seed)).run()
+    World::shadowed(&Scenario::of_silos(seed), None).run()
 }
 
 /// Simulates what `seed` stands for.
 #[must_use]
 pub fn simulate(seed: u64) -> Outcome {
-    World::new(&Scenario::of(seed)).run()
+    World::shadowed(&Scenario::of(seed), None).run()
+}
+
+/// The same, with nobody who looks at short ways.
+#[must_use]
+pub fn simulate_bare(seed: u64, silos: bool) -> Outcome {
+    let scenario = if silos { Scenario::of_silos(seed) } else { Scenario::of(seed) };
+    World::new(&scenario).run()
 }

@@ -1,6 +1,7 @@
 //! Seeds, and what a seed promises.
 
 use sim::{Outcome, simulate, simulate_silos};
+use stack::shadow::Way;
 
 /// Seeds of `cargo test`; the soak runs many more.
 const SEEDS: u64 = 300;
@@ -33,9 +34,15 @@ fn run(count: u64, option: &str, simulate: fn(u64) -> Outcome) -> Vec<Outcome> {
     outcomes.into_iter().flatten().collect()
 }
 
+/// In each, short ways are held against the general ones (tests/drift.rs shows
+/// that this finds what it should).
 #[test]
 fn seeds() {
-    run(SEEDS, "", simulate);
+    let outcomes = run(SEEDS, "", simulate);
+    for way in Way::ALL {
+        let compared: u64 = outcomes.iter().filter_map(|outcome| outcome.compared.get(&way)).sum();
+        assert!(compared > SEEDS, "{way:?}: compared {compared} times");
+    }
 }
 
 /// Hosts of several silos, with a queue for each or one for all: hash, local
