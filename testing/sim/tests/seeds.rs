@@ -4,7 +4,7 @@ use sim::{Outcome, simulate, simulate_silos};
 use stack::shadow::Way;
 
 /// Seeds of `cargo test`; the soak runs many more.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 240;
 
 /// Threads that share them.
 const THREADS: u64 = 2;
