@@ -66,6 +66,8 @@ pub struct HostPlan {
     pub addresses: Vec<Cidr>,
     /// Next hops for what is in no subnet of ours, at most one per family.
     pub gateways: Vec<IpAddr>,
+    /// What is done about others who have our addresses.
+    pub detection: stack::Detection,
     /// Our Ethernet address, a unicast one; `None`: a local one made from the
     /// first address.
     pub mac: Option<Mac>,

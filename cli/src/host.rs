@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `layout` | which silo has which core, memory domain and queues; shown |
 //! | `ports` | links opened, wrapped, and dealt out to the silos |
+//! | `notices` | what an operator is to hear of links and addresses |
 //! | `neighbourhood` | what the kernel tells of an interface, for a stack on it |
 //! | `spread` | how ports spread flows over their queues |
 //! | `fleet` | a thread for each silo |
@@ -12,18 +13,20 @@
 pub mod fleet;
 pub mod layout;
 mod neighbourhood;
+mod notices;
 mod ports;
 mod spread;
 
 pub use fleet::{Crew, Finish};
 pub use layout::{Layout, Seat};
 pub use neighbourhood::Neighbourhood;
+pub use notices::Notices;
 pub use ports::{Port, names};
 
 use crate::args::{DriverSpec, HostPlan};
 use core::net::IpAddr;
 use silo::Clock;
-use stack::{Address, LinkOffload, Seeds, Stack};
+use stack::{Address, Detection, LinkOffload, Seeds, Stack};
 use std::error::Error;
 use std::io;
 use std::sync::Arc;
@@ -33,14 +36,14 @@ use wire::Mac;
 /// What ends a command: a sentence for the user.
 pub type Failure = Box<dyn Error>;
 
-/// The plan's stack for one of `silos`, over a link with these capabilities,
+/// The plan's stack for the `index`th of `silos`, over a link with these capabilities,
 /// listening on `ports`, with `more` addresses beside the plan's own.
 ///
 /// # Errors
 /// If the operating system gives no random bits.
 pub fn stack(
     plan: &HostPlan,
-    silos: usize,
+    (index, silos): (usize, usize),
     capabilities: &link::Capabilities,
     ports: &[u16],
     more: impl Iterator<Item = IpAddr>,
@@ -60,6 +63,12 @@ pub fn stack(
     if let Some(neighbourhood) = Neighbourhood::of(plan)? {
         neighbourhood.configure(&mut config)?;
     }
+    // A successor has its predecessor's addresses, with the predecessor's
+    // leave.
+    config.detection =
+        if plan.follows && plan.detection == Detection::Wait { Detection::Announce } else { plan.detection };
+    // One speaks for all: they have the same addresses.
+    config.announces = index == 0;
     config.listen = ports.to_vec();
     config.tcp.congestion = plan.congestion;
     config.max_connections = plan.max_connections as usize;

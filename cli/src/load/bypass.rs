@@ -5,7 +5,7 @@ use super::collect::Source;
 use crate::args::HostPlan;
 use crate::figures::{Figures, SiloColumn};
 use crate::host::fleet::{self, Part};
-use crate::host::{Crew, Failure, Finish, Layout, Port, Seat, stack};
+use crate::host::{Crew, Failure, Finish, Layout, Notices, Port, Seat, stack};
 use crate::numa::Domains;
 use app::App;
 use core::net::IpAddr;
@@ -84,7 +84,8 @@ impl Crew for Company<'_> {
         let mut host = self.host.clone();
         host.max_connections = mine.connections.saturating_add(closing).saturating_mul(self.silos as u32);
         self.domains.settle(seat, &link);
-        let stack = stack(&host, self.silos, &link.capabilities(), &[], self.plan.sources.iter().copied());
+        let stack =
+            stack(&host, (seat.index, self.silos), &link.capabilities(), &[], self.plan.sources.iter().copied());
         let mut stack = stack.map_err(|why| why.to_string())?;
         if let Some(path) = link.return_path() {
             stack.set_return_path(path);
@@ -95,6 +96,7 @@ impl Crew for Company<'_> {
         let mut silo = Silo { link, stack, app };
         let mut attendant = LoadAttendant {
             company: self,
+            notices: Notices::default(),
             column,
             account: Account::new(self.signals),
             part: self.finish.part(),
@@ -108,6 +110,7 @@ impl Crew for Company<'_> {
 
 struct LoadAttendant<'a> {
     company: &'a Company<'a>,
+    notices: Notices,
     column: SiloColumn,
     account: Account,
     part: Part<'a>,
@@ -117,6 +120,7 @@ struct LoadAttendant<'a> {
 
 impl<L: Port> Attendant<L, Load> for LoadAttendant<'_> {
     fn attend(&mut self, silo: &mut Silo<L, Load>, now: Time, usage: &Usage, link: LinkState) -> Next {
+        self.notices.attend(silo);
         self.column.publish(silo, now, usage, link, core::iter::empty(), |_| {});
         if link == LinkState::Up {
             self.link_seen = true;

@@ -163,9 +163,10 @@ pub fn run<L: Link, A: App>(
     let (mut idle, mut hold) = take_up(pace);
     let mut usage = Usage::default();
     let mut now = clock.now();
-    if await_carrier(silo, &mut now, attendant)? == Next::Stop {
+    if begin(silo, &mut now, attendant)? == Next::Stop {
         return Ok(usage);
     }
+    let mut carrier = LinkState::Up;
     let mut attend_at = now;
     loop {
         let turn = take_turn(silo, now, attendant.far());
@@ -174,10 +175,8 @@ pub fn run<L: Link, A: App>(
         }
         if now >= attend_at {
             attend_at = now + ATTEND_EVERY;
-            let Silo { link, stack, .. } = silo;
-            let state = link.poll_control(now);
-            link.answer(&mut |remote, local| stack.owns(remote, local));
-            if attendant.attend(silo, now, &usage, state) == Next::Stop {
+            look_after_link(silo, now, &mut carrier);
+            if attendant.attend(silo, now, &usage, carrier) == Next::Stop {
                 return Ok(usage);
             }
             if let Some(other) = attendant.pace() {
@@ -244,6 +243,31 @@ fn take_turn<L: Link, A: App>(silo: &mut Silo<L, A>, now: Time, far: Option<&mut
     }
 }
 
+/// Waits for what a silo needs before its first turn.
+fn begin<L: Link, A: App>(
+    silo: &mut Silo<L, A>,
+    now: &mut Time,
+    attendant: &mut impl Attendant<L, A>,
+) -> io::Result<Next> {
+    if await_carrier(silo, now, attendant)? == Next::Stop {
+        return Ok(Next::Stop);
+    }
+    silo.stack.begin_turn(*now);
+    silo.stack.on_link_up();
+    await_addresses(silo, now, attendant)
+}
+
+/// The link's work beside the packet path, and the stack's part in it.
+fn look_after_link<L: Link, A>(silo: &mut Silo<L, A>, now: Time, carrier: &mut LinkState) {
+    let Silo { link, stack, .. } = silo;
+    let state = link.poll_control(now);
+    if core::mem::replace(carrier, state) == LinkState::Down && state == LinkState::Up {
+        // It may lead elsewhere now.
+        stack.on_link_up();
+    }
+    link.answer(&mut |remote, local| stack.owns(remote, local));
+}
+
 /// Waits until the link has another side. Nothing is sent before: it would be
 /// lost, and missed only a retransmission timeout later.
 fn await_carrier<L: Link, A: App>(
@@ -256,6 +280,26 @@ fn await_carrier<L: Link, A: App>(
             return Ok(Next::Stop);
         }
         silo.link.wait(None, CARRIER_WAIT)?;
+        *now = Clock.now();
+    }
+    Ok(Next::Go)
+}
+
+/// Takes turns without the application until it is known which addresses are
+/// ours, where that is asked for before they are used.
+fn await_addresses<L: Link, A: App>(
+    silo: &mut Silo<L, A>,
+    now: &mut Time,
+    attendant: &mut impl Attendant<L, A>,
+) -> io::Result<Next> {
+    while silo.stack.is_asking() {
+        silo.turn_alone(*now);
+        let state = silo.link.poll_control(*now);
+        if attendant.attend(silo, *now, &Usage::default(), state) == Next::Stop {
+            return Ok(Next::Stop);
+        }
+        let longest = silo.stack_deadline().as_nanos().saturating_sub(now.as_nanos());
+        silo.link.wait(None, Duration::from_nanos(longest).min(CARRIER_WAIT))?;
         *now = Clock.now();
     }
     Ok(Next::Go)

@@ -71,6 +71,24 @@ impl<L: Link, A: App> Silo<L, A> {
         turn
     }
 
+    /// A turn of the stack alone, while it has no address that anybody could
+    /// connect to.
+    pub(crate) fn turn_alone(&mut self, now: Time) {
+        let Self { link, stack, .. } = self;
+        let (mut rx, tx) = link.split();
+        let out = &mut TransmitSlots(tx);
+        let frames = rx.receive(now, BURST);
+        stack.begin_turn(now);
+        for index in 0..frames {
+            _ = stack.on_frame(rx.frame(index), rx.verified(index), out);
+            rx.taken(index);
+        }
+        rx.release();
+        stack.on_timers(out);
+        stack.poll_transmit(out);
+        out.0.flush(now);
+    }
+
     #[inline(always)]
     fn take_turn(&mut self, now: Time) -> Turn {
         let Self { link, stack, app } = self;

@@ -124,7 +124,8 @@ impl Addresses {
     }
 }
 
-const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+/// All nodes of a link (RFC 4291 section 2.7.1).
+pub(crate) const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 #[cfg(test)]
 mod tests {

@@ -23,6 +23,25 @@ pub struct Route {
     pub gateway: Option<IpAddr>,
 }
 
+/// What is done about others who have our addresses (RFC 5227, RFC 4862
+/// section 5.4), once the link is up and from then on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Detection {
+    /// Nothing is said or asked; conflicts are counted.
+    #[default]
+    Off,
+    /// The addresses are announced and used at once, as a host does that takes
+    /// them over from another; beside it others are asked for (as RFC 4429
+    /// does it). Unlike there, an address that another has is defended
+    /// (RFC 5227 section 2.4 (c)): ours were given to us by somebody who can be
+    /// told of the conflict.
+    Announce,
+    /// An address is used once nobody has claimed it for 5 to 7 s. One that
+    /// somebody has is asked for again each minute. Then as
+    /// [`Detection::Announce`].
+    Wait,
+}
+
 /// Settings of a stack: one per silo.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -47,6 +66,12 @@ pub struct Config {
     /// [`crate::Stack::forget_neighbour`] take what the host knows. Off by
     /// default.
     pub host_neighbours: bool,
+    /// What is done about others who have our addresses. Off by default: the
+    /// caller knows whether they are the host's.
+    pub detection: Detection,
+    /// This stack announces and asks for the others that have the same
+    /// addresses, too. On by default.
+    pub announces: bool,
     /// Ports that accept connections.
     pub listen: Vec<u16>,
     /// TCP settings.
@@ -104,6 +129,8 @@ impl Config {
             gateways: Vec::new(),
             routes: Vec::new(),
             host_neighbours: false,
+            detection: Detection::Off,
+            announces: true,
             listen: Vec::new(),
             tcp: tcp::Config::default(),
             max_connections: 65_536,

@@ -16,8 +16,11 @@ app::counters! {
         martian,
         /// ARP and neighbour discovery messages taken in.
         neighbour_in,
-        /// ARP messages in which another host claims an address of ours.
+        /// ARP and neighbour discovery messages in which another host claims
+        /// an address of ours.
         address_conflicts,
+        /// Addresses announced, each time.
+        announcements,
         /// ICMP messages taken in.
         icmp_in,
         /// ICMP errors that quote nothing of ours.

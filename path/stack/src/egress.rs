@@ -64,6 +64,10 @@ impl Stack {
     pub fn poll_transmit(&mut self, out: &mut impl Egress) -> bool {
         self.blocked = false;
         let sent = self.tcp_counters.segments_out;
+        if self.presence.is_due(self.now) {
+            cold_path();
+            self.poll_presence(out);
+        }
         self.poll_link_layer(out);
         if !self.pending.is_empty() {
             self.poll_pending(out);

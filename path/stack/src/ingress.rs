@@ -300,7 +300,7 @@ impl Stack {
             Err(error) => return self.drop_malformed(error),
         };
         if upper.protocol == protocol::ICMPV6 && upper.fragment.is_none() {
-            if local.is_some() || self.addresses.is_group_v6(ip.dst) {
+            if local.is_some() || self.addresses.is_group_v6(ip.dst) || self.presence.awaits_group(ip.dst) {
                 self.on_icmp_v6(ethernet, &ip, upper.payload, local, out);
             } else {
                 self.counters.not_for_us += 1;

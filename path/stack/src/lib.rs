@@ -50,6 +50,7 @@ mod memory;
 mod neighbour;
 mod net;
 mod ports;
+mod presence;
 mod replies;
 mod route;
 mod secret;
@@ -62,10 +63,11 @@ mod timers;
 mod unreachable;
 mod wheel;
 
-pub use config::{Address, Config, MAX_ADDRESSES, Route, Seeds};
+pub use config::{Address, Config, Detection, MAX_ADDRESSES, Route, Seeds};
 pub use counters::Counters;
 pub use ingress::{Arrival, Arrived};
 pub use ports::ReturnPath;
+pub use presence::Conflict;
 pub use slots::Slot;
 
 use addresses::Addresses;
@@ -129,6 +131,7 @@ pub struct Stack {
     /// The millisecond whose deadlines are all worked off.
     pub(crate) timed_ms: u32,
     pub(crate) addresses: Addresses,
+    pub(crate) presence: presence::Presence,
     pub(crate) routes: Routes,
     pub(crate) neighbours: NeighbourTable,
     /// Neighbours that the host is to resolve.
@@ -192,13 +195,15 @@ impl Stack {
         let now_ms = now.as_millis() as u32;
         let entries = config.max_connections + config.max_half_open + config.max_time_wait;
         let routes = Routes::of(&config);
+        let (presence, addresses) = presence::Presence::new(&config, seeds.table[0] ^ seeds.secret[1]);
         Self {
             offload,
             link_mtu: config.mtu,
             now,
             now_ms,
             timed_ms: now_ms.wrapping_sub(1),
-            addresses: Addresses::new(&config.addresses),
+            addresses,
+            presence,
             routes,
             neighbours: NeighbourTable::new(now),
             neighbours_wanted: VecDeque::new(),

@@ -1,5 +1,6 @@
 //! What stands beside TCP: ARP, neighbour discovery, ICMP, fragments.
 
+use crate::addresses::ALL_NODES;
 use crate::egress::DEFAULT_TTL;
 use crate::fragments::{Fragment, Key, TimedOut, Whole};
 use crate::ingress::{Arrival, Envelope};
@@ -27,13 +28,15 @@ impl Stack {
     /// cost the handshake a round trip.
     pub(crate) fn neighbour_of(&mut self, envelope: &Envelope) -> NeighbourId {
         match self.routes.next_hop(envelope.src) {
-            Some(hop) if hop == envelope.src => self.neighbours.resolve_from(hop, envelope.mac, self.now),
+            Some(hop) if hop == envelope.src && !self.config.host_neighbours => {
+                self.neighbours.resolve_from(hop, envelope.mac, self.now)
+            }
             // The host knows its routers, but a handshake does not wait for
             // what it says: whoever handed us the packet can hand one back.
-            Some(hop) if self.config.host_neighbours => self.neighbours.resolve_from(hop, envelope.mac, self.now),
+            Some(hop) if self.config.host_neighbours => self.neighbours.resolve_through(hop, envelope.mac, self.now),
             Some(hop) => self.neighbours.resolve(hop, self.now),
             // No route: answer the way it came, as a host without routes can.
-            None => self.neighbours.resolve_from(envelope.src, envelope.mac, self.now),
+            None => self.neighbours.resolve_off_link(envelope.src, envelope.mac, self.now),
         }
     }
 
@@ -46,14 +49,21 @@ impl Stack {
             }
         };
         self.counters.neighbour_in += 1;
-        if self.addresses.index_v4(packet.sender_ip).is_some() {
-            // Somebody else claims an address of ours (RFC 5227 section 2.4):
-            // nothing is learned from it.
-            self.counters.address_conflicts += 1;
+        // RFC 5227 sections 1.1 and 2.1.1: a probe names no sender.
+        let (claimed, asks) = match packet.sender_ip.is_unspecified() {
+            true => (packet.target_ip, true),
+            false => (packet.sender_ip, false),
+        };
+        if self.is_conflict(claimed.into(), packet.sender_mac, asks, out)
+            || self.addresses.index_v4(packet.sender_ip).is_some()
+        {
+            // Somebody else claims an address of ours (RFC 5227 section 2.4),
+            // or our own word came back: nothing is learned from it.
             return;
         }
         let for_us = self.addresses.index_v4(packet.target_ip).is_some();
-        self.neighbours.on_arp(&packet, for_us, self.now);
+        let on_link = self.routes.is_on_link(packet.sender_ip.into());
+        self.neighbours.on_arp(&packet, for_us && on_link, self.now);
         if !for_us || packet.operation != Operation::Request {
             return;
         }
@@ -64,7 +74,11 @@ impl Stack {
             target_mac: packet.sender_mac,
             target_ip: packet.sender_ip,
         };
-        self.emit(out, packet.sender_mac, ETHER_ARP, |body| reply.emit(body));
+        self.emit_arp(out, packet.sender_mac, &reply);
+    }
+
+    pub(crate) fn emit_arp(&mut self, out: &mut impl Egress, to: Mac, packet: &ArpPacket) {
+        self.emit(out, to, ETHER_ARP, |body| packet.emit(body));
     }
 
     /// Sends what neighbour resolution has to send.
@@ -117,7 +131,7 @@ impl Stack {
             target_mac: Mac::ZERO,
             target_ip: target,
         };
-        self.emit(out, to.unwrap_or(Mac::BROADCAST), ETHER_ARP, |body| request.emit(body));
+        self.emit_arp(out, to.unwrap_or(Mac::BROADCAST), &request);
     }
 
     /// Our address on the target's network, for asking from.
@@ -234,7 +248,10 @@ impl Stack {
             }
             Icmpv6::NeighborAdvertisement(advertisement) => {
                 self.counters.neighbour_in += 1;
-                self.neighbours.on_advertisement(&advertisement, self.now);
+                let mac = advertisement.link_layer.unwrap_or(ethernet.src);
+                if !self.is_conflict(advertisement.target.into(), mac, false, out) {
+                    self.neighbours.on_advertisement(&advertisement, self.now);
+                }
             }
             Icmpv6::PacketTooBig { mtu, .. } => self.on_smaller_path_told(message.original(), mtu),
             _ => self.on_icmp_error(message.original(), unreachable::of_v6(&message)),
@@ -251,11 +268,16 @@ impl Stack {
         out: &mut impl Egress,
     ) {
         self.counters.neighbour_in += 1;
-        if self.addresses.index_v6(target).is_none() {
+        let probes = ip.src.is_unspecified();
+        // RFC 4862 section 5.4.3.
+        let (claimed, mac) = if probes { (target, ethernet.src) } else { (ip.src, link_layer.unwrap_or(ethernet.src)) };
+        if self.is_conflict(claimed.into(), mac, probes, out)
+            || self.addresses.index_v6(target).is_none()
+            || self.addresses.index_v6(ip.src).is_some()
+        {
             return;
         }
-        let probes = ip.src.is_unspecified();
-        if let Some(mac) = link_layer.filter(|_| !probes) {
+        if let Some(mac) = link_layer.filter(|_| !probes && self.routes.is_on_link(IpAddr::V6(ip.src))) {
             self.neighbours.on_sender(IpAddr::V6(ip.src), mac, self.now);
         }
         let answer = NeighborAdvertisement {
@@ -267,9 +289,8 @@ impl Stack {
         };
         // A probe for a duplicate address has no sender to answer: all nodes
         // are told (RFC 4862 section 5.4).
-        let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
         let (dst, mac) = if probes {
-            (all_nodes, ipv6::multicast_mac(all_nodes))
+            (ALL_NODES, ipv6::multicast_mac(ALL_NODES))
         } else {
             (ip.src, link_layer.unwrap_or(ethernet.src))
         };
@@ -277,7 +298,7 @@ impl Stack {
         self.send_icmp_v6(target, dst, mac, icmpv6::NEIGHBOR_HOP_LIMIT, &message, out);
     }
 
-    fn send_icmp_v6(
+    pub(crate) fn send_icmp_v6(
         &mut self,
         src: Ipv6Addr,
         dst: Ipv6Addr,

@@ -141,7 +141,7 @@ impl Stack {
         let HalfOpen { flow, agreed, neighbour, .. } = self.syns.get(entry);
         let timestamps = agreed.timestamps.map(|echo| Timestamps { value: self.stamp(flow), echo });
         let opening = self.syn_ack(flow, agreed, timestamps);
-        let Some(mac) = self.neighbours.mac(*neighbour) else { return self.hold_syn_ack(entry, &opening) };
+        let Some(mac) = self.neighbours.mac_unused(*neighbour) else { return self.hold_syn_ack(entry, &opening) };
         if !self.send_opening(out, flow, mac, &opening) {
             self.reply_later(Pending::SynAck(entry));
         }
@@ -339,6 +339,7 @@ impl Stack {
         }
         self.schedule(id.index() as u32);
         self.table.replace(hash, Owner::Syn(entry), Owner::Connection(id.index() as u32));
+        self.neighbours.confirm(neighbour, self.now); // Our SYN,ACK arrived.
         self.neighbours.unpin(neighbour);
         self.syns.remove(entry);
         self.on_accepted(id, header, payload, out)

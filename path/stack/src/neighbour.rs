@@ -20,7 +20,7 @@ use wire::icmpv6::NeighborAdvertisement;
 use wire::{Mac, Time};
 
 /// Neighbours; beyond, one that is neither pinned nor of proven use gives way,
-/// and if there is none, the new address is not resolved (counted). About 130
+/// and if there is none, the new address is not resolved (counted). About 150
 /// bytes each.
 pub(crate) const MAX_NEIGHBOURS: usize = 16_384;
 
@@ -44,6 +44,22 @@ const PUT_OFF: Duration = Duration::from_millis(10);
 const PUT_OFF_STEP: Duration = Duration::from_millis(1_000 / SOLICITATIONS_PER_SECOND as u64);
 /// By how much at most: then it is tried again among the others.
 const PUT_OFF_LONGEST: Duration = Duration::from_secs(1);
+
+/// Who claims another's address is believed when the one that is known stays
+/// silent to so many unicast questions, each of which waits this long: a
+/// take-over is heard of within [`DISPUTE_LONGEST`], and a forgery steals
+/// nothing from a host that answers.
+const DISPUTE_SOLICIT: u8 = 2;
+const DISPUTE_WAIT: Duration = Duration::from_millis(3);
+/// How long a dispute lasts.
+#[cfg(test)]
+const DISPUTE_LONGEST: Duration = Duration::from_millis(6);
+/// After an answer, the next claim is looked into at the earliest after this,
+/// so that a flood of them costs ten questions a second.
+const CLAIM_PAUSE: Duration = Duration::from_millis(100);
+/// The same for frames that come from another hardware address: some hosts
+/// send from one and answer for another all the time.
+const FRAME_PAUSE: Duration = Duration::from_secs(1);
 
 /// Protocol constants (RFC 4861 section 10), used for ARP as well.
 const RETRANSMIT: Duration = Duration::from_secs(1);
@@ -104,6 +120,9 @@ app::counters! {
         failed,
         /// Hardware addresses that changed.
         changed,
+        /// Times that another hardware address was claimed for one that had
+        /// answered: it is asked first.
+        disputed,
         /// Frames held for a neighbour.
         held,
         /// Frames dropped because too many were held.
@@ -162,7 +181,27 @@ struct Entry {
     pins: u32,
     /// Asked for since the hand came by.
     referenced: bool,
+    /// It once answered under the hardware address that is known.
+    proven: bool,
+    /// Off the link: where its frames come from is all that is known of it,
+    /// and it is never asked for.
+    off_link: bool,
+    /// Who claims to be it.
+    rival: Option<Mac>,
+    /// When the last dispute was settled.
+    settled: Time,
     held: VecDeque<Box<[u8]>>,
+}
+
+/// How a hardware address was heard of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Heard {
+    /// In answer to us: it works both ways.
+    Answer,
+    /// In an ARP packet or a message of neighbour discovery.
+    Claim,
+    /// As the source of a frame.
+    Frame,
 }
 
 /// RFC 4861 section 7.3.2:
@@ -176,7 +215,11 @@ struct Entry {
 ///                  └──────────────────── no answer ───────────────────────┘
 /// ```
 ///
-/// The hardware address is known in all states but the first two.
+/// and beside it Disputed, which a claim to the address of a neighbour that
+/// has answered leads to, from any state but the first two; its answer leads
+/// to Reachable, its silence to the claimant or to Incomplete.
+///
+/// The hardware address is known in all states but these three.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// Nobody answered; not asked again before somebody wants it.
@@ -191,6 +234,10 @@ enum State {
     Delay,
     /// Asked whether it is still there, `sent` times so far.
     Probe { sent: u8 },
+    /// Asked for under the address that is known, `sent` times so far, while
+    /// another one is claimed. What is to be sent waits those milliseconds, so
+    /// that nothing goes to the wrong one.
+    Disputed { sent: u8 },
 }
 
 impl NeighbourTable {
@@ -249,7 +296,8 @@ impl NeighbourTable {
     /// [`NeighbourId::NONE`] if the table is full.
     pub fn resolve(&mut self, ip: IpAddr, now: Time) -> NeighbourId {
         if let Some(id) = self.find(ip) {
-            self.entries[usize::from(id.0)].referenced = true;
+            let entry = &mut self.entries[usize::from(id.0)];
+            (entry.referenced, entry.off_link) = (true, false);
             self.retry(id);
             self.watch(id, now);
             return id;
@@ -265,8 +313,19 @@ impl NeighbourTable {
 
     /// As [`NeighbourTable::resolve`], with the hardware address that a packet
     /// from `ip` came from: an answer to it need not wait. The address is
-    /// used only where none is known, and is checked like any stale one.
+    /// used only where none is known. Where another one is, that is asked at
+    /// once whether it still holds.
     pub fn resolve_from(&mut self, ip: IpAddr, mac: Mac, now: Time) -> NeighbourId {
+        self.resolve_by_frame(ip, mac, true, now)
+    }
+
+    /// As [`NeighbourTable::resolve_from`], for frames of which nothing
+    /// follows where another address is known: those that a router handed on.
+    pub fn resolve_through(&mut self, ip: IpAddr, mac: Mac, now: Time) -> NeighbourId {
+        self.resolve_by_frame(ip, mac, false, now)
+    }
+
+    fn resolve_by_frame(&mut self, ip: IpAddr, mac: Mac, doubts: bool, now: Time) -> NeighbourId {
         if !mac.is_unicast() {
             return self.resolve(ip, now);
         }
@@ -276,10 +335,39 @@ impl NeighbourTable {
         };
         if let Some(entry) = self.entries.get_mut(usize::from(id.0)) {
             entry.referenced = true;
-            if !entry.state.is_known() {
-                self.learn(id, mac, false, now);
+            entry.off_link = false;
+            if doubts || !entry.state.is_known() {
+                self.hear(id, mac, Heard::Frame, now);
             }
             self.watch(id, now);
+        }
+        id
+    }
+
+    /// The entry of an address that no route leads to: what is for it goes
+    /// where its packets come from, and nobody is ever asked for it (RFC 1122
+    /// section 2.3.2.1: floods of ARP must be prevented). [`NeighbourId::NONE`]
+    /// if the table is full, or `mac` no host's.
+    pub fn resolve_off_link(&mut self, ip: IpAddr, mac: Mac, now: Time) -> NeighbourId {
+        if !mac.is_unicast() {
+            return NeighbourId::NONE;
+        }
+        let found = self.find(ip);
+        let id = match found {
+            Some(id) => id,
+            None => self.create(ip, now),
+        };
+        let at = usize::from(id.0);
+        let Some(entry) = self.entries.get_mut(at) else { return id };
+        entry.referenced = true;
+        if found.is_none() || !entry.off_link {
+            entry.off_link = true;
+            self.replace(id, mac);
+            self.enter(id, State::Stale, now);
+        } else if self.hot[at].mac != mac && !self.works(at, now) {
+            // A router was replaced by another one, or somebody pretends it;
+            // what has lately worked stays.
+            self.replace(id, mac);
         }
         id
     }
@@ -329,8 +417,17 @@ impl NeighbourTable {
         }
     }
 
+    /// The hardware address for a packet that is no sign of use: what answers
+    /// a stranger's first packet gives no cause to ask for the stranger.
+    #[inline]
+    pub fn mac_unused(&self, id: NeighbourId) -> Option<Mac> {
+        let hot = self.hot.get(usize::from(id.0))?;
+        hot.known.then_some(hot.mac)
+    }
+
     /// An ARP packet from somebody else arrived. `for_us` says that its
-    /// target address is ours. The answer to a request is the caller's.
+    /// target address is ours, and its sender on the link. The answer to a
+    /// request is the caller's.
     pub fn on_arp(&mut self, packet: &ArpPacket, for_us: bool, now: Time) {
         let ip = packet.sender_ip;
         // A probe for a duplicate address names no sender (RFC 5227 section
@@ -342,13 +439,14 @@ impl NeighbourTable {
             // RFC 826, "Packet Reception": the merge flag.
             Some(&id) => {
                 let answers = for_us && packet.operation == Operation::Reply && self.awaits(id);
-                self.learn(id, packet.sender_mac, answers, now);
+                let heard = if answers { Heard::Answer } else { Heard::Claim };
+                self.hear(id, packet.sender_mac, heard, now);
             }
             // Only what concerns us makes an entry: a network's other
             // conversations, and gratuitous announcements, do not.
             None if for_us => {
                 let id = self.create(ip.into(), now);
-                self.learn(id, packet.sender_mac, false, now);
+                self.hear(id, packet.sender_mac, Heard::Claim, now);
             }
             None => {}
         }
@@ -361,7 +459,7 @@ impl NeighbourTable {
             Some(&id) => id,
             None => self.create(ip, now),
         };
-        self.learn(id, mac, false, now);
+        self.hear(id, mac, Heard::Claim, now);
     }
 
     /// A neighbour advertisement arrived (RFC 4861 section 7.2.5).
@@ -369,15 +467,16 @@ impl NeighbourTable {
         let Some(&id) = self.index.get(&IpAddr::V6(advertisement.target)) else { return };
         let at = usize::from(id.0);
         let state = self.entries[at].state;
+        let disputed = matches!(state, State::Disputed { .. });
         let Some(mac) = advertisement.link_layer else {
             // Without an address nothing is resolved, only confirmed.
-            if state.is_known() && advertisement.solicited {
-                self.enter(id, State::Reachable, now);
+            if (state.is_known() || disputed) && advertisement.solicited {
+                self.hear(id, self.hot[at].mac, Heard::Answer, now);
             }
             return;
         };
-        if !state.is_known() || mac == self.hot[at].mac || advertisement.replace {
-            self.learn(id, mac, advertisement.solicited, now);
+        if !(state.is_known() || disputed) || mac == self.hot[at].mac || advertisement.replace {
+            self.hear(id, mac, if advertisement.solicited { Heard::Answer } else { Heard::Claim }, now);
         } else if state == State::Reachable {
             // Another address, without leave to replace ours: a doubt.
             self.enter(id, State::Stale, now);
@@ -389,7 +488,16 @@ impl NeighbourTable {
     /// concern of ours.
     pub fn on_host(&mut self, ip: IpAddr, mac: Mac, proven: bool, now: Time) {
         if let Some(&id) = self.index.get(&ip).filter(|_| mac.is_unicast()) {
-            self.learn(id, mac, proven, now);
+            // The host has looked into it.
+            let known = self.entries[usize::from(id.0)].state.is_known();
+            let changed = known && self.hot[usize::from(id.0)].mac != mac;
+            self.counters.changed += u64::from(changed);
+            self.replace(id, mac);
+            if proven {
+                self.enter(id, State::Reachable, now);
+            } else if changed || !known {
+                self.enter(id, State::Stale, now);
+            }
         }
     }
 
@@ -436,18 +544,11 @@ impl State {
 impl NeighbourTable {
     #[cold]
     fn poll_due(&mut self, now: Time) -> Option<Output> {
-        while let Some(&id) = self.resolved.front() {
-            let at = usize::from(id);
-            if self.entries[at].state.is_known()
-                && let Some(mut frame) = self.entries[at].held.pop_front()
-            {
-                self.held_bytes -= frame.len();
-                frame[..6].copy_from_slice(&self.hot[at].mac.0);
+        for _ in 0..TIMERS_PER_POLL {
+            // What was waited for goes first: a timer may have ended the wait.
+            if let Some(frame) = self.poll_resolved() {
                 return Some(Output::Frame(frame));
             }
-            self.resolved.pop_front();
-        }
-        for _ in 0..TIMERS_PER_POLL {
             let &(due, id) = self.timers.first()?;
             if due > now {
                 return None;
@@ -460,12 +561,30 @@ impl NeighbourTable {
         None
     }
 
+    /// The next frame whose neighbour is known now.
+    fn poll_resolved(&mut self) -> Option<Box<[u8]>> {
+        while let Some(&id) = self.resolved.front() {
+            let at = usize::from(id);
+            if self.entries[at].state.is_known()
+                && let Some(mut frame) = self.entries[at].held.pop_front()
+            {
+                self.held_bytes -= frame.len();
+                frame[..6].copy_from_slice(&self.hot[at].mac.0);
+                return Some(frame);
+            }
+            self.resolved.pop_front();
+        }
+        None
+    }
+
     fn on_timer(&mut self, id: NeighbourId, now: Time) -> Option<Output> {
         let at = usize::from(id.0);
         let Entry { ip, state, since, .. } = self.entries[at];
         let Hot { confirmed, mac, ref used, .. } = self.hot[at];
         let used = used.get();
-        if state.is_known() && state != State::Reachable && confirmed > since {
+        let looked_into = state.is_known() && state != State::Reachable || matches!(state, State::Disputed { .. });
+        if looked_into && confirmed > since {
+            self.settle(id, now);
             self.enter(id, State::Reachable, now);
             return None;
         }
@@ -477,11 +596,16 @@ impl NeighbourTable {
             State::Stale if self.entries[at].pins == 0 => self.set_timer(id, Time::MAX),
             State::Stale => self.set_timer(id, now + STALE_CHECK),
             State::Delay => self.enter(id, State::Probe { sent: 0 }, now),
+            State::Disputed { sent: DISPUTE_SOLICIT.. } => self.give_in(id, now),
+            State::Disputed { sent } if self.may_solicit(id, DISPUTE_WAIT, now) => {
+                self.entries[at].state = State::Disputed { sent: sent + 1 };
+                return Some(Output::Solicit { target: ip, to: Some(mac) });
+            }
             State::Probe { sent: MAX_UNICAST_SOLICIT.. } => {
                 // It is not where it was; perhaps it moved.
                 self.enter(id, State::Incomplete { sent: 0 }, now);
             }
-            State::Probe { sent } if self.may_solicit(id, now) => {
+            State::Probe { sent } if self.may_solicit(id, RETRANSMIT, now) => {
                 self.entries[at].state = State::Probe { sent: sent + 1 };
                 return Some(Output::Solicit { target: ip, to: Some(mac) });
             }
@@ -490,23 +614,24 @@ impl NeighbourTable {
                 self.enter(id, State::Failed, now);
                 return Some(Output::Failed { id, ip, held });
             }
-            State::Incomplete { sent } if self.may_solicit(id, now) => {
+            State::Incomplete { sent } if self.may_solicit(id, RETRANSMIT, now) => {
                 self.entries[at].state = State::Incomplete { sent: sent + 1 };
                 return Some(Output::Solicit { target: ip, to: None });
             }
-            State::Probe { .. } | State::Incomplete { .. } => {}
+            State::Probe { .. } | State::Incomplete { .. } | State::Disputed { .. } => {}
             State::Failed => self.set_timer(id, Time::MAX),
         }
         None
     }
 
-    /// Whether a solicitation may be sent now; sets the timer for the next.
-    fn may_solicit(&mut self, id: NeighbourId, now: Time) -> bool {
+    /// Whether a solicitation may be sent now; sets the timer for the next,
+    /// after `wait`.
+    fn may_solicit(&mut self, id: NeighbourId, wait: Duration, now: Time) -> bool {
         let may = self.solicitations.take(now);
         self.counters.solicited += u64::from(may);
         self.counters.put_off += u64::from(!may);
         if may {
-            self.set_timer(id, now + RETRANSMIT);
+            self.set_timer(id, now + wait);
         } else {
             // One after the other, as tokens come: thousands that all tried
             // again soon would cost more than the solicitations.
@@ -525,20 +650,27 @@ impl NeighbourTable {
         self.incomplete += usize::from(matches!(state, State::Incomplete { .. }));
         entry.state = state;
         entry.since = now;
+        let waits = !entry.held.is_empty();
         let hot = &mut self.hot[at];
         hot.known = state.is_known();
+        if hot.known && waits {
+            self.resolved.push_back(id.0);
+        }
         let due = match state {
             State::Reachable => {
                 hot.confirmed = hot.confirmed.max(now);
+                entry.proven = true;
                 now + REACHABLE
             }
+            State::Stale if entry.off_link => Time::MAX,
             State::Stale => {
                 hot.used.set(false);
                 now + STALE_CHECK
             }
             State::Delay => now + DELAY_FIRST_PROBE,
-            State::Probe { .. } | State::Incomplete { .. } => now,
+            State::Probe { .. } | State::Incomplete { .. } | State::Disputed { .. } => now,
             State::Failed => {
+                (entry.proven, hot.confirmed) = (false, Time::ZERO);
                 self.counters.failed += 1;
                 Time::MAX
             }
@@ -558,27 +690,96 @@ impl NeighbourTable {
         }
     }
 
-    /// Whether an answer is proof that the path works both ways.
-    fn awaits(&self, id: NeighbourId) -> bool {
-        matches!(self.entries[usize::from(id.0)].state, State::Incomplete { .. } | State::Delay | State::Probe { .. })
+    /// Whether an upper layer has lately had proof.
+    fn works(&self, at: usize, now: Time) -> bool {
+        let confirmed = self.hot[at].confirmed;
+        confirmed > Time::ZERO && now < confirmed + REACHABLE
     }
 
-    /// The neighbour's hardware address was heard; `answers` says that it was
-    /// in answer to us.
-    fn learn(&mut self, id: NeighbourId, mac: Mac, answers: bool, now: Time) {
+    /// Whether an answer is proof that the path works both ways.
+    fn awaits(&self, id: NeighbourId) -> bool {
+        let state = self.entries[usize::from(id.0)].state;
+        matches!(state, State::Incomplete { .. } | State::Delay | State::Probe { .. } | State::Disputed { .. })
+    }
+
+    /// The neighbour's hardware address was heard of.
+    fn hear(&mut self, id: NeighbourId, mac: Mac, heard: Heard, now: Time) {
         let at = usize::from(id.0);
-        let Some(entry) = self.entries.get(at) else { return };
-        let known = entry.state.is_known();
-        let changed = known && self.hot[at].mac != mac;
-        self.counters.changed += u64::from(changed);
-        self.hot[at].mac = mac;
-        if answers {
-            self.enter(id, State::Reachable, now);
-        } else if changed || !known {
-            self.enter(id, State::Stale, now);
+        let Some(&Entry { state, proven, off_link, .. }) = self.entries.get(at) else { return };
+        if off_link {
+            // Its router's word is meant, and a router does not speak ARP for it.
+            return;
         }
-        if !known && !self.entries[at].held.is_empty() {
-            self.resolved.push_back(id.0);
+        let disputed = matches!(state, State::Disputed { .. });
+        let proven = proven || self.hot[at].confirmed > Time::ZERO;
+        if !state.is_known() && !disputed {
+            // One that once answered is asked for: it answers, or whoever has
+            // the address now. The source of a frame is no answer.
+            if heard != Heard::Frame || !proven {
+                self.replace(id, mac);
+                self.enter(id, if heard == Heard::Answer { State::Reachable } else { State::Stale }, now);
+            }
+        } else if mac == self.hot[at].mac {
+            if heard == Heard::Answer {
+                self.settle(id, now);
+                self.enter(id, State::Reachable, now);
+            }
+        } else if heard != Heard::Frame && !proven {
+            self.counters.changed += 1;
+            self.replace(id, mac);
+            self.enter(id, State::Stale, now);
+        } else {
+            // Whoever answers for another's address answers no question to
+            // that one.
+            self.dispute(id, mac, heard, now);
+        }
+    }
+
+    /// Another hardware address is claimed than the one that is known.
+    fn dispute(&mut self, id: NeighbourId, mac: Mac, heard: Heard, now: Time) {
+        let entry = &mut self.entries[usize::from(id.0)];
+        let rival = (heard != Heard::Frame).then_some(mac);
+        if matches!(entry.state, State::Disputed { .. }) {
+            entry.rival = rival.or(entry.rival);
+            return;
+        }
+        let pause = if heard == Heard::Frame { FRAME_PAUSE } else { CLAIM_PAUSE };
+        if entry.settled > Time::ZERO && now < entry.settled + pause {
+            return;
+        }
+        entry.rival = rival;
+        self.counters.disputed += 1;
+        self.enter(id, State::Disputed { sent: 0 }, now);
+    }
+
+    /// The known address has answered, or an upper layer says that it works.
+    fn settle(&mut self, id: NeighbourId, now: Time) {
+        let entry = &mut self.entries[usize::from(id.0)];
+        if matches!(entry.state, State::Disputed { .. }) {
+            (entry.rival, entry.settled) = (None, now);
+        }
+    }
+
+    /// The known address did not answer: the claimant has it, and is to prove
+    /// it at once; or, where nobody claimed it, everybody is asked.
+    fn give_in(&mut self, id: NeighbourId, now: Time) {
+        match self.entries[usize::from(id.0)].rival.take() {
+            Some(mac) => {
+                self.counters.changed += 1;
+                self.replace(id, mac);
+                self.enter(id, State::Probe { sent: 0 }, now);
+            }
+            None => self.enter(id, State::Incomplete { sent: 0 }, now),
+        }
+    }
+
+    /// The hardware address is this from now on; another one is yet to be
+    /// proven.
+    fn replace(&mut self, id: NeighbourId, mac: Mac) {
+        let at = usize::from(id.0);
+        let (Some(entry), Some(hot)) = (self.entries.get_mut(at), self.hot.get_mut(at)) else { return };
+        if hot.mac != mac {
+            (hot.mac, hot.confirmed, entry.proven) = (mac, Time::ZERO, false);
         }
     }
 
@@ -621,6 +822,10 @@ impl NeighbourTable {
             due: Time::MAX,
             pins: 0,
             referenced: true,
+            proven: false,
+            off_link: false,
+            rival: None,
+            settled: Time::ZERO,
             held: VecDeque::new(),
         };
         let hot = Hot { confirmed: Time::ZERO, mac: Mac::ZERO, known: false, used: Cell::new(false) };

@@ -118,6 +118,12 @@ impl Routes {
         Some(route.gateway.unwrap_or(dst))
     }
 
+    /// Whether `ip` is on the link: in a prefix that is or, without a route,
+    /// of the link's own scope (RFC 4291 section 2.5.6).
+    pub fn is_on_link(&self, ip: IpAddr) -> bool {
+        self.next_hop(ip).map_or_else(|| is_link_local(ip), |hop| hop == ip)
+    }
+
     /// Whether `ip` is the broadcast address of an on-link prefix, or its
     /// network address, which some take for one (RFC 1122 section 3.2.1.3).
     /// Prefixes of 31 and 32 bits have neither (RFC 3021).
@@ -185,6 +191,10 @@ impl PathMtus {
     }
 }
 
+const fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
 /// Bits of an address of this family.
 const fn width(ip: IpAddr) -> u8 {
     match ip {
@@ -241,6 +251,9 @@ mod tests {
         routes.add_on_link(ip("10.0.0.1"), 32);
         assert_eq!(next(&routes, "10.0.0.1"), Some(ip("10.0.0.1")));
         assert_eq!(next(&routes, "10.0.0.2"), None);
+        let on_link = |routes: &Routes, dst: &str| routes.is_on_link(ip(dst));
+        assert!(on_link(&routes, "10.0.0.1") && !on_link(&routes, "10.0.0.2"));
+        assert!(on_link(&routes, "fe80::7") && !on_link(&routes, "fd00::7"));
         // A length beyond the family's is its whole width.
         routes.add_on_link(ip("10.0.0.9"), 200);
         assert_eq!(next(&routes, "10.0.0.9"), Some(ip("10.0.0.9")));

@@ -234,7 +234,8 @@ impl Stack {
         let earliest = [self.wheel.next(), delayed, self.syns.next(self.now_ms), waits].into_iter().flatten().min();
         let milliseconds = earliest.map(|ms| self.now + Duration::from_millis(u64::from(ms)));
         let neighbours = self.neighbours.next_deadline().map(|at| if self.blocked { at.max(retry) } else { at });
+        let presence = self.presence.next_deadline().map(|at| if self.blocked { at.max(retry) } else { at });
         let retry = to_send.then_some(retry);
-        [milliseconds, retry, neighbours, self.reassembly.next_deadline()].into_iter().flatten().min()
+        [milliseconds, retry, neighbours, presence, self.reassembly.next_deadline()].into_iter().flatten().min()
     }
 }

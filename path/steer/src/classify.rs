@@ -69,7 +69,7 @@ pub(crate) enum Kind {
     Piece(Tuple),
     /// An ICMP error about a segment of ours, whose answers have this tuple.
     Error(Tuple),
-    /// An ARP reply or neighbour advertisement.
+    /// An ARP reply or announcement, or a neighbour advertisement.
     Neighbour,
     /// Anything else: for whoever received it.
     Other,
@@ -131,8 +131,12 @@ fn try_kind(frame: &[u8]) -> Option<Kind> {
     match ether_type {
         ETHER_IPV4 => of_ipv4(packet),
         ETHER_IPV6 => of_ipv6(packet),
-        // RFC 826: the operation; 2 is a reply.
-        ETHER_ARP => Some(if be16(packet, 6)? == 2 { Kind::Neighbour } else { Kind::Other }),
+        // RFC 826: the operation; 2 is a reply. An announcement is a request
+        // for the sender's own address (RFC 5227 section 1.1).
+        ETHER_ARP => {
+            let announces = be16(packet, 6)? == 2 || packet.get(14..18)? == packet.get(24..28)?;
+            Some(if announces { Kind::Neighbour } else { Kind::Other })
+        }
         _ => None,
     }
 }

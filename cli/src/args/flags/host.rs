@@ -70,6 +70,16 @@ pub(in crate::args) struct HostArgs {
     #[arg(long = "gateway", value_name = "ADDRESS", requires = "link")]
     gateways: Vec<IpAddr>,
 
+    /// Whether our addresses are announced, and others asked whether they have them
+    ///
+    /// Of the addresses of --addr; those that the host has are the kernel's to
+    /// announce. A conflict is told with the time, and counted. An address
+    /// that another has is defended once in 10 s and stays in use, but for
+    /// those that wait found in use before their first use: they are not
+    /// used, and asked for again each minute.
+    #[arg(long = "dad", value_enum, value_name = "WHEN", default_value_t = Detect::Announce, requires = "link")]
+    detection: Detect,
+
     /// Our Ethernet address [default: a local one, made from the first address]
     #[arg(long, value_name = "ADDRESS", requires = "link")]
     mac: Option<Mac>,
@@ -171,6 +181,28 @@ pub(in crate::args) struct HostArgs {
 
     #[command(flatten)]
     faults: FaultArgs,
+}
+
+/// When others are asked whether they have our addresses (duplicate address
+/// detection: RFC 5227, RFC 4862 section 5.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Detect {
+    /// Announce them at once, and again whenever the link returns; ask beside it
+    Announce,
+    /// Ask first, for 5 to 7 s, and use what nobody has
+    Wait,
+    /// Say and ask nothing
+    Off,
+}
+
+impl From<Detect> for stack::Detection {
+    fn from(detect: Detect) -> Self {
+        match detect {
+            Detect::Announce => Self::Announce,
+            Detect::Wait => Self::Wait,
+            Detect::Off => Self::Off,
+        }
+    }
 }
 
 /// How connections are spread over silos.
@@ -299,6 +331,7 @@ impl HostArgs {
             links,
             addresses: self.addresses,
             gateways: self.gateways,
+            detection: self.detection.into(),
             mac: self.mac,
             silos: match (self.silos, self.core) {
                 (Some(silos), _) => silos,

@@ -9,7 +9,7 @@ use super::share_out;
 use crate::args::{HostPlan, ServePath, ServePlan};
 use crate::figures::SiloColumn;
 use crate::host::fleet::Part;
-use crate::host::{Crew, Failure, Finish, Layout, Neighbourhood, Port, Seat, stack};
+use crate::host::{Crew, Failure, Finish, Layout, Neighbourhood, Notices, Port, Seat, stack};
 use crate::numa::{Domains, Near};
 use app::App;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -116,7 +116,7 @@ impl Crew for Company<'_> {
         let neighbourhood = Neighbourhood::of(self.host).map_err(|why| why.to_string())?;
         // Before any of its tables is touched.
         let near = self.domains.settle(seat, &link);
-        let stack = stack(self.host, self.silos, &link.capabilities(), self.ports, core::iter::empty());
+        let stack = stack(self.host, (seat.index, self.silos), &link.capabilities(), self.ports, core::iter::empty());
         let stack = stack.map_err(|why| why.to_string())?;
         let clock = WallClock::new(Clock.now(), Clock.unix());
         let app =
@@ -129,6 +129,7 @@ impl Crew for Company<'_> {
             index: seat.index,
             column,
             neighbourhood,
+            notices: Notices::default(),
             near,
             part: self.finish.part(),
             reopened: self.reopen.load(Ordering::Relaxed),
@@ -168,6 +169,7 @@ struct Attending<'a> {
     index: usize,
     column: SiloColumn,
     neighbourhood: Option<Neighbourhood>,
+    notices: Notices,
     near: Near,
     part: Part<'a>,
     /// How often the log was opened again.
@@ -192,6 +194,7 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
         if let Some(neighbourhood) = &mut self.neighbourhood {
             neighbourhood.attend(&mut silo.stack);
         }
+        self.notices.attend(silo);
         self.near.attend(silo, now, usage, link);
         self.column.publish(silo, now, usage, link, silo.app.counters(), |take| self.near.values(silo, take));
         if now >= self.next_wall_clock {

@@ -202,9 +202,128 @@ fn an_announcement_is_no_proof() {
     // The same address again changes nothing.
     table.on_arp(&arp(Operation::Request, v4(1), A), false, at(100));
     assert_eq!(state(&table, id), State::Reachable);
-    // Another one is taken, and is to be proven.
+    // Another one is taken once the known one is silent, and is to be proven.
     table.on_arp(&arp(Operation::Reply, v4(1), B), true, at(200));
-    assert_eq!((table.mac(id), state(&table, id)), (Some(B), State::Stale));
+    assert_eq!(drain(&mut table, at(200)), [solicit(v4(1), Some(A))]);
+    assert_eq!(drain(&mut table, at(203)), [solicit(v4(1), Some(A))]);
+    assert_eq!(drain(&mut table, at(206)), [solicit(v4(1), Some(B))]);
+    assert_eq!((table.mac(id), state(&table, id)), (Some(B), State::Probe { sent: 1 }));
+    reply(&mut table, v4(1), B, at(207));
+    assert_eq!(state(&table, id), State::Reachable);
+}
+
+/// What is to be sent while two claim an address waits for the milliseconds
+/// that it takes to ask the one that is known, and goes to who has it.
+#[test]
+fn a_forged_claim_is_asked_about_and_steals_nothing() {
+    let claims: [fn(&mut NeighbourTable, Time); 3] = [
+        |table, now| table.on_arp(&arp(Operation::Request, v4(1), B), false, now),
+        |table, now| reply(table, v4(1), B, now),
+        |table, now| _ = table.resolve_from(v4(1), B, now),
+    ];
+    for claim in claims {
+        let (mut table, id) = resolved();
+        claim(&mut table, at(10));
+        assert_eq!((table.mac(id), table.counters().disputed), (None, 1));
+        table.hold(id, &frame(1));
+        assert_eq!(drain(&mut table, at(10)), [solicit(v4(1), Some(A))]);
+        reply(&mut table, v4(1), A, at(11));
+        assert_eq!(drain(&mut table, at(11)), [sent(A, 1)]);
+        assert_eq!((table.mac(id), state(&table, id)), (Some(A), State::Reachable));
+        // A flood of them is no flood of questions.
+        let mut asked = 0;
+        for ms in 12..1_012 {
+            claim(&mut table, at(ms));
+            asked += drain(&mut table, at(ms)).len();
+            reply(&mut table, v4(1), A, at(ms));
+            assert_eq!(table.mac(id), Some(A));
+        }
+        assert!(asked <= 10, "{asked} questions in a second");
+        assert_eq!(table.counters().changed, 0);
+    }
+}
+
+/// A take-over is heard of within [`DISPUTE_LONGEST`], and what waits for it
+/// goes to whoever took over.
+#[test]
+fn an_announced_take_over_is_heard_of_at_once() {
+    let (mut table, id) = resolved();
+    table.on_arp(&arp(Operation::Request, v4(1), B), false, at(20_000));
+    table.hold(id, &frame(1));
+    let mut out = Vec::new();
+    for ms in 0..=DISPUTE_LONGEST.as_millis() as u64 {
+        out.extend(drain(&mut table, at(20_000 + ms)));
+    }
+    let asked = solicit(v4(1), Some(A));
+    assert_eq!(out, [asked.clone(), asked, sent(B, 1), solicit(v4(1), Some(B))]);
+    assert_eq!((table.mac(id), table.counters().changed), (Some(B), 1));
+}
+
+/// The same where nothing is announced: its own first packet tells.
+#[test]
+fn a_silent_take_over_is_found_by_asking_everybody() {
+    let (mut table, id) = resolved();
+    assert_eq!(table.resolve_from(v4(1), B, at(100)), id);
+    table.hold(id, &frame(1));
+    let mut out: Vec<_> = [100, 103, 106].into_iter().flat_map(|ms| drain(&mut table, at(ms))).collect();
+    // Nor does a second one change where it goes before somebody has answered.
+    assert_eq!(table.resolve_from(v4(1), B, at(107)), id);
+    assert_eq!(table.mac(id), None);
+    reply(&mut table, v4(1), B, at(107));
+    out.extend(drain(&mut table, at(107)));
+    let asked = solicit(v4(1), Some(A));
+    assert_eq!(out, [asked.clone(), asked, solicit(v4(1), None), sent(B, 1)]);
+    assert_eq!(state(&table, id), State::Reachable);
+}
+
+/// Proof from an upper layer ends a dispute as an answer does.
+#[test]
+fn progress_ends_a_dispute() {
+    let (mut table, id) = resolved();
+    table.on_arp(&arp(Operation::Request, v4(1), B), false, at(10));
+    table.hold(id, &frame(1));
+    drain(&mut table, at(10));
+    table.confirm(id, at(11));
+    assert_eq!(drain(&mut table, at(13)), [sent(A, 1)]);
+    assert_eq!((table.mac(id), state(&table, id)), (Some(A), State::Reachable));
+}
+
+/// RFC 1122 section 2.3.2.1: no flood of questions for those whom no route
+/// leads to, whatever they send.
+#[test]
+fn nobody_is_asked_for_off_the_link() {
+    let mut table = NeighbourTable::new(at(0));
+    for n in 0..5_000 {
+        let id = table.resolve_off_link(v4(n), A, at(u64::from(n)));
+        table.pin(id);
+        assert_eq!(table.mac(id), Some(A));
+    }
+    for second in 0..600 {
+        assert_eq!(drain(&mut table, at(second * 1_000)), []);
+    }
+    assert_eq!(table.counters().solicited + table.counters().put_off, 0);
+    // Its router has another hardware address now; one that works is kept, and
+    // nobody speaks ARP for it.
+    let id = table.resolve_off_link(v4(1), B, at(600_000));
+    assert_eq!(table.mac(id), Some(B));
+    table.confirm(id, at(600_001));
+    assert_eq!(table.resolve_off_link(v4(1), A, at(600_002)), id);
+    table.on_arp(&arp(Operation::Request, v4(1), A), false, at(600_002));
+    assert_eq!(table.mac(id), Some(B));
+}
+
+/// What answers a stranger's first packet is no use of its entry.
+#[test]
+fn strangers_are_not_asked_for() {
+    let mut table = NeighbourTable::new(at(0));
+    for n in 0..2_000 {
+        let id = table.resolve_from(v4(n), A, at(0));
+        table.pin(id);
+        assert_eq!(table.mac_unused(id), Some(A));
+    }
+    for second in 0..120 {
+        assert_eq!(drain(&mut table, at(second * 1_000)), []);
+    }
 }
 
 #[test]
@@ -253,12 +372,19 @@ fn advertisements() {
     // Unsolicited, the same address: no proof, no doubt.
     table.on_advertisement(&advertisement(target, false, true, Some(A)), at(6));
     assert_eq!(state(&table, id), State::Reachable);
-    // Unsolicited, another address, with leave.
+    // Unsolicited, another address, with leave: the known one is asked first,
+    // and need not name its address (RFC 4861 section 7.2.4).
     table.on_advertisement(&advertisement(target, false, true, Some(B)), at(7));
-    assert_eq!((table.mac(id), state(&table, id)), (Some(B), State::Stale));
-    // Solicited, another address, with leave.
-    table.on_advertisement(&advertisement(target, true, true, Some(A)), at(8));
+    assert_eq!(drain(&mut table, at(7)), [solicit(target.into(), Some(A))]);
+    table.on_advertisement(&advertisement(target, true, false, None), at(7));
     assert_eq!((table.mac(id), state(&table, id)), (Some(A), State::Reachable));
+    // The same, as if in answer to us, while the known one is silent.
+    table.on_advertisement(&advertisement(target, true, true, Some(B)), at(200));
+    drain(&mut table, at(200));
+    drain(&mut table, at(203));
+    assert_eq!(drain(&mut table, at(206)), [solicit(target.into(), Some(B))]);
+    table.on_advertisement(&advertisement(target, true, true, Some(B)), at(207));
+    assert_eq!((table.mac(id), state(&table, id)), (Some(B), State::Reachable));
 }
 
 /// RFC 4861 section 7.2.3.
@@ -272,7 +398,8 @@ fn a_solicitation_names_its_sender() {
     table.on_sender(v6(1).into(), A, at(1));
     assert_eq!(state(&table, id), State::Reachable);
     table.on_sender(v6(1).into(), B, at(2));
-    assert_eq!((table.mac(id), state(&table, id)), (Some(B), State::Stale));
+    assert_eq!(drain(&mut table, at(2)), [solicit(v6(1).into(), Some(A))]);
+    assert_eq!((table.mac(id), state(&table, id)), (None, State::Disputed { sent: 1 }));
 }
 
 #[test]
@@ -280,11 +407,15 @@ fn a_packet_tells_where_it_came_from_only_if_nobody_knows_better() {
     let mut table = NeighbourTable::new(at(0));
     let id = table.resolve_from(v4(1), A, at(0));
     assert_eq!((table.mac(id), state(&table, id)), (Some(A), State::Stale));
-    assert_eq!(table.resolve_from(v4(1), B, at(0)), id);
+    assert_eq!(table.resolve_through(v4(1), B, at(0)), id);
     assert_eq!(table.mac(id), Some(A));
     // It is used, so it is checked.
     drain(&mut table, at(5_000));
     assert_eq!(drain(&mut table, at(10_000)), [solicit(v4(1), Some(A))]);
+    // One from elsewhere leads to a question at once.
+    assert_eq!(table.resolve_from(v4(1), B, at(10_001)), id);
+    assert_eq!(drain(&mut table, at(10_001)), [solicit(v4(1), Some(A))]);
+    assert_eq!(table.mac(id), None);
 
     // What waits for an answer takes it.
     let waiting = table.resolve(v4(2), at(0));
@@ -412,6 +543,7 @@ fn random_calls_keep_the_books() {
                 let id = table.resolve(ip, at(now));
                 table.hold(id, &frame(n as u8));
             }
+            2 if n % 7 == 3 => drop(table.resolve_off_link(ip, mac, at(now))),
             2 => drop(table.resolve_from(ip, mac, at(now))),
             3 if n < 30 => table.on_arp(&arp(Operation::Request, ip, mac), below(2) == 0, at(now)),
             4 if n < 30 => reply(&mut table, ip, mac, at(now)),
@@ -443,7 +575,14 @@ fn random_calls_keep_the_books() {
         check_books(&table, at(now));
     }
     let counters = table.counters();
-    let met = [counters.evicted, counters.failed, counters.changed, counters.held_lost, counters.solicited];
+    let met = [
+        counters.evicted,
+        counters.failed,
+        counters.changed,
+        counters.held_lost,
+        counters.solicited,
+        counters.disputed,
+    ];
     assert!(met.iter().all(|count| *count > 0), "{counters:?}");
 }
 
@@ -461,14 +600,14 @@ fn check_books(table: &NeighbourTable, now: Time) {
         // Stale entries are watched only while somebody may use them.
         match entry.state {
             State::Failed => assert_eq!(entry.due, Time::MAX),
-            State::Stale => assert!(entry.due < Time::MAX || entry.pins == 0),
+            State::Stale => assert!(entry.due < Time::MAX || entry.pins == 0 || entry.off_link),
             _ => assert!(entry.due < Time::MAX),
         }
         if entry.due != Time::MAX {
             assert!(entry.due > now && table.timers.contains(&(entry.due, at as u16)));
             timers += 1;
         }
-        assert!(entry.held.is_empty() || matches!(entry.state, State::Incomplete { .. }));
+        assert!(entry.held.is_empty() || matches!(entry.state, State::Incomplete { .. } | State::Disputed { .. }));
     }
     assert_eq!(table.timers.len(), timers);
 }

@@ -6,6 +6,7 @@ mod crowd;
 mod floods;
 mod leaks;
 mod memory;
+mod neighbours;
 mod noise;
 mod slow;
 
