@@ -11,7 +11,7 @@ use tcp::{Answer, Outcome};
 use wire::checksum::{pseudo_v4, pseudo_v6};
 use wire::ethernet::{ETHER_ARP, ETHER_IPV4, ETHER_IPV6, EthernetHeader};
 use wire::ipv4::Ipv4Header;
-use wire::ipv6::{Ipv6Header, walk_extensions};
+use wire::ipv6::{Ipv6Header, examine_extensions};
 use wire::plain::{self, Plain};
 use wire::tcp::{Established, Flags, TcpHeader};
 use wire::{LinkVouched, Mac, Sum, WireError, icmpv4, protocol};
@@ -295,9 +295,12 @@ impl Stack {
             self.counters.martian += 1;
             return None;
         }
-        let upper = match walk_extensions(ip.next_header, payload) {
+        let upper = match examine_extensions(ip.next_header, payload) {
             Ok(upper) => upper,
-            Err(error) => return self.drop_malformed(error),
+            Err(wrong) => {
+                self.on_bad_headers(ethernet, &ip, packet, wrong, out);
+                return self.drop_malformed(wrong.error);
+            }
         };
         if upper.protocol == protocol::ICMPV6 && upper.fragment.is_none() {
             if local.is_some() || self.addresses.is_group_v6(ip.dst) || self.presence.awaits_group(ip.dst) {
@@ -320,8 +323,8 @@ impl Stack {
                 let pseudo = (!verified).then(|| pseudo_v6(ip.src, ip.dst, protocol::TCP, upper.payload.len() as u32));
                 self.on_tcp(&envelope, upper.payload, pseudo, out)
             }
-            other => {
-                self.on_other_v6(&envelope, other, packet, out);
+            _ => {
+                self.on_other_v6(&envelope, &upper, packet, out);
                 None
             }
         }

@@ -42,6 +42,7 @@ mod egress;
 mod flow;
 mod fragments;
 mod host;
+mod icmp;
 mod icmp_limit;
 mod ingress;
 mod link_layer;
@@ -180,6 +181,8 @@ pub struct Stack {
     pub(crate) resets_unknown: SourceLimit,
     pub(crate) echoes: RateLimit,
     pub(crate) path_mtus: route::PathMtus,
+    /// Packets that left in fragments.
+    pub(crate) identifications: u32,
     pub(crate) budget: budget::Budget,
     pub(crate) ports: ports::Ports,
     /// Ports whose listeners hand options on, few if any.
@@ -237,6 +240,7 @@ impl Stack {
             resets_unknown: answers(&config, [seeds.secret[2], seeds.table[1]]),
             echoes: RateLimit::per_second(config.echo_per_second, now),
             path_mtus: route::PathMtus::new(),
+            identifications: 0,
             budget: budget::Budget::new(config.receive_memory),
             ports: ports::Ports::default(),
             listener_options: Vec::new(),

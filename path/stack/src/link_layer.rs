@@ -16,8 +16,8 @@ use wire::ethernet::{ETHER_ARP, ETHER_IPV4, ETHER_IPV6, EthernetHeader};
 use wire::icmpv4::{self, Icmpv4};
 use wire::icmpv6::{self, Icmpv6, NeighborAdvertisement};
 use wire::ipv4::{self, Ipv4Header};
-use wire::ipv6::{self, FragmentInfo, Ipv6Header, Upper};
-use wire::{Mac, Offload, Original, protocol};
+use wire::ipv6::{self, FragmentInfo, Ipv6Header, Upper, walk_extensions};
+use wire::{Mac, Offload, Original, WireError, protocol};
 
 /// Neighbour messages sent in one turn; more wait for the next.
 const NEIGHBOUR_BOUND: usize = 32;
@@ -172,8 +172,7 @@ impl Stack {
         match message {
             Icmpv4::EchoRequest { .. } if self.is_forged(envelope.src) => self.counters.martian += 1,
             Icmpv4::EchoRequest { identifier, sequence, data } => {
-                if !self.echoes.take(self.now) {
-                    self.counters.errors_limited += 1;
+                if !self.may_echo(data.len()) {
                     return;
                 }
                 let reply = Icmpv4::EchoReply { identifier, sequence, data };
@@ -192,13 +191,15 @@ impl Stack {
     fn send_icmp_v4(&mut self, envelope: &Envelope, message: &Icmpv4<'_>, out: &mut impl Egress) {
         let IpAddr::V4(dst) = envelope.src else { return };
         let len = message.emit_len();
-        if len + ipv4::HEADER_LEN > usize::from(self.config.mtu) {
-            // What we could only answer in fragments is not answered.
-            self.counters.errors_limited += 1;
+        let src = self.addresses.v4(envelope.local);
+        if len + ipv4::HEADER_LEN > self.largest_to(envelope.src) {
+            let mut bytes = vec![0; len];
+            message.emit(&mut bytes);
+            self.send_fragments_v4((src, dst), envelope, &bytes, out);
             return;
         }
         let header = Ipv4Header {
-            src: self.addresses.v4(envelope.local),
+            src,
             dst,
             protocol: protocol::ICMP,
             ttl: DEFAULT_TTL,
@@ -235,13 +236,12 @@ impl Stack {
         match message {
             Icmpv6::EchoRequest { identifier, sequence, data } => {
                 let Some(local) = local.filter(|_| !self.is_forged(IpAddr::V6(ip.src))) else { return };
-                if !self.echoes.take(self.now) {
-                    self.counters.errors_limited += 1;
+                if !self.may_echo(data.len()) {
                     return;
                 }
                 let reply = Icmpv6::EchoReply { identifier, sequence, data };
-                let own = self.addresses.v6(local);
-                self.send_icmp_v6(own, ip.src, ethernet.src, DEFAULT_TTL, &reply, out);
+                let envelope = Envelope { src: IpAddr::V6(ip.src), local, mac: ethernet.src };
+                self.send_echo_v6(self.addresses.v6(local), &envelope, &reply, out);
             }
             Icmpv6::NeighborSolicitation { target, link_layer } => {
                 self.on_solicitation(ethernet, ip, target, link_layer, out);
@@ -327,20 +327,24 @@ impl Stack {
         });
     }
 
-    pub(crate) fn on_other_v6(&mut self, envelope: &Envelope, protocol: u8, packet: &[u8], out: &mut impl Egress) {
-        self.counters.udp_no_port += u64::from(protocol == protocol::UDP);
-        self.counters.not_for_us += u64::from(protocol != protocol::UDP);
+    /// A packet for an upper layer that is not here: UDP, for which nobody
+    /// listens, or one that nobody handles.
+    pub(crate) fn on_other_v6(&mut self, envelope: &Envelope, upper: &Upper<'_>, packet: &[u8], out: &mut impl Egress) {
+        if upper.protocol != protocol::UDP {
+            self.on_unknown_header(envelope, upper, packet, out);
+            return;
+        }
+        self.counters.udp_no_port += 1;
         let IpAddr::V6(dst) = envelope.src else { return };
-        if protocol != protocol::UDP || self.is_forged(envelope.src) {
+        if self.is_forged(envelope.src) {
             return;
         }
         if !self.errors.take(envelope.src, self.now) {
             self.counters.errors_limited += 1;
             return;
         }
-        // As much as fits into the minimum MTU (RFC 4443 section 3.1).
-        let quoted = packet.len().min(icmpv6::MAX_ORIGINAL).min(usize::from(self.config.mtu) - 48);
-        let message = Icmpv6::DestinationUnreachable { code: icmpv6::unreachable::PORT, original: &packet[..quoted] };
+        let original = &packet[..self.quotable_v6(packet.len())];
+        let message = Icmpv6::DestinationUnreachable { code: icmpv6::unreachable::PORT, original };
         let own = self.addresses.v6(envelope.local);
         self.send_icmp_v6(own, dst, envelope.mac, DEFAULT_TTL, &message, out);
     }
@@ -396,9 +400,22 @@ impl Stack {
         let envelope = Envelope { src: key.src, local, mac: ethernet.src };
         let (offset, more) = (ip.fragment_offset, ip.more_fragments);
         let piece = Fragment { key, protocol: ip.protocol, offset, more, payload, head, envelope };
-        let whole = self.reassembly.on_fragment(&piece, self.now)?;
-        let pseudo = pseudo_v4(ip.src, ip.dst, protocol::TCP, whole.payload.len() as u16);
-        self.on_whole(&envelope, &whole, pseudo, out)
+        let Whole { protocol, payload } = self.reassembly.on_fragment(&piece, self.now)?;
+        self.counters.reassembled += 1;
+        match protocol {
+            protocol::TCP => {
+                let pseudo = pseudo_v4(ip.src, ip.dst, protocol::TCP, payload.len() as u16);
+                self.on_whole_segment(&envelope, &payload, pseudo, out)
+            }
+            protocol::ICMP => {
+                self.on_icmp_v4(&envelope, &payload, out);
+                None
+            }
+            _ => {
+                self.counters.not_for_us += 1;
+                None
+            }
+        }
     }
 
     pub(crate) fn on_fragment_v6(
@@ -417,9 +434,32 @@ impl Stack {
         let key = Key { src: ip.src.into(), dst: ip.dst.into(), identification: info.identification, protocol: 0 };
         let (protocol, envelope) = (upper.protocol, *envelope);
         let piece = Fragment { key, protocol, offset: info.offset, more: info.more, payload, head, envelope };
-        let whole = self.reassembly.on_fragment(&piece, self.now)?;
-        let pseudo = pseudo_v6(ip.src, ip.dst, protocol::TCP, whole.payload.len() as u32);
-        self.on_whole(&envelope, &whole, pseudo, out)
+        let Whole { protocol, payload } = self.reassembly.on_fragment(&piece, self.now)?;
+        self.counters.reassembled += 1;
+        // What may stand behind the fragment header: destination options
+        // (RFC 8200 section 4.1), and no second fragment header.
+        let upper = match walk_extensions(protocol, &payload) {
+            Ok(upper) if upper.fragment.is_none() => upper,
+            Ok(_) => return self.drop_malformed(WireError::BadFragment),
+            Err(error) => return self.drop_malformed(error),
+        };
+        match upper.protocol {
+            protocol::TCP => {
+                let pseudo = pseudo_v6(ip.src, ip.dst, protocol::TCP, upper.payload.len() as u32);
+                self.on_whole_segment(&envelope, upper.payload, pseudo, out)
+            }
+            protocol::ICMPV6 => {
+                // RFC 6980 section 5: neighbour discovery is not taken in
+                // pieces, as if a router had passed it on.
+                let (ip, ethernet) = (Ipv6Header { hop_limit: 0, ..*ip }, self.as_if_from(envelope.mac));
+                self.on_icmp_v6(&ethernet, &ip, upper.payload, Some(envelope.local), out);
+                None
+            }
+            _ => {
+                self.counters.not_for_us += 1;
+                None
+            }
+        }
     }
 
     /// Gives up packets whose pieces stayed out, and tells their senders (RFC
@@ -457,45 +497,43 @@ impl Stack {
         }
     }
 
-    /// A packet put together. Its bytes live only in this call, so what is
+    /// A segment put together. Its bytes live only in this call, so what is
     /// for an application is held.
-    fn on_whole(
+    fn on_whole_segment(
         &mut self,
         envelope: &Envelope,
-        whole: &Whole,
+        segment: &[u8],
         pseudo: wire::Sum,
         out: &mut impl Egress,
     ) -> Option<Arrival<'static>> {
-        self.counters.reassembled += 1;
-        match whole.protocol {
-            protocol::TCP if self.config.steered && !self.knows_segment(envelope, &whole.payload) => {
-                // Every silo was shown the pieces: who knows the flow takes
-                // the segment, and nobody else answers.
-                self.counters.reassembled_foreign += 1;
-                None
-            }
-            protocol::TCP => {
-                let arrival = self.on_tcp(envelope, &whole.payload, Some(pseudo), out)?;
-                let Arrival { id, mut outcome, data, accepted } = arrival;
-                self.hold(id, data);
-                outcome.readable |= outcome.len > 0;
-                outcome.len = 0;
-                Some(Arrival { id, outcome, data: &[], accepted })
-            }
-            protocol::ICMP if envelope.src.is_ipv4() => {
-                self.on_icmp_v4(envelope, &whole.payload, out);
-                None
-            }
-            _ => {
-                self.counters.not_for_us += 1;
-                None
-            }
+        if self.config.steered && !self.knows_segment(envelope, segment) {
+            // Every silo was shown the pieces: who knows the flow takes the
+            // segment, and nobody else answers.
+            self.counters.reassembled_foreign += 1;
+            return None;
         }
+        let arrival = self.on_tcp(envelope, segment, Some(pseudo), out)?;
+        let Arrival { id, mut outcome, data, accepted } = arrival;
+        self.hold(id, data);
+        outcome.readable |= outcome.len > 0;
+        outcome.len = 0;
+        Some(Arrival { id, outcome, data: &[], accepted })
+    }
+
+    /// The header of a frame from `mac` to us.
+    fn as_if_from(&self, mac: Mac) -> EthernetHeader {
+        EthernetHeader { dst: self.config.mac, src: mac, vlan: self.config.vlan, ether_type: ETHER_IPV6 }
     }
 
     /// Writes a frame whose body `fill` writes; nothing is sent if it writes
     /// nothing.
-    fn emit(&mut self, out: &mut impl Egress, dst: Mac, ether_type: u16, fill: impl FnOnce(&mut [u8]) -> usize) {
+    pub(crate) fn emit(
+        &mut self,
+        out: &mut impl Egress,
+        dst: Mac,
+        ether_type: u16,
+        fill: impl FnOnce(&mut [u8]) -> usize,
+    ) {
         let Some(slot) = out.slot() else {
             self.counters.replies_dropped += 1;
             return;

@@ -1,5 +1,6 @@
 //! IPv6 packets and their extension headers (RFC 8200).
 
+use crate::icmpv6::parameter_problem;
 use crate::{Mac, WireError};
 use core::net::Ipv6Addr;
 
@@ -118,6 +119,35 @@ pub struct Upper<'a> {
     pub fragment: Option<FragmentInfo>,
     /// Where `payload` starts, counted from the end of the fixed header.
     pub offset: usize,
+    /// Where `protocol` stands in the packet, for those who report it.
+    pub protocol_at: usize,
+}
+
+/// Why extension headers were not walked, and what their sender is to be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeaderError {
+    /// What is wrong.
+    pub error: WireError,
+    /// What RFC 8200 has us tell of it; `None`: nothing.
+    pub problem: Option<Problem>,
+}
+
+/// What a Parameter Problem message says (RFC 4443 section 3.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// See [`crate::icmpv6::parameter_problem`].
+    pub code: u8,
+    /// The offending byte, counted from the start of the packet.
+    pub pointer: u32,
+    /// It is told to the sender of a packet to a group, too (RFC 4443 section
+    /// 2.4 (e.3)).
+    pub of_groups: bool,
+}
+
+impl From<WireError> for HeaderError {
+    fn from(error: WireError) -> Self {
+        Self { error, problem: None }
+    }
 }
 
 /// A fragment header (RFC 8200 section 4.5).
@@ -142,9 +172,18 @@ pub struct FragmentInfo {
 /// that no packet can have.
 #[inline]
 pub fn walk_extensions(next_header: u8, payload: &[u8]) -> Result<Upper<'_>, WireError> {
+    examine_extensions(next_header, payload).map_err(|wrong| wrong.error)
+}
+
+/// As [`walk_extensions`], with what the sender is to be told.
+///
+/// # Errors
+/// As [`walk_extensions`].
+#[inline]
+pub fn examine_extensions(next_header: u8, payload: &[u8]) -> Result<Upper<'_>, HeaderError> {
     match next_header {
         HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION => walk(next_header, payload),
-        protocol => Ok(Upper { protocol, payload, fragment: None, offset: 0 }),
+        protocol => Ok(Upper { protocol, payload, fragment: None, offset: 0, protocol_at: NEXT_HEADER_AT }),
     }
 }
 
@@ -161,51 +200,69 @@ const DESTINATION: u8 = 60;
 
 const FLOW_LABEL_MASK: u32 = 0x000f_ffff;
 
+/// Where the fixed header has its payload length and its next header.
+const PAYLOAD_LEN_AT: u32 = 4;
+const NEXT_HEADER_AT: usize = 6;
+/// Where a fragment header has its offset.
+const FRAGMENT_OFFSET_AT: u32 = 2;
+/// Where a routing header has its type.
+const ROUTING_TYPE_AT: u32 = 2;
+
 #[cold]
-fn walk(next_header: u8, whole: &[u8]) -> Result<Upper<'_>, WireError> {
+fn walk(next_header: u8, whole: &[u8]) -> Result<Upper<'_>, HeaderError> {
     let mut protocol = next_header;
+    let mut protocol_at = NEXT_HEADER_AT;
     let mut payload = whole;
     for walked in 0..=MAX_EXTENSION_HEADERS {
         let is_extension = matches!(protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION);
+        let offset = whole.len() - payload.len();
+        let at = (HEADER_LEN + offset) as u32;
         if !is_extension {
-            let offset = whole.len() - payload.len();
-            return Ok(Upper { protocol, payload, fragment: None, offset });
+            return Ok(Upper { protocol, payload, fragment: None, offset, protocol_at });
         }
-        // RFC 8200 section 4.1: hop-by-hop options stand first or not at all.
+        // RFC 8200 section 4.1: hop-by-hop options stand first or not at all;
+        // elsewhere their number is that of no header (section 4).
         if protocol == HOP_BY_HOP && walked != 0 {
-            return Err(WireError::BadOption);
+            return Err(bad(WireError::BadOption, parameter_problem::NEXT_HEADER, protocol_at as u32));
         }
         let Some((head, _)) = payload.split_first_chunk::<8>() else {
-            return Err(WireError::Truncated);
+            return Err(WireError::Truncated.into());
         };
         let kind = protocol;
-        protocol = head[0];
+        (protocol, protocol_at) = (head[0], at as usize);
         if kind == FRAGMENT {
             let rest = &payload[FRAGMENT_HEADER_LEN..];
-            if let Some(fragment) = fragment(head, rest.len())? {
-                let offset = whole.len() - rest.len();
-                return Ok(Upper { protocol, payload: rest, fragment: Some(fragment), offset });
+            if let Some(fragment) = fragment(head, rest.len(), at)? {
+                let offset = offset + FRAGMENT_HEADER_LEN;
+                return Ok(Upper { protocol, payload: rest, fragment: Some(fragment), offset, protocol_at });
             }
             payload = rest;
             continue;
         }
         let len = 8 + usize::from(head[1]) * 8;
         let Some((header, rest)) = payload.split_at_checked(len) else {
-            return Err(WireError::Truncated);
+            return Err(WireError::Truncated.into());
         };
         match kind {
-            ROUTING if head[3] != 0 => return Err(WireError::BadOption),
+            // RFC 8200 section 4.4.
+            ROUTING if head[3] != 0 => {
+                return Err(bad(WireError::BadOption, parameter_problem::FIELD, at + ROUTING_TYPE_AT));
+            }
             ROUTING => {}
-            _ => check_options(&header[2..])?,
+            _ => check_options(&header[2..], at + 2)?,
         }
         payload = rest;
     }
-    Err(WireError::TooManyHeaders)
+    Err(WireError::TooManyHeaders.into())
+}
+
+const fn bad(error: WireError, code: u8, pointer: u32) -> HeaderError {
+    HeaderError { error, problem: Some(Problem { code, pointer, of_groups: false }) }
 }
 
 /// `None` for a whole packet that carries a fragment header all the same
-/// (RFC 6946 section 4).
-fn fragment(head: &[u8; 8], len: usize) -> Result<Option<FragmentInfo>, WireError> {
+/// (RFC 6946 section 4). `at` is where the header stands.
+fn fragment(head: &[u8; 8], len: usize, at: u32) -> Result<Option<FragmentInfo>, HeaderError> {
     let field = u16::from_be_bytes([head[2], head[3]]);
     let offset = field & 0xfff8;
     let more = field & 1 != 0;
@@ -214,33 +271,48 @@ fn fragment(head: &[u8; 8], len: usize) -> Result<Option<FragmentInfo>, WireErro
     }
     // RFC 8200 section 4.5: all but the last are multiples of eight bytes
     // long, and the whole fits a packet.
-    if more && (len == 0 || !len.is_multiple_of(8)) || usize::from(offset) + len > usize::from(u16::MAX) {
-        return Err(WireError::BadFragment);
+    if more && (len == 0 || !len.is_multiple_of(8)) {
+        return Err(bad(WireError::BadFragment, parameter_problem::FIELD, PAYLOAD_LEN_AT));
+    }
+    if usize::from(offset) + len > usize::from(u16::MAX) {
+        return Err(bad(WireError::BadFragment, parameter_problem::FIELD, at + FRAGMENT_OFFSET_AT));
     }
     let identification = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
     Ok(Some(FragmentInfo { identification, offset, more }))
 }
 
-/// Walks the options of a hop-by-hop or destination options header. We know
-/// none but padding; the two high bits of an unknown one say whether it may
-/// be passed over (RFC 8200 section 4.2).
-fn check_options(options: &[u8]) -> Result<(), WireError> {
+/// Walks the options of a hop-by-hop or destination options header, which
+/// begin `at` this byte of the packet. We know none but padding; the two high
+/// bits of an unknown one say whether it may be passed over, and who is to be
+/// told (RFC 8200 section 4.2).
+fn check_options(options: &[u8], at: u32) -> Result<(), HeaderError> {
     const PAD1: u8 = 0;
     const PADN: u8 = 1;
     let mut rest = options;
     let mut walked = 0;
     while let Some((&kind, after)) = rest.split_first() {
+        let pointer = at + (options.len() - rest.len()) as u32;
         if kind == PAD1 {
             rest = after;
             continue;
         }
         let Some((&len, after)) = after.split_first() else {
-            return Err(WireError::Truncated);
+            return Err(WireError::Truncated.into());
         };
         rest = after.get(usize::from(len)..).ok_or(WireError::Truncated)?;
         walked += 1;
-        if walked > MAX_OPTIONS || (kind != PADN && kind >> 6 != 0) {
-            return Err(WireError::BadOption);
+        if walked > MAX_OPTIONS {
+            return Err(WireError::BadOption.into());
+        }
+        // 00: pass over; 01: drop; 10: drop and tell; 11: drop and tell, but
+        // not of a packet to a group.
+        match if kind == PADN { 0 } else { kind >> 6 } {
+            0 => {}
+            1 => return Err(WireError::BadOption.into()),
+            action => {
+                let problem = Problem { code: parameter_problem::OPTION, pointer, of_groups: action == 2 };
+                return Err(HeaderError { error: WireError::BadOption, problem: Some(problem) });
+            }
         }
     }
     Ok(())

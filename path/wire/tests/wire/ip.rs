@@ -147,7 +147,10 @@ fn padded(next: u8) -> [u8; 8] {
 #[test]
 fn no_extension_headers() {
     let upper = walk_extensions(protocol::TCP, b"segment").unwrap();
-    assert_eq!(upper, Upper { protocol: protocol::TCP, payload: b"segment", fragment: None, offset: 0 });
+    assert_eq!(
+        upper,
+        Upper { protocol: protocol::TCP, payload: b"segment", fragment: None, offset: 0, protocol_at: 6 }
+    );
 }
 
 #[test]
@@ -155,7 +158,10 @@ fn extension_headers_are_walked() {
     let routing_done = [DESTINATION, 0, 0, 0, 0, 0, 0, 0];
     let bytes = [&padded(ROUTING)[..], &routing_done, &padded(protocol::TCP), b"segment"].concat();
     let upper = walk_extensions(HOP_BY_HOP, &bytes).unwrap();
-    assert_eq!(upper, Upper { protocol: protocol::TCP, payload: b"segment", fragment: None, offset: 24 });
+    assert_eq!(
+        upper,
+        Upper { protocol: protocol::TCP, payload: b"segment", fragment: None, offset: 24, protocol_at: 56 }
+    );
 }
 
 #[test]
@@ -227,7 +233,9 @@ fn fragments() {
     let first = fragment(1, 16);
     let expected = FragmentInfo { identification: 0x0102_0304, offset: 0, more: true };
     let upper = walk_extensions(FRAGMENT, &first).unwrap();
-    assert_eq!(upper, Upper { protocol: protocol::TCP, payload: &[7; 16], fragment: Some(expected), offset: 8 });
+    let whole =
+        Upper { protocol: protocol::TCP, payload: &[7; 16], fragment: Some(expected), offset: 8, protocol_at: 40 };
+    assert_eq!(upper, whole);
     let last = fragment(16, 5);
     let upper = walk_extensions(FRAGMENT, &last).unwrap();
     assert_eq!(upper.fragment, Some(FragmentInfo { offset: 16, more: false, ..expected }));
@@ -242,5 +250,5 @@ fn fragments() {
 fn atomic_fragment() {
     let bytes = [&[DESTINATION, 0, 0, 0, 1, 2, 3, 4][..], &padded(protocol::UDP), b"x"].concat();
     let upper = walk_extensions(FRAGMENT, &bytes).unwrap();
-    assert_eq!(upper, Upper { protocol: protocol::UDP, payload: b"x", fragment: None, offset: 16 });
+    assert_eq!(upper, Upper { protocol: protocol::UDP, payload: b"x", fragment: None, offset: 16, protocol_at: 48 });
 }
