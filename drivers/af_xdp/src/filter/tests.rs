@@ -228,8 +228,16 @@ fn own_addresses_are_taken_with_all_that_belongs_to_them() {
     // RFC 4291 section 2.7.1.
     let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff12, 0x3456);
     expect(&filter, &ethernet(0x86dd, &ipv6(PEER6, group, 58, &icmp(135, 0, &[0; 24]))), TAKEN, "solicitation");
+    // RFC 5227 section 2.4, RFC 4862 section 5.4.4: somebody else has one of
+    // them.
+    let nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    let told = |kind: u8, of: Ipv6Addr| ethernet(0x86dd, &ipv6(of, nodes, 58, &icmp(kind, 0, &of.octets())));
+    expect_from(&filter, &ethernet(0x0806, &arp(OURS4, PEER4)), 14 + 28, "ARP of whoever has it too");
+    expect_from(&filter, &told(136, OURS6), 14 + 40 + 24, "an advertisement of whoever has it too");
     let others = [
-        ("another's ARP", ethernet(0x0806, &arp(OURS4, PEER4))),
+        ("another's ARP", ethernet(0x0806, &arp(PEER4, PEER4))),
+        ("another's advertisement", told(136, PEER6)),
+        ("a router's", told(134, OURS6)),
         ("ARP for another network", ethernet(0x0806, &[&[0, 6][..], &arp(PEER4, OURS4)[2..]].concat())),
         ("ARP of other lengths", ethernet(0x0806, &[&[0, 1, 8, 0, 8, 4][..], &arp(PEER4, OURS4)[6..]].concat())),
         ("another's IPv4", ethernet(0x0800, &ipv4(OURS4, PEER4, 6, 0, 0, &tcp(1, 80)))),
