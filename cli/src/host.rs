@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | `layout` | which silo has which core, memory domain and queues; shown |
 //! | `ports` | links opened, wrapped, and dealt out to the silos |
+//! | `own` | addresses that the host has, and our stack cannot have |
 //! | `notices` | what an operator is to hear of links and addresses |
 //! | `neighbourhood` | what the kernel tells of an interface, for a stack on it |
 //! | `spread` | how ports spread flows over their queues |
@@ -14,6 +15,7 @@ pub mod fleet;
 pub mod layout;
 mod neighbourhood;
 mod notices;
+mod own;
 mod ports;
 mod spread;
 

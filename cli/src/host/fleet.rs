@@ -55,6 +55,7 @@ pub trait Crew: Sync {
 /// # Errors
 /// If a link or a core cannot be had, and those of `crew`.
 pub fn run<C: Crew>(host: &HostPlan, layout: &Layout, stop: &Stop, crew: &C) -> Result<Vec<C::Outcome>, Failure> {
+    super::own::check(host)?;
     let fleet = Fleet { host, layout, stop, crew };
     match host.links.first().map(|link| &link.driver) {
         Some(DriverSpec::Memif(_)) => fleet.fast(ports::open(host, layout, ports::memif)?),

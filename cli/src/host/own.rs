@@ -1,0 +1,68 @@
+//! Addresses that our stack cannot have, because the host has them.
+
+use super::Failure;
+use crate::args::{DriverSpec, HostPlan};
+use std::net::{IpAddr, UdpSocket};
+use std::path::Path;
+
+/// Refuses addresses that the host has on a link of which its kernel is a
+/// part: both would answer, and each reset the other's connections.
+///
+/// # Errors
+/// A sentence for the user, with the way out.
+pub fn check(plan: &HostPlan) -> Result<(), Failure> {
+    let xdp = match plan.links.first().map(|link| &link.driver) {
+        Some(DriverSpec::AfXdp(_)) => true,
+        Some(DriverSpec::Tap(_)) => false,
+        // The kernel is at neither end.
+        _ => return Ok(()),
+    };
+    let taken = plan.addresses.iter().map(|cidr| cidr.address).find(|ip| is_hosts(*ip));
+    let Some(ip) = taken else { return Ok(()) };
+    let instead = match xdp && !plan.opens && plan.links.len() == 1 {
+        true => "leave --addr out, and what is served are the host's own addresses, or give one that nobody has",
+        false => "give one that nobody has",
+    };
+    Err(format!("--addr {ip}: the host has this address, and its kernel answers for it on this link too; {instead}")
+        .into())
+}
+
+/// Whether a socket of the host can have the address, and so the host has it.
+fn is_hosts(ip: IpAddr) -> bool {
+    !may_bind_any(ip) && UdpSocket::bind((ip, 0)).is_ok()
+}
+
+/// Whether the host's sockets may have addresses that are not the host's
+/// (ip_nonlocal_bind in the kernel's ip-sysctl.rst): nothing is told then.
+fn may_bind_any(ip: IpAddr) -> bool {
+    let family = if ip.is_ipv4() { "ipv4" } else { "ipv6" };
+    let setting = Path::new("/proc/sys/net").join(family).join("ip_nonlocal_bind");
+    std::fs::read_to_string(setting).is_ok_and(|value| value.trim() == "1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Command, ServePath, parse};
+
+    fn refused(line: &str) -> Option<String> {
+        let Ok(Command::Serve(plan)) = parse(["nearside", "serve", "."].into_iter().chain(line.split(' '))) else {
+            panic!("{line}")
+        };
+        let ServePath::Link { host, .. } = &plan.path else { panic!("{line}") };
+        check(host).err().map(|why| why.to_string())
+    }
+
+    #[test]
+    fn the_hosts_own_addresses_are_refused_where_its_kernel_is_on_the_link() {
+        // The one address that every host has.
+        let of_host = "--addr 127.0.0.1/8";
+        let xdp = refused(&format!("--link af_xdp:near0 {of_host}")).expect("refused");
+        assert!(xdp.contains("leave --addr out") && xdp.contains("127.0.0.1"), "{xdp}");
+        let tap = refused(&format!("--link tap:near0 {of_host}")).expect("refused");
+        assert!(!tap.contains("leave --addr out"), "{tap}");
+        assert_eq!(refused(&format!("--link memif:near0 {of_host}")), None);
+        // TEST-NET-3 (RFC 5737).
+        assert_eq!(refused("--link af_xdp:near0 --addr 203.0.113.77/24"), None);
+    }
+}
