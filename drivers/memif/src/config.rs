@@ -62,9 +62,11 @@ pub const LOG2_RING_SIZE_MAX: u8 = 14;
 pub const BUFFER_SIZE_MAX: u32 = 1 << 17;
 /// Bytes of an Ethernet header with one VLAN tag.
 pub const HEADER_ROOM: u32 = 18;
+/// MiB of ordinary pages that a peer may share.
+pub const PEER_MEMORY: u32 = 512;
 /// MiB of ordinary pages that a peer may share for each queue: two rings of the
 /// most descriptors with buffers of 2 KiB take half of it.
-pub const PEER_MEMORY: u32 = 128;
+pub const QUEUE_MEMORY: u32 = 128;
 /// Longest secret; the field in the protocol is 24 bytes, zero-terminated.
 pub const SECRET_LIMIT: usize = 23;
 /// Longest interface name; the field in the protocol is 32 bytes, zero-terminated.
@@ -114,10 +116,11 @@ pub struct Config {
     /// taken away ends the connection either way, and no more than that.
     pub require_sealed: bool,
     /// Most MiB of ordinary pages that a peer may share with a server, default
-    /// [`PEER_MEMORY`] for each queue. Pages that the peer has not touched are
+    /// [`PEER_MEMORY`], or [`QUEUE_MEMORY`] for each queue if that is more. Pages that the peer has not touched are
     /// charged to this process's cgroup when frames are put there, so that
     /// this is what a peer can cost. Too little refuses peers with large
-    /// rings. Huge pages do not count: the machine has a fixed number.
+    /// rings, or that share all their packet buffers (DPDK's zero-copy=yes
+    /// without huge pages). Huge pages do not count: the machine has a fixed number.
     pub memory: Option<u32>,
     /// Permissions of a server's socket file, default 0600: this user and
     /// root. Abstract sockets have none.
@@ -173,7 +176,7 @@ impl Config {
 
     /// Bytes of ordinary pages that a peer may share.
     pub(crate) fn memory_limit(&self) -> u64 {
-        u64::from(self.memory.unwrap_or(PEER_MEMORY * u32::from(self.queues))) << 20
+        u64::from(self.memory.unwrap_or(PEER_MEMORY.max(QUEUE_MEMORY * u32::from(self.queues)))) << 20
     }
 
     /// Reads `memif:PATH[,key=value]…`, where PATH may be `@name` for an

@@ -27,7 +27,7 @@ mod transmit;
 
 pub use config::{
     Address, BUFFER_SIZE_MAX, Config, ConfigError, HEADER_ROOM, LOG2_RING_SIZE_MAX, LOG2_RING_SIZE_MIN, Mode,
-    NAME_LIMIT, PATH_LIMIT, PEER_MEMORY, POLL_NAP, Peers, QUEUES_LIMIT, Role, SECRET_LIMIT,
+    NAME_LIMIT, PATH_LIMIT, PEER_MEMORY, POLL_NAP, Peers, QUEUE_MEMORY, QUEUES_LIMIT, Role, SECRET_LIMIT,
 };
 pub use control::{Backing, Control, GREETING_LIMIT, RETRY_FIRST, RETRY_LONGEST, Status};
 pub use link::MemifLink;

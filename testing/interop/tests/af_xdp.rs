@@ -378,14 +378,14 @@ fn a_segment_that_was_changed_after_summing_is_not_served() {
             let mut python = far.command("python3");
             output(python.args(["-c", BY_HAND, CLIENT, &theirs, &ours, change]))
         };
-        let (name, size) = SITE_SMALL;
-        let good = said(&format!("/{name}>/{name}"));
-        assert!(good.starts_with("HTTP/1.1 200 ") && good.contains(&size.to_string()), "{good}");
+        let (name, _) = SITE_SMALL;
+        assert_eq!(said(&format!("/{name}>/{name}")), "HTTP/1.1 200 OK\n");
         let missing = "x".repeat(name.len());
         assert_eq!(said(&format!("/{name}>/{missing}")), "no answer\n");
         // The kernel's own, of which hardware was to complete the sums.
         small(&far, OWN_HOSTS[0]);
-        server.stop();
+        // It would wait for those that went without a word.
+        drop(server);
     });
 }
 
@@ -407,8 +407,10 @@ def total(data):
     while sum >> 16:
         sum = (sum & 0xffff) + (sum >> 16)
     return sum ^ 0xffff
+port, isn = struct.unpack('!HI', open('/dev/urandom', 'rb').read(6))
+port, isn = port | 0x8000, isn >> 1
 def send(seq, ack, flags, payload=b''):
-    tcp = struct.pack('!HHIIBBHHH', 40000, 80, seq, ack, 5 << 4, flags, 65535, 0, 0) + payload
+    tcp = struct.pack('!HHIIBBHHH', port, 80, seq, ack, 5 << 4, flags, 65535, 0, 0) + payload
     sum = total(src + dst + struct.pack('!BBH', 0, 6, len(tcp)) + tcp)
     tcp = (tcp[:16] + struct.pack('!H', sum) + tcp[18:]).replace(was, becomes)
     ip = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 20 + len(tcp), 1, 0x4000, 64, 6, 0, src, dst)
@@ -418,11 +420,10 @@ def hear(patience):
     link.settimeout(patience)
     while True:
         frame = link.recv(4096)
-        if frame[6:12] == to and frame[23] == 6 and frame[34:38] == struct.pack('!HH', 80, 40000):
+        if frame[6:12] == to and frame[23] == 6 and frame[34:38] == struct.pack('!HH', 80, port):
             payload = 34 + (frame[46] >> 4) * 4
             end = 14 + struct.unpack('!H', frame[16:18])[0]
             return struct.unpack('!I', frame[38:42])[0], frame[47], frame[payload:end]
-isn = int.from_bytes(open('/dev/urandom', 'rb').read(3), 'big')
 send(isn, 0, 2)
 seq, flags, _ = hear(20)
 assert flags == 0x12, flags
@@ -432,7 +433,7 @@ try:
     payload = b''
     while not payload:
         _, _, payload = hear(20 if was == becomes else 3)
-    print(payload.decode())
+    print(payload.split(b'\\r\\n')[0].decode())
 except TimeoutError:
     print('no answer')
 ";
