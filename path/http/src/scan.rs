@@ -169,6 +169,7 @@ pub(crate) const fn is_field_byte(byte: u8) -> bool {
 
 const TOKEN: u8 = 1;
 const HOST: u8 = 2;
+const PLAIN_HOST: u8 = 4;
 
 /// Classes of bytes.
 static CLASSES: [u8; 256] = {
@@ -177,7 +178,7 @@ static CLASSES: [u8; 256] = {
     while byte < 256 {
         let c = byte as u8;
         if c.is_ascii_alphanumeric() {
-            classes[byte] = TOKEN | HOST;
+            classes[byte] = TOKEN | HOST | PLAIN_HOST;
         }
         byte += 1;
     }
@@ -191,6 +192,12 @@ static CLASSES: [u8; 256] = {
     let host = b"-._~%!$&'()*+,;=:[]";
     while i < host.len() {
         classes[host[i] as usize] |= HOST;
+        i += 1;
+    }
+    i = 0;
+    let plain = b"-._";
+    while i < plain.len() {
+        classes[plain[i] as usize] |= PLAIN_HOST;
         i += 1;
     }
     classes
@@ -207,6 +214,13 @@ pub(crate) fn is_token(byte: u8) -> bool {
 #[inline(always)]
 pub(crate) fn host_len(rest: &[u8]) -> usize {
     rest.iter().position(|&byte| CLASSES[byte as usize] & HOST == 0).unwrap_or(rest.len())
+}
+
+/// How many bytes at the start of `rest` are of a name or an IPv4 address, of
+/// any that is sent in practice: nothing in them has to be looked at again.
+#[inline(always)]
+pub(crate) fn plain_host_len(rest: &[u8]) -> usize {
+    rest.iter().position(|&byte| CLASSES[byte as usize] & PLAIN_HOST == 0).unwrap_or(rest.len())
 }
 
 /// Text to be found by a few comparisons of words.

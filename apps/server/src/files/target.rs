@@ -15,8 +15,7 @@ pub struct Key(Arc<[u8]>);
 pub enum Refused {
     /// `%` without two hexadecimal digits (RFC 3986 §2.1).
     Encoding,
-    /// `%2F` or `%00`: a name cannot hold these, and decoding the first would
-    /// change what the path means (RFC 3986 §2.2).
+    /// `%00`: no name can hold it.
     Byte,
     /// More `..` than there are segments. RFC 3986 §5.2.4 would stay at the
     /// root; a client that means no harm never sends it.
@@ -47,56 +46,65 @@ impl core::borrow::Borrow<[u8]> for Key {
 }
 
 /// Writes the normalised form of `raw` (a path as sent, beginning with `/`)
-/// to `out`: percent-decoded exactly once, dot segments resolved (RFC 3986
-/// §5.2.4), repeated slashes merged. A backslash is a byte like any other.
+/// to `out`: percent-decoded exactly once, and only then taken apart: dot
+/// segments resolved (RFC 3986 §5.2.4), repeated slashes merged. So `%2F` is a
+/// slash like any other, as for nginx; RFC 3986 §2.2 would have it be a part of
+/// a name, which no file system has. A backslash is a byte like any other.
 pub fn normalise(raw: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
     out.clear();
-    let mut directory = false;
-    for segment in raw.split(|&byte| byte == b'/') {
-        let start = out.len();
-        decode(segment, out)?;
-        match out.get(start..).unwrap_or_default() {
-            b"" => directory = true,
-            b"." => {
-                out.truncate(start);
-                directory = true;
+    let mut rest = raw;
+    // Where the segment under way begins.
+    let mut start = 0;
+    loop {
+        let byte = next_byte(&mut rest)?;
+        if let Some(byte) = byte.filter(|&byte| byte != b'/') {
+            out.push(byte);
+            continue;
+        }
+        let directory = end_segment(out, start)?;
+        start = out.len();
+        if byte.is_none() {
+            if !directory {
+                out.pop();
             }
-            b".." => {
-                out.truncate(start.checked_sub(1).ok_or(Refused::AboveRoot)?);
-                let parent = out.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
-                out.truncate(parent);
-                directory = true;
-            }
-            _ => {
-                out.push(b'/');
-                directory = false;
-            }
+            return Ok(());
         }
     }
-    if !directory {
-        out.pop();
-    }
-    Ok(())
 }
 
-fn decode(segment: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
-    let mut bytes = segment.iter();
-    while let Some(&byte) = bytes.next() {
-        let byte = if byte == b'%' {
-            let digit = |byte: Option<&u8>| byte.and_then(|&byte| (byte as char).to_digit(16));
-            let (Some(high), Some(low)) = (digit(bytes.next()), digit(bytes.next())) else {
-                return Err(Refused::Encoding);
-            };
-            (high * 16 + low) as u8
-        } else {
-            byte
-        };
-        if byte == b'/' || byte == 0 {
-            return Err(Refused::Byte);
+/// Takes the segment from `start` on into what is before it. Returns whether
+/// it names a directory.
+fn end_segment(out: &mut Vec<u8>, start: usize) -> Result<bool, Refused> {
+    match out.get(start..).unwrap_or_default() {
+        b"" => {}
+        b"." => out.truncate(start),
+        b".." => {
+            out.truncate(start.checked_sub(1).ok_or(Refused::AboveRoot)?);
+            let parent = out.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+            out.truncate(parent);
         }
-        out.push(byte);
+        _ => {
+            out.push(b'/');
+            return Ok(false);
+        }
     }
-    Ok(())
+    Ok(true)
+}
+
+/// The next byte that `rest` stands for; none at its end.
+fn next_byte(rest: &mut &[u8]) -> Result<Option<u8>, Refused> {
+    let (byte, after) = match *rest {
+        [] => return Ok(None),
+        [b'%', escaped @ ..] => {
+            let digit = |byte: u8| (byte as char).to_digit(16);
+            let Some(([high, low], after)) = escaped.split_first_chunk() else { return Err(Refused::Encoding) };
+            let (Some(high), Some(low)) = (digit(*high), digit(*low)) else { return Err(Refused::Encoding) };
+            ((high * 16 + low) as u8, after)
+        }
+        [byte, after @ ..] => (*byte, after),
+    };
+    *rest = after;
+    if byte == 0 { Err(Refused::Byte) } else { Ok(Some(byte)) }
 }
 
 /// Writes `/` and the percent-encoded `path` and `/`: where a directory asked
@@ -154,6 +162,15 @@ mod tests {
             ("/..a/.b", "..a/.b"),
             ("/\\..\\a", "\\..\\a"),
             ("/%5c..%5ca", "\\..\\a"),
+            ("/a%2fb", "a/b"),
+            ("/@scope%2Fname", "@scope/name"),
+            ("/a%2f", "a/"),
+            ("/%2f", ""),
+            ("/%2F%2fa", "a"),
+            ("/a%2f..%2fb", "b"),
+            ("/a/b%2f..", "a/"),
+            ("/a%2f%2e%2e%2fb", "b"),
+            ("/a%252fb", "a%2fb"),
         ] {
             assert_eq!(of(raw).as_deref(), Ok(key), "{raw}");
         }
@@ -166,9 +183,11 @@ mod tests {
             ("/%4", Refused::Encoding),
             ("/%zz", Refused::Encoding),
             ("/%+1", Refused::Encoding),
-            ("/a%2fb", Refused::Byte),
-            ("/a%2Fb", Refused::Byte),
-            ("/%2e%2e%2fa", Refused::Byte),
+            ("/%2e%2e%2fa", Refused::AboveRoot),
+            ("/..%2fa", Refused::AboveRoot),
+            ("/a%2f..%2f..%2fa", Refused::AboveRoot),
+            ("/%2f..%2fa", Refused::AboveRoot),
+            ("/a%2", Refused::Encoding),
             ("/a%00.html", Refused::Byte),
             ("/..", Refused::AboveRoot),
             ("/../a", Refused::AboveRoot),

@@ -1,9 +1,9 @@
 //! One pass over a request head.
 
 use super::request::{Form, Known, Request};
-use super::{Limits, framing};
+use super::{Limits, authority, framing};
 use crate::lines::{is_complete, skip_field, trim};
-use crate::scan::{Name, find, host_len, is_token, skip_value, split_target, split_value, token_len};
+use crate::scan::{Name, find, host_len, is_token, plain_host_len, skip_value, split_target, split_value, token_len};
 use crate::{Method, Status, Version};
 
 const GET: Name<4> = Name::exact(b"GET ");
@@ -114,9 +114,9 @@ fn target<'a>(data: &'a [u8], start: &'a [u8], request: &mut Request<'_>) -> Opt
 #[inline(never)]
 fn other_form<'a>(start: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
     if request.method == Method::Connect {
-        let end = start.get(host_len(start)..)?;
+        let (host, end) = start.split_at_checked(host_len(start))?;
         request.form = Form::Authority;
-        return (end.len() < start.len() && end.first() == Some(&b' ')).then_some(end);
+        return (authority::is_valid(host) && end.first() == Some(&b' ')).then_some(end);
     }
     if start.starts_with(b"* ") {
         // RFC 9112 section 3.2.4: for OPTIONS alone.
@@ -129,10 +129,10 @@ fn other_form<'a>(start: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]
         let (sent, host) = start.split_at_checked(scheme.len())?;
         sent.eq_ignore_ascii_case(scheme).then_some(host)
     })?;
-    let end = host.get(host_len(host)..)?;
+    let (host, end) = host.split_at_checked(host_len(host))?;
     request.form = Form::Absolute;
     // Userinfo is refused with the `@` that follows (RFC 9110 section 4.2.4).
-    (end.len() < host.len() && matches!(end.first(), Some(b'/' | b'?' | b' '))).then_some(end)
+    (authority::is_valid(host) && matches!(end.first(), Some(b'/' | b'?' | b' '))).then_some(end)
 }
 
 /// HTTP/1.0, and HTTP/1.2 to 1.9, which are handled as HTTP/1.1 (RFC 9110
@@ -192,10 +192,11 @@ fn field_stop(data: &[u8], rest: &[u8], fields: u16) -> Stop {
 /// name is a known one. Returns what follows the line.
 #[inline(always)]
 fn field<'a>(data: &[u8], rest: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
-    // Host mostly comes first, and as written here.
+    // Host mostly comes first, and as written here: a name or an IPv4 address,
+    // without a port.
     const HOST: Name<6> = Name::new(b"host: ");
     if let Some(value) = HOST.strip(rest)
-        && let Some([b'\r', b'\n', next @ ..]) = value.get(host_len(value)..)
+        && let Some([b'\r', b'\n', next @ ..]) = value.get(plain_host_len(value)..)
     {
         request.note(Known::Host, position(data, value));
         return Some(next);
@@ -260,15 +261,15 @@ fn identify(rest: &[u8]) -> Option<(Option<Known>, &[u8])> {
     None
 }
 
-/// Host, however it is written. Its value must be a host and port (RFC 9112
-/// section 3.2).
+/// Host, however it is written. Its value must be a host and port, or empty
+/// (RFC 9112 section 3.2).
 #[cold]
 #[inline(never)]
 fn host<'a>(data: &[u8], rest: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
     request.note(Known::Host, position(data, rest));
     let (value, after) = split_value(rest)?;
     let host = trim(value);
-    request.bad_host |= host_len(host) != host.len();
+    request.bad_host |= !host.is_empty() && !authority::is_valid(host);
     Some(after)
 }
 

@@ -330,8 +330,81 @@ fn host() {
         ("HTTP/1.1\r\nHost: \u{e9}", Some(400)),
         ("HTTP/1.1\r\nHost: aaaaaaaaaaaaaaaa/aaaaaaaa", Some(400)),
         ("HTTP/1.1\r\nHost: <a>", Some(400)),
+        ("HTTP/1.0\r\nHost: a:b:c", Some(400)),
     ] {
         assert_eq!(rejected(&format!("GET / {lines}")), status, "{lines}");
+    }
+}
+
+/// Section 3.2 and RFC 3986 sections 3.2.2 and 3.2.3: a host and a port are not
+/// any sequence of their characters, wherever they stand.
+#[test]
+fn an_authority_has_a_shape() {
+    let good = [
+        "a",
+        "a:",
+        "a:0",
+        "a:80",
+        "a:65535",
+        "a:0000065535",
+        "www.example.org:8080",
+        "10.0.0.2:80",
+        "a_b.c-d",
+        "%41b%2D",
+        "a%20b:1",
+        "a~!$&'()*+,;=b",
+        "[::]",
+        "[::1]:8080",
+        "[2001:db8::1]",
+        "[::ffff:10.0.0.2]:",
+        "[v1.a:b]:80",
+    ];
+    let bad = [
+        ":",
+        ":80",
+        "a:b",
+        "a:b:c",
+        "a:80:80",
+        "a:65536",
+        "a:99999",
+        "a:18446744073709551696",
+        "a:+80",
+        "a:-1",
+        "]][[",
+        "[",
+        "]",
+        "[]",
+        "[]:80",
+        "[::1",
+        "::1",
+        "[::1]80",
+        "[::1]:x",
+        "[::1]a",
+        "[1::2::3]",
+        "[10.0.0.2]",
+        "[a]",
+        "[fe80::1%25eth0]",
+        "[v.a]",
+        "[v1.]",
+        "[vx.a]",
+        "a[b",
+        "a]",
+        "a%zz",
+        "a%",
+        "a%4",
+        "%",
+    ];
+    for (authority, status) in good.map(|good| (good, None)).into_iter().chain(bad.map(|bad| (bad, Some(400)))) {
+        for lines in [
+            format!("GET / HTTP/1.1\r\nHost: {authority}"),
+            format!("GET / HTTP/1.1\r\nhOST:\t{authority} "),
+            format!("GET / HTTP/1.0\r\nHost: {authority}"),
+            format!("GET http://{authority}/ HTTP/1.1\r\nHost: a"),
+            format!("GET http://{authority} HTTP/1.1\r\nHost: a"),
+            format!("CONNECT {authority} HTTP/1.1\r\nHost: a"),
+        ] {
+            assert_eq!(rejected(&lines), status, "{lines}");
+        }
     }
 }
 
