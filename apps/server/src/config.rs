@@ -135,9 +135,13 @@ pub struct Limits {
     /// Responses being streamed from files at once. Default 16,384.
     /// Above: 503.
     pub streams: usize,
-    /// Bytes of streamed chunks held for all connections together. Default
-    /// 256 MiB. Each stream gets an even share, at most
-    /// [`Limits::stream_window`]; and, above the limit, 16 KiB all the same.
+    /// Bytes of streamed chunks held for all connections together, beside
+    /// 16 KiB that each stream always has. Default 256 MiB. Half of it is
+    /// shared evenly by the streams whose peers took something in the last
+    /// second, half by the others, with at most [`Limits::stream_window`] for
+    /// each. Where it is used up, what peers have left lying for a second is
+    /// taken back; of those for whom that cannot be done, because all of it was
+    /// sent, who has taken nothing for 10 s is reset.
     pub stream_bytes: usize,
     /// Bytes queued ahead for one stream. Default 2 MiB: too small caps a
     /// long fat path at window / RTT; too large takes memory.

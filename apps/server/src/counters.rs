@@ -79,6 +79,12 @@ app::counters! {
         stream_chunks,
         /// Pieces of files that the data path sent by itself.
         file_pieces,
+        /// Bytes of files taken back from peers that did not take them, because
+        /// others wanted the memory; sent again if they go on.
+        stream_bytes_taken_back,
+        /// Streams ended by a reset, because others wanted the memory of what
+        /// was sent and not acknowledged.
+        streams_evicted,
         /// Streams ended by a reset, because the file changed or could not be read.
         streams_broken,
         /// File system look-ups that failed for a reason other than the path.

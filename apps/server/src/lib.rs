@@ -255,7 +255,7 @@ impl Server {
             log.set_time(&self.date);
         }
         self.store.sweep();
-        self.streams.on_second(self.second);
+        self.streams.on_second(self.second, now);
         if let Some(entry) = self.fixed {
             self.store.refresh(entry, self.second, &self.date);
         }

@@ -2,14 +2,20 @@
 //!
 //! Where the data path sends files by itself (sendfile(2)), a piece is a range
 //! of the file, and the reader only opens it and sees that it is what it was.
-//! Elsewhere the reader reads: one piece of a stream is being read at a time, and as many are queued
-//! towards the peer as its share of the memory for streams allows. Buffers go
-//! round: when the peer has acknowledged a piece, its memory is read into
-//! again.
+//! Elsewhere the reader reads: one piece of a stream is being read at a time,
+//! and as many are queued towards the peer as its share of the memory for
+//! streams allows. Buffers go round: when the peer has acknowledged a piece, its
+//! memory is read into again.
+//!
+//! That memory belongs to those who read. Half of it is shared by the streams
+//! whose peers took something lately, half by all the others, so that any number
+//! of peers that take nothing leaves those who do their share. What peers had
+//! been given while they read, and then did not take, is taken back when others
+//! want it, and read again if they ever go on.
 
 use crate::Server;
 use crate::answer::Part;
-use crate::config::SMALL_CHUNK;
+use crate::config::{Limits, SMALL_CHUNK};
 use crate::conn::{FINISHED, State, Tick};
 use crate::files::reader::{EntryId, Job};
 use crate::files::store::Kind;
@@ -18,6 +24,7 @@ use crate::line;
 use crate::log::OpenLine;
 use app::{Body, ConnId, Net};
 use core::ops::Range;
+use core::time::Duration;
 use http::Status;
 use http::server::Request;
 use std::collections::VecDeque;
@@ -43,6 +50,15 @@ const KEPT_SECONDS: u64 = 10;
 /// Streams looked after in one turn, for room that opened since.
 const POLLED: usize = 32;
 
+/// A peer that took nothing for so long is not one that reads.
+const STALLED: Duration = Duration::from_secs(1);
+
+/// And where others want the memory that it has, and what it has was sent and
+/// not acknowledged, so that none can be taken back: a peer that took nothing
+/// for so long is reset. A path that is interrupted for less than this is
+/// waited for.
+const GONE: Duration = Duration::from_secs(10);
+
 /// A response that is being streamed.
 #[derive(Debug)]
 pub struct Stream {
@@ -54,11 +70,21 @@ pub struct Stream {
     parts: VecDeque<Part>,
     /// A piece is being read.
     asked: bool,
+    /// Bytes of the piece that is being read.
+    asking: usize,
     /// Pieces on their way, oldest first, for their memory.
     queued: VecDeque<Body>,
     spare: Vec<u8>,
     /// Bytes that it counts for in [`Active::held`].
     charged: usize,
+    /// The content queued last, as far as nothing stands behind it.
+    tail: Range<u64>,
+    /// What the peer had acknowledged (see [`crate::conn::Conn::queued`]) when
+    /// it was last looked at, and when that last moved.
+    acknowledged: u32,
+    moved: Time,
+    /// Whether it ever moved.
+    moves: bool,
     /// Bytes that the data path may be given before the file is looked at
     /// again.
     vetted: u64,
@@ -73,8 +99,16 @@ pub struct Stream {
 pub struct Active {
     list: Vec<(ConnId, u32)>,
     next: usize,
-    /// Bytes read and not yet acknowledged, or being read, as last seen.
+    /// Bytes read and not yet acknowledged, or being read, as last seen; of
+    /// each stream what is above [`SMALL_CHUNK`], which it always has.
     held: usize,
+    /// Streams whose peers took something in this second, and in the last.
+    moving: usize,
+    moved: usize,
+    /// When this second began.
+    second_began: Time,
+    /// The next to be looked at for memory to be taken back.
+    reap: usize,
     /// Whether the data path sends files by itself; `None` until it was asked.
     sends_files: Option<bool>,
     /// Files open for the next request, and when each was last asked for
@@ -115,9 +149,14 @@ impl Server {
             head: Some(head),
             parts,
             asked: false,
+            asking: 0,
             queued: VecDeque::new(),
             spare: Vec::new(),
             charged: 0,
+            tail: 0..0,
+            acknowledged: self.conns[id.index()].queued.wrapping_sub(net.unsent(id) as u32),
+            moved: net.now(),
+            moves: false,
             vetted,
             sent: 0,
             keep_alive,
@@ -146,7 +185,9 @@ impl Server {
         stream.reclaim();
         let unsent = net.unsent(id);
         let sends_files = self.streams.sends_files != Some(false);
-        self.streams.charge(stream, if sends_files { 0 } else { unsent });
+        let now = net.now();
+        self.streams.look(stream, conn.queued.wrapping_sub(unsent as u32), now);
+        self.streams.charge(stream);
         let Some(range) = stream.next_content() else {
             self.end_stream(net, id);
             return;
@@ -155,27 +196,99 @@ impl Server {
             self.pump_file(net, id, unsent);
             return;
         }
-        let share = self.limits.stream_bytes / (self.counters.streams_open.max(1) as usize);
-        let share = share.min(self.limits.stream_window).max(SMALL_CHUNK);
+        let share = self.streams.share(stream, self.counters.streams_open as usize, &self.limits, now);
         // Two pieces in a share, so that one is read while one is sent.
         let mut piece = (share / 2).clamp(SMALL_CHUNK, CHUNK);
-        let full = self.streams.held + piece > self.limits.stream_bytes;
-        if unsent > 0 && (full || unsent + piece > share) {
+        if unsent > 0 && unsent + piece > share {
             return;
         }
+        let full = self.streams.held + piece > self.limits.stream_bytes && !self.make_room(net, id, piece);
+        if full && unsent > 0 {
+            return;
+        }
+        let conn = &mut self.conns[id.index()];
+        let Some(stream) = conn.more.as_mut().and_then(|more| more.stream.as_mut()) else { return };
         if full {
             // However many there are, each goes on.
             piece = SMALL_CHUNK;
         }
         let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(piece);
         stream.asked = true;
+        stream.asking = length;
         self.working += 1;
-        self.streams.charge(stream, unsent + length);
         let buffer = stream.buffer_for(length);
+        self.streams.charge(stream);
         let (serial, source) = (stream.serial, Arc::clone(&stream.source));
         if let Some(reader) = &mut self.reader {
             reader.submit(Job::Read { id, serial, source, offset: range.start, length, buffer });
         }
+    }
+
+    /// Takes memory back from streams whose peers take nothing, for `bytes`
+    /// more of another's. Returns whether there is room now; if not, further
+    /// streams are looked at in the next call.
+    #[cold]
+    fn make_room<N: Net>(&mut self, net: &mut N, other: ConnId, bytes: usize) -> bool {
+        for _ in 0..POLLED.min(self.streams.list.len()) {
+            self.streams.reap = (self.streams.reap + 1) % self.streams.list.len();
+            let (id, serial) = self.streams.list[self.streams.reap];
+            if id != other {
+                self.take_back(net, id, serial);
+            }
+            if self.streams.held + bytes <= self.limits.stream_bytes {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes back what a stream has queued above its share, if its peer takes
+    /// nothing.
+    fn take_back<N: Net>(&mut self, net: &mut N, id: ConnId, serial: u32) {
+        let (now, open) = (net.now(), self.counters.streams_open as usize);
+        let Some(conn) = self.conns.get_mut(id.index()).filter(|conn| conn.generation == id.generation()) else {
+            return;
+        };
+        let acknowledged = conn.queued.wrapping_sub(net.unsent(id) as u32);
+        let Some(stream) = conn.more.as_mut().and_then(|more| more.stream.as_mut()) else { return };
+        if stream.serial != serial || stream.asked {
+            return;
+        }
+        stream.reclaim();
+        self.streams.look(stream, acknowledged, now);
+        self.streams.charge(stream);
+        let (share, still) = (self.streams.share(stream, open, &self.limits, now), now.since(stream.moved));
+        if still < STALLED || stream.holds() <= share {
+            return;
+        }
+        stream.spare = Vec::new();
+        // Content alone: of heads and delimiters nothing is kept to be sent
+        // again.
+        let most = usize::try_from(stream.tail.end - stream.tail.start).unwrap_or(usize::MAX);
+        let taken = net.take_back(id, most) as u64;
+        if taken > 0 {
+            stream.go_back(taken);
+            conn.queued = conn.queued.wrapping_sub(taken as u32);
+            self.counters.bytes_queued -= taken;
+            self.counters.stream_bytes_taken_back += taken;
+            while stream.queued.back().is_some_and(Body::is_free) {
+                stream.queued.pop_back();
+            }
+        }
+        self.streams.charge(stream);
+        if still >= GONE && stream.charged > 0 && stream.holds() > share {
+            self.counters.streams_evicted += 1;
+            self.end_with_reset(net, id);
+        }
+    }
+
+    /// The body cannot be sent to its end: nothing but a reset says so.
+    fn end_with_reset<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let conn = &mut self.conns[id.index()];
+        let Some(stream) = conn.more.as_mut().and_then(|more| more.stream.take()) else { return };
+        conn.state = State::Closing;
+        self.stream_ended(&stream, net.now());
+        net.abort(id);
     }
 
     /// As [`Server::pump`], where the data path sends files by itself, or has
@@ -259,6 +372,7 @@ impl Server {
             return;
         }
         stream.asked = false;
+        stream.asking = 0;
         let opened = buffer.is_empty();
         if opened {
             stream.vetted = FILE_PIECE;
@@ -332,18 +446,14 @@ impl Server {
     /// The file is not what it was. Where the head is out, nothing but a
     /// reset tells the peer that the body is not whole.
     fn break_stream<N: Net>(&mut self, net: &mut N, id: ConnId, unsent: bool, outcome: ReadOutcome) {
-        let now = net.now();
+        if !unsent {
+            self.counters.streams_broken += 1;
+            return self.end_with_reset(net, id);
+        }
         let conn = &mut self.conns[id.index()];
         let Some(stream) = conn.more.as_mut().and_then(|more| more.stream.take()) else { return };
-        if unsent {
-            self.stream_ended(&stream, now);
-            self.respond_anew(net, id, outcome);
-        } else {
-            self.counters.streams_broken += 1;
-            self.stream_ended(&stream, now);
-            self.conns[id.index()].state = State::Closing;
-            net.abort(id);
-        }
+        self.stream_ended(&stream, net.now());
+        self.respond_anew(net, id, outcome);
     }
 
     /// A stream is over, whole or not.
@@ -371,14 +481,34 @@ impl Active {
     }
 
     /// Closes files that nobody asked for in a while.
-    pub(crate) fn on_second(&mut self, second: u64) {
+    pub(crate) fn on_second(&mut self, second: u64, now: Time) {
+        self.moved = core::mem::take(&mut self.moving);
+        self.second_began = now;
         self.kept.retain(|(_, last)| last + KEPT_SECONDS > second);
     }
 
-    /// `stream` holds so many bytes now.
-    fn charge(&mut self, stream: &mut Stream, bytes: usize) {
+    /// Counts what `stream` holds now.
+    fn charge(&mut self, stream: &mut Stream) {
+        let bytes = stream.holds().saturating_sub(SMALL_CHUNK);
         self.held = self.held - stream.charged + bytes;
         stream.charged = bytes;
+    }
+
+    /// Notes whether the peer took something since the last look.
+    fn look(&mut self, stream: &mut Stream, acknowledged: u32, now: Time) {
+        if stream.acknowledged != acknowledged {
+            stream.acknowledged = acknowledged;
+            self.moving += usize::from(!stream.moves || stream.moved < self.second_began);
+            stream.moves = true;
+            stream.moved = now;
+        }
+    }
+
+    /// Bytes that `stream` may have queued.
+    fn share(&self, stream: &Stream, open: usize, limits: &Limits, now: Time) -> usize {
+        let reads = stream.moves && now.since(stream.moved) < STALLED;
+        let among = if reads { self.moving.max(self.moved) } else { open };
+        (limits.stream_bytes / 2 / among.max(1)).min(limits.stream_window).max(SMALL_CHUNK)
     }
 }
 
@@ -408,12 +538,38 @@ impl Stream {
     fn advance<N: Net>(&mut self, net: &mut N, id: ConnId, length: u64) -> u64 {
         self.sent += length;
         if let Some(Part::Content(range)) = self.parts.front_mut() {
+            if self.tail.end != range.start {
+                self.tail = range.start..range.start;
+            }
             range.start += length;
+            self.tail.end = range.start;
             if range.start >= range.end {
                 self.parts.pop_front();
             }
         }
-        self.send_delimiters(net, id)
+        let delimiters = self.send_delimiters(net, id);
+        if delimiters > 0 {
+            self.tail = 0..0;
+        }
+        delimiters
+    }
+
+    /// The last `length` bytes queued were taken back: they are to be sent
+    /// again.
+    fn go_back(&mut self, length: u64) {
+        let end = self.tail.end;
+        self.tail.end -= length;
+        self.sent -= length;
+        match self.parts.front_mut() {
+            Some(Part::Content(range)) if range.start == end => range.start = self.tail.end,
+            _ => self.parts.push_front(Part::Content(self.tail.end..end)),
+        }
+    }
+
+    /// Bytes of memory that it has.
+    fn holds(&self) -> usize {
+        let queued: usize = self.queued.iter().map(|body| body.len() as usize).sum();
+        queued + self.asking + self.spare.capacity()
     }
 
     /// Takes back the memory of pieces that the peer has; one is kept.

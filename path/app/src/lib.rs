@@ -181,6 +181,15 @@ pub trait Net {
         false
     }
 
+    /// Takes back at most `most` bytes of what is queued, from the end on, as
+    /// far as they were never sent, if the data path can: returns how many
+    /// that is. None after [`Net::finish`].
+    #[inline]
+    fn take_back(&mut self, id: ConnId, most: usize) -> usize {
+        let _ = (id, most);
+        0
+    }
+
     /// Bytes queued and not yet acknowledged by the peer (over kernel
     /// sockets: not yet taken by the kernel). `on_sent` comes
     /// each time that this falls to the low-water mark or below.

@@ -32,6 +32,11 @@ impl Net for Stack {
         self.queued(id, queued);
     }
 
+    fn take_back(&mut self, id: ConnId, most: usize) -> usize {
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        self.slots.get_mut(id).map_or(0, |slot| slot.tcp.take_back(most) as usize)
+    }
+
     #[inline]
     fn unsent(&self, id: ConnId) -> usize {
         self.slots.get(id).map_or(0, |slot| slot.tcp.unsent() as usize)

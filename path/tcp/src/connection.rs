@@ -468,6 +468,15 @@ impl Connection {
         Ok(())
     }
 
+    /// Takes back at most `most` bytes of what is queued, from the end on, as
+    /// far as they were never sent. Returns how many that was; none before the
+    /// handshake is over, and none once finished, because the FIN has its
+    /// place behind them.
+    pub fn take_back(&mut self, most: u32) -> u32 {
+        let sends = matches!(self.state, State::Established | State::CloseWait) && self.can_send();
+        if sends { self.rope.truncate(self.in_flight().max(self.rope.len().saturating_sub(most))) } else { 0 }
+    }
+
     #[inline]
     fn note_queue(&mut self) {
         if self.rope.len() as usize > app::SEND_LOW_WATER {

@@ -188,6 +188,40 @@ impl Rope {
         slice.is_some_and(|(slice, within)| within + len >= slice.len)
     }
 
+    /// Drops what is behind the first `len` bytes. Returns how many bytes that
+    /// was.
+    pub fn truncate(&mut self, len: u32) -> u32 {
+        let before = self.len();
+        let Some(rest) = &mut self.rest else {
+            self.cut_head(len);
+            return before - self.len();
+        };
+        rest.cursor = (0, 0);
+        while let Some(last) = rest.slices.back_mut() {
+            let first = self.head_len + rest.bytes - last.len;
+            if first < len {
+                let kept = last.len.min(len - first);
+                rest.bytes -= last.len - kept;
+                last.len = kept;
+                break;
+            }
+            rest.bytes -= last.len;
+            rest.slices.pop_back();
+        }
+        if rest.slices.is_empty() {
+            self.rest = None;
+            self.cut_head(len);
+        }
+        before - self.len()
+    }
+
+    fn cut_head(&mut self, len: u32) {
+        self.head_len = self.head_len.min(len);
+        if self.head_len == 0 {
+            self.head = None;
+        }
+    }
+
     /// Drops everything.
     pub fn clear(&mut self) {
         *self = Self::default();
@@ -366,8 +400,8 @@ mod tests {
         Body::new((0..n).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect())
     }
 
-    /// Any order of pushes, copies at any offset and releases gives the bytes
-    /// of the plain queue and their checksum.
+    /// Any order of pushes, copies at any offset, releases and cuts gives the
+    /// bytes of the plain queue and their checksum.
     #[test]
     fn agrees_with_a_plain_queue() {
         let mut state = 7u64;
@@ -379,7 +413,7 @@ mod tests {
             let mut rope = Rope::default();
             let mut plain: Vec<u8> = Vec::new();
             for _ in 0..60 {
-                match random(4) {
+                match random(5) {
                     0 => {
                         let b = body(1 + random(300) as usize, random(200) as u8);
                         let start = random(u64::from(b.len())) as u32;
@@ -396,6 +430,12 @@ mod tests {
                         let n = random(plain.len() as u64 + 1) as usize;
                         rope.release(n as u32);
                         plain.drain(..n);
+                    }
+                    3 => {
+                        let n = random(plain.len() as u64 + 20) as usize;
+                        let cut = plain.len().saturating_sub(n);
+                        assert_eq!(rope.truncate(n as u32) as usize, cut);
+                        plain.truncate(n);
                     }
                     _ => {
                         let from = random(plain.len() as u64 + 1) as usize;

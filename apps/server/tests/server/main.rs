@@ -11,4 +11,5 @@ mod files;
 mod logging;
 mod paths;
 mod shared;
+mod sharing;
 mod streaming;

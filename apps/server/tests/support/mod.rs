@@ -42,6 +42,8 @@ pub struct Conn {
     resume: bool,
     /// The peer acknowledges at once.
     pub acks: bool,
+    /// Of what is queued, at most so many bytes have been sent.
+    pub flight: usize,
 }
 
 /// The data path.
@@ -144,6 +146,32 @@ impl Net for Mock {
         self.conns.get(&id.index()).filter(|(found, _)| *found == id).map_or(0, |(_, conn)| conn.unsent)
     }
 
+    fn take_back(&mut self, id: ConnId, most: usize) -> usize {
+        let Some(conn) = self.conn(id).filter(|conn| !conn.finished) else { return 0 };
+        let all = conn.unsent.saturating_sub(conn.flight).min(most);
+        let mut left = all;
+        conn.unsent -= all;
+        while left > 0 {
+            let last = conn.queue.back_mut().expect("the count is right");
+            let len = match last {
+                Queued::Body(_, range) => range.len(),
+                Queued::Bytes(bytes, start) => bytes.len() - *start,
+                Queued::File(_, range) => (range.end - range.start) as usize,
+            };
+            let cut = len.min(left);
+            match last {
+                Queued::Body(_, range) => range.end -= cut as u32,
+                Queued::Bytes(bytes, _) => bytes.truncate(bytes.len() - cut),
+                Queued::File(_, range) => range.end -= cut as u64,
+            }
+            left -= cut;
+            if cut == len {
+                conn.queue.pop_back();
+            }
+        }
+        all
+    }
+
     fn finish(&mut self, id: ConnId) {
         self.meanwhile.on_call();
         if let Some(conn) = self.conn(id) {
@@ -235,6 +263,7 @@ impl World {
             ended: false,
             resume: false,
             acks: true,
+            flight: usize::MAX,
         };
         self.net.conns.insert(slot, (id, conn));
         self.server.on_open(&mut self.net, id, Opened::Accepted);
