@@ -347,10 +347,11 @@ impl Listener {
         let _ = std::fs::remove_file(&draft);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        // The file is made with this mode, and with no other.
+        rustix::fs::fchmod(&socket, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
         bind(&socket, &SocketAddrUnix::new(&draft)?)?;
         let made = listen(&socket, BACKLOG)
             .map_err(io::Error::from)
-            .and_then(|()| std::fs::set_permissions(&draft, std::os::unix::fs::PermissionsExt::from_mode(0o600)))
             .and_then(|()| std::fs::rename(&draft, path))
             .and_then(|()| std::fs::symlink_metadata(path));
         let data = made.inspect_err(|_| {

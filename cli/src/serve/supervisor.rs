@@ -4,6 +4,7 @@
 use super::control::{Listener, Offered};
 use super::kernel::Even;
 use super::orders::{Orders, Stage};
+use super::pid_file;
 use super::reload::Reload;
 use super::succession::{Outcome, Succession};
 use super::systemd;
@@ -309,17 +310,13 @@ impl<'a> Supervisor<'a> {
 /// With its path.
 pub fn write_pid_file(plan: &RestartPlan) -> Result<(), Failure> {
     let Some(path) = &plan.pid_file else { return Ok(()) };
-    let written = std::fs::write(path, format!("{}\n", std::process::id()));
-    written.map_err(|why| format!("cannot write {}: {why}", path.display()).into())
+    pid_file::write(path).map_err(|why| format!("cannot write {}: {why}", path.display()).into())
 }
 
 /// Removes the file with the process id, if it is still ours.
 pub fn remove_pid_file(plan: &RestartPlan) {
     let Some(path) = &plan.pid_file else { return };
-    let ours = std::process::id().to_string();
-    if std::fs::read_to_string(path).is_ok_and(|text| text.trim_end() == ours) {
-        let _ = std::fs::remove_file(path);
-    }
+    pid_file::remove(path);
 }
 
 /// Counts signals, and has each ring.

@@ -1,0 +1,109 @@
+//! The file with the process id.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Puts a file with our process id at `path`, whole: a new one, which takes
+/// the place of the file or the link there. Nothing that a link leads to is
+/// written to: who can make one in that folder would have a file of his choice
+/// overwritten, by root perhaps.
+///
+/// # Errors
+/// If there is something else than a file, or a folder cannot be written to.
+pub fn write(path: &Path) -> std::io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(data) if !data.is_file() && !data.is_symlink() => {
+            return Err(Error::new(ErrorKind::AlreadyExists, "it is there, and no file"));
+        }
+        _ => {}
+    }
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{}", std::process::id()));
+    let draft = PathBuf::from(draft);
+    // Of a former process with our id.
+    let _ = std::fs::remove_file(&draft);
+    // Made anew (O_EXCL), so that no link is followed here either.
+    let made = File::options().write(true).create_new(true).mode(0o644).open(&draft);
+    let written = made.and_then(|mut file| writeln!(file, "{}", std::process::id()));
+    written.and_then(|()| std::fs::rename(&draft, path)).inspect_err(|_| {
+        let _ = std::fs::remove_file(&draft);
+    })
+}
+
+/// Removes the file, if it is still ours.
+pub fn remove(path: &Path) {
+    let is_file = std::fs::symlink_metadata(path).is_ok_and(|data| data.is_file());
+    let ours = std::process::id().to_string();
+    if is_file && std::fs::read_to_string(path).is_ok_and(|text| text.trim_end() == ours) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("nearside-pid-{}-{name}", std::process::id()));
+            std::fs::create_dir_all(&path).expect("a folder");
+            Self(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn it_holds_our_id_and_goes_while_it_is_ours() {
+        let folder = Folder::new("plain");
+        let path = folder.0.join("pid");
+        // An old one, of a process that was killed.
+        std::fs::write(&path, "1234567890 and more\n").expect("written");
+        write(&path).expect("written");
+        let data = std::fs::metadata(&path).expect("there");
+        assert_eq!(std::fs::read_to_string(&path).expect("read"), format!("{}\n", std::process::id()));
+        assert_eq!(data.permissions().mode() & 0o777 & !0o644, 0);
+        assert_eq!(std::fs::read_dir(&folder.0).expect("a folder").count(), 1, "no draft is left");
+        remove(&path);
+        assert!(!path.exists());
+        // Of our successor.
+        std::fs::write(&path, "1\n").expect("written");
+        remove(&path);
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn nothing_that_a_link_leads_to_is_touched() {
+        let folder = Folder::new("link");
+        let (path, victim) = (folder.0.join("pid"), folder.0.join("victim"));
+        for text in ["precious".to_owned(), std::process::id().to_string()] {
+            std::fs::write(&victim, &text).expect("written");
+            let _ = std::fs::remove_file(&path);
+            symlink(&victim, &path).expect("a link");
+            symlink(&victim, folder.0.join(format!("pid.{}", std::process::id()))).expect("a link");
+            remove(&path);
+            assert!(path.is_symlink(), "not ours");
+            write(&path).expect("written");
+            assert!(!path.is_symlink());
+            assert_eq!(std::fs::read_to_string(&victim).expect("there"), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_replaced() {
+        let folder = Folder::new("other");
+        let path = folder.0.join("pid");
+        std::fs::create_dir(&path).expect("a folder");
+        assert!(write(&path).is_err() && path.is_dir());
+        assert!(write(&folder.0.join("none").join("pid")).is_err());
+    }
+}
