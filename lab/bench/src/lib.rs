@@ -9,6 +9,8 @@
 //! | [`frames`] | requests beside the frames that the same link carries |
 //! | [`dpdk`] | DPDK's memif beside our own |
 //! | [`kernel`] | `nearside serve` on kernel sockets beside nginx |
+//! | [`uncached`] | pipelined requests for files that are not in memory |
+//! | [`readers`] | a download beside thousands of readers that take nothing |
 //! | [`silos`] | two silos or workers beside one |
 //! | [`storm`] | a packet storm on one silo's queue, felt at another or not |
 //! | [`valgrind`] | how `nearside` itself runs under it |
@@ -27,9 +29,11 @@ pub mod kernel;
 mod linux;
 mod page;
 mod program;
+pub mod readers;
 pub mod rig;
 pub mod silos;
 pub mod storm;
+pub mod uncached;
 pub mod valgrind;
 
 /// What ends an experiment: a sentence for the user.

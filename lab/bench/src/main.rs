@@ -1,7 +1,9 @@
 //! `bench`: runs one experiment and prints what it shows.
 
 use bench::cost::{self, Case, Side};
-use bench::{Failure, connections, dpdk, frames, generator, goodput, kernel, silos, storm, valgrind};
+use bench::{
+    Failure, connections, dpdk, frames, generator, goodput, kernel, readers, silos, storm, uncached, valgrind,
+};
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
 use silo::memory::HugeAlloc;
@@ -145,6 +147,39 @@ enum Command {
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
     },
+    /// Pipelined requests for files that are not in memory, on both data paths
+    Uncached {
+        /// Measure each this often, by turns
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+        rounds: u32,
+        /// Measure each for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+        seconds: u64,
+        /// Connections
+        #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=512))]
+        connections: u32,
+        /// Requests under way on each
+        #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=64))]
+        depth: u16,
+        /// The program to measure [default: nearside beside this one]
+        #[arg(long, value_name = "PROGRAM")]
+        nearside: Option<PathBuf>,
+    },
+    /// A download over a link, alone and beside readers that take nothing
+    Readers {
+        /// Measure both this often, by turns
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+        rounds: u32,
+        /// Measure each for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+        seconds: u64,
+        /// Connections that take nothing
+        #[arg(long, value_name = "N", default_value_t = 4_000, value_parser = clap::value_parser!(u32).range(1..=15_000))]
+        stalled: u32,
+        /// The program to measure [default: nearside beside this one]
+        #[arg(long, value_name = "PROGRAM")]
+        nearside: Option<PathBuf>,
+    },
     /// `nearside load` beside wrk, on the same nginx
     Generator {
         /// Measure each this often, by turns
@@ -247,6 +282,19 @@ fn call(command: Command) -> Result<bool, Failure> {
             connections,
             kinds,
             json,
+        }),
+        Command::Uncached { rounds, seconds, connections, depth, nearside } => uncached::run(&uncached::Plan {
+            nearside: program(nearside)?,
+            rounds,
+            duration: Duration::from_secs(seconds.max(1)),
+            connections,
+            depth,
+        }),
+        Command::Readers { rounds, seconds, stalled, nearside } => readers::run(&readers::Plan {
+            nearside: program(nearside)?,
+            rounds,
+            duration: Duration::from_secs(seconds.max(2)),
+            stalled,
         }),
         Command::Silos { rounds, seconds, paths, requests, json, nearside } => silos::run(&silos::Plan {
             nearside: program(nearside)?,
