@@ -17,6 +17,8 @@ use http::date::HttpDate;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -89,7 +91,7 @@ impl Log {
             AccessLog::Off => return Ok(None),
             AccessLog::Stderr => Sink::Stderr,
             AccessLog::File(path) => {
-                let file = open(path).map_err(|error| ConfigError::Log(path.clone(), error))?;
+                let file = Appended::open(path).map_err(|error| ConfigError::Log(path.clone(), error))?;
                 Sink::File(path.clone(), file)
             }
         };
@@ -239,12 +241,62 @@ fn time_of(date: &HttpDate) -> [u8; TIME_LEN] {
 
 #[derive(Debug)]
 enum Sink {
-    File(PathBuf, File),
+    File(PathBuf, Appended),
     Stderr,
 }
 
-fn open(path: &Path) -> std::io::Result<File> {
-    File::options().create(true).append(true).open(path)
+/// Times that something could not be written as a whole, to any log: whoever
+/// appends to the same file finds half a line at its end.
+static TORN: AtomicU64 = AtomicU64::new(0);
+
+/// A file that several may append whole lines to.
+#[derive(Debug)]
+struct Appended {
+    file: File,
+    /// [`TORN`] when the file's end was last looked at; `None` before.
+    seen: Option<u64>,
+}
+
+impl Appended {
+    fn open(path: &Path) -> std::io::Result<Self> {
+        Ok(Self { file: File::options().create(true).append(true).open(path)?, seen: None })
+    }
+
+    /// Appends lines. If half a line stands at the file's end, because the
+    /// disk was full or a process was killed, they begin on one of their own.
+    fn append(&mut self, lines: &mut Vec<u8>) -> std::io::Result<()> {
+        let torn = TORN.load(Ordering::Acquire);
+        if self.seen != Some(torn) {
+            if self.ends_within_line() {
+                lines.insert(0, b'\n');
+            }
+            self.seen = Some(torn);
+        }
+        let written = self.file.write_all(lines);
+        if written.is_err() {
+            TORN.fetch_add(1, Ordering::AcqRel);
+        }
+        written
+    }
+
+    fn ends_within_line(&self) -> bool {
+        let last = || {
+            let data = self.file.metadata()?;
+            if !data.is_file() || data.len() == 0 {
+                // What a pipe was given is gone.
+                return Ok(b'\n');
+            }
+            // What appends cannot read; opened by the descriptor, because the
+            // name may lead elsewhere by now.
+            let file = File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))?;
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, data.len() - 1)?;
+            std::io::Result::Ok(byte[0])
+        };
+        // A file that may not be read gets an empty line rather than a joined
+        // one.
+        last().map_or(self.seen.is_some(), |byte| byte != b'\n')
+    }
 }
 
 fn write(mut sink: Sink, mut full: Consumer<Buffer>, mut empty: Producer<Vec<u8>>, shared: &Shared) {
@@ -253,7 +305,7 @@ fn write(mut sink: Sink, mut full: Consumer<Buffer>, mut empty: Producer<Vec<u8>
         let stop = shared.stop.load(Ordering::Acquire);
         while let Ok(Buffer { mut bytes, lines }) = full.pop() {
             let written = match &mut sink {
-                Sink::File(_, file) => file.write_all(&bytes),
+                Sink::File(_, file) => file.append(&mut bytes),
                 Sink::Stderr => std::io::stderr().write_all(&bytes),
             };
             if written.is_err() {
@@ -265,7 +317,7 @@ fn write(mut sink: Sink, mut full: Consumer<Buffer>, mut empty: Producer<Vec<u8>
         }
         if shared.reopen.swap(false, Ordering::AcqRel)
             && let Sink::File(path, file) = &mut sink
-            && let Ok(new) = open(path)
+            && let Ok(new) = Appended::open(path)
         {
             // If it cannot be opened, the old one is better than none.
             *file = new;

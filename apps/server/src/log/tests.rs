@@ -50,3 +50,60 @@ fn a_line_is_bounded() {
     put_after(&mut out, &line);
     assert!(out.len() <= LINE_MAX);
 }
+
+/// A folder that goes away.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("nearside-log-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What was left by a process that was killed, or by a disk that was full.
+#[test]
+fn half_a_line_is_not_joined_by_the_next() {
+    let folder = Folder::new("half");
+    let path = folder.0.join("log");
+    std::fs::write(&path, "whole\nha").expect("written");
+    let read = || std::fs::read_to_string(&path).expect("a log");
+    let (mut one, mut other) = (Appended::open(&path).expect("opened"), Appended::open(&path).expect("opened"));
+    one.append(&mut b"first\n".to_vec()).expect("appended");
+    assert_eq!(read(), "whole\nha\nfirst\n");
+    other.append(&mut b"second\n".to_vec()).expect("appended");
+    one.append(&mut b"third\n".to_vec()).expect("appended");
+    assert_eq!(read(), "whole\nha\nfirst\nsecond\nthird\n", "nothing is looked for twice");
+    // The disk is full in the middle of one's line, and the other goes on.
+    one.file.write_all(b"fou").expect("written");
+    let mut full = Appended::open(Path::new("/dev/full")).expect("opened");
+    assert!(full.append(&mut b"a line\n".to_vec()).is_err());
+    other.append(&mut b"fifth\n".to_vec()).expect("appended");
+    one.append(&mut b"sixth\n".to_vec()).expect("appended");
+    assert_eq!(read(), "whole\nha\nfirst\nsecond\nthird\nfou\nfifth\nsixth\n");
+}
+
+/// A pipe in place of a file is only written to.
+#[test]
+fn a_log_may_be_a_pipe() {
+    let folder = Folder::new("pipe");
+    let path = folder.0.join("log");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a pipe");
+    let reader = std::thread::spawn({
+        let path = path.clone();
+        move || std::fs::read_to_string(path)
+    });
+    let mut log = Appended::open(&path).expect("opened");
+    log.append(&mut b"one\n".to_vec()).expect("appended");
+    TORN.fetch_add(1, Ordering::AcqRel);
+    log.append(&mut b"two\n".to_vec()).expect("appended");
+    drop(log);
+    assert_eq!(reader.join().expect("no panic").expect("read"), "one\ntwo\n");
+}
