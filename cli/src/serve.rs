@@ -21,6 +21,7 @@ mod kernel;
 mod link;
 pub mod machine;
 mod orders;
+mod pid_file;
 mod reload;
 mod settings;
 mod share;

@@ -172,6 +172,11 @@ impl Server {
             Freshness::Fresh => {}
             // If the reader has too much to do, the next request asks again.
             Freshness::Check => _ = self.ask(net, entry),
+            // Old, but there is nothing newer to be had.
+            Freshness::Wait if self.hangs && self.store.entry(entry).is_in_memory() => {
+                self.counters.stale += 1;
+                _ = self.ask(net, entry);
+            }
             Freshness::Wait => return self.park(net, id, request, entry),
         }
         if !waited {
@@ -259,6 +264,23 @@ impl Server {
         }
         for id in waiters {
             self.go_on(net, id, entry);
+        }
+    }
+
+    /// The file system hangs, or does no longer. Those who wait for a look at
+    /// what is in memory get it as it is.
+    #[cold]
+    pub(crate) fn on_hang<N: Net>(&mut self, net: &mut N) {
+        self.hangs = !self.hangs;
+        if !self.hangs {
+            return;
+        }
+        self.counters.file_hangs += 1;
+        for (entry, waiters) in self.store.take_waiters() {
+            self.counters.stale += waiters.len() as u64;
+            for id in waiters {
+                self.go_on(net, id, entry);
+            }
         }
     }
 

@@ -152,7 +152,7 @@ impl Server {
             State::Closing if conn.flags & (MARKED | ENDED) == 0 => None,
             // Some must be taken within the time, which is counted anew.
             State::Ready | State::Body | State::Streaming | State::Closing => {
-                net.set_timer(id, Some(now + self.timeouts.http.send));
+                self.watch_progress(net, id);
                 return;
             }
         };

@@ -158,8 +158,9 @@ pub struct Limits {
 #[derive(Clone, Debug)]
 pub struct Timeouts {
     /// For heads, bodies, the next request (default 65 s) and the taking of a
-    /// response. The last is exact for responses that fill the queue; one
-    /// that fits is given up at the latest a keep-alive time later.
+    /// response. The last is kept to a sixteenth, and never exceeded, for
+    /// responses that fill the queue; one that fits is given up at the latest a
+    /// keep-alive time later.
     pub http: http::server::Timeouts,
     /// From our FIN to the peer's. Default 5 s. Then reset.
     pub linger: Duration,

@@ -37,6 +37,8 @@ pub struct Conn {
     pub requests: u32,
     pub state: State,
     pub flags: u8,
+    /// Looks in a row that found nothing acknowledged, if [`MARKED`].
+    pub quiet: u8,
 }
 
 // A million idle connections are to cost the whole server 512 MB.
@@ -99,6 +101,7 @@ impl Conn {
             requests: 0,
             state: State::Vacant,
             flags: 0,
+            quiet: 0,
         }
     }
 

@@ -59,6 +59,11 @@ app::counters! {
         timeouts_send,
         /// Requests given up because the file system did not answer.
         timeouts_file,
+        /// Times that the file system was found to hang.
+        file_hangs,
+        /// Requests answered with what is in memory, however old, because the
+        /// file system hangs.
+        stale,
         /// Connections ended because the peer never closed its side.
         timeouts_linger,
         /// Connections opened.

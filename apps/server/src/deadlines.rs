@@ -17,6 +17,11 @@ use wire::Time;
 /// turns, during which others are served.
 pub(crate) const DRAINED: usize = 16_384;
 
+/// Looks at a peer's progress in each send timeout. It is found out between
+/// two looks that something was taken, so a peer may be given up by the time of
+/// one look too early, and never too late.
+const LOOKS: u8 = 16;
+
 /// A drain under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain {
@@ -97,7 +102,13 @@ impl Server {
         let conn = &mut self.conns[id.index()];
         let acknowledged = conn.queued.wrapping_sub(unsent as u32);
         let (streams, closing) = (conn.state == State::Streaming, conn.state == State::Closing);
-        if (unsent > 0 || streams || closing) && conn.flags & MARKED != 0 && conn.mark == acknowledged {
+        let marked = conn.flags & MARKED != 0;
+        if (unsent > 0 || streams || closing) && marked && conn.mark == acknowledged {
+            let quiet = conn.quiet + 1;
+            if quiet < LOOKS {
+                self.watch_from(net, id, quiet);
+                return;
+            }
             let count = match unsent {
                 0 if closing => &mut self.counters.timeouts_linger,
                 0 => &mut self.counters.timeouts_file,
@@ -107,15 +118,22 @@ impl Server {
             net.abort(id);
             return;
         }
-        self.watch_progress(net, id);
+        // What was taken since the last look may have been so right after it.
+        self.watch_from(net, id, u8::from(marked));
     }
 
     /// From now on, some of what is queued must be taken in each send timeout.
     pub(crate) fn watch_progress<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        self.arm(net, id, self.timeouts.http.send);
+        self.watch_from(net, id, 0);
+    }
+
+    /// The same, `quiet` looks after something was taken last.
+    fn watch_from<N: Net>(&mut self, net: &mut N, id: ConnId, quiet: u8) {
+        self.arm(net, id, self.timeouts.http.send / u32::from(LOOKS));
         let conn = &mut self.conns[id.index()];
         conn.mark = conn.queued.wrapping_sub(net.unsent(id) as u32);
         conn.flags |= MARKED;
+        conn.quiet = quiet;
     }
 
     /// FIN behind what is queued. What still comes is read and dropped: a

@@ -104,6 +104,8 @@ pub struct Server {
     /// Requests that wait for the file reader: to be looked up, or for the
     /// next piece of what they are sent.
     working: u32,
+    /// Whether the file system hangs: see [`Reader::hangs`].
+    hangs: bool,
 }
 
 impl Server {
@@ -152,6 +154,7 @@ impl Server {
             head: Vec::with_capacity(1024),
             serial: 0,
             working: 0,
+            hangs: false,
         })
     }
 
@@ -469,8 +472,11 @@ impl App for Server {
         self.poll_streams(net);
         if let Some(reader) = &mut self.reader {
             reader.hand_over();
-            if reader.is_busy() {
+            if reader.waits(now) {
                 wake = if reader.is_inline() { Wake::Now } else { earlier(wake, now + READER_POLL) };
+            }
+            if reader.hangs(now) != self.hangs {
+                self.on_hang(net);
             }
         }
         wake

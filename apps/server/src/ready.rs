@@ -114,6 +114,9 @@ impl Server {
             conn.flags |= FINISHED;
             net.close(id);
             self.close_after_queue(net, id);
+        } else if bytes > app::SEND_LOW_WATER && conn.flags & MARKED == 0 && net.unsent(id) > app::SEND_LOW_WATER {
+            cold_path();
+            self.watch_progress(net, id);
         }
         bytes
     }

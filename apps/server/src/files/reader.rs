@@ -6,16 +6,21 @@ use crate::config::{ConfigError, ReaderKind};
 use crate::helper;
 use app::ConnId;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::time::Duration;
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use wire::Time;
 
 /// Jobs with the reader at once; what is more waits in line here. Bounds also
 /// the results under way, so that the ring back is never full.
 const IN_FLIGHT_MAX: usize = 64;
+
+/// The file system hangs when no answer has come for so long.
+const HANGS: Duration = Duration::from_secs(1);
 
 /// What the reader is asked.
 #[derive(Debug)]
@@ -69,6 +74,8 @@ pub struct Reader {
     /// and on streams, each of which has one job at most.
     line: VecDeque<Job>,
     in_flight: usize,
+    /// Since when an answer is waited for, as last seen; none came meanwhile.
+    since: Option<Time>,
 }
 
 #[derive(Debug)]
@@ -103,7 +110,7 @@ impl Reader {
             ReaderKind::Inline => Side::Inline(Box::new(worker)),
             ReaderKind::Thread => Side::Thread(Thread::start(worker, cpus).map_err(ConfigError::Helper)?),
         };
-        Ok(Self { side, line: VecDeque::new(), in_flight: 0 })
+        Ok(Self { side, line: VecDeque::new(), in_flight: 0, since: None })
     }
 
     /// Readable when an answer came; [`Reader::arrived`] makes it unreadable.
@@ -134,6 +141,7 @@ impl Reader {
 
     /// The next answer.
     pub fn take(&mut self) -> Option<Done> {
+        self.since = None;
         match &mut self.side {
             Side::Inline(worker) => Some(serve(worker, self.line.pop_front()?)),
             Side::Thread(thread) => {
@@ -153,8 +161,22 @@ impl Reader {
         }
     }
 
+    /// Once per turn, after [`Reader::hand_over`]: whether an answer is still
+    /// to come.
+    pub fn waits(&mut self, now: Time) -> bool {
+        let busy = self.is_busy();
+        self.since = if busy { Some(self.since.unwrap_or(now)) } else { None };
+        busy
+    }
+
+    /// Whether the file system hangs: a disk that fails, a server that is
+    /// away. What has to be looked up waits; what is in memory need not.
+    pub fn hangs(&self, now: Time) -> bool {
+        self.since.is_some_and(|since| now.since(since) >= HANGS)
+    }
+
     /// Whether an answer is still to come.
-    pub fn is_busy(&self) -> bool {
+    fn is_busy(&self) -> bool {
         self.in_flight > 0 || !self.line.is_empty()
     }
 

@@ -351,6 +351,16 @@ impl Store {
         (core::mem::take(&mut self.entries[id.slot as usize].waiters), changed)
     }
 
+    /// Who waits for a look at what is in memory.
+    pub fn take_waiters(&mut self) -> Vec<(EntryId, Vec<ConnId>)> {
+        let waited = |(slot, entry): (usize, &mut Entry)| {
+            let waits = entry.is_in_memory() && !entry.waiters.is_empty();
+            let id = EntryId { slot: slot as u32, generation: entry.generation };
+            waits.then(|| (id, core::mem::take(&mut entry.waiters)))
+        };
+        self.entries.iter_mut().enumerate().filter_map(waited).collect()
+    }
+
     /// Whether the look that is over began before what is known was to be
     /// looked at again; told once.
     pub fn take_early(&mut self, id: EntryId) -> bool {
@@ -591,6 +601,14 @@ impl Entry {
     /// The 200 response, if the content is in memory.
     pub fn prepared(&self) -> Option<&Prepared> {
         self.prepared.as_ref()
+    }
+
+    /// Whether it can be answered without the file system, however old it is.
+    pub fn is_in_memory(&self) -> bool {
+        match self.kind {
+            Kind::Content(_) | Kind::Directory | Kind::Missing | Kind::Forbidden => true,
+            Kind::Unknown | Kind::Large { .. } | Kind::Failed => false,
+        }
     }
 
     /// Whether the reader is looking.

@@ -36,6 +36,8 @@ pub struct Identity {
     size: u64,
     modified: (i64, u64),
     changed: (i64, u64),
+    /// Links to it, mode, user and group.
+    attributes: (u64, u32, u32, u32),
 }
 
 /// A state of a file that was found before.
@@ -72,9 +74,9 @@ impl Source {
 /// How a read from a [`Source`] went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadOutcome {
-    /// The bytes are those of the file's state.
+    /// The bytes are what was promised.
     Intact,
-    /// The file is no longer in that state.
+    /// The file cannot keep what its state promised.
     Changed,
     /// The file system failed, or no more files can be opened.
     Failed,
@@ -181,7 +183,7 @@ impl Worker {
         let fd = match source.file.get() {
             Some(fd) => fd,
             None => match self.open_file(source.path.to_vec()) {
-                Ok((_, fd, stat)) if Identity::of(&stat).same_content(&source.identity) => {
+                Ok((_, fd, stat)) if self.keeps_promise(source, &stat) => {
                     // A hint only: a file system that ignores it still reads.
                     let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
                     source.file.get_or_init(|| Arc::new(fd))
@@ -193,9 +195,34 @@ impl Worker {
         buffer.resize(length, 0);
         let Ok(read) = fill(fd, buffer, offset) else { return ReadOutcome::Failed };
         // Checked after the read: what was read before a change is intact.
-        let intact = read == length
-            && rustix::fs::fstat(fd).is_ok_and(|stat| Identity::of(&stat).same_content(&source.identity));
+        let intact = read == length && rustix::fs::fstat(fd).is_ok_and(|stat| self.keeps_promise(source, &stat));
         if intact { ReadOutcome::Intact } else { ReadOutcome::Changed }
+    }
+
+    /// Whether a file that is being sent may still be sent to the length that
+    /// was promised, being as `stat` says by now.
+    ///
+    /// It may have grown (a log, a recording), have been touched, renamed,
+    /// renamed over or unlinked. What was written over cannot be told from
+    /// what was touched, but where the times were put back: of length and time
+    /// of modification being the same, a later time of change remains, and
+    /// nothing that would explain it.
+    fn keeps_promise(&mut self, source: &Source, stat: &Stat) -> bool {
+        let (then, now) = (source.identity, Identity::of(stat));
+        if now == then {
+            return true;
+        }
+        if (now.device, now.inode) != (then.device, then.inode) || now.size < then.size {
+            return false;
+        }
+        let explained = (now.size, now.modified) != (then.size, then.modified) || now.attributes != then.attributes;
+        explained || !self.leads_to(&source.path, &now)
+    }
+
+    /// Whether the file that `path` leads to is this one.
+    fn leads_to(&mut self, path: &[u8], identity: &Identity) -> bool {
+        let found = self.open_path(path, OFlags::PATH).and_then(|fd| rustix::fs::fstat(&fd));
+        found.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (identity.device, identity.inode))
     }
 
     fn open_index(&mut self, key: &Key) -> Result<(Vec<u8>, OwnedFd, Stat), Errno> {
@@ -402,13 +429,8 @@ impl Identity {
             size: u64::try_from(stat.st_size).unwrap_or(0),
             modified: (stat.st_mtime, stat.st_mtime_nsec),
             changed: (stat.st_ctime, stat.st_ctime_nsec),
+            attributes: (stat.st_nlink, stat.st_mode, stat.st_uid, stat.st_gid),
         }
-    }
-
-    /// Whether the bytes are the same. The time of change is left out: being
-    /// renamed over or unlinked sets it, and an open file outlives both.
-    fn same_content(&self, other: &Self) -> bool {
-        Self { changed: other.changed, ..*self } == *other
     }
 }
 

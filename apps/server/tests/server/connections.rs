@@ -310,6 +310,24 @@ fn a_response_that_is_not_taken_is_given_up() {
     assert!(!world.is_open(slow));
 }
 
+/// However late in the time something was taken, the next is due within it.
+#[test]
+fn a_peer_that_stops_taking_is_given_up_within_the_send_timeout() {
+    for taken_after in [1, 17, 30, 44, 59] {
+        let mut world = World::new(Config::respond(Respond::Size(1 << 20)));
+        let id = world.open();
+        world.conn(id).acks = false;
+        world.send(id, GET);
+        world.advance(taken_after * SECOND);
+        world.ack(id, 1000);
+        world.advance(55 * SECOND);
+        assert!(world.is_open(id), "not before its time");
+        world.advance(Duration::from_millis(5_100));
+        assert!(!world.is_open(id), "something was taken after {taken_after} s");
+        assert_eq!(world.counter("timeouts_send"), 1);
+    }
+}
+
 #[test]
 fn a_small_response_that_is_not_taken_is_given_up_later() {
     let mut world = fixed(|_| {});

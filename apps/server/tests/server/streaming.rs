@@ -90,21 +90,6 @@ fn a_file_that_the_data_path_sends_is_given_to_it_by_pieces() {
     assert!(world.got(id).starts_with(b"HTTP/1.1 404"), "and the connection goes on");
 }
 
-#[test]
-fn a_file_that_changes_between_two_pieces_ends_the_connection() {
-    let site = Site::new();
-    site.write("big", pattern(3 << 20));
-    let mut world = World::sending_files(small(&site));
-    let id = world.open();
-    world.conn(id).acks = false;
-    world.send(id, "GET /big HTTP/1.1\r\nHost: a\r\n\r\n");
-    site.touch("big", 1_000_000);
-    world.conn(id).acks = true;
-    world.settle();
-    assert!(!world.is_open(id), "reset, for the body is not whole");
-    assert_eq!(world.counter("streams_broken"), 1);
-}
-
 /// The second one finds the file open, and the one after a change does not.
 #[test]
 fn a_file_stays_open_for_the_next_request_and_is_let_go() {
@@ -204,23 +189,108 @@ fn a_peer_that_half_closes_gets_the_whole_file() {
 
 use app::Net;
 
+/// Both ways of sending a file: the server reads it, and the data path does.
+const WAYS: [fn(Config) -> World; 2] = [World::new, World::sending_files];
+
+/// A download of `content` that has begun, and goes on when [`finish`] says so.
+fn begin(way: fn(Config) -> World, site: &Site, content: &[u8]) -> (World, app::ConnId) {
+    site.write("big", content);
+    let mut world = way(small(site));
+    let id = world.open();
+    world.conn(id).acks = false;
+    world.send(id, "GET /big HTTP/1.1\r\nHost: a\r\n\r\n");
+    // File systems tell times apart by some milliseconds.
+    std::thread::sleep(Duration::from_millis(30));
+    (world, id)
+}
+
+/// The body of the whole response.
+fn finish(world: &mut World, id: app::ConnId) -> Vec<u8> {
+    world.conn(id).acks = true;
+    world.settle();
+    let got = world.got(id);
+    let (response, rest) = Response::parse(&got, false);
+    assert_eq!((response.status, rest), (200, &b""[..]));
+    response.body
+}
+
+/// Logs, recordings: what was promised is there, whatever else is.
 #[test]
-fn a_file_that_changes_under_a_stream_ends_it_with_a_reset() {
-    for change in ["truncated", "overwritten", "grown"] {
-        let site = Site::new();
-        let file = sparse(&site, "big", 64 << 20);
-        let mut world = World::new(site.config());
-        let id = world.open();
-        world.conn(id).acks = false;
-        world.send(id, "GET /big HTTP/1.1\r\nHost: a\r\n\r\n");
-        match change {
-            "truncated" => file.set_len(1 << 20).expect("truncated"),
-            "grown" => file.set_len(65 << 20).expect("grown"),
-            _ => file.write_all_at(b"other", 32 << 20).expect("written"),
+fn a_file_that_grows_or_is_touched_is_sent_as_it_was_promised() {
+    let content = pattern(8 << 20);
+    let changes: [fn(&Site); 6] = [
+        |site| {
+            let mut file = File::options().append(true).open(site.root().join("big")).expect("a file");
+            std::io::Write::write_all(&mut file, b"one more line\n").expect("appended");
+        },
+        |site| site.touch("big", 1_000_000),
+        |site| site.touch("big", 4_000_000_000),
+        |site| std::fs::rename(site.root().join("big"), site.root().join("big.1")).expect("renamed"),
+        |site| std::fs::remove_file(site.root().join("big")).expect("removed"),
+        |site| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            std::fs::set_permissions(site.root().join("big"), mode).expect("a mode");
+        },
+    ];
+    for way in WAYS {
+        for change in changes {
+            let site = Site::new();
+            let (mut world, id) = begin(way, &site, &content);
+            change(&site);
+            assert!(finish(&mut world, id) == content);
+            assert_eq!((world.counter("streams_broken"), world.counter("streams_open")), (0, 0));
         }
+    }
+}
+
+/// Grown between the look at it and the first byte sent: no less than was
+/// promised, and not tried for ever.
+#[test]
+fn a_file_that_never_stops_growing_is_served() {
+    let site = Site::new();
+    site.write("log", pattern(1 << 20));
+    let mut world = World::new(small(&site));
+    let mut file = File::options().append(true).open(site.root().join("log")).expect("a file");
+    for _ in 0..5 {
+        let id = world.open();
+        world.arrive(id, "GET /log HTTP/1.1\r\nHost: a\r\n\r\n");
+        for _ in 0..10 {
+            std::io::Write::write_all(&mut file, b"line").expect("appended");
+            world.turn();
+        }
+        world.settle();
+        assert!(Response::parse(&world.got(id), false).0.body.starts_with(&pattern(1 << 20)));
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_under_a_stream_ends_it_with_a_reset() {
+    for way in WAYS {
+        let site = Site::new();
+        let (mut world, id) = begin(way, &site, &pattern(8 << 20));
+        // Behind what the data path was already given.
+        let file = File::options().write(true).open(site.root().join("big")).expect("a file");
+        file.set_len(7 << 20).expect("truncated");
         world.conn(id).acks = true;
         world.settle();
-        assert!(!world.is_open(id), "{change}: reset, since no other sign says that the body is not whole");
+        assert!(!world.is_open(id), "reset, since no other sign says that the body is not whole");
+        assert_eq!((world.counter("streams_broken"), world.counter("streams_open")), (1, 0));
+    }
+}
+
+/// Written over, and its old time put back: no complete response mixes both.
+#[test]
+fn a_file_that_hides_its_change_ends_the_stream_with_a_reset() {
+    for way in WAYS {
+        let site = Site::new();
+        let (mut world, id) = begin(way, &site, &pattern(8 << 20));
+        let file = File::options().write(true).open(site.root().join("big")).expect("a file");
+        let modified = file.metadata().and_then(|data| data.modified()).expect("its time");
+        file.write_all_at(b"other", 6 << 20).expect("written");
+        file.set_modified(modified).expect("its time");
+        world.conn(id).acks = true;
+        world.settle();
+        assert!(!world.is_open(id), "reset");
         assert_eq!((world.counter("streams_broken"), world.counter("streams_open")), (1, 0));
     }
 }

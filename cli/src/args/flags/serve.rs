@@ -92,8 +92,8 @@ pub(in crate::args) struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "65s", value_parser = values::nonzero_duration)]
     keep_alive_timeout: Duration,
 
-    /// Wait this long for a client to take more of a response, then reset
-    /// (as nginx's send_timeout)
+    /// Wait at most this long for a client to take more of a response, then
+    /// reset (as nginx's send_timeout)
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::nonzero_duration)]
     send_timeout: Duration,
 

@@ -105,6 +105,10 @@ pub(super) struct SocketArgs {
 
     /// Send files that are larger than this by sendfile(2), and hold smaller
     /// ones in memory
+    ///
+    /// Those in memory are copies of one state of the file. A larger one that
+    /// is written over in place while it is sent arrives mixed, as with any
+    /// server that uses sendfile(2): replace files by renaming others over them.
     #[arg(long, value_name = "SIZE", default_value = "16K", conflicts_with_all = ["link", "respond"])]
     sendfile_above: Size,
 }
