@@ -404,7 +404,7 @@ impl Stack {
                 short.ready.push(index);
                 (Outcome { len: data.len() as u32, ..Outcome::default() }, *data)
             }
-            Arrived::Nothing | Arrived::Stray => (Outcome::default(), &payload[..0]),
+            Arrived::Nothing | Arrived::Full | Arrived::Stray => (Outcome::default(), &payload[..0]),
         };
         let kept = short.lay_open(out, way, Some(&mut outcome), &mut []);
         let mut aside = Rehearsal::new(self.config.mtu, out.room());
