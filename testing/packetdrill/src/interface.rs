@@ -7,6 +7,7 @@
 use crate::address;
 use crate::errno::{self, Errno, Result};
 use crate::instance::{Instance, at_once};
+use crate::preload;
 use crate::ready::MOST_WATCHED;
 use crate::settings::Settings;
 use core::ffi::{CStr, c_char, c_int, c_long, c_longlong, c_short, c_uint, c_ulong, c_void};
@@ -191,6 +192,7 @@ fn new_descriptor() -> Result<RawFd> {
 /// Gives a descriptor back, if it is still the one that was taken: the caller
 /// may have closed it by other means.
 fn give_back(fd: RawFd) {
+    preload::given_back(fd);
     if std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|path| path.as_os_str() == "/dev/null") {
         // SAFETY: it is open, and one of those that this library opened and owns.
         drop(unsafe { OwnedFd::from_raw_fd(fd) });
@@ -290,17 +292,19 @@ unsafe extern "C" fn free(userdata: Userdata) {
     for fd in instance.call(|host| host.silo.app.open.keys().copied().collect::<Vec<_>>()) {
         give_back(fd);
     }
+    preload::gone(&instance);
 }
 
 unsafe extern "C" fn socket(userdata: Userdata, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     // SAFETY: `userdata` is ours.
     let instance = unsafe { instance(userdata) };
-    int(with_new(|fd| instance.call(|host| host.socket(fd, domain, kind, protocol)).map(|()| fd.into())))
+    int(with_new(instance, |fd| instance.call(|host| host.socket(fd, domain, kind, protocol)).map(|()| fd.into())))
 }
 
 /// Runs a call that makes a descriptor.
-fn with_new(call: impl FnOnce(RawFd) -> Result<i64>) -> Result<i64> {
+fn with_new(instance: &Instance, call: impl FnOnce(RawFd) -> Result<i64>) -> Result<i64> {
     let fd = new_descriptor()?;
+    preload::made(fd, instance);
     call(fd).inspect_err(|_| give_back(fd))
 }
 
@@ -319,7 +323,7 @@ unsafe extern "C" fn listen(userdata: Userdata, fd: c_int, backlog: c_int) -> c_
 unsafe extern "C" fn accept(userdata: Userdata, fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     // SAFETY: `userdata` is ours.
     let instance = unsafe { instance(userdata) };
-    int(with_new(|new| {
+    int(with_new(instance, |new| {
         let peer = if waits(instance, fd, 0)? {
             at_once(instance.block(None, |host| host.accept(fd, new)))?
         } else {
@@ -534,8 +538,22 @@ unsafe extern "C" fn getsockopt(
     value: *mut c_void,
     len: *mut socklen_t,
 ) -> c_int {
-    // SAFETY: `userdata` is ours.
-    let instance = unsafe { instance(userdata) };
+    // SAFETY: `userdata` is ours; the caller gives room for `len` bytes.
+    unsafe { option_of(instance(userdata), fd, level, name, value, len) }
+}
+
+/// `getsockopt` on an instance.
+///
+/// # Safety
+/// `len` bytes can be written at `value`, unless one of the two is null.
+pub unsafe fn option_of(
+    instance: &Instance,
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
     if value.is_null() || len.is_null() {
         return int(Err(Errno(libc::EFAULT)));
     }
@@ -638,7 +656,7 @@ unsafe extern "C" fn epoll_create(userdata: Userdata, size: c_int) -> c_int {
     }
     // SAFETY: `userdata` is ours.
     let instance = unsafe { instance(userdata) };
-    int(with_new(|fd| {
+    int(with_new(instance, |fd| {
         instance.call(|host| host.epoll_create(fd));
         Ok(fd.into())
     }))

@@ -14,6 +14,10 @@
 //!                (C ABI)      (threads)   (clock)   └──► sockets (App)
 //! ```
 //!
+//! Scripts with code blocks (`%{ … }%`) need it preloaded too, because
+//! packetdrill asks the system for what it gives to them:
+//! `LD_PRELOAD=libpacketdrill_nearside.so`.
+//!
 //! `--so_flags` takes [`Settings`], such as `timestamps=off,mtu=1420`.
 //!
 //! [packetdrill]: https://github.com/google/packetdrill
@@ -25,6 +29,7 @@ mod info;
 mod instance;
 mod interface;
 mod options;
+mod preload;
 mod ready;
 mod settings;
 mod sockets;
