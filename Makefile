@@ -5,6 +5,9 @@ SEEDS ?= 10000
 RESTARTS ?= 1000
 FUZZ_SECONDS ?= 60
 NOISE_SECONDS ?= 60
+ROUNDS ?= 10
+# Where the advisories of RustSec are fetched from.
+ADVISORIES ?= https://github.com/rustsec/advisory-db
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 NEARSIDE := $(TARGET)/release/nearside
 # DPDK=1 builds with the distribution's DPDK.
@@ -13,16 +16,18 @@ WITH_DPDK := $(if $(DPDK),--features dpdk)
 # Tests and lints are with DPDK wherever there is one, in one build of the
 # workspace: testing/interop asks in the same way.
 TESTED_DPDK = $(shell pkg-config --exists libdpdk 2>/dev/null && echo --features nearside/dpdk)
+# All tests to their end, and what of them failed.
+SUITE := $(CARGO) xtask suite
 BENCH := $(TARGET)/release/bench
 RUN := $(CARGO) run --release --quiet --locked
 # Namespaces and huge pages need root. `make demo SUDO=` does without them.
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm bench soak lint tidy rfc man
+.PHONY: help build demo test test-vm bench soak fuzz-libfuzzer lint tidy deny audit rfc man
 
 help: ## say what there is
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 22
 
 build: ## build the program: target/release/nearside; with DPDK=1 for --link dpdk:…
 	@scripts/need.sh $(if $(DPDK),dpdk,build)
@@ -36,11 +41,11 @@ demo: ## show Nearside beside nginx, with a table and out/demo/report.html
 	@echo "== measuring: about five minutes; DEMO=--quick for a short look"
 	@$(SUDO) $(NEARSIDE) demo $(DEMO)
 
-test: ## run everything that must pass: format, lints, tidy, tests
+test: ## run everything that must pass: format, lints, tidy, dependencies, tests
 	@scripts/need.sh test
-	@$(MAKE) --no-print-directory lint tidy
+	@$(MAKE) --no-print-directory lint tidy deny
 	@echo "== tests"
-	@$(CARGO) test --workspace --locked $(TESTED_DPDK)
+	@$(SUITE) -- --workspace --locked $(TESTED_DPDK)
 	@[ -n "$(TESTED_DPDK)" ] || \
 		echo "libdpdk is not installed here (apt-get install libdpdk-dev): its tests are left out"
 
@@ -89,12 +94,27 @@ FUZZ_FLAGS := -Cpasses=sancov-module -Ccodegen-units=1 \
 FUZZ := RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_TARGET_DIR=$(TARGET)/fuzz $(RUN) \
 	--target $$(rustc -vV | sed -n 's/^host: //p') --package fuzz --
 
-soak: build ## RESTARTS restarts under load (1,000), bad input, guided fuzzing, SEEDS seeds of the simulator (10,000)
+soak: build ## ROUNDS of all tests on a busy machine (10), one on one core, restarts, bad input, fuzzing, seeds of the simulator
+	@scripts/need.sh test
 	@scripts/each.sh \
+		"all tests $(ROUNDS) times beside a program that takes half of each core|$(SUITE) --rounds $(ROUNDS) --busy -- --workspace --locked $(TESTED_DPDK)" \
+		"all tests on one core|$(SUITE) --one-core -- --workspace --locked $(TESTED_DPDK)" \
 		"$(RESTARTS) restarts under load|$(RUN) --package service -- --restarts $(RESTARTS) --nearside $(NEARSIDE)" \
 		"noise at line rate for $(NOISE_SECONDS) s|$(RUN) --package hostile -- --seconds $(NOISE_SECONDS)" \
 		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
 		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)"
+
+# The same targets for libFuzzer, which also wants to know where edges are and
+# what is compared. clang brings its runtime, and links it to the library.
+LIBFUZZER_FLAGS := $(FUZZ_FLAGS) --cfg fuzzing \
+	-Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares
+HOST_TRIPLE = $(shell rustc -vV | sed -n 's/^host: //p')
+NAME ?= stack
+
+fuzz-libfuzzer: ## run fuzz target NAME (stack) under libFuzzer for FUZZ_SECONDS (60); NAME=all builds them all, and runs none
+	@scripts/need.sh libfuzzer
+	@RUSTFLAGS='$(LIBFUZZER_FLAGS)' CARGO_TARGET_DIR=$(TARGET)/libfuzzer CARGO="$(CARGO)" \
+		scripts/libfuzzer.sh $(HOST_TRIPLE) $(NAME) $(FUZZ_SECONDS)
 
 lint: ## check format and lints
 	@echo "== format"
@@ -112,6 +132,13 @@ lint: ## check format and lints
 tidy: ## check what the compiler does not: names, lengths, links, layers
 	@echo "== tidy"
 	@$(CARGO) xtask tidy
+
+deny: ## check what comes in with dependencies: licences, sources, bans, second versions
+	@echo "== deny"
+	@$(CARGO) xtask deny
+
+audit: ## compare dependencies with the advisories of RustSec; needs a network
+	@$(CARGO) xtask audit $(ADVISORIES)
 
 rfc: ## list the sections of RFCs cited at code and at tests
 	@$(CARGO) xtask rfc

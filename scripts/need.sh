@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing on Debian and says so.
 #
-#   scripts/need.sh build|dpdk|test|demo|bench|vm
+#   scripts/need.sh build|dpdk|test|demo|bench|vm|libfuzzer
 #
 # As root with apt-get, otherwise through sudo, otherwise it names the packages
 # and fails; for the demo, which can do without, it goes on. Where a suitable
@@ -80,13 +80,23 @@ want_vm() {
     want unshare util-linux
 }
 
+# clang, and libFuzzer, which Debian has in a package beside it. Any version
+# does: what the compiler tells libFuzzer has been the same for years.
+want_libfuzzer() {
+    ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a >/dev/null 2>&1 || add libclang-rt-16-dev
+    command -v clang >/dev/null 2>&1 || ls /usr/bin/clang-[0-9]* >/dev/null 2>&1 || add clang-16
+    # libFuzzer is written in C++.
+    ls /usr/lib/gcc/*/*/libstdc++.so >/dev/null 2>&1 || add libstdc++-12-dev
+}
+
 case "${1:-}" in
     build) want_build ;;
     dpdk) want_build; want_dpdk ;;
     demo) want_build; want_run ;;
     test | bench) want_build; want_test ;;
     vm) want_build; want_vm ;;
-    *) echo "usage: scripts/need.sh build|dpdk|test|demo|bench|vm" >&2; exit 2 ;;
+    libfuzzer) want_build; want_libfuzzer ;;
+    *) echo "usage: scripts/need.sh build|dpdk|test|demo|bench|vm|libfuzzer" >&2; exit 2 ;;
 esac
 
 [ -n "$packages" ] || exit 0

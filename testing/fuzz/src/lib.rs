@@ -4,7 +4,8 @@
 //! not hold. `cargo test -p fuzz` replays the committed inputs
 //! (`corpus/<target>/`) and some ten thousand mutations of them; the binary
 //! goes on for as long as it is told to, and looks for inputs that reach new
-//! code where it was built with [`coverage`].
+//! code where it was built with `coverage`. libFuzzer runs the same targets
+//! (`make fuzz-libfuzzer NAME=stack`).
 //!
 //! ```text
 //! cargo run --release -p fuzz -- all --seconds 60
@@ -12,8 +13,12 @@
 //! ```
 
 pub mod corpus;
+#[cfg(not(fuzzing))]
 pub mod coverage;
+#[cfg(not(fuzzing))]
 pub mod hunt;
+#[cfg(fuzzing)]
+mod libfuzzer;
 pub mod mutate;
 pub mod packets;
 pub mod targets;

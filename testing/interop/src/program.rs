@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Time for a program to come up, and to end when asked to: far more than
 /// either takes, on a machine busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The program `nearside`, built once from this workspace in the profile of
 /// the tests; or the one that `NEARSIDE_BINARY` names.

@@ -20,7 +20,7 @@ pub const OWN_HOSTS: [&str; 2] = ["10.7.0.5", "[fd07::5]"];
 pub const CLIENT_OWN: [&str; 4] = ["--addr", "10.7.0.9/24", "--addr", "fd07::9/64"];
 
 /// Time for what takes well under a second.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The clients' end: a namespace that ends with this value.
 #[derive(Debug)]

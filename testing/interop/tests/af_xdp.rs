@@ -16,7 +16,7 @@ const AB: Program = Program::new("ab", "apache2-utils");
 const WRK: Program = Program::new("wrk", "wrk");
 const PING: Program = Program::new("ping", "iputils-ping");
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A server of the site with these arguments, that answers at `host`.
 fn serve(far: &Far, host: &str, arguments: &[&str]) -> Running {

@@ -19,7 +19,7 @@ use wire::{Mac, Time};
 
 /// Until both sides of LACP agree on a change: three seconds until silence is
 /// noticed, two until a port joins, on a machine busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A place for a page, without one that a test before left behind.
 fn fresh(name: &str) -> PathBuf {

@@ -21,7 +21,7 @@ const DPDK: [Program; 2] =
 /// Runs anywhere: without huge pages.
 const ORDINARY: &str = "huge=off,memory=192";
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Whether there is what the program is built with; says so if not.
 fn has_library() -> bool {

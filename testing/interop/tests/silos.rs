@@ -32,7 +32,7 @@ fn page(name: &str) -> PathBuf {
 /// The response to a request of its own connection, head and all.
 fn ask(path: &str, more: &str) -> TcpStream {
     let mut stream = TcpStream::connect((STACK[0], 80)).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     write!(stream, "GET /{path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{more}\r\n").unwrap();
     stream
 }
@@ -212,7 +212,7 @@ fn a_silo_that_cannot_start_ends_the_others() {
         command.arg("--status-page").arg(page("short"));
         let mut running = Running::start(&mut command);
         let mut ended = false;
-        interop::wait_for("a start, or an end", Duration::from_secs(30), || {
+        interop::wait_for("a start, or an end", Duration::from_secs(120), || {
             ended = running.ended_well().is_some();
             ended || running.said().contains("serving http://")
         });

@@ -16,7 +16,7 @@ use std::time::Duration;
 const CURL: Program = Program::new("curl", "curl");
 const PYTHON: Program = Program::new("python3", "python3");
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What nobody receiving may take at most: two processes that talk, on a
 /// machine that does much else.
@@ -120,12 +120,16 @@ fn small(far: &Far, host: &str) {
     assert_eq!(output(&mut curl), "200");
 }
 
-/// A download of the large file that takes some seconds.
+/// A download of the large file, which is under way and comes to no end before
+/// somebody reads it: a pipe holds little of it.
 fn download(far: &Far, host: &str) -> Child {
     let mut curl = far.command("curl");
-    curl.args(["--silent", "--show-error", "--fail", "--globoff", "--max-time", "120", "--limit-rate", "8M"]);
+    curl.args(["--silent", "--show-error", "--fail", "--globoff", "--max-time", "600", "--limit-rate", "8M"]);
     curl.arg(format!("http://{host}/{}", SITE_LARGE.0));
-    curl.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    let curl = curl.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let arrived = || rustix::io::ioctl_fionread(curl.stdout.as_ref().unwrap()).unwrap();
+    wait_for("the first bytes of a download", PATIENCE, || arrived() > 0);
+    curl
 }
 
 fn arrives(mut curl: Child) {
@@ -146,7 +150,6 @@ fn a_download_goes_on_while_the_server_changes() {
             let link = format!("af_xdp:{SERVER}");
             let server = Server::start(&far, test, host, &link, more);
             let curl = download(&far, host);
-            std::thread::sleep(Duration::from_millis(200));
             let first = server.restart();
             small(&far, host);
             let second = server.restart();
@@ -179,7 +182,6 @@ fn a_killed_successor_leaves_no_program_though_the_old_one_lives() {
         let far = Far::new(1);
         let server = Server::start(&far, "takeover-killed", HOST[0], &format!("af_xdp:{SERVER}"), &[]);
         let mut curl = download(&far, HOST[0]);
-        std::thread::sleep(Duration::from_millis(200));
         let old = server.restart();
         assert!(has_program());
         server.signal(server.pid(), Signal::KILL);
@@ -227,7 +229,7 @@ fn no_request_fails_while_one_server_follows_the_other() {
             }
             let responses = report["traffic"]["responses"].as_u64().unwrap();
             assert_eq!(report["statuses"]["success"].as_u64(), Some(responses), "{report:#}");
-            assert!(responses > 100, "{report:#}");
+            assert!(responses > 0, "{report:#}");
             let waits = server.waits();
             assert!(waits.len() == 4 && waits.iter().all(|wait| *wait < OUTAGE), "{waits:?}");
             println!("{test}: {responses} connections; nobody received for {waits:?}");

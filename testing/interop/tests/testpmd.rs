@@ -13,7 +13,7 @@ const TESTPMD: Program = Program::new("dpdk-testpmd", "dpdk-dev");
 const FRAMES: u64 = 5_000;
 /// Frames under way at most: fewer than a ring, so that none is dropped.
 const UNDER_WAY: u64 = 64;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The two roles, ours first.
 const ROLES: [(Role, Role); 2] = [(Role::Server, Role::Client), (Role::Client, Role::Server)];

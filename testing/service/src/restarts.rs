@@ -55,7 +55,7 @@ pub fn run(server: &mut Server, restarts: u32, mut progress: impl FnMut(&Report)
     };
     for restart in 0..restarts {
         let before = report(restart);
-        wait_for("answers between two restarts", Duration::from_secs(30), || {
+        wait_for("answers between two restarts", Duration::from_secs(120), || {
             let now = report(restart);
             Ok((now.answered + now.failed >= before.answered + before.failed + BETWEEN).then_some(()))
         })?;

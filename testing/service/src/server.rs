@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Time for a process to come up, or to end: far more than either takes, on a
 /// machine busy with other tests.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The small file, and the large one, of which the second is larger than what
 /// is held in memory.

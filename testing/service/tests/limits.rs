@@ -53,7 +53,7 @@ fn without_descriptors_a_server_waits_and_goes_on() {
     limit("8");
     let waiting: Vec<TcpStream> =
         (0..20).map(|_| TcpStream::connect(("127.0.0.1", server.port)).expect("the queue takes it")).collect();
-    wait_for("an accept without descriptors", Duration::from_secs(20), || {
+    wait_for("an accept without descriptors", Duration::from_secs(120), || {
         Ok((counter(&server, "sockets.accepts_no_descriptors") > 0).then_some(()))
     })
     .unwrap();
@@ -64,7 +64,7 @@ fn without_descriptors_a_server_waits_and_goes_on() {
     limit("1024");
     let habit = Habit { unix: false, large: false, close: true, pause: Duration::ZERO };
     let clients = Clients::start(&server, &[habit]);
-    wait_for("answers again", Duration::from_secs(20), || {
+    wait_for("answers again", Duration::from_secs(120), || {
         Ok((clients.counts.answered.load(Ordering::Relaxed) > 10).then_some(()))
     })
     .unwrap();

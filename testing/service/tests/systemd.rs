@@ -46,7 +46,7 @@ fn sockets_are_taken_from_outside_and_handed_on() {
         let mut command = activated(&server, socket.try_clone().unwrap(), arguments);
         let log = fs::File::create(server.folder().join("log")).unwrap();
         let mut child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
-        wait_for("the start", Duration::from_secs(20), || Ok((server.serving() == Some(child.id())).then_some(())))
+        wait_for("the start", Duration::from_secs(120), || Ok((server.serving() == Some(child.id())).then_some(())))
             .unwrap_or_else(|why| panic!("{why}: {}", server.log()));
         assert!(ask(port).ends_with("ok"));
         let old = child.id();
@@ -70,7 +70,7 @@ fn systemd_is_told_what_happens() {
     let mut server = Server::new(&program(), &scratch("notify")).unwrap();
     let path = server.folder().join("notify");
     let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let told = |what: &str| {
         let mut all = Vec::new();
         loop {

@@ -1,11 +1,13 @@
 //! Peers that do anything, in any order: every connection is opened once and
 //! closed once, and nothing is left.
 
-use crate::support::{ask, client, listen, start_echo};
+use crate::support::{Echo, ask, client, listen, start, wait_for};
 use rustix::net::sockopt::set_socket_linger;
 use sockets::{Config, Model};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 fn random_from(mut state: u64) -> impl FnMut(u64) -> u64 {
@@ -58,14 +60,19 @@ fn every_connection_is_opened_once_and_closed_once() {
     const PEERS: u64 = 400;
     let (listeners, address) = listen(Model::Exclusive, 2);
     let config = || Config { model: Model::Exclusive, ..Config::default() };
-    let running = [0, 1].map(|at| start_echo(config(), listeners.for_worker(at)));
+    let all = Arc::new(AtomicU64::new(0));
+    let running = [0, 1].map(|at| {
+        let echo = Echo::counting(Arc::clone(&all));
+        start(config(), listeners.for_worker(at), || echo, |echo| echo)
+    });
     std::thread::scope(|scope| {
         for part in 0..8 {
             scope.spawn(move || (0..PEERS / 8).for_each(|seed| peer(address, part * PEERS + seed)));
         }
     });
-    // The queue is first in, first out: all others were taken before.
     ask(&mut client(address), b"the last");
+    // A connection may be in the queue only after connect(2) has returned.
+    wait_for("all to be taken", || all.load(Ordering::Relaxed) == PEERS + 1);
     let (mut opened, mut closed) = (0, 0);
     for worker in running {
         let (echo, counters) = worker.stop();

@@ -1,15 +1,14 @@
 //! The client's side: connections that we open.
 
-use crate::support::client;
 use crate::support::puppet::{Do, Seen, Theatre};
+use crate::support::{PATIENCE, client};
 use app::{Closed, ConnectError, Opened};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use sockets::{Config, StreamOptions};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::time::Duration;
 
 fn here() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -44,8 +43,11 @@ fn a_connect_is_answered_and_used() {
 
 #[test]
 fn a_refusal_is_told() {
-    let (listener, address) = here();
-    drop(listener);
+    // A port that is taken, so that nobody else listens on it meanwhile.
+    let (family, kind) = (rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM);
+    let taken = rustix::net::socket(family, kind, None).unwrap();
+    rustix::net::bind(&taken, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = rustix::net::getsockname(&taken).unwrap().try_into().unwrap();
     let theatre = Theatre::open(Config::default(), Vec::new());
     theatre.tell(Do::Connect(None, address));
     assert!(matches!(theatre.next(), Seen::Connect(Ok(_))));
@@ -191,8 +193,8 @@ fn a_connect_that_is_given_up_is_over() {
     theatre.tell(Do::Abort(id));
     assert_eq!(theatre.closed(), Closed::Aborted);
     let (mut peer, _) = listener.accept().unwrap();
-    peer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    assert!(peer.read(&mut [0; 1]).is_err(), "it was reset");
+    peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(peer.read(&mut [0; 1]).unwrap_err().kind(), ErrorKind::ConnectionReset);
     drop(client(address));
     theatre.close();
 }

@@ -5,8 +5,7 @@ use crate::support::{client, listen};
 use sockets::{Config, Model};
 use std::time::Duration;
 
-/// Never early, and, on a machine that is not overloaded, hardly late; the
-/// last setting counts.
+/// Never early; the last setting counts.
 #[test]
 fn timers_are_never_early() {
     let (listeners, address) = listen(Model::Reuseport, 1);
@@ -20,9 +19,10 @@ fn timers_are_never_early() {
         assert_eq!(at, id);
         assert!(now >= wanted, "{micros} µs: {:?} early", wanted.since(now));
     }
-    theatre.tell(Do::Timer(id, Some(Duration::from_millis(20))));
-    theatre.tell(Do::Timer(id, None));
-    theatre.tell(Do::Timer(id, Some(Duration::from_millis(60))));
+    // In one turn, because on a busy machine the first may run out before the
+    // second is told.
+    let cleared = [Some(Duration::from_millis(20)), None, Some(Duration::from_millis(60))];
+    theatre.tell(Do::All(cleared.map(|after| Do::Timer(id, after)).into()));
     let Seen::Timer(_, wanted, now) = theatre.next() else { panic!("the timer") };
     assert!(now >= wanted, "the one that was cleared did not run out");
     drop(stream);

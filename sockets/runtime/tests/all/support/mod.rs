@@ -8,23 +8,49 @@ use sockets::{Attendant, Config, Counters, Endpoint, ListenOptions, Listener, Li
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use wire::Time;
 
 /// No test waits longer for anything: it is stuck then.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `done`.
+#[track_caller]
+pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let began = silo::Clock.now();
+    while !done() {
+        assert!(silo::Clock.now().since(began) < PATIENCE, "waited for {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether a worker that passed so often within this time sleeps when it has
+/// nothing to do: one that does not passes thousands of times.
+pub fn is_asleep(passes: u64, within: Duration) -> bool {
+    passes < 10 + within.as_millis() as u64 / 10
+}
 
 /// Echoes what arrives, up to a limit of unsent bytes, and finishes when the
 /// peer does.
 #[derive(Debug, Default)]
 pub struct Echo {
     pub opened: u64,
+    /// How many were opened by all that share it, while they run.
+    pub all: Arc<AtomicU64>,
     pub closed: Vec<Closed>,
     ended: Vec<bool>,
     /// When each was last heard of.
     heard: Vec<Time>,
+}
+
+impl Echo {
+    /// One that counts into what others count into as well.
+    #[allow(dead_code, reason = "not all programs of tests have several")]
+    pub fn counting(all: Arc<AtomicU64>) -> Self {
+        Self { all, ..Self::default() }
+    }
 }
 
 /// Unsent bytes from which on an [`Echo`] takes nothing.
@@ -33,6 +59,7 @@ pub const ECHO_LIMIT: usize = 256 * 1024;
 impl App for Echo {
     fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, _how: Opened) {
         self.opened += 1;
+        self.all.fetch_add(1, Ordering::Relaxed);
         self.ended.resize(self.ended.len().max(id.index() + 1), false);
         self.ended[id.index()] = false;
         self.heard.resize(self.ended.len(), Time::ZERO);

@@ -43,6 +43,8 @@ pub enum Do {
     Timer(ConnId, Option<Duration>),
     Unsent(ConnId),
     Addresses(ConnId),
+    /// All of these, in one turn.
+    All(Vec<Do>),
     StopListening,
     Count,
     Stop,
@@ -91,6 +93,7 @@ impl Puppet {
             }
             Do::Unsent(id) => self.tell(Seen::Unsent(net.unsent(id))),
             Do::Addresses(id) => self.tell(Seen::Addresses(net.local(id), net.peer(id))),
+            Do::All(all) => all.into_iter().for_each(|told| self.obey(net, told)),
             Do::StopListening => self.stop_listening = true,
             Do::Count => self.count = true,
             Do::Stop => self.stop = true,
@@ -161,6 +164,7 @@ impl Attendant<Puppet> for Strings {
 
 /// A worker with a [`Puppet`], and the strings.
 pub struct Theatre {
+    task: libc::pid_t,
     told: Sender<Do>,
     seen: Receiver<Seen>,
     bell: Arc<OwnedFd>,
@@ -173,7 +177,10 @@ impl Theatre {
         let (tells, seen) = channel();
         let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap());
         let rings = Arc::clone(&bell);
+        let (names, task) = channel();
         let thread = std::thread::spawn(move || {
+            // SAFETY: takes nothing and returns a number.
+            let _ = names.send(unsafe { libc::gettid() });
             let puppet = Puppet {
                 seen: tells,
                 told: obeys,
@@ -188,12 +195,22 @@ impl Theatre {
             worker.run(&mut Strings).unwrap();
             worker.counters()
         });
-        Self { told, seen, bell, thread }
+        let task = task.recv().expect("the thread begins");
+        Self { task, told, seen, bell, thread }
     }
 
     pub fn tell(&self, told: Do) {
         self.told.send(told).unwrap();
         rustix::io::write(&self.bell, &1u64.to_ne_bytes()).unwrap();
+    }
+
+    /// Waits until the worker's thread waits in this system call (proc(5)).
+    #[track_caller]
+    pub fn wait_until_in(&self, call: core::ffi::c_long) {
+        let file = format!("/proc/self/task/{}/syscall", self.task);
+        super::wait_for("the worker to wait", || {
+            std::fs::read_to_string(&file).unwrap().split(' ').next() == Some(&call.to_string())
+        });
     }
 
     /// What is seen next.

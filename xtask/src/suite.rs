@@ -1,0 +1,214 @@
+//! `cargo xtask suite`: every test to its end, whatever fails before it, and
+//! then what failed; once or many times, on a machine at rest, beside a
+//! program that takes half of each core, or on one core.
+
+use crate::busy::{self, Busy, now};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+/// What is to be run, and how.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Plan {
+    rounds: u32,
+    busy: bool,
+    one_core: bool,
+    /// For `cargo test`.
+    arguments: Vec<String>,
+}
+
+impl Plan {
+    /// Reads the words of the command line.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn parse(words: &[&str]) -> Result<Self, String> {
+        let mut plan = Self { rounds: 1, busy: false, one_core: false, arguments: Vec::new() };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--busy" => plan.busy = true,
+                "--one-core" => plan.one_core = true,
+                "--rounds" => {
+                    let rounds = words.next().and_then(|word| word.parse().ok()).filter(|rounds| *rounds > 0);
+                    plan.rounds = rounds.ok_or("--rounds takes a number of at least 1")?;
+                }
+                "--" => plan.arguments.extend(words.by_ref().map(|word| (*word).to_owned())),
+                other => return Err(format!("suite: what is {other}? Arguments of cargo test come after --")),
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// A test that failed, and the arguments of cargo that run its program alone.
+type Failed = (String, String);
+
+/// Builds the tests, runs them, and says what failed.
+///
+/// # Errors
+/// If they cannot be run.
+pub fn run(plan: &Plan) -> Result<ExitCode, String> {
+    let wrong = |why: io::Error| format!("suite: {why}");
+    // Neither busy nor on one core: what is built is no part of the proof.
+    let built = cargo(plan).arg("--no-run").status().map_err(wrong)?;
+    if !built.success() {
+        return Ok(ExitCode::FAILURE);
+    }
+    if plan.one_core {
+        let core = *busy::cores().map_err(wrong)?.first().ok_or("suite: no core to run on")?;
+        busy::keep_on(core).map_err(wrong)?;
+    }
+    let _busy = if plan.busy { Some(Busy::start().map_err(wrong)?) } else { None };
+    let mut failed: BTreeMap<Failed, u32> = BTreeMap::new();
+    let mut rounds = Vec::new();
+    for round in 1..=plan.rounds {
+        if plan.rounds > 1 {
+            println!("== round {round} of {}", plan.rounds);
+        }
+        let began = now();
+        let (failures, good) = round_of(plan).map_err(wrong)?;
+        rounds.push((began.elapsed(), good));
+        for failure in failures {
+            *failed.entry(failure).or_default() += 1;
+        }
+    }
+    print!("{}", summary(&rounds, &failed));
+    let good = rounds.iter().all(|(_, good)| *good);
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn cargo(plan: &Plan) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.arg("test").args(&plan.arguments);
+    command
+}
+
+/// All tests once: those that failed, and whether none did.
+fn round_of(plan: &Plan) -> io::Result<(Vec<Failed>, bool)> {
+    let (reads, writes) = io::pipe()?;
+    let mut command = cargo(plan);
+    // Both in one pipe, so that they stay in order.
+    let mut child = command.arg("--no-fail-fast").stdout(writes.try_clone()?).stderr(writes).spawn()?;
+    // It holds the pipe's other end, too.
+    drop(command);
+    let mut reader = Reader::default();
+    let mut out = io::stdout().lock();
+    for line in BufReader::new(reads).split(b'\n') {
+        let line = line?;
+        out.write_all(&line)?;
+        out.write_all(b"\n")?;
+        reader.read(&String::from_utf8_lossy(&line));
+    }
+    let good = child.wait()?.success();
+    Ok((reader.failed, good))
+}
+
+/// Finds in the output what failed: a test program lists the names of its
+/// tests that failed in the end, and then cargo says how it is run again.
+#[derive(Default)]
+struct Reader {
+    listing: bool,
+    names: Vec<String>,
+    failed: Vec<Failed>,
+}
+
+impl Reader {
+    fn read(&mut self, line: &str) {
+        if let Some((_, rest)) = line.split_once("to rerun pass `") {
+            let target = rest.trim_end_matches('`').to_owned();
+            if self.names.is_empty() {
+                self.names.push("(the program itself)".to_owned());
+            }
+            self.failed.extend(self.names.drain(..).map(|name| (target.clone(), name)));
+            self.listing = false;
+        } else if line == "failures:" {
+            // The first of the two comes before what the tests said.
+            (self.listing, self.names) = (true, Vec::new());
+        } else if let (true, Some(name)) = (self.listing, line.strip_prefix("    ")) {
+            self.names.push(name.to_owned());
+        } else {
+            self.listing = false;
+        }
+    }
+}
+
+fn summary(rounds: &[(Duration, bool)], failed: &BTreeMap<Failed, u32>) -> String {
+    let bad = rounds.iter().filter(|(_, good)| !good).count();
+    let mut text = String::from("== tests that failed\n");
+    for ((target, name), times) in failed {
+        let often = if rounds.len() > 1 { format!("  {times} of {} times", rounds.len()) } else { String::new() };
+        text += &format!("cargo test {target}: {name}{often}\n");
+    }
+    if failed.is_empty() {
+        text += if bad == 0 { "none\n" } else { "see above: cargo did not run them all\n" };
+    }
+    let seconds: Vec<String> = rounds.iter().map(|(took, _)| format!("{:.0}", took.as_secs_f64())).collect();
+    text += &format!("{} of {} rounds were good; seconds: {}\n", rounds.len() - bad, rounds.len(), seconds.join(" "));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read() {
+        let plan = Plan::parse(&["--rounds", "3", "--busy", "--", "-p", "wire", "--busy"]).unwrap();
+        let arguments = ["-p", "wire", "--busy"].map(str::to_owned).into();
+        assert_eq!(plan, Plan { rounds: 3, busy: true, one_core: false, arguments });
+        for wrong in [&["--rounds"][..], &["--rounds", "0"], &["-p"]] {
+            assert!(Plan::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    /// What cargo and its test programs print, cut to what matters.
+    const SAID: &str = "
+     Running unittests src/lib.rs (target/debug/deps/sockets-1)
+test steer::tests::a ... ok
+test result: ok. 1 passed
+     Running tests/all/main.rs (target/debug/deps/all-2)
+test files::a ... FAILED
+test files::b ... FAILED
+
+failures:
+
+---- files::a stdout ----
+    indented
+failures: none of this
+
+failures:
+    files::a
+    files::b
+
+test result: FAILED. 0 passed; 2 failed
+error: test failed, to rerun pass `-p sockets --test all`
+     Running tests/ring/main.rs (target/debug/deps/ring-3)
+error: test failed, to rerun pass `-p sockets --test ring`
+
+Caused by:
+  process didn't exit successfully: `ring-3` (signal: 11, SIGSEGV: invalid memory reference)
+error: 2 targets failed:
+    `-p sockets --test all`
+    `-p sockets --test ring`";
+
+    #[test]
+    fn what_failed_is_found() {
+        let mut reader = Reader::default();
+        SAID.lines().for_each(|line| reader.read(line));
+        let failed = |target: &str, name: &str| (format!("-p sockets --test {target}"), name.to_owned());
+        let wanted = [failed("all", "files::a"), failed("all", "files::b"), failed("ring", "(the program itself)")];
+        assert_eq!(reader.failed, wanted);
+    }
+
+    #[test]
+    fn the_summary_says_how_often() {
+        let rounds = [(Duration::from_secs(61), false), (Duration::from_secs(60), true)];
+        let failed = BTreeMap::from([(("-p sockets --lib".to_owned(), "a::b".to_owned()), 1)]);
+        let text = summary(&rounds, &failed);
+        assert!(text.contains("cargo test -p sockets --lib: a::b  1 of 2 times\n"), "{text}");
+        assert!(text.ends_with("1 of 2 rounds were good; seconds: 61 60\n"), "{text}");
+        assert!(summary(&rounds[1..], &BTreeMap::new()).contains("\nnone\n"));
+    }
+}
