@@ -5,6 +5,7 @@ mod boot;
 mod netem;
 mod placement;
 mod sockets;
+mod start;
 mod xdp;
 
 use crate::Failure;
@@ -29,8 +30,15 @@ pub struct Scenario {
 }
 
 /// All, the simplest first.
-pub const ALL: &[Scenario] =
-    &[boot::SCENARIO, bond::SCENARIO, netem::SCENARIO, sockets::SCENARIO, xdp::SCENARIO, placement::SCENARIO];
+pub const ALL: &[Scenario] = &[
+    boot::SCENARIO,
+    bond::SCENARIO,
+    netem::SCENARIO,
+    sockets::SCENARIO,
+    xdp::SCENARIO,
+    start::SCENARIO,
+    placement::SCENARIO,
+];
 
 /// Those of these names; all, if none is named.
 ///
