@@ -9,6 +9,7 @@ use crate::umem::Umem;
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU32;
+use core::time::Duration;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -272,10 +273,40 @@ fn register(fd: BorrowedFd<'_>, umem: &Umem, frame: u32) -> Result<(), OpenError
         flags: 0,
         tx_metadata_len: 0,
     };
-    set(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &request).map_err(|errno| match errno {
+    let pin = || set(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &request);
+    let pause = |failed: Errno, pause: Duration| {
+        eprintln!("warning: the kernel did not pin the memory of an AF_XDP socket: {failed}; trying again");
+        std::thread::sleep(pause);
+        // Pages that went in between are to be there again. Why they are not,
+        // the next try says.
+        let _ = umem.populate();
+    };
+    insist(pin, pause).map_err(|errno| match errno {
         Errno::NOBUFS | Errno::NOMEM | Errno::PERM => OpenError::LockedMemory { bytes: umem.len() },
         source => OpenError::System { what: "give the kernel an AF_XDP socket's memory", source },
     })
+}
+
+/// Tries to have memory pinned, a third of a second in all.
+const PIN_TRIES: u32 = 6;
+/// The pause after the first, which doubles.
+const PIN_PAUSE: Duration = Duration::from_millis(10);
+
+/// Pins memory, again where that may help: the kernel moves pages between
+/// domains, joins them to huge ones, and moves those that it is to pin for long
+/// out of the way of others (`mm/gup.c`, FOLL_LONGTERM). A page that it finds in
+/// such a state is an error of the whole call (EFAULT), or is pinned in vain
+/// (ENOMEM, of which a limit is told by ENOBUFS).
+fn insist(mut pin: impl FnMut() -> Result<(), Errno>, mut pause: impl FnMut(Errno, Duration)) -> Result<(), Errno> {
+    for tried in 0..PIN_TRIES - 1 {
+        match pin() {
+            Err(failed @ (Errno::FAULT | Errno::NOMEM | Errno::AGAIN | Errno::BUSY | Errno::INTR)) => {
+                pause(failed, PIN_PAUSE * (1 << tried));
+            }
+            done => return done,
+        }
+    }
+    pin()
 }
 
 fn offsets(fd: BorrowedFd<'_>) -> Result<libc::xdp_mmap_offsets, Errno> {
@@ -305,4 +336,31 @@ fn get<T>(fd: BorrowedFd<'_>, option: i32, value: &mut T) -> Result<(), Errno> {
 
 fn last_errno() -> Errno {
     std::io::Error::last_os_error().raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a kernel that answers so leads to: the outcome, and the pauses.
+    fn insisted(answers: &[Result<(), Errno>]) -> (Result<(), Errno>, Vec<u128>) {
+        let mut left = answers.iter().copied();
+        let mut pauses = Vec::new();
+        let outcome = insist(|| left.next().expect("no more tries"), |_, pause| pauses.push(pause.as_millis()));
+        assert_eq!(left.next(), None, "tried as often as that");
+        (outcome, pauses)
+    }
+
+    #[test]
+    fn memory_that_cannot_be_pinned_now_is_pinned_later() {
+        let (fault, none) = (Err(Errno::FAULT), Err(Errno::NOMEM));
+        assert_eq!(insisted(&[Ok(())]), (Ok(()), vec![]));
+        assert_eq!(insisted(&[fault, none, Ok(())]), (Ok(()), vec![10, 20]));
+        let all = [fault, fault, fault, fault, fault, fault];
+        assert_eq!(insisted(&all), (fault, vec![10, 20, 40, 80, 160]), "not for ever");
+        // A limit is a limit.
+        for never in [Errno::NOBUFS, Errno::PERM, Errno::INVAL] {
+            assert_eq!(insisted(&[Err(never)]), (Err(never), vec![]));
+        }
+    }
 }

@@ -123,10 +123,18 @@ impl Umem {
     /// such files. Whether it did.
     fn collapse(&self, len: usize) -> bool {
         const COLLAPSE: i32 = 25;
-        // SAFETY: our own mapping; to touch its pages changes nothing in them.
-        let touched = unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), len, Advice::LinuxPopulateWrite) };
         // SAFETY: advice on memory of ours changes nothing in it.
-        touched.is_ok() && unsafe { libc::madvise(self.start.as_ptr().cast(), len, COLLAPSE) } == 0
+        self.touch(len).is_ok() && unsafe { libc::madvise(self.start.as_ptr().cast(), len, COLLAPSE) } == 0
+    }
+
+    /// Takes the pages of all frames (Linux 5.14), if they are not there.
+    pub fn populate(&self) -> Result<(), Errno> {
+        self.touch(self.len)
+    }
+
+    fn touch(&self, len: usize) -> Result<(), Errno> {
+        // SAFETY: our own mapping; to touch its pages changes nothing in them.
+        unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), len, Advice::LinuxPopulateWrite) }
     }
 
     /// The file that it is in.
