@@ -5,6 +5,7 @@ SEEDS ?= 10000
 RESTARTS ?= 1000
 FUZZ_SECONDS ?= 60
 NOISE_SECONDS ?= 60
+# How often the soak runs all tests.
 ROUNDS ?= 10
 # Where the advisories of RustSec are fetched from.
 ADVISORIES ?= https://github.com/rustsec/advisory-db
@@ -18,6 +19,7 @@ WITH_DPDK := $(if $(DPDK),--features dpdk)
 TESTED_DPDK = $(shell pkg-config --exists libdpdk 2>/dev/null && echo --features nearside/dpdk)
 # All tests to their end, and what of them failed.
 SUITE := $(CARGO) xtask suite
+TESTS = -- --workspace --locked $(TESTED_DPDK)
 BENCH := $(TARGET)/release/bench
 RUN := $(CARGO) run --release --quiet --locked
 # Namespaces and huge pages need root. `make demo SUDO=` does without them.
@@ -45,7 +47,7 @@ test: ## run everything that must pass: format, lints, tidy, dependencies, tests
 	@scripts/need.sh test
 	@$(MAKE) --no-print-directory lint tidy deny
 	@echo "== tests"
-	@$(SUITE) -- --workspace --locked $(TESTED_DPDK)
+	@$(SUITE) $(TESTS)
 	@[ -n "$(TESTED_DPDK)" ] || \
 		echo "libdpdk is not installed here (apt-get install libdpdk-dev): its tests are left out"
 
@@ -94,11 +96,12 @@ FUZZ_FLAGS := -Cpasses=sancov-module -Ccodegen-units=1 \
 FUZZ := RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_TARGET_DIR=$(TARGET)/fuzz $(RUN) \
 	--target $$(rustc -vV | sed -n 's/^host: //p') --package fuzz --
 
-soak: build ## ROUNDS of all tests on a busy machine (10), one on one core, restarts, bad input, fuzzing, seeds of the simulator
+# Beside half of each core, in bursts: what others on a machine take.
+soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, bad input, fuzzing, seeds
 	@scripts/need.sh test
 	@scripts/each.sh \
-		"all tests $(ROUNDS) times beside a program that takes half of each core|$(SUITE) --rounds $(ROUNDS) --busy -- --workspace --locked $(TESTED_DPDK)" \
-		"all tests on one core|$(SUITE) --one-core -- --workspace --locked $(TESTED_DPDK)" \
+		"all tests $(ROUNDS) times beside half of each core|$(SUITE) --rounds $(ROUNDS) --busy $(TESTS)" \
+		"all tests on one core|$(SUITE) --one-core $(TESTS)" \
 		"$(RESTARTS) restarts under load|$(RUN) --package service -- --restarts $(RESTARTS) --nearside $(NEARSIDE)" \
 		"noise at line rate for $(NOISE_SECONDS) s|$(RUN) --package hostile -- --seconds $(NOISE_SECONDS)" \
 		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
@@ -111,7 +114,8 @@ LIBFUZZER_FLAGS := $(FUZZ_FLAGS) --cfg fuzzing \
 HOST_TRIPLE = $(shell rustc -vV | sed -n 's/^host: //p')
 NAME ?= stack
 
-fuzz-libfuzzer: ## run fuzz target NAME (stack) under libFuzzer for FUZZ_SECONDS (60); NAME=all builds them all, and runs none
+# NAME=all builds them all, and runs none.
+fuzz-libfuzzer: ## run the fuzz target NAME (stack) under libFuzzer for FUZZ_SECONDS (60)
 	@scripts/need.sh libfuzzer
 	@RUSTFLAGS='$(LIBFUZZER_FLAGS)' CARGO_TARGET_DIR=$(TARGET)/libfuzzer CARGO="$(CARGO)" \
 		scripts/libfuzzer.sh $(HOST_TRIPLE) $(NAME) $(FUZZ_SECONDS)
