@@ -292,11 +292,12 @@ const PIN_TRIES: u32 = 6;
 /// The pause after the first, which doubles.
 const PIN_PAUSE: Duration = Duration::from_millis(10);
 
-/// Pins memory, again where that may help: the kernel moves pages between
-/// domains, joins them to huge ones, and moves those that it is to pin for long
-/// out of the way of others (`mm/gup.c`, FOLL_LONGTERM). A page that it finds in
-/// such a state is an error of the whole call (EFAULT), or is pinned in vain
-/// (ENOMEM, of which a limit is told by ENOBUFS).
+/// Pins memory, again where that may help. The kernel fetches page by page, and
+/// what it cannot have at that moment is an error of the whole call: EFAULT if
+/// it is the first page, ENOMEM if it is a later one (`xdp_umem_pin_pages`),
+/// where a limit is told by ENOBUFS. Meanwhile it also moves pages: to other
+/// domains, into huge pages, and away from where nothing may be pinned for long
+/// (FOLL_LONGTERM).
 fn insist(mut pin: impl FnMut() -> Result<(), Errno>, mut pause: impl FnMut(Errno, Duration)) -> Result<(), Errno> {
     for tried in 0..PIN_TRIES - 1 {
         match pin() {

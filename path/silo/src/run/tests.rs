@@ -97,21 +97,37 @@ fn answer(pace: Pace) -> (Duration, Usage, usize) {
     (asker.answered.expect("it stops for nothing else").since(begun), usage, silo.link.waits)
 }
 
+/// Tries of what shows only if the machine lets the loop run in time: else the
+/// delay is over before there is anything to sleep for.
+const TRIES: usize = 50;
+
 #[test]
 fn a_frame_held_back_is_not_sent_early_and_is_sent() {
     let delay = Duration::from_millis(20);
     for idle in [Idle::Spin, Idle::ADAPTIVE, Idle::Sleep(Duration::from_millis(200))] {
-        let (took, usage, _) = answer(Pace { idle, tx_delay: delay });
-        assert!(took >= delay, "{idle}: {took:?}");
+        let sleeps = |_| {
+            let (took, usage, _) = answer(Pace { idle, tx_delay: delay });
+            assert!(took >= delay, "{idle}: {took:?}");
+            assert!(usage.turns >= 2, "{idle}: {usage:?}");
+            usage.sleeps > 0
+        };
         // A sleep ends for it: else one of 200 ms would stand between.
-        assert!(usage.turns >= 2 && (usage.sleeps > 0) == (idle != Idle::Spin), "{idle}: {usage:?}");
+        if idle == Idle::Spin {
+            assert!(!(0..2).any(sleeps), "it never sleeps");
+        } else {
+            assert!((0..TRIES).any(sleeps), "{idle}: it sleeps meanwhile");
+        }
     }
 }
 
 #[test]
 fn who_sleeps_by_the_clock_does_not_wait_for_frames() {
     let idle = Idle::Sleep(Duration::from_micros(100));
-    let (_, usage, waits) = answer(Pace { idle, tx_delay: Duration::from_millis(5) });
-    assert_eq!(waits, 0);
-    assert!(usage.sleeps > 0 && usage.asleep_ns >= usage.sleeps * 20_000, "{usage:?}");
+    let sleeps = |_| {
+        let (_, usage, waits) = answer(Pace { idle, tx_delay: Duration::from_millis(5) });
+        assert_eq!(waits, 0);
+        // The last one may be cut short.
+        usage.sleeps > 1 && usage.asleep_ns >= usage.sleeps * 20_000
+    };
+    assert!((0..TRIES).any(sleeps));
 }
