@@ -47,7 +47,6 @@ pub struct Echo {
 
 impl Echo {
     /// One that counts into what others count into as well.
-    #[allow(dead_code, reason = "not all programs of tests have several")]
     pub fn counting(all: Arc<AtomicU64>) -> Self {
         Self { all, ..Self::default() }
     }
