@@ -8,7 +8,6 @@ use crate::rack::Rack;
 use crate::receive::ReceiveBuffer;
 use crate::scoreboard::Scoreboard;
 use app::Unreachable;
-use wire::Time;
 use wire::tcp::SeqNum;
 
 /// What recovery a sender is in.
@@ -76,8 +75,6 @@ pub(crate) struct Cold {
     pub holder: HolderMark,
     /// Where the peer's FIN stands, when it came before what precedes it.
     pub fin_at: Option<SeqNum>,
-    /// A segment whose round trip is timed to the microsecond, by its end.
-    pub timed: Option<(SeqNum, Time)>,
     /// Segments retransmitted.
     pub retransmits: u32,
     /// The farthest that a segment was overtaken by others, in segments.
@@ -110,7 +107,6 @@ impl Cold {
             receive: ReceiveBuffer::default(),
             holder: HolderMark::default(),
             fin_at: None,
-            timed: None,
             retransmits: 0,
             reordering: 0,
             asked: None,
@@ -139,7 +135,7 @@ impl Cold {
     /// was sent again.
     pub fn disposable(&self) -> bool {
         !self.learned
-            && self.timed.is_none()
+            && self.rack.is_blank()
             && self.undo.is_none()
             && self.asked.is_none()
             && self.unreachable.is_none()

@@ -19,8 +19,10 @@ pub struct Config {
     /// Hold back small segments while data is unacknowledged (Nagle, RFC 9293
     /// section 3.7.4). Off by default: whole responses are queued at once.
     pub nagle: bool,
-    /// Least retransmission timeout; 200 ms by default as in Linux (RFC 6298
-    /// section 2.4 says 1 s, which stalls short exchanges on one lost segment).
+    /// Least that the retransmission timer waits beyond the smoothed round
+    /// trip; 200 ms by default as in Linux (RFC 6298 section 2.4 says 1 s in
+    /// all, which stalls short exchanges on one lost segment). Too small, and
+    /// delayed acknowledgements are taken for losses.
     pub rto_min: u32,
     /// Largest retransmission timeout; 120 s by default.
     pub rto_max: u32,

@@ -199,7 +199,7 @@ impl Connection {
         self.note_timestamp(header.options.timestamps.as_ref());
         let acked = header.ack.forward_from(self.una);
         if acked > 0 {
-            outcome.drained = self.on_acked(cx, header, acked, false);
+            outcome.drained = self.on_acked(cx, header, acked, false, Some(self.una));
         }
         self.snd_wnd = u32::from(header.window) << self.peer_shift();
         self.wl1 = header.seq;
@@ -275,14 +275,22 @@ impl Connection {
         self.unacked = (u32::from(self.unacked) + len).min(0xffff) as u16;
     }
 
-    /// `acked` sequence numbers are newly acknowledged. Returns whether the
-    /// send queue fell to the low-water mark.
+    /// `acked` sequence numbers are newly acknowledged; `first` is the first
+    /// byte that was sent once and is known to have arrived only now. Returns
+    /// whether the send queue fell to the low-water mark.
     #[inline]
-    pub(crate) fn on_acked(&mut self, cx: &mut Context<'_>, header: &TcpHeader, acked: u32, fin: bool) -> bool {
+    pub(crate) fn on_acked(
+        &mut self,
+        cx: &mut Context<'_>,
+        header: &TcpHeader,
+        acked: u32,
+        fin: bool,
+        first: Option<SeqNum>,
+    ) -> bool {
         let in_flight = self.in_flight();
         self.rope.release(acked - u32::from(fin));
         self.una = header.ack;
-        let rtt_us = self.sample_rtt(cx, header);
+        let rtt_us = self.sample_rtt(cx, header, first);
         if self.flags.has(Flags::CWND_LIMITED) || self.cold.is_some() {
             self.grow(cx, acked, in_flight, rtt_us);
         }
@@ -305,14 +313,14 @@ impl Connection {
         false
     }
 
-    /// A round-trip sample: to the microsecond where a segment was timed,
-    /// otherwise in milliseconds.
+    /// A round-trip sample: to the microsecond where it was taken down when
+    /// `first` left, otherwise in milliseconds. Of all that an acknowledgement
+    /// covers the first counts, as it does in a timestamp's echo.
     #[inline]
-    fn sample_rtt(&mut self, cx: &Context<'_>, header: &TcpHeader) -> Option<u32> {
+    fn sample_rtt(&mut self, cx: &Context<'_>, header: &TcpHeader, first: Option<SeqNum>) -> Option<u32> {
         if self.cold.is_some()
-            && let Some(us) = self.timed_sample(cx)
+            && let Some(us) = self.sample_departure(cx, first)
         {
-            self.rtt.on_sample(us);
             return Some(us);
         }
         let ms = self.round_trip(cx.now_ms, || cx.ts_offset, header.options.timestamps.as_ref())?;
@@ -365,17 +373,16 @@ impl Connection {
         Some(ms)
     }
 
+    /// Takes the round trip of the byte at `first`, where it is known when
+    /// that left.
     #[cold]
-    fn timed_sample(&mut self, cx: &Context<'_>) -> Option<u32> {
-        let una = self.una;
+    pub(crate) fn sample_departure(&mut self, cx: &Context<'_>, first: Option<SeqNum>) -> Option<u32> {
         let cold = self.cold.as_mut()?;
-        let (end, sent) = cold.timed?;
-        if una.before(end) {
-            return None;
-        }
-        cold.timed = None;
+        let sent = cold.rack.departure(first?)?;
         let us = u32::try_from(cx.now.since(sent).as_micros()).unwrap_or(u32::MAX);
         cold.rack.on_rtt(us, cx.now);
+        self.flags.clear(Flags::TIMING);
+        self.rtt.on_sample(us);
         Some(us)
     }
 
@@ -481,7 +488,7 @@ impl Connection {
         self.una = header.ack;
         if self.flags.has(Flags::TIMESTAMPS) || !retransmitted {
             // Karn: without timestamps a SYN sent twice gives no sample.
-            let _ = self.sample_rtt(cx, header);
+            let _ = self.sample_rtt(cx, header, None);
         }
         self.flags.clear(Flags::TIMING);
         if retransmitted && !self.rtt.sampled() {

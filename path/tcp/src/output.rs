@@ -3,7 +3,7 @@
 //! The stack asks for a segment only when it has a transmit slot to build it
 //! in: what is returned here counts as sent.
 
-use crate::cold::{Probe, Recovery};
+use crate::cold::Probe;
 use crate::config::Config;
 use crate::connection::{Connection, Context, Flags, Path};
 use crate::state::State;
@@ -168,26 +168,22 @@ impl Connection {
             // the peer may delay its acknowledgement.
             self.arm_probe(cx);
         }
-        self.time_segment(cx);
+        self.time_segment(cx, seq);
         if self.cold.is_some() {
             self.note_data_sent(push, last);
         }
         self.emit(cx, seq, flags, offset, len)
     }
 
-    /// Takes down when new data leaves where the cold part exists: for RACK,
-    /// and to time one segment per round trip to the microsecond, from which
-    /// the congestion control of bulk transfers profits.
+    /// Takes down when new data from `seq` on leaves, where the cold part
+    /// exists: for RACK, and for its round trip to the microsecond, which a
+    /// peer without timestamps would not tell.
     #[inline]
-    fn time_segment(&mut self, cx: &Context<'_>) {
-        let end = self.nxt;
+    fn time_segment(&mut self, cx: &Context<'_>, seq: SeqNum) {
+        let (una, end) = (self.una, self.nxt);
         let Some(cold) = &mut self.cold else { return };
-        if self.flags.has(Flags::SACK) {
-            cold.rack.on_sent(end, cx.now);
-        }
-        if cold.timed.is_none() && cold.recovery == Recovery::Open {
-            cold.timed = Some((end, cx.now));
-        }
+        cold.rack.begin(una, seq, cx.now);
+        cold.rack.on_sent(end, cx.now);
     }
 
     /// Without timestamps, the flight's first acknowledgement gives a sample.
@@ -427,8 +423,6 @@ impl Connection {
         let mut reordering = false;
         if let Some(cold) = &mut self.cold {
             cold.retransmits += 1;
-            // Karn: what was sent again gives no round trip.
-            cold.timed = None;
             reordering = cold.reordering_timer;
         }
         if (seq == self.una && !reordering) || !self.flags.has(Flags::TIMER) {
@@ -478,7 +472,7 @@ impl Connection {
         }
         self.nxt = self.nxt.plus(len + 1);
         self.flags.set(Flags::FIN_SENT);
-        self.time_segment(cx);
+        self.time_segment(cx, seq);
         self.emit(cx, seq, flags.union(Bits::FIN), offset, len)
     }
 

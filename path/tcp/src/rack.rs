@@ -39,6 +39,19 @@ struct Sent {
     at: Time,
     /// As a tail loss probe, for the second time.
     again: bool,
+    /// All of it left then, and for the first time: its round trip tells.
+    timed: bool,
+}
+
+impl Sent {
+    const fn new(end: SeqNum, at: Time) -> Self {
+        Self { end, at, again: false, timed: true }
+    }
+
+    /// The time is a guess, or one for several.
+    const fn untimed(end: SeqNum, at: Time) -> Self {
+        Self { timed: false, ..Self::new(end, at) }
+    }
 }
 
 /// A transmission: when, and its end. Later ones are greater.
@@ -118,17 +131,37 @@ impl Rack {
     pub fn on_sent(&mut self, end: SeqNum, at: Time) {
         let full = self.sent.len() >= MAX_SENT;
         match self.sent.back_mut() {
-            Some(last) if last.at == at && !last.again => last.end = end,
-            Some(last) if full => *last = Sent { end, at, again: false },
-            _ => self.sent.push_back(Sent { end, at, again: false }),
+            Some(last) if last.at == at && last.timed => last.end = end,
+            Some(last) if full => *last = Sent::untimed(end, at),
+            _ => self.sent.push_back(Sent::new(end, at)),
         }
+    }
+
+    /// New data from `seq` on is about to leave. What is in flight below it,
+    /// from `una` on, left before anybody took notes: at the latest now.
+    pub fn begin(&mut self, una: SeqNum, seq: SeqNum, at: Time) {
+        if self.sent.is_empty() && seq != una {
+            self.sent.push_back(Sent::untimed(seq, at));
+        }
+    }
+
+    /// Whether nothing in flight has been noted.
+    pub fn is_blank(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// When the byte at `seq` left, if it left once and its time is known
+    /// (Karn's algorithm, RFC 6298 section 3).
+    pub fn departure(&self, seq: SeqNum) -> Option<Time> {
+        let index = self.sent.partition_point(|sent| sent.end.at_or_before(seq));
+        self.sent.get(index).filter(|sent| sent.timed).map(|sent| sent.at)
     }
 
     /// What is in flight up to `end` left before anybody took notes: at about
     /// this time, by a round trip smoothed to `srtt`.
     pub fn assume(&mut self, end: SeqNum, at: Time, srtt: Duration) {
         if self.sent.is_empty() {
-            self.on_sent(end, at);
+            self.sent.push_back(Sent::untimed(end, at));
         }
         if self.min_rtt.get().is_zero() && !srtt.is_zero() {
             self.min_rtt.on_sample(srtt, at);
@@ -146,7 +179,7 @@ impl Rack {
                 }
             }
         }
-        self.sent.push_back(Sent { end, at, again: true });
+        self.sent.push_back(Sent { again: true, ..Sent::untimed(end, at) });
     }
 
     /// SND.UNA moved on.

@@ -49,13 +49,13 @@ impl Connection {
         if !self.flags.has(Flags::SACK) {
             return self.on_ack_newreno(cx, header, ack, outcome);
         }
-        let blocks = header.options.sack.as_slice();
+        let (una, blocks) = (self.una, header.options.sack.as_slice());
         let tracked = self.cold.as_ref().is_some_and(|cold| {
             !cold.scoreboard.is_empty() || cold.recovering() || cold.probe.is_some() || cold.reordering_timer
         });
         if blocks.is_empty() && !tracked {
             if ack.acked > 0 {
-                outcome.drained |= self.on_acked(cx, header, ack.acked, ack.fin);
+                outcome.drained |= self.on_acked(cx, header, ack.acked, ack.fin, Some(una));
             }
             return;
         }
@@ -64,7 +64,11 @@ impl Connection {
             self.cold.as_ref().map_or((0, false), |cold| (cold.scoreboard.sacked_bytes(), cold.reordering_timer));
         let delivered = self.on_arrivals(cx, header);
         if ack.acked > 0 {
-            outcome.drained |= self.on_acked(cx, header, ack.acked, ack.fin);
+            outcome.drained |= self.on_acked(cx, header, ack.acked, ack.fin, delivered.original);
+        } else {
+            // What is only SACKed has its round trip too (tcp_ack_update_rtt
+            // in Linux's net/ipv4/tcp_input.c).
+            self.sample_departure(cx, delivered.original);
         }
         self.on_probe_acked(cx, header, ack, &delivered);
         self.undo_needless(cx, header, ack, &delivered);
@@ -293,7 +297,6 @@ impl Connection {
         cold.congestion.on_loss(cwnd, flight, now);
         cold.learned = true;
         cold.recovery = Recovery::Fast(nxt);
-        cold.timed = None;
         cold.probe = None;
         let prr = Prr::new(flight.saturating_sub(sacked_before), cold.congestion.ssthresh(), mss);
         cold.prr = Some(prr);
@@ -327,7 +330,6 @@ impl Connection {
         cold.scoreboard.on_rto(una, nxt, if sack { young.unwrap_or(una) } else { nxt });
         cold.recovery = Recovery::Loss(nxt);
         cold.prr = None;
-        cold.timed = None;
         cold.probe = None;
         cold.probe_due = false;
         cold.reordering_timer = false;
@@ -405,7 +407,6 @@ impl Connection {
         cold.scoreboard.on_rto(una, nxt, nxt);
         cold.recovery = Recovery::Loss(nxt);
         cold.prr = None;
-        cold.timed = None;
         cold.probe = None;
         cold.undo = None;
         self.flags.set(Flags::SLOW);
@@ -456,12 +457,15 @@ impl Connection {
     fn on_ack_newreno(&mut self, cx: &mut Context<'_>, header: &TcpHeader, ack: Acknowledged, outcome: &mut Outcome) {
         let (una, nxt) = (self.una, self.nxt);
         let recovery = self.cold.as_ref().map_or(Recovery::Open, |cold| cold.recovery);
-        let mut delivered = Delivered::default();
-        if recovery != Recovery::Open {
-            delivered = self.cold_mut(cx.config).scoreboard.on_ack(una, header.ack, nxt, &[]);
+        // All was sent once, unless something tells otherwise.
+        let mut delivered = Delivered { original: Some(una), ..Delivered::default() };
+        if let Some(cold) = &mut self.cold
+            && (cold.recovering() || !cold.scoreboard.is_empty())
+        {
+            delivered = cold.scoreboard.on_ack(una, header.ack, nxt, &[]);
         }
         if ack.acked > 0 {
-            outcome.drained |= self.on_acked(cx, header, ack.acked, ack.fin);
+            outcome.drained |= self.on_acked(cx, header, ack.acked, ack.fin, delivered.original);
         } else if ack.duplicate {
             self.dupacks = self.dupacks.saturating_add(1);
             // The first two let a new segment go each (RFC 3042): the flight

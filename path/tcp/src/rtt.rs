@@ -83,20 +83,23 @@ impl Rtt {
         self.srtt != 0
     }
 
-    /// The retransmission timeout in milliseconds, rounded up, between `min`
-    /// and `max`; [`INITIAL_RTO_MS`] before the first sample, within the same
-    /// bounds.
+    /// The retransmission timeout in milliseconds, rounded up, at most `max`;
+    /// [`INITIAL_RTO_MS`] before the first sample.
+    ///
+    /// `floor` is the least that is waited beyond SRTT, in milliseconds: G of
+    /// RFC 6298 section 2.3, as large as Linux takes it (`tcp_rto_min` bounds
+    /// the variation, in net/ipv4/tcp_input.c). As a floor of the timeout
+    /// itself it would leave nothing for a delayed acknowledgement once the
+    /// round trip is steady.
     #[inline]
     #[must_use]
-    pub fn rto_ms(self, min: u32, max: u32) -> u32 {
-        // RTTVAR in quarters is already K * RTTVAR, with K = 4.
-        let us = self.srtt_us() + self.rttvar.max(GRANULARITY_US);
-        if u64::from(us) <= u64::from(min) * 1_000 && self.srtt != 0 {
-            // What it is nearly always, without a division.
-            return min;
+    pub fn rto_ms(self, floor: u32, max: u32) -> u32 {
+        if self.srtt == 0 {
+            return INITIAL_RTO_MS.max(floor).min(max);
         }
-        let ms = if self.srtt == 0 { INITIAL_RTO_MS } else { us.div_ceil(1_000) };
-        ms.min(max).max(min)
+        // RTTVAR in quarters is already K * RTTVAR, with K = 4.
+        let us = self.srtt_us().saturating_add(self.rttvar.max(floor.saturating_mul(1_000)).max(GRANULARITY_US));
+        us.div_ceil(1_000).min(max)
     }
 }
 
@@ -146,15 +149,19 @@ mod tests {
         }
     }
 
-    /// RFC 6298 section 2.3: K * RTTVAR is at least the granularity.
+    /// RFC 6298 section 2.3: K * RTTVAR is at least the granularity, and the
+    /// floor is added to the round trip.
     #[test]
-    fn steady_rtt_leaves_the_granularity() {
-        let mut rtt = Rtt::new();
-        for _ in 0..1_000 {
-            rtt.on_sample(5_000);
+    fn steady_rtt_leaves_the_floor() {
+        for round_trip in [5_000, 100_000, 250_000, 600_000] {
+            let mut rtt = Rtt::new();
+            for _ in 0..1_000 {
+                rtt.on_sample(round_trip);
+            }
+            assert_eq!(rtt.rto_ms(MIN, MAX), round_trip / 1_000 + 1);
+            assert_eq!(rtt.rto_ms(200, MAX), round_trip / 1_000 + 200);
+            assert_eq!(rtt.rto_ms(200, 150), 150);
         }
-        assert_eq!(rtt.rto_ms(MIN, MAX), 6);
-        assert_eq!(rtt.rto_ms(200, MAX), 200);
     }
 
     #[test]
@@ -164,7 +171,7 @@ mod tests {
             rtt.on_sample(u32::MAX);
             rtt.on_sample(0);
             let rto = rtt.rto_ms(200, MAX);
-            assert!((200..=MAX).contains(&rto));
+            assert!((200..=MAX).contains(&rto), "{rto}");
             assert!(rtt.sampled());
         }
         for _ in 0..10_000 {

@@ -212,7 +212,12 @@ impl Scoreboard {
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.sacked.is_empty() && self.retransmitted.is_empty() && self.lost_below.is_none()
+        // What was sent again and then found not to be lost may still be
+        // acknowledged, and nobody can tell which transmission that answers.
+        self.sacked.is_empty()
+            && self.retransmitted.is_empty()
+            && self.lost_below.is_none()
+            && self.resent_below.is_none()
     }
 
     /// Whether a byte that is not SACKed was lost when it was first sent.

@@ -219,3 +219,55 @@ fn a_probe_gives_no_round_trip() {
     sender.ack(11_001, 0, &[]);
     assert_eq!(sender.info().srtt_us, before);
 }
+
+/// Acknowledges two segments every 100 ms, so that the round trip grows with
+/// what is in flight. Returns the window at the end, in segments.
+fn window_behind_a_queue(sack: bool, timestamps: bool) -> u32 {
+    let mut sender = Sender::new(sack, timestamps, 400_000);
+    let mut left: Vec<u32> = vec![1_000; 10];
+    for pair in 1..=60 {
+        let now = 1_000 + 100 * pair;
+        sender.at(u64::from(now));
+        let echo = left[2 * (pair as usize - 1)];
+        let sent = sender.ack(1 + 2 * MSS * pair, echo, &[]);
+        left.extend(sent.iter().map(|_| now));
+    }
+    assert_eq!(sender.counters.timeouts, 0);
+    sender.info().cwnd / MSS
+}
+
+/// HyStart++ wants eight samples in a round trip (RFC 9406 section 4.2), and
+/// gets them whether or not the peer knows timestamps or SACK: every segment
+/// is timed.
+#[test]
+fn slow_start_ends_without_timestamps_as_with_them() {
+    let with = window_behind_a_queue(true, true);
+    assert!(with < 70, "{with} segments");
+    for sack in [true, false] {
+        let without = window_behind_a_queue(sack, false);
+        assert!(without.abs_diff(with) <= 3, "{without} segments without timestamps, {with} with them");
+    }
+}
+
+/// Karn's algorithm (RFC 6298 section 3): of what was sent twice no round trip
+/// is taken, of what was sent once it is, even in recovery.
+#[test]
+fn what_was_sent_once_is_timed_in_recovery() {
+    let mut sender = Sender::new(true, false, 40_000);
+    for pair in 1..=5 {
+        sender.at(1_100);
+        sender.ack(1 + 2 * MSS * pair, 0, &[]);
+    }
+    // Twenty left at 1,100 ms; the first of them was lost.
+    sender.at(1_200);
+    assert_eq!(starts(&sender.ack(10_001, 0, &[(11_001, 14_001)]))[0], 10_001);
+    let before = sender.info().srtt_us;
+    assert!(before.abs_diff(100_000) < 100, "{before} µs");
+    sender.at(1_900);
+    sender.ack(10_001, 0, &[(11_001, 15_001)]);
+    let with = sender.info().srtt_us;
+    assert_eq!(with, before + (800_000 - before) / 8, "a SACKed first transmission");
+    sender.at(2_000);
+    sender.ack(15_001, 0, &[]);
+    assert_eq!(sender.info().srtt_us, with, "the retransmission");
+}
