@@ -36,6 +36,9 @@ app::counters! {
         udp_no_port,
         /// SYNs for a port on which nobody listens.
         refused,
+        /// Segments for a port that accepts connections which neither open one
+        /// nor belong to one: no SYN, ACK or RST, or both SYN and FIN.
+        listen_dropped,
         /// Segments of unknown flows of which it was asked whether they are
         /// another silo's.
         strays,

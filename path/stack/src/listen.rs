@@ -78,6 +78,13 @@ impl Stack {
                 }
             }
         }
+        if listening && kind & (Flags::ACK.0 | Flags::RST.0) == 0 {
+            // RFC 9293 section 3.10.7.2, fourth: what carries neither RST, ACK
+            // nor SYN is dropped; and so is a SYN that would end what it
+            // begins, which only port scanners send.
+            self.counters.listen_dropped += 1;
+            return None;
+        }
         self.counters.refused += u64::from(kind == Flags::SYN.0);
         if kind == Flags::SYN.0 {
             self.reset_unknown(&flow, envelope.mac, header, payload, out);
@@ -262,7 +269,8 @@ impl Stack {
             agreed.timestamps = Some(ts.value);
         }
         let neighbour = self.neighbour_of(envelope);
-        let id = self.create(flow, neighbour, &agreed, header.window);
+        let window = u32::from(header.window) << agreed.peer_shift.unwrap_or(0).min(tcp::config::MAX_WINDOW_SHIFT);
+        let id = self.create(flow, neighbour, &agreed, window.min(0xffff) as u16);
         if !self.table.insert(hash, Owner::Connection(id.index() as u32)) {
             self.neighbours.unpin(neighbour);
             self.slots.remove(id.index() as u32);
@@ -413,6 +421,10 @@ impl Stack {
         let waiting = *self.waits.get(record);
         if header.flags.contains(Flags::RST) {
             // RFC 1337: TIME-WAIT is not to be assassinated.
+            return None;
+        }
+        if !header.flags.intersects(Flags::ACK.union(Flags::SYN)) {
+            // RFC 9293 section 3.10.7.4, fifth: without ACK it is dropped.
             return None;
         }
         let fresh = header.seq.after(waiting.rcv_nxt);

@@ -62,6 +62,18 @@ pub(crate) struct Cold {
     pub prr: Option<Prr>,
     pub scoreboard: Scoreboard,
     pub rack: Rack,
+    /// Where the last segment sent begins, if one was since this exists.
+    pub last_segment: Option<SeqNum>,
+    /// When the first segment in flight was sent, in milliseconds, once a
+    /// timer ran out for it; or the first probe of a closed window that was
+    /// not answered.
+    pub unanswered_since: Option<u32>,
+    /// While the congestion window is what limits: all up to here was sent
+    /// under its limit.
+    pub limited_until: Option<SeqNum>,
+    /// The largest window that the peer has offered, where that began with
+    /// less than two segments.
+    pub most_window: Option<u32>,
     pub probe: Option<Probe>,
     /// The loss probe is to be sent.
     pub probe_due: bool,
@@ -99,6 +111,10 @@ impl Cold {
             prr: None,
             scoreboard: Scoreboard::new(mss),
             rack: Rack::default(),
+            last_segment: None,
+            unanswered_since: None,
+            limited_until: None,
+            most_window: None,
             probe: None,
             probe_due: false,
             reordering_timer: false,
@@ -139,5 +155,7 @@ impl Cold {
             && self.undo.is_none()
             && self.asked.is_none()
             && self.unreachable.is_none()
+            && self.unanswered_since.is_none()
+            && self.most_window.is_none()
     }
 }

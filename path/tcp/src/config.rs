@@ -34,8 +34,10 @@ pub struct Config {
     /// Retransmissions of data, FIN or zero-window probes without an answer
     /// before giving up; 15 by default, which is more than 15 minutes.
     pub retries: u8,
-    /// User timeout (RFC 9293 section 3.9.1.8): give up when unacknowledged
-    /// data got no answer for this long; 0, the default, is no such limit.
+    /// User timeout (RFC 9293 section 3.9.1.8, RFC 5482): give up a peer that
+    /// left data unacknowledged for this long after it was sent, or a probe of
+    /// its closed window unanswered; 0, the default, leaves it to `retries`.
+    /// What a connection has in its [`crate::SocketOptions`] takes its place. Too short, and a path that fails over ends it.
     pub user_timeout: u32,
     /// Silence before the first keepalive probe; 0, the default, sends none
     /// (RFC 9293 MUST-25).

@@ -266,8 +266,18 @@ impl Connection {
         connection.rcv_adv = connection.rcv_nxt.plus(cx.config.receive_limit.min(0xffff));
         connection.cwnd = congestion::initial_window(u32::from(connection.mss));
         connection.snd_wnd = u32::from(window);
+        connection.note_first_window(cx.config);
         connection.arm_keepalive(cx);
         connection
+    }
+
+    /// The peer's first window. One of less than two segments is remembered,
+    /// because half of it may then be worth a segment (RFC 9293 section
+    /// 3.8.6.2.1); not the largest that a SYN can tell, whatever the segments.
+    pub(crate) fn note_first_window(&mut self, config: &Config) {
+        if self.snd_wnd < 0xffff.min(2 * u32::from(self.mss)) {
+            self.cold_mut(config).most_window = Some(self.snd_wnd);
+        }
     }
 
     /// The handshake of an accepted connection took `ms`, from our only
@@ -565,6 +575,8 @@ impl Connection {
         if self.state == State::Closed {
             return;
         }
+        // What cannot be told opens nothing.
+        let most = config.receive_limit.min(0xffff << self.own_shift());
         let free = (config.receive_limit as usize).saturating_sub(receive.contiguous().len()) as u32;
         self.cold_mut(config).receive = receive;
         if self.state == State::TimeWait {
@@ -573,10 +585,10 @@ impl Connection {
         // A window that the application's reading has opened much further is
         // told at once (RFC 9293 section 3.8.6.2.2), or a peer stopped by a
         // small window would wait for its own probe.
-        let edge = self.rcv_nxt.plus(free);
+        let edge = self.rcv_nxt.plus(free.min(most));
         let told = self.rcv_adv.forward_from(self.rcv_nxt);
-        let threshold = (config.receive_limit / 2).min(2 * u32::from(self.mss));
-        if told < config.receive_limit / 2 && edge.distance_from(self.rcv_adv) >= threshold as i32 {
+        let threshold = (most / 2).min(2 * u32::from(self.mss));
+        if told < most / 2 && edge.distance_from(self.rcv_adv) >= threshold as i32 {
             self.flags.set(Flags::ACK_NOW);
         }
         self.settle();

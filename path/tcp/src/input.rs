@@ -114,7 +114,7 @@ impl Connection {
 
     /// Takes a segment if it is the one expected next, acknowledges all that
     /// is in flight, and the connection is light: it has no cold part, and
-    /// never filled its congestion window.
+    /// never used more than half of its congestion window.
     /// Nothing comes of it then but data, all of it in order, and progress.
     /// What is not taken is for [`Connection::on_segment`], which would have
     /// done the same.
@@ -133,6 +133,8 @@ impl Connection {
         let timestamps = header.timestamps;
         if !light
             || header.ack != self.nxt
+            || self.fills_window(self.in_flight())
+            || self.has_rested(cx)
             || !self.is_expected(header.flags, header.seq, header.ack, payload)
             || !self.timestamp_in_order(timestamps.as_ref())
         {
@@ -218,13 +220,24 @@ impl Connection {
     #[inline]
     fn note_arrival(&mut self, cx: &mut Context<'_>) {
         let idle = cx.now_ms.wrapping_sub(self.last_rx);
+        let rested = self.has_rested(cx);
         self.last_rx = cx.now_ms;
         if self.cold.is_some() {
             self.on_peer_heard();
-            if idle >= cx.config.rto_min && self.una == self.nxt {
-                self.restart_after_idle(cx, idle);
-            }
         }
+        if rested {
+            self.restart_after_idle(cx, idle);
+        }
+    }
+
+    /// Whether a connection that has learned something of its path, if only
+    /// that a larger window than the first fits, was idle for long enough that
+    /// this may not hold any more.
+    #[inline(always)]
+    pub(crate) fn has_rested(&self, cx: &Context<'_>) -> bool {
+        cx.now_ms.wrapping_sub(self.last_rx) >= cx.config.rto_min
+            && self.una == self.nxt
+            && (self.cold.is_some() || self.cwnd > congestion::initial_window(u32::from(self.mss)))
     }
 
     #[cold]
@@ -233,8 +246,9 @@ impl Connection {
             return;
         }
         let initial = congestion::initial_window(u32::from(self.mss));
-        if let Some(cold) = &mut self.cold {
-            cold.congestion.on_idle_restart(&mut self.cwnd, initial);
+        match &mut self.cold {
+            Some(cold) => cold.congestion.on_idle_restart(&mut self.cwnd, initial),
+            None => self.cwnd = self.cwnd.min(initial),
         }
     }
 
@@ -291,7 +305,7 @@ impl Connection {
         self.rope.release(acked - u32::from(fin));
         self.una = header.ack;
         let rtt_us = self.sample_rtt(cx, header, first);
-        if self.flags.has(Flags::CWND_LIMITED) || self.cold.is_some() {
+        if self.flags.has(Flags::CWND_LIMITED) || self.cold.is_some() || self.fills_window(in_flight) {
             self.grow(cx, acked, in_flight, rtt_us);
         }
         if self.una == self.nxt {
@@ -311,6 +325,14 @@ impl Connection {
             return true;
         }
         false
+    }
+
+    /// Whether a flight uses enough of the congestion window to validate it in
+    /// slow start, more than half (RFC 7661 section 4.3). A connection without
+    /// a cold part has met nothing that would have ended slow start.
+    #[inline(always)]
+    pub(crate) const fn fills_window(&self, in_flight: u32) -> bool {
+        in_flight > self.cwnd / 2
     }
 
     /// A round-trip sample: to the microsecond where it was taken down when
@@ -399,21 +421,29 @@ impl Connection {
             snd_nxt: self.nxt,
             cwnd_limited: self.flags.has(Flags::CWND_LIMITED),
         };
-        let before = self.cwnd;
-        let mut cwnd = before;
+        let (mut cwnd, window) = (self.cwnd, self.snd_wnd);
         let cold = self.cold_mut(cx.config);
         cold.rack.on_acked(ack.snd_una);
         cold.unreachable = None;
+        cold.unanswered_since = None;
+        cold.most_window = cold.most_window.map(|most| most.max(window));
         match cold.recovery {
             Recovery::Fast(_) => return,
             Recovery::Open | Recovery::Loss(_) => cold.congestion.on_ack(&mut cwnd, &ack),
         }
-        // A window that was not filled tells nothing (RFC 7661 section 4.3).
-        cold.learned |= ack.cwnd_limited || cwnd != before;
-        self.cwnd = cwnd;
-        if self.una == self.nxt {
-            self.flags.clear(Flags::CWND_LIMITED);
+        // A window that was not filled tells nothing (RFC 7661 section 4.3),
+        // but that it may be larger: the window itself says that.
+        cold.learned |= ack.cwnd_limited || !cold.congestion.in_slow_start(cwnd);
+        if ack.cwnd_limited {
+            // Once all that left under the limit is acknowledged, what follows
+            // has to meet it again.
+            let until = *cold.limited_until.get_or_insert(ack.snd_nxt);
+            if ack.snd_una.at_or_after(until) {
+                cold.limited_until = None;
+                self.flags.clear(Flags::CWND_LIMITED);
+            }
         }
+        self.cwnd = cwnd;
     }
 
     #[inline]
@@ -464,6 +494,7 @@ impl Connection {
         self.wl1 = header.seq;
         // The window in a SYN is never scaled (RFC 7323 section 2.2).
         self.snd_wnd = u32::from(header.window);
+        self.note_first_window(cx.config);
         self.cwnd = congestion::initial_window(u32::from(self.mss));
         self.flags.set(Flags::ACK_NOW);
         if !acks {
@@ -592,6 +623,16 @@ impl Connection {
         if len > 0 && self.flags.has(Flags::SACK) && self.state.receives() {
             self.cold_mut(cx.config).dsack = Some((start, start.plus(len)));
             self.flags.set(Flags::SLOW);
+        }
+    }
+
+    /// Of `len` bytes from `seq` on, which is not below RCV.NXT, the first that
+    /// came before came twice (RFC 2883 section 4.2).
+    fn note_held(&mut self, cx: &Context<'_>, seq: SeqNum, len: u32) {
+        let offset = seq.forward_from(self.rcv_nxt);
+        let held = self.cold.as_ref().and_then(|cold| cold.receive.first_early(offset, len));
+        if let Some((start, len)) = held {
+            self.note_duplicate(cx, self.rcv_nxt.plus(start), len);
         }
     }
 
@@ -761,6 +802,8 @@ impl Connection {
         let skip = if seq.before(self.rcv_nxt) { self.rcv_nxt.forward_from(seq) } else { 0 };
         if skip > 0 {
             self.note_duplicate(cx, seq, skip.min(payload.len() as u32));
+        } else {
+            self.note_held(cx, seq, payload.len() as u32);
         }
         if skip as usize >= payload.len() {
             self.flags.set(Flags::ACK_NOW);
@@ -827,8 +870,7 @@ impl Connection {
         let inserted = cold.receive.insert(ahead, bytes, limit);
         match inserted {
             Inserted::NoRange | Inserted::NoSpace => cx.counters.out_of_order_dropped += bytes.len() as u64,
-            Inserted::Duplicate => self.note_duplicate(cx, self.rcv_nxt.plus(ahead), bytes.len() as u32),
-            Inserted::Stored(_) => {}
+            Inserted::Duplicate | Inserted::Stored(_) => {}
         }
         // RFC 5681 section 4.2: a segment out of order is answered at once.
         self.flags.set(Flags::ACK_NOW | Flags::SLOW);

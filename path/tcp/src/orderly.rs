@@ -37,6 +37,8 @@ impl Connection {
             && self.cold.is_none()
             && !self.flags.has(HEAVY)
             && self.snd_wnd > 0
+            && !self.fills_window(acked)
+            && !self.has_rested(cx)
             && header.flags.0 & LOOK == Bits::ACK.0
             && header.seq == self.rcv_nxt
             && self.wl1.at_or_before(header.seq)

@@ -130,18 +130,19 @@ impl Connection {
         // Only whole segments of a burst, unless it ends the queue.
         let len = if len > mss && (len < waiting || !small) { len - len % mss } else { len };
         let whole = len >= mss || (len == waiting && small);
-        if len > 0 && (whole || (in_flight == 0 && len == by_peer)) {
+        if len > 0 && (whole || (in_flight == 0 && len == by_peer && self.is_worth_sending(len))) {
             if waiting > by_path && by_path <= by_peer {
-                self.flags.set(Flags::CWND_LIMITED);
+                self.note_cwnd_limited(len);
             }
             return Some(len);
         }
         if by_path < mss.min(waiting) {
-            self.flags.set(Flags::CWND_LIMITED);
+            self.note_cwnd_limited(0);
         }
         if in_flight == 0 {
-            // Closed window: the persist timer (RFC 9293 section 3.8.6.1),
-            // which keepalive's must not stand in for.
+            // Closed window, or one that is not worth a segment: the persist
+            // timer (RFC 9293 section 3.8.6.1), which keepalive's must not
+            // stand in for.
             let after = self.rto(cx.config);
             let left = self.timer_at.wrapping_sub(cx.now_ms) as i32;
             if !self.flags.has(Flags::TIMER) || left > after as i32 {
@@ -149,6 +150,26 @@ impl Connection {
             }
         }
         None
+    }
+
+    /// The congestion window is what keeps more than `len` bytes from leaving
+    /// now. Until all up to there is acknowledged, it counts as used.
+    #[inline]
+    fn note_cwnd_limited(&mut self, len: u32) {
+        self.flags.set(Flags::CWND_LIMITED);
+        let until = self.nxt.plus(len);
+        if let Some(cold) = &mut self.cold {
+            cold.limited_until = Some(until);
+        }
+    }
+
+    /// Whether `len` bytes, all that the peer's window takes and less than a
+    /// segment, may go at once: they are half of the largest window that it
+    /// ever offered (RFC 9293 section 3.8.6.2.1, rule 3). Where that is two
+    /// segments or more, half of it would have been a segment.
+    #[cold]
+    fn is_worth_sending(&self, len: u32) -> bool {
+        self.cold.as_ref().and_then(|cold| cold.most_window).is_some_and(|most| len >= most.max(self.snd_wnd) / 2)
     }
 
     /// New data at SND.NXT. `last` says that it empties the queue.
@@ -160,7 +181,12 @@ impl Connection {
         let starts_flight = self.una == self.nxt;
         self.nxt = self.nxt.plus(len);
         if starts_flight || !self.flags.has(Flags::TIMER) {
-            self.arm(cx, self.rto(cx.config));
+            if len > u32::from(self.mss) {
+                // A whole flight at once, its last segment with it.
+                self.arm_in_flight(cx);
+            } else {
+                self.arm(cx, self.rto(cx.config));
+            }
             self.start_timing(cx, starts_flight);
         } else if last || self.flags.has(Flags::CWND_LIMITED) {
             // RFC 8985 section 7.2: with new data, the last of it here. The
@@ -180,10 +206,42 @@ impl Connection {
     /// peer without timestamps would not tell.
     #[inline]
     fn time_segment(&mut self, cx: &Context<'_>, seq: SeqNum) {
-        let (una, end) = (self.una, self.nxt);
-        let Some(cold) = &mut self.cold else { return };
-        cold.rack.begin(una, seq, cx.now);
-        cold.rack.on_sent(end, cx.now);
+        if self.cold.is_none() {
+            return;
+        }
+        let (una, end, last) = (self.una, self.nxt, self.last_of(seq));
+        if let Some(cold) = &mut self.cold {
+            cold.rack.begin(una, seq, cx.now);
+            cold.rack.on_sent(end, cx.now);
+            cold.last_segment = Some(last);
+            if seq == una {
+                cold.unanswered_since = None;
+            }
+        }
+    }
+
+    /// Where the last segment of all that was sent from `seq` on begins, if
+    /// that left in one piece.
+    fn last_of(&self, seq: SeqNum) -> SeqNum {
+        let fin = u32::from(self.flags.has(Flags::FIN_SENT));
+        let data = self.nxt.forward_from(seq).saturating_sub(fin);
+        let last = if data == 0 { 0 } else { (data - 1) % u32::from(self.mss).max(1) + 1 };
+        self.nxt.minus(last + fin)
+    }
+
+    /// The last segment in flight: where it begins, and its length, a FIN
+    /// included. Of a flight that nobody took notes of, each piece but the
+    /// last is taken for a full segment.
+    fn last_segment(&self) -> (SeqNum, u32) {
+        let noted = self.cold.as_ref().and_then(|cold| cold.last_segment);
+        let start = match noted {
+            Some(start) if start.before(self.nxt) => start.latest(self.una),
+            _ => self.last_of(self.una),
+        };
+        // Segments may have become shorter since.
+        let most = u32::from(self.mss) + u32::from(self.flags.has(Flags::FIN_SENT));
+        let len = self.nxt.forward_from(start).min(most);
+        (self.nxt.minus(len), len)
     }
 
     /// Without timestamps, the flight's first acknowledgement gives a sample.
@@ -359,11 +417,10 @@ impl Connection {
         cx.counters.loss_probes += 1;
         let mss = u32::from(self.mss);
         let waiting = if self.flags.has(Flags::FIN_SENT) { 0 } else { self.rope.len() - in_flight };
-        let len = waiting.min(mss).min(self.snd_wnd.saturating_sub(in_flight));
-        let again = len == 0;
+        let len = waiting.min(mss);
+        let again = len == 0 || len > self.snd_wnd.saturating_sub(in_flight);
         let emit = if again {
-            let len = in_flight.min(mss);
-            let seq = self.nxt.minus(len);
+            let (seq, len) = self.last_segment();
             let nxt = self.nxt;
             if let Some(cold) = &mut self.cold {
                 cold.rack.on_probe(seq, nxt, cx.now);
@@ -379,7 +436,7 @@ impl Connection {
             cold.probe = Some(Probe { end, again });
         }
         // Section 7.3: after a probe the retransmission timer runs.
-        self.arm(cx, self.rto(cx.config));
+        self.arm_unanswered(cx);
         Some(emit)
     }
 
@@ -426,7 +483,7 @@ impl Connection {
             reordering = cold.reordering_timer;
         }
         if (seq == self.una && !reordering) || !self.flags.has(Flags::TIMER) {
-            self.arm(cx, self.rto(cx.config));
+            self.arm_unanswered(cx);
         }
         self.flags.clear(Flags::TIMING);
         let mut flags = Bits::ACK;
@@ -467,24 +524,38 @@ impl Connection {
     /// no room in the peer's window (as in Linux and BSD).
     fn emit_fin(&mut self, cx: &mut Context<'_>, offset: u32, len: u32, flags: Bits) -> Emit {
         let seq = self.nxt;
-        if self.una == self.nxt || !self.flags.has(Flags::TIMER) {
-            self.arm(cx, self.rto(cx.config));
-        }
+        let starts_flight = self.una == self.nxt || !self.flags.has(Flags::TIMER);
         self.nxt = self.nxt.plus(len + 1);
         self.flags.set(Flags::FIN_SENT);
+        if starts_flight && len <= u32::from(self.mss) {
+            self.arm(cx, self.rto(cx.config));
+        } else {
+            // As for new data: a FIN is the last of it. A probe is to repeat
+            // it alone, so from here on notes are taken.
+            if self.flags.has(Flags::SACK) {
+                self.cold_mut(cx.config);
+            }
+            self.arm_probe_or(cx, starts_flight);
+        }
         self.time_segment(cx, seq);
         self.emit(cx, seq, flags.union(Bits::FIN), offset, len)
     }
 
     /// A probe: an empty segment one before SND.UNA, which the peer must
     /// answer with its acknowledgement and window (as Linux does; RFC 9293
-    /// section 3.8.4 describes it for keepalive).
+    /// section 3.8.4 describes it for keepalive). Where the window is open,
+    /// but was not worth a segment, what it takes goes now: the override
+    /// timeout of RFC 9293 section 3.8.6.2.1.
     fn poll_probe(&mut self, cx: &mut Context<'_>) -> Option<Emit> {
         if !self.flags.has(Flags::PROBE) {
             return None;
         }
         self.flags.clear(Flags::PROBE);
         cx.counters.probes += 1;
+        let len = self.rope.len().min(self.snd_wnd).min(u32::from(self.mss));
+        if len > 0 && self.in_flight() == 0 && self.state.sends() {
+            return Some(self.emit_data(cx, 0, len, len == self.rope.len()));
+        }
         Some(self.emit(cx, self.una.minus(1), Bits::ACK, 0, 0))
     }
 

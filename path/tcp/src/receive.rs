@@ -150,6 +150,18 @@ impl ReceiveBuffer {
         self.add_range(self.next + u64::from(offset), bytes)
     }
 
+    /// Of `len` bytes from `offset` after RCV.NXT on, the first that are held
+    /// ahead of a gap: where they begin after RCV.NXT, and how many.
+    #[must_use]
+    pub fn first_early(&self, offset: u32, len: u32) -> Option<(u32, u32)> {
+        let start = self.next + u64::from(offset);
+        let end = start + u64::from(len);
+        let at = self.ranges.partition_point(|range| range.end <= start);
+        let range = self.ranges.get(at).filter(|range| range.start < end)?;
+        let (first, last) = (range.start.max(start), range.end.min(end));
+        Some(((first - self.next) as u32, (last - first) as u32))
+    }
+
     /// `len` in-order bytes were consumed in the frame, while nothing was
     /// held. RCV.NXT moves on by as many.
     pub const fn skip(&mut self, len: usize) {

@@ -10,6 +10,7 @@
 mod tests;
 
 use crate::cold::{Recovery, Undo};
+use crate::config::Config;
 use crate::congestion::Prr;
 use crate::connection::{Connection, Context, Flags};
 use crate::input::Outcome;
@@ -224,13 +225,28 @@ impl Connection {
         }
     }
 
+    /// The same for a FIN; without a probe the retransmission timer goes on,
+    /// or starts with what starts a flight.
+    pub(crate) fn arm_probe_or(&mut self, cx: &Context<'_>, starts_flight: bool) {
+        if starts_flight {
+            self.arm_in_flight(cx);
+        } else {
+            self.arm_probe(cx);
+        }
+    }
+
     /// Arms the timer for what is in flight: the probe's or, where none may
     /// be sent, the retransmission timer.
     pub(crate) fn arm_in_flight(&mut self, cx: &Context<'_>) {
+        self.arm(cx, self.patience(cx.config));
+    }
+
+    /// How long what is in flight waits for an answer before anything is done,
+    /// in milliseconds.
+    pub(crate) fn patience(&self, config: &Config) -> u32 {
         let probe = if self.may_probe() { self.probe_timeout() } else { u32::MAX };
         // No longer than the retransmission timer, which is at least this.
-        let after = if probe <= cx.config.rto_min { probe } else { probe.min(self.rto(cx.config)) };
-        self.arm(cx, after);
+        if probe <= config.rto_min { probe } else { probe.min(self.rto(config)) }
     }
 
     /// TLP_calc_PTO (section 7.2), in milliseconds.
@@ -252,7 +268,7 @@ impl Connection {
         cold.rack.assume(nxt, before(now, 2 * srtt), srtt);
         cold.probe_due = true;
         self.flags.set(Flags::SLOW);
-        self.arm(cx, self.rto(cx.config));
+        self.arm_unanswered(cx);
     }
 
     /// TLP_process_ack (section 7.4.2).
@@ -340,7 +356,7 @@ impl Connection {
         self.backoff += 1;
         self.flags.clear(Flags::TIMING);
         self.flags.set(Flags::SLOW);
-        self.arm(cx, self.rto(cx.config));
+        self.arm_unanswered(cx);
     }
 
     /// Bytes believed to be in flight; without SACK each duplicate

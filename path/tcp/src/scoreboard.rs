@@ -161,13 +161,15 @@ impl Scoreboard {
     }
 
     /// What was first sent below `edge` and is not SACKed is lost. Returns
-    /// whether that is news.
+    /// whether that is news: whether any of it was not known to be lost.
     pub fn mark_lost(&mut self, edge: SeqNum) -> bool {
-        let news = self.lost_below.is_none_or(|known| edge.after(known));
-        if news {
-            self.lost_below = Some(edge);
+        match self.lost_below {
+            Some(known) if edge.at_or_before(known) => false,
+            known => {
+                self.lost_below = Some(edge);
+                known.is_none_or(|known| self.misses(known, edge))
+            }
         }
-        news
     }
 
     /// The segment at SND.UNA is lost (RFC 6582 section 3.2 steps 2 and 3).

@@ -6,7 +6,7 @@ use crate::connection::{Connection, Context, Flags};
 use crate::state::State;
 use app::Closed;
 
-/// Silence after which a peer whose window is closed is given up, in
+/// Silence of a peer that was asked, after which a peer whose window is closed is given up, in
 /// milliseconds: what 15 retransmissions take with Linux's defaults
 /// (`tcp_retries2` in Documentation/networking/ip-sysctl.rst, 924.6 s).
 const PROBE_GIVE_UP_MS: u32 = 924_600;
@@ -48,12 +48,12 @@ impl Connection {
     /// What is in flight found no answer yet: RACK's reordering timer, the
     /// tail loss probe's or the retransmission timer, whichever it stood for.
     fn on_retransmission_timer(&mut self, cx: &mut Context<'_>) -> Option<Closed> {
-        let silence = cx.now_ms.wrapping_sub(self.last_rx);
-        let user_timeout = self.user_timeout(cx.config);
-        let too_long = user_timeout > 0 && silence >= user_timeout;
-        if self.backoff >= cx.config.retries || too_long {
+        let limit = self.user_timeout(cx.config);
+        let waited = self.waited(cx);
+        if self.backoff >= cx.config.retries || (limit > 0 && waited >= limit) {
             return self.give_up(cx);
         }
+        self.cold_mut(cx.config).unanswered_since = Some(cx.now_ms.wrapping_sub(waited));
         let reordering = self.cold.as_ref().is_some_and(|cold| cold.reordering_timer);
         match () {
             () if reordering => self.on_reordering_timer(cx),
@@ -63,23 +63,57 @@ impl Connection {
         None
     }
 
+    /// How long the first segment in flight has gone without the
+    /// acknowledgement of its data, in milliseconds: what the user timeout is
+    /// about (RFC 9293 section 3.9.1.8, RFC 5482 section 3). What else the peer
+    /// sent meanwhile, and how long it was idle before, does not count.
+    fn waited(&self, cx: &Context<'_>) -> u32 {
+        let cold = self.cold.as_ref();
+        if let Some(since) = cold.and_then(|cold| cold.unanswered_since) {
+            return cx.now_ms.wrapping_sub(since);
+        }
+        match cold.and_then(|cold| cold.rack.departure(self.una)) {
+            Some(at) => u32::try_from(cx.now.since(at).as_millis()).unwrap_or(u32::MAX),
+            // Nobody took notes: the timer was set when it left, or when what
+            // was sent before it was acknowledged.
+            None => self.patience(cx.config),
+        }
+    }
+
+    /// Arms the retransmission timer for what went unanswered, which the user
+    /// timeout may cut short.
+    pub(crate) fn arm_unanswered(&mut self, cx: &Context<'_>) {
+        let rto = self.rto(cx.config);
+        let after = match self.user_timeout(cx.config) {
+            0 => rto,
+            limit => rto.min(limit.saturating_sub(self.waited(cx)).max(1)),
+        };
+        self.arm(cx, after);
+    }
+
     /// The peer's window is closed, or too small to be worth a segment
-    /// (RFC 9293 section 3.8.6.1): ask again, for as long as it answers.
+    /// (RFC 9293 section 3.8.6.1): ask again, for as long as it answers. Its
+    /// silence counts from the first probe that it did not answer.
     fn on_probe_timer(&mut self, cx: &mut Context<'_>) -> Option<Closed> {
         if self.release_held_back() {
             return None;
         }
-        let silence = cx.now_ms.wrapping_sub(self.last_rx);
         let limit = match self.user_timeout(cx.config) {
             0 => PROBE_GIVE_UP_MS,
-            timeout => timeout,
+            limit => limit,
         };
+        let since = match self.cold.as_ref().and_then(|cold| cold.unanswered_since) {
+            Some(since) if (self.last_rx.wrapping_sub(since) as i32) < 0 => since,
+            _ => cx.now_ms,
+        };
+        let silence = cx.now_ms.wrapping_sub(since);
         if silence >= limit {
             return self.give_up(cx);
         }
+        self.cold_mut(cx.config).unanswered_since = Some(since);
         self.backoff = self.backoff.saturating_add(1);
         self.flags.set(Flags::PROBE);
-        self.arm(cx, self.rto(cx.config));
+        self.arm(cx, self.rto(cx.config).min((limit - silence).max(1)));
         None
     }
 

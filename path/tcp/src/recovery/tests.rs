@@ -271,3 +271,49 @@ fn what_was_sent_once_is_timed_in_recovery() {
     sender.ack(15_001, 0, &[]);
     assert_eq!(sender.info().srtt_us, with, "the retransmission");
 }
+
+/// RFC 8985 sections 7.2 and 7.3: a flight that leaves in one piece, as a link
+/// that segments takes it, is probed for as one that leaves in segments, and
+/// the probe is its last segment.
+#[test]
+fn a_flight_in_one_piece_is_probed() {
+    let mut sender = Sender::new(true, false, 10_000);
+    sender.at(1_100);
+    assert!(sender.ack(10_001, 0, &[]).is_empty());
+    sender.connection.send_bytes(&[7; 5_500]).expect("there is room");
+    let mut cx = context(sender.now, &sender.config, &mut sender.counters);
+    let emit = sender.connection.poll_segment(&mut cx, PATH, 60_000).expect("it may leave");
+    assert_eq!((emit.seq.0, emit.len), (10_001, 5_500));
+    assert_eq!(sender.connection.timer(), Some(1_100 + 2 * 100));
+    let probe = sender.time_out();
+    assert_eq!((starts(&probe), probe[0].len), (vec![15_001], 500));
+    assert_eq!((sender.counters.loss_probes, sender.counters.timeouts), (1, 0));
+}
+
+/// RFC 7661 section 4.3: once the application is what limits, a window that it
+/// was the limit of before does not grow any further, though something is
+/// always in flight.
+#[test]
+fn growth_ends_with_the_need() {
+    let mut sender = Sender::new(true, false, 30_000);
+    let mut acked = 1;
+    // The rest leaves as the window grows; four segments stay in flight.
+    for pair in 1..=13 {
+        sender.at(1_100 + pair);
+        acked += 2 * MSS;
+        sender.ack(acked, 0, &[]);
+    }
+    let full = sender.info().cwnd;
+    assert_eq!((sender.info().in_flight, full > 2 * 4 * MSS), (4 * MSS, true));
+    for round in 1..=60 {
+        // Two segments each half of a round trip.
+        sender.at(1_150 + 50 * round);
+        sender.connection.send_bytes(&[7; 2 * MSS as usize]).expect("there is room");
+        assert_eq!(sender.poll().len(), 2);
+        acked += 2 * MSS;
+        sender.ack(acked, 0, &[]);
+        assert_eq!(sender.info().in_flight, 4 * MSS);
+    }
+    let (now, round) = (sender.info().cwnd, 6 * MSS);
+    assert!(now <= full + round, "{now}, and was {full}");
+}
