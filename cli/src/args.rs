@@ -91,6 +91,9 @@ pub struct HostPlan {
     pub offload: bool,
     /// Congestion control of new connections.
     pub congestion: Algorithm,
+    /// How long sent data may go unacknowledged; `None`: as long as it is
+    /// sent again.
+    pub user_timeout: Option<Duration>,
     /// The most connections held at once, by all silos together.
     pub max_connections: u32,
     /// Write every frame to this pcapng file; a file per silo where there are

@@ -73,6 +73,9 @@ pub fn stack(
     config.announces = index == 0;
     config.listen = ports.to_vec();
     config.tcp.congestion = plan.congestion;
+    // A time beyond 24 days is none.
+    let user_timeout = plan.user_timeout.and_then(|time| i32::try_from(time.as_millis()).ok());
+    config.tcp.user_timeout = user_timeout.map_or(0, |ms| ms.max(1).unsigned_abs());
     config.max_connections = plan.max_connections as usize;
     config.steered = silos > 1 || plan.follows;
     share(&mut config, silos);

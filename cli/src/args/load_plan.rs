@@ -49,6 +49,8 @@ pub struct LoadSockets {
     pub spin: Duration,
     /// Congestion control; `None`: the system's.
     pub congestion: Option<String>,
+    /// How long sent data may go unacknowledged; `None`: the system's say.
+    pub user_timeout: Option<Duration>,
     /// Whether the generator's own floor is measured first.
     pub floor: bool,
 }

@@ -128,7 +128,7 @@ fn serve_takes_every_flag_of_kernel_sockets() {
         "serve ./site --listen 8080 --listen [::1]:81 --listen unix:/run/x --listen systemd:web --workers 3 \
          --cores 0-2,5,1 --accept least --engine io_uring --backlog 7 --defer-accept 5s --fast-open 9 --ipv6-only \
          --unix-mode 660 --no-delay off --no-push off --so-keepalive 30m::9 --sndbuf 64K --rcvbuf 32K \
-         --max-pacing-rate 1M --busy-poll 50us --notsent-lowat 16K --congestion bbr --idle adaptive:20us \
+         --max-pacing-rate 1M --busy-poll 50us --notsent-lowat 16K --congestion bbr --idle adaptive:20us --user-timeout 30s \
          --max-connections 5k --status-page /run/page --control off --take-over --restart-timeout 3s \
          --restart-drain 4s --pid-file /run/pid",
     );
@@ -143,7 +143,7 @@ fn serve_takes_every_flag_of_kernel_sockets() {
     assert_eq!((stream.no_delay, stream.no_push, stream.send_buffer), (false, false, Some(65_536)));
     assert_eq!((stream.receive_buffer, stream.pacing_rate), (Some(32_768), Some(1 << 20)));
     assert_eq!((stream.busy_poll, stream.not_sent_low_water), (Some(Duration::from_micros(50)), Some(16_384)));
-    assert_eq!(stream.congestion.as_deref(), Some("bbr"));
+    assert_eq!((stream.congestion.as_deref(), stream.user_timeout), (Some("bbr"), Some(Duration::from_secs(30))));
     let probes = stream.keep_alive.expect("asked for");
     assert_eq!((probes.idle.as_secs(), probes.interval.as_secs(), probes.probes), (1_800, 75, 9));
     let restart = plan.restart;
@@ -179,6 +179,7 @@ fn serve_takes_every_flag() {
     let plan = serve(
         "serve --respond 2649 --link tap:near0,addr=10.0.0.9/24 --addr 10.0.0.2/24 --addr fd00::2/64 \
          --gateway 10.0.0.1 --gateway fd00::1 --mac 02:00:00:00:00:0a --core 3 --idle spin --congestion newreno \
+         --user-timeout 20s \
          --listen 8080 --listen 80 --max-connections 1M --access-log access.log --capture a.pcapng --loss 1% --reorder 0.5% \
          --duplicate 2% --corrupt 3% --delay 10ms --link-rate 100M --seed 7 --status-page /run/page \
          --header-timeout 1s --body-timeout 2s --keep-alive-timeout 3s --send-timeout 4s --drain-timeout 0s",
@@ -197,6 +198,7 @@ fn serve_takes_every_flag() {
     assert_eq!(host.gateways.len(), 2);
     assert_eq!(host.mac, Some(Mac([2, 0, 0, 0, 0, 10])));
     assert_eq!((host.silos, host.idle, host.congestion), (Silos::Cores(vec![3]), Idle::Spin, Algorithm::NewReno));
+    assert_eq!(host.user_timeout, Some(Duration::from_secs(20)));
     assert_eq!(host.max_connections, 1_000_000);
     let faults = host.faults.expect("asked for");
     assert_eq!((faults.receive, faults.seed), (faults.transmit, 7));
@@ -267,12 +269,13 @@ fn load_runs_over_kernel_sockets_without_a_link() {
         "load http://127.0.0.1/ --threads 2 --cores 1,0 --engine epoll --idle spin --no-floor --unix @x --rate poisson:10k \
          --reuse 7 --closer client --ramp 2s --warmup 1000r --want-status 204 --want-length 5 --expect p99<1ms \
          --expect errors<1%,rate>1k --as wrk --ndjson a --hdr-log b --hgrm c --interval 250ms --progress lines \
-         --congestion reno",
+         --congestion reno --user-timeout 10s",
     );
     let LoadPath::Kernel(kernel) = &plan.path else { panic!("over a link") };
     assert_eq!((kernel.threads, &kernel.cores), (Some(2), &Cores::List(vec![1, 0])));
     assert_eq!((kernel.engine, kernel.spin, kernel.floor), (sockets::Engine::Epoll, Duration::MAX, false));
     assert_eq!((&kernel.place, kernel.congestion.as_deref()), (&Place::Unix("@x".into()), Some("reno")));
+    assert_eq!(kernel.user_timeout, Some(Duration::from_secs(10)));
     assert_eq!(plan.load.arrival, load::Arrival::Open(load::Schedule::poisson(10_000.0)));
     assert_eq!((plan.load.reuse, plan.load.ramp), (load::Reuse::ClientClosesAfter(7), Duration::from_secs(2)));
     assert_eq!((plan.load.warm_up, plan.load.warm_up_requests), (Duration::ZERO, 1_000));

@@ -34,7 +34,8 @@ impl Sockets {
             Place::Unix(path) => Some(path.clone()),
             Place::Address(_) | Place::Name(..) => None,
         };
-        let stream = StreamOptions { congestion: asked.congestion.clone(), ..StreamOptions::default() };
+        let (congestion, user_timeout) = (asked.congestion.clone(), asked.user_timeout);
+        let stream = StreamOptions { congestion, user_timeout, ..StreamOptions::default() };
         let config = Config { engine: asked.engine, spin: asked.spin, stream, connect_to, ..Config::default() };
         Ok(Self { seats, config })
     }

@@ -93,6 +93,7 @@ mod tests {
             engine: Engine::Auto,
             spin: Duration::ZERO,
             congestion: None,
+            user_timeout: None,
             floor: false,
         };
         let mut plan = Plan::new(([0, 0, 0, 0], 80).into(), Request::get("a", "/"));

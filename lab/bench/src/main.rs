@@ -206,6 +206,9 @@ enum Command {
         /// Bytes that Linux transfers twice, at some 7 Mbit/s in real time; 0 for none
         #[arg(long, value_name = "N", default_value = "20M", value_parser = count)]
         linux_bytes: u64,
+        /// Only CUBIC with timestamps beside CUBIC without
+        #[arg(long)]
+        only_timestamps: bool,
     },
     /// The demo, and whether it kept what is promised of it
     Demo {
@@ -310,7 +313,9 @@ fn call(command: Command) -> Result<bool, Failure> {
             rounds,
             duration: Duration::from_secs(seconds.max(1)),
         }),
-        Command::Goodput { bytes, seeds, linux_bytes } => goodput::run(&goodput::Plan { bytes, seeds, linux_bytes }),
+        Command::Goodput { bytes, seeds, linux_bytes, only_timestamps } => {
+            goodput::run(&goodput::Plan { bytes, seeds, linux_bytes, only_timestamps })
+        }
         Command::Valgrind { words } => Err(valgrind::exec(&words)),
         Command::CostCase { case, side, requests, silos, bonded } => {
             cost::run_case(case, side, requests, silos, bonded).map(|()| true)

@@ -156,9 +156,9 @@ impl ReceiveBuffer {
     pub fn first_early(&self, offset: u32, len: u32) -> Option<(u32, u32)> {
         let start = self.next + u64::from(offset);
         let end = start + u64::from(len);
-        let at = self.ranges.partition_point(|range| range.end <= start);
+        let at = self.ranges.partition_point(|range| range.end() <= start);
         let range = self.ranges.get(at).filter(|range| range.start < end)?;
-        let (first, last) = (range.start.max(start), range.end.min(end));
+        let (first, last) = (range.start.max(start), range.end().min(end));
         Some(((first - self.next) as u32, (last - first) as u32))
     }
 

@@ -232,6 +232,9 @@ pub struct StreamOptions {
     /// TCP_CONGESTION: the algorithm's name. A route that names one (congctl,
     /// ip-route(8)) has precedence for connections that are accepted.
     pub congestion: Option<String>,
+    /// TCP_USER_TIMEOUT, in milliseconds: how long sent data may go
+    /// unacknowledged, or a closed window be probed (RFC 9293 §3.9.1.8).
+    pub user_timeout: Option<Duration>,
     /// TCP_NOTSENT_LOWAT, bytes: unsent data above which a socket is not
     /// writable.
     pub not_sent_low_water: Option<u32>,
@@ -248,6 +251,7 @@ impl Default for StreamOptions {
             pacing_rate: None,
             busy_poll: None,
             congestion: None,
+            user_timeout: None,
             not_sent_low_water: None,
         }
     }

@@ -69,6 +69,11 @@ pub(crate) fn set_stream(fd: BorrowedFd<'_>, options: &StreamOptions, unix: bool
         set(fd, "TCP_KEEPINTVL", libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, whole_seconds(times.interval))?;
         set(fd, "TCP_KEEPCNT", libc::IPPROTO_TCP, libc::TCP_KEEPCNT, times.probes)?;
     }
+    if let Some(time) = options.user_timeout {
+        // A time beyond 24 days is none.
+        let ms = i32::try_from(time.as_millis()).map_or(0, |ms| ms.max(1).unsigned_abs());
+        set(fd, "TCP_USER_TIMEOUT", libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, ms)?;
+    }
     if let Some(rate) = options.pacing_rate {
         set_bytes(fd, "SO_MAX_PACING_RATE", libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &rate.to_ne_bytes(), &rate)?;
     }

@@ -218,6 +218,7 @@ fn mathis() {
             rtt: Duration::from_millis(20),
             rate: None,
             congestion,
+            timestamps: true,
             seed: 1,
         };
         let transferred = transfer.run();

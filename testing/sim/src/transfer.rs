@@ -30,6 +30,8 @@ pub struct Transfer {
     pub rate: Option<Rate>,
     /// Congestion control.
     pub congestion: Algorithm,
+    /// Both sides know timestamps (RFC 7323).
+    pub timestamps: bool,
     /// What random choices follow from.
     pub seed: u64,
 }
@@ -65,6 +67,7 @@ impl Transfer {
             .map(|(index, jobs)| {
                 let mut config = host_config(index, 1_500);
                 config.tcp.congestion = self.congestion;
+                config.tcp.timestamps = self.timestamps;
                 config.tcp.receive_limit = 8 << 20;
                 let peer = Peer::new(format!("host {index}"), rng.next(), manner, jobs);
                 fabric.host(config, self.faults(index, rng.next()), 4_096, rng.next(), peer)
@@ -169,6 +172,7 @@ fn line(out: &mut String, percent: f64, rtt: u64, queue_bytes: u64) {
                 rtt: Duration::from_millis(rtt),
                 rate: Some(Rate { bytes_per_second: RATE, queue_bytes }),
                 congestion: Algorithm::Cubic,
+                timestamps: true,
                 seed,
             };
             let transferred = transfer.run();

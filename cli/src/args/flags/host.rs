@@ -171,6 +171,16 @@ pub(in crate::args) struct HostArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) congestion: Option<String>,
 
+    /// Give a connection up once data that was sent went unacknowledged for
+    /// this long (the user timeout of RFC 9293, TCP_USER_TIMEOUT)
+    /// [default: after 15 retransmissions, which take a quarter of an hour]
+    ///
+    /// A probe of a window that the peer has closed counts too; over a link
+    /// only while the peer answers none. Idle time does not. Too short, and a
+    /// path that fails over within it ends its connections.
+    #[arg(long, value_name = "TIME", value_parser = values::nonzero_duration)]
+    pub(super) user_timeout: Option<Duration>,
+
     /// Write every frame to this file, in pcapng format
     #[arg(long, value_name = "FILE", requires = "link", value_hint = ValueHint::FilePath)]
     capture: Option<PathBuf>,
@@ -352,6 +362,7 @@ impl HostArgs {
                 Some("newreno") => Algorithm::NewReno,
                 Some(other) => return Err(format!("--congestion {other}: over a link there are cubic and newreno")),
             },
+            user_timeout: self.user_timeout,
             max_connections,
             capture: self.capture,
             faults: self.faults.plan(),

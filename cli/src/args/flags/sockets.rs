@@ -261,6 +261,7 @@ impl SocketArgs {
             pacing_rate: self.max_pacing_rate.map(|Size(bytes)| bytes),
             busy_poll: self.busy_poll,
             congestion: host.congestion,
+            user_timeout: host.user_timeout,
             not_sent_low_water: self.notsent_lowat,
         };
         let options = ListenOptions {

@@ -30,6 +30,7 @@ fn connections_inherit_their_options() {
         pacing_rate: Some(123_456_789),
         busy_poll: Some(Duration::from_micros(50)),
         congestion: Some("reno".into()),
+        user_timeout: Some(Duration::from_millis(61_500)),
         not_sent_low_water: Some(16_384),
     };
     let config = Config { stream, ..Config::default() };
@@ -57,6 +58,7 @@ fn connections_inherit_their_options() {
     assert_eq!(number(&fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE), 123_456_789);
     assert_eq!(number(&fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL), 50);
     assert_eq!(number(&fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), 16_384);
+    assert_eq!(number(&fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT), 61_500);
     drop(worker);
 }
 

@@ -47,6 +47,7 @@ impl LoadArgs {
                 engine: self.kernel.engine,
                 spin: self.host.spin()?,
                 congestion: self.host.congestion,
+                user_timeout: self.host.user_timeout,
                 floor: !self.kernel.no_floor,
             };
             (LoadPath::Kernel(kernel), target, sources)
