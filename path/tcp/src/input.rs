@@ -113,8 +113,9 @@ impl Connection {
     }
 
     /// Takes a segment if it is the one expected next, acknowledges all that
-    /// is in flight, and the connection is light: it has no cold part, and
-    /// never used more than half of its congestion window.
+    /// is in flight, and the connection is light: it has no cold part, no more
+    /// than half of its congestion window was in flight, and it did not rest
+    /// for so long that this window is in doubt.
     /// Nothing comes of it then but data, all of it in order, and progress.
     /// What is not taken is for [`Connection::on_segment`], which would have
     /// done the same.
