@@ -37,7 +37,8 @@ pub struct Config {
     /// User timeout (RFC 9293 section 3.9.1.8, RFC 5482): give up a peer that
     /// left data unacknowledged for this long after it was sent, or a probe of
     /// its closed window unanswered; 0, the default, leaves it to `retries`.
-    /// What a connection has in its [`crate::SocketOptions`] takes its place. Too short, and a path that fails over ends it.
+    /// What a connection has in its [`crate::SocketOptions`] takes its place.
+    /// Too short, and a path that fails over ends it.
     pub user_timeout: u32,
     /// Silence before the first keepalive probe; 0, the default, sends none
     /// (RFC 9293 MUST-25).
