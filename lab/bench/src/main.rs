@@ -196,20 +196,7 @@ enum Command {
         nearside: Option<PathBuf>,
     },
     /// Transfers at 1 % loss and 20 ms beside the Mathis bound and Linux
-    Goodput {
-        /// Bytes of each transfer, as in 100M
-        #[arg(long, value_name = "N", default_value = "100M", value_parser = count)]
-        bytes: u64,
-        /// Transfers with each congestion control
-        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
-        seeds: u64,
-        /// Bytes that Linux transfers twice, at some 7 Mbit/s in real time; 0 for none
-        #[arg(long, value_name = "N", default_value = "20M", value_parser = count)]
-        linux_bytes: u64,
-        /// Only CUBIC with timestamps beside CUBIC without
-        #[arg(long)]
-        only_timestamps: bool,
-    },
+    Goodput(GoodputArgs),
     /// The demo, and whether it kept what is promised of it
     Demo {
         /// One short round: shows that everything works, measures little
@@ -313,9 +300,7 @@ fn call(command: Command) -> Result<bool, Failure> {
             rounds,
             duration: Duration::from_secs(seconds.max(1)),
         }),
-        Command::Goodput { bytes, seeds, linux_bytes, only_timestamps } => {
-            goodput::run(&goodput::Plan { bytes, seeds, linux_bytes, only_timestamps })
-        }
+        Command::Goodput(args) => goodput::run(&args.plan()),
         Command::Valgrind { words } => Err(valgrind::exec(&words)),
         Command::CostCase { case, side, requests, silos, bonded } => {
             cost::run_case(case, side, requests, silos, bonded).map(|()| true)
@@ -324,6 +309,30 @@ fn call(command: Command) -> Result<bool, Failure> {
             let (rounds, seconds) = if quick { (1, 1) } else { (5, 4) };
             beside_nginx(&DemoPlan { out, ..demo(rounds, seconds) }, &program(nearside)?)
         }
+    }
+}
+
+/// What transfers over a lossy link are asked for.
+#[derive(clap::Args)]
+struct GoodputArgs {
+    /// Bytes of each transfer, as in 100M
+    #[arg(long, value_name = "N", default_value = "100M", value_parser = count)]
+    bytes: u64,
+    /// Transfers with each congestion control
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// Bytes that Linux transfers twice, at some 7 Mbit/s in real time; 0 for none
+    #[arg(long, value_name = "N", default_value = "20M", value_parser = count)]
+    linux_bytes: u64,
+    /// Only CUBIC with timestamps beside CUBIC without
+    #[arg(long)]
+    only_timestamps: bool,
+}
+
+impl GoodputArgs {
+    const fn plan(&self) -> goodput::Plan {
+        let Self { bytes, seeds, linux_bytes, only_timestamps } = *self;
+        goodput::Plan { bytes, seeds, linux_bytes, only_timestamps }
     }
 }
 

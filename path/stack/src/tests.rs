@@ -65,6 +65,8 @@ impl Host {
         match self.stack.on_frame(frame, false, &mut self.out) {
             Arrived::Segment(arrival) if arrival.outcome.opened => self.opened.push(arrival.id),
             Arrived::Data(id, _) => self.stack.settle(id, &mut self.out),
+            // Nobody is idle here.
+            Arrived::Full => assert_eq!(self.stack.find_idle(|_| None), None),
             _ => {}
         }
     }
