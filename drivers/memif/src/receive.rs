@@ -68,13 +68,13 @@ pub struct MemifRx {
 #[derive(Debug)]
 pub(crate) struct Burst {
     buffers: Buffers,
-    /// Peers' buffers: the region that the last frame was in, and how a
-    /// descriptor of a whole frame there begins. Most peers use one region.
+    /// Peers' buffers: the part of a region that the last frame was in, and how
+    /// a descriptor of a whole frame there begins. Most peers use one.
     home: (u32, Extent),
-    /// Where slots of ours are that frames may not be read from in place, and
-    /// those of the region that is home.
+    /// Where home begins in its region: there is more of that where slots of
+    /// ours are in between, out of which frames are not read in place.
+    home_start: u32,
     reserved: Reserved,
-    reserved_home: Range<u64>,
     /// The first descriptor not yet taken.
     next: u16,
     /// The peer's index as last seen: descriptors before it may be taken.
@@ -205,8 +205,8 @@ impl Burst {
         Self {
             buffers: Buffers::Peers,
             home: NO_HOME,
+            home_start: 0,
             reserved: Reserved::default(),
-            reserved_home: 0..0,
             next: 0,
             seen: 0,
             taken: 0,
@@ -330,7 +330,7 @@ impl Burst {
     #[inline]
     fn run_peers(&mut self, ring: &Ring, end: u16, max: usize) {
         let (word, extent) = self.home;
-        let reserved = self.reserved_home.clone();
+        let home_start = self.home_start;
         let (mut next, mut count, mut bytes) = (self.next, self.count, 0);
         while next != end && count < max {
             let descriptor = ring.snapshot(next);
@@ -338,10 +338,7 @@ impl Burst {
             if descriptor.place_word() != word || len.wrapping_sub(1) >= FRAME_LIMIT as u32 {
                 break;
             }
-            let Some(start) = extent.place(descriptor.offset(), len) else { break };
-            if overlap(&descriptor.bytes(), &reserved) {
-                break;
-            }
+            let Some(start) = extent.place(descriptor.offset().wrapping_sub(home_start), len) else { break };
             prefetch_read(start, len);
             self.frames[count & (BURST_LIMIT - 1)] = Frame { start, len };
             bytes += u64::from(len);
@@ -359,13 +356,13 @@ impl Burst {
     fn odd(&mut self, lies: &RingRef, available: u16) -> bool {
         let (descriptor, place) = self.place(lies, self.next);
         let len = descriptor.length();
-        let reserved = self.reserved.within(descriptor.region());
-        let copied = self.copy || overlap(&descriptor.bytes(), &reserved);
+        let copied = self.copy || overlap(&descriptor.bytes(), &self.reserved.within(descriptor.region()));
         let (slots, frame) = match place {
             Some(start) if !copied && !descriptor.has_next() && len.wrapping_sub(1) < FRAME_LIMIT as u32 => {
                 if let Some(extent) = lies.extents().get(usize::from(descriptor.region())) {
-                    self.home = (descriptor.place_word(), *extent);
-                    self.reserved_home = reserved;
+                    let (start, window) = self.reserved.window(descriptor.region(), &descriptor.bytes(), *extent);
+                    self.home = (descriptor.place_word(), window);
+                    self.home_start = start;
                 }
                 (1, Some(Frame { start, len }))
             }

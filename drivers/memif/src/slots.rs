@@ -12,7 +12,7 @@
 //! before it is read.
 
 use crate::memory::RingRef;
-use crate::ring::{Descriptor, locate};
+use crate::ring::{Descriptor, Extent, locate};
 use core::ops::Range;
 
 /// Where the slots of one ring lie for good.
@@ -29,11 +29,16 @@ impl Slots {
         Self { place_word: 0, offsets: Box::default() }
     }
 
-    /// Whether slot `index` was found to be apart where it is now: in the
-    /// region whose descriptors begin with `place_word`, at `offset`.
+    /// Whether they are in the region whose descriptors begin so.
+    pub(crate) fn are_in(&self, place_word: u32) -> bool {
+        self.place_word == place_word
+    }
+
+    /// Whether slot `index` was found to be within the region and apart where
+    /// it is now, at `offset` of their region.
     #[inline]
-    pub(crate) fn has(&self, index: usize, place_word: u32, offset: u32) -> bool {
-        self.place_word == place_word && self.offsets.get(index) == Some(&offset)
+    pub(crate) fn has(&self, index: usize, offset: u32) -> bool {
+        self.offsets.get(index) == Some(&offset)
     }
 }
 
@@ -45,6 +50,17 @@ impl Reserved {
     /// Those of `region`.
     pub(crate) fn within(&self, region: u16) -> Range<u64> {
         self.0.iter().find(|(of, _)| *of == region).map_or(0..0, |(_, bytes)| bytes.clone())
+    }
+
+    /// A window of `extent`, which is `region`, that `bytes` are in and no
+    /// reserved ones, which they do not overlap: its offset, and the rest.
+    pub(crate) fn window(&self, region: u16, bytes: &Range<u64>, extent: Extent) -> (u32, Extent) {
+        let reserved = self.within(region);
+        // Offsets lead no further: what wraps below the window lies beyond it.
+        let end = extent.size.min(1 << 32);
+        let window = if bytes.end <= reserved.start { 0..reserved.start.min(end) } else { reserved.end.min(end)..end };
+        let base = extent.base.wrapping_add(window.start as usize);
+        (window.start as u32, Extent { base, size: window.end - window.start })
     }
 
     fn add(&mut self, region: u16, bytes: &Range<u64>) {
@@ -103,4 +119,39 @@ fn fixed(ring: &RingRef, len: u32) -> Option<(u16, Range<u64>, Slots)> {
 #[inline]
 pub(crate) const fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_reaches_as_far_as_no_slot_of_ours_is() {
+        let mut bytes = vec![0_u8; 5_000];
+        let extent = Extent { base: bytes.as_mut_ptr(), size: 5_000 };
+        let mut reserved = Reserved::default();
+        reserved.add(7, &(1_500..2_000));
+        reserved.add(7, &(1_000..1_200));
+        assert_eq!((reserved.within(7), reserved.within(8)), (1_000..2_000, 0..0));
+        for (region, of, expected) in [
+            (7, 0..60, 0..1_000),
+            (7, 940..1_000, 0..1_000),
+            (7, 2_000..2_060, 2_000..5_000),
+            (7, 4_940..5_000, 2_000..5_000),
+            (8, 1_500..1_560, 0..5_000),
+        ] {
+            let (start, window) = reserved.window(region, &of, extent);
+            for offset in [0, 1, 939, 940, 941, 1_500, 1_999, 2_000, 4_940, 4_941, 5_000, u32::MAX - 59, u32::MAX] {
+                let place = window.place(offset.wrapping_sub(start), 60);
+                let bytes = u64::from(offset)..u64::from(offset) + 60;
+                let within = expected.start <= bytes.start && bytes.end <= expected.end;
+                assert_eq!(place, within.then(|| extent.base.wrapping_add(offset as usize)), "{of:?}, {offset}");
+            }
+        }
+        // Offsets have 32 bits, and what is below a window must not come round.
+        let large = Extent { base: extent.base, size: 1 << 36 };
+        let (start, window) = reserved.window(7, &(3_000..3_060), large);
+        assert_eq!((start, window.size), (2_000, (1 << 32) - 2_000));
+        assert!([0, 1, 1_940, 1_999].iter().all(|offset: &u32| window.place(offset.wrapping_sub(start), 60).is_none()));
+    }
 }

@@ -7,7 +7,6 @@ use crate::receive::{Buffers, LOST_FAULT};
 use crate::ring::{BadIndex, Descriptor, Extent, Ring, distance};
 use crate::slots::Slots;
 use ::link::Transmit;
-use core::hint::cold_path;
 use core::ops::Range;
 use core::sync::atomic::{Ordering, fence};
 use wire::{Offload, Time};
@@ -46,10 +45,11 @@ pub struct MemifTx {
     /// The last publication found the peer not asking for its eventfd. Whether
     /// it asked at that very moment is looked up once more, a turn later.
     unconfirmed: bool,
-    /// The slot of `next`; zero length while none is known.
+    /// The slot of `next`; zero length while none is known that frames may be
+    /// built in.
     slot: *mut u8,
     slot_len: u32,
-    /// The frame for it is built in `private`, and copied.
+    /// `private` was handed out for a frame that is then copied to `slot`.
     staged: bool,
     /// Peers' buffers that need not be.
     slots: Slots,
@@ -145,6 +145,7 @@ impl MemifTx {
     #[cold]
     #[inline(never)]
     fn find(&mut self) {
+        self.staged = false;
         let Some(lies) = &self.ring else {
             self.nowhere_out = true;
             return;
@@ -164,9 +165,12 @@ impl MemifTx {
             let region = lies.get().snapshot(self.next).region();
             let extent = lies.extents().get(usize::from(region)).copied().unwrap_or(Extent::NONE);
             self.home = (Descriptor::new(region, 0, 0).place_word(), extent);
+            if !self.slots.are_in(self.home.0) {
+                self.slots = Slots::none();
+            }
         }
         self.prepare();
-        if self.slot_len == 0 {
+        if self.slot_len == 0 && !self.stage() {
             self.fail("a buffer of the peer's is outside of its memory, or smaller than the MTU and 18 bytes");
         }
     }
@@ -189,18 +193,33 @@ impl MemifTx {
                 let (word, extent) = self.home;
                 let (offset, len) = (descriptor.offset(), descriptor.length());
                 self.slot_len = 0;
-                // Flags of a frame that was here before say nothing about the buffer.
+                // Flags of a frame that was here before say nothing about the buffer. What is where it was when the
+                // peer connected is within the region: that was looked up then.
                 if descriptor.without_flags() == word
                     && len >= self.need
-                    && let Some(place) = extent.place(offset, self.need)
+                    && self.slots.has(ring.slot_index(self.next), offset)
                 {
-                    (self.slot, self.slot_len) = (place, self.need);
-                    self.staged = !self.slots.has(ring.slot_index(self.next), word, offset);
+                    (self.slot, self.slot_len) = (extent.base.wrapping_add(offset as usize), self.need);
                     let ahead = ring.snapshot(self.next.wrapping_add(SLOTS_AHEAD)).offset();
                     prefetch_write(extent.base.wrapping_add(ahead as usize));
                 }
             }
         }
+    }
+
+    /// Has the frame for the slot of `next` be built in private memory: it is
+    /// where a slot may be, and not known to be apart from all else.
+    fn stage(&mut self) -> bool {
+        let (Some(lies), Buffers::Peers) = (&self.ring, self.buffers) else { return false };
+        let descriptor = lies.get().snapshot(self.next);
+        let (word, extent) = self.home;
+        if descriptor.without_flags() != word || descriptor.length() < self.need {
+            return false;
+        }
+        let Some(place) = extent.place(descriptor.offset(), self.need) else { return false };
+        self.slot = place;
+        self.staged = true;
+        true
     }
 
     #[cold]
@@ -220,13 +239,27 @@ impl MemifTx {
         }
     }
 
-    /// There is no peer, or no frame in this slot can be so long.
+    /// The frame was built in private memory, there is no peer, or no frame in
+    /// this slot can be so long.
     #[cold]
-    fn drop_frame(&mut self, handed_out: u32) {
-        if handed_out != 0 || self.nowhere_out {
-            self.dropped += 1;
+    #[inline(never)]
+    fn commit_otherwise(&mut self, len: usize, handed_out: u32) {
+        let (nowhere_out, staged) = (core::mem::take(&mut self.nowhere_out), core::mem::take(&mut self.staged));
+        let (Some(lies), true, 1.., Some(frame)) = (&self.ring, staged, len, self.private.get(..len)) else {
+            self.dropped += u64::from(handed_out != 0 || nowhere_out || staged);
+            return;
+        };
+        // SAFETY: `stage` checked that `need` bytes at the slot are within mapped memory, which `self.ring` holds;
+        // `private` has as many, and is apart. Whoever else writes there is the peer, or was told to by it, and gets a
+        // mixture.
+        unsafe { core::ptr::copy_nonoverlapping(frame.as_ptr(), self.slot, len) };
+        lies.get().describe(self.next, Descriptor::at(self.home.0, len as u32));
+        self.next = self.next.wrapping_add(1);
+        self.bytes += len as u64;
+        self.free -= 1;
+        if self.free != 0 {
+            self.prepare();
         }
-        self.nowhere_out = false;
     }
 
     #[cold]
@@ -263,7 +296,7 @@ impl Transmit for MemifTx {
     fn slot(&mut self) -> Option<&mut [u8]> {
         if self.slot_len == 0 {
             self.find();
-            if self.nowhere_out {
+            if self.nowhere_out || self.staged {
                 return Some(&mut self.private);
             }
             if self.slot_len == 0 {
@@ -271,11 +304,7 @@ impl Transmit for MemifTx {
             }
         }
         self.handed_out = self.slot_len;
-        if self.staged {
-            cold_path();
-            return Some(&mut self.private);
-        }
-        // SAFETY: `prepare` checked that these bytes are within mapped memory, which `self.ring` holds and only
+        // SAFETY: `prepare` made sure that these bytes are within mapped memory, which `self.ring` holds and only
         // `&mut self` lets go of (and then there is no slot any more). They are in our own memory, where slots do not
         // overlap, or where `slots` found nothing else of ours, so that this is the one reference to them. The
         // descriptor belongs to us until it is published, so a peer that keeps to the protocol leaves the bytes
@@ -288,16 +317,8 @@ impl Transmit for MemifTx {
         debug_assert_eq!(offload, Offload::NONE, "memif offers no offload");
         let handed_out = core::mem::take(&mut self.handed_out);
         let (Some(lies), true) = (&self.ring, len.wrapping_sub(1) < handed_out as usize) else {
-            return self.drop_frame(handed_out);
+            return self.commit_otherwise(len, handed_out);
         };
-        if self.staged {
-            cold_path();
-            let frame = &self.private[..len];
-            // SAFETY: `prepare` checked that `need` bytes at the slot are within mapped memory, which `self.ring`
-            // holds; `private` has as many, and is apart. Whoever else writes there is the peer, or was told to by
-            // it, and gets a mixture.
-            unsafe { core::ptr::copy_nonoverlapping(frame.as_ptr(), self.slot, len) };
-        }
         lies.get().describe(self.next, Descriptor::at(self.home.0, len as u32));
         self.next = self.next.wrapping_add(1);
         self.bytes += len as u64;

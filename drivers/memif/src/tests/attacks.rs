@@ -234,7 +234,7 @@ fn queues_whose_slots_overlap_do_not_share_one() {
         let (slots, reserved) = crate::slots::apart(rings.iter().map(|(rx, tx)| (rx, tx)), 1518);
         let has = |queue: usize| {
             let first = rings[queue].1.get().snapshot(0);
-            slots[queue].has(0, first.place_word(), first.offset())
+            slots[queue].are_in(first.place_word()) && slots[queue].has(0, first.offset())
         };
         (has(0), has(1), reserved.within(0))
     };
