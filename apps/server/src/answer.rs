@@ -17,6 +17,9 @@ use http::server::{Engine, Event, Request};
 use http::{Framing, Method, Status, Version, response};
 use std::collections::VecDeque;
 
+/// Requests behind one that waits for the reader, for which it looks as well.
+const AHEAD: usize = 16;
+
 /// What is served of a file, to anyone.
 const ALLOW_FILES: &[u8] = b"GET, HEAD, OPTIONS";
 
@@ -223,6 +226,7 @@ impl Server {
             self.store.entry(entry).waiters = waiters;
         }
         let full = self.store.entry(entry).waiters.len() >= self.limits.waiting;
+        self.looks_ahead = !self.store.entry(entry).is_asked();
         if full || self.store.is_clogged() || !self.ask(net, entry) {
             return self.overloaded(net, id, request);
         }
@@ -234,6 +238,30 @@ impl Server {
         conn.last = Tick::of(net.now());
         conn.more().wait = Some(entry);
         false
+    }
+
+    /// Has the reader look for what the requests behind a waiting one ask for,
+    /// `rest`: with one look at a time, each would wait for the reader's thread
+    /// and for ours. They are read again when it is their turn.
+    pub(crate) fn look_ahead<N: Net>(&mut self, net: &N, id: ConnId, mut rest: &[u8]) {
+        let conn = &self.conns[id.index()];
+        if conn.state != State::Waiting {
+            return;
+        }
+        let mut engine = conn.engine;
+        for _ in 0..AHEAD {
+            let Event::Request { request, consumed } = engine.on_bytes(rest, &self.http_limits) else { return };
+            let reads = matches!(request.method(), Method::Get | Method::Head);
+            if !reads || !matches!(request.framing(), Framing::None) {
+                return;
+            }
+            rest = rest.get(consumed..).unwrap_or_default();
+            // One that is refused needs no look.
+            let Ok(entry) = self.store.find(request.path()) else { continue };
+            if self.store.freshness(entry, net.now()) == Freshness::Wait && !self.ask(net, entry) {
+                return;
+            }
+        }
     }
 
     /// Has the reader look at `entry`, unless it does. False if it has enough

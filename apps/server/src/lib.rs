@@ -106,6 +106,9 @@ pub struct Server {
     working: u32,
     /// Whether the file system hangs: see [`Reader::hangs`].
     hangs: bool,
+    /// A request began to wait for a look that nobody had asked for: those
+    /// behind it may need one as well.
+    looks_ahead: bool,
 }
 
 impl Server {
@@ -155,6 +158,7 @@ impl Server {
             serial: 0,
             working: 0,
             hangs: false,
+            looks_ahead: false,
         })
     }
 
@@ -301,6 +305,9 @@ impl Server {
             }
         };
         let left = data.len() - used;
+        if core::mem::take(&mut self.looks_ahead) {
+            self.look_ahead(net, id, data.get(used..).unwrap_or_default());
+        }
         let conn = &mut self.conns[id.index()];
         if left == 0 && conn.flags & ENDED != 0 {
             conn.flags |= DRY;

@@ -150,8 +150,10 @@ fn pipelined_requests_are_answered_in_order() {
         assert!(got.iter().enumerate().all(|(at, response)| response.text() == at.to_string()));
         assert_eq!(got.len(), 100);
     }
-    assert_eq!(world.counter("cache_misses"), 100);
-    assert_eq!(world.counter("cache_hits"), 100);
+    // Most were looked up ahead, and did not wait.
+    assert_eq!(world.counter("cache_looks"), 100);
+    assert_eq!(world.counter("cache_misses") + world.counter("cache_hits"), 200);
+    assert!(world.counter("cache_hits") > 100);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The cache: what changes is noticed, and what is held is bounded.
 
-use crate::support::{START, Site, World, directory};
+use crate::support::{Response, START, Site, World, directory};
 use app::App;
 use core::time::Duration;
 
@@ -240,6 +240,50 @@ fn more_paths_than_may_wait_are_refused() {
     let statuses: Vec<_> = ids.iter().map(|&id| world.got(id)[9..12].to_vec()).collect();
     assert_eq!(statuses, [b"404", b"404", b"404", b"404", b"503", b"503"]);
     assert_eq!(world.counter("overloads"), 2);
+}
+
+/// A client that sends many requests at once does not wait for the reader
+/// once for each of them.
+#[test]
+fn pipelined_requests_are_looked_up_ahead() {
+    let site = Site::new();
+    for at in 0..50 {
+        site.write(&format!("{at}.txt"), format!("number {at}"));
+    }
+    let mut world = World::new(site.config());
+    let id = world.open();
+    let requests: String = (0..50).map(|at| format!("GET /{at}.txt HTTP/1.1\r\nHost: a\r\n\r\n")).collect();
+    world.arrive(id, requests);
+    let mut turns = 0;
+    while world.turn() {
+        turns += 1;
+    }
+    let got = world.got(id);
+    let mut rest = got.as_slice();
+    for at in 0..50 {
+        let (response, next) = Response::parse(rest, false);
+        assert_eq!(response.text(), format!("number {at}"));
+        rest = next;
+    }
+    assert_eq!(rest, b"");
+    assert_eq!(world.counter("cache_looks"), 50, "one for each");
+    assert!(turns <= 12, "{turns} turns for 50 requests");
+}
+
+/// No more is looked for ahead than may wait at all.
+#[test]
+fn looks_ahead_are_bounded() {
+    let site = Site::new();
+    let mut config = site.config();
+    config.limits.waiting = 4;
+    let mut world = World::new(config);
+    let id = world.open();
+    let requests: String = (0..50).map(|at| format!("GET /none-{at} HTTP/1.1\r\nHost: a\r\n\r\n")).collect();
+    world.arrive(id, requests);
+    world.settle();
+    let got = String::from_utf8(world.got(id)).expect("text");
+    assert_eq!(got.matches("HTTP/1.1 404 ").count(), 50);
+    assert_eq!(world.counter("overloads"), 0);
 }
 
 /// The same over the helper thread, as in production.
