@@ -103,6 +103,10 @@ impl Connection {
         if delivered.reordered {
             cold.rack.on_reordered();
             cold.reordering = cold.reordering.max(delivered.overtaken.div_ceil(mss));
+            // RACK.reordering_seen is the connection's, not the flight's
+            // (RFC 8985 section 6.2 step 3): the next one is not to be taken
+            // for lost because it is late in the same way.
+            cold.learned = true;
         }
         if let Some((start, end)) = delivered.duplicate {
             cx.counters.dsacks_in += 1;

@@ -335,11 +335,14 @@ fn info_tells_what_is_sacked_and_lost_and_the_state_of_recovery() {
 #[test]
 fn info_tells_how_far_segments_were_overtaken() {
     let mut sender = Sender::new(60_000, true);
-    sender.write(10_000);
+    sender.write(6_000);
     sender.now = Time::from_millis(1_100);
     sender.ack(1, &[(5_001, 6_001)]);
     sender.ack(1, &[(1_001, 2_001), (5_001, 6_001)]);
     assert_eq!(sender.connection.info().reordering, 5);
+    // RFC 8985 section 6.2 step 3: that is not forgotten with the flight.
+    sender.ack(6_001, &[]);
+    assert_eq!((sender.connection.in_flight(), sender.connection.info().reordering), (0, 6));
 }
 
 /// Without SACK a duplicate acknowledgement stands for a segment.
