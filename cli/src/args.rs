@@ -68,6 +68,8 @@ pub struct HostPlan {
     pub gateways: Vec<IpAddr>,
     /// What is done about others who have our addresses.
     pub detection: stack::Detection,
+    /// What becomes of the process when its links' interfaces are gone.
+    pub on_link_loss: OnLinkLoss,
     /// Our Ethernet address, a unicast one; `None`: a local one made from the
     /// first address.
     pub mac: Option<Mac>,
@@ -105,6 +107,16 @@ pub struct HostPlan {
     pub status_page: Option<PathBuf>,
     /// Another process's connections come by the same links.
     pub follows: bool,
+}
+
+/// What becomes of a process whose links' interfaces are gone, all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum OnLinkLoss {
+    /// Wait for interfaces of the same names, and go on
+    #[default]
+    Wait,
+    /// End with a failure, for whoever supervises the process
+    End,
 }
 
 impl HostPlan {

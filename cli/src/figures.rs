@@ -14,7 +14,7 @@ use std::path::Path;
 use wire::Time;
 
 /// Values that go up and down; all others only grow.
-const GAUGES: [&str; 17] = [
+const GAUGES: [&str; 18] = [
     "silo.pinned",
     "silo.core",
     "silo.domain",
@@ -22,6 +22,7 @@ const GAUGES: [&str; 17] = [
     "stack.half_open",
     "stack.receive_memory_bytes",
     "link.up",
+    "link.lost",
     "link.takeover_wait_ns",
     "app.cache_bytes",
     "app.cache_entries",
@@ -192,7 +193,7 @@ impl Figures {
         let stack =
             Stack::new(stack::Config::new(wire::Mac::BROADCAST, 1_500), LinkOffload::default(), &NO_SEEDS, Time::ZERO);
         let mut named = Vec::new();
-        let link = (LinkState::Down, Counters::default());
+        let link = (LinkState::Down, 0, Counters::default());
         collect(
             &[0; 3],
             &Usage::default(),
@@ -252,7 +253,9 @@ impl SiloColumn {
     ) {
         self.values.clear();
         let (values, place) = (&mut self.values, self.place);
-        let link = (state, silo.link.counters());
+        let mut lost = 0;
+        silo.link.gone(&mut |_, gone| lost += u64::from(gone));
+        let link = (state, lost, silo.link.counters());
         collect(&place, usage, link, &mut |take| silo.link.counts(take), &silo.stack, app, &mut |_, value| {
             values.push(value)
         });
@@ -274,7 +277,7 @@ fn metric((name, _): Named) -> Metric {
 fn collect(
     place: &[u64; 3],
     usage: &Usage,
-    (state, link): (LinkState, Counters),
+    (state, lost, link): (LinkState, u64, Counters),
     extra: &mut dyn FnMut(Take<'_>),
     stack: &Stack,
     app: impl Iterator<Item = (&'static str, u64)>,
@@ -282,6 +285,7 @@ fn collect(
 ) {
     let link_values = [
         ("up", u64::from(state == LinkState::Up)),
+        ("lost", lost),
         ("rx_frames", link.rx_frames),
         ("rx_bytes", link.rx_bytes),
         ("tx_frames", link.tx_frames),

@@ -22,7 +22,7 @@ mod spread;
 pub use fleet::{Crew, Finish};
 pub use layout::{Layout, Seat};
 pub use neighbourhood::Neighbourhood;
-pub use notices::Notices;
+pub use notices::{Losses, Notices};
 pub use ports::{Port, names};
 
 use crate::args::{DriverSpec, HostPlan};

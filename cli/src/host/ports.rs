@@ -37,6 +37,13 @@ pub trait Port: Link {
         each(None, self.counters());
     }
 
+    /// Tells whether the interface of each port was deleted, of those that have
+    /// one, with the port's index in the layout; `None`: of the one port that
+    /// there is.
+    fn gone(&self, each: &mut dyn FnMut(Option<u16>, bool)) {
+        let _ = each;
+    }
+
     /// How its port spreads flows over queues, and which of them this is;
     /// `None`: not as it would tell.
     fn rss(&self) -> Option<(Rss, u16)> {
@@ -52,7 +59,11 @@ pub trait Port: Link {
 }
 
 impl Port for MemifLink {}
-impl Port for Tap {}
+impl Port for Tap {
+    fn gone(&self, each: &mut dyn FnMut(Option<u16>, bool)) {
+        each(None, self.is_gone());
+    }
+}
 
 impl Port for DpdkLink {
     fn rss(&self) -> Option<(Rss, u16)> {
@@ -61,6 +72,10 @@ impl Port for DpdkLink {
 }
 
 impl Port for XdpLink {
+    fn gone(&self, each: &mut dyn FnMut(Option<u16>, bool)) {
+        each(None, self.is_gone());
+    }
+
     fn rss(&self) -> Option<(Rss, u16)> {
         let rss = spread::of_interface(&self.report().interface).ok()?;
         Some((rss, u16::try_from(self.queue()).ok()?))
@@ -80,6 +95,15 @@ impl Port for XdpLink {
 }
 
 impl Port for AnyLink {
+    fn gone(&self, each: &mut dyn FnMut(Option<u16>, bool)) {
+        match self {
+            Self::Tap(link) => link.gone(each),
+            Self::AfXdp(link) => link.gone(each),
+            Self::Wrapped(link, _) => link.with_inner(|faults| faults.with_inner(|link| link.gone(each))),
+            Self::Memif(_) | Self::Dpdk(_) => {}
+        }
+    }
+
     fn rss(&self) -> Option<(Rss, u16)> {
         match self {
             Self::Memif(_) | Self::Tap(_) => None,
@@ -91,6 +115,10 @@ impl Port for AnyLink {
 }
 
 impl<L: Port> Port for Bond<L> {
+    fn gone(&self, each: &mut dyn FnMut(Option<u16>, bool)) {
+        self.members().for_each(|member| member.link.gone(&mut |_, gone| each(Some(member.port), gone)));
+    }
+
     fn counts(&self, take: &mut dyn FnMut(&'static str, u64)) {
         aggregation::counts(self, take);
         let counts = self.bond_counters();
@@ -130,6 +158,10 @@ impl<L: Port> Port for Bond<L> {
 }
 
 impl<L: Port> Port for Steered<L> {
+    fn gone(&self, each: &mut dyn FnMut(Option<u16>, bool)) {
+        self.inner().gone(each);
+    }
+
     fn counts(&self, take: &mut dyn FnMut(&'static str, u64)) {
         for ((_, value), name) in self.steering().iter().zip(steer_names()) {
             take(name, value);

@@ -5,7 +5,7 @@ use super::collect::Source;
 use crate::args::HostPlan;
 use crate::figures::{Figures, SiloColumn};
 use crate::host::fleet::{self, Part};
-use crate::host::{Crew, Failure, Finish, Layout, Notices, Port, Seat, stack};
+use crate::host::{Crew, Failure, Finish, Layout, Losses, Notices, Port, Seat, stack};
 use crate::numa::Domains;
 use app::App;
 use core::net::IpAddr;
@@ -38,6 +38,8 @@ pub fn run(
     let stop = Stop::default();
     let company = Company {
         host,
+        layout,
+        losses: Losses::new(layout),
         plan,
         every,
         signals,
@@ -55,6 +57,9 @@ pub fn run(
 /// What all silos of a generator have in common.
 struct Company<'a> {
     host: &'a HostPlan,
+    layout: &'a Layout,
+    /// Ports whose interfaces are gone.
+    losses: Losses,
     plan: &'a Plan,
     every: Duration,
     signals: &'a Arc<AtomicUsize>,
@@ -96,7 +101,7 @@ impl Crew for Company<'_> {
         let mut silo = Silo { link, stack, app };
         let mut attendant = LoadAttendant {
             company: self,
-            notices: Notices::default(),
+            notices: Notices::new(self.layout, &self.losses, self.host.on_link_loss),
             column,
             account: Account::new(self.signals),
             part: self.finish.part(),
@@ -104,13 +109,14 @@ impl Crew for Company<'_> {
             waiting_since: None,
         };
         silo::run(&mut silo, host.pace(), &mut attendant).map_err(|why| why.to_string())?;
+        attendant.notices.end()?;
         Ok(attendant.account.side(silo.app.into_figures(Clock.now()), false))
     }
 }
 
 struct LoadAttendant<'a> {
     company: &'a Company<'a>,
-    notices: Notices,
+    notices: Notices<'a>,
     column: SiloColumn,
     account: Account,
     part: Part<'a>,
@@ -121,6 +127,9 @@ struct LoadAttendant<'a> {
 impl<L: Port> Attendant<L, Load> for LoadAttendant<'_> {
     fn attend(&mut self, silo: &mut Silo<L, Load>, now: Time, usage: &Usage, link: LinkState) -> Next {
         self.notices.attend(silo);
+        if self.notices.end().is_err() {
+            return Next::Stop;
+        }
         self.column.publish(silo, now, usage, link, core::iter::empty(), |_| {});
         if link == LinkState::Up {
             self.link_seen = true;

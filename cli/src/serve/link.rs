@@ -16,7 +16,7 @@ use super::share::share;
 use super::takeover::Predecessor;
 use crate::args::{HostPlan, ServePath, ServePlan};
 use crate::figures::Figures;
-use crate::host::{Failure, Finish, Layout, Neighbourhood, fleet};
+use crate::host::{Failure, Finish, Layout, Losses, Neighbourhood, fleet};
 use crate::numa::Domains;
 use company::Company;
 use core::net::{IpAddr, SocketAddr};
@@ -118,6 +118,7 @@ fn over(
         finish: Finish::new(silos),
         columns: Mutex::new(columns.collect()),
         reopen: supervisor.reopen(),
+        losses: Losses::new(layout),
         left: AtomicUsize::new(0),
         down: AtomicBool::new(false),
     };

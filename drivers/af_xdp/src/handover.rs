@@ -390,6 +390,15 @@ pub struct Offer {
 pub type Heritage = Offer;
 
 impl Handle {
+    /// The port as it is now: its interface may have been another one.
+    fn port(&self) -> &Arc<Shared> {
+        let mut port = &self.0;
+        while let Some(renewed) = port.renewed.get() {
+            port = renewed;
+        }
+        port
+    }
+
     /// Describes the port to a successor, and prepares a relay for each queue.
     /// The port works on.
     ///
@@ -400,7 +409,7 @@ impl Handle {
     }
 
     fn try_offer(&self, limit: Duration) -> Result<Offer, HandoverError> {
-        let shared = &self.0;
+        let shared = self.port();
         let frame = shared.facts.frame;
         let mut given = Vec::new();
         {
@@ -446,7 +455,7 @@ impl Handle {
 
     /// Has each queue stop, and write its account.
     pub fn freeze(&self) {
-        self.0.orders.give(|seat| seat.order = Order::Freeze);
+        self.port().orders.give(|seat| seat.order = Order::Freeze);
     }
 
     /// Waits until each has.
@@ -454,24 +463,24 @@ impl Handle {
     /// # Errors
     /// [`HandoverError::Silent`]; [`Handle::resume`] has the others go on.
     pub fn frozen(&self, limit: Duration) -> Result<(), HandoverError> {
-        self.0.orders.wait("stop", limit)
+        self.port().orders.wait("stop", limit)
     }
 
     /// Nobody takes over: all go on.
     pub fn resume(&self) {
-        self.0.orders.resume();
+        self.port().orders.resume();
     }
 
     /// The queues are another process's: nothing of them is kept, but the
     /// relays.
     pub fn leave(&self) {
-        self.0.orders.give(|seat| {
+        self.port().orders.give(|seat| {
             seat.order = Order::Leave;
             seat.has = None;
         });
-        *self.0.umem.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.port().umem.lock().unwrap_or_else(PoisonError::into_inner) = None;
         // However the successor ends, its program ends with it.
-        *self.0.attachment.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.port().attachment.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Reads the accounts of queues that have stopped.
@@ -479,8 +488,8 @@ impl Handle {
     /// # Errors
     /// [`HandoverError::Account`]: nothing is to be taken.
     pub fn check(&self) -> Result<(), HandoverError> {
-        let ring = self.0.config.ring;
-        for (queue, seat) in self.0.orders.seats().iter_mut().enumerate() {
+        let ring = self.port().config.ring;
+        for (queue, seat) in self.port().orders.seats().iter_mut().enumerate() {
             let wrong = HandoverError::Account { queue };
             let account = seat.relay.as_ref().and_then(|relay| relay.account(ring));
             let (Some(account), Some(inherited)) = (account, &mut seat.inherited) else { return Err(wrong) };
@@ -496,7 +505,7 @@ impl Handle {
 
     /// Has each queue go on. Only once the predecessor keeps off for good.
     pub fn take(&self) {
-        self.0.orders.give(|seat| seat.order = Order::Take);
+        self.port().orders.give(|seat| seat.order = Order::Take);
     }
 
     /// For how long nobody received: from the last burst of the predecessor to
@@ -507,10 +516,10 @@ impl Handle {
     pub fn waited(&self, limit: Duration) -> Result<Duration, HandoverError> {
         let mut left = limit;
         loop {
-            let seats = self.0.orders.seats();
+            let seats = self.port().orders.seats();
             let spans = seats.iter().map(|seat| {
                 let began = seat.began.load(Ordering::Acquire);
-                let last = seat.relay.as_ref()?.account(self.0.config.ring)?.last;
+                let last = seat.relay.as_ref()?.account(self.port().config.ring)?.last;
                 (began > 0).then(|| began.saturating_sub(last))
             });
             let spans: Vec<Option<u64>> = spans.collect();
@@ -521,14 +530,14 @@ impl Handle {
             if left.is_zero() {
                 return Err(HandoverError::Silent { queue, what: "begin" });
             }
-            drop(self.0.orders.followed.wait_timeout(seats, LOOK));
+            drop(self.port().orders.followed.wait_timeout(seats, LOOK));
             left = left.saturating_sub(LOOK);
         }
     }
 
     /// What is to be told with the first queue's statistics.
     pub fn set_waited(&self, waited: Duration) {
-        self.0.orders.waited.store(waited.as_nanos().min(u128::from(u64::MAX)) as u64, Ordering::Relaxed);
+        self.port().orders.waited.store(waited.as_nanos().min(u128::from(u64::MAX)) as u64, Ordering::Relaxed);
     }
 
     /// Puts this process's own program, with maps of its own, in the place of
@@ -537,14 +546,17 @@ impl Handle {
     /// # Errors
     /// [`OpenError::Kernel`]: the predecessor's stays at work.
     pub fn attach_own(&self) -> Result<(), OpenError> {
-        let attachment = self.0.attachment.lock().unwrap_or_else(PoisonError::into_inner);
-        attachment.as_ref().map_or(Ok(()), |attachment| attachment.replace(&self.0.filter.program)).map_err(Into::into)
+        let attachment = self.port().attachment.lock().unwrap_or_else(PoisonError::into_inner);
+        attachment
+            .as_ref()
+            .map_or(Ok(()), |attachment| attachment.replace(&self.port().filter.program))
+            .map_err(Into::into)
     }
 
     /// The predecessor has ended: nothing is passed on any more.
     pub fn on_predecessor_gone(&self) {
-        self.0.orders.give(|seat| seat.alone = true);
-        self.0.orders.seats().iter_mut().for_each(|seat| seat.lower_bell = None);
+        self.port().orders.give(|seat| seat.alone = true);
+        self.port().orders.seats().iter_mut().for_each(|seat| seat.lower_bell = None);
     }
 }
 

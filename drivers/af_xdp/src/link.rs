@@ -27,6 +27,9 @@ use wire::{Mac, Time};
 /// a few system calls.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
+/// While the interface is gone, another one of its name is tried this often.
+const TRY_INTERVAL: Duration = Duration::from_secs(1);
+
 /// News of the host taken in one look; more wait for the next.
 const HOST_EVENTS: usize = 64;
 
@@ -59,6 +62,8 @@ pub struct XdpLink {
     state: LinkState,
     presence: Presence,
     looked: Option<Time>,
+    /// When an interface of the same name was last tried.
+    tried: Option<Time>,
     disconnects: u64,
     kernel_drops: KernelDrops,
 }
@@ -128,6 +133,7 @@ impl XdpLink {
             state: LinkState::Down,
             presence: Presence::Up(mtu.into()),
             looked: None,
+            tried: None,
             disconnects: 0,
             kernel_drops: KernelDrops::default(),
         }
@@ -234,6 +240,13 @@ impl XdpLink {
     #[must_use]
     pub fn report(&self) -> Report {
         self.shared.report()
+    }
+
+    /// Whether the interface was deleted, and there is none of its name yet
+    /// that was taken up.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.presence == Presence::Gone
     }
 
     /// Whether frames pass without a copy; `None` before it is at work.
@@ -384,6 +397,31 @@ impl XdpLink {
         }
     }
 
+    /// The interface is gone: the queue is one of another interface of its
+    /// name once there is one, which the first queue opens for all.
+    #[cold]
+    fn renew(&mut self, now: Time) {
+        if self.order != Order::Serve {
+            // It changes hands.
+            return;
+        }
+        let due = self.tried.is_none_or(|tried| now.since(tried) >= TRY_INTERVAL);
+        if self.ordinal == 0 && due && self.shared.renewed.get().is_none() {
+            self.tried = Some(now);
+            // What is wrong may be that somebody is just setting it up.
+            if let Ok(port) = self.shared.open_again() {
+                let _ = self.shared.renewed.set(port);
+            }
+        }
+        let Some(port) = self.shared.renewed.get().cloned() else { return };
+        self.rx.detach();
+        self.tx.detach();
+        (self.at_work, self.kept) = (None, None);
+        *self.shared.umem.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.presence = Presence::Up(port.facts.mtu.into());
+        (self.shared, self.heard) = (port, u32::MAX);
+    }
+
     fn look(&mut self) {
         if self.ordinal == 0 {
             self.follow_host();
@@ -465,6 +503,9 @@ impl Link for XdpLink {
         if self.looked.is_none_or(|looked| now.since(looked) >= LOOK_INTERVAL) {
             self.looked = Some(now);
             self.look();
+            if self.presence == Presence::Gone {
+                self.renew(now);
+            }
         }
         self.state
     }

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use wire::Mac;
 
 /// Groups that an interface is made to receive one by one; with more it
@@ -47,6 +47,11 @@ pub(crate) struct Shared {
     pub attachment: Mutex<Option<XdpAttachment>>,
     /// What the queues are to do where the port changes hands.
     pub orders: Orders,
+    /// The port on an interface of the same name, opened after this one's was
+    /// deleted.
+    pub renewed: OnceLock<Arc<Shared>>,
+    /// The address that our stacks have.
+    answers: Mac,
     claim: Claim,
     #[expect(dead_code, reason = "groups are received while this is open")]
     groups: Option<OwnedFd>,
@@ -178,12 +183,13 @@ impl AfXdp {
     /// # Errors
     /// If the kernel refuses, or a queue is out already.
     pub fn answer_to(&mut self, mac: Mac) -> Result<(), OpenError> {
-        if mac == self.mac() {
+        let system = |source| OpenError::System { what: "make the interface receive another address", source };
+        let (own, index) = (self.mac(), self.shared.interface.index());
+        let shared = Arc::get_mut(&mut self.shared).ok_or(system(Errno::BUSY))?;
+        shared.answers = mac;
+        if mac == own {
             return Ok(());
         }
-        let system = |source| OpenError::System { what: "make the interface receive another address", source };
-        let index = self.shared.interface.index();
-        let shared = Arc::get_mut(&mut self.shared).ok_or(system(Errno::BUSY))?;
         let socket = packet_socket("make the interface receive another address")?;
         // packet(7): it lasts as long as the socket.
         join(&socket, index, libc::PACKET_MR_UNICAST, mac).map_err(system)?;
@@ -234,7 +240,22 @@ impl Own {
     ) -> Shared {
         let Self { filter, groups, view, held } = self;
         let (umem, view, attachment) = (Mutex::new(None), Mutex::new(view), Mutex::new(Some(attachment)));
-        Shared { config, interface, filter, facts, umem, view, attachment, orders, claim: claim.clone(), groups, held }
+        let (claim, answers, renewed) = (claim.clone(), facts.mac, OnceLock::new());
+        Shared {
+            config,
+            interface,
+            filter,
+            facts,
+            umem,
+            view,
+            attachment,
+            orders,
+            renewed,
+            answers,
+            claim,
+            groups,
+            held,
+        }
     }
 }
 
@@ -257,6 +278,30 @@ impl Facts {
 }
 
 impl Shared {
+    /// Opens the interface of this name anew, after this one was deleted: with
+    /// as many queues, for packets that are at least as long, and received
+    /// under the address that our stacks have. Only for addresses of our own:
+    /// with the host's a new interface has another Ethernet address, which
+    /// neighbours are told.
+    ///
+    /// # Errors
+    /// Those of [`AfXdp::open`].
+    pub fn open_again(&self) -> Result<Arc<Self>, OpenError> {
+        interface_of(&self.config)?;
+        if matches!(self.claim, Claim::Host { .. }) {
+            return Err(OpenError::NoInterface(self.config.interface.clone()));
+        }
+        let config = Config { queues: Some(self.facts.queues), ..self.config.clone() };
+        let mut port = AfXdp::open(config, &self.claim)?;
+        let mtu = port.shared.facts.mtu;
+        if mtu < self.facts.mtu {
+            let (interface, limits) = (self.config.interface.clone(), "the interface that was there before");
+            return Err(OpenError::Mtu { interface, mtu: mtu.into(), limit: Some(self.facts.mtu.into()), limits });
+        }
+        port.answer_to(self.answers)?;
+        Ok(port.shared)
+    }
+
     /// What a successor must agree on.
     pub fn terms(&self) -> Terms {
         Terms::of(&self.config, self.interface.index(), &self.facts, &self.claim)

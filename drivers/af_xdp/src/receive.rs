@@ -93,6 +93,11 @@ impl XdpRx {
         self.queue = Some(queue);
     }
 
+    /// Has no queue any more: its interface is gone.
+    pub(crate) fn detach(&mut self) {
+        (self.queue, self.taken) = (None, 0);
+    }
+
     /// Begins to receive with the next burst, and notes when that is.
     pub(crate) fn take_over(&mut self, queue: Queue, began: Arc<AtomicU64>) {
         self.coming = Some((queue, began));

@@ -91,6 +91,11 @@ impl XdpTx {
         self.queue = Some(queue);
     }
 
+    /// Has no queue any more: its interface is gone.
+    pub(crate) fn detach(&mut self) {
+        (self.queue, self.offered) = (None, false);
+    }
+
     /// Stops, with everything committed shown to the kernel: from now on what
     /// is sent leaves by `upper`.
     pub(crate) fn hand_over(&mut self, upper: Sender, now: Time) -> Option<Queue> {

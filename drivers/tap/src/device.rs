@@ -140,6 +140,11 @@ impl Control {
         self.flags().is_ok_and(|f| f & libc::IFF_UP != 0 && f & libc::IFF_RUNNING != 0)
     }
 
+    /// Whether there is an interface of the name.
+    pub(crate) fn exists(&self) -> bool {
+        self.index().is_ok()
+    }
+
     fn get_mtu(&self) -> io::Result<c_int> {
         let mut request = request(&self.name);
         self.ioctl(libc::SIOCGIFMTU, &mut request)?;

@@ -46,8 +46,11 @@ const STATE_INTERVAL: Duration = Duration::from_millis(100);
 /// One queue of a TAP device.
 ///
 /// Dropping the last queue removes the device, unless it was made persistent
-/// beforehand (`ip tuntap add`).
+/// beforehand (`ip tuntap add`). A device that somebody deletes is attached to
+/// again when there is one of its name: it is not made again against the will
+/// of whoever deleted it.
 pub struct Tap {
+    config: Config,
     capabilities: Capabilities,
     control: Arc<Control>,
     rx: TapRx,
@@ -101,6 +104,7 @@ impl Tap {
             shared_frames: false,
         };
         Self {
+            config: Config { mtu: Some(mtu), ..config.clone() },
             capabilities,
             control,
             rx: TapRx::new(Arc::clone(&device), received + HEADER_ROOM),
@@ -115,6 +119,31 @@ impl Tap {
     #[must_use]
     pub fn name(&self) -> &str {
         self.control.name()
+    }
+
+    /// Whether the device was deleted, and there is none of its name yet that
+    /// could be attached to.
+    #[must_use]
+    pub const fn is_gone(&self) -> bool {
+        self.rx.gone || self.tx.gone
+    }
+
+    /// Attaches to a new device of the same name, if there is one that takes
+    /// frames as the old one did. Whether it did.
+    #[cold]
+    fn attach_again(&mut self) -> bool {
+        if !self.control.exists() {
+            return false;
+        }
+        // A failure may pass: somebody is just setting the device up.
+        let Ok(device) = Device::open(&self.config) else { return false };
+        if device.header_len() != self.rx.device.header_len() || self.control.configure(&self.config).is_err() {
+            return false;
+        }
+        let device = Arc::new(device);
+        self.rx.attach(Arc::clone(&device));
+        self.tx.attach(device);
+        true
     }
 
     fn set_state(&mut self, state: LinkState) {
@@ -143,12 +172,16 @@ impl Link for Tap {
         (&mut self.rx, &mut self.tx)
     }
 
-    /// Down while the interface is, and for good once it was deleted.
+    /// Down while the interface is, or is not there.
     fn poll_control(&mut self, now: Time) -> LinkState {
-        if self.rx.gone || self.tx.gone {
+        if self.is_gone() {
             self.set_state(LinkState::Down);
-        } else if self.asked.is_none_or(|asked| now.since(asked) >= STATE_INTERVAL) {
+        }
+        if self.asked.is_none_or(|asked| now.since(asked) >= STATE_INTERVAL) {
             self.asked = Some(now);
+            if self.is_gone() && !self.attach_again() {
+                return self.state;
+            }
             let up = self.control.is_up();
             self.set_state(if up { LinkState::Up } else { LinkState::Down });
         }
@@ -156,7 +189,7 @@ impl Link for Tap {
     }
 
     fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
-        let gone = self.rx.gone || self.tx.gone;
+        let gone = self.is_gone();
         let mut events = PollFlags::IN;
         if self.tx.pending() {
             events |= PollFlags::OUT;
@@ -179,7 +212,7 @@ impl Link for Tap {
     }
 
     fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
-        if self.rx.gone || self.tx.gone {
+        if self.is_gone() {
             // A deleted device is always "ready": with an error.
             return Duration::MAX;
         }
@@ -234,6 +267,10 @@ impl TapRx {
             gone: false,
             counters: Counters::default(),
         }
+    }
+
+    fn attach(&mut self, device: Arc<Device>) {
+        (self.device, self.taken, self.gone) = (device, 0, false);
     }
 }
 
@@ -323,6 +360,12 @@ impl TapTx {
 
     fn pending(&self) -> bool {
         self.sent < self.committed
+    }
+
+    /// What waits is for the old device's peers.
+    fn attach(&mut self, device: Arc<Device>) {
+        self.counters.tx_dropped += (self.committed - self.sent) as u64;
+        (self.device, self.sent, self.committed, self.gone) = (device, 0, 0, false);
     }
 }
 

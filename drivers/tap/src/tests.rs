@@ -380,6 +380,51 @@ fn a_prepared_device_needs_no_right_to_configure_it() {
     });
 }
 
+/// A device that is deleted under the link: it is down, says so, sleeps, and
+/// takes up a new one of the same name, with another index, where there is
+/// one.
+#[test]
+fn a_deleted_device_is_attached_to_again_when_it_is_back() {
+    in_namespace(|| {
+        let run = |args: &[&str]| assert!(Command::new("ip").args(args).status().unwrap().success(), "{args:?}");
+        run(&["tuntap", "add", "dev", "near0", "mode", "tap", "vnet_hdr"]);
+        let mut tap = open("tap:near0,mtu=1400,addr=10.9.0.1/24");
+        let mut now = Time::ZERO;
+        let mut look = |tap: &mut Tap| {
+            now = now + STATE_INTERVAL;
+            tap.split().0.receive(now, 32);
+            tap.split().0.release();
+            (tap.poll_control(now), tap.is_gone())
+        };
+        let in_time = deadline();
+        while look(&mut tap) != (LinkState::Up, false) {
+            assert!(in_time(), "not up");
+        }
+        for round in 1..=2 {
+            run(&["link", "del", "near0"]);
+            let in_time = deadline();
+            while look(&mut tap) != (LinkState::Down, true) {
+                assert!(in_time(), "not seen to be gone");
+            }
+            // What is sent meanwhile is dropped, and nothing spins.
+            send(&mut tap, &[0xff; 60], Offload::NONE);
+            tap.wait(None, Duration::from_millis(1)).unwrap();
+            for _ in 0..3 {
+                assert_eq!(look(&mut tap), (LinkState::Down, true));
+            }
+            assert_eq!(tap.counters().disconnects, round);
+            run(&["tuntap", "add", "dev", "near0", "mode", "tap", "vnet_hdr"]);
+            let in_time = deadline();
+            while look(&mut tap) != (LinkState::Up, false) {
+                assert!(in_time(), "not taken up again");
+            }
+            let socket = UdpSocket::bind("10.9.0.1:0").unwrap();
+            learn_mac(&mut tap, &socket, "10.9.0.2:7".parse().unwrap());
+            assert_eq!(tap.control.mtu().unwrap(), 1_400);
+        }
+    });
+}
+
 /// A link is opened by one thread and may be run, wrapped or not, by another.
 #[test]
 fn a_link_may_move_to_its_silo() {

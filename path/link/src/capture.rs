@@ -66,6 +66,11 @@ pub struct Capture<L: Link, W: Write> {
 }
 
 impl<L: Link, W: Write> Capture<L, W> {
+    /// Asks the link that is captured.
+    pub fn with_inner<T>(&self, ask: impl FnOnce(&L) -> T) -> T {
+        ask(&self.link.lock())
+    }
+
     /// Captures what passes `link`. The file's head is written with the first
     /// frames.
     pub fn new(link: L, out: W, config: CaptureConfig) -> Self {

@@ -59,6 +59,11 @@ pub struct Faults<L> {
 }
 
 impl<L: Link> Faults<L> {
+    /// Asks the link that is harmed.
+    pub fn with_inner<T>(&self, ask: impl FnOnce(&L) -> T) -> T {
+        ask(&self.link.lock())
+    }
+
     /// `link` with the faults of `plan`.
     #[must_use]
     pub fn new(link: L, plan: FaultPlan) -> Self {

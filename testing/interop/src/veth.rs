@@ -54,6 +54,18 @@ impl Far {
         this
     }
 
+    /// Makes the pair again, after one end, and so both, were deleted.
+    ///
+    /// # Panics
+    /// If the kernel does not.
+    pub fn make_again(&self) {
+        self.join(SERVER, CLIENT);
+        ip(&format!("addr add 10.7.0.1/24 dev {SERVER}"));
+        ip(&format!("addr add fd07::1/64 dev {SERVER} nodad"));
+        self.ip(&format!("addr add 10.7.0.2/24 dev {CLIENT}"));
+        self.ip(&format!("addr add fd07::2/64 dev {CLIENT} nodad"));
+    }
+
     /// Makes one more pair, of one queue and without addresses, and sets it
     /// up.
     ///

@@ -1,8 +1,8 @@
-//! Addresses that change hands, and those that two have, with Linux as the
-//! other one.
+//! Addresses that change hands, those that two have, and interfaces that come
+//! and go, with Linux as the other one.
 
 use interop::veth::{CLIENT, Far, OWN, OWN_HOSTS, SERVER};
-use interop::{Nearside, Program, Running, SITE_SMALL, in_namespace, output, site, wait_for};
+use interop::{Nearside, Program, Running, SITE_SMALL, in_namespace, ip, output, scratch, site, wait_for};
 use std::time::Duration;
 
 const CURL: Program = Program::new("curl", "curl");
@@ -74,5 +74,64 @@ fn an_address_that_linux_has_is_told_of() {
             }
             server.stop();
         }
+    });
+}
+
+/// An interface that is deleted under a server: it is told with the time, and
+/// seen in the status; one of the same name is taken up, announced, and served
+/// on.
+#[test]
+fn a_deleted_interface_is_told_of_and_taken_up_when_it_is_back() {
+    in_namespace(&[CURL], || {
+        let page = scratch("deleted").join("page");
+        let far = Far::new(1);
+        let url = format!("http://10.7.0.5/{}", SITE_SMALL.0);
+        let mut server = serve(&[&OWN[..], &["--status-page", page.to_str().unwrap()]].concat());
+        far.wait_until_served(&mut server, &url);
+        for round in 1..=2 {
+            ip(&format!("link del {SERVER}"));
+            wait_for("the loss to be told", SOON, || server.said().matches("link lost: af_xdp:near0").count() == round);
+            assert!(server.said().contains(" GMT: link lost:"), "{}", server.said());
+            wait_for("the loss in the status", SOON, || {
+                let status = output(Nearside::command(["status", "--json"]).arg(&page));
+                status.contains("\"link.lost\"") && !server.has_ended()
+            });
+            far.make_again();
+            wait_for("the return to be told", SOON, || server.said().matches("link back:").count() == round);
+            far.wait_until_served(&mut server, &url);
+        }
+        server.stop();
+    });
+}
+
+/// The same with a TAP, and with the end asked for.
+#[test]
+fn a_deleted_tap_is_taken_up_or_is_the_end() {
+    in_namespace(&[CURL], || {
+        let make = || {
+            ip("tuntap add dev near0 mode tap vnet_hdr");
+            ip("addr add 10.9.0.1/24 dev near0");
+            ip("link set near0 up");
+        };
+        let taps = |arguments: &[&str]| {
+            let words = ["serve", "--respond", "it", "--link", "tap:near0", "--addr", "10.9.0.2/24", "--listen", "80"];
+            let mut server = Running::start(Nearside::command(words).args(arguments));
+            server.wait_until_open("10.9.0.2:80");
+            server
+        };
+        make();
+        let mut server = taps(&[]);
+        ip("link del near0");
+        wait_for("the loss to be told", SOON, || server.said().contains(" GMT: link lost: tap:near0"));
+        make();
+        wait_for("the return to be told", SOON, || server.said().contains(" GMT: link back: tap:near0"));
+        server.wait_until_open("10.9.0.2:80");
+        server.stop();
+
+        let mut server = taps(&["--on-link-loss", "end"]);
+        ip("link del near0");
+        wait_for("the end", SOON, || server.has_ended());
+        let said = server.said();
+        assert!(server.ended_well() == Some(false) && said.contains("--on-link-loss end"), "{said}");
     });
 }

@@ -2,7 +2,7 @@
 
 use super::sockets::Switch;
 use crate::args::values::{self, BitRate, Cidr, DriverSpec, LinkSpec};
-use crate::args::{HostPlan, Silos};
+use crate::args::{HostPlan, OnLinkLoss, Silos};
 use clap::{Args, ValueEnum, ValueHint};
 use link::{FaultPlan, Impairment, Probability, Rate};
 use silo::Idle;
@@ -79,6 +79,17 @@ pub(in crate::args) struct HostArgs {
     /// used, and asked for again each minute.
     #[arg(long = "dad", value_enum, value_name = "WHEN", default_value_t = Detect::Announce, requires = "link")]
     detection: Detect,
+
+    /// What to do when the links' interfaces are deleted
+    ///
+    /// Of tap and af_xdp. It is told with the time either way, and link.lost
+    /// of nearside status counts them. With wait, an interface of the same
+    /// name is taken up when it is there, and our addresses are announced on
+    /// it; of several links only the one that is gone is out meanwhile. A
+    /// server of the host's own addresses waits too, and needs a new start
+    /// once they are back.
+    #[arg(long, value_enum, value_name = "THEN", default_value_t = OnLinkLoss::Wait, requires = "link")]
+    on_link_loss: OnLinkLoss,
 
     /// Our Ethernet address [default: a local one, made from the first address]
     #[arg(long, value_name = "ADDRESS", requires = "link")]
@@ -342,6 +353,7 @@ impl HostArgs {
             addresses: self.addresses,
             gateways: self.gateways,
             detection: self.detection.into(),
+            on_link_loss: self.on_link_loss,
             mac: self.mac,
             silos: match (self.silos, self.core) {
                 (Some(silos), _) => silos,

@@ -9,7 +9,7 @@ use super::share_out;
 use crate::args::{HostPlan, ServePath, ServePlan};
 use crate::figures::SiloColumn;
 use crate::host::fleet::Part;
-use crate::host::{Crew, Failure, Finish, Layout, Neighbourhood, Notices, Port, Seat, stack};
+use crate::host::{Crew, Failure, Finish, Layout, Losses, Neighbourhood, Notices, Port, Seat, stack};
 use crate::numa::{Domains, Near};
 use app::App;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -44,6 +44,8 @@ pub struct Company<'a> {
     pub columns: Mutex<Vec<Option<SiloColumn>>>,
     /// How often the log was to be opened again.
     pub reopen: Arc<AtomicUsize>,
+    /// Ports whose interfaces are gone.
+    pub losses: Losses,
     /// Connections that ended unfinished because the link was down.
     pub left: AtomicUsize,
     /// Whether it was.
@@ -129,7 +131,7 @@ impl Crew for Company<'_> {
             index: seat.index,
             column,
             neighbourhood,
-            notices: Notices::default(),
+            notices: Notices::new(self.layout, &self.losses, self.host.on_link_loss),
             near,
             part: self.finish.part(),
             reopened: self.reopen.load(Ordering::Relaxed),
@@ -142,6 +144,7 @@ impl Crew for Company<'_> {
             retired: false,
         };
         silo::run(&mut silo, self.host.pace(), &mut attending).map_err(|why| why.to_string())?;
+        attending.notices.end()?;
         end.well = true;
         Ok(())
     }
@@ -169,7 +172,7 @@ struct Attending<'a> {
     index: usize,
     column: SiloColumn,
     neighbourhood: Option<Neighbourhood>,
-    notices: Notices,
+    notices: Notices<'a>,
     near: Near,
     part: Part<'a>,
     /// How often the log was opened again.
@@ -195,6 +198,9 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
             neighbourhood.attend(&mut silo.stack);
         }
         self.notices.attend(silo);
+        if self.notices.end().is_err() {
+            return Next::Stop;
+        }
         self.near.attend(silo, now, usage, link);
         self.column.publish(silo, now, usage, link, silo.app.counters(), |take| self.near.values(silo, take));
         if now >= self.next_wall_clock {
