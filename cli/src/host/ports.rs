@@ -99,7 +99,7 @@ impl Port for AnyLink {
         match self {
             Self::Tap(link) => link.gone(each),
             Self::AfXdp(link) => link.gone(each),
-            Self::Wrapped(link, _) => link.with_inner(|faults| faults.with_inner(|link| link.gone(each))),
+            Self::Wrapped(link, _) => link.ask_inner(|faults| faults.ask_inner(|link| link.gone(each))),
             Self::Memif(_) | Self::Dpdk(_) => {}
         }
     }

@@ -67,7 +67,7 @@ pub struct Capture<L: Link, W: Write> {
 
 impl<L: Link, W: Write> Capture<L, W> {
     /// Asks the link that is captured.
-    pub fn with_inner<T>(&self, ask: impl FnOnce(&L) -> T) -> T {
+    pub fn ask_inner<T>(&self, ask: impl FnOnce(&L) -> T) -> T {
         ask(&self.link.lock())
     }
 

@@ -60,7 +60,7 @@ pub struct Faults<L> {
 
 impl<L: Link> Faults<L> {
     /// Asks the link that is harmed.
-    pub fn with_inner<T>(&self, ask: impl FnOnce(&L) -> T) -> T {
+    pub fn ask_inner<T>(&self, ask: impl FnOnce(&L) -> T) -> T {
         ask(&self.link.lock())
     }
 

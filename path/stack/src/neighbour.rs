@@ -476,7 +476,10 @@ impl NeighbourTable {
             return;
         };
         if !(state.is_known() || disputed) || mac == self.hot[at].mac || advertisement.replace {
-            self.hear(id, mac, if advertisement.solicited { Heard::Answer } else { Heard::Claim }, now);
+            // More than RFC 4861 asks for: another address is an answer only
+            // to a question.
+            let answers = advertisement.solicited && (mac == self.hot[at].mac || self.awaits(id));
+            self.hear(id, mac, if answers { Heard::Answer } else { Heard::Claim }, now);
         } else if state == State::Reachable {
             // Another address, without leave to replace ours: a doubt.
             self.enter(id, State::Stale, now);
@@ -727,7 +730,8 @@ impl NeighbourTable {
         } else if heard != Heard::Frame && !proven {
             self.counters.changed += 1;
             self.replace(id, mac);
-            self.enter(id, State::Stale, now);
+            // It may be the one that was asked first, and answered late.
+            self.enter(id, if heard == Heard::Answer { State::Reachable } else { State::Stale }, now);
         } else {
             // Whoever answers for another's address answers no question to
             // that one.

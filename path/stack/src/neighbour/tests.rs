@@ -276,6 +276,21 @@ fn a_silent_take_over_is_found_by_asking_everybody() {
     assert_eq!(state(&table, id), State::Reachable);
 }
 
+/// One that takes longer than a dispute to answer has its address back once it
+/// does, and the next claim is asked about again.
+#[test]
+fn a_late_answer_counts() {
+    let (mut table, id) = resolved();
+    let claimed = |table: &mut NeighbourTable, ms| table.on_arp(&arp(Operation::Request, v4(1), B), false, at(ms));
+    claimed(&mut table, 10);
+    [10, 13, 16].map(|ms| drain(&mut table, at(ms)));
+    assert_eq!(table.mac(id), Some(B));
+    reply(&mut table, v4(1), A, at(20));
+    assert_eq!((table.mac(id), state(&table, id)), (Some(A), State::Reachable));
+    claimed(&mut table, 120);
+    assert_eq!(drain(&mut table, at(120)), [solicit(v4(1), Some(A))]);
+}
+
 /// Proof from an upper layer ends a dispute as an answer does.
 #[test]
 fn progress_ends_a_dispute() {
