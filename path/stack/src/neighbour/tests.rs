@@ -283,7 +283,7 @@ fn a_late_answer_counts() {
     let (mut table, id) = resolved();
     let claimed = |table: &mut NeighbourTable, ms| table.on_arp(&arp(Operation::Request, v4(1), B), false, at(ms));
     claimed(&mut table, 10);
-    [10, 13, 16].map(|ms| drain(&mut table, at(ms)));
+    let _ = [10, 13, 16].map(|ms| drain(&mut table, at(ms)));
     assert_eq!(table.mac(id), Some(B));
     reply(&mut table, v4(1), A, at(20));
     assert_eq!((table.mac(id), state(&table, id)), (Some(A), State::Reachable));
