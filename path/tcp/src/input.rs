@@ -143,7 +143,6 @@ impl Connection {
         }
         cx.counters.segments_in += 1;
         cx.counters.fast_path += 1;
-        self.last_rx = cx.now_ms;
         self.note_timestamp(timestamps.as_ref());
         let acked = header.ack.forward_from(self.una);
         if acked > 0 {
@@ -154,6 +153,7 @@ impl Connection {
             }
             self.end_flight(cx);
         }
+        self.last_rx = cx.now_ms;
         self.snd_wnd = u32::from(header.window) << self.peer_shift();
         self.wl1 = header.seq;
         self.take_in_order(payload.len() as u32);
@@ -204,6 +204,7 @@ impl Connection {
         if acked > 0 {
             outcome.drained = self.on_acked(cx, header, acked, false, Some(self.una));
         }
+        self.last_rx = cx.now_ms;
         self.snd_wnd = u32::from(header.window) << self.peer_shift();
         self.wl1 = header.seq;
         let len = payload.len() as u32;
@@ -217,12 +218,11 @@ impl Connection {
     /// The congestion window is no longer known to fit the path after an idle
     /// retransmission timeout (RFC 7661 section 4.4, RFC 5681 section 4.1).
     /// Judged on arrival, because a server hears a request just before it
-    /// sends.
+    /// sends. `last_rx` is left to the caller: the round trip is judged by it.
     #[inline]
     fn note_arrival(&mut self, cx: &mut Context<'_>) {
         let idle = cx.now_ms.wrapping_sub(self.last_rx);
         let rested = self.has_rested(cx);
-        self.last_rx = cx.now_ms;
         if self.cold.is_some() {
             self.on_peer_heard();
         }
@@ -382,6 +382,11 @@ impl Connection {
         timestamps: Option<&Timestamps>,
     ) -> Option<u32> {
         let ms = if self.flags.has(Flags::TIMESTAMPS) {
+            // What was sent after another segment of this millisecond was not
+            // long under way either: the stamp need not be looked at.
+            if self.last_rx == now_ms && self.rtt.sampled() && self.rtt.srtt_us() <= 1_000 {
+                return None;
+            }
             now_ms.wrapping_add(ts_offset()).wrapping_sub(timestamps?.echo)
         } else if self.flags.has(Flags::TIMING) {
             self.flags.clear(Flags::TIMING);
@@ -584,7 +589,9 @@ impl Connection {
             outcome.opened = true;
         }
         self.note_arrival(cx);
-        if !self.on_ack(cx, header, segment_len(header, payload), &mut outcome) {
+        let counts = self.on_ack(cx, header, segment_len(header, payload), &mut outcome);
+        self.last_rx = cx.now_ms;
+        if !counts {
             return outcome;
         }
         // Not before the acknowledgement was found good: a blind segment

@@ -51,7 +51,6 @@ impl Connection {
         }
         cx.counters.segments_in += 1;
         let mut outcome = Outcome::NONE;
-        self.last_rx = cx.now_ms;
         let ends = acked > 0 && self.flags.has(Flags::FIN_SENT);
         if acked > 0 {
             self.rope.release(acked - u32::from(ends));
@@ -61,6 +60,7 @@ impl Connection {
             }
             self.end_flight(cx);
         }
+        self.last_rx = cx.now_ms;
         self.snd_wnd = u32::from(header.window) << self.peer_shift();
         self.wl1 = header.seq;
         if ends {
