@@ -40,6 +40,9 @@ const PORT: u16 = 80;
 const FILE: u64 = 64 << 20;
 const REQUEST: &[u8] = b"GET /file HTTP/1.1\r\nHost: a\r\n\r\n";
 
+/// Bytes that a client takes ahead of who reads there.
+const WINDOW: u32 = 64 << 10;
+
 /// Handshakes under way at a time.
 const OPENING: u32 = 64;
 
@@ -117,6 +120,10 @@ fn ask(core: u16, stalled: u32, duration: Duration, link: memif::MemifLink) -> R
     let mut config = stack::Config::new(CLIENT_MAC, capabilities.mtu);
     config.addresses = vec![Address { ip: CLIENT.into(), prefix_len: 24 }];
     config.max_connections = 64 << 10;
+    // What each holds that takes nothing, and room for it: whoever runs out of
+    // that resets connections, and is not what is measured.
+    config.tcp.receive_limit = WINDOW;
+    config.receive_memory = 4 * (stalled as usize + 1) * WINDOW as usize;
     let offload = LinkOffload { checksum: capabilities.transmit_checksum, segmentation: capabilities.segmentation };
     let seeds = Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8] };
     let stack = Stack::new(config, offload, &seeds, Clock.now());

@@ -123,6 +123,7 @@ fn sample(
                 format!("--addr={CLIENT}/24"),
                 format!("--core={}", cores.1),
                 "--idle=sleep:20us".to_owned(),
+                format!("--status-page={}", folder.join("load.page").display()),
             ],
             format!("http://{SERVER}/"),
         ),
@@ -148,7 +149,6 @@ fn sample(
     client.args(["load", "--json", &url]).arg("--urls").arg(urls).args(load);
     client.arg(format!("--pipeline={}", plan.depth)).arg(format!("--connections={}", plan.connections));
     client.arg(format!("--duration={}ms", plan.duration.as_millis())).arg("--warmup=500ms");
-    client.arg(format!("--status-page={}", folder.join("load.page").display()));
     let output = client.output()?;
     interrupt.check()?;
     server.still_runs()?;
