@@ -49,6 +49,9 @@ const OPENING: u32 = 64;
 /// Time for anything but the measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Time for those that take nothing to have their fill: then they stall.
+const FILL: Duration = Duration::from_secs(12);
+
 /// Load before the measurement that is not counted.
 const WARM_UP: Duration = Duration::from_millis(500);
 
@@ -153,6 +156,8 @@ struct Readers {
     from: Option<Time>,
     counted: u64,
     over: bool,
+    /// When all that stall had asked.
+    asked: Option<Time>,
 }
 
 impl App for Readers {
@@ -187,7 +192,11 @@ impl App for Readers {
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         self.over |= self.from.is_some_and(|from| net.now() >= from + self.duration);
         // The last is the good one, once all others have their fill.
-        let most = if self.open < self.stalled { self.stalled } else { self.stalled + 1 };
+        if self.open >= self.stalled {
+            self.asked.get_or_insert(net.now());
+        }
+        let filled = self.stalled == 0 || self.asked.is_some_and(|at| net.now() >= at + FILL);
+        let most = if filled { self.stalled + 1 } else { self.stalled };
         while self.begun < most && self.begun - self.open < OPENING {
             let Ok(id) = net.connect(None, (SERVER, PORT).into()) else { break };
             self.begun += 1;
@@ -195,7 +204,7 @@ impl App for Readers {
                 self.good = Some(id);
             }
         }
-        if self.begun <= self.stalled { Wake::Now } else { Wake::Idle }
+        if self.begun <= self.stalled { Wake::At(net.now() + Duration::from_millis(1)) } else { Wake::Idle }
     }
 
     fn on_close<N: Net>(&mut self, _net: &mut N, _id: ConnId, _why: Closed) {
