@@ -98,6 +98,8 @@ pub struct HostPlan {
     pub user_timeout: Option<Duration>,
     /// The most connections held at once, by all silos together.
     pub max_connections: u32,
+    /// How many of one client, in each silo; `None`: any number.
+    pub per_source: Option<app::SourceRule>,
     /// Write every frame to this pcapng file; a file per silo where there are
     /// several.
     pub capture: Option<PathBuf>,

@@ -77,6 +77,7 @@ pub fn stack(
     let user_timeout = plan.user_timeout.and_then(|time| i32::try_from(time.as_millis()).ok());
     config.tcp.user_timeout = user_timeout.map_or(0, |ms| ms.max(1).unsigned_abs());
     config.max_connections = plan.max_connections as usize;
+    config.per_source.clone_from(&plan.per_source);
     config.steered = silos > 1 || plan.follows;
     share(&mut config, silos);
     let offload = LinkOffload {

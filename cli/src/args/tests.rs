@@ -129,7 +129,8 @@ fn serve_takes_every_flag_of_kernel_sockets() {
          --cores 0-2,5,1 --accept least --engine io_uring --backlog 7 --defer-accept 5s --fast-open 9 --ipv6-only \
          --unix-mode 660 --no-delay off --no-push off --so-keepalive 30m::9 --sndbuf 64K --rcvbuf 32K \
          --max-pacing-rate 1M --busy-poll 50us --notsent-lowat 16K --congestion bbr --idle adaptive:20us --user-timeout 30s \
-         --max-connections 5k --status-page /run/page --control off --take-over --restart-timeout 3s \
+         --max-connections 5k --max-per-source 20 --exempt-source 10.0.0.0/8 --exempt-source 2001:db8::1 \
+         --status-page /run/page --control off --take-over --restart-timeout 3s \
          --restart-drain 4s --pid-file /run/pid",
     );
     let listen = ["8080", "[::1]:81", "unix:/run/x", "systemd:web"].map(value::<Listen>);
@@ -137,6 +138,8 @@ fn serve_takes_every_flag_of_kernel_sockets() {
     let stream = plan.config.stream.clone();
     assert_eq!((plan.config.model, plan.config.engine), (sockets::Model::Least, sockets::Engine::IoUring));
     assert_eq!((plan.config.max_connections, plan.config.spin), (5_000, Duration::from_micros(20)));
+    let exempt = ["10.0.0.0/8", "2001:db8::1"].map(value).to_vec();
+    assert_eq!(plan.config.per_source, Some(app::SourceRule { limit: 20, exempt }));
     let options = plan.options;
     assert_eq!((options.backlog, options.defer_accept), (7, Some(Duration::from_secs(5))));
     assert_eq!((options.fast_open, options.v6_only, options.unix_mode), (Some(9), true, Some(0o660)));
@@ -179,7 +182,7 @@ fn serve_takes_every_flag() {
     let plan = serve(
         "serve --respond 2649 --link tap:near0,addr=10.0.0.9/24 --addr 10.0.0.2/24 --addr fd00::2/64 \
          --gateway 10.0.0.1 --gateway fd00::1 --mac 02:00:00:00:00:0a --core 3 --idle spin --congestion newreno \
-         --user-timeout 20s \
+         --user-timeout 20s --max-per-source 7 \
          --listen 8080 --listen 80 --max-connections 1M --access-log access.log --capture a.pcapng --loss 1% --reorder 0.5% \
          --duplicate 2% --corrupt 3% --delay 10ms --link-rate 100M --seed 7 --status-page /run/page \
          --header-timeout 1s --body-timeout 2s --keep-alive-timeout 3s --send-timeout 4s --drain-timeout 0s",
@@ -200,6 +203,7 @@ fn serve_takes_every_flag() {
     assert_eq!((host.silos, host.idle, host.congestion), (Silos::Cores(vec![3]), Idle::Spin, Algorithm::NewReno));
     assert_eq!(host.user_timeout, Some(Duration::from_secs(20)));
     assert_eq!(host.max_connections, 1_000_000);
+    assert_eq!(host.per_source, Some(app::SourceRule { limit: 7, exempt: Vec::new() }));
     let faults = host.faults.expect("asked for");
     assert_eq!((faults.receive, faults.seed), (faults.transmit, 7));
     let harm = faults.receive;
@@ -367,6 +371,9 @@ fn what_makes_no_sense_together_is_refused_with_the_reason() {
         (format!("serve . {host} --gateway 10.0.1.1"), "in no subnet"),
         (format!("serve . {host} --gateway 10.0.0.3 --gateway 10.0.0.4"), "more than one gateway"),
         (format!("serve . {host} --max-connections 20M"), "at most 15000000"),
+        ("serve . --exempt-source 10.0.0.0/8".to_owned(), "nobody is limited; give --max-per-source"),
+        ("serve . --max-per-source 5 --exempt-source 10.0.0.0/99".to_owned(), "write an address, or a network"),
+        ("serve . --max-per-source 0".to_owned(), "write a number above 0"),
         (format!("load http://10.0.0.2/ {host} -c 5 --active 6"), "active connections"),
         (format!("load http://10.9.0.2/ {host}"), "in no subnet of --addr, and there is no --gateway"),
         (format!("load http://[fd00::2]/ {host}"), "family"),

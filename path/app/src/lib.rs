@@ -18,8 +18,10 @@
 
 mod body;
 mod counters;
+mod sources;
 
 pub use body::{Body, Reads};
+pub use sources::{Prefix, PrefixError, SourceRule, Sources};
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;

@@ -80,6 +80,9 @@ pub struct Config {
     /// default; the table takes 16 to 32 bytes for each at start, a connection
     /// 128 bytes once it exists.
     pub max_connections: usize,
+    /// How many connections each client may have; more are reset and counted.
+    /// `None` by default: no limit.
+    pub per_source: Option<app::SourceRule>,
     /// Half-open handshakes; beyond, SYN cookies answer. 4,096 by default,
     /// about 100 bytes each.
     pub max_half_open: usize,
@@ -134,6 +137,7 @@ impl Config {
             listen: Vec::new(),
             tcp: tcp::Config::default(),
             max_connections: 65_536,
+            per_source: None,
             max_half_open: 4_096,
             syn_ack_retries: 5,
             max_time_wait: 65_536,

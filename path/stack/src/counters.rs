@@ -56,6 +56,9 @@ app::counters! {
         accept_deferred,
         /// Idle connections ended at the connection limit, to make room.
         idle_displaced,
+        /// SYNs and handshakes refused, because their client has as many
+        /// connections as it may have.
+        source_limited,
         /// Handshakes given up after all retransmissions.
         half_open_expired,
         /// Handshakes ended because there is no way to the peer.

@@ -173,6 +173,7 @@ pub struct Stack {
     /// Replies without a connection that wait for a transmit slot.
     pub(crate) pending: VecDeque<replies::Pending>,
     pub(crate) crowd: crowd::Crowd,
+    pub(crate) sources: app::Sources,
     pub(crate) challenges: SecretLimit,
     /// When the connection in each slot was last challenged, in milliseconds;
     /// 0 is never.
@@ -234,6 +235,7 @@ impl Stack {
             strayed: false,
             pending: VecDeque::new(),
             crowd: crowd::Crowd::new(now),
+            sources: app::Sources::new(config.per_source.clone()),
             challenges: SecretLimit::per_second(config.challenge_acks_per_second, seeds.secret[0] ^ seeds.table[3]),
             challenged: vec![0; config.max_connections.min(flow::MAX_INDEX as usize)],
             errors: answers(&config, [seeds.secret[1], seeds.table[2]]),

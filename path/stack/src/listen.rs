@@ -35,6 +35,8 @@ enum Cookie {
     Accepted(ConnId),
     /// It proves one, and there is no room for the connection yet.
     Deferred,
+    /// It proves one, and the client has as many connections as it may have.
+    Refused,
     /// It proves none.
     Wrong,
 }
@@ -68,6 +70,10 @@ impl Stack {
                 Cookie::Accepted(id) => return self.on_accepted(id, header, payload, out),
                 // The peer sends again, and by then there may be room.
                 Cookie::Deferred => return None,
+                Cookie::Refused => {
+                    self.reset_unknown(&flow, envelope.mac, header, payload, out);
+                    return None;
+                }
                 // It may be a cookie's second segment, whose first was lost or
                 // overtaken: the proof comes with the first, if it is let. A
                 // reset would end a connection that the peer holds for open.
@@ -107,6 +113,10 @@ impl Stack {
     ) {
         if self.is_crowded() {
             self.counters.syn_dropped += 1;
+            return;
+        }
+        if !self.admits(&flow) {
+            self.reset_unknown(&flow, envelope.mac, header, &[], out);
             return;
         }
         let irs = header.seq;
@@ -250,12 +260,22 @@ impl Stack {
         self.last_cookie.is_some_and(|last| self.now.since(last) < COOKIE_LIFETIME)
     }
 
+    /// Whether a flow's client may have one more connection; counted if not.
+    fn admits(&mut self, flow: &Flow) -> bool {
+        let admits = !self.sources.is_on() || self.sources.admits(flow.remote());
+        self.counters.source_limited += u64::from(!admits);
+        admits
+    }
+
     /// A connection from an acknowledgement that proves our cookie.
     #[cold]
     fn accept_cookie(&mut self, flow: Flow, hash: u64, envelope: &Envelope, header: &TcpHeader) -> Cookie {
         let irs = header.seq.minus(1);
         let iss = header.ack.minus(1);
         let Some(peer_mss) = self.secret.check_cookie(&flow, irs, iss, self.now) else { return Cookie::Wrong };
+        if !self.admits(&flow) {
+            return Cookie::Refused;
+        }
         if self.slots.is_full() {
             self.want_room();
             return Cookie::Deferred;
@@ -273,6 +293,7 @@ impl Stack {
         let id = self.create(flow, neighbour, &agreed, window.min(0xffff) as u16);
         if !self.table.insert(hash, Owner::Connection(id.index() as u32)) {
             self.neighbours.unpin(neighbour);
+            self.sources.closed(flow.remote());
             self.slots.remove(id.index() as u32);
             return Cookie::Deferred;
         }
@@ -334,6 +355,11 @@ impl Stack {
         let in_window = header.seq.forward_from(irs.plus(1)) < self.config.tcp.receive_limit.min(0xffff);
         if old || !in_window {
             self.send_syn_ack(entry, out);
+            return None;
+        }
+        if !self.admits(&half_open.flow) {
+            self.drop_half_open(entry);
+            self.reset_unknown(&half_open.flow, envelope.mac, header, payload, out);
             return None;
         }
         if self.slots.is_full() {
@@ -398,6 +424,7 @@ impl Stack {
             connection.inherit(&self.config.tcp, options);
         }
         self.neighbours.pin(neighbour);
+        self.sources.opened(flow.remote());
         self.slots.insert(flow, neighbour, connection)
     }
 

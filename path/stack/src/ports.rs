@@ -63,10 +63,12 @@ impl Stack {
         let mut cx = context!(self, &flow);
         let connection = Connection::open(&mut cx, Path { mtu, v6: to.is_ipv6() }, iss);
         let id = self.slots.insert(flow, neighbour, connection);
+        self.sources.opened(to.ip());
         self.neighbours.pin(neighbour);
         let slot = id.index() as u32;
         if !self.table.insert(hash, Owner::Connection(slot)) {
             self.neighbours.unpin(neighbour);
+            self.sources.closed(to.ip());
             self.slots.remove(slot);
             return Err(ConnectError::Full);
         }

@@ -184,6 +184,7 @@ impl Stack {
     fn discard_slot(&mut self, index: u32) {
         self.counters.closed += 1;
         let slot = self.slots.at_mut(index);
+        self.sources.closed(slot.flow().remote());
         let before = slot.tcp.buffered();
         slot.tcp.discard();
         self.account(index, before);

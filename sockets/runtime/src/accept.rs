@@ -11,6 +11,7 @@ use app::{App, Closed, ConnId, Opened};
 use core::net::SocketAddr;
 use core::time::Duration;
 use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{SocketFlags, acceptfrom_with};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -213,7 +214,7 @@ impl Accepting {
 
     fn take_from<A: App>(&mut self, index: usize, app: &mut A, net: &mut Sockets, driver: &mut impl Driver) {
         let Some(listener) = self.listeners.get(index) else { return };
-        if let Some(taken) = self.brought.take() {
+        if let Some(taken) = self.brought.take().and_then(|taken| welcome(taken, listener, net)) {
             if admit(taken, listener, app, net, driver) == Accepted::Pause {
                 self.begin_pause(net);
             }
@@ -231,10 +232,13 @@ impl Accepting {
             };
             let Some(idle) = room else { break };
             last = match take_one(listener.as_fd(), &mut net.counters) {
-                Ok(taken) => {
-                    displace(idle, app, net, driver);
-                    admit(taken, listener, app, net, driver)
-                }
+                Ok(taken) => match welcome(taken, listener, net) {
+                    Some(taken) => {
+                        displace(idle, app, net, driver);
+                        admit(taken, listener, app, net, driver)
+                    }
+                    None => Accepted::Gone,
+                },
                 Err(why) => why,
             };
             match last {
@@ -327,6 +331,22 @@ fn take_one(fd: BorrowedFd<'_>, counters: &mut Counters) -> Result<Taken, Accept
     }
 }
 
+/// Resets what was taken of a client that has as many connections as it may
+/// have; looks up who that is, if it matters.
+pub(crate) fn welcome((fd, peer): Taken, listener: &Listener, net: &mut Sockets) -> Option<Taken> {
+    if !net.sources.is_on() || listener.is_unix() {
+        return Some((fd, peer));
+    }
+    let look_up = || rustix::net::getpeername(&fd).ok()??.try_into().ok().map(unmapped);
+    let peer = peer.or_else(look_up);
+    if peer.is_none_or(|peer| net.sources.admits(peer.ip())) {
+        return Some((fd, peer));
+    }
+    net.counters.source_limited += 1;
+    let _ = set_socket_linger(&fd, Some(Duration::ZERO));
+    None
+}
+
 /// Makes what was taken a connection, and tells the application.
 pub(crate) fn admit<A: App>(
     (fd, peer): Taken,
@@ -340,6 +360,9 @@ pub(crate) fn admit<A: App>(
         seat.taken();
         flags |= Flags::SEATED;
     }
+    if peer.is_some() && net.sources.is_on() {
+        flags |= Flags::COUNTED;
+    }
     let Some(id) = net.table.insert(fd, peer, flags) else { return Accepted::Full };
     if driver.watch(net, id).is_err() {
         // Watching needs memory, and fs.epoll.max_user_watches.
@@ -350,6 +373,9 @@ pub(crate) fn admit<A: App>(
             net.table.release(id.index() as u32);
         }
         return Accepted::Pause;
+    }
+    if let Some(peer) = peer {
+        net.sources.opened(peer.ip());
     }
     app.on_open(net, id, Opened::Accepted);
     dispatch::settle(app, net, driver);

@@ -279,6 +279,9 @@ pub struct Config {
     /// one ends. Default 100,000. Cut to what the limit on descriptors
     /// (RLIMIT_NOFILE) allows.
     pub max_connections: usize,
+    /// How many connections each client may have; more are reset and counted.
+    /// Default `None`: no limit.
+    pub per_source: Option<app::SourceRule>,
     /// Options of each connection.
     pub stream: StreamOptions,
     /// Every [`app::Net::connect`] goes to this Unix socket, whatever the
@@ -295,6 +298,7 @@ impl Default for Config {
             engine: Engine::Auto,
             model: Model::default(),
             max_connections: 100_000,
+            per_source: None,
             stream: StreamOptions::default(),
             connect_to: None,
             spin: Duration::ZERO,

@@ -25,6 +25,8 @@ app::counters! {
         accept_limits,
         /// Idle connections ended at the limit on connections, to make room.
         idle_displaced,
+        /// Connections refused, because their client has as many as it may have.
+        source_limited,
         /// Connections that we began to open.
         connects,
         /// Of these, those that were answered.

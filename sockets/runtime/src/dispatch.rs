@@ -305,6 +305,11 @@ fn close<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver, slot:
     let flags = conn.flags;
     let Some((id, fd)) = net.table.vacate(slot) else { return };
     net.counters.closed += 1;
+    if flags.has(Flags::COUNTED)
+        && let Some(peer) = net.table.peer_at(slot)
+    {
+        net.sources.closed(peer.ip());
+    }
     net.finished(flags.has(Flags::SEATED));
     if why == Closed::Reset {
         net.counters.resets_received += u64::from(!connecting);

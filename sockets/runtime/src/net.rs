@@ -10,7 +10,7 @@ use crate::queue::QueueFull;
 use crate::steer::Seat;
 use crate::table::{Flags, Table};
 use crate::timers::Timers;
-use app::{Body, Closed, ConnId, ConnectError, Net};
+use app::{Body, Closed, ConnId, ConnectError, Net, Sources};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use std::os::fd::OwnedFd;
@@ -40,6 +40,8 @@ pub struct Sockets {
     /// Where what this worker has is told, for new connections to be dealt
     /// out by.
     pub(crate) seat: Option<Seat>,
+    /// Clients with their connections, where these are limited.
+    pub(crate) sources: Sources,
     pub(crate) counters: Counters,
     pub(crate) stream: StreamOptions,
     pub(crate) connect_to: Option<PathBuf>,
@@ -58,6 +60,7 @@ impl Sockets {
             again: Vec::new(),
             unanswered: Vec::new(),
             seat: None,
+            sources: Sources::default(),
             counters: Counters::default(),
             stream,
             connect_to,

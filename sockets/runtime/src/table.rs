@@ -69,6 +69,8 @@ impl Flags {
     pub(crate) const USED: u32 = 8_192;
     /// It counts as work of this worker, where new ones are dealt out.
     pub(crate) const SEATED: u32 = 65_536;
+    /// It counts among its client's connections.
+    pub(crate) const COUNTED: u32 = 1 << 20;
     /// io_uring: a receive is under way.
     pub(crate) const ARMED: u32 = 1 << 17;
     /// io_uring: that receive was told to end.
@@ -291,6 +293,11 @@ impl Table {
 
     pub(crate) fn peer(&self, id: ConnId) -> Option<SocketAddr> {
         self.get(id).and_then(|_| self.peers[id.index()])
+    }
+
+    /// The peer of what stands at `slot`, whatever its state.
+    pub(crate) fn peer_at(&self, slot: u32) -> Option<SocketAddr> {
+        *self.peers.get(slot as usize)?
     }
 
     /// Every connection that is not over.

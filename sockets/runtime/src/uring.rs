@@ -453,11 +453,12 @@ impl Uring {
         fd: OwnedFd,
         listener: &Listener,
     ) {
-        if net.table.is_full() {
-            return self.waiting.push_back((fd, listener.clone()));
-        }
         // Who the peer is, is looked up if somebody asks.
-        if accept::admit((fd, None), listener, app, net, &mut self.ring) == Accepted::Pause {
+        let Some(taken) = accept::welcome((fd, None), listener, net) else { return };
+        if net.table.is_full() {
+            return self.waiting.push_back((taken.0, listener.clone()));
+        }
+        if accept::admit(taken, listener, app, net, &mut self.ring) == Accepted::Pause {
             accepting.begin_pause(net);
         }
     }

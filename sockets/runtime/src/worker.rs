@@ -12,7 +12,7 @@ use crate::net::Sockets;
 use crate::option::{self, OptionError};
 use crate::steer::Seat;
 use crate::uring::{NoRing, Uring};
-use app::{App, Wake};
+use app::{App, Sources, Wake};
 use core::fmt;
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -108,8 +108,9 @@ impl<A: App> Worker<A> {
     /// # Errors
     /// See [`StartError`].
     pub fn new(config: Config, listeners: Vec<Listener>, app: A) -> Result<Self, StartError> {
-        let Config { engine: wanted, model, max_connections, stream, connect_to, spin } = config;
-        let net = Sockets::new(affordable(max_connections), stream, connect_to);
+        let Config { engine: wanted, model, max_connections, per_source, stream, connect_to, spin } = config;
+        let mut net = Sockets::new(affordable(max_connections), stream, connect_to);
+        net.sources = Sources::new(per_source);
         try_options(&net).map_err(|e| StartError::Option(None, e))?;
         for listener in &listeners {
             option::set_stream(listener.as_fd(), &net.stream, listener.is_unix())

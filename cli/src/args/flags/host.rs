@@ -376,6 +376,7 @@ impl HostArgs {
             },
             user_timeout: self.user_timeout,
             max_connections,
+            per_source: None,
             capture: self.capture,
             faults: self.faults.plan(),
             status_page: self.status_page,

@@ -5,6 +5,7 @@ use super::host::HostArgs;
 use super::sockets::{RestartArgs, SocketArgs};
 use crate::args::values::{self, Count, Size};
 use crate::args::{Listen, ServePath, ServePlan, Settings};
+use app::{Prefix, SourceRule};
 use clap::{Args, ValueEnum, ValueHint};
 use server::{AccessLog, Respond};
 use std::path::PathBuf;
@@ -55,10 +56,24 @@ pub(in crate::args) struct ServeArgs {
     #[arg(long, value_name = "ENDPOINT")]
     listen: Vec<Listen>,
 
-    /// Hold at most this many connections, all workers together; more wait to
-    /// be accepted (with --link: their SYNs are dropped and counted)
+    /// Hold at most this many connections, all workers together; for each more,
+    /// one that is idle is closed, and where none is, it waits
     #[arg(long, value_name = "N", default_value = "100k")]
     max_connections: Count,
+
+    /// Hold at most this many connections of one client, an IPv4 address or an
+    /// IPv6 /64, in each silo or worker
+    ///
+    /// More are reset, and counted as source_limited. Clients behind one proxy
+    /// or one translated address are one; see --exempt-source.
+    /// [default: any number]
+    #[arg(long, value_name = "N")]
+    max_per_source: Option<Count>,
+
+    /// With --max-per-source: let this address or network have any number, as
+    /// that of a proxy; repeat for more
+    #[arg(long, value_name = "ADDRESS[/BITS]")]
+    exempt_source: Vec<Prefix>,
 
     /// Keep at most this much file content in memory; larger files are streamed
     #[arg(long, value_name = "SIZE", default_value = "256M", conflicts_with = "respond")]
@@ -136,6 +151,7 @@ impl ServeArgs {
     pub(super) fn plan(self) -> Result<ServePlan, String> {
         let (check, settings) = (self.check, Settings { file: self.settings, ..Settings::default() });
         let max_connections = connections(self.max_connections, "--max-connections")?;
+        let per_source = source_rule(self.max_per_source, self.exempt_source)?;
         let mut server = match (self.folder, self.respond) {
             (_, Some(respond)) => server::Config::respond(respond),
             (Some(folder), None) => server::Config::directory(folder),
@@ -161,16 +177,28 @@ impl ServeArgs {
             if let server::Content::Directory(directory) = &mut server.content {
                 directory.cache_file_bytes = self.sockets.cached_max()?;
             }
-            let plan = self.sockets.plan(self.restart, self.listen, self.host, max_connections)?;
+            let mut plan = self.sockets.plan(self.restart, self.listen, self.host, max_connections)?;
+            plan.config.per_source = per_source;
             return Ok(ServePlan { server, path: ServePath::Kernel(plan), settings, check });
         }
-        let host = self.host.plan(memif::Role::Server, max_connections)?;
+        let mut host = self.host.plan(memif::Role::Server, max_connections)?;
+        host.per_source = per_source;
         let copies = self.cache_copies.map(|size| usize::try_from(size.0));
         let copies = copies.transpose().map_err(|_| "--cache-copies is too large")?;
         let (restart, ports, json) = (self.restart.plan_over(&host)?, ports(self.listen)?, self.json);
         let path = ServePath::Link { host, ports, copies, restart: restart.map(Box::new), json };
         Ok(ServePlan { server, path, settings, check })
     }
+}
+
+/// How many connections each client may have, if that is limited.
+fn source_rule(limit: Option<Count>, exempt: Vec<Prefix>) -> Result<Option<SourceRule>, String> {
+    let Some(Count(limit)) = limit else {
+        let without = "--exempt-source: nobody is limited; give --max-per-source";
+        return if exempt.is_empty() { Ok(None) } else { Err(without.to_owned()) };
+    };
+    let limit = u32::try_from(limit).map_err(|_| "--max-per-source is too large")?;
+    Ok(Some(SourceRule { limit, exempt }))
 }
 
 /// The ports to listen on over a link.

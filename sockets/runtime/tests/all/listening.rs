@@ -373,3 +373,37 @@ fn the_limit_on_connections_holds_back_the_queue() {
     drop(streams);
     theatre.close();
 }
+
+/// A client that has as many connections as it may have is reset, and may come
+/// again when one has ended; a proxy's address has no limit.
+#[test]
+fn one_client_has_its_limit() {
+    for exempt in [Vec::new(), vec!["127.0.0.0/8".parse().unwrap()]] {
+        let limited = exempt.is_empty();
+        let (listeners, address) = listen(Model::Reuseport, 1);
+        let per_source = Some(app::SourceRule { limit: 2, exempt });
+        let running = start_echo(Config { per_source, ..Config::default() }, listeners.for_worker(0));
+        let mut streams = [client(address), client(address)];
+        for stream in &mut streams {
+            ask(stream, b"one of two");
+        }
+        let mut third = client(address);
+        if limited {
+            // Refused, or reset when it speaks: the kernel had accepted it.
+            let _ = third.write_all(b"x");
+            let answer = third.read(&mut [0; 1]);
+            assert!(matches!(answer, Err(_) | Ok(0)), "{answer:?}");
+            let [first, mut second] = streams;
+            first.shutdown(std::net::Shutdown::Write).unwrap();
+            assert_eq!((&first).read(&mut [0; 1]).unwrap(), 0);
+            // It is over before the next is asked for, or soon after.
+            drop(first);
+            ask(&mut second, b"still there");
+            ask(&mut client(address), b"in its place");
+        } else {
+            ask(&mut third, b"a proxy's");
+        }
+        let (_, counters) = running.stop();
+        assert_eq!(counters.source_limited, u64::from(limited));
+    }
+}

@@ -120,3 +120,46 @@ fn forged_newcomers_displace_nobody() {
     arena.pass(Duration::from_secs(300));
     assert_forgotten(&mut arena);
 }
+
+/// One client's connections are limited where that is asked for, those of
+/// others are not, and a proxy's are not; the limit holds for handshakes that
+/// were begun before, and what ends may come again.
+#[test]
+fn one_client_has_its_limit() {
+    for max_half_open in [4_096, 0] {
+        let mut setup = Setup::new(100, 64).client(8, 500, Reuse::ServerCloses);
+        setup.stack.max_half_open = max_half_open;
+        let exempt = vec!["10.0.0.2/32".parse().expect("a prefix")];
+        setup.stack.per_source = Some(app::SourceRule { limit: 5, exempt });
+        let mut arena = Arena::new(setup);
+        let mut crowd = Crowd::new();
+        // All from one address, and from another.
+        crowd.open(&mut arena, 0, 100);
+        crowd.open(&mut arena, 40_000, 40_100);
+        arena.settle(20);
+        crowd.pump(&mut arena);
+        let counters = *arena.server.stack.counters();
+        assert!(counters.source_limited >= 190, "{counters:?}");
+        crowd.say(&mut arena, GET);
+        arena.settle(20);
+        crowd.pump(&mut arena);
+        let served = |crowd: &Crowd| crowd.peers.values().filter(|peer| peer.received > 0).count();
+        assert_eq!(served(&crowd), 10);
+        assert!(crowd.count(PeerState::Reset) > 40, "told so, within the limit of resets");
+        let peer = *crowd.peers.values().find(|peer| peer.received > 0).expect("a peer");
+        arena.inject(&peer.segment(Flags::RST, 0, b"").frame());
+        arena.settle(4);
+        let index = if peer.end.ip == Crowd::end(0).ip { 200 } else { 40_200 };
+        crowd.peers.clear();
+        crowd.open(&mut arena, index, index + 2);
+        crowd.say(&mut arena, GET);
+        arena.settle(20);
+        crowd.pump(&mut arena);
+        assert_eq!(served(&crowd), 1, "in the place of one that went");
+        assert_served(&mut arena, 500);
+        arena.client_leaves();
+        crowd.manner = Manner::Silent;
+        arena.pass(Duration::from_secs(300));
+        assert_forgotten(&mut arena);
+    }
+}
