@@ -357,6 +357,21 @@ impl Stack {
             self.send_syn_ack(entry, out);
             return None;
         }
+        self.complete(entry, envelope, header, payload, out)
+    }
+
+    /// A handshake's last segment: the connection, if it may be and there is
+    /// room for it.
+    #[inline]
+    fn complete<'f>(
+        &mut self,
+        entry: u32,
+        envelope: &Envelope,
+        header: &TcpHeader,
+        payload: &'f [u8],
+        out: &mut impl Egress,
+    ) -> Option<Arrival<'f>> {
+        let half_open = *self.syns.get(entry);
         if !self.admits(&half_open.flow) {
             self.drop_half_open(entry);
             self.reset_unknown(&half_open.flow, envelope.mac, header, payload, out);
