@@ -1,0 +1,270 @@
+//! From files to settings.
+
+use crate::evidence::arguments;
+use crate::origin::dotted;
+use core::fmt;
+
+/// What kind of file it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// `sysctl.conf`, or a file of sysctl.d: `key = value`.
+    Sysctl,
+    /// A profile of tuned: sections with `key=value`.
+    Tuned,
+    /// `limits.conf`: domain, type, item, value.
+    Limits,
+    /// A kernel command line.
+    CommandLine,
+}
+
+/// One setting of a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// The name of its rule, if there is one.
+    pub key: String,
+    /// The value advised.
+    pub value: String,
+    /// What it is about, where there are several: an interface, a user.
+    pub subject: String,
+    /// Where it stands.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What kind of file that is.
+    pub form: Form,
+}
+
+impl Setting {
+    /// File and line.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.file, self.line)
+    }
+}
+
+/// Why a file cannot be judged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AdviceError {
+    /// It is larger than any file of settings.
+    TooLong(String),
+    /// Nothing tells what kind of file it is.
+    UnknownForm(String),
+    /// A line is no setting.
+    Line {
+        /// The file.
+        file: String,
+        /// From 1.
+        line: usize,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+impl fmt::Display for AdviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong(file) => write!(f, "{file}: longer than {} KiB, which no file of settings is", LONGEST >> 10),
+            Self::UnknownForm(file) => write!(
+                f,
+                "{file}: neither a sysctl.conf nor a tuned.conf, limits.conf or kernel command line, by its name and content"
+            ),
+            Self::Line { file, line, why } => write!(f, "{file}:{line}: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for AdviceError {}
+
+/// Longer files are refused.
+const LONGEST: usize = 1 << 20;
+
+/// Reads a file's settings; what kind it is, its name and content tell.
+///
+/// # Errors
+/// [`AdviceError`], which names file and line.
+pub fn parse(file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
+    if text.len() > LONGEST {
+        return Err(AdviceError::TooLong(file.to_owned()));
+    }
+    match form(file, text).ok_or_else(|| AdviceError::UnknownForm(file.to_owned()))? {
+        Form::Sysctl => sysctl(file, text),
+        Form::Tuned => Ok(tuned(file, text)),
+        Form::Limits => limits(file, text),
+        Form::CommandLine => Ok(command_line(file, 1, text)),
+    }
+}
+
+fn form(file: &str, text: &str) -> Option<Form> {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+    let section = |line: &str| line.starts_with('[') && line.ends_with(']');
+    let items = |line: &str| line.split_whitespace().count() == 4 && !line.contains('=');
+    match name {
+        "cmdline" => return Some(Form::CommandLine),
+        "limits.conf" => return Some(Form::Limits),
+        "sysctl.conf" => return Some(Form::Sysctl),
+        _ => {}
+    }
+    let first = lines().next()?;
+    if lines().any(section) {
+        return Some(Form::Tuned);
+    }
+    if lines().all(items) {
+        return Some(Form::Limits);
+    }
+    // One line of words, of which some are arguments that kernels know.
+    let words = [
+        "BOOT_IMAGE=",
+        "root=",
+        "isolcpus=",
+        "nohz_full=",
+        "rcu_nocbs=",
+        "idle=",
+        "intel_idle.",
+        "mitigations=",
+        "quiet",
+    ];
+    if lines().count() == 1 && first.split_whitespace().any(|word| words.iter().any(|start| word.starts_with(start))) {
+        return Some(Form::CommandLine);
+    }
+    lines().all(|line| line.contains('=') || line.starts_with('-')).then_some(Form::Sysctl)
+}
+
+/// `key = value`, one a line; `-` before a key ignores its errors, or, without
+/// a value, leaves it out of what `*` means (man 5 sysctl.d).
+fn sysctl(file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
+    let mut settings = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        let wrong = |why| AdviceError::Line { file: file.to_owned(), line: at + 1, why };
+        let Some((key, value)) = line.split_once('=') else {
+            if line.starts_with('-') && !line.contains(char::is_whitespace) {
+                continue;
+            }
+            return Err(wrong("is no setting: key = value"));
+        };
+        let key = dotted(key.trim().trim_start_matches('-').trim());
+        if key.is_empty() || key.contains(char::is_whitespace) {
+            return Err(wrong("has no key before ="));
+        }
+        settings.push(of_sysctl(file, at + 1, key, value.trim(), Form::Sysctl));
+    }
+    Ok(settings)
+}
+
+/// A sysctl, with the interface that it is about apart from its key.
+fn of_sysctl(file: &str, line: usize, key: String, value: &str, form: Form) -> Setting {
+    let parts: Vec<&str> = key.split('.').collect();
+    let subject = match parts.as_slice() {
+        ["net", "ipv4" | "ipv6", "conf", interface, _] => (*interface).to_owned(),
+        _ => String::new(),
+    };
+    let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
+    Setting { key, value, subject, file: file.to_owned(), line, form }
+}
+
+/// What a profile of tuned sets: sysctls, sysfs files by their rule's name,
+/// arguments of the command line.
+fn tuned(file: &str, text: &str) -> Vec<Setting> {
+    let mut settings = Vec::new();
+    let mut section = String::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            section = name.to_owned();
+            continue;
+        }
+        if line.starts_with(['#', ';']) {
+            continue;
+        }
+        let Some((key, value)) = line.split_once('=') else { continue };
+        let (key, value) = (key.trim(), value.trim());
+        let setting = |name: &str, value: &str| Setting {
+            key: name.to_owned(),
+            value: value.to_owned(),
+            subject: String::new(),
+            file: file.to_owned(),
+            line: at + 1,
+            form: Form::Tuned,
+        };
+        match (section.as_str(), key) {
+            ("sysctl", key) => {
+                settings.push(of_sysctl(file, at + 1, dotted(key), value.trim_start_matches(['>', '<']), Form::Tuned));
+            }
+            ("vm", "transparent_hugepages" | "transparent_hugepage") => {
+                settings.push(setting("transparent_hugepage/enabled", value));
+            }
+            ("vm", "transparent_hugepage.defrag") => settings.push(setting("transparent_hugepage/defrag", value)),
+            ("cpu", "governor") => {
+                // Alternatives with | between them: the first that there is.
+                settings.push(setting("frequency governor", value.split('|').next().unwrap_or(value)));
+            }
+            ("cpu", "energy_perf_bias") => {
+                let number =
+                    if value.starts_with("performance") { "0" } else { value.split('|').next().unwrap_or(value) };
+                settings.push(setting("energy bias", number));
+            }
+            ("bootloader", key) if key.starts_with("cmdline") => {
+                settings.extend(command_line(file, at + 1, value.trim_start_matches('+')));
+            }
+            ("sysfs", path) => settings.push(setting(&of_sysfs(path), value)),
+            _ => {}
+        }
+    }
+    settings
+}
+
+/// The rule on a file of sysfs, or the path itself.
+fn of_sysfs(path: &str) -> String {
+    let path = path.trim_start_matches('/');
+    let rule = crate::rules().find(|rule| matches!(rule.probe, crate::Probe::File(file) if file == path));
+    rule.map_or_else(|| format!("/{path}"), |rule| rule.key.to_owned())
+}
+
+fn command_line(file: &str, line: usize, text: &str) -> Vec<Setting> {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let setting = |(name, value): (&str, &str)| {
+        // A sysctl on the command line is a sysctl.
+        let key = name.strip_prefix("sysctl.").map_or_else(|| format!("cmdline {name}"), dotted);
+        Setting {
+            key,
+            value: value.to_owned(),
+            subject: String::new(),
+            file: file.to_owned(),
+            line,
+            form: Form::CommandLine,
+        }
+    };
+    arguments(&words).map(setting).collect()
+}
+
+/// `domain type item value`, one a line (man 5 limits.conf).
+fn limits(file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
+    let mut settings = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [domain, _, item, value] = fields.as_slice() else {
+            return Err(AdviceError::Line {
+                file: file.to_owned(),
+                line: at + 1,
+                why: "is not domain, type, item and value",
+            });
+        };
+        settings.push(Setting {
+            key: if *item == "nofile" { "limits.conf".to_owned() } else { format!("limits.conf {item}") },
+            value: (*value).to_owned(),
+            subject: (*domain).to_owned(),
+            file: file.to_owned(),
+            line: at + 1,
+            form: Form::Limits,
+        });
+    }
+    Ok(settings)
+}

@@ -1,0 +1,741 @@
+//! The files that settings, counters and the machine's shape are read from.
+
+use core::fmt;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Files by their path below the root: what they say, or why they could not
+/// be read.
+///
+/// As text, a line for each: the path, a space, and the content, in which a
+/// backslash and a line feed are written `\\` and `\n`; before the path of a
+/// file that could not be read stands `!`, and the reason behind it. White
+/// space and backslashes in a path are written `\s` and `\\`. Lines that begin
+/// with `#` are skipped. The form is that of `topology::Recording`, which reads
+/// this one too.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Evidence {
+    files: BTreeMap<String, Result<String, String>>,
+}
+
+/// Why there is no evidence at all.
+#[derive(Debug)]
+pub enum EvidenceError {
+    /// The folder cannot be listed.
+    Io(PathBuf, io::Error),
+    /// The text's line is no line of a recording.
+    NotARecording {
+        /// Counted from 1.
+        line: usize,
+    },
+    /// More files than any machine has that is meant.
+    TooManyFiles,
+    /// Nothing of a machine was found below the root.
+    NoMachine(PathBuf),
+}
+
+impl fmt::Display for EvidenceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(path, why) => write!(f, "{}: {why}", path.display()),
+            Self::NotARecording { line } => write!(f, "line {line} is no line of a recording (path, space, content)"),
+            Self::TooManyFiles => write!(f, "a recording has at most {FILES_LIMIT} files"),
+            Self::NoMachine(path) => {
+                write!(f, "{}: neither proc/sys nor sys below it, so there is no machine to judge", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for EvidenceError {}
+
+/// A version of the kernel: major and minor number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Kernel(pub u16, pub u16);
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+/// No file is read further; `/proc/interrupts` of 256 cores and 2,000
+/// interrupts has some 6 MB, so that one alone may be longer.
+const FILE_LIMIT: u64 = 256 << 10;
+/// For `/proc/interrupts`.
+const LONG_FILE_LIMIT: u64 = 16 << 20;
+/// The most files that are recorded.
+const FILES_LIMIT: usize = 200_000;
+/// The most processes whose limits are looked at.
+const PROCESSES_LIMIT: usize = 4_096;
+
+/// What is recorded. A `*` stands for every name in a folder, also in part.
+const PATTERNS: &[&str] = &[
+    "proc/cmdline",
+    "proc/cpuinfo",
+    "proc/interrupts",
+    "proc/softirqs",
+    "proc/meminfo",
+    "proc/vmstat",
+    "proc/buddyinfo",
+    "proc/stat",
+    "proc/swaps",
+    "proc/mounts",
+    "proc/loadavg",
+    "proc/modules",
+    "proc/pressure/*",
+    "proc/net/netstat",
+    "proc/net/snmp",
+    "proc/net/sockstat",
+    "proc/net/softnet_stat",
+    "proc/sys/fs/*",
+    "proc/sys/fs/epoll/*",
+    "proc/sys/fs/inotify/*",
+    "proc/sys/kernel/*",
+    "proc/sys/vm/*",
+    "proc/sys/net/core/*",
+    "proc/sys/net/ipv4/*",
+    "proc/sys/net/ipv4/conf/*/rp_filter",
+    "proc/sys/net/ipv4/conf/*/forwarding",
+    "proc/sys/net/ipv4/conf/*/accept_redirects",
+    "proc/sys/net/ipv4/conf/*/send_redirects",
+    "proc/sys/net/ipv4/conf/*/accept_source_route",
+    "proc/sys/net/ipv4/conf/*/arp_*",
+    "proc/sys/net/ipv4/conf/*/log_martians",
+    "proc/sys/net/ipv4/neigh/default/*",
+    "proc/sys/net/ipv6/conf/*/disable_ipv6",
+    "proc/sys/net/ipv6/neigh/default/*",
+    "proc/sys/net/ipv4/route/*",
+    "proc/sys/net/netfilter/*",
+    "proc/sys/net/unix/*",
+    "proc/irq/default_smp_affinity",
+    "proc/irq/*/smp_affinity_list",
+    "proc/irq/*/effective_affinity_list",
+    "sys/devices/system/cpu/*",
+    "sys/devices/system/cpu/smt/*",
+    "sys/devices/system/cpu/cpuidle/*",
+    "sys/devices/system/cpu/intel_pstate/*",
+    "sys/devices/system/cpu/amd_pstate/*",
+    "sys/devices/system/cpu/cpufreq/*",
+    "sys/devices/system/cpu/cpufreq/*/*",
+    "sys/devices/system/cpu/vulnerabilities/*",
+    "sys/devices/system/cpu/cpu*/topology/thread_siblings_list",
+    "sys/devices/system/cpu/cpu*/topology/physical_package_id",
+    "sys/devices/system/cpu/cpu*/cache/index*/level",
+    "sys/devices/system/cpu/cpu*/cache/index*/shared_cpu_list",
+    "sys/devices/system/cpu/cpu*/cpuidle/state*/name",
+    "sys/devices/system/cpu/cpu*/cpuidle/state*/latency",
+    "sys/devices/system/cpu/cpu*/cpuidle/state*/disable",
+    "sys/devices/system/cpu/cpu*/power/energy_perf_bias",
+    "sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us",
+    "sys/devices/system/cpu/intel_uncore_frequency/*/*",
+    "sys/devices/system/node/*",
+    "sys/devices/system/node/node*/cpulist",
+    "sys/devices/system/node/node*/distance",
+    "sys/devices/system/node/node*/meminfo",
+    "sys/devices/system/node/node*/numastat",
+    "sys/devices/system/node/node*/hugepages/*/nr_hugepages",
+    "sys/devices/system/node/node*/hugepages/*/free_hugepages",
+    "sys/devices/system/clocksource/clocksource0/*",
+    "sys/devices/virtual/workqueue/cpumask",
+    "sys/devices/virtual/dmi/id/sys_vendor",
+    "sys/devices/virtual/dmi/id/product_name",
+    "sys/fs/resctrl/info/*/*",
+    "sys/kernel/mm/ksm/*",
+    "sys/kernel/mm/hugepages/*/nr_hugepages",
+    "sys/kernel/mm/hugepages/*/free_hugepages",
+    "sys/kernel/mm/hugepages/*/nr_overcommit_hugepages",
+    "sys/kernel/mm/lru_gen/enabled",
+    "sys/kernel/mm/numa/demotion_enabled",
+    "sys/kernel/mm/transparent_hugepage/*",
+    "sys/kernel/mm/transparent_hugepage/khugepaged/*",
+    "sys/kernel/realtime",
+    "sys/kernel/rcu_expedited",
+    "sys/kernel/rcu_normal",
+    "sys/kernel/debug/sched/*",
+    "sys/module/intel_idle/parameters/*",
+    "sys/module/processor/parameters/*",
+    "sys/module/kvm/parameters/*",
+    "sys/module/haltpoll/parameters/*",
+    "sys/module/rcutree/parameters/*",
+    "sys/module/rcupdate/parameters/*",
+    "sys/module/workqueue/parameters/*",
+    "sys/module/pcie_aspm/parameters/policy",
+    "sys/module/nvme/parameters/*",
+    "sys/class/net/*/device/numa_node",
+    "sys/class/net/*/device/../numa_node",
+    "sys/class/net/*/device/vendor",
+    "sys/class/net/*/device/current_link_speed",
+    "sys/class/net/*/device/current_link_width",
+    "sys/class/net/*/device/max_link_speed",
+    "sys/class/net/*/device/max_link_width",
+    "sys/class/net/*/device/sriov_numvfs",
+    "sys/class/net/*/device/sriov_totalvfs",
+    "sys/class/net/*/device/msi_irqs/*",
+    "sys/class/net/*/device/../msi_irqs/*",
+    "sys/class/net/*/device/power/control",
+    "sys/class/net/*/gro_flush_timeout",
+    "sys/class/net/*/napi_defer_hard_irqs",
+    "sys/class/net/*/threaded",
+    "sys/class/net/*/mtu",
+    "sys/class/net/*/speed",
+    "sys/class/net/*/duplex",
+    "sys/class/net/*/carrier",
+    "sys/class/net/*/carrier_changes",
+    "sys/class/net/*/operstate",
+    "sys/class/net/*/type",
+    "sys/class/net/*/tx_queue_len",
+    "sys/class/net/*/queues/*",
+    "sys/class/net/*/queues/*/rps_cpus",
+    "sys/class/net/*/queues/*/rps_flow_cnt",
+    "sys/class/net/*/queues/*/xps_cpus",
+    "sys/class/net/*/queues/*/byte_queue_limits/limit_max",
+    "sys/class/net/*/statistics/*",
+    "sys/block/*/queue/scheduler",
+    "sys/block/*/queue/rotational",
+    "sys/block/*/queue/read_ahead_kb",
+    "sys/block/*/device/numa_node",
+    "sys/fs/cgroup/*",
+    "sys/fs/cgroup/cpu/cpu.cfs_quota_us",
+    "sys/fs/cgroup/cpu/cpu.stat",
+    "sys/fs/cgroup/*.slice/cpuset.cpus.partition",
+    "etc/os-release",
+    "etc/sysctl.conf",
+    "etc/sysctl.d/*.conf",
+    "run/sysctl.d/*.conf",
+    "usr/local/lib/sysctl.d/*.conf",
+    "usr/lib/sysctl.d/*.conf",
+    "etc/security/limits.conf",
+    "etc/security/limits.d/*.conf",
+    "etc/systemd/system.conf",
+    "etc/systemd/system.conf.d/*.conf",
+    "etc/default/irqbalance",
+    "etc/sysconfig/irqbalance",
+    "etc/tuned/active_profile",
+    "etc/tuned/tuned-main.conf",
+    "etc/tuned/*/tuned.conf",
+    "etc/tuned/profiles/*/tuned.conf",
+    "usr/lib/tuned/*/tuned.conf",
+    "usr/lib/tuned/profiles/*/tuned.conf",
+    "run/systemd/system",
+    "run/.containerenv",
+    ".dockerenv",
+    "proc/1/comm",
+];
+
+/// What is recorded of each process whose name is one of these.
+const PROCESSES: &[&str] = &[
+    "nearside",
+    "nginx",
+    "haproxy",
+    "envoy",
+    "caddy",
+    "httpd",
+    "apache2",
+    "lighttpd",
+    "varnishd",
+    "trafficserver",
+    "irqbalance",
+    "tuned",
+    "stalld",
+    "chronyd",
+    "ntpd",
+    "systemd-timesyn",
+    "ptp4l",
+    "phc2sys",
+    "ksmd",
+    "khugepaged",
+    "kubelet",
+    "crio",
+    "containerd",
+    "dpdk-testpmd",
+    "auditd",
+    "thermald",
+    "power-profiles-",
+];
+const OF_A_PROCESS: &[&str] = &["comm", "limits", "cgroup", "stat"];
+
+impl Evidence {
+    /// Reads the machine below `root`, which is `/`, or a folder that has the
+    /// same files.
+    ///
+    /// # Errors
+    /// If there is neither `proc/sys` nor `sys` below it, or too much.
+    pub fn take(root: &Path) -> Result<Self, EvidenceError> {
+        if !root.join("proc/sys").is_dir() && !root.join("sys").is_dir() {
+            return Err(EvidenceError::NoMachine(root.to_owned()));
+        }
+        let mut recorder = Recorder { root, files: BTreeMap::new() };
+        for pattern in PATTERNS {
+            recorder.matching(pattern)?;
+        }
+        recorder.processes()?;
+        Ok(Self { files: recorder.files })
+    }
+
+    /// Reads a recording's text.
+    ///
+    /// # Errors
+    /// [`EvidenceError::NotARecording`], [`EvidenceError::TooManyFiles`].
+    pub fn parse(text: &str) -> Result<Self, EvidenceError> {
+        let mut files = BTreeMap::new();
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+            let wrong = EvidenceError::NotARecording { line: at + 1 };
+            // A file that is empty has nothing behind its path.
+            let (path, value) = line.split_once(' ').unwrap_or((line, ""));
+            let (path, unreadable) = path.strip_prefix('!').map_or((path, false), |path| (path, true));
+            let path = unescaped(path);
+            let usual = path.split('/').all(|part| !part.is_empty() && part != "..");
+            if !usual || (!path.starts_with('.') && !path.contains('/')) {
+                return Err(wrong);
+            }
+            if files.len() >= FILES_LIMIT {
+                return Err(EvidenceError::TooManyFiles);
+            }
+            let value = unescaped(value);
+            files.insert(path, if unreadable { Err(value) } else { Ok(value) });
+        }
+        Ok(Self { files })
+    }
+
+    /// A recording that has just these files.
+    #[must_use]
+    pub fn of(files: &[(&str, &str)]) -> Self {
+        let files = files.iter().map(|(path, text)| ((*path).to_owned(), Ok((*text).to_owned())));
+        Self { files: files.collect() }
+    }
+
+    /// The same with one file more, or another content of it.
+    #[must_use]
+    pub fn with(mut self, path: &str, text: &str) -> Self {
+        self.files.insert(path.to_owned(), Ok(text.to_owned()));
+        self
+    }
+
+    /// What a file says, without white space around it; `None` where it is
+    /// missing or could not be read.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Option<&str> {
+        self.files.get(path)?.as_ref().ok().map(|text| text.trim())
+    }
+
+    /// What a file says, or why it could not be read; `None` where it is
+    /// missing.
+    #[must_use]
+    pub fn read(&self, path: &str) -> Option<Result<&str, &str>> {
+        Some(self.files.get(path)?.as_ref().map(|text| text.trim()).map_err(String::as_str))
+    }
+
+    /// What a sysctl is, by its name with dots.
+    #[must_use]
+    pub fn sysctl(&self, key: &str) -> Option<&str> {
+        self.get(&sysctl_path(key))
+    }
+
+    /// A sysctl that is one number.
+    #[must_use]
+    pub fn sysctl_number(&self, key: &str) -> Option<u64> {
+        self.sysctl(key)?.parse().ok()
+    }
+
+    /// The names in a folder, each once, ascending as text.
+    #[must_use]
+    pub fn names(&self, folder: &str) -> Vec<&str> {
+        let start = format!("{folder}/");
+        let below = self.files.range(start.clone()..).take_while(|(path, _)| path.starts_with(&start));
+        let mut names: Vec<&str> = below.filter_map(|(path, _)| path.get(start.len()..)?.split('/').next()).collect();
+        names.dedup();
+        names
+    }
+
+    /// The kernel's version.
+    #[must_use]
+    pub fn kernel(&self) -> Option<Kernel> {
+        let mut parts = self.sysctl("kernel.osrelease")?.split(|char: char| !char.is_ascii_digit());
+        Some(Kernel(parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    }
+
+    /// The value of an argument of the kernel's command line, the last if it
+    /// is there several times; of one without a value its own name.
+    #[must_use]
+    pub fn argument(&self, name: &str) -> Option<&str> {
+        arguments(self.get("proc/cmdline")?).rfind(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+
+    /// Memory in all, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> Option<u64> {
+        self.meminfo("MemTotal")
+    }
+
+    /// A field of `/proc/meminfo`, in bytes.
+    #[must_use]
+    pub fn meminfo(&self, name: &str) -> Option<u64> {
+        let line = self.get("proc/meminfo")?.lines().find(|line| line.split(':').next() == Some(name))?;
+        line.split(':').nth(1)?.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+    }
+
+    /// A field of `/proc/vmstat`.
+    #[must_use]
+    pub fn vmstat(&self, name: &str) -> Option<u64> {
+        let mut lines = self.get("proc/vmstat")?.lines().filter_map(|line| line.split_once(' '));
+        lines.find(|(key, _)| *key == name)?.1.trim().parse().ok()
+    }
+
+    /// A field of `/proc/net/netstat` or `/proc/net/snmp`, which have two lines
+    /// for each protocol: names and values.
+    #[must_use]
+    pub fn net_counter(&self, protocol: &str, name: &str) -> Option<i64> {
+        ["proc/net/netstat", "proc/net/snmp"].iter().find_map(|path| {
+            let mut lines = self.get(path)?.lines().filter(|line| line.split(':').next() == Some(protocol));
+            let (names, values) = (lines.next()?, lines.next()?);
+            let at = names.split_whitespace().position(|field| field == name)?;
+            values.split_whitespace().nth(at)?.parse().ok()
+        })
+    }
+
+    /// A column of `/proc/net/softnet_stat`, added up over cores.
+    #[must_use]
+    pub fn softnet(&self, column: usize) -> Option<u64> {
+        let rows = self.get("proc/net/softnet_stat")?.lines();
+        let value = |row: &str| u64::from_str_radix(row.split_whitespace().nth(column)?, 16).ok();
+        rows.map(value).try_fold(0_u64, |sum, value| Some(sum.saturating_add(value?)))
+    }
+
+    /// Cores on line.
+    #[must_use]
+    pub fn cores(&self) -> Vec<u32> {
+        self.get("sys/devices/system/cpu/online").and_then(cpu_list).unwrap_or_default()
+    }
+
+    /// Cores that the scheduler leaves alone (`isolcpus=` or an isolated
+    /// partition), or where ticks are left out (`nohz_full=`).
+    #[must_use]
+    pub fn isolated(&self) -> Vec<u32> {
+        let list = |name: &str| self.get(&format!("sys/devices/system/cpu/{name}")).and_then(cpu_list);
+        let mut all = list("isolated").unwrap_or_default();
+        all.extend(list("nohz_full").unwrap_or_default());
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Whether the kernel preempts nearly everywhere (PREEMPT_RT).
+    #[must_use]
+    pub fn realtime(&self) -> bool {
+        self.get("sys/kernel/realtime") == Some("1")
+            || self.sysctl("kernel.version").is_some_and(|version| version.contains("PREEMPT_RT"))
+    }
+
+    /// Whether this is a virtual machine, as its processor says.
+    #[must_use]
+    pub fn virtual_machine(&self) -> bool {
+        let flags = self.get("proc/cpuinfo").into_iter().flat_map(str::lines).find(|line| line.starts_with("flags"));
+        flags.is_some_and(|line| line.split_whitespace().any(|flag| flag == "hypervisor"))
+    }
+
+    /// Interfaces that stand for a device, or all but loopback where none does.
+    #[must_use]
+    pub fn interfaces(&self) -> Vec<&str> {
+        let mut all = self.names("sys/class/net");
+        // A file is among them where bonding is loaded.
+        all.retain(|name| *name != "lo" && *name != "bonding_masters");
+        all
+    }
+
+    /// Processes whose limits were recorded: number and name.
+    #[must_use]
+    pub fn processes(&self) -> Vec<(u32, &str)> {
+        let numbers = self.names("proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
+        numbers.filter_map(|number| Some((number, self.get(&format!("proc/{number}/comm"))?))).collect()
+    }
+
+    /// Whether a process of this name runs; the kernel cuts names at 15
+    /// characters.
+    #[must_use]
+    pub fn runs(&self, name: &str) -> bool {
+        self.processes().iter().any(|(_, comm)| *comm == name)
+    }
+
+    /// Every file and what it says, in the order of paths.
+    pub fn files(&self) -> impl Iterator<Item = (&str, Result<&str, &str>)> {
+        self.files.iter().map(|(path, text)| (path.as_str(), text.as_deref().map_err(String::as_str)))
+    }
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (path, text) in &self.files {
+            let (mark, text) = match text {
+                Ok(text) => ("", text),
+                Err(why) => ("!", why),
+            };
+            let path = path.replace('\\', "\\\\").replace(' ', "\\s").replace('\t', "\\t").replace('\n', "\\n");
+            let text = text.trim_end().replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
+            writeln!(f, "{mark}{path} {text}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a sysctl lies. A dot that is part of a name, as in that of a VLAN's
+/// interface, is written as a slash (sysctl(8)).
+#[must_use]
+pub(crate) fn sysctl_path(key: &str) -> String {
+    let swapped = key.chars().map(|char| match char {
+        '.' => '/',
+        '/' => '.',
+        char => char,
+    });
+    format!("proc/sys/{}", swapped.collect::<String>())
+}
+
+/// Arguments of a command line with their values; quotes keep spaces together
+/// (kernel/params.c). What stands behind `--` is for the first process.
+pub(crate) fn arguments(line: &str) -> impl DoubleEndedIterator<Item = (&str, &str)> {
+    let mut quoted = false;
+    let parts = line.split(move |char: char| {
+        quoted ^= char == '"';
+        !quoted && char.is_ascii_whitespace()
+    });
+    let words: Vec<&str> = parts.filter(|word| !word.is_empty()).take_while(|word| *word != "--").collect();
+    words.into_iter().map(|word| match word.split_once('=') {
+        Some((name, value)) => (name, value.trim_matches('"')),
+        None => (word, word),
+    })
+}
+
+/// `0-3,8,10-14:2/4` as numbers (lib/bitmap.c); `None` where it is no list.
+pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
+    const MOST: u32 = 65_536;
+    let mut cores = Vec::new();
+    for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let (range, group) = part.split_once(':').map_or((part, None), |(range, group)| (range, Some(group)));
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last || last >= MOST {
+            return None;
+        }
+        let (used, size): (u32, u32) = match group.map(|group| group.split_once('/')) {
+            None => (1, 1),
+            Some(parts) => parts.and_then(|(used, size)| Some((used.parse().ok()?, size.parse().ok()?)))?,
+        };
+        if used == 0 || used > size {
+            return None;
+        }
+        cores.extend((first..=last).filter(|core| (core - first) % size < used));
+    }
+    cores.sort_unstable();
+    cores.dedup();
+    Some(cores)
+}
+
+/// A mask as the kernel prints it: words of eight hexadecimal digits with
+/// commas between them, the highest first.
+pub(crate) fn cpu_mask(text: &str) -> Option<Vec<u32>> {
+    let mut cores = Vec::new();
+    for (word, digits) in text.trim().split(',').rev().enumerate() {
+        let bits = u32::from_str_radix(digits.trim().trim_start_matches("0x"), 16).ok()?;
+        let first = u32::try_from(word).ok()?.checked_mul(32)?;
+        cores.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| first + bit));
+    }
+    Some(cores)
+}
+
+fn unescaped(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    let mut rest = value.chars();
+    while let Some(char) = rest.next() {
+        match char {
+            '\\' => text.extend(rest.next().map(|escaped| match escaped {
+                'n' => '\n',
+                'r' => '\r',
+                's' => ' ',
+                't' => '\t',
+                other => other,
+            })),
+            char => text.push(char),
+        }
+    }
+    text
+}
+
+struct Recorder<'a> {
+    root: &'a Path,
+    files: BTreeMap<String, Result<String, String>>,
+}
+
+impl Recorder<'_> {
+    /// Records every file that a pattern means.
+    fn matching(&mut self, pattern: &str) -> Result<(), EvidenceError> {
+        let mut paths = vec![String::new()];
+        for part in pattern.split('/') {
+            let mut next = Vec::new();
+            for path in &paths {
+                let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+                if part.contains('*') {
+                    next.extend(self.entries(path).iter().filter(|name| fits(name, part)).map(|name| join(name)));
+                } else {
+                    next.push(join(part));
+                }
+                if next.len() > FILES_LIMIT {
+                    return Err(EvidenceError::TooManyFiles);
+                }
+            }
+            paths = next;
+        }
+        // Only that a queue or an interrupt is there is recorded of it.
+        let bare = pattern.ends_with("msi_irqs/*") || pattern.ends_with("queues/*");
+        for path in paths {
+            if bare { self.keep(path, Ok(String::new()))? } else { self.file(path)? }
+        }
+        Ok(())
+    }
+
+    fn processes(&mut self) -> Result<(), EvidenceError> {
+        let mut looked_at = 0;
+        for name in self.entries("proc") {
+            if !name.bytes().all(|byte| byte.is_ascii_digit()) {
+                continue;
+            }
+            let comm = fs::read_to_string(self.root.join(format!("proc/{name}/comm")));
+            let Ok(comm) = comm else { continue };
+            if !PROCESSES.contains(&comm.trim()) {
+                continue;
+            }
+            looked_at += 1;
+            if looked_at > PROCESSES_LIMIT {
+                break;
+            }
+            for file in OF_A_PROCESS {
+                self.file(format!("proc/{name}/{file}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records a file, if it is there and is one.
+    fn file(&mut self, path: String) -> Result<(), EvidenceError> {
+        let limit = if path == "proc/interrupts" { LONG_FILE_LIMIT } else { FILE_LIMIT };
+        let at = self.root.join(&path);
+        // Reading what is no plain file (a pipe, a device) could wait for
+        // ever; folders are what some patterns meet on their way.
+        match fs::metadata(&at) {
+            Ok(kind) if kind.is_file() => {}
+            Err(why) if !missing(&why) => return self.keep(path, Err(why.to_string())),
+            _ => return Ok(()),
+        }
+        let mut bytes = Vec::new();
+        match File::open(&at).and_then(|file| file.take(limit).read_to_end(&mut bytes)) {
+            Ok(_) => self.keep(path, Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())),
+            Err(why) if missing(&why) => Ok(()),
+            // What is for writing only is no evidence.
+            Err(_) if fs::metadata(&at).is_ok_and(|kind| write_only(&kind)) => Ok(()),
+            Err(why) => self.keep(path, Err(why.to_string())),
+        }
+    }
+
+    fn keep(&mut self, path: String, text: Result<String, String>) -> Result<(), EvidenceError> {
+        if self.files.len() >= FILES_LIMIT {
+            return Err(EvidenceError::TooManyFiles);
+        }
+        // The device above a virtio interface's own has what this one lacks.
+        let path = path.replace("/device/../", "/device/");
+        self.files.entry(path).or_insert(text);
+        Ok(())
+    }
+
+    /// The names in a folder, ascending; none if it cannot be read.
+    fn entries(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+fn missing(why: &io::Error) -> bool {
+    /// "No such device" and "Operation not supported", the same numbers on
+    /// every architecture that we know of.
+    const GONE: [i32; 2] = [19, 95];
+    matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidInput)
+        || why.raw_os_error().is_some_and(|number| GONE.contains(&number))
+}
+
+fn write_only(kind: &fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    kind.permissions().mode() & 0o444 == 0
+}
+
+/// Whether a name is what a pattern with at most one `*` means.
+fn fits(name: &str, pattern: &str) -> bool {
+    let (start, end) = pattern.split_once('*').unwrap_or((pattern, ""));
+    name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_masks_of_cores() {
+        assert_eq!(cpu_list("0-3,8,10-14:2/4"), Some(vec![0, 1, 2, 3, 8, 10, 11, 14]));
+        assert_eq!(cpu_list(""), Some(vec![]));
+        for wrong in ["3-1", "a", "1-", "0-4294967295", "0-3:0/2", "0-3:3/2", "0-3:1"] {
+            assert_eq!(cpu_list(wrong), None, "{wrong}");
+        }
+        assert_eq!(cpu_mask("1,00000003"), Some(vec![0, 1, 32]));
+        assert_eq!(cpu_mask("ff"), Some((0..8).collect()));
+        assert_eq!(cpu_mask("xyz"), None);
+    }
+
+    #[test]
+    fn arguments_with_quotes_and_repetitions() {
+        let evidence = Evidence::of(&[("proc/cmdline", "quiet a=1 dyndbg=\"file x +p\" a=2 -- a=3")]);
+        assert_eq!(evidence.argument("a"), Some("2"));
+        assert_eq!(evidence.argument("quiet"), Some("quiet"));
+        assert_eq!(evidence.argument("dyndbg"), Some("file x +p"));
+        assert_eq!(evidence.argument("nohz_full"), None);
+    }
+
+    #[test]
+    fn a_recording_reads_back_as_it_was() {
+        let evidence = Evidence::of(&[
+            ("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456"),
+            ("etc/sysctl.d/a b.conf", "one = 1\ntwo = \\2\n\n# three"),
+            ("proc/empty", ""),
+        ]);
+        let evidence =
+            Evidence { files: evidence.files.into_iter().chain([("sys/x".into(), Err("no".into()))]).collect() };
+        let again = Evidence::parse(&evidence.to_string()).expect("what was written is a recording");
+        assert_eq!(again, evidence);
+        assert_eq!(again.read("sys/x"), Some(Err("no")));
+    }
+
+    #[test]
+    fn hostile_recordings_are_refused_by_line() {
+        for wrong in ["proc/a 1\n../etc/shadow x", "proc/a 1\n/etc/shadow x", "proc/a 1\nproc//b x", "proc/a 1\nword x"]
+        {
+            let why = Evidence::parse(wrong).expect_err(wrong);
+            assert!(matches!(why, EvidenceError::NotARecording { line: 2 }), "{wrong}: {why}");
+        }
+    }
+
+    #[test]
+    fn counters_by_name() {
+        let evidence = Evidence::of(&[
+            ("proc/net/netstat", "TcpExt: A ListenOverflows B\nTcpExt: 1 42 3\nIpExt: X\nIpExt: 7"),
+            ("proc/net/snmp", "Tcp: RtoMin MaxConn\nTcp: 200 -1"),
+            ("proc/net/softnet_stat", "00000001 00000002 00000000\n0000000f 00000010 00000000"),
+            ("proc/vmstat", "numa_hit 5\nnuma_miss 6"),
+        ]);
+        assert_eq!(evidence.net_counter("TcpExt", "ListenOverflows"), Some(42));
+        assert_eq!(evidence.net_counter("Tcp", "MaxConn"), Some(-1));
+        assert_eq!(evidence.net_counter("Tcp", "Nothing"), None);
+        assert_eq!(evidence.softnet(1), Some(18));
+        assert_eq!(evidence.softnet(9), None);
+        assert_eq!(evidence.vmstat("numa_miss"), Some(6));
+    }
+}

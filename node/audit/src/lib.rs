@@ -1,0 +1,35 @@
+//! What of a machine's settings matters for a server like ours, what does
+//! not, and what harms: each as a rule with its source.
+//!
+//! ```text
+//!   machine or recording ─► Evidence ─┐
+//!                                     ├─► Rule::judge ─► Row ─► Report
+//!   somebody's files ─────► Advice ───┘
+//! ```
+//!
+//! [`Evidence`] is text: files of procfs and sysfs, and of the folders that
+//! settings come from, as they were read. Everything else here is a pure
+//! function of it, so a machine can be judged from its recording on any other.
+//!
+//! Call order: [`Evidence::take`] or [`Evidence::parse`], then [`machine`] for
+//! the settings in force or [`advice::judge`] for somebody's files, which both
+//! give a [`Report`].
+
+#![forbid(unsafe_code)]
+
+pub mod advice;
+mod case;
+mod catalogue;
+mod evidence;
+mod origin;
+mod report;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+pub use case::{Case, Finding};
+pub use catalogue::{find, rules};
+pub use evidence::{Evidence, EvidenceError, Kernel};
+pub use origin::{Origin, Setter};
+pub use report::{CounterValue, Report, Row, machine};
+pub use rule::{Area, Counter, Judge, Probe, Reading, Role, Roles, Rule, Verdict};
