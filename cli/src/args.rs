@@ -50,6 +50,8 @@ pub enum Command {
     Status(StatusPlan),
     /// Print what crosses between NUMA domains.
     Numa(NumaPlan),
+    /// Judge the machine's settings.
+    Node(NodePlan),
     /// Print a shell's completion script.
     Completions(clap_complete::Shell),
     /// Print the manual, or write a page per command into a folder.
@@ -189,6 +191,35 @@ pub struct NumaPlan {
     pub record: bool,
     /// Another machine's; `None`: this one's.
     pub root: Option<PathBuf>,
+}
+
+/// What `node` is asked to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodePlan {
+    /// Which of its tasks.
+    pub task: NodeTask,
+    /// Another machine's files; `None`: this one's.
+    pub root: Option<PathBuf>,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// A task of `node`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NodeTask {
+    /// Judge what is in force, or files.
+    Audit {
+        /// What the machine is for.
+        role: audit::Role,
+        /// The files; none: what is in force.
+        of: Vec<PathBuf>,
+        /// Print also what is as it should be.
+        all: bool,
+    },
+    /// Say what is true of a setting; `None`: list them.
+    Explain(Option<String>),
+    /// Print what audit looks at.
+    Record,
 }
 
 /// What `links` is asked to do.

@@ -7,6 +7,7 @@ mod host;
 mod lab;
 mod links;
 mod load;
+mod node;
 mod numa;
 mod serve;
 mod status;
@@ -42,6 +43,7 @@ fn call(command: Command) -> Result<ExitCode, Failure> {
         Command::Links(plan) => done(links::links(&plan)),
         Command::Status(plan) => done(status::status(&plan)),
         Command::Numa(plan) => done(numa::numa(&plan)),
+        Command::Node(plan) => node::node(&plan),
         Command::Completions(shell) => {
             clap_complete::generate(shell, &mut args::definition(), "nearside", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)

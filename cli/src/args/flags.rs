@@ -6,6 +6,7 @@ mod host;
 mod lab;
 mod links;
 mod load;
+mod node;
 mod numa;
 mod serve;
 mod sockets;
@@ -40,6 +41,8 @@ pub(super) enum Typed {
     Status(status::StatusArgs),
     /// Print what crosses between NUMA domains, and the machine's topology
     Numa(numa::NumaArgs),
+    /// Judge the machine's settings: what matters for a server, and what is folklore
+    Node(node::NodeArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -64,6 +67,7 @@ impl Typed {
             Self::Links(args) => Command::Links(args.plan()),
             Self::Status(args) => Command::Status(args.plan()),
             Self::Numa(args) => Command::Numa(args.plan()?),
+            Self::Node(args) => Command::Node(args.plan()),
             Self::Completions { shell } => Command::Completions(shell),
             Self::Man { folder } => Command::Man(folder),
         })

@@ -1,0 +1,139 @@
+//! `nearside node`: the machine's settings, judged.
+
+mod show;
+
+use crate::args::{NodePlan, NodeTask};
+use crate::host::Failure;
+use audit::advice::{Setting, judge, parse};
+use audit::{Evidence, Report, Role, Verdict};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Something is worse than the kernel's defaults, contradicts another setting,
+/// or is not there any more.
+const WORSE: u8 = 4;
+/// Something is dangerous.
+const DANGEROUS: u8 = 5;
+
+/// Longer recordings and files of settings are cut off or refused.
+const LONGEST_RECORDING: u64 = 256 << 20;
+const LONGEST_FILE: u64 = 2 << 20;
+
+/// Does what is asked for; the exit status tells the worst verdict.
+///
+/// # Errors
+/// If the machine, a recording or a file cannot be read, or output cannot be
+/// written.
+pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
+    let mut out = std::io::stdout().lock();
+    match &plan.task {
+        NodeTask::Record => {
+            write!(out, "{}", Evidence::take(plan.root.as_deref().unwrap_or(Path::new("/")))?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        NodeTask::Explain(None) => {
+            write!(out, "{}", if plan.json { show::catalogue_json() } else { show::catalogue() })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        NodeTask::Explain(Some(key)) => {
+            let Some(rule) = audit::find(key) else {
+                let near = show::near(key);
+                let near = near.map_or_else(String::new, |near| format!(": did you mean {near}?"));
+                return Err(format!("there is no rule on {key}{near}; nearside node explain lists all").into());
+            };
+            let text = if plan.json { format!("{}\n", show::rule_json(rule)) } else { show::rule(rule) };
+            write!(out, "{text}")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        NodeTask::Audit { role, of, all } => {
+            let evidence = evidence(plan.root.as_deref())?;
+            let report = report(&evidence, *role, of)?;
+            if plan.json {
+                writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+            } else {
+                write!(
+                    out,
+                    "{}",
+                    show::Table { report: &report, all: *all || !of.is_empty(), advice: !of.is_empty() }
+                )?;
+            }
+            Ok(ExitCode::from(status(report.worst())))
+        }
+    }
+}
+
+fn status(worst: Verdict) -> u8 {
+    match worst {
+        Verdict::Dangerous => DANGEROUS,
+        Verdict::WorseThanDefault | Verdict::Conflicts | Verdict::Removed => WORSE,
+        _ => 0,
+    }
+}
+
+/// This machine's evidence, another folder's, or a recorded one.
+fn evidence(root: Option<&Path>) -> Result<Evidence, Failure> {
+    match root {
+        None => Ok(Evidence::take(Path::new("/"))?),
+        Some(root) if root.is_dir() => Ok(Evidence::take(root)?),
+        Some(root) => {
+            let text = read(root, LONGEST_RECORDING)?;
+            Evidence::parse(&text).map_err(|why| format!("{}: {why}", root.display()).into())
+        }
+    }
+}
+
+fn report(evidence: &Evidence, role: Role, of: &[PathBuf]) -> Result<Report, Failure> {
+    if of.is_empty() {
+        return Ok(audit::machine(evidence, role));
+    }
+    let mut settings: Vec<Setting> = Vec::new();
+    for file in of {
+        let text = read(file, LONGEST_FILE)?;
+        settings.extend(parse(&file.display().to_string(), &text)?);
+    }
+    Ok(judge(evidence, role, &settings))
+}
+
+/// A file's text, as far as the limit goes.
+fn read(path: &Path, limit: u64) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
+    read.map_err(|why| format!("{}: {why}", path.display()))?;
+    if bytes.len() as u64 > limit {
+        return Err(format!("{}: longer than {} MiB", path.display(), limit >> 20).into());
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_status_tells_the_worst() {
+        assert_eq!(status(Verdict::Improvable), 0);
+        assert_eq!(status(Verdict::Unreadable), 0);
+        assert_eq!(status(Verdict::Conflicts), WORSE);
+        assert_eq!(status(Verdict::Removed), WORSE);
+        assert_eq!(status(Verdict::Dangerous), DANGEROUS);
+    }
+
+    /// The promise is on rules that had something to look at.
+    #[test]
+    fn this_machine_is_judged_by_most_rules() {
+        let evidence = evidence(None).expect("a machine");
+        let report = audit::machine(&evidence, Role::Mixed);
+        assert!(report.rules_with_evidence() >= 100, "{}", report.rules_with_evidence());
+        // A recording of it says the same.
+        let again = Evidence::parse(&evidence.to_string()).expect("a recording");
+        assert_eq!(audit::machine(&again, Role::Mixed), report);
+    }
+
+    #[test]
+    fn misspelt_keys_find_a_neighbour() {
+        assert_eq!(show::near("net.ipv4.tcp_tw_resue"), Some("net.ipv4.tcp_tw_reuse"));
+        assert_eq!(show::near("nothing like it at all"), None);
+    }
+}
