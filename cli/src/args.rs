@@ -52,6 +52,8 @@ pub enum Command {
     Numa(NumaPlan),
     /// Judge the machine's settings.
     Node(NodePlan),
+    /// Turn another stack's configuration into ours.
+    Import(ImportPlan),
     /// Print a shell's completion script.
     Completions(clap_complete::Shell),
     /// Print the manual, or write a page per command into a folder.
@@ -220,6 +222,17 @@ pub enum NodeTask {
     Explain(Option<String>),
     /// Print what audit looks at.
     Record,
+}
+
+/// What `import` is asked to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ImportPlan {
+    /// The configuration.
+    pub file: PathBuf,
+    /// Say of every key what it means here.
+    pub explain: bool,
+    /// Print JSON.
+    pub json: bool,
 }
 
 /// What `links` is asked to do.

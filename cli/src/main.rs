@@ -4,6 +4,7 @@ mod aggregation;
 mod args;
 mod figures;
 mod host;
+mod import;
 mod lab;
 mod links;
 mod load;
@@ -43,6 +44,7 @@ fn call(command: Command) -> Result<ExitCode, Failure> {
         Command::Links(plan) => done(links::links(&plan)),
         Command::Status(plan) => done(status::status(&plan)),
         Command::Numa(plan) => done(numa::numa(&plan)),
+        Command::Import(plan) => done(import::import(&plan)),
         Command::Node(plan) => node::node(&plan),
         Command::Completions(shell) => {
             clap_complete::generate(shell, &mut args::definition(), "nearside", &mut std::io::stdout());

@@ -3,6 +3,7 @@
 
 mod demo;
 mod host;
+mod import;
 mod lab;
 mod links;
 mod load;
@@ -43,6 +44,8 @@ pub(super) enum Typed {
     Numa(numa::NumaArgs),
     /// Judge the machine's settings: what matters for a server, and what is folklore
     Node(node::NodeArgs),
+    /// Turn F-Stack's configuration into a command line, and explain every key
+    Import(import::ImportArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -68,6 +71,7 @@ impl Typed {
             Self::Status(args) => Command::Status(args.plan()),
             Self::Numa(args) => Command::Numa(args.plan()?),
             Self::Node(args) => Command::Node(args.plan()),
+            Self::Import(args) => Command::Import(args.plan()),
             Self::Completions { shell } => Command::Completions(shell),
             Self::Man { folder } => Command::Man(folder),
         })

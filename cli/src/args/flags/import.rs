@@ -1,0 +1,30 @@
+//! `nearside import`, as typed.
+
+use crate::args::ImportPlan;
+use clap::{Args, ValueHint};
+use std::path::PathBuf;
+
+#[derive(Args)]
+#[command(after_help = "EXAMPLES
+  nearside import /data/f-stack/config.ini
+  nearside import f-stack.conf --explain")]
+pub(in crate::args) struct ImportArgs {
+    /// F-Stack's configuration: config.ini or f-stack.conf
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    file: PathBuf,
+
+    /// Say of every key what it means here
+    #[arg(long)]
+    explain: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl ImportArgs {
+    pub(super) fn plan(self) -> ImportPlan {
+        let Self { file, explain, json } = self;
+        ImportPlan { file, explain, json }
+    }
+}
