@@ -61,13 +61,32 @@ impl Table<'_> {
             (false, place) => {
                 let overruled: Vec<String> =
                     row.overruled.iter().map(|other| format!("{} ({})", other.value, other.place)).collect();
-                let overruled =
-                    if overruled.is_empty() { String::new() } else { format!(", overruling {}", overruled.join(", ")) };
+                let overruled = if overruled.is_empty() {
+                    String::new()
+                } else {
+                    format!(
+                        ", overruling {}",
+                        overruled.join(
+                            ", \
+                        "
+                        )
+                    )
+                };
                 wrapped(f, &format!("set by {place}{overruled}"))?;
             }
         }
         if row.verdict >= Verdict::Improvable && !row.counters.is_empty() {
-            let counters: Vec<String> = row.counters.iter().map(|one| format!("{} {}", one.name, one.value)).collect();
+            let counters: Vec<String> = row
+                .counters
+                .iter()
+                .map(|one| {
+                    format!(
+                        "{} \
+                {}",
+                        one.name, one.value
+                    )
+                })
+                .collect();
             wrapped(f, &format!("see: {}", counters.join(", ")))?;
         }
         if row.verdict >= Verdict::Improvable {

@@ -41,9 +41,12 @@ fn of_one(evidence: &Evidence, role: Role, setting: &Setting, others: &[(String,
 fn without_rule(evidence: &Evidence, setting: &Setting) -> Row {
     let sysctl = matches!(setting.form, Form::Sysctl | Form::Tuned) && setting.key.contains('.');
     let (verdict, why) = match sysctl {
-        true if origin::exists(evidence, &setting.key) => {
-            (Verdict::NoEffect, "the kernel has it, and nothing that a server like ours does depends on it".to_owned())
-        }
+        true if origin::exists(evidence, &setting.key) => (
+            Verdict::NoEffect,
+            "the kernel has it, and nothing that a server like ours does depends on \
+                it"
+            .to_owned(),
+        ),
         true => (
             Verdict::Removed,
             "this kernel has no such setting: misspelt, gone, or of a module that is not loaded".to_owned(),

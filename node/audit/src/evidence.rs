@@ -716,8 +716,13 @@ mod tests {
 
     #[test]
     fn hostile_recordings_are_refused_by_line() {
-        for wrong in ["proc/a 1\n../etc/shadow x", "proc/a 1\n/etc/shadow x", "proc/a 1\nproc//b x", "proc/a 1\nword x"]
-        {
+        for wrong in [
+            "proc/a 1\n../etc/shadow x",
+            "proc/a 1\n/etc/shadow x",
+            "proc/a 1\nproc//b x",
+            "proc/a \
+            1\nword x",
+        ] {
             let why = Evidence::parse(wrong).expect_err(wrong);
             assert!(matches!(why, EvidenceError::NotARecording { line: 2 }), "{wrong}: {why}");
         }

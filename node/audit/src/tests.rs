@@ -164,7 +164,8 @@ fn interfaces_keys_find_their_rule() {
 
 #[test]
 fn slips_of_a_published_command_line() {
-    let line = "isolcpus=2-15 nohz_full=2-15 rcu_nocbs=2-15 idle=poll processor.max_cstate=1 intel_idle.max_cstate=0 mce=off \
+    let line = "isolcpus=2-15 nohz_full=2-15 rcu_nocbs=2-15 idle=poll processor.max_cstate=1 \
+        intel_idle.max_cstate=0 mce=off \
                 rcutree.kthread_prio=11 rcupdate.rcu_normal_after_boot=0 mitigations=off audit=0";
     let settings = parse("cmdline", line).expect("a command line");
     let report = judge(&server(), Role::Forwarder, &settings);

@@ -17,10 +17,12 @@ pub(crate) fn meaning(entry: &Entry<'_>, all: &[Entry<'_>]) -> Meaning {
         "freebsd.boot" => of_boot(key, value),
         "freebsd.sysctl" => of_sysctl(key, value),
         "rss_check" => nothing(
-            "our own ports are chosen so that answers come back to their silo, by the NIC's own key where it tells it",
+            "our own ports are chosen so that answers come back to their silo, by the NIC's own key where it \
+                tells it",
         ),
         "stack" => warning(
-            "sockets of the host beside those of the stack: run two servers, or serve over af_xdp, which leaves all else to the kernel",
+            "sockets of the host beside those of the stack: run two servers, or serve over af_xdp, which leaves \
+                all else to the kernel",
         ),
         "log" => nothing("logs go to standard error and --access-log"),
         section if numbered(section, "port") => of_port(entry, all),
@@ -76,9 +78,10 @@ fn of_dpdk(key: &str, value: &str, all: &[Entry<'_>]) -> Meaning {
                 ours(format!("--silos {} (cores {}){note}", mask::text(&cores), numbers.join(", ")))
             }
         },
-        "channel" => {
-            nothing("channels of memory that DPDK spreads its pools over, not queues nor cores; our link asks for none")
-        }
+        "channel" => nothing(
+            "channels of memory that DPDK spreads its pools over, not queues nor cores; our link asks for \
+                none",
+        ),
         "memory" => ours(format!("memory={value} in --link dpdk:…, in MB")),
         "no_huge" if on => ours("huge=off in --link dpdk:…; slower"),
         "no_huge" => nothing("huge pages are the usual"),
@@ -86,12 +89,11 @@ fn of_dpdk(key: &str, value: &str, all: &[Entry<'_>]) -> Meaning {
         "file_prefix" => ours(format!("file-prefix={value} in --link dpdk:…")),
         "log_level" | "fstack_log_level" | "fstack_log_file_prefix" => nothing("logs go to standard error"),
         "thread_mode" => nothing("silos are threads of one process, always"),
-        "allow" | "pci_whitelist" => {
+        "allow" | crate::OLD_ALLOW => {
             let links: Vec<String> =
                 value.split(',').map(|device| format!("--link dpdk:{}", pci(device.trim()))).collect();
             ours(links.join(" "))
         }
-        "pci_whilelist" => unread(key),
         "port_list" => match mask::list(value) {
             None => Warning(format!("{value} is no list of ports")),
             Some(ports) if ports.len() > 1 => {
@@ -102,6 +104,22 @@ fn of_dpdk(key: &str, value: &str, all: &[Entry<'_>]) -> Meaning {
         "nb_vdev" | "nb_bond" if !on => nothing("none"),
         "nb_vdev" => ours("--link dpdk:virtio_user0,dev.path=… for each"),
         "nb_bond" => ours("--link for each port, and --bond"),
+        "vlan_filter" => warning(
+            "VLANs are not terminated here: make the VLAN's interface, and serve it over \
+            af_xdp",
+        ),
+        "idle_sleep" => of_idle_sleep(value),
+        "pkt_tx_delay" => of_tx_delay(value),
+        "mbuf_mode" => nothing("frames are built in transmit slots; there is no such choice"),
+        "proc_type" if value_of(all, "dpdk", "lcore_mask").is_some() => nothing("silos are threads of one process"),
+        _ => of_offload(key, value),
+    }
+}
+
+/// What a port does by itself.
+fn of_offload(key: &str, value: &str) -> Meaning {
+    let on = value != "0";
+    match key {
         "promiscuous" if on => ours("promiscuous=on in --link dpdk:…; not needed for an address of the port's own"),
         "promiscuous" => nothing("off is the usual"),
         "numa_on" if on => nothing("silos, queues and memory are kept together by domain (--numa on, the usual)"),
@@ -116,24 +134,6 @@ fn of_dpdk(key: &str, value: &str, all: &[Entry<'_>]) -> Meaning {
         "tx_csum_offoad_skip" => nothing("checksums are left to ports that do them"),
         "vlan_strip" if on => ours("vlan-strip=on in --link dpdk:…; frames with a tag are not for us otherwise"),
         "vlan_strip" => nothing("off is the usual"),
-        "vlan_filter" => warning("VLANs are not terminated here: make the VLAN's interface, and serve it over af_xdp"),
-        "idle_sleep" => match value.parse::<u32>() {
-            Ok(0) => nothing("polls on: --idle spin, the usual over a link that polls"),
-            Ok(micros) => ours(format!(
-                "--idle sleep:{micros}us, or better --idle adaptive, which sleeps until something comes; the unit is microseconds"
-            )),
-            Err(_) => Warning(format!("{value} is no number of microseconds")),
-        },
-        "pkt_tx_delay" => match value.parse::<u32>() {
-            Ok(0) => nothing("frames leave at the end of each turn (--tx-delay 0, the usual)"),
-            Ok(micros) => Warning(format!(
-                "frames are held for up to {} us while there are fewer than 32: each answer of a lightly loaded server comes \
-                 that much later. --tx-delay {}us does the same; leave it out",
-                micros.min(LONGEST_DELAY),
-                micros.min(LONGEST_DELAY)
-            )),
-            Err(_) => Warning(format!("{value} is no number of microseconds")),
-        },
         "symmetric_rss" if on => {
             ours("rss=symmetric in --link dpdk:…; its key is public, so whoever knows it can aim flows at one queue")
         }
@@ -141,10 +141,30 @@ fn of_dpdk(key: &str, value: &str, all: &[Entry<'_>]) -> Meaning {
         "mtu_enable" if on => ours("mtu= in --link dpdk:…"),
         "mtu_enable" => nothing("1500"),
         "max_mtu" => nothing("mtu= of each --link says what is needed"),
-        "mbuf_mode" => nothing("frames are built in transmit slots; there is no such choice"),
-        "nb_bond_slaves" => unread(key),
-        "proc_type" if value_of(all, "dpdk", "lcore_mask").is_some() => nothing("silos are threads of one process"),
         _ => unread(key),
+    }
+}
+
+fn of_idle_sleep(value: &str) -> Meaning {
+    match value.parse::<u32>() {
+        Ok(0) => nothing("polls on: --idle spin, the usual over a link that polls"),
+        Ok(micros) => ours(format!(
+            "--idle sleep:{micros}us, or better --idle adaptive, which sleeps until something comes; the unit is \
+             microseconds"
+        )),
+        Err(_) => Warning(format!("{value} is no number of microseconds")),
+    }
+}
+
+fn of_tx_delay(value: &str) -> Meaning {
+    match value.parse::<u32>() {
+        Ok(0) => nothing("frames leave at the end of each turn (--tx-delay 0, the usual)"),
+        Ok(micros) => Warning(format!(
+            "frames are held for up to {0} us while there are fewer than 32: each answer of a lightly loaded server \
+             comes that much later. --tx-delay {0}us does the same; leave it out",
+            micros.min(LONGEST_DELAY)
+        )),
+        Err(_) => Warning(format!("{value} is no number of microseconds")),
     }
 }
 
@@ -153,7 +173,8 @@ fn of_pcap(key: &str, value: &str) -> Meaning {
         "enable" if value == "0" => nothing("no capture"),
         "enable" => ours("--capture FILE (pcapng, a file for each silo)"),
         "snaplen" => Warning(format!(
-            "F-Stack keeps the first {value} bytes of each frame; --capture keeps all of it, so that it takes more disk"
+            "F-Stack keeps the first {value} bytes of each frame; --capture keeps all of it, so that it takes \
+                more disk"
         )),
         "savelen" => warning("--capture goes on in one file: stop it, or watch the disk"),
         "savepath" => ours("the folder of --capture FILE"),
@@ -166,7 +187,8 @@ fn of_kni(key: &str, value: &str) -> Meaning {
     match key {
         "enable" if value == "0" => nothing("none"),
         "enable" | "method" | "kni_action" | "tcp_port" | "udp_port" => warning(
-            "frames for the kernel: --link af_xdp:INTERFACE leaves everything but the ports of --listen to it, with the \
+            "frames for the kernel: --link af_xdp:INTERFACE leaves everything but the ports of --listen to it, \
+                with the \
              interface's own driver; with dpdk nothing reaches the kernel",
         ),
         "type" => nothing("how frames reach the kernel; see enable"),
@@ -218,7 +240,8 @@ fn of_port(entry: &Entry<'_>, all: &[Entry<'_>]) -> Meaning {
         "netmask" => match prefix(value) {
             Some(prefix) => ours(format!("/{prefix} behind the address of --addr")),
             None => Warning(format!(
-                "{value} has zeros between its ones: a slip (255.255.225.0 for 255.255.255.0 is a known one); hosts beyond it are \
+                "{value} has zeros between its ones: a slip (255.255.225.0 for 255.255.255.0 is a known one); \
+                    hosts beyond it are \
                  asked of the gateway, or not found"
             )),
         },
@@ -267,7 +290,8 @@ pub(crate) fn addresses(all: &[Entry<'_>], port: u16) -> Vec<(&'static str, Vec<
 fn of_boot(key: &str, value: &str) -> Meaning {
     match key {
         "hz" => Nothing(format!(
-            "ticks of FreeBSD's timers: at {value} a timer is up to {} ms late. Ours are kept in milliseconds and looked at in each turn",
+            "ticks of FreeBSD's timers: at {value} a timer is up to {} ms late. Ours are kept in milliseconds and \
+                looked at in each turn",
             value.parse::<u32>().ok().filter(|hz| *hz > 0).map_or(10, |hz| 1_000 / hz)
         )),
         "physmem" | "memsz_MB" => nothing("memory is taken as it is needed, up to --max-connections"),
@@ -288,15 +312,46 @@ fn of_boot(key: &str, value: &str) -> Meaning {
 
 fn of_sysctl(key: &str, value: &str) -> Meaning {
     match key {
-        "kern.ipc.somaxconn" | "kern.ipc.soacceptqueue" => nothing("there is no accept queue: the server takes connections in the turn in which they are established"),
-        "kern.ipc.maxsockbuf" | "net.inet.tcp.sendbuf_max" | "net.inet.tcp.recvbuf_max" | "net.inet.tcp.sendspace"
-        | "net.inet.tcp.recvspace" | "net.inet.tcp.sendbuf_auto" | "net.inet.tcp.recvbuf_auto" | "net.inet.tcp.sendbuf_inc"
-        | "net.inet.tcp.recvbuf_inc" => {
-            nothing("the send queue holds slices of shared bodies, not copies, and the receive window is one limit for all connections")
-        }
-        "net.link.ether.inet.maxhold" => nothing("packets to a neighbour that is being asked for wait in a bounded queue"),
-        "net.inet.tcp.fast_finwait2_recycle" => nothing("a peer in FIN-WAIT-2 that is silent is probed after 60 s, and given up"),
+        "kern.ipc.somaxconn" | "kern.ipc.soacceptqueue" => nothing(
+            "there is no accept queue: the server takes \
+            connections in the turn in which they are established",
+        ),
+        "kern.ipc.maxsockbuf"
+        | "net.inet.tcp.sendbuf_max"
+        | "net.inet.tcp.recvbuf_max"
+        | "net.inet.tcp.sendspace"
+        | "net.inet.tcp.recvspace"
+        | "net.inet.tcp.sendbuf_auto"
+        | "net.inet.tcp.recvbuf_auto"
+        | "net.inet.tcp.sendbuf_inc"
+        | "net.inet.tcp.recvbuf_inc" => nothing(
+            "the send queue holds slices of shared bodies, not copies, and the receive window is one \
+                limit for all connections",
+        ),
+        "net.link.ether.inet.maxhold" => nothing(
+            "packets to a neighbour that is being asked for wait in a \
+            bounded queue",
+        ),
+        "net.inet.tcp.fast_finwait2_recycle" => nothing(
+            "a peer in FIN-WAIT-2 that is silent is probed after 60 \
+            s, and given up",
+        ),
         "net.inet.tcp.nolocaltimewait" => nothing("TIME-WAIT is a record of 72 bytes"),
+        key if key.starts_with("net.inet.tcp.") || key == "net.inet.udp.blackhole" => of_tcp(key, value),
+        "net.inet.ip.redirect" => nothing("redirects are ignored, and none are sent"),
+        "net.inet.ip.forwarding" | "net.inet6.ip6.forwarding" if value == "1" => warning("nothing is forwarded"),
+        "net.inet.ip.forwarding" | "net.inet6.ip6.forwarding" => nothing("nothing is forwarded"),
+        "net.inet6.ip6.accept_rtadv" | "net.inet6.ip6.auto_linklocal" => warning(
+            "IPv6 addresses and gateways are \
+            given by --addr and --gateway, not by the network",
+        ),
+        _ => nothing("a knob of FreeBSD's stack that has no counterpart here"),
+    }
+}
+
+/// What FreeBSD's TCP is told.
+fn of_tcp(key: &str, value: &str) -> Meaning {
+    match key {
         "net.inet.tcp.cc.algorithm" => match value {
             "cubic" => nothing("--congestion cubic, the usual"),
             "newreno" => ours("--congestion newreno"),
@@ -307,15 +362,20 @@ fn of_sysctl(key: &str, value: &str) -> Meaning {
             "rack" => nothing("RACK-TLP is the only way here"),
             other => Warning(format!("{other} paces by a model of the path: there is no pacing here")),
         },
-        "net.inet.tcp.sack.enable" if value == "0" => warning("SACK is always offered; without it each lost segment costs a round trip"),
+        "net.inet.tcp.sack.enable" if value == "0" => warning(
+            "SACK is always offered; without it each lost \
+            segment costs a round trip",
+        ),
         "net.inet.tcp.sack.enable" => nothing("SACK is always offered"),
         "net.inet.tcp.blackhole" | "net.inet.udp.blackhole" => Warning(format!(
-            "{value}: segments for ports that are closed are dropped in silence. Here they are answered by resets, within a limit for \
+            "{value}: segments for ports that are closed are dropped in silence. Here they are answered by \
+                resets, within a limit for \
              each source; a firewall before it can drop them"
         )),
         "net.inet.tcp.msl" => match value.parse::<u32>() {
             Ok(millis) if millis < 30_000 => Warning(format!(
-                "TIME-WAIT of {} s instead of {} s (RFC 9293 section 3.4.1): old segments may meet new connections. Here it stays, at 72 \
+                "TIME-WAIT of {} s instead of {} s (RFC 9293 section 3.4.1): old segments may meet new \
+                    connections. Here it stays, at 72 \
                  bytes a record, and a port is used again when that is safe (RFC 6191)",
                 millis / 500,
                 60
@@ -323,15 +383,12 @@ fn of_sysctl(key: &str, value: &str) -> Meaning {
             _ => nothing("TIME-WAIT is 60 s"),
         },
         "net.inet.tcp.delayed_ack" if value == "0" => Warning(
-            "0: each segment is acknowledged at once, twice as many segments to send. Here a burst has one acknowledgement, and \
+            "0: each segment is acknowledged at once, twice as many segments to send. Here a burst has one \
+                acknowledgement, and \
              answers carry it"
                 .to_owned(),
         ),
         "net.inet.tcp.delayed_ack" => nothing("acknowledgements wait for an answer, at most 40 ms"),
-        "net.inet.ip.redirect" => nothing("redirects are ignored, and none are sent"),
-        "net.inet.ip.forwarding" | "net.inet6.ip6.forwarding" if value == "1" => warning("nothing is forwarded"),
-        "net.inet.ip.forwarding" | "net.inet6.ip6.forwarding" => nothing("nothing is forwarded"),
-        "net.inet6.ip6.accept_rtadv" | "net.inet6.ip6.auto_linklocal" => warning("IPv6 addresses and gateways are given by --addr and --gateway, not by the network"),
-        _ => nothing("a knob of FreeBSD's stack that has no counterpart here"),
+        _ => nothing("a knob of FreeBSD's TCP that has no counterpart here"),
     }
 }

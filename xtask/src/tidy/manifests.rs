@@ -57,6 +57,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("af_xdp", &["wire", "link", "ebpf"]),
     ("dpdk", &["wire", "link"]),
     ("topology", &[]),
+    ("audit", &[]),
+    ("fstack", &[]),
     ("sockets", &["wire", "app", "silo", "ebpf", "topology"]),
     ("ebpf", &[]),
     ("server", &["wire", "app", "http"]),
@@ -67,7 +69,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "lab",
         &[
             "wire", "link", "stack", "bond", "steer", "memif", "app", "http", "silo", "sockets", "server", "load",
-            "report", "stats", "demo", "topology",
+            "report", "stats", "demo", "topology", "audit", "fstack",
         ],
     ),
     ("demo", &[]),

@@ -63,10 +63,16 @@ pub enum AdviceError {
 impl fmt::Display for AdviceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLong(file) => write!(f, "{file}: longer than {} KiB, which no file of settings is", LONGEST >> 10),
+            Self::TooLong(file) => write!(
+                f,
+                "{file}: longer than {} KiB, which no file of settings \
+                is",
+                LONGEST >> 10
+            ),
             Self::UnknownForm(file) => write!(
                 f,
-                "{file}: neither a sysctl.conf nor a tuned.conf, limits.conf or kernel command line, by its name and content"
+                "{file}: neither a sysctl.conf nor a tuned.conf, limits.conf or kernel command line, by its name \
+                    and content"
             ),
             Self::Line { file, line, why } => write!(f, "{file}:{line}: {why}"),
         }

@@ -36,7 +36,11 @@ pub(super) const RULES: &[Rule] = &[
         "cmdline nohz",
         "nohz",
         By(|case| match case.value {
-            "off" => Finding::new(WorseThanDefault, "ticks on idle cores too: heat, and no deep sleep; it does not stop ticks on busy ones"),
+            "off" => Finding::new(
+                WorseThanDefault,
+                "ticks on idle cores too: heat, and no deep sleep; it does \
+                not stop ticks on busy ones",
+            ),
             "" => Finding::ok("not given; ticks stop on idle cores by default"),
             _ => Finding::new(Unnecessary, "on is the default"),
         }),
@@ -52,21 +56,24 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "cmdline rcu_nocb_poll",
         "rcu_nocb_poll",
-        By(|case| given(case, Unnecessary, "seldom needed: spares one wake-up of a thread, and costs a core that looks all the time")),
+        By(|case| {
+            given(
+                case,
+                Unnecessary,
+                "seldom needed: spares one wake-up of a thread, and costs a core that \
+            looks all the time",
+            )
+        }),
         "The threads for callbacks look by themselves rather than being woken.",
     ),
-    rule(
-        "cmdline irqaffinity",
-        "irqaffinity",
-        By(irqaffinity),
-        "Cores of interrupts by default.",
-    )
-    .gain("interrupts of all devices on housekeeping cores from the start"),
+    rule("cmdline irqaffinity", "irqaffinity", By(irqaffinity), "Cores of interrupts by default.")
+        .gain("interrupts of all devices on housekeeping cores from the start"),
     rule(
         "cmdline idle",
         "idle",
         By(idle),
-        "poll keeps every core at full power and never asleep: no turbo for others, and heat. /dev/cpu_dma_latency does the \
+        "poll keeps every core at full power and never asleep: no turbo for others, and heat. \
+            /dev/cpu_dma_latency does the \
          same for as long as a program wants.",
     )
     .risk("less turbo, heat; a sibling thread that waits takes half of its core"),
@@ -94,8 +101,16 @@ pub(super) const RULES: &[Rule] = &[
         "cmdline amd_pstate",
         "amd_pstate",
         By(|case| match case.value {
-            "" | "active" | "guided" | "passive" => Finding::ok("the processor's own ranges are used, where there is one of that kind"),
-            "disable" => Finding::new(Improvable, "leaves frequencies to acpi-cpufreq, which knows three").want("active"),
+            "" | "active" | "guided" | "passive" => Finding::ok(
+                "the processor's own ranges are used, where there \
+                is one of that kind",
+            ),
+            "disable" => Finding::new(
+                Improvable,
+                "leaves frequencies to acpi-cpufreq, which knows \
+                three",
+            )
+            .want("active"),
             _ => Finding::new(Nothing, "is no mode of it"),
         }),
         "The frequency driver of AMD's processors.",
@@ -113,7 +128,8 @@ pub(super) const RULES: &[Rule] = &[
         "cmdline mce",
         "mce",
         By(mce),
-        "off turns all machine checks off: damaged memory is neither corrected in time nor told of, and the machine goes \
+        "off turns all machine checks off: damaged memory is neither corrected in time nor told of, and the \
+            machine goes \
          on with wrong data. ignore_ce leaves out only the looking for corrected errors, which is what interrupts.",
     )
     .risk("data is damaged in silence"),
@@ -136,14 +152,25 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "cmdline nowatchdog",
         "nowatchdog",
-        By(|case| given(case, Improvable, "no core that hangs is found out; kernel.watchdog_cpumask leaves single cores out")),
+        By(|case| {
+            given(
+                case,
+                Improvable,
+                "no core that hangs is found out; kernel.watchdog_cpumask leaves single \
+            cores out",
+            )
+        }),
         "No watchdogs at all.",
     ),
     rule(
         "cmdline audit",
         "audit",
         By(|case| match case.value {
-            "0" | "off" => Finding::new(Dangerous, "no record of who did what; rules that are absent cost some 50 ns a system call"),
+            "0" | "off" => Finding::new(
+                Dangerous,
+                "no record of who did what; rules that are absent cost some 50 \
+                ns a system call",
+            ),
             _ => Finding::ok("audit is there for whoever asks"),
         }),
         "0 turns audit off for good.",
@@ -154,7 +181,11 @@ pub(super) const RULES: &[Rule] = &[
         "cmdline selinux",
         "selinux",
         By(|case| match case.value {
-            "0" => Finding::new(Dangerous, "no confinement of services; permissive domains for one are the narrower way"),
+            "0" => Finding::new(
+                Dangerous,
+                "no confinement of services; permissive domains for one are the \
+                narrower way",
+            ),
             _ => Finding::ok("confinement stays"),
         }),
         "0 turns SELinux off for good.",
@@ -182,7 +213,14 @@ pub(super) const RULES: &[Rule] = &[
         "clocksource",
         By(|case| match case.value {
             "" | "tsc" => Finding::ok("the best clock is chosen"),
-            other => Finding::new(WorseThanDefault, format!("{other}: a system call for each reading")).want("nothing, or tsc"),
+            other => Finding::new(
+                WorseThanDefault,
+                format!(
+                    "{other}: a system call for each \
+                reading"
+                ),
+            )
+            .want("nothing, or tsc"),
         }),
         "The clock source by name.",
     ),
@@ -190,7 +228,8 @@ pub(super) const RULES: &[Rule] = &[
         "cmdline rcutree.kthread_prio",
         "rcutree.kthread_prio",
         By(kthread_prio),
-        "Real-time priority of RCU's threads. They must rank above a FIFO thread that spins, or grace periods stall: 11 is \
+        "Real-time priority of RCU's threads. They must rank above a FIFO thread that spins, or grace periods \
+            stall: 11 is \
          right with workers at FIFO:2. It does not make RCU run after critical work.",
     )
     .gain("no stalled grace periods beside FIFO threads"),
@@ -198,12 +237,16 @@ pub(super) const RULES: &[Rule] = &[
         "cmdline rcupdate.rcu_normal_after_boot",
         "rcupdate.rcu_normal_after_boot",
         By(|case| match case.value {
-            "0" => Finding::ok("expedited grace periods stay possible after boot; 1 means normal ones only, which interrupt nobody"),
+            "0" => Finding::ok(
+                "expedited grace periods stay possible after boot; 1 means normal ones only, which \
+                interrupt nobody",
+            ),
             "1" => Finding::ok("only normal grace periods after boot: no interruption of cores by them"),
             "" => Finding::ok("not given; a real-time kernel without NO_HZ_FULL has 1 by itself"),
             _ => Finding::new(Nothing, "is neither 0 nor 1"),
         }),
-        "1: after boot only normal grace periods, which interrupt no core. Published explanations have it the wrong way \
+        "1: after boot only normal grace periods, which interrupt no core. Published explanations have it the \
+            wrong way \
          round. A real-time kernel forces it only without NO_HZ_FULL.",
     ),
     rule(
@@ -234,7 +277,12 @@ pub(super) const RULES: &[Rule] = &[
         "cmdline intel_iommu",
         "intel_iommu",
         By(|case| match case.value {
-            "off" if case.role.polls() => Finding::new(Improvable, "vfio needs it: DPDK would run with unsafe no-IOMMU mode").want("on"),
+            "off" if case.role.polls() => Finding::new(
+                Improvable,
+                "vfio needs it: DPDK would run with unsafe \
+                no-IOMMU mode",
+            )
+            .want("on"),
             _ => Finding::ok("as vfio needs it, or as the firmware has it"),
         }),
         "Translation of devices' addresses on Intel's machines.",
@@ -245,8 +293,18 @@ pub(super) const RULES: &[Rule] = &[
         By(|case| match case.value {
             "" => Finding::ok("not given: transparent_hugepage/enabled says"),
             "madvise" => Finding::ok("where programs ask"),
-            "never" => Finding::new(Improvable, "tables of connections, which ask for huge pages, do not get them").want("madvise"),
-            _ => Finding::new(Improvable, "the kernel joins pages of all programs: stalls under load").want("madvise"),
+            "never" => Finding::new(
+                Improvable,
+                "tables of connections, which ask for huge pages, do not get \
+                them",
+            )
+            .want("madvise"),
+            _ => Finding::new(
+                Improvable,
+                "the kernel joins pages of all programs: stalls under \
+                load",
+            )
+            .want("madvise"),
         }),
         "What transparent_hugepage/enabled is at boot.",
     ),
@@ -289,24 +347,14 @@ pub(super) const RULES: &[Rule] = &[
         By(|case| given(case, Dangerous, "faults of the kernel become exploitable; nothing measurable is gained")),
         "No guard against the kernel reading user memory by mistake.",
     ),
-    rule(
-        "cmdline pti",
-        "pti",
-        By(off_is_dangerous),
-        "Page table isolation (Meltdown).",
-    ),
+    rule("cmdline pti", "pti", By(off_is_dangerous), "Page table isolation (Meltdown)."),
     rule(
         "cmdline nopti",
         "nopti",
         By(|case| given(case, Dangerous, "programs can read the kernel's memory on processors with that fault")),
         "No page table isolation.",
     ),
-    rule(
-        "cmdline spectre_v2",
-        "spectre_v2",
-        By(off_is_dangerous),
-        "Guards against branch target injection.",
-    ),
+    rule("cmdline spectre_v2", "spectre_v2", By(off_is_dangerous), "Guards against branch target injection."),
     rule(
         "cmdline nospectre_v2",
         "nospectre_v2",
@@ -317,7 +365,10 @@ pub(super) const RULES: &[Rule] = &[
         "cmdline pcie_aspm",
         "pcie_aspm",
         By(|case| match case.value {
-            "off" => Finding::ok("the kernel leaves links as the firmware set them, which may be asleep; performance is the policy's word"),
+            "off" => Finding::ok(
+                "the kernel leaves links as the firmware set them, which may be asleep; \
+                performance is the policy's word",
+            ),
             "force" => Finding::new(WorseThanDefault, "links sleep also where the firmware forbids it"),
             _ => Finding::ok("as the firmware has it"),
         }),
@@ -485,7 +536,8 @@ fn intel_idle(case: &Case<'_>) -> Finding {
         "" => Finding::ok("not given"),
         "0" => Finding::new(
             WorseThanDefault,
-            "turns intel_idle off, and acpi_idle may sleep deeper than before; it has nothing to do with intel_pstate",
+            "turns intel_idle off, and acpi_idle may sleep deeper than before; it has nothing to do with \
+                intel_pstate",
         )
         .want("1, or a bound by /dev/cpu_dma_latency"),
         _ => Finding::new(Improvable, "cores sleep lightly for ever, needed or not")
@@ -519,7 +571,12 @@ fn mitigations(case: &Case<'_>) -> Finding {
 
 fn mce(case: &Case<'_>) -> Finding {
     match case.value {
-        "off" => Finding::new(Dangerous, "turns ALL machine checks off: memory goes bad in silence").want("ignore_ce"),
+        "off" => Finding::new(
+            Dangerous,
+            "turns ALL machine checks off: memory goes bad in \
+            silence",
+        )
+        .want("ignore_ce"),
         "ignore_ce" | "no_cmci" => Finding::ok("corrected errors are not looked for: no interruptions by that"),
         "" => Finding::ok("not given: errors of the machine are told"),
         _ => Finding::ok("machine checks stay on"),

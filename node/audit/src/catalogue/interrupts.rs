@@ -18,10 +18,14 @@ const fn each(key: &'static str, probe: fn(&Evidence) -> Vec<Reading>, judge: Ju
 pub(super) const RULES: &[Rule] = &[
     each(
         "irqbalance",
-        |evidence| one("irqbalance", Some(evidence.runs("irqbalance").to_string()).filter(|_| evidence.get("proc/1/comm").is_some())),
+        |evidence| {
+            let known = evidence.get("proc/1/comm").is_some();
+            one("irqbalance", known.then(|| evidence.runs("irqbalance").to_string()))
+        },
         By(irqbalance),
         "Moves interrupts every ten seconds by load. It undoes whatever was written to smp_affinity, unless that \
-         interrupt or core is banned (IRQBALANCE_BANNED_CPULIST); it leaves isolated cores alone by itself since 1.0.8.",
+         interrupt or core is banned (IRQBALANCE_BANNED_CPULIST); it leaves isolated cores alone by itself \
+         since 1.0.8.",
     )
     .gain("interrupts that stay where they were put")
     .risk("without it all interrupts of some drivers go to one core")
@@ -30,8 +34,10 @@ pub(super) const RULES: &[Rule] = &[
     each(
         "irqbalance's banned cores",
         |evidence| {
-            let text = ["etc/default/irqbalance", "etc/sysconfig/irqbalance"].iter().find_map(|path| evidence.get(path));
-            let line = text.and_then(|text| text.lines().rfind(|line| line.trim_start().starts_with("IRQBALANCE_BANNED_CPU")));
+            let paths = ["etc/default/irqbalance", "etc/sysconfig/irqbalance"];
+            let text = paths.iter().find_map(|path| evidence.get(path));
+            let of_it = |line: &&str| line.trim_start().starts_with("IRQBALANCE_BANNED_CPU");
+            let line = text.and_then(|text| text.lines().rfind(of_it));
             one("irqbalance", line.map(|line| line.trim().to_owned()))
         },
         By(banned),
@@ -53,7 +59,8 @@ pub(super) const RULES: &[Rule] = &[
         "interrupts on isolated cores",
         on_isolated,
         By(isolated_interrupts),
-        "Device interrupts that may go to isolated cores. Managed ones, which multi-queue devices ask for, move only by \
+        "Device interrupts that may go to isolated cores. Managed ones, which multi-queue devices ask for, move \
+            only by \
          isolcpus=managed_irq.",
     )
     .roles(Roles::POLLING)
@@ -63,7 +70,8 @@ pub(super) const RULES: &[Rule] = &[
         "interrupts of interfaces",
         of_interfaces,
         By(spread),
-        "How a device's queues are spread over cores. All on one core is the limit of a kernel-socket server long before \
+        "How a device's queues are spread over cores. All on one core is the limit of a kernel-socket server long \
+            before \
          its workers are.",
     )
     .roles(Roles::KERNEL)
@@ -73,7 +81,8 @@ pub(super) const RULES: &[Rule] = &[
         "RPS",
         |evidence| queues(evidence, "rx-", "rps_cpus"),
         By(rps),
-        "Software spreading of received packets. It helps devices with fewer queues than cores; with a queue for each \
+        "Software spreading of received packets. It helps devices with fewer queues than cores; with a queue for \
+            each \
          worker it only adds an interrupt between cores.",
     )
     .gain("receiving on more cores than there are queues")
@@ -221,7 +230,12 @@ fn rps(case: &Case<'_>) -> Finding {
         true if isolated.iter().any(|core| cores.contains(core)) => {
             Finding::new(WorseThanDefault, "packets are sent to isolated cores").want("0")
         }
-        true if case.role.polls() => Finding::new(Unnecessary, "frames that a silo takes never come to RPS").want("0"),
+        true if case.role.polls() => Finding::new(
+            Unnecessary,
+            "frames that a silo takes never come to \
+            RPS",
+        )
+        .want("0"),
         true => Finding::ok("packets are spread in software"),
     }
 }

@@ -23,7 +23,8 @@ pub(super) const RULES: &[Rule] = &[
     fs(
         "fs.file-max",
         By(file_max),
-        "The most open files of the whole machine: a tenth of memory's kB or so by default, without limit on systemd's \
+        "The most open files of the whole machine: a tenth of memory's kB or so by default, without limit on \
+            systemd's \
          machines. Published values of 500,000 or 2,097,152 lower it. What stops a server is the limit of its process \
          (LimitNOFILE of its unit), and fs.nr_open above that.",
     )
@@ -77,7 +78,8 @@ pub(super) const RULES: &[Rule] = &[
         By(rt_runtime),
         "Microseconds of each sched_rt_period_us (1 s) that real-time threads may have: 950,000. A polling thread at \
          FIFO loses 50 ms in each second by it, unless nothing else wants the core; -1 removes it, and a thread that \
-         spins can then stop the machine. Since Linux 6.8 a deadline server does it instead, and only when others wait.",
+         spins can then stop the machine. Since Linux 6.8 a deadline server does it instead, and only when others \
+         wait.",
     )
     .roles(Roles::POLLING)
     .gain("no pause of 50 ms, on isolated cores with FIFO")
@@ -92,7 +94,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "kernel.timer_migration",
         By(timer_migration),
-        "Whether timers of idle cores are run by busy ones: 1. tuned's cpu-partitioning sets 0, OpenShift's operator 1: \
+        "Whether timers of idle cores are run by busy ones: 1. tuned's cpu-partitioning sets 0, OpenShift's \
+            operator 1: \
          with nohz_full cores timers leave isolated cores only with 1.",
     )
     .roles(Roles::POLLING)
@@ -101,7 +104,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "kernel.numa_balancing",
         By(numa_balancing),
-        "Whether the kernel unmaps pages now and then to see who uses them, and moves them: faults on the packet path. \
+        "Whether the kernel unmaps pages now and then to see who uses them, and moves them: faults on the packet \
+            path. \
          Threads that are pinned and memory that is placed need none of it.",
     )
     .counters(&[Counter::Vm("numa_hint_faults"), Counter::Vm("numa_pages_migrated")])
@@ -110,7 +114,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "kernel.nmi_watchdog",
         By(nmi_watchdog),
-        "A hardware counter per core that finds hard lock-ups: an interrupt in ten seconds or so, and one counter less for \
+        "A hardware counter per core that finds hard lock-ups: an interrupt in ten seconds or so, and one counter \
+            less for \
          perf.",
     )
     .roles(Roles::POLLING)
@@ -196,16 +201,13 @@ pub(super) const RULES: &[Rule] = &[
         By(schedstats),
         "Whether the scheduler counts waiting times: a few per cent of a task switch.",
     ),
-    rule(
-        "kernel.task_delayacct",
-        By(schedstats),
-        "Whether waiting times of tasks for disks and memory are counted.",
-    )
-    .since(5, 14),
+    rule("kernel.task_delayacct", By(schedstats), "Whether waiting times of tasks for disks and memory are counted.")
+        .since(5, 14),
     rule(
         "kernel.bpf_stats_enabled",
         By(bpf_stats),
-        "Whether the run time of each eBPF program is taken: two clock readings for each packet that an XDP program sees.",
+        "Whether the run time of each eBPF program is taken: two clock readings for each packet that an XDP \
+            program sees.",
     )
     .gain("tens of nanoseconds for each packet"),
     rule(
@@ -227,13 +229,19 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "kernel.kptr_restrict",
         By(kptr),
-        "Whether addresses of the kernel are hidden: 1 from users without rights. Profiles that name kernel functions need 0 \
+        "Whether addresses of the kernel are hidden: 1 from users without rights. Profiles that name kernel \
+            functions need 0 \
          or root; put it back afterwards.",
     )
     .risk("0 with perf_event_paranoid below 2 tells attackers where things are"),
     rule(
         "kernel.randomize_va_space",
-        Only("2", Dangerous, "addresses that can be guessed make every overflow exploitable; nothing is faster for it"),
+        Only(
+            "2",
+            Dangerous,
+            "addresses that can be guessed make every overflow exploitable; nothing is faster \
+            for it",
+        ),
         "Random places for stack, heap and libraries: 2.",
     ),
     rule(
@@ -279,11 +287,7 @@ pub(super) const RULES: &[Rule] = &[
         NoEffect("System V message queues: no web server has any"),
         "Bytes in a System V message queue.",
     ),
-    rule(
-        "kernel.msgmax",
-        NoEffect("System V message queues: no web server has any"),
-        "Bytes of a System V message.",
-    ),
+    rule("kernel.msgmax", NoEffect("System V message queues: no web server has any"), "Bytes of a System V message."),
     rule("kernel.msgmni", NoEffect("System V message queues: no web server has any"), "System V message queues."),
     rule("kernel.sem", NoEffect("System V semaphores: for databases"), "System V semaphores."),
     rule(
@@ -292,12 +296,8 @@ pub(super) const RULES: &[Rule] = &[
         "Largest System V segment: practically without limit since Linux 3.16. Published values of 68 GB lower it.",
     )
     .source("include/uapi/linux/shm.h; Linux Documentation/admin-guide/sysctl/kernel.rst"),
-    rule(
-        "kernel.shmall",
-        By(shm),
-        "Pages of all System V segments: practically without limit since Linux 3.16.",
-    )
-    .source("include/uapi/linux/shm.h; Linux Documentation/admin-guide/sysctl/kernel.rst"),
+    rule("kernel.shmall", By(shm), "Pages of all System V segments: practically without limit since Linux 3.16.")
+        .source("include/uapi/linux/shm.h; Linux Documentation/admin-guide/sysctl/kernel.rst"),
     rule("kernel.shmmni", NoEffect("System V segments: for databases"), "Number of System V segments."),
     rule(
         "kernel.panic",
@@ -307,7 +307,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "kernel.printk",
         By(printk),
-        "What the kernel prints on the console. A serial console takes 87 us for each character at 115,200 baud, with \
+        "What the kernel prints on the console. A serial console takes 87 us for each character at 115,200 baud, \
+            with \
          interrupts off in older kernels.",
     )
     .gain("no stalls of milliseconds when something is logged"),
@@ -357,7 +358,12 @@ fn epoll_watches(case: &Case<'_>) -> Finding {
 
 fn suid_dumpable(case: &Case<'_>) -> Finding {
     match case.value {
-        "1" => Finding::new(Dangerous, "any user can read the memory of programs that changed their rights").want("0"),
+        "1" => Finding::new(
+            Dangerous,
+            "any user can read the memory of programs that changed their \
+            rights",
+        )
+        .want("0"),
         "0" | "2" => Finding::ok("no cores, or such that root alone reads"),
         _ => Finding::new(WorseThanDefault, "0, 1 and 2 are all there is").want("0"),
     }
@@ -368,15 +374,28 @@ fn rt_runtime(case: &Case<'_>) -> Finding {
     match case.value.parse::<i64>() {
         Ok(-1) => Finding::new(
             Dangerous,
-            "a real-time thread that spins stops everything else on its core, the kernel's threads included; only by name, and \
+            "a real-time thread that spins stops everything else on its core, the kernel's threads included; only \
+                by name, and \
              for isolated cores",
         )
         .want("950000"),
         Ok(0) => Finding::new(WorseThanDefault, "no real-time thread runs at all").want("950000"),
-        Ok(950_000) if case.kernel_from(6, 8) => Finding::ok("a deadline server gives others their share, and only when they wait"),
-        Ok(950_000) if isolated => Finding::ok("a FIFO thread loses 50 ms a second if anything else waits on its core"),
+        Ok(950_000) if case.kernel_from(6, 8) => Finding::ok(
+            "a deadline server gives others their share, and \
+            only when they wait",
+        ),
+        Ok(950_000) if isolated => Finding::ok(
+            "a FIFO thread loses 50 ms a second if anything else waits on its \
+            core",
+        ),
         Ok(950_000) => Finding::ok("the default"),
-        Ok(value) if value > 0 => Finding::new(Unnecessary, format!("{value} us of each second, where 950,000 is the default")),
+        Ok(value) if value > 0 => Finding::new(
+            Unnecessary,
+            format!(
+                "{value} us of each second, where 950,000 is \
+            the default"
+            ),
+        ),
         _ => Finding::new(WorseThanDefault, "is no share of the period").want("950000"),
     }
 }
@@ -386,7 +405,12 @@ fn timer_migration(case: &Case<'_>) -> Finding {
         case.evidence.get("sys/devices/system/cpu/nohz_full").is_some_and(|list| !list.is_empty() && list != "(null)");
     match case.value {
         "1" => Finding::ok(if nohz { "timers leave the cores without ticks" } else { "the default" }),
-        "0" if nohz => Finding::new(WorseThanDefault, "with nohz_full cores, timers armed there stay there").want("1"),
+        "0" if nohz => Finding::new(
+            WorseThanDefault,
+            "with nohz_full cores, timers armed there stay \
+            there",
+        )
+        .want("1"),
         "0" => Finding::ok("timers stay where they were armed, as tuned's cpu-partitioning has it"),
         _ => Finding::new(WorseThanDefault, "0 and 1 are all there is").want("1"),
     }
@@ -411,7 +435,12 @@ fn nmi_watchdog(case: &Case<'_>) -> Finding {
         _ if case.evidence.virtual_machine() => {
             Finding::new(Nothing, "virtual machines seldom have the counter that it needs")
         }
-        _ => Finding::new(Improvable, "an interrupt on each core now and then, and a counter less for perf").want("0"),
+        _ => Finding::new(
+            Improvable,
+            "an interrupt on each core now and then, and a counter less for \
+            perf",
+        )
+        .want("0"),
     }
 }
 
@@ -427,7 +456,12 @@ fn watchdog_mask(case: &Case<'_>) -> Finding {
     let watched = crate::evidence::cpu_list(case.value).unwrap_or_default();
     let both: Vec<&u32> = isolated.iter().filter(|core| watched.contains(core)).collect();
     if both.is_empty() {
-        return Finding::ok(if isolated.is_empty() { "no core is isolated" } else { "isolated cores are not watched" });
+        return Finding::ok(if isolated.is_empty() {
+            "no core is isolated"
+        } else {
+            "isolated cores are not \
+            watched"
+        });
     }
     Finding::new(
         Improvable,

@@ -20,7 +20,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "vm.swappiness",
         By(swappiness),
-        "How ready the kernel is to swap memory of programs out, compared with dropping cached files: 0 to 200, 60 by \
+        "How ready the kernel is to swap memory of programs out, compared with dropping cached files: 0 to 200, \
+            60 by \
          default. With no swap it does nothing.",
     )
     .counters(&[Counter::Mem("SwapTotal"), Counter::Vm("pswpin"), Counter::Vm("pswpout")])
@@ -28,7 +29,12 @@ pub(super) const RULES: &[Rule] = &[
     .risk("0 lets the kernel kill programs before it swaps"),
     rule(
         "vm.zone_reclaim_mode",
-        Only("0", WorseThanDefault, "memory of the own domain is reclaimed, files dropped, before another domain's is taken"),
+        Only(
+            "0",
+            WorseThanDefault,
+            "memory of the own domain is reclaimed, files dropped, before another \
+            domain's is taken",
+        ),
         "Whether a full NUMA domain reclaims before it takes memory of another; 0 by default.",
     )
     .counters(&[Counter::Vm("zone_reclaim_success"), Counter::Vm("zone_reclaim_failed")])
@@ -36,7 +42,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "vm.overcommit_memory",
         By(overcommit),
-        "0 refuses obvious excess, 1 refuses nothing, 2 refuses what is not backed. Servers map much and touch little.",
+        "0 refuses obvious excess, 1 refuses nothing, 2 refuses what is not backed. Servers map much and touch \
+            little.",
     )
     .counters(&[Counter::Mem("Committed_AS"), Counter::Mem("CommitLimit")]),
     rule(
@@ -67,7 +74,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "vm.dirty_ratio",
         By(dirty_ratio),
-        "Share of memory that may wait to be written before writers wait themselves: 20 %. An access log meets it when \
+        "Share of memory that may wait to be written before writers wait themselves: 20 %. An access log meets it \
+            when \
          the disk is slow.",
     )
     .counters(&[Counter::Mem("Dirty"), Counter::Mem("Writeback")])
@@ -91,7 +99,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "vm.stat_interval",
         By(stat_interval),
-        "Seconds between updates of the memory statistics of each core: 1. The update is a work item on each core that \
+        "Seconds between updates of the memory statistics of each core: 1. The update is a work item on each core \
+            that \
          changed something.",
     )
     .roles(Roles::POLLING)
@@ -112,7 +121,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "vm.nr_hugepages",
         By(nr_hugepages),
-        "Pages of 2 MB (or of the default size) that are set aside, over all domains. They serve only what maps them: \
+        "Pages of 2 MB (or of the default size) that are set aside, over all domains. They serve only what maps \
+            them: \
          DPDK, AF_XDP memory, memif regions. No other program can have that memory.",
     )
     .counters(&[Counter::Mem("HugePages_Total"), Counter::Mem("HugePages_Free")])
@@ -122,7 +132,10 @@ pub(super) const RULES: &[Rule] = &[
     .source(HUGETLB),
     rule(
         "vm.nr_overcommit_hugepages",
-        NoEffect("huge pages are then made when asked for, if memory is not fragmented by then: set aside what is needed"),
+        NoEffect(
+            "huge pages are then made when asked for, if memory is not fragmented by then: set aside what is \
+            needed",
+        ),
         "Huge pages beyond those set aside.",
     )
     .source(HUGETLB),
@@ -137,7 +150,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "vm.compact_unevictable_allowed",
         By(compact_unevictable),
-        "Whether compaction may move locked pages: 1, and 0 on real-time kernels. A page that moves costs its reader a \
+        "Whether compaction may move locked pages: 1, and 0 on real-time kernels. A page that moves costs its \
+            reader a \
          fault.",
     )
     .roles(Roles::POLLING)
@@ -150,7 +164,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "vm.numa_stat",
         By(numa_stat),
-        "Whether allocations by domain are counted: 1. The counters cost a few instructions for each page, and tell what \
+        "Whether allocations by domain are counted: 1. The counters cost a few instructions for each page, and \
+            tell what \
          crosses.",
     )
     .since(4, 15)
@@ -163,7 +178,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "vm.panic_on_oom",
         By(panic_on_oom),
-        "Whether the machine stops when memory is short, rather than a program.",
+        "Whether the machine stops when memory is short, rather than a \
+        program.",
     ),
     rule(
         "vm.oom_kill_allocating_task",
@@ -178,7 +194,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "vm.drop_caches",
         By(drop_caches),
-        "Writing it throws cached files away once. It is no setting: in a file of settings it empties the cache at each \
+        "Writing it throws cached files away once. It is no setting: in a file of settings it empties the cache \
+            at each \
          boot and each sysctl --system.",
     )
     .risk("every file is read from disk again"),
@@ -191,7 +208,12 @@ pub(super) const RULES: &[Rule] = &[
     .source(HUGETLB),
     rule(
         "vm.unprivileged_userfaultfd",
-        Only("0", Dangerous, "lets local users stop kernel code in the middle: it makes other faults easy to exploit"),
+        Only(
+            "0",
+            Dangerous,
+            "lets local users stop kernel code in the middle: it makes other faults easy to \
+            exploit",
+        ),
         "Whether users without rights may handle page faults, the kernel's included.",
     )
     .since(5, 2),
@@ -200,7 +222,8 @@ pub(super) const RULES: &[Rule] = &[
         "transparent_hugepage/enabled",
         "sys/kernel/mm/transparent_hugepage/enabled",
         By(thp),
-        "Whether memory becomes huge pages by itself: always, where asked (madvise), or never. Programs that know ask; \
+        "Whether memory becomes huge pages by itself: always, where asked (madvise), or never. Programs that know \
+            ask; \
          with always every process may stall while pages are made, and its memory grows.",
     )
     .counters(&[Counter::Vm("thp_fault_alloc"), Counter::Vm("thp_collapse_alloc"), Counter::Mem("AnonHugePages")])
@@ -212,7 +235,8 @@ pub(super) const RULES: &[Rule] = &[
         "transparent_hugepage/defrag",
         "sys/kernel/mm/transparent_hugepage/defrag",
         By(thp_defrag),
-        "What a fault does when no huge page is free: wait for compaction (always), only where asked (madvise), leave it \
+        "What a fault does when no huge page is free: wait for compaction (always), only where asked (madvise), \
+            leave it \
          to the background (defer), or take small pages.",
     )
     .counters(&[Counter::Vm("compact_stall"), Counter::Vm("thp_fault_fallback")])
@@ -242,7 +266,8 @@ pub(super) const RULES: &[Rule] = &[
         "ksm/run",
         "sys/kernel/mm/ksm/run",
         By(ksm),
-        "Whether equal pages of programs that asked for it are joined. A write to such a page faults, and its time tells \
+        "Whether equal pages of programs that asked for it are joined. A write to such a page faults, and its \
+            time tells \
          others what was in it.",
     )
     .counters(&[Counter::File("sys/kernel/mm/ksm/pages_sharing")])
@@ -272,7 +297,8 @@ pub(super) const RULES: &[Rule] = &[
         "huge pages by domain",
         hugepages_by_domain,
         By(domain_hugepages),
-        "vm.nr_hugepages spreads pages evenly over domains; what a silo maps should come from its own. Per-domain files \
+        "vm.nr_hugepages spreads pages evenly over domains; what a silo maps should come from its own. Per-domain \
+            files \
          set them aside where they are needed.",
     )
     .gain("packet buffers in the silo's own domain")
@@ -286,16 +312,10 @@ pub(super) const RULES: &[Rule] = &[
     )
     .gain("one TLB entry for a whole pool of packet buffers")
     .source(HUGETLB),
-    Rule::each(
-        Area::Memory,
-        "swap in use",
-        swap,
-        By(swap_used),
-        "Whether memory of programs lies on disk now.",
-    )
-    .counters(&[Counter::Vm("pswpin"), Counter::Vm("pswpout")])
-    .gain("no pause of milliseconds when it is touched")
-    .source("man 5 proc, /proc/meminfo"),
+    Rule::each(Area::Memory, "swap in use", swap, By(swap_used), "Whether memory of programs lies on disk now.")
+        .counters(&[Counter::Vm("pswpin"), Counter::Vm("pswpout")])
+        .gain("no pause of milliseconds when it is touched")
+        .source("man 5 proc, /proc/meminfo"),
     Rule::each(
         Area::Memory,
         "allocations across domains",
@@ -345,9 +365,11 @@ fn swappiness(case: &Case<'_>) -> Finding {
 fn overcommit(case: &Case<'_>) -> Finding {
     match case.value {
         "0" => Finding::ok("the default"),
-        "1" => {
-            Finding::new(Unnecessary, "for programs that fork with much memory, such as Redis; web servers need it not")
-        }
+        "1" => Finding::new(
+            Unnecessary,
+            "for programs that fork with much memory, such as Redis; web servers need \
+                it not",
+        ),
         "2" => {
             Finding::new(WorseThanDefault, "programs that map much and touch little are refused memory that is free")
                 .want("0")
@@ -393,7 +415,10 @@ fn dirty_ratio(case: &Case<'_>) -> Finding {
     let memory = case.evidence.memory().unwrap_or(0);
     match case.number() {
         // 0 means that dirty_bytes is set.
-        Some(0) if case.other("vm.dirty_bytes").is_some_and(|bytes| bytes != "0") => Finding::ok("dirty_bytes counts"),
+        Some(0) if case.other("vm.dirty_bytes").is_some_and(|bytes| bytes != "0") => Finding::ok(
+            "dirty_bytes \
+            counts",
+        ),
         Some(0) => Finding::new(WorseThanDefault, "every writer waits for the disk").want("20"),
         Some(value) if value > 40 => Finding::new(
             WorseThanDefault,
@@ -459,9 +484,15 @@ fn nr_hugepages(case: &Case<'_>) -> Finding {
         )
         .want("128 for each silo"),
         0 => Finding::ok("none set aside; kernel sockets use none"),
-        _ if !case.role.polls() && case.role != Role::Mixed => {
-            Finding::new(WorseThanDefault, format!("{} that no server on kernel sockets uses", bytes(taken))).want("0")
-        }
+        _ if !case.role.polls() && case.role != Role::Mixed => Finding::new(
+            WorseThanDefault,
+            format!(
+                "{} that no server on kernel sockets \
+                uses",
+                bytes(taken)
+            ),
+        )
+        .want("0"),
         _ if !case.advised && free == number && number > 1_024 => {
             Finding::new(Improvable, format!("{} set aside, and nobody uses any of it", bytes(taken)))
         }

@@ -42,7 +42,8 @@ pub(super) const RULES: &[Rule] = &[
     core(
         "net.core.netdev_budget",
         By(netdev_budget),
-        "Packets that one softirq takes over all devices before it gives way. Column 3 of /proc/net/softnet_stat counts \
+        "Packets that one softirq takes over all devices before it gives way. Column 3 of /proc/net/softnet_stat \
+            counts \
          how often it ended with work left.",
     )
     .counters(&[Counter::Softnet(2, "squeezed")])
@@ -64,7 +65,8 @@ pub(super) const RULES: &[Rule] = &[
     core(
         "net.core.rmem_default",
         By(buffer_default),
-        "The receive buffer of sockets that are not TCP: TCP has tcp_rmem. Raised to megabytes it lets each UDP socket \
+        "The receive buffer of sockets that are not TCP: TCP has tcp_rmem. Raised to megabytes it lets each UDP \
+            socket \
          hold that much.",
     )
     .counters(&[Counter::Net("Udp", "RcvbufErrors")])
@@ -72,14 +74,16 @@ pub(super) const RULES: &[Rule] = &[
     core(
         "net.core.wmem_default",
         By(buffer_default),
-        "The send buffer of sockets that are not TCP: TCP has tcp_wmem.",
+        "The send buffer of sockets that are not TCP: TCP has \
+        tcp_wmem.",
     )
     .counters(&[Counter::Net("Udp", "SndbufErrors")])
     .risk("memory for each UDP, raw and Unix socket"),
     core(
         "net.core.rmem_max",
         By(buffer_max),
-        "The most that SO_RCVBUF may ask for. TCP's own tuning goes by tcp_rmem; a TCP socket that sets SO_RCVBUF gives \
+        "The most that SO_RCVBUF may ask for. TCP's own tuning goes by tcp_rmem; a TCP socket that sets SO_RCVBUF \
+            gives \
          that tuning up.",
     )
     .risk("memory, by programs that ask for it"),
@@ -156,7 +160,8 @@ pub(super) const RULES: &[Rule] = &[
     core(
         "net.core.bpf_jit_enable",
         By(bpf_jit),
-        "Whether programs for the kernel are compiled: 1 on all builds with CONFIG_BPF_JIT_ALWAYS_ON. AF_XDP, seccomp and \
+        "Whether programs for the kernel are compiled: 1 on all builds with CONFIG_BPF_JIT_ALWAYS_ON. AF_XDP, \
+            seccomp and \
          SO_REUSEPORT programs are slower by several times without.",
     )
     .gain("XDP and filter programs at several times the speed"),
@@ -187,7 +192,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.ip_forward",
         By(ip_forward),
-        "Routing between interfaces. Writing it sets other settings of all interfaces back to the defaults of hosts or \
+        "Routing between interfaces. Writing it sets other settings of all interfaces back to the defaults of \
+            hosts or \
          routers (RFC 1122, RFC 1812), and container networks need it on.",
     )
     .risk("containers lose their network when it goes to 0; other IP settings are reset in any case"),
@@ -223,8 +229,8 @@ pub(super) const RULES: &[Rule] = &[
         Area::Network,
         "net.ipv4.conf.*.accept_source_route",
         |evidence| interfaces(evidence, "accept_source_route"),
-        Only("0", Dangerous, "whoever sends a packet chooses its way then, past what filters by path (RFC 5095 for IPv6)"),
-        "Whether packets with source routes are taken; 0 in Linux by default for hosts.",
+        By(source_routes),
+        "Whether packets with source routes are taken: where all and the interface both say so.",
     )
     .source(IP_SYSCTL),
     Rule::each(
@@ -255,7 +261,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.ip_local_port_range",
         By(port_range),
-        "Ports of connections that this machine opens: 28,232 by default, for each address and port of a destination. \
+        "Ports of connections that this machine opens: 28,232 by default, for each address and port of a \
+            destination. \
          A load generator and a proxy may need more; a range that begins at 1024 takes the ports of services.",
     )
     .counters(&[Counter::Net("TcpExt", "TCPTimeWaitOverflow")])
@@ -286,7 +293,12 @@ pub(super) const RULES: &[Rule] = &[
     ),
     rule(
         "net.ipv4.ip_early_demux",
-        Only("1", WorseThanDefault, "a server then looks its route up for each packet; only a pure router gains by 0"),
+        Only(
+            "1",
+            WorseThanDefault,
+            "a server then looks its route up for each packet; only a pure router gains \
+            by 0",
+        ),
         "Whether a packet's socket is looked up before its route, which the socket knows.",
     ),
     rule(
@@ -297,7 +309,12 @@ pub(super) const RULES: &[Rule] = &[
     .source("RFC 1122 section 3.2.1.7; IANA IP option numbers"),
     rule(
         "net.ipv4.ipfrag_high_thresh",
-        AtLeast(262_144, WorseThanDefault, "below what Linux had in the days of 64 KB datagrams: reassembly fails early"),
+        AtLeast(
+            262_144,
+            WorseThanDefault,
+            "below what Linux had in the days of 64 KB datagrams: reassembly fails \
+            early",
+        ),
         "Memory for fragments that wait; 4 MB by default, for each network namespace.",
     )
     .counters(&[Counter::Net("Ip", "ReasmFails")])
@@ -351,7 +368,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.udp_mem",
         By(udp_mem),
-        "Pages for all UDP sockets: where none is given back, where it begins to be refused, and the most. The unit is \
+        "Pages for all UDP sockets: where none is given back, where it begins to be refused, and the most. The \
+            unit is \
          pages, not bytes.",
     )
     .risk("all memory for UDP, where values were meant as bytes"),
@@ -379,7 +397,8 @@ pub(super) const RULES: &[Rule] = &[
         Area::Network,
         "net.netfilter.nf_conntrack_max",
         By(conntrack_max),
-        "The most connections that the firewall follows; beyond it packets are dropped (\"table full\"). A server that \
+        "The most connections that the firewall follows; beyond it packets are dropped (\"table full\"). A server \
+            that \
          needs no state does without: notrack rules, or no conntrack module.",
     )
     .roles(Roles::KERNEL)
@@ -459,9 +478,13 @@ fn somaxconn(case: &Case<'_>) -> Finding {
         Some(value) if value == default => Finding::ok("the default; no queue has overflowed since boot"),
         Some(_) if overflows == 0 => Finding::new(
             Unnecessary,
-            "no listening queue has overflowed since boot, and it does nothing unless the listen backlog is raised too",
+            "no listening queue has overflowed since boot, and it does nothing unless the listen backlog is \
+                raised too",
         ),
-        Some(_) => Finding::ok(format!("{overflows} overflows since boot: see that the listen backlog was raised too")),
+        Some(_) => Finding::ok(format!(
+            "{overflows} overflows since boot: see that the listen backlog was raised \
+            too"
+        )),
     }
 }
 
@@ -478,7 +501,8 @@ fn netdev_max_backlog(case: &Case<'_>) -> Finding {
         (Some(1_000), _) => Finding::ok("the default; nothing was dropped on it since boot"),
         (Some(_), Some(0)) => Finding::new(
             Unnecessary,
-            "nothing was dropped on the backlog since boot (softnet_stat column 2); only RPS, veth and loopback use it",
+            "nothing was dropped on the backlog since boot (softnet_stat column 2); only RPS, veth and loopback \
+                use it",
         ),
         (Some(value), _) if value > 100_000 => {
             Finding::new(WorseThanDefault, "so many packets wait for longer than any peer does").want("4000")
@@ -531,9 +555,12 @@ fn buffer_default(case: &Case<'_>) -> Finding {
         Some(value) if value < 65_536 => {
             Finding::new(WorseThanDefault, "below what a burst of datagrams needs").want("212992")
         }
-        Some(value) if value > 1 << 20 => {
-            Finding::new(WorseThanDefault, "TCP does not use it, and each UDP socket may hold that much").want("212992")
-        }
+        Some(value) if value > 1 << 20 => Finding::new(
+            WorseThanDefault,
+            "TCP does not use it, and each UDP socket may hold that \
+                much",
+        )
+        .want("212992"),
         Some(_) => Finding::ok("sockets of UDP and others only; TCP has its own"),
     }
 }
@@ -602,7 +629,11 @@ fn rfs(case: &Case<'_>) -> Finding {
     match case.number() {
         None => Finding::new(WorseThanDefault, "is no number"),
         Some(0) => Finding::ok("off: not needed where a worker sits on each queue's core"),
-        Some(_) if !used => Finding::new(Verdict::NoEffect, "no queue has rps_flow_cnt, without which it does nothing"),
+        Some(_) if !used => Finding::new(
+            Verdict::NoEffect,
+            "no queue has rps_flow_cnt, without which it does \
+            nothing",
+        ),
         Some(_) => Finding::ok("RFS is on, with flows for the queues"),
     }
 }
@@ -621,7 +652,12 @@ fn rps_mask(case: &Case<'_>) -> Finding {
 fn bpf_jit(case: &Case<'_>) -> Finding {
     match case.value {
         "0" => Finding::new(WorseThanDefault, "programs are interpreted: XDP takes several times as long").want("1"),
-        "2" => Finding::new(Dangerous, "the compiled code of every program is printed into the kernel's log").want("1"),
+        "2" => Finding::new(
+            Dangerous,
+            "the compiled code of every program is printed into the kernel's \
+            log",
+        )
+        .want("1"),
         _ => Finding::ok("programs are compiled"),
     }
 }
@@ -669,7 +705,10 @@ fn rp_filter(case: &Case<'_>) -> Finding {
         None => Finding::new(WorseThanDefault, "is no number"),
         Some(1) if case.evidence.interfaces().len() > 1 || dropped > 0 => Finding::new(
             Improvable,
-            format!("strict: what comes in by another interface than answers leave by is dropped ({dropped} packets since boot)"),
+            format!(
+                "strict: what comes in by another interface than answers leave by is dropped ({dropped} \
+                packets since boot)"
+            ),
         )
         .want("2"),
         Some(1) => Finding::ok("strict, which is harmless with one interface"),
@@ -689,10 +728,26 @@ fn redirects(case: &Case<'_>) -> Finding {
     }
 }
 
+fn source_routes(case: &Case<'_>) -> Finding {
+    // Both must be on (include/linux/inetdevice.h, IN_DEV_SOURCE_ROUTE).
+    let all = case.other("net.ipv4.conf.all.accept_source_route");
+    match case.value {
+        "0" => Finding::ok("not taken"),
+        _ if case.subject != "all" && all == Some("0") => Finding::ok("not taken: net.ipv4.conf.all says 0"),
+        _ => {
+            Finding::new(Dangerous, "whoever sends a packet chooses its way then, past what filters by path").want("0")
+        }
+    }
+}
+
 fn martians(case: &Case<'_>) -> Finding {
     match case.value {
         "0" => Finding::ok("not logged"),
-        _ => Finding::new(Unnecessary, "a line for each impossible packet: for looking into something, not for always"),
+        _ => Finding::new(
+            Unnecessary,
+            "a line for each impossible packet: for looking into something, not for \
+            always",
+        ),
     }
 }
 

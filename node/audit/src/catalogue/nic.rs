@@ -20,7 +20,8 @@ pub(super) const RULES: &[Rule] = &[
         "MTU",
         |evidence| files(evidence, "mtu"),
         By(mtu),
-        "Largest packet. 9,000 saves work for each byte within one network where everybody has it, and breaks connections \
+        "Largest packet. 9,000 saves work for each byte within one network where everybody has it, and breaks \
+            connections \
          where somebody has not; towards the Internet 1,500 is what arrives.",
     )
     .risk("packets lost in silence where a neighbour has a smaller one")
@@ -56,7 +57,8 @@ pub(super) const RULES: &[Rule] = &[
         "received without room",
         missed,
         By(no_room),
-        "Packets that the interface had no descriptor for: the ring was full, as nobody emptied it in time. A larger ring \
+        "Packets that the interface had no descriptor for: the ring was full, as nobody emptied it in time. A \
+            larger ring \
          holds a longer burst and more cache.",
     )
     .gain("no loss in bursts")
@@ -94,7 +96,8 @@ pub(super) const RULES: &[Rule] = &[
         "deferred interrupts",
         |evidence| files(evidence, "napi_defer_hard_irqs"),
         By(defer),
-        "Polls without a packet before interrupts are turned on again; with gro_flush_timeout busy polling programs do \
+        "Polls without a packet before interrupts are turned on again; with gro_flush_timeout busy polling \
+            programs do \
          without interrupts.",
     )
     .gain("no interrupts while a program polls")
@@ -142,7 +145,8 @@ pub(super) const RULES: &[Rule] = &[
         "memory domain of the interface",
         |evidence| files(evidence, "device/numa_node"),
         By(domain),
-        "The domain that the device is attached to: its silos, rings and memory belong there (nearside serve --plan).",
+        "The domain that the device is attached to: its silos, rings and memory belong there (nearside serve \
+            --plan).",
     )
     .gain("a third to a half of the latency of a miss for each packet, and the links between sockets")
     .source("Linux Documentation/ABI/testing/sysfs-bus-pci"),

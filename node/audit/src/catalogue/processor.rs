@@ -11,7 +11,8 @@ use Verdict::{Improvable, NoEffect as Nothing, Unnecessary, WorseThanDefault};
 const CPU: &str = "sys/devices/system/cpu";
 const CPUFREQ: &str = "Linux Documentation/admin-guide/pm/cpufreq.rst";
 const CPUIDLE: &str = "Linux Documentation/admin-guide/pm/cpuidle.rst";
-const ISOLATION: &str = "Linux Documentation/timers/no_hz.rst; Documentation/admin-guide/cgroup-v2.rst, section Cpuset";
+const ISOLATION: &str = "Linux Documentation/timers/no_hz.rst; Documentation/admin-guide/cgroup-v2.rst, section \
+    Cpuset";
 
 const fn each(key: &'static str, probe: fn(&Evidence) -> Vec<Reading>, judge: Judge, explain: &'static str) -> Rule {
     Rule::each(Area::Processor, key, probe, judge, explain)
@@ -22,7 +23,8 @@ pub(super) const RULES: &[Rule] = &[
         "frequency governor",
         |evidence| policies(evidence, "scaling_governor"),
         By(governor),
-        "Who chooses a core's frequency. performance stays at the top; powersave of intel_pstate and amd_pstate chooses by \
+        "Who chooses a core's frequency. performance stays at the top; powersave of intel_pstate and amd_pstate \
+            chooses by \
          load and is not slow; schedutil goes by the scheduler's load.",
     )
     .gain("no ramp of 10 us to 10 ms after idle times")
@@ -72,11 +74,13 @@ pub(super) const RULES: &[Rule] = &[
         "uncore frequency",
         |evidence| {
             let folder = format!("{CPU}/intel_uncore_frequency");
-            let of = |package: &str| one(package, evidence.get(&format!("{folder}/{package}/min_freq_khz")).map(str::to_owned));
+            let least = |package: &str| evidence.get(&format!("{folder}/{package}/min_freq_khz"));
+            let of = |package: &str| one(package, least(package).map(str::to_owned));
             evidence.names(&folder).into_iter().flat_map(of).collect()
         },
         By(uncore),
-        "The frequency of caches and memory controllers: a low one adds to each miss. min_freq_khz equal to max_freq_khz \
+        "The frequency of caches and memory controllers: a low one adds to each miss. min_freq_khz equal to \
+            max_freq_khz \
          keeps it up.",
     )
     .gain("tens of nanoseconds for each miss to memory")
@@ -86,8 +90,10 @@ pub(super) const RULES: &[Rule] = &[
         "deepest idle state",
         deepest,
         By(idle_state),
-        "Idle states that take long to leave: C6 takes 100 to 200 us. A polling core never sleeps; one that serves by \
-         interrupts pays at each quiet moment. /dev/cpu_dma_latency or pm_qos_resume_latency_us bound it for as long as \
+        "Idle states that take long to leave: C6 takes 100 to 200 us. A polling core never sleeps; one that \
+            serves by \
+         interrupts pays at each quiet moment. /dev/cpu_dma_latency or pm_qos_resume_latency_us bound it for as \
+         long as \
          a program asks.",
     )
     .roles(Roles::ALL)
@@ -101,7 +107,8 @@ pub(super) const RULES: &[Rule] = &[
             all.into_iter().filter(|reading| reading.value.as_deref() != Ok("0")).take(16).collect()
         },
         By(resume_latency),
-        "Microseconds that a core may take to wake up, as asked through sysfs: 0 is no bound, n/a none at all of sleep.",
+        "Microseconds that a core may take to wake up, as asked through sysfs: 0 is no bound, n/a none at all of \
+            sleep.",
     )
     .source("Linux Documentation/ABI/testing/sysfs-devices-power"),
     Rule::file(
@@ -125,7 +132,8 @@ pub(super) const RULES: &[Rule] = &[
         "SMT",
         "sys/devices/system/cpu/smt/active",
         By(smt),
-        "Whether cores are threads of shared cores: two polling threads on one get some 60 % each of what one has alone.",
+        "Whether cores are threads of shared cores: two polling threads on one get some 60 % each of what one has \
+            alone.",
     )
     .gain("a core to itself for each silo, and no sibling's stalls")
     .risk("fewer cores for everything else")
@@ -155,7 +163,8 @@ pub(super) const RULES: &[Rule] = &[
         "cores without ticks",
         "sys/devices/system/cpu/nohz_full",
         By(nohz_full),
-        "Cores that have no tick while one thread runs on them; the boot core cannot be one. Each system call costs more \
+        "Cores that have no tick while one thread runs on them; the boot core cannot be one. Each system call \
+            costs more \
          there, so it is for polling threads only.",
     )
     .gain("250 to 1,000 interruptions a second less")
@@ -200,7 +209,8 @@ pub(super) const RULES: &[Rule] = &[
         "normal RCU",
         "sys/kernel/rcu_normal",
         By(rcu_normal),
-        "Whether no grace period interrupts cores, also where code asks for speed: 1 after rcupdate.rcu_normal_after_boot=1.",
+        "Whether no grace period interrupts cores, also where code asks for speed: 1 after \
+            rcupdate.rcu_normal_after_boot=1.",
     )
     .roles(Roles::POLLING)
     .source("Linux Documentation/admin-guide/kernel-parameters.txt, rcupdate.rcu_normal"),
@@ -209,7 +219,8 @@ pub(super) const RULES: &[Rule] = &[
         "clock source",
         "sys/devices/system/clocksource/clocksource0/current_clocksource",
         By(clock_source),
-        "Where the time comes from. tsc is read in 20 ns without a system call; hpet and acpi_pm take a microsecond and a \
+        "Where the time comes from. tsc is read in 20 ns without a system call; hpet and acpi_pm take a \
+            microsecond and a \
          system call for each reading; kvm-clock and hyperv reach tsc through a page.",
     )
     .counters(&[Counter::File("sys/devices/system/clocksource/clocksource0/available_clocksource")])
@@ -226,7 +237,10 @@ pub(super) const RULES: &[Rule] = &[
     .source("Linux Documentation/admin-guide/hw-vuln/index.rst"),
     each(
         "virtual machine",
-        |evidence| one("this machine", Some(evidence.virtual_machine().to_string()).filter(|_| evidence.get("proc/cpuinfo").is_some())),
+        |evidence| {
+            let known = evidence.get("proc/cpuinfo").is_some();
+            one("this machine", known.then(|| evidence.virtual_machine().to_string()))
+        },
         By(virtual_machine),
         "In a virtual machine the host decides when cores run: no claim of absolute latency holds.",
     )
@@ -235,7 +249,8 @@ pub(super) const RULES: &[Rule] = &[
         "time taken by the host",
         |evidence| one("all cores", steal(evidence).map(|share| format!("{:.3}", share * 100.0))),
         By(stolen),
-        "Share of time since boot, in per cent, in which a core of this machine was ready and the host ran something else.",
+        "Share of time since boot, in per cent, in which a core of this machine was ready and the host ran \
+            something else.",
     )
     .counters(&[Counter::File("proc/loadavg")])
     .source("man 5 proc, /proc/stat, steal"),
@@ -245,7 +260,10 @@ pub(super) const RULES: &[Rule] = &[
             let found = evidence.names("sys/fs/resctrl/info");
             one("resctrl", Some(found.join(" ")).filter(|text| !text.is_empty()))
         },
-        NoEffect("resctrl is mounted: caches can be divided between silos and the rest, which pays where neighbours are noisy"),
+        NoEffect(
+            "resctrl is mounted: caches can be divided between silos and the rest, which pays where \
+            neighbours are noisy",
+        ),
         "Whether parts of the last-level cache are set aside (Intel CAT, AMD QoS).",
     )
     .source("Linux Documentation/filesystems/resctrl.rst"),
@@ -257,7 +275,8 @@ pub(super) const RULES: &[Rule] = &[
             one("this machine", (count > 0).then(|| count.to_string()))
         },
         By(domains),
-        "Domains of memory. Several within one socket mean sub-NUMA clustering: more, smaller domains with shorter ways.",
+        "Domains of memory. Several within one socket mean sub-NUMA clustering: more, smaller domains with \
+            shorter ways.",
     )
     .source("Linux Documentation/admin-guide/mm/numaperf.rst"),
     each(
@@ -269,7 +288,10 @@ pub(super) const RULES: &[Rule] = &[
     .source("Linux Documentation/accounting/psi.rst"),
     each(
         "polling guests",
-        |evidence| one("haltpoll", evidence.get("sys/module/haltpoll/parameters/guest_halt_poll_ns").map(str::to_owned)),
+        |evidence| {
+            let nanos = evidence.get("sys/module/haltpoll/parameters/guest_halt_poll_ns");
+            one("haltpoll", nanos.map(str::to_owned))
+        },
         By(haltpoll),
         "Nanoseconds that an idle core of a guest polls before it asks the host to sleep.",
     )
@@ -325,7 +347,12 @@ fn governor(case: &Case<'_>) -> Finding {
         "ondemand" | "conservative" => {
             Finding::new(WorseThanDefault, "looks at the load every 10 ms or so, and is late").want("performance")
         }
-        _ => Finding::new(Improvable, "goes by load: the first requests after a pause are slower").want("performance"),
+        _ => Finding::new(
+            Improvable,
+            "goes by load: the first requests after a pause are \
+            slower",
+        )
+        .want("performance"),
     }
 }
 
@@ -409,8 +436,14 @@ fn idle_state(case: &Case<'_>) -> Finding {
         None => Finding::new(Verdict::Unreadable, "no latency in it"),
         Some(latency) if latency <= 10 => Finding::ok("wakes up at once"),
         Some(_) if case.role.polls() => Finding::ok("polling cores never sleep; others may"),
-        Some(latency) => Finding::new(Improvable, format!("the first request after a pause waits {latency} us longer"))
-            .want("a bound by /dev/cpu_dma_latency while the server runs"),
+        Some(latency) => Finding::new(
+            Improvable,
+            format!(
+                "the first request after a pause waits {latency} us \
+            longer"
+            ),
+        )
+        .want("a bound by /dev/cpu_dma_latency while the server runs"),
     }
 }
 
@@ -423,7 +456,12 @@ fn resume_latency(case: &Case<'_>) -> Finding {
 
 fn idle_governor(case: &Case<'_>) -> Finding {
     match case.value {
-        "haltpoll" if !case.evidence.virtual_machine() => Finding::new(WorseThanDefault, "is for guests").want("menu"),
+        "haltpoll" if !case.evidence.virtual_machine() => Finding::new(
+            WorseThanDefault,
+            "is for \
+            guests",
+        )
+        .want("menu"),
         "ladder" => Finding::new(WorseThanDefault, "is for machines with ticks, and slow to choose").want("menu"),
         other => Finding::ok(format!("{other} chooses")),
     }
@@ -548,9 +586,10 @@ fn rcu_expedited(case: &Case<'_>) -> Finding {
 fn rcu_normal(case: &Case<'_>) -> Finding {
     match case.value {
         "1" => Finding::ok("no grace period interrupts cores"),
-        _ => {
-            Finding::ok("code that asks for speed may interrupt cores; 1 (rcupdate.rcu_normal_after_boot=1) ends that")
-        }
+        _ => Finding::ok(
+            "code that asks for speed may interrupt cores; 1 (rcupdate.rcu_normal_after_boot=1) ends \
+                that",
+        ),
     }
 }
 
@@ -656,8 +695,12 @@ fn pressure(case: &Case<'_>) -> Finding {
 fn haltpoll(case: &Case<'_>) -> Finding {
     match case.number() {
         Some(0) if case.role.polls() => Finding::new(Nothing, "silos poll by themselves"),
-        Some(0) => Finding::new(Improvable, "each wake-up of an idle core goes through the host: tens of microseconds")
-            .want("200000"),
+        Some(0) => Finding::new(
+            Improvable,
+            "each wake-up of an idle core goes through the host: tens of \
+            microseconds",
+        )
+        .want("200000"),
         Some(_) if !case.evidence.virtual_machine() => Finding::new(Unnecessary, "this is no guest"),
         Some(value) => Finding::ok(format!("polls for up to {} us before it sleeps", value / 1_000)),
         None => Finding::new(Verdict::Unreadable, "is no number"),

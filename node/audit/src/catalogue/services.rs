@@ -28,7 +28,8 @@ pub(super) const RULES: &[Rule] = &[
         "locked memory of servers",
         |evidence| limits(evidence, "Max locked memory"),
         By(locked_memory),
-        "What a process may keep from being swapped: AF_XDP memory of kernels before 5.11 is counted here, io_uring's too.",
+        "What a process may keep from being swapped: AF_XDP memory of kernels before 5.11 is counted here, \
+            io_uring's too.",
     )
     .source("man 5 systemd.exec, LimitMEMLOCK"),
     each(
@@ -43,7 +44,9 @@ pub(super) const RULES: &[Rule] = &[
         "limits.conf",
         |evidence| {
             let own = evidence.get("etc/security/limits.conf");
-            let lines = own.map(|text| text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).count());
+            let lines = own.map(|text| {
+                text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).count()
+            });
             one("/etc/security/limits.conf", lines.map(|lines| format!("{lines} lines in force")))
         },
         By(limits_conf),
@@ -56,7 +59,12 @@ pub(super) const RULES: &[Rule] = &[
             let file = evidence.get("etc/systemd/system.conf");
             let set = |text: &str| {
                 let line = text.lines().rfind(|line| line.trim_start().starts_with("DefaultLimitNOFILE="));
-                line.map_or("1024:524288 (systemd's own)", |line| line.split_once('=').map_or("", |(_, value)| value.trim())).to_owned()
+                line.map_or(
+                    "1024:524288 (systemd's \
+                    own)",
+                    |line| line.split_once('=').map_or("", |(_, value)| value.trim()),
+                )
+                .to_owned()
             };
             one("systemd", file.map(set))
         },
@@ -100,7 +108,14 @@ pub(super) const RULES: &[Rule] = &[
         "processes of the cgroup",
         |evidence| one("cgroup", evidence.get("sys/fs/cgroup/pids.max").map(str::to_owned)),
         By(|case| match case.number() {
-            Some(most) if most < 512 => Finding::new(Improvable, format!("{most} threads and processes at most")).want("4096"),
+            Some(most) if most < 512 => Finding::new(
+                Improvable,
+                format!(
+                    "{most} threads and processes at \
+                most"
+                ),
+            )
+            .want("4096"),
             _ => Finding::ok("enough"),
         }),
         "Threads and processes of the cgroup.",
@@ -112,11 +127,21 @@ pub(super) const RULES: &[Rule] = &[
             let two = evidence.get("sys/fs/cgroup/cgroup.controllers").is_some();
             let one_there = evidence.get("sys/fs/cgroup/cpu/cpu.cfs_quota_us").is_some();
             let mounted = evidence.get("proc/mounts").map(|text| text.contains(" cgroup"));
-            let text = if two { "2" } else if one_there { "1" } else { "none" };
+            let text = if two {
+                "2"
+            } else if one_there {
+                "1"
+            } else {
+                "none"
+            };
             one("this machine", (two || one_there || mounted.is_some()).then(|| text.to_owned()))
         },
         By(|case| match case.value {
-            "1" => Finding::new(Improvable, "version 1: no pressure figures by cgroup, no isolated partitions; and removed from systemd 258"),
+            "1" => Finding::new(
+                Improvable,
+                "version 1: no pressure figures by cgroup, no isolated partitions; \
+                and removed from systemd 258",
+            ),
             "2" => Finding::ok("version 2"),
             _ => Finding::ok("no cgroups are mounted"),
         }),
@@ -132,7 +157,8 @@ pub(super) const RULES: &[Rule] = &[
             one("this machine", evidence.get("proc/1/comm").map(|_| text))
         },
         By(time_service),
-        "Who keeps the clock right. Advice that stops chronyd for quiet cores lets the clock drift: only with PTP in its \
+        "Who keeps the clock right. Advice that stops chronyd for quiet cores lets the clock drift: only with PTP \
+            in its \
          place.",
     )
     .risk("without one certificates, logs and leases go wrong by seconds a day")
@@ -154,14 +180,16 @@ pub(super) const RULES: &[Rule] = &[
             one("tuned", evidence.get("proc/1/comm").map(|_| format!("{profile}, {state}")))
         },
         By(tuned),
-        "A service that sets a profile's values, and sets them again. It and sysctl.d may disagree: with reapply_sysctl=1, \
+        "A service that sets a profile's values, and sets them again. It and sysctl.d may disagree: with \
+            reapply_sysctl=1, \
          its default, sysctl.d has the last word.",
     )
     .source("man 8 tuned; man 5 tuned-main.conf"),
     each(
         "power profile service",
         |evidence| {
-            let running = ["power-profiles-", "thermald"].into_iter().filter(|name| evidence.runs(name)).collect::<Vec<_>>();
+            let running =
+                ["power-profiles-", "thermald"].into_iter().filter(|name| evidence.runs(name)).collect::<Vec<_>>();
             let text = if running.is_empty() { "none".to_owned() } else { running.join(" ") };
             one("this machine", evidence.get("proc/1/comm").map(|_| text))
         },
@@ -176,7 +204,8 @@ pub(super) const RULES: &[Rule] = &[
         "container",
         |evidence| {
             let found = [("run/.containerenv", "podman"), (".dockerenv", "docker")];
-            let name = found.into_iter().find(|(path, _)| evidence.read(path).is_some()).map_or("none", |(_, name)| name);
+            let name =
+                found.into_iter().find(|(path, _)| evidence.read(path).is_some()).map_or("none", |(_, name)| name);
             one("this machine", evidence.get("proc/1/comm").map(|_| name.to_owned()))
         },
         By(|case| match case.value {

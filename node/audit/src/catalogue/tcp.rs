@@ -18,7 +18,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_congestion_control",
         By(congestion),
-        "What decides how fast a connection sends. cubic is the default; bbr helps on lossy, long paths, and wants fq; \
+        "What decides how fast a connection sends. cubic is the default; bbr helps on lossy, long paths, and \
+            wants fq; \
          inside a data centre and against a link that drops in bursts cubic's figures are steadier.",
     )
     .counters(&[Counter::Net("Tcp", "RetransSegs"), Counter::Net("Tcp", "OutSegs")])
@@ -61,8 +62,10 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_tw_reuse",
         By(tw_reuse),
-        "Whether a connection that this machine opens may take a port in TIME-WAIT after a second: 2 (loopback only) by \
-         default since Linux 4.19, 1 everywhere, and only with timestamps. It does nothing for connections that come in.",
+        "Whether a connection that this machine opens may take a port in TIME-WAIT after a second: 2 (loopback \
+            only) by \
+         default since Linux 4.19, 1 everywhere, and only with timestamps. It does nothing for connections that come \
+         in.",
     )
     .counters(&[Counter::Net("TcpExt", "TWRecycled"), Counter::Net("TcpExt", "TW")])
     .gain("more connections per second from a proxy or generator to one destination")
@@ -77,7 +80,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_fin_timeout",
         By(fin_timeout),
-        "Seconds that a connection stays in FIN-WAIT-2 once no program has it: 60. It is not the length of TIME-WAIT, \
+        "Seconds that a connection stays in FIN-WAIT-2 once no program has it: 60. It is not the length of \
+            TIME-WAIT, \
          which is fixed at 60 s.",
     )
     .counters(&[Counter::Net("TcpExt", "TCPAbortOnTimeout")])
@@ -85,7 +89,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_keepalive_time",
         By(keepalive_time),
-        "Seconds of silence before the first probe (7,200); only for sockets that ask for SO_KEEPALIVE. nginx asks only \
+        "Seconds of silence before the first probe (7,200); only for sockets that ask for SO_KEEPALIVE. nginx \
+            asks only \
          where listen says so=keepalive.",
     )
     .counters(&[Counter::Net("TcpExt", "TCPKeepAlive")])
@@ -109,13 +114,9 @@ pub(super) const RULES: &[Rule] = &[
     )
     .counters(&[Counter::Net("TcpExt", "TCPSynRetrans")])
     .risk("1 gives a peer behind one lost packet three seconds"),
-    rule(
-        "net.ipv4.tcp_synack_retries",
-        By(synack_retries),
-        "How often a SYN,ACK is sent again: 5, that is 63 s.",
-    )
-    .counters(&[Counter::Net("TcpExt", "TCPTimeouts")])
-    .risk("1 loses clients behind lossy links; floods are what cookies are for"),
+    rule("net.ipv4.tcp_synack_retries", By(synack_retries), "How often a SYN,ACK is sent again: 5, that is 63 s.")
+        .counters(&[Counter::Net("TcpExt", "TCPTimeouts")])
+        .risk("1 loses clients behind lossy links; floods are what cookies are for"),
     rule(
         "net.ipv4.tcp_retries1",
         AtLeast(3, WorseThanDefault, "RFC 1122 asks for three before the route is looked at"),
@@ -125,7 +126,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_retries2",
         By(retries2),
-        "Retransmissions before an established connection is given up: 15, some 15 minutes. RFC 1122 asks for at least \
+        "Retransmissions before an established connection is given up: 15, some 15 minutes. RFC 1122 asks for at \
+            least \
          100 s, that is 8.",
     )
     .source("RFC 1122 section 4.2.3.5"),
@@ -138,7 +140,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_slow_start_after_idle",
         By(slow_start_after_idle),
-        "Whether the congestion window falls back after an idle time of an RTO. Keep-alive connections that answer now \
+        "Whether the congestion window falls back after an idle time of an RTO. Keep-alive connections that \
+            answer now \
          and then begin each answer with ten segments.",
     )
     .gain("a round trip or two for each large answer on a keep-alive connection")
@@ -147,7 +150,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_notsent_lowat",
         By(notsent_lowat),
-        "Bytes not yet sent beyond which a socket says that it is full: no limit by default. 128 KiB keeps memory and \
+        "Bytes not yet sent beyond which a socket says that it is full: no limit by default. 128 KiB keeps memory \
+            and \
          HTTP/2's priorities in hand; programs may set TCP_NOTSENT_LOWAT themselves.",
     )
     .gain("megabytes per slow client, and priorities that act")
@@ -169,7 +173,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_mtu_probing",
         By(mtu_probing),
-        "Path MTU by probes (RFC 4821): 0 off, 1 when a black hole was found, 2 always. Where ICMP is filtered, 1 lets \
+        "Path MTU by probes (RFC 4821): 0 off, 1 when a black hole was found, 2 always. Where ICMP is filtered, 1 \
+            lets \
          connections live that would hang.",
     )
     .counters(&[Counter::Net("TcpExt", "TCPMTUPSuccess"), Counter::Net("TcpExt", "TCPMTUPFail")])
@@ -200,7 +205,10 @@ pub(super) const RULES: &[Rule] = &[
     ),
     rule(
         "net.ipv4.tcp_app_win",
-        NoEffect("it reserves a part of the window for the application's delay; nobody has shown a use for another value"),
+        NoEffect(
+            "it reserves a part of the window for the application's delay; nobody has shown a use for \
+            another value",
+        ),
         "Window kept back for the application.",
     ),
     rule(
@@ -210,19 +218,30 @@ pub(super) const RULES: &[Rule] = &[
     ),
     rule(
         "net.ipv4.tcp_autocorking",
-        Only("1", Unnecessary, "small writes go out one by one: more packets for the same data; latency is TCP_NODELAY's"),
+        Only(
+            "1",
+            Unnecessary,
+            "small writes go out one by one: more packets for the same data; latency is \
+            TCP_NODELAY's",
+        ),
         "Small writes are joined while a packet of the connection waits in the interface's queue.",
     )
     .counters(&[Counter::Net("TcpExt", "TCPAutoCorking")]),
     rule(
         "net.ipv4.tcp_limit_output_bytes",
-        AtLeast(131_072, WorseThanDefault, "a connection cannot keep a fast interface busy with less (TCP small queues)"),
+        AtLeast(
+            131_072,
+            WorseThanDefault,
+            "a connection cannot keep a fast interface busy with less (TCP small \
+            queues)",
+        ),
         "Bytes of one connection that may wait in the interface's queue.",
     ),
     rule(
         "net.ipv4.tcp_no_metrics_save",
         By(no_metrics_save),
-        "Whether what a connection learnt of a path (ssthresh, RTT) is forgotten at its end. One client's bad luck slows \
+        "Whether what a connection learnt of a path (ssthresh, RTT) is forgotten at its end. One client's bad \
+            luck slows \
          down the next behind the same address.",
     )
     .gain("connections from carrier NAT do not inherit a low ssthresh"),
@@ -235,7 +254,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_ecn",
         By(ecn),
-        "Explicit congestion notification: 2 (if the peer asks) by default, 1 asks too. Since Linux 6.18 values up to 5 \
+        "Explicit congestion notification: 2 (if the peer asks) by default, 1 asks too. Since Linux 6.18 values \
+            up to 5 \
          for AccECN.",
     )
     .counters(&[Counter::Net("IpExt", "InCEPkts")])
@@ -248,7 +268,12 @@ pub(super) const RULES: &[Rule] = &[
     ),
     rule(
         "net.ipv4.tcp_early_retrans",
-        Only("3", WorseThanDefault, "3 is the tail loss probe (RFC 8985), without which the last segment's loss waits for the timer"),
+        Only(
+            "3",
+            WorseThanDefault,
+            "3 is the tail loss probe (RFC 8985), without which the last segment's loss \
+            waits for the timer",
+        ),
         "Tail loss probes; on by default.",
     )
     .counters(&[Counter::Net("TcpExt", "TCPLossProbes")])
@@ -284,7 +309,12 @@ pub(super) const RULES: &[Rule] = &[
     .source("RFC 1337"),
     rule(
         "net.ipv4.tcp_abort_on_overflow",
-        Only("0", WorseThanDefault, "a burst is answered by resets where the client would have come through a second later"),
+        Only(
+            "0",
+            WorseThanDefault,
+            "a burst is answered by resets where the client would have come through a \
+            second later",
+        ),
         "Whether a full accept queue resets the client.",
     )
     .counters(&[Counter::Net("TcpExt", "ListenOverflows")]),
@@ -292,7 +322,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_challenge_ack_limit",
         By(challenge_limit),
-        "Challenge ACKs per second in all. Low values leaked whose connections exist (CVE-2016-5696); none since 5.19, \
+        "Challenge ACKs per second in all. Low values leaked whose connections exist (CVE-2016-5696); none since \
+            5.19, \
          where each connection has a limit of its own.",
     )
     .counters(&[Counter::Net("TcpExt", "TCPChallengeACK")])
@@ -335,7 +366,10 @@ pub(super) const RULES: &[Rule] = &[
     ),
     rule(
         "net.ipv4.tcp_migrate_req",
-        NoEffect("servers that pass their sockets on, as nginx and Nearside do, lose no request at a restart without it"),
+        NoEffect(
+            "servers that pass their sockets on, as nginx and Nearside do, lose no request at a restart \
+            without it",
+        ),
         "Whether half-open connections move to another listener of a SO_REUSEPORT group.",
     )
     .since(5, 14),
@@ -348,7 +382,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_rto_min_us",
         By(rto_min),
-        "The least that is added to the smoothed round trip before a retransmission by timer: 200,000 us. Routes have \
+        "The least that is added to the smoothed round trip before a retransmission by timer: 200,000 us. Routes \
+            have \
          rto_min too, which is the better place.",
     )
     .since(6, 11)
@@ -401,7 +436,12 @@ fn congestion(case: &Case<'_>) -> Finding {
         .want("cubic"),
         "bbr" if !fq => Finding::ok("paced by TCP's own timers, as default_qdisc is not fq"),
         "bbr" => Finding::ok("with fq, as it is meant to be"),
-        "reno" => Finding::new(Improvable, "grows a segment per round trip: minutes on long, fast paths").want("cubic"),
+        "reno" => Finding::new(
+            Improvable,
+            "grows a segment per round trip: minutes on long, fast \
+            paths",
+        )
+        .want("cubic"),
         "dctcp" => Finding::new(
             Dangerous,
             "for networks whose switches mark early; on the Internet it starves others (RFC 8257 section 6)",
@@ -413,9 +453,12 @@ fn congestion(case: &Case<'_>) -> Finding {
 
 fn timestamps(case: &Case<'_>) -> Finding {
     match case.value {
-        "0" if case.other("net.ipv4.tcp_tw_reuse").is_some_and(|value| value == "1") => {
-            Finding::new(Conflicts, "net.ipv4.tcp_tw_reuse=1 needs timestamps and does nothing without them").want("1")
-        }
+        "0" if case.other("net.ipv4.tcp_tw_reuse").is_some_and(|value| value == "1") => Finding::new(
+            Conflicts,
+            "net.ipv4.tcp_tw_reuse=1 needs timestamps and does nothing without \
+                them",
+        )
+        .want("1"),
         "0" => Finding::new(WorseThanDefault, "no PAWS, one round-trip sample per window, cookies without options")
             .want("1"),
         "2" => Finding::new(Improvable, "without random offsets they tell how long the machine runs").want("1"),
@@ -512,9 +555,12 @@ fn retries2(case: &Case<'_>) -> Finding {
             Finding::new(WorseThanDefault, "less than the 100 s that RFC 1122 section 4.2.3.5 asks for").want("8")
         }
         Some(value) if value <= 15 => Finding::ok("between 100 s and a quarter of an hour"),
-        _ => {
-            Finding::new(WorseThanDefault, "peers that are gone are kept for more than a quarter of an hour").want("15")
-        }
+        _ => Finding::new(
+            WorseThanDefault,
+            "peers that are gone are kept for more than a quarter of an \
+                hour",
+        )
+        .want("15"),
     }
 }
 
@@ -545,7 +591,8 @@ fn notsent_lowat(case: &Case<'_>) -> Finding {
         }
         Some(value) if value >= u64::from(u32::MAX) && case.role == Role::WebKernel => Finding::new(
             Improvable,
-            "a slow client may have megabytes in its socket that could not be sent yet (nginx has postpone_output and \
+            "a slow client may have megabytes in its socket that could not be sent yet (nginx has postpone_output \
+                and \
              sendfile_max_chunk against it)",
         )
         .want("131072"),
@@ -558,7 +605,8 @@ fn fastopen(case: &Case<'_>) -> Finding {
     match case.number() {
         Some(value) if value & 0x400 != 0 || value & 0x200 != 0 => Finding::new(
             Dangerous,
-            "data in SYNs is taken without a cookie: anybody can send requests under forged addresses (RFC 7413 section 5)",
+            "data in SYNs is taken without a cookie: anybody can send requests under forged addresses (RFC 7413 \
+                section 5)",
         )
         .want("1"),
         Some(1) => Finding::ok("clients may, where programs ask for it"),
@@ -571,10 +619,18 @@ fn fastopen(case: &Case<'_>) -> Finding {
 
 fn mtu_probing(case: &Case<'_>) -> Finding {
     match case.value {
-        "0" if case.role == Role::WebKernel => {
-            Finding::new(Improvable, "clients behind tunnels that drop ICMP hang at their first large answer").want("1")
-        }
-        "2" => Finding::new(WorseThanDefault, "every connection then begins with small segments and probes").want("1"),
+        "0" if case.role == Role::WebKernel => Finding::new(
+            Improvable,
+            "clients behind tunnels that drop ICMP hang at their first large \
+                answer",
+        )
+        .want("1"),
+        "2" => Finding::new(
+            WorseThanDefault,
+            "every connection then begins with small segments and \
+            probes",
+        )
+        .want("1"),
         "0" | "1" => Finding::ok("probes at most where a black hole was found"),
         _ => Finding::new(WorseThanDefault, "0, 1 and 2 are all there is").want("1"),
     }
@@ -582,7 +638,11 @@ fn mtu_probing(case: &Case<'_>) -> Finding {
 
 fn adv_win_scale(case: &Case<'_>) -> Finding {
     if case.kernel_from(6, 6) {
-        return Finding::new(Nothing, "since Linux 6.6 the kernel measures the share for each socket and ignores this");
+        return Finding::new(
+            Nothing,
+            "since Linux 6.6 the kernel measures the share for each socket and ignores \
+            this",
+        );
     }
     match case.value.parse::<i32>() {
         Ok(1) => Finding::ok(DEFAULT_ALREADY),
@@ -612,9 +672,12 @@ fn ecn(case: &Case<'_>) -> Finding {
 fn recovery(case: &Case<'_>) -> Finding {
     match case.number() {
         Some(value) if value & 1 == 1 && value < 8 => Finding::ok("RACK is on"),
-        _ => {
-            Finding::new(WorseThanDefault, "without RACK lost retransmissions wait for the timer (RFC 8985)").want("1")
-        }
+        _ => Finding::new(
+            WorseThanDefault,
+            "without RACK lost retransmissions wait for the timer (RFC \
+                8985)",
+        )
+        .want("1"),
     }
 }
 
@@ -656,8 +719,11 @@ fn rto_min(case: &Case<'_>) -> Finding {
         )
         .want("200000"),
         Some(value) if value <= 200_000 => Finding::ok("at most the default"),
-        _ => {
-            Finding::new(WorseThanDefault, "a loss at the end of an answer costs longer than by default").want("200000")
-        }
+        _ => Finding::new(
+            WorseThanDefault,
+            "a loss at the end of an answer costs longer than by \
+                default",
+        )
+        .want("200000"),
     }
 }

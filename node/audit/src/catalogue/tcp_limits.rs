@@ -16,7 +16,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_mem",
         By(tcp_mem),
-        "Pages, not bytes, for all TCP sockets: below the first all is well, from the second on buffers shrink, at the \
+        "Pages, not bytes, for all TCP sockets: below the first all is well, from the second on buffers shrink, \
+            at the \
          third allocation fails. The kernel computes it from memory (about 4.7, 6.2 and 9.4 % of it).",
     )
     .counters(&[Counter::Net("TcpExt", "TCPMemoryPressures"), Counter::Net("TcpExt", "PruneCalled")])
@@ -35,7 +36,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_wmem",
         By(tcp_wmem),
-        "Send buffer of a TCP socket in bytes: least, first, most: 4096 16384 4194304 by default. It grows by itself up \
+        "Send buffer of a TCP socket in bytes: least, first, most: 4096 16384 4194304 by default. It grows by \
+            itself up \
          to the most.",
     )
     .counters(&[Counter::Net("TcpExt", "TCPWqueueTooBig")])
@@ -44,7 +46,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_max_orphans",
         By(max_orphans),
-        "Connections that no program has any more and that still send: beyond it they are reset. Up to 64 KB each that \
+        "Connections that no program has any more and that still send: beyond it they are reset. Up to 64 KB each \
+            that \
          cannot be swapped.",
     )
     .counters(&[Counter::Net("TcpExt", "TCPAbortOnMemory")])
@@ -52,7 +55,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_max_tw_buckets",
         By(max_tw_buckets),
-        "The most connections in TIME-WAIT; beyond it they end at once, with a warning, and old segments may meet new \
+        "The most connections in TIME-WAIT; beyond it they end at once, with a warning, and old segments may meet \
+            new \
          connections. Each takes some 256 bytes.",
     )
     .counters(&[Counter::Net("TcpExt", "TCPTimeWaitOverflow"), Counter::Net("TcpExt", "TW")])
@@ -60,7 +64,8 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "net.ipv4.tcp_max_syn_backlog",
         By(max_syn_backlog),
-        "Half-open connections of a listener, where it is below somaxconn and SYN cookies are off. With cookies, which \
+        "Half-open connections of a listener, where it is below somaxconn and SYN cookies are off. With cookies, \
+            which \
          are the default, it bounds almost nothing.",
     )
     .counters(&[Counter::Net("TcpExt", "TCPReqQFullDrop"), Counter::Net("TcpExt", "TCPReqQFullDoCookies")])
@@ -222,7 +227,12 @@ fn max_tw_buckets(case: &Case<'_>) -> Finding {
     let overflow = case.evidence.net_counter("TcpExt", "TCPTimeWaitOverflow").unwrap_or(0);
     match case.number() {
         Some(number) if number < 65_536 && case.evidence.memory().is_none_or(|memory| memory > 4 << 30) => {
-            Finding::new(WorseThanDefault, "must not be lowered: old segments may meet new connections").want("262144")
+            Finding::new(
+                WorseThanDefault,
+                "must not be lowered: old segments may meet new \
+                connections",
+            )
+            .want("262144")
         }
         Some(number) if overflow > 0 && !case.advised => {
             Finding::new(Improvable, format!("{overflow} connections left TIME-WAIT early since boot"))
