@@ -61,6 +61,7 @@ pub fn stack(
     if config.addresses.len() > stack::MAX_ADDRESSES {
         return Err(format!("at most {} addresses can be used", stack::MAX_ADDRESSES).into());
     }
+    config.shared_frames = capabilities.shared_frames;
     config.gateways.clone_from(&plan.gateways);
     if let Some(neighbourhood) = Neighbourhood::of(plan)? {
         neighbourhood.configure(&mut config)?;

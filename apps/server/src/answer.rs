@@ -70,6 +70,10 @@ impl Server {
     /// than once, or remembered of it, is read from a copy, so that it is one
     /// and the same each time; a head that became another since is no request.
     pub(crate) fn on_request<N: Net>(&mut self, net: &mut N, id: ConnId, seen: &Request<'_>) {
+        if !net.shares_frames() {
+            self.on_own_request(net, id, seen);
+            return;
+        }
         let mut head = core::mem::take(&mut self.head);
         head.clear();
         head.extend_from_slice(seen.head());

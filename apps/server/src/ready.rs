@@ -9,7 +9,7 @@ use crate::files::reader::EntryId;
 use crate::line;
 use app::{ConnId, Net};
 use core::hint::cold_path;
-use http::server::{Event, Request};
+use http::server::{Event, Plain, Request};
 use http::{Framing, Method, Status, Version};
 use wire::Time;
 
@@ -21,8 +21,74 @@ impl Server {
     /// writes to, and what it says may be another thing at the next look.
     #[inline(never)]
     pub(crate) fn on_ready_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
+        let used = self.serve_plain(net, id, data, now);
+        if used == data.len() && used > 0 {
+            return used;
+        }
+        cold_path();
+        self.on_other_data(net, id, data, used, now)
+    }
+
+    /// Answers the plain head that `data` begins with, if its content is ready.
+    /// Returns its length; 0 if it takes another way.
+    #[inline(always)]
+    fn serve_plain<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
+        let Some(conn) = self.conns.get_mut(id.index()) else { return 0 };
+        // The log tells more of a request than its path.
+        if conn.state != State::Ready || conn.flags & !MARKED != 0 || self.log.is_some() {
+            return 0;
+        }
+        let Some(plain) = conn.engine.plain(data, &self.http_limits) else { return 0 };
+        let entry = match self.fixed {
+            Some(entry) => entry,
+            None => match self.store.hot.get(plain.path(data)) {
+                Some(entry) => entry,
+                None => return 0,
+            },
+        };
+        if net.unsent(id) >= self.unsent_max {
+            return 0;
+        }
+        // What follows is `serve_known` for the most frequent of what is ready.
+        let Some(prepared) = self.store.ready(entry, self.second) else { return 0 };
+        if !plain.keep_alive() || prepared.content.is_some() || conn.requests.wrapping_add(1) >= self.requests_max {
+            return self.serve_other_plain(net, id, entry, plain, now);
+        }
+        let bytes = prepared.message_len;
+        net.send_body(id, &prepared.message, 0..bytes);
+        conn.engine.pass(true);
+        conn.last = Tick::of(now);
+        conn.queued = conn.queued.wrapping_add(bytes);
+        conn.requests += 1;
+        self.ready += 1;
+        self.counters.bytes_queued += u64::from(bytes);
+        if bytes as usize > app::SEND_LOW_WATER {
+            cold_path();
+            self.watch_long(net, id);
+        }
+        plain.len()
+    }
+
+    /// [`Server::serve_plain`] for what is ready, but the connection ends with
+    /// it, or it is in two pieces.
+    #[inline(never)]
+    fn serve_other_plain<N: Net>(&mut self, net: &mut N, id: ConnId, entry: EntryId, plain: Plain, now: Time) -> usize {
+        let ending = Ending { version: Version::Http11, keep_alive: plain.keep_alive() };
+        if self.serve_known(net, id, entry, ending, now) == 0 {
+            return 0;
+        }
+        if let Some(conn) = self.conns.get_mut(id.index()) {
+            conn.engine.pass(plain.keep_alive());
+        }
+        plain.len()
+    }
+
+    /// As [`Server::on_ready_data`] from `used` on, by heads that are parsed as
+    /// a whole.
+    #[inline(never)]
+    fn on_other_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], used: usize, now: Time) -> usize {
         let mut room = self.unsent_max.saturating_sub(net.unsent(id));
-        let mut rest = data;
+        let mut rest = data.get(used..).unwrap_or_default();
         while room > 0 {
             // Beyond the table only if it was refused: nothing is kept.
             let Some(conn) = self.conns.get_mut(id.index()) else { return data.len() };
@@ -84,7 +150,7 @@ impl Server {
 
     /// Queues what is ready at `entry`. Returns the bytes queued; 0 if it is
     /// not ready, or a connection that would go on may not.
-    #[inline(always)]
+    #[inline(never)]
     fn serve_known<N: Net>(&mut self, net: &mut N, id: ConnId, entry: EntryId, ending: Ending, now: Time) -> usize {
         let Some(conn) = self.conns.get_mut(id.index()) else { return 0 };
         if ending.keep_alive && conn.requests.wrapping_add(1) >= self.requests_max {
@@ -114,11 +180,21 @@ impl Server {
             conn.flags |= FINISHED;
             net.close(id);
             self.close_after_queue(net, id);
-        } else if bytes > app::SEND_LOW_WATER && conn.flags & MARKED == 0 && net.unsent(id) > app::SEND_LOW_WATER {
+        } else if bytes > app::SEND_LOW_WATER {
             cold_path();
-            self.watch_progress(net, id);
+            self.watch_long(net, id);
         }
         bytes
+    }
+
+    /// A long response was queued: whether its peer takes it is watched, unless
+    /// it is already.
+    fn watch_long<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        if self.conns.get(id.index()).is_some_and(|conn| conn.flags & MARKED == 0)
+            && net.unsent(id) > app::SEND_LOW_WATER
+        {
+            self.watch_progress(net, id);
+        }
     }
 
     /// The first in a long time that asks for the connection to be closed:

@@ -219,6 +219,15 @@ pub trait Net {
     /// it later costs a store. Resolution is a millisecond, never early.
     fn set_timer(&mut self, id: ConnId, at: Option<Time>);
 
+    /// Whether what [`App::on_data`] is offered may lie where another process
+    /// still writes meanwhile: then what is decided by it more than once, or
+    /// remembered of it, is to be read from a copy. The same for all
+    /// connections of the data path, as long as it is there. False by default.
+    #[inline]
+    fn shares_frames(&self) -> bool {
+        false
+    }
+
     /// The peer's address; `None` for a Unix socket.
     fn peer(&self, id: ConnId) -> Option<SocketAddr>;
 

@@ -223,6 +223,37 @@ pub(crate) fn plain_host_len(rest: &[u8]) -> usize {
     rest.iter().position(|&byte| CLASSES[byte as usize] & PLAIN_HOST == 0).unwrap_or(rest.len())
 }
 
+/// Marks the bytes that are none of a letter, a digit, `-` and `.`. There may
+/// be false marks after a byte from 0x80 on, which is marked itself.
+#[inline(always)]
+const fn host_stops(word: u64) -> u64 {
+    // The highest bit of each byte of `at_least(w, b)` says whether the byte of
+    // `w` is at least `b`, for bytes below 0x80.
+    const fn at_least(word: u64, byte: u8) -> u64 {
+        word.wrapping_add(ONES * (0x80 - byte as u64))
+    }
+    let lower = word | (ONES * 0x20);
+    let letters = at_least(lower, b'a') ^ at_least(lower, b'z' + 1);
+    let others = at_least(word, b'-') ^ at_least(word, b'9' + 1);
+    let no_slash = (word ^ (ONES * b'/' as u64)).wrapping_add(ONES * 0x7f);
+    (!(letters | others & no_slash) | word) & HIGH
+}
+
+/// The end of `rest` after what is certainly of a name or an IPv4 address (see
+/// [`plain_host_len`], but a `_` may end it, too).
+#[inline(always)]
+pub(crate) fn skip_plain_host(rest: &[u8]) -> Option<&[u8]> {
+    let mut left = rest;
+    while let Some((chunk, next)) = left.split_first_chunk::<8>() {
+        let marks = host_stops(u64::from_le_bytes(*chunk));
+        if marks != 0 {
+            return left.get(first(marks)..);
+        }
+        left = next;
+    }
+    left.get(plain_host_len(left)..)
+}
+
 /// Text to be found by a few comparisons of words.
 #[derive(Clone, Copy)]
 pub(crate) struct Name<const N: usize> {

@@ -14,9 +14,11 @@ mod authority;
 mod framing;
 mod head;
 mod limits;
+mod plain;
 mod request;
 
 pub use limits::{Limits, Timeouts, Waiting};
+pub use plain::Plain;
 pub use request::{Form, Known, Request};
 
 use crate::Status;
@@ -114,6 +116,25 @@ impl Engine {
     #[inline(never)]
     pub fn on_bytes<'a>(&mut self, data: &'a [u8], limits: &Limits) -> Event<'a> {
         if self.state == State::Head { self.on_head(data, limits) } else { self.on_rest(data, limits) }
+    }
+
+    /// The plain head that `data` begins with, if one is expected; `None` for
+    /// any other, which [`Engine::on_bytes`] is to be asked about. The engine
+    /// is as before: [`Engine::pass`] moves it past the head.
+    #[inline(always)]
+    #[must_use]
+    pub fn plain(&self, data: &[u8], limits: &Limits) -> Option<Plain> {
+        if self.state == State::Head && self.progress.is_none() { plain::parse(data, limits) } else { None }
+    }
+
+    /// Past a head that [`Engine::plain`] has just found: its bytes are to be
+    /// dropped from the front.
+    #[inline(always)]
+    pub const fn pass(&mut self, keep_alive: bool) {
+        self.served = true;
+        if !keep_alive {
+            self.close();
+        }
     }
 
     /// Serves no request after the one under way: what follows it is

@@ -51,6 +51,10 @@ pub struct Config {
     pub vlan: Option<u16>,
     /// Largest IP packet, in bytes.
     pub mtu: u16,
+    /// Received frames lie where another process can still write
+    /// (`link::Capabilities::shared_frames`): applications are told. Off by
+    /// default.
+    pub shared_frames: bool,
     /// Our addresses; the first of each family is the default source. At most
     /// [`MAX_ADDRESSES`].
     pub addresses: Vec<Address>,
@@ -128,6 +132,7 @@ impl Config {
             mac,
             vlan: None,
             mtu,
+            shared_frames: false,
             addresses: Vec::new(),
             gateways: Vec::new(),
             routes: Vec::new(),

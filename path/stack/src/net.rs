@@ -42,6 +42,11 @@ impl Net for Stack {
         self.slots.get(id).map_or(0, |slot| slot.tcp.unsent() as usize)
     }
 
+    #[inline]
+    fn shares_frames(&self) -> bool {
+        self.config.shared_frames
+    }
+
     fn finish(&mut self, id: ConnId) {
         let Some(slot) = self.slots.get_mut(id) else { return };
         slot.tcp.finish();

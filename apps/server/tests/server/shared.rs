@@ -67,7 +67,7 @@ fn get(path: &str, fields: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").into_bytes()
 }
 
-/// Both files are known, and in the next second are to be looked at again
+/// Over a link whose frames are shared, both files are known, and in the next second are to be looked at again
 /// only when asked for.
 fn two_files(log: bool) -> (Site, World) {
     let site = Site::new();
@@ -78,6 +78,7 @@ fn two_files(log: bool) -> (Site, World) {
         config.access_log = server::AccessLog::File(site.outside().join("log"));
     }
     let mut world = World::new(config);
+    world.net.shares_frames = true;
     for path in ["/a.html", "/b.html"] {
         world.get(path);
     }
@@ -152,5 +153,29 @@ fn a_line_that_changes_under_the_server_writes_no_second_line_to_the_log() {
             }
             assert!(calls < CALLS, "so many calls for one frame");
         }
+    }
+}
+
+/// A frame that is ours alone is not copied, and its head not parsed a second
+/// time: the second parser would see what only this test can write there.
+#[test]
+fn the_head_of_a_private_frame_is_parsed_once() {
+    let first = get("/a.html", "Range: bytes=0-3\r\nContent-Typo:   30\r\n");
+    let then = get("/a.html", "Range: bytes=0-3\r\nContent-Length: 30\r\n");
+    for shared in [true, false] {
+        let mut noticed = false;
+        for calls in 0.. {
+            let (_site, mut world) = two_files(false);
+            world.net.shares_frames = shared;
+            let id = world.open();
+            let changed = arrive(&mut world, id, &first, &then, calls);
+            let errors = world.server.counters().find(|(name, _)| *name == "parse_errors");
+            noticed |= errors.is_some_and(|(_, errors)| errors > 0);
+            if !changed {
+                break;
+            }
+            assert!(calls < CALLS, "so many calls for one frame");
+        }
+        assert_eq!(noticed, shared, "shared: {shared}");
     }
 }

@@ -54,6 +54,8 @@ pub struct Mock {
     pub timers_set: u64,
     /// Whether files are sent without the application's reading them.
     pub sends_files: bool,
+    /// Whether frames lie where their sender still writes.
+    pub shares_frames: bool,
     aborts: Vec<ConnId>,
     /// What a peer writes over the frame that it has handed over.
     pub meanwhile: Meanwhile,
@@ -146,6 +148,11 @@ impl Net for Mock {
         self.conns.get(&id.index()).filter(|(found, _)| *found == id).map_or(0, |(_, conn)| conn.unsent)
     }
 
+    fn shares_frames(&self) -> bool {
+        self.meanwhile.on_call();
+        self.shares_frames
+    }
+
     fn take_back(&mut self, id: ConnId, most: usize) -> usize {
         let Some(conn) = self.conn(id).filter(|conn| !conn.finished) else { return 0 };
         let all = conn.unsent.saturating_sub(conn.flight).min(most);
@@ -230,6 +237,7 @@ impl World {
             conns: BTreeMap::new(),
             timers_set: 0,
             sends_files: false,
+            shares_frames: false,
             aborts: Vec::new(),
             meanwhile: Meanwhile::default(),
         };

@@ -219,7 +219,7 @@ fn other_field<'a>(data: &[u8], rest: &'a [u8], request: &mut Request<'_>) -> Op
 /// The known field whose name and colon `rest` begins with, and what follows
 /// them. `Some(None)` for a frequent name of no interest.
 #[inline(always)]
-fn identify(rest: &[u8]) -> Option<(Option<Known>, &[u8])> {
+pub(super) fn identify(rest: &[u8]) -> Option<(Option<Known>, &[u8])> {
     macro_rules! any_of {
         ($($text:literal => $known:expr,)*) => {{
             $({

@@ -4,6 +4,7 @@ use super::*;
 use crate::{Framing, Method, Version};
 
 mod limits;
+mod plain;
 mod properties;
 mod smuggling;
 
@@ -25,6 +26,7 @@ pub(super) fn offer(bytes: &[u8], ends: &[usize], limits: &Limits) -> Vec<Seen> 
     for &end in ends.iter().chain([&bytes.len()]) {
         loop {
             let data = &bytes[start..end];
+            plain::agrees(engine, data, limits);
             let consumed = match engine.on_bytes(data, limits) {
                 Event::NeedMore => break,
                 Event::Request { request, consumed } => {

@@ -4,7 +4,7 @@ use crate::Target;
 use crate::corpus::digest;
 use http::conditional::{Validators, evaluate};
 use http::server::{Engine, Event, Form, Known, Limits, Request};
-use http::{Framing, Version};
+use http::{Framing, Method, Version};
 
 pub(crate) const TARGET: Target = Target {
     name: "http_server",
@@ -89,7 +89,18 @@ fn offer(input: &[u8], cuts: &[usize], limits: &Limits) -> Vec<Seen> {
         loop {
             events = events.checked_sub(1).unwrap_or_else(|| panic!("no progress"));
             let data = &input[start..end];
-            match engine.on_bytes(data, limits) {
+            let plain = engine.plain(data, limits);
+            let mut passed = engine;
+            let event = engine.on_bytes(data, limits);
+            if let Some(plain) = plain {
+                let Event::Request { request, consumed } = event else { panic!("plain, and no request") };
+                passed.pass(plain.keep_alive());
+                assert_eq!(passed, engine, "the short pass and the whole parser");
+                let of_whole = (request.path(), consumed, request.keep_alive(), request.framing());
+                assert_eq!((plain.path(data), plain.len(), plain.keep_alive(), Framing::None), of_whole);
+                assert!(request.method() == Method::Get && request.is_plain() && request.version() == Version::Http11);
+            }
+            match event {
                 Event::NeedMore => {
                     events += 1;
                     break;

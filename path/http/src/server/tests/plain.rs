@@ -1,0 +1,164 @@
+//! The short pass over plain heads: nothing but what the whole parser makes of
+//! them, too.
+
+use super::{Engine, Event, Limits};
+use crate::{Framing, Method, Version};
+
+/// If `data` begins with a plain head, the whole parser says the same of it;
+/// and either leaves the engine as the other does. Returns whether it does.
+pub(crate) fn agrees(engine: Engine, data: &[u8], limits: &Limits) -> bool {
+    let Some(plain) = engine.plain(data, limits) else { return false };
+    let (mut whole, mut short) = (engine, engine);
+    let Event::Request { request, consumed } = whole.on_bytes(data, limits) else {
+        panic!("no request: {:?}", data.escape_ascii().to_string())
+    };
+    short.pass(plain.keep_alive());
+    assert_eq!(short, whole);
+    assert_eq!((plain.path(data), plain.len(), plain.keep_alive()), (request.path(), consumed, request.keep_alive()));
+    assert_eq!((request.method(), request.version()), (Method::Get, Version::Http11));
+    assert!(request.is_plain() && !request.expect_continue() && request.framing() == Framing::None);
+    true
+}
+
+fn is_plain(head: &str) -> bool {
+    agrees(Engine::new(), head.as_bytes(), &Limits::default())
+}
+
+/// What browsers and tools send.
+const PLAIN: [&str; 9] = [
+    "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\n\r\n",
+    "GET / HTTP/1.1\r\nhost: a\r\n\r\n",
+    "GET /some/path?q=1?2 HTTP/1.1\r\nHOST: a-name.of-some-length.example.org\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: \r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nConnection: close\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nconnection: keep-alive\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/7.88.1\r\nAccept: */*\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: www.example.org\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\nAccept: text/html\r\n\
+     Accept-Language: en\r\nAccept-Encoding: gzip\r\nReferer: http://a/\r\nConnection: keep-alive\r\nDNT: 1\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\n\r\nGET / HTTP/1.1\r\n",
+];
+
+#[test]
+fn what_browsers_and_tools_send_is_plain() {
+    for head in PLAIN {
+        assert!(is_plain(head), "{head:?}");
+    }
+}
+
+/// Each is served or rejected by the whole parser alone.
+#[test]
+fn whatever_means_more_is_not_plain() {
+    for head in [
+        "HEAD / HTTP/1.1\r\nHost: 10.0.0.2\r\n\r\n",
+        "get / HTTP/1.1\r\nHost: 10.0.0.2\r\n\r\n",
+        "GET * HTTP/1.1\r\nHost: 10.0.0.2\r\n\r\n",
+        "GET http://a/ HTTP/1.1\r\nHost: 10.0.0.2\r\n\r\n",
+        "GET /#a HTTP/1.1\r\nHost: 10.0.0.2\r\n\r\n",
+        "GET / HTTP/1.0\r\nHost: 10.0.0.2\r\n\r\n",
+        "GET / http/1.1\r\nHost: 10.0.0.2\r\n\r\n",
+        "GET / HTTP/1.1\nHost: 10.0.0.2\n\n",
+        "GET / HTTP/1.1\r\nAccept: */*\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost : 10.0.0.2\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost:  10.0.0.2\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2:80\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2/\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nHost: 10.0.0.2\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\n folded\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nBad : a\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nA: b\rc\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nA: b\nc\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nConnection: close, upgrade\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nContent-Length: 0\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nExpect: 100-continue\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nRange: bytes=0-\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nIf-Range: \"a\"\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nIf-Match: *\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nIf-None-Match: *\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nIf-Modified-Since: x\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: 10.0.0.2\r\nIf-Unmodified-Since: x\r\n\r\n",
+    ] {
+        assert!(!is_plain(head), "{head:?}");
+    }
+}
+
+/// Every plain head with every byte at every place: what the short pass lets
+/// through is what the whole parser lets through (RFC 9112 section 3.2: Host).
+#[test]
+fn with_any_byte_anywhere_it_agrees_with_the_whole_parser() {
+    for head in PLAIN {
+        let mut bytes = head.as_bytes().to_vec();
+        for at in 0..bytes.len() {
+            let was = bytes[at];
+            for byte in 0..=u8::MAX {
+                bytes[at] = byte;
+                agrees(Engine::new(), &bytes, &Limits::default());
+            }
+            bytes[at] = was;
+        }
+    }
+}
+
+/// Hosts of every length are found, with anything behind them, and no byte
+/// that belongs to no name is, wherever it is.
+#[test]
+fn hosts_of_every_length_are_looked_at_as_a_whole() {
+    for length in 0..50 {
+        for fields in ["", "X: y\r\n", "Connection: close\r\n"] {
+            let host = "a-b.cd9Z".repeat(7)[..length].to_owned();
+            assert!(is_plain(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n")), "{length} {fields:?}");
+            for at in 0..length {
+                for byte in "/:@[`{ ,;\t\0\x7f".chars() {
+                    let bad = format!("{}{byte}{}", &host[..at], &host[at + 1..]);
+                    let head = format!("GET / HTTP/1.1\r\nHost: {bad}\r\n{fields}\r\n");
+                    assert!(!is_plain(&head), "{head:?}");
+                }
+            }
+        }
+    }
+}
+
+/// An incomplete head is not plain, however much of it is there.
+#[test]
+fn a_part_of_a_head_is_not_plain() {
+    for head in &PLAIN[..8] {
+        for end in 0..head.len() {
+            assert!(!is_plain(&head[..end]), "{:?}", &head[..end]);
+        }
+    }
+}
+
+#[test]
+fn a_head_beyond_a_limit_is_not_plain() {
+    let head = b"GET /123 HTTP/1.1\r\nHost: a\r\nA: b\r\nConnection: close\r\n\r\n";
+    let just = Limits { request_line: 17, head: head.len() as u16, fields: 3, ..Limits::default() };
+    assert!(agrees(Engine::new(), head, &just));
+    for less in [
+        Limits { request_line: 16, ..just },
+        Limits { head: just.head - 1, ..just },
+        Limits { fields: 2, ..just },
+        Limits { fields: 0, ..just },
+    ] {
+        assert!(!agrees(Engine::new(), head, &less), "{less:?}");
+        assert!(matches!(Engine::new().on_bytes(head, &less), Event::Reject { .. }), "{less:?}");
+    }
+    let short = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert!(!agrees(Engine::new(), short, &Limits { fields: 0, ..just }));
+}
+
+/// Where no head is expected, and where the engine waits for the rest of one.
+#[test]
+fn only_where_a_head_begins() {
+    let head = PLAIN[0].as_bytes();
+    let limits = Limits::default();
+    let mut engine = Engine::new();
+    assert!(matches!(engine.on_bytes(&head[..9], &limits), Event::NeedMore));
+    assert_eq!(engine.plain(head, &limits), None, "some of it was looked at already");
+    let mut closed = Engine::new();
+    closed.pass(false);
+    assert_eq!(closed.plain(head, &limits), None, "the last request was seen");
+    let mut body = Engine::new();
+    let post = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n";
+    assert!(matches!(body.on_bytes(post, &limits), Event::Request { .. }));
+    assert_eq!(body.plain(head, &limits), None, "a body");
+}
