@@ -46,16 +46,15 @@ impl Server {
                 None => return 0,
             },
         };
-        if net.unsent(id) >= self.unsent_max {
-            return 0;
-        }
         // What follows is `serve_known` for the most frequent of what is ready.
         let Some(prepared) = self.store.ready(entry, self.second) else { return 0 };
         if !plain.keep_alive() || prepared.content.is_some() || conn.requests.wrapping_add(1) >= self.requests_max {
             return self.serve_other_plain(net, id, entry, plain, now);
         }
+        if !net.reply(id, &prepared.message, self.unsent_max) {
+            return 0;
+        }
         let bytes = prepared.message_len;
-        net.send_body(id, &prepared.message, 0..bytes);
         conn.engine.pass(true);
         conn.last = Tick::of(now);
         conn.queued = conn.queued.wrapping_add(bytes);
@@ -74,7 +73,7 @@ impl Server {
     #[inline(never)]
     fn serve_other_plain<N: Net>(&mut self, net: &mut N, id: ConnId, entry: EntryId, plain: Plain, now: Time) -> usize {
         let ending = Ending { version: Version::Http11, keep_alive: plain.keep_alive() };
-        if self.serve_known(net, id, entry, ending, now) == 0 {
+        if net.unsent(id) >= self.unsent_max || self.serve_known(net, id, entry, ending, now) == 0 {
             return 0;
         }
         if let Some(conn) = self.conns.get_mut(id.index()) {
@@ -136,7 +135,7 @@ impl Server {
                 None => return 0,
             },
         };
-        let bytes = self.serve_known(net, id, entry, ending, now);
+        let bytes = self.serve_parsed(net, id, entry, ending, now);
         if bytes == 0 {
             return 0;
         }
@@ -148,9 +147,15 @@ impl Server {
         bytes
     }
 
+    /// [`Server::serve_known`] for heads that were parsed as a whole.
+    #[inline(never)]
+    fn serve_parsed<N: Net>(&mut self, net: &mut N, id: ConnId, entry: EntryId, ending: Ending, now: Time) -> usize {
+        self.serve_known(net, id, entry, ending, now)
+    }
+
     /// Queues what is ready at `entry`. Returns the bytes queued; 0 if it is
     /// not ready, or a connection that would go on may not.
-    #[inline(never)]
+    #[inline(always)]
     fn serve_known<N: Net>(&mut self, net: &mut N, id: ConnId, entry: EntryId, ending: Ending, now: Time) -> usize {
         let Some(conn) = self.conns.get_mut(id.index()) else { return 0 };
         if ending.keep_alive && conn.requests.wrapping_add(1) >= self.requests_max {
@@ -205,6 +210,6 @@ impl Server {
         if !self.store.prepare_closing(entry) {
             return 0;
         }
-        self.serve_known(net, id, entry, Ending { version: Version::Http11, keep_alive: false }, now)
+        self.serve_parsed(net, id, entry, Ending { version: Version::Http11, keep_alive: false }, now)
     }
 }

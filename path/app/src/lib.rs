@@ -169,6 +169,18 @@ pub trait Net {
     /// queues nothing.
     fn send_body(&mut self, id: ConnId, body: &Body, range: core::ops::Range<u32>);
 
+    /// Queues all of `body`, if less than `limit` bytes are unsent. Returns
+    /// whether that was so: both at once, for the price of one look at the
+    /// connection.
+    #[inline]
+    fn reply(&mut self, id: ConnId, body: &Body, limit: usize) -> bool {
+        let room = self.unsent(id) < limit;
+        if room {
+            self.send_body(id, body, 0..body.len());
+        }
+        room
+    }
+
     /// Queues a copy of `bytes`: for heads and other small owned chunks.
     fn send_bytes(&mut self, id: ConnId, bytes: &[u8]);
 

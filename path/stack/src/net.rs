@@ -26,6 +26,17 @@ impl Net for Stack {
         self.queued(id, queued);
     }
 
+    #[inline(always)]
+    fn reply(&mut self, id: ConnId, body: &Body, limit: usize) -> bool {
+        let Some(slot) = self.slots.get_mut(id) else { return limit > 0 };
+        if slot.tcp.unsent() as usize >= limit {
+            return false;
+        }
+        let queued = slot.tcp.send_body(body, 0, body.len());
+        self.queued(id, queued);
+        true
+    }
+
     fn send_bytes(&mut self, id: ConnId, bytes: &[u8]) {
         let Some(slot) = self.slots.get_mut(id) else { return };
         let queued = slot.tcp.send_bytes(bytes);
@@ -109,7 +120,7 @@ const MAX_WAIT_MS: u32 = 1 << 30;
 const MAX_WAIT_NS: u64 = MAX_WAIT_MS as u64 * NANOS_PER_MS;
 
 impl Stack {
-    #[inline]
+    #[inline(always)]
     fn queued(&mut self, id: ConnId, queued: Result<(), QueueFull>) {
         if queued.is_err() {
             cold_path();

@@ -26,7 +26,6 @@ const METHOD: usize = b"GET ".len();
 const GET: Name<5> = Name::exact(b"GET /");
 // RFC 9110 section 7.2: a client should send Host first.
 const VERSION_AND_HOST: Name<17> = Name::new(b" HTTP/1.1\r\nhost: ");
-const VERSION: usize = b" HTTP/1.1\r\n".len();
 const END: Name<4> = Name::exact(b"\r\n\r\n");
 const CLOSE: Name<19> = Name::new(b"connection: close\r\n");
 const KEEP_ALIVE: Name<24> = Name::new(b"connection: keep-alive\r\n");
@@ -76,9 +75,9 @@ pub(super) fn parse(data: &[u8], limits: &Limits) -> Option<Plain> {
         None => other_fields(fields, limits)?,
     };
     let len = data.len() - after.len();
-    // Without its CR LF.
-    let line = data.len() - target_end.len() + VERSION - 2;
-    if line > usize::from(limits.request_line) || len > usize::from(limits.head) || limits.fields == 0 {
+    // The request line is shorter than its head: one that is held against both
+    // limits keeps them.
+    if len > usize::from(limits.request_line) || len > usize::from(limits.head) || limits.fields == 0 {
         return None;
     }
     // Both are below `limits.head`.

@@ -131,15 +131,22 @@ fn a_part_of_a_head_is_not_plain() {
 #[test]
 fn a_head_beyond_a_limit_is_not_plain() {
     let head = b"GET /123 HTTP/1.1\r\nHost: a\r\nA: b\r\nConnection: close\r\n\r\n";
-    let just = Limits { request_line: 17, head: head.len() as u16, fields: 3, ..Limits::default() };
+    // The short pass leaves a head to the whole parser that is longer than the
+    // longest request line.
+    let just = Limits { request_line: head.len() as u16, head: head.len() as u16, fields: 3, ..Limits::default() };
     assert!(agrees(Engine::new(), head, &just));
+    let longer = Limits { request_line: just.request_line - 1, ..just };
     for less in [
+        longer,
         Limits { request_line: 16, ..just },
         Limits { head: just.head - 1, ..just },
         Limits { fields: 2, ..just },
         Limits { fields: 0, ..just },
     ] {
         assert!(!agrees(Engine::new(), head, &less), "{less:?}");
+        if less == longer {
+            continue;
+        }
         assert!(matches!(Engine::new().on_bytes(head, &less), Event::Reject { .. }), "{less:?}");
     }
     let short = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
