@@ -63,7 +63,7 @@ pub const BUFFER_SIZE_MAX: u32 = 1 << 17;
 /// Bytes of an Ethernet header with one VLAN tag.
 pub const HEADER_ROOM: u32 = 18;
 /// MiB of ordinary pages that a peer may share.
-pub const PEER_MEMORY: u32 = 512;
+pub const PEER_MEMORY: u32 = 1024;
 /// MiB of ordinary pages that a peer may share for each queue: two rings of the
 /// most descriptors with buffers of 2 KiB take half of it.
 pub const QUEUE_MEMORY: u32 = 128;

@@ -22,7 +22,7 @@ pub(in crate::args) struct HostArgs {
     /// (0), ring=DESCRIPTORS (256), buffer=BYTES (2048), mtu=BYTES (1500),
     /// hugepages=on|off (on), mode=interrupt|poll (interrupt), secret=TEXT,
     /// name=TEXT, sealed=required|optional (optional), copy=on|off (off: read
-    /// frames where the peer could still write), memory=MIB (512, or
+    /// frames where the peer could still write), memory=MIB (1024, or
     /// 128 for each queue: ordinary pages that a client may share), socket-mode=OCTAL
     /// (0600), peers=own|any|UID:UID:... (own: this user's processes and
     /// root's).

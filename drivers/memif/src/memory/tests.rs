@@ -115,14 +115,14 @@ fn a_peer_shares_no_more_ordinary_pages_than_it_may() {
         (file, size)
     };
     let limit = config(false).memory_limit();
-    assert_eq!(limit, 512 << 20);
-    assert_eq!(Config { queues: 8, ..config(false) }.memory_limit(), 1 << 30);
+    assert_eq!(limit, 1 << 30);
+    assert_eq!(Config { queues: 16, ..config(false) }.memory_limit(), 2 << 30);
     assert_eq!(Config { memory: Some(3), queues: 8, ..config(false) }.memory_limit(), 3 << 20);
     assert!(map_peers(&[sparse(limit)], false, limit).is_ok());
-    for regions in [vec![sparse(1 << 36)], vec![sparse(limit), sparse(1)], (0..129).map(|_| sparse(1 << 22)).collect()]
+    for regions in [vec![sparse(1 << 36)], vec![sparse(limit), sparse(1)], (0..257).map(|_| sparse(1 << 22)).collect()]
     {
         let why = map_peers(&regions, false, limit).expect_err("too much");
-        assert!(why.contains("at most 512 are taken") && why.contains("memory="), "{why}");
+        assert!(why.contains("at most 1024 are taken") && why.contains("memory="), "{why}");
     }
     let huge = |size: u64| create_with(size, MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB);
     // Where the machine has any.
