@@ -100,8 +100,24 @@ impl Stack {
         None
     }
 
+    /// A SYN in TIME-WAIT that opens a new connection; `used` is SND.NXT of the
+    /// one before.
+    #[inline(never)]
+    fn on_syn_again(
+        &mut self,
+        flow: Flow,
+        hash: u64,
+        envelope: &Envelope,
+        header: &TcpHeader,
+        used: SeqNum,
+        out: &mut impl Egress,
+    ) {
+        self.on_syn(flow, hash, envelope, header, Some(used), out);
+    }
+
     /// A SYN to a listening port (RFC 9293 section 3.10.7.2). `used` is SND.NXT
     /// of the flow's connection before.
+    #[inline(always)]
     fn on_syn(
         &mut self,
         flow: Flow,
@@ -195,11 +211,32 @@ impl Stack {
 
     /// The options of the listener on a port, if it has any.
     #[inline(always)]
-    fn listener_options(&self, port: u16) -> Option<SocketOptions> {
+    fn listener_options(&self, port: u16) -> Option<&SocketOptions> {
         if self.listener_options.is_empty() {
             return None;
         }
-        self.listener_options.iter().find(|(of, _)| *of == port).map(|(_, options)| *options)
+        self.find_listener_options(port)
+    }
+
+    #[cold]
+    fn find_listener_options(&self, port: u16) -> Option<&SocketOptions> {
+        self.listener_options.iter().find(|(of, _)| *of == port).map(|(_, options)| options)
+    }
+
+    /// A client has one connection more, if anybody counts.
+    #[inline(always)]
+    pub(crate) fn note_opened(&mut self, flow: &Flow) {
+        if self.sources.is_on() {
+            self.sources.opened(flow.remote());
+        }
+    }
+
+    /// A client has one connection less, if anybody counts.
+    #[inline(always)]
+    pub(crate) fn note_closed(&mut self, flow: &Flow) {
+        if self.sources.is_on() {
+            self.sources.closed(flow.remote());
+        }
     }
 
     #[inline(always)]
@@ -261,8 +298,14 @@ impl Stack {
     }
 
     /// Whether a flow's client may have one more connection; counted if not.
+    #[inline(always)]
     fn admits(&mut self, flow: &Flow) -> bool {
-        let admits = !self.sources.is_on() || self.sources.admits(flow.remote());
+        !self.sources.is_on() || self.has_room_for(flow)
+    }
+
+    #[cold]
+    fn has_room_for(&mut self, flow: &Flow) -> bool {
+        let admits = self.sources.admits(flow.remote());
         self.counters.source_limited += u64::from(!admits);
         admits
     }
@@ -357,21 +400,21 @@ impl Stack {
             self.send_syn_ack(entry, out);
             return None;
         }
-        self.complete(entry, envelope, header, payload, out)
+        self.complete(entry, &half_open, envelope, header, payload, out)
     }
 
     /// A handshake's last segment: the connection, if it may be and there is
     /// room for it.
-    #[inline]
+    #[inline(always)]
     fn complete<'f>(
         &mut self,
         entry: u32,
+        half_open: &HalfOpen,
         envelope: &Envelope,
         header: &TcpHeader,
         payload: &'f [u8],
         out: &mut impl Egress,
     ) -> Option<Arrival<'f>> {
-        let half_open = *self.syns.get(entry);
         if !self.admits(&half_open.flow) {
             self.drop_half_open(entry);
             self.reset_unknown(&half_open.flow, envelope.mac, header, payload, out);
@@ -381,7 +424,7 @@ impl Stack {
             self.want_room();
             return None;
         }
-        let HalfOpen { flow, hash, agreed, neighbour, window, .. } = half_open;
+        let HalfOpen { flow, hash, agreed, neighbour, window, .. } = *half_open;
         let id = self.create(flow, neighbour, &agreed, window);
         if let Some(ms) = half_open.answered_after(self.now_ms) {
             self.slots.at_mut(id.index() as u32).tcp.on_handshake_time(ms);
@@ -436,10 +479,10 @@ impl Stack {
         let mut cx = context!(self, &flow);
         let mut connection = Connection::accept(&mut cx, path, agreed, window);
         if let Some(options) = self.listener_options(flow.local_port) {
-            connection.inherit(&self.config.tcp, options);
+            connection.inherit(&self.config.tcp, *options);
         }
         self.neighbours.pin(neighbour);
-        self.sources.opened(flow.remote());
+        self.note_opened(&flow);
         self.slots.insert(flow, neighbour, connection)
     }
 
@@ -485,7 +528,7 @@ impl Stack {
             }
             self.counters.time_wait_reused += 1;
             self.drop_time_wait(record);
-            self.on_syn(waiting.flow, hash, envelope, header, Some(waiting.snd_nxt), out);
+            self.on_syn_again(waiting.flow, hash, envelope, header, waiting.snd_nxt, out);
             return None;
         }
         let bare = payload.is_empty() && !header.flags.intersects(Flags::SYN.union(Flags::FIN));

@@ -325,7 +325,28 @@ impl NeighbourTable {
         self.resolve_by_frame(ip, mac, false, now)
     }
 
+    #[inline]
     fn resolve_by_frame(&mut self, ip: IpAddr, mac: Mac, doubts: bool, now: Time) -> NeighbourId {
+        let last = usize::from(self.last.0);
+        if let (Some(entry), Some(hot)) = (self.entries.get_mut(last), self.hot.get(last))
+            && entry.ip == ip
+            && hot.mac == mac
+            && hot.known
+            && entry.due != Time::MAX
+            && !entry.off_link
+            && mac.is_unicast()
+        {
+            // One of many handshakes: it says nothing new, and the entry is
+            // looked after.
+            entry.referenced = true;
+            return self.last;
+        }
+        self.resolve_news(ip, mac, doubts, now)
+    }
+
+    /// The same for a frame that may tell something new.
+    #[inline(never)]
+    fn resolve_news(&mut self, ip: IpAddr, mac: Mac, doubts: bool, now: Time) -> NeighbourId {
         if !mac.is_unicast() {
             return self.resolve(ip, now);
         }

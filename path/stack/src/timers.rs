@@ -176,15 +176,18 @@ impl Stack {
     }
 
     /// Frees the slot of a connection that was reset.
+    #[cold]
     pub(crate) fn free_slot(&mut self, index: u32) {
         self.leave_table(index);
         self.discard_slot(index);
     }
 
+    #[inline(always)]
     fn discard_slot(&mut self, index: u32) {
         self.counters.closed += 1;
+        let flow = self.slots.at(index).flow();
+        self.note_closed(&flow);
         let slot = self.slots.at_mut(index);
-        self.sources.closed(slot.flow().remote());
         let before = slot.tcp.buffered();
         slot.tcp.discard();
         self.account(index, before);
@@ -192,6 +195,7 @@ impl Stack {
     }
 
     /// The flow belongs to a TIME-WAIT record from now on, or to nobody.
+    #[inline(always)]
     fn leave_table(&mut self, index: u32) {
         let slot = self.slots.at(index);
         let (flow, neighbour) = (slot.flow(), slot.neighbour);
@@ -203,6 +207,7 @@ impl Stack {
         self.neighbours.unpin(neighbour);
     }
 
+    #[inline(always)]
     fn begin_time_wait(&mut self, index: u32, flow: Flow, hash: u64, neighbour: NeighbourId, last: &LastWord) {
         if let Some(oldest) = self.waits.overdue() {
             self.counters.time_wait_dropped += 1;

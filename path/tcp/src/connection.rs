@@ -287,6 +287,7 @@ impl Connection {
         self.rtt.on_sample(ms.saturating_mul(1_000).max(500));
     }
 
+    #[inline(always)]
     fn blank(cx: &Context<'_>, path: Path, una: SeqNum, rcv_nxt: SeqNum) -> Self {
         let mut flags = Flags(0);
         if path.v6 {

@@ -384,7 +384,7 @@ impl Connection {
         let ms = if self.flags.has(Flags::TIMESTAMPS) {
             // What was sent after another segment of this millisecond was not
             // long under way either: the stamp need not be looked at.
-            if self.last_rx == now_ms && self.rtt.sampled() && self.rtt.srtt_us() <= 1_000 {
+            if self.last_rx == now_ms && self.rtt.is_short() {
                 return None;
             }
             now_ms.wrapping_add(ts_offset()).wrapping_sub(timestamps?.echo)
@@ -922,9 +922,8 @@ impl Connection {
         self.rcv_adv = self.rcv_adv.latest(self.rcv_nxt);
         self.flags.set(Flags::ACK_NOW);
         outcome.finished = true;
-        if let Some(cold) = &mut self.cold {
-            // Nothing comes after the end.
-            cold.receive.forget_early();
+        if self.cold.is_some() {
+            self.forget_beyond_end();
         }
         match self.state {
             State::Established => self.state = State::CloseWait,
@@ -937,6 +936,14 @@ impl Connection {
                 outcome.closed = Some(Closed::Finished);
             }
             _ => {}
+        }
+    }
+
+    /// Nothing comes after the end.
+    #[cold]
+    fn forget_beyond_end(&mut self) {
+        if let Some(cold) = &mut self.cold {
+            cold.receive.forget_early();
         }
     }
 }

@@ -192,9 +192,14 @@ impl Connection {
 
     /// Whether new data that ends the queue asks the peer to hand it on: its
     /// end is that of an application's write.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn ends_write(&self) -> bool {
-        self.asked().is_none_or(|asked| !asked.open_end)
+        self.cold.is_none() || !self.has_open_end()
+    }
+
+    #[cold]
+    fn has_open_end(&self) -> bool {
+        self.asked().is_some_and(|asked| asked.open_end)
     }
 
     /// Whether new data that does not end the queue asks the peer to hand on
@@ -203,18 +208,26 @@ impl Connection {
     /// and where the link cuts it into segments, so that the peer's receive
     /// offload holds none back (`forced_push` in Linux's net/ipv4/tcp.c, and
     /// `__tcp_transmit_skb` in tcp_output.c).
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn is_push_point(&mut self, cx: &Context<'_>, offset: u32, len: u32) -> bool {
         if len > u32::from(self.mss) || self.rope.ends_within(offset, len) {
             return true;
         }
-        let (start, window) = (self.nxt, self.snd_wnd);
+        let window = self.snd_wnd;
         if self.cold.is_none() && (window > self.cwnd || window >= self.rope.len()) {
             // All of it fits into the window: that the peer has to hand on
             // what it got before it can open its window is not to be feared.
             return false;
         }
-        let cold = self.cold_mut(cx.config);
+        self.is_half_window(cx.config, len)
+    }
+
+    /// Whether `len` bytes of new data complete half of the largest window
+    /// that the peer ever had, since the last PSH.
+    #[inline(never)]
+    fn is_half_window(&mut self, config: &Config, len: u32) -> bool {
+        let (start, window) = (self.nxt, self.snd_wnd);
+        let cold = self.cold_mut(config);
         cold.largest_window = cold.largest_window.max(window);
         let from = *cold.pushed_to.get_or_insert(start);
         start.plus(len).forward_from(from) >= (cold.largest_window / 2).max(1)

@@ -125,6 +125,13 @@ impl Connection {
         let by_peer = self.snd_wnd.saturating_sub(in_flight);
         let by_path = self.cwnd.saturating_sub(pipe);
         let usable = by_peer.min(by_path);
+        if waiting.wrapping_sub(1) < usable && !self.flags.has(Flags::NAGLE) {
+            // Nothing stands against all of it, which nearly always is so: as
+            // much as goes into one piece, of whole segments unless it is all.
+            let most = burst.max(mss);
+            let part = if most == mss { mss } else { most - most % mss };
+            return Some(if waiting <= most { waiting } else { part });
+        }
         let len = waiting.min(usable).min(burst.max(mss));
         let small = !self.flags.has(Flags::NAGLE) || self.may_send_small(in_flight);
         // Only whole segments of a burst, unless it ends the queue.
@@ -194,8 +201,8 @@ impl Connection {
             // the peer may delay its acknowledgement.
             self.arm_probe(cx);
         }
-        self.time_segment(cx, seq);
         if self.cold.is_some() {
+            self.time_segment(cx, seq);
             self.note_data_sent(push, last);
         }
         self.emit(cx, seq, flags, offset, len)

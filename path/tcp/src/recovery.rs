@@ -222,8 +222,23 @@ impl Connection {
     }
 
     /// New data left while the timer runs: a probe's starts again.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn arm_probe(&mut self, cx: &Context<'_>) {
+        // What [`Connection::patience`] is where a round trip takes a
+        // millisecond or less: without a division.
+        let delay = if self.in_flight() <= u32::from(self.mss) { MAX_ACK_DELAY_MS } else { 0 };
+        let short = PROBE_MIN_MS + delay;
+        if self.cold.is_none() && self.backoff == 0 && self.rtt.is_short() && short <= cx.config.rto_min {
+            if self.flags.has(Flags::SACK) {
+                self.arm(cx, short);
+            }
+            return;
+        }
+        self.arm_longer_probe(cx);
+    }
+
+    #[inline(never)]
+    fn arm_longer_probe(&mut self, cx: &Context<'_>) {
         if self.may_probe() {
             self.arm_in_flight(cx);
         }

@@ -179,10 +179,16 @@ impl Rope {
 
     /// Whether a slice ends within the `len` bytes from `offset` on, which are
     /// queued.
+    #[inline(always)]
     pub fn ends_within(&mut self, offset: u32, len: u32) -> bool {
         if offset < self.head_len {
             return offset + len >= self.head_len;
         }
+        self.ends_within_rest(offset, len)
+    }
+
+    #[inline(never)]
+    fn ends_within_rest(&mut self, offset: u32, len: u32) -> bool {
         let head_len = self.head_len;
         let slice = self.rest.as_mut().and_then(|rest| rest.seek(offset - head_len));
         slice.is_some_and(|(slice, within)| within + len >= slice.len)

@@ -20,6 +20,10 @@ const SRTT_SHIFT: u32 = 3;
 /// RTTVAR is kept in quarters of a microsecond, for its gain of 1/4.
 const RTTVAR_SHIFT: u32 = 2;
 
+/// The least SRTT, as it is kept, that is more than a whole millisecond: in
+/// whole microseconds, 1,000 is the last that is not.
+const SHORT: u32 = (1_000 + 1) << SRTT_SHIFT;
+
 const _: () = assert!(MAX_SAMPLE_US as u64 * 2 < (u32::MAX >> SRTT_SHIFT) as u64);
 
 /// The estimator: smoothed round-trip time and its variation.
@@ -83,6 +87,14 @@ impl Rtt {
         self.srtt != 0
     }
 
+    /// Whether a sample was taken, and the round trip takes no longer than a
+    /// millisecond: one comparison for both.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_short(self) -> bool {
+        self.srtt.wrapping_sub(1) < SHORT - 1
+    }
+
     /// The retransmission timeout in milliseconds, rounded up, at most `max`;
     /// [`INITIAL_RTO_MS`] before the first sample.
     ///
@@ -94,6 +106,11 @@ impl Rtt {
     #[inline]
     #[must_use]
     pub fn rto_ms(self, floor: u32, max: u32) -> u32 {
+        if self.is_short() && u64::from(self.rttvar) < u64::from(floor) * 1_000 {
+            // What it is nearly always, without a division: a part of a
+            // millisecond, rounded up, and the floor.
+            return floor.saturating_add(1).min(max);
+        }
         if self.srtt == 0 {
             return INITIAL_RTO_MS.max(floor).min(max);
         }
@@ -147,6 +164,26 @@ mod tests {
             assert!((f64::from(rtt.srtt_us()) - srtt).abs() < 10.0);
             assert!((f64::from(rtt.rttvar_us()) - rttvar).abs() < 20.0);
         }
+    }
+
+    /// The short form of the timeout, for round trips of up to a millisecond,
+    /// is the sum of RFC 6298 section 2.3, on both sides of each of its edges.
+    #[test]
+    fn short_round_trips_time_out_as_long_ones_do() {
+        for srtt_us in [1, 2, 500, 999, 1_000, 1_001, 1_999, 2_000] {
+            for rttvar in [0, 1, 999, 1_000, 1_001, 4_999, 5_000, 5_001, 199_999, 200_000, 200_001, 900_000] {
+                for part in [0, 7] {
+                    let rtt = Rtt { srtt: (srtt_us << SRTT_SHIFT) + part, rttvar };
+                    assert_eq!(rtt.is_short(), srtt_us <= 1_000, "{rtt:?}");
+                    for (floor, max) in [(0, MAX), (1, MAX), (5, MAX), (5, 3), (200, MAX)] {
+                        let beyond = u64::from(rttvar).max(u64::from(floor) * 1_000).max(1_000);
+                        let ms = (u64::from(srtt_us) + beyond).div_ceil(1_000).min(u64::from(max));
+                        assert_eq!(u64::from(rtt.rto_ms(floor, max)), ms, "{rtt:?} {floor} {max}");
+                    }
+                }
+            }
+        }
+        assert!(!Rtt::new().is_short());
     }
 
     /// RFC 6298 section 2.3: K * RTTVAR is at least the granularity, and the
