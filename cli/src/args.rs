@@ -222,6 +222,58 @@ pub enum NodeTask {
     Explain(Option<String>),
     /// Print what audit looks at.
     Record,
+    /// Print what would change.
+    Plan(Tuning),
+    /// Make a plan true.
+    Apply {
+        /// The plan's id.
+        id: String,
+        /// Which plan.
+        tuning: Tuning,
+        /// Whether it undoes itself unless it is confirmed.
+        trial: Trial,
+        /// Write files instead.
+        persist: Option<apply::PersistTo>,
+    },
+    /// Put back what was changed.
+    Undo {
+        /// Every plan, not only the last.
+        all: bool,
+        /// Also what somebody else wrote since.
+        force: bool,
+    },
+    /// Let a plan stay that would undo itself.
+    Confirm,
+    /// Undo a plan that nobody confirms; what apply starts.
+    Guard {
+        /// The plan's journal.
+        journal: String,
+        /// How long to wait.
+        seconds: u64,
+    },
+}
+
+/// Which settings a plan is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tuning {
+    /// What the machine is for; `None`: web-kernel for a plan, whichever fits
+    /// the id for apply.
+    pub role: Option<audit::Role>,
+    /// Just these settings; none: all that the role's rules would change.
+    pub only: Vec<(String, String)>,
+    /// Rules that are left out.
+    pub except: Vec<String>,
+}
+
+/// Whether a plan undoes itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trial {
+    /// If a step may cut the connection, after 120 s.
+    Default,
+    /// After so many seconds.
+    Seconds(u64),
+    /// Never.
+    No,
 }
 
 /// What `import` is asked to do.

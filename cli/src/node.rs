@@ -1,6 +1,7 @@
 //! `nearside node`: the machine's settings, judged.
 
 mod show;
+mod tune;
 
 use crate::args::{NodePlan, NodeTask};
 use crate::host::Failure;
@@ -47,6 +48,13 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
             write!(out, "{text}")?;
             Ok(ExitCode::SUCCESS)
         }
+        NodeTask::Plan(tuning) => tune::plan(&mut out, plan, tuning),
+        NodeTask::Apply { id, tuning, trial, persist } => {
+            tune::apply_plan(&mut out, plan, (id, tuning), *trial, *persist)
+        }
+        NodeTask::Undo { all, force } => tune::undo_plans(&mut out, plan, *all, *force),
+        NodeTask::Confirm => tune::confirm_plan(&mut out, plan),
+        NodeTask::Guard { journal, seconds } => tune::guard(&mut out, plan, journal, *seconds),
         NodeTask::Audit { role, of, all } => {
             let evidence = evidence(plan.root.as_deref())?;
             let report = report(&evidence, *role, of)?;

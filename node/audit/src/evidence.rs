@@ -483,7 +483,7 @@ impl fmt::Display for Evidence {
 /// Where a sysctl lies. A dot that is part of a name, as in that of a VLAN's
 /// interface, is written as a slash (sysctl(8)).
 #[must_use]
-pub(crate) fn sysctl_path(key: &str) -> String {
+pub fn sysctl_path(key: &str) -> String {
     let swapped = key.chars().map(|char| match char {
         '.' => '/',
         '/' => '.',
@@ -508,7 +508,8 @@ pub(crate) fn arguments(line: &str) -> impl DoubleEndedIterator<Item = (&str, &s
 }
 
 /// `0-3,8,10-14:2/4` as numbers (lib/bitmap.c); `None` where it is no list.
-pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
+#[must_use]
+pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
     const MOST: u32 = 65_536;
     let mut cores = Vec::new();
     for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -534,7 +535,8 @@ pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
 
 /// A mask as the kernel prints it: words of eight hexadecimal digits with
 /// commas between them, the highest first.
-pub(crate) fn cpu_mask(text: &str) -> Option<Vec<u32>> {
+#[must_use]
+pub fn cpu_mask(text: &str) -> Option<Vec<u32>> {
     let mut cores = Vec::new();
     for (word, digits) in text.trim().split(',').rev().enumerate() {
         let bits = u32::from_str_radix(digits.trim().trim_start_matches("0x"), 16).ok()?;

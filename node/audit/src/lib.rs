@@ -29,7 +29,7 @@ mod tests;
 
 pub use case::{Case, Finding};
 pub use catalogue::{find, rules};
-pub use evidence::{Evidence, EvidenceError, Kernel};
+pub use evidence::{Evidence, EvidenceError, Kernel, cpu_list, cpu_mask, sysctl_path};
 pub use origin::{Origin, Setter};
 pub use report::{CounterValue, Report, Row, machine};
 pub use rule::{Area, Counter, Judge, Probe, Reading, Role, Roles, Rule, Verdict};

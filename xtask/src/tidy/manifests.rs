@@ -58,6 +58,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("dpdk", &["wire", "link"]),
     ("topology", &[]),
     ("audit", &[]),
+    ("apply", &["audit"]),
     ("fstack", &[]),
     ("sockets", &["wire", "app", "silo", "ebpf", "topology"]),
     ("ebpf", &[]),

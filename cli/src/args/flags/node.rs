@@ -1,9 +1,12 @@
 //! `nearside node`, as typed.
 
-use crate::args::{NodePlan, NodeTask};
+use crate::args::values::nonzero_duration;
+use crate::args::{NodePlan, NodeTask, Trial, Tuning};
+use apply::PersistTo;
 use audit::Role;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Args)]
 pub(in crate::args) struct NodeArgs {
@@ -42,6 +45,131 @@ enum TypedTask {
         #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
         root: Option<PathBuf>,
     },
+    /// Print what would change on this machine for a role: steps, reasons, commands, risks
+    ///
+    /// Nothing is changed, and no right is needed. The plan's id is a hash of
+    /// its steps and of the values they found.
+    #[command(after_help = "EXAMPLES
+  nearside node plan --role forwarder
+  nearside node plan --only net.core.somaxconn=16384 --only 'frequency governor=performance'")]
+    Plan {
+        #[command(flatten)]
+        tuning: TuningArgs,
+
+        /// Look at another machine: a folder with its proc/ and sys/, or what record printed
+        #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+        root: Option<PathBuf>,
+
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a plan true, as it was printed
+    ///
+    /// Each change stands in a journal (/var/lib/nearside/node) before it is made
+    /// and is read back after it; if one fails, all are undone. Values of run
+    /// time end with the boot.
+    #[command(after_help = "EXAMPLES
+  nearside node apply 3f2a90c51be7d604
+  nearside node apply 3f2a90c51be7d604 --try 10m && nearside node confirm
+  nearside node apply 3f2a90c51be7d604 --persist systemd")]
+    Apply {
+        /// The id that plan printed
+        #[arg(value_name = "ID")]
+        id: String,
+
+        #[command(flatten)]
+        tuning: TuningArgs,
+
+        /// Undo it after this time, unless nearside node confirm comes before [default: 120s, if a
+        /// step may drop the connection by which you work here; else never]
+        #[arg(long = "try", value_name = "TIME", value_parser = nonzero_duration, conflicts_with = "persist")]
+        trial: Option<Duration>,
+
+        /// Let it stay whatever happens
+        #[arg(long, conflicts_with = "trial")]
+        no_try: bool,
+
+        /// Write files for every boot, and show them, instead of changing what is in force
+        #[arg(long, value_name = "WHERE", value_enum)]
+        persist: Option<TypedPersist>,
+
+        /// Change another machine's files: a folder with its proc/ and sys/
+        #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+        root: Option<PathBuf>,
+    },
+    /// Put back what the last plan changed, also if it ended in the middle
+    ///
+    /// What somebody else wrote since is told and left alone. Exit status: 4 if
+    /// something is not as it was before the plan.
+    Undo {
+        /// Undo every plan, the last first
+        #[arg(long)]
+        all: bool,
+
+        /// Put back also what somebody else wrote since
+        #[arg(long)]
+        force: bool,
+
+        /// Change another machine's files: a folder with its proc/ and sys/
+        #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+        root: Option<PathBuf>,
+    },
+    /// Let a plan stay that would undo itself
+    Confirm {
+        /// Change another machine's files: a folder with its proc/ and sys/
+        #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+        root: Option<PathBuf>,
+    },
+    /// Wait for a confirmation, and undo a plan that gets none; apply starts it
+    #[command(hide = true)]
+    Guard {
+        #[arg(long)]
+        journal: String,
+        #[arg(long)]
+        seconds: u64,
+        #[arg(long)]
+        root: Option<PathBuf>,
+    },
+}
+
+#[derive(Args)]
+struct TuningArgs {
+    /// What the machine is for [default: web-kernel; with apply, the role that the id is of]
+    #[arg(long, value_enum)]
+    role: Option<TypedRole>,
+
+    /// Change just this: a sysctl, or a rule that explain lists, of one thing as RULE@THING; the
+    /// only way to a dangerous value
+    #[arg(long, value_name = "KEY=VALUE", value_parser = setting, conflicts_with = "except")]
+    only: Vec<(String, String)>,
+
+    /// Leave this rule out
+    #[arg(long, value_name = "KEY")]
+    except: Vec<String>,
+}
+
+impl TuningArgs {
+    fn meant(self) -> Tuning {
+        Tuning { role: self.role.map(TypedRole::meant), only: self.only, except: self.except }
+    }
+}
+
+/// `KEY=VALUE`.
+fn setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        _ => Err("is not KEY=VALUE".to_owned()),
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum TypedPersist {
+    /// Sysctls in /etc/sysctl.d
+    #[value(name = "sysctl.d")]
+    SysctlD,
+    /// The same, and what is in sysfs in /etc/tmpfiles.d
+    Systemd,
 }
 
 #[derive(Args)]
@@ -82,21 +210,44 @@ enum TypedRole {
     Mixed,
 }
 
+impl TypedRole {
+    const fn meant(self) -> Role {
+        match self {
+            Self::Web => Role::Web,
+            Self::WebKernel => Role::WebKernel,
+            Self::Load => Role::Load,
+            Self::Forwarder => Role::Forwarder,
+            Self::Mixed => Role::Mixed,
+        }
+    }
+}
+
 impl NodeArgs {
     pub(super) fn plan(self) -> NodePlan {
-        match self.task {
+        let (task, root, json) = match self.task {
             TypedTask::Audit(AuditArgs { role, root, of, all, json }) => {
-                let role = match role {
-                    TypedRole::Web => Role::Web,
-                    TypedRole::WebKernel => Role::WebKernel,
-                    TypedRole::Load => Role::Load,
-                    TypedRole::Forwarder => Role::Forwarder,
-                    TypedRole::Mixed => Role::Mixed,
-                };
-                NodePlan { task: NodeTask::Audit { role, of, all }, root, json }
+                (NodeTask::Audit { role: role.meant(), of, all }, root, json)
             }
-            TypedTask::Explain { key, json } => NodePlan { task: NodeTask::Explain(key), root: None, json },
-            TypedTask::Record { root } => NodePlan { task: NodeTask::Record, root, json: false },
-        }
+            TypedTask::Explain { key, json } => (NodeTask::Explain(key), None, json),
+            TypedTask::Record { root } => (NodeTask::Record, root, false),
+            TypedTask::Plan { tuning, root, json } => (NodeTask::Plan(tuning.meant()), root, json),
+            TypedTask::Apply { id, tuning, trial, no_try, persist, root } => {
+                let trial = match trial {
+                    // Parts of a second count as one.
+                    Some(time) => Trial::Seconds(time.as_secs() + u64::from(time.subsec_nanos() > 0)),
+                    None if no_try => Trial::No,
+                    None => Trial::Default,
+                };
+                let persist = persist.map(|to| match to {
+                    TypedPersist::SysctlD => PersistTo::SysctlD,
+                    TypedPersist::Systemd => PersistTo::Systemd,
+                });
+                (NodeTask::Apply { id, tuning: tuning.meant(), trial, persist }, root, false)
+            }
+            TypedTask::Undo { all, force, root } => (NodeTask::Undo { all, force }, root, false),
+            TypedTask::Confirm { root } => (NodeTask::Confirm, root, false),
+            TypedTask::Guard { journal, seconds, root } => (NodeTask::Guard { journal, seconds }, root, false),
+        };
+        NodePlan { task, root, json }
     }
 }

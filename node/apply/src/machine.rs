@@ -1,0 +1,225 @@
+//! The only way by which this crate touches a machine.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// No setting is longer, and none of the files that are written.
+const LONGEST: u64 = 1 << 20;
+
+/// A machine whose settings are changed, and the folder where its journals lie.
+///
+/// Paths of settings and files are relative to the machine's root, names of
+/// journals to the folder.
+pub trait Machine {
+    /// What a setting or file says.
+    ///
+    /// # Errors
+    /// As the kernel says.
+    fn read(&self, path: &str) -> io::Result<String>;
+
+    /// The names in a folder, ascending; none if there is no such folder.
+    fn names(&self, folder: &str) -> Vec<String>;
+
+    /// Whether a setting may be written; nothing is.
+    ///
+    /// # Errors
+    /// As the kernel says of opening it.
+    fn may_set(&self, path: &str) -> io::Result<()>;
+
+    /// Writes a setting that is there, by one call of write(2).
+    ///
+    /// # Errors
+    /// As the kernel says.
+    fn set(&mut self, path: &str, value: &str) -> io::Result<()>;
+
+    /// Puts a file in the place of whatever is there; either is whole at any
+    /// time, and on disk when this returns.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn replace(&mut self, path: &str, text: &str) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn remove(&mut self, path: &str) -> io::Result<()>;
+
+    /// The names of journals, ascending.
+    ///
+    /// # Errors
+    /// As the file system says; a folder that is missing has none.
+    fn journals(&self) -> io::Result<Vec<String>>;
+
+    /// A journal's text.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn journal(&self, name: &str) -> io::Result<String>;
+
+    /// Adds a line to a journal, which comes into being by its first; both
+    /// file and folder are on disk when this returns.
+    ///
+    /// # Errors
+    /// As the file system says. A part of the line may be there then.
+    fn record(&mut self, name: &str, line: &str) -> io::Result<()>;
+
+    /// Removes a journal.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn forget(&mut self, name: &str) -> io::Result<()>;
+
+    /// Takes the lock that only one process has; it is held until the value
+    /// is dropped or its process ends. `None`: another has it.
+    ///
+    /// # Errors
+    /// If the lock's file cannot be made.
+    fn lock(&mut self) -> io::Result<Option<Lock>>;
+}
+
+/// The lock of a machine's settings.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "held, not read")] File);
+
+/// A machine by its files: the one that this runs on, or a folder with the
+/// same ones.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    root: PathBuf,
+    state: PathBuf,
+}
+
+/// Where journals lie below the root.
+pub const STATE: &str = "var/lib/nearside/node";
+
+impl Tree {
+    /// The machine below `root`, its journals in their usual folder.
+    #[must_use]
+    pub fn at(root: &Path) -> Self {
+        Self { root: root.to_owned(), state: root.join(STATE) }
+    }
+
+    /// The same, with journals in a folder of one's own.
+    #[must_use]
+    pub fn with_state(self, state: &Path) -> Self {
+        Self { state: state.to_owned(), ..self }
+    }
+
+    /// The folder of journals, made if it is missing: for root's eyes alone,
+    /// as what is written back comes from it.
+    fn state(&self) -> io::Result<&Path> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        if !self.state.is_dir() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.state)?;
+            on_disk(self.state.parent().unwrap_or(&self.state))?;
+        }
+        Ok(&self.state)
+    }
+}
+
+/// Sees to it that a folder's entries are on disk.
+fn on_disk(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+fn text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LONGEST).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+}
+
+impl Machine for Tree {
+    fn read(&self, path: &str) -> io::Result<String> {
+        text(&self.root.join(path))
+    }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn may_set(&self, path: &str) -> io::Result<()> {
+        OpenOptions::new().write(true).open(self.root.join(path)).map(|_| ())
+    }
+
+    fn set(&mut self, path: &str, value: &str) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).truncate(true).open(self.root.join(path))?;
+        file.write_all(format!("{value}\n").as_bytes())
+    }
+
+    fn replace(&mut self, path: &str, text: &str) -> io::Result<()> {
+        let path = self.root.join(path);
+        let folder = path.parent().unwrap_or(&self.root);
+        fs::create_dir_all(folder)?;
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(".nearside-new");
+        let new = folder.join(name);
+        let written = File::create(&new).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        });
+        if let Err(why) = written.and_then(|()| fs::rename(&new, &path)) {
+            // What is half there must not lie about; that it cannot be removed
+            // either changes nothing of the error.
+            let _ = fs::remove_file(&new);
+            return Err(why);
+        }
+        on_disk(folder)
+    }
+
+    fn remove(&mut self, path: &str) -> io::Result<()> {
+        let path = self.root.join(path);
+        fs::remove_file(&path)?;
+        on_disk(path.parent().unwrap_or(&self.root))
+    }
+
+    fn journals(&self) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.state) {
+            Ok(entries) => entries,
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(why) => return Err(why),
+        };
+        let mut names: Vec<String> =
+            entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.retain(|name| name.ends_with(".journal"));
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn journal(&self, name: &str) -> io::Result<String> {
+        let mut bytes = Vec::new();
+        File::open(self.state.join(name))?.take(LONGEST).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn record(&mut self, name: &str, line: &str) -> io::Result<()> {
+        let folder = self.state()?;
+        let path = folder.join(name);
+        let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
+        let new = file.metadata()?.len() == 0;
+        // The line feed comes first: a line that a full disk cut off ends
+        // there, and harms no other.
+        file.write_all(format!("\n{line}\n").as_bytes())?;
+        file.sync_all()?;
+        if new { on_disk(folder) } else { Ok(()) }
+    }
+
+    fn forget(&mut self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.state.join(name))?;
+        on_disk(&self.state)
+    }
+
+    fn lock(&mut self) -> io::Result<Option<Lock>> {
+        let path = self.state()?.join("lock");
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Lock(file))),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(why)) => Err(why),
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! What would change, in order, and why.
+
+use crate::form::Form;
+use crate::journal::Change;
+use crate::machine::Machine;
+use crate::refusal::Refusal;
+use crate::target::{Target, housekeepers, targets};
+use audit::{Area, Case, Evidence, Role, Row, Verdict, sysctl_path};
+use serde::Serialize;
+use siphasher::sip::SipHasher24;
+
+/// One change.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Step {
+    /// The rule of the catalogue, or the sysctl.
+    pub key: String,
+    /// The file, relative to the machine's root.
+    pub path: String,
+    /// How the file is read and written.
+    #[serde(skip)]
+    pub form: Form,
+    /// What it says now.
+    pub found: String,
+    /// What is written.
+    pub wanted: String,
+    /// Why.
+    pub why: String,
+    /// The same, as a person could type it.
+    pub command: String,
+    /// What it may break.
+    pub risk: String,
+    /// How it is undone, and why not exactly where that is so.
+    pub undo: String,
+    /// Whether undoing it restores everything that the change touches.
+    pub exact: bool,
+    /// Whether it may drop the connection by which somebody works here.
+    pub may_cut: bool,
+    #[serde(skip)]
+    pub(crate) partner: Option<(String, String)>,
+}
+
+/// A setting that should be another, and is not in the plan.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Left {
+    /// The rule, and what it is about where there are several.
+    pub key: String,
+    /// What would be better.
+    pub want: String,
+    /// Why it is left out.
+    pub why: String,
+}
+
+/// Steps in their order, and what was left out.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct TuningPlan {
+    /// A hash of the steps and of what they found: 16 hexadecimal digits.
+    pub id: String,
+    /// What the machine is for.
+    pub role: Role,
+    /// What is changed. What may cut a connection comes last.
+    pub steps: Vec<Step>,
+    /// What is not, though the catalogue has something better.
+    pub left: Vec<Left>,
+}
+
+/// Settings of which one puts another out of force.
+const PARTNERS: &[(&str, &str)] = &[
+    ("proc/sys/vm/dirty_ratio", "proc/sys/vm/dirty_bytes"),
+    ("proc/sys/vm/dirty_background_ratio", "proc/sys/vm/dirty_background_bytes"),
+    ("proc/sys/vm/overcommit_ratio", "proc/sys/vm/overcommit_kbytes"),
+];
+
+/// Changes that leave something behind, and what.
+const INEXACT: &[(&str, &str)] = &[
+    ("proc/sys/net/ipv4/ip_forward", "writing it sets other settings of IP anew, which do not come back"),
+    ("proc/sys/net/ipv6/conf/all/", "interfaces took the value over, and keep it; addresses may be gone"),
+    ("proc/sys/net/ipv6/conf/default/", "interfaces that come into being meanwhile keep it"),
+    ("proc/sys/net/ipv4/conf/default/", "interfaces that were never set took the value over"),
+    ("proc/sys/net/ipv4/conf/all/forwarding", "interfaces took the value over"),
+    ("proc/sys/vm/nr_hugepages", "memory that was scattered meanwhile may not be found again"),
+    ("proc/sys/vm/drop_caches", "what was dropped is read from disk again"),
+    ("proc/sys/vm/compact_memory", "pages that moved do not move back"),
+    ("sys/kernel/mm/ksm/run", "pages that were split are joined again only in time"),
+    ("sys/kernel/mm/transparent_hugepage/", "pages that were joined or split stay so until they are freed"),
+];
+
+/// What a change of may drop the connection by which somebody works.
+const CUTS: &[&str] = &[
+    "proc/sys/net/ipv4/ip_forward",
+    "proc/sys/net/ipv4/conf/",
+    "proc/sys/net/ipv6/conf/",
+    "proc/sys/net/ipv4/neigh/",
+    "proc/sys/net/ipv6/neigh/",
+    "proc/sys/net/ipv4/route/",
+    "proc/sys/net/ipv4/tcp_mem",
+    "proc/sys/net/ipv4/icmp",
+    "proc/sys/net/netfilter/",
+    "sys/class/net/",
+    "proc/irq/",
+];
+
+/// Values that no role's plan has, and what they do.
+const BY_NAME_ONLY: &[(&str, &str, &str)] = &[
+    ("proc/sys/kernel/sched_rt_runtime_us", "-1", "a real-time thread that spins stops everything else on its core"),
+    ("proc/sys/kernel/randomize_va_space", "0", "programs lie where an attacker expects them"),
+    ("proc/sys/kernel/kptr_restrict", "0", "every user sees the kernel's addresses"),
+    ("proc/sys/kernel/unprivileged_bpf_disabled", "0", "every user may load programs into the kernel"),
+    ("proc/sys/net/ipv4/tcp_syncookies", "0", "a flood of SYNs shuts the server"),
+    ("proc/sys/net/ipv4/ip_forward", "", "writing it sets other settings of IP anew, and cuts containers off"),
+    ("sys/devices/system/clocksource/", "", "a clock that the kernel found unstable gives times that jump"),
+    ("proc/sys/vm/drop_caches", "", "an order, not a setting: the cache of files is emptied"),
+    ("proc/sys/vm/nr_hugepages", "", "memory is taken from everything else, and may not be found in one piece"),
+];
+
+impl TuningPlan {
+    /// What the catalogue would change for a role.
+    #[must_use]
+    pub fn for_role(evidence: &Evidence, role: Role, except: &[String]) -> Self {
+        let mut steps: Vec<(Area, Step)> = Vec::new();
+        let mut left = Vec::new();
+        for row in audit::machine(evidence, role).rows {
+            let Some(want) = row.want.clone().filter(|_| row.verdict >= Verdict::Improvable) else { continue };
+            let name = [row.key.as_str(), row.subject.as_str()].join(" ").trim().to_owned();
+            let mut leave = |why: String| left.push(Left { key: name.clone(), want: want.clone(), why });
+            if except.contains(&row.key) {
+                leave("left out by --except".to_owned());
+                continue;
+            }
+            let targets = match targets(evidence, &row, &want) {
+                Ok(targets) => targets,
+                Err(why) => {
+                    leave(why);
+                    continue;
+                }
+            };
+            for target in targets {
+                if steps.iter().any(|(_, step)| step.path == target.path) {
+                    continue;
+                }
+                match proposed(evidence, role, &row, target) {
+                    Ok(step) => steps.push((row.area, step)),
+                    Err(why) => leave(why),
+                }
+            }
+        }
+        // What one reads of a step is not changed by those before it. Within
+        // an area the catalogue's order stands: tcp_timestamps before what
+        // needs it.
+        steps.sort_by_key(|(area, step)| (step.may_cut, area_order(*area)));
+        left.dedup();
+        Self::new(role, steps.into_iter().map(|(_, step)| step).collect(), left)
+    }
+
+    /// Just these settings: sysctls by name, or rules of the catalogue, of
+    /// which each file gets the value; `KEY@SUBJECT` is one of several.
+    ///
+    /// # Errors
+    /// [`Refusal::Setting`], [`Refusal::NoHousekeeping`].
+    pub fn of(
+        machine: &impl Machine,
+        evidence: &Evidence,
+        role: Role,
+        settings: &[(String, String)],
+    ) -> Result<Self, Refusal> {
+        let mut steps: Vec<Step> = Vec::new();
+        for (key, value) in settings {
+            let (row, targets) = named(evidence, role, key, value)?;
+            for target in targets {
+                let found = match evidence.get(&target.path) {
+                    Some(found) => found.to_owned(),
+                    None => machine.read(&target.path).map_err(|why| Refusal::Setting(format!("{key}: {why}")))?,
+                };
+                if let Some(why) = target.form.objection(&found, &target.value) {
+                    return Err(Refusal::Setting(format!("{key}: {} {why}", target.value)));
+                }
+                spare_housekeepers(evidence, key, &target)?;
+                let danger = danger(evidence, role, &row.key, &target);
+                let step = step(evidence, &row, target, found);
+                let risk = danger.unwrap_or_else(|| step.risk.clone());
+                if steps.iter().any(|known| known.path == step.path) {
+                    return Err(Refusal::Setting(format!("{key} is named twice")));
+                }
+                if !step.form.same(&step.found, &step.wanted) {
+                    steps.push(Step { risk, why: "asked for by name".to_owned(), ..step });
+                }
+            }
+        }
+        steps.sort_by_key(|step| step.may_cut);
+        Ok(Self::new(role, steps, Vec::new()))
+    }
+
+    fn new(role: Role, steps: Vec<Step>, left: Vec<Left>) -> Self {
+        Self { id: id(role, &steps), role, steps, left }
+    }
+
+    /// Whether a step may drop the connection by which somebody works.
+    #[must_use]
+    pub fn may_cut(&self) -> bool {
+        self.steps.iter().any(|step| step.may_cut)
+    }
+}
+
+impl Step {
+    pub(crate) fn change(&self) -> Change {
+        Change {
+            path: self.path.clone(),
+            form: self.form,
+            found: Some(self.found.clone()),
+            wanted: self.wanted.clone(),
+            partner: self.partner.clone(),
+            file: false,
+        }
+    }
+}
+
+/// What may end the session comes last in any case; besides, what is of the
+/// machine comes before what is of the network.
+const fn area_order(area: Area) -> u8 {
+    match area {
+        Area::Memory => 0,
+        Area::Kernel => 1,
+        Area::Processor => 2,
+        Area::Services => 3,
+        Area::Interrupts => 4,
+        Area::Network => 5,
+        Area::Tcp => 6,
+        Area::Nic => 7,
+        Area::CommandLine => 8,
+    }
+}
+
+/// A step of a role's plan, or why there is none.
+fn proposed(evidence: &Evidence, role: Role, row: &Row, target: Target) -> Result<Step, String> {
+    let Some(found) = evidence.get(&target.path).map(str::to_owned) else {
+        return Err(format!("/{} cannot be read", target.path));
+    };
+    if let Some(why) = target.form.objection(&found, &target.value) {
+        return Err(format!("is for a person to choose: /{} {why}", target.path));
+    }
+    if target.form.same(&found, &target.value) {
+        return Err("is so already".to_owned());
+    }
+    if let Some(why) = unavailable(evidence, &target) {
+        return Err(why);
+    }
+    if let Some(danger) = danger(evidence, role, &row.key, &target) {
+        return Err(format!("only by name (--only): {danger}"));
+    }
+    if spare_housekeepers(evidence, &row.key, &target).is_err() {
+        return Err("would leave no core for everything else".to_owned());
+    }
+    Ok(step(evidence, row, target, found))
+}
+
+/// Why the kernel would refuse the word, where another file lists those that
+/// it takes.
+fn unavailable(evidence: &Evidence, target: &Target) -> Option<String> {
+    let (folder, name) = target.path.rsplit_once('/')?;
+    let list = match name {
+        "scaling_governor" => "scaling_available_governors",
+        "energy_performance_preference" => "energy_performance_available_preferences",
+        "tcp_congestion_control" => "tcp_available_congestion_control",
+        "current_clocksource" => "available_clocksource",
+        "current_governor" => "available_governors",
+        _ => return None,
+    };
+    let choices = evidence.get(&format!("{folder}/{list}"))?;
+    let there = choices.split_whitespace().any(|choice| choice == target.value);
+    (!there).then(|| format!("{} is not to be had here: there are {choices}", target.value))
+}
+
+/// What is dangerous about a value, if anything is.
+fn danger(evidence: &Evidence, role: Role, key: &str, target: &Target) -> Option<String> {
+    let by_name = BY_NAME_ONLY
+        .iter()
+        .find(|(path, value, _)| target.path.starts_with(path) && (value.is_empty() || target.value.trim() == *value));
+    if let Some((.., why)) = by_name {
+        return Some((*why).to_owned());
+    }
+    let rule = audit::find(key)?;
+    let case = Case { value: &target.value, subject: "", advised: true, role, evidence, others: &[] };
+    let finding = rule.judge(&case);
+    (finding.verdict == Verdict::Dangerous).then_some(finding.why)
+}
+
+/// Refuses masks that leave no core for everything else.
+fn spare_housekeepers(evidence: &Evidence, key: &str, target: &Target) -> Result<(), Refusal> {
+    let shared = ["proc/irq/default_smp_affinity", "sys/devices/virtual/workqueue/cpumask"];
+    if !shared.contains(&target.path.as_str()) {
+        return Ok(());
+    }
+    let cores = audit::cpu_mask(&target.value).unwrap_or_default();
+    match housekeepers(evidence).iter().any(|core| cores.contains(core)) {
+        true => Ok(()),
+        false => Err(Refusal::NoHousekeeping(format!("{key}={}", target.value))),
+    }
+}
+
+fn step(evidence: &Evidence, row: &Row, target: Target, found: String) -> Step {
+    let inexact = INEXACT.iter().find(|(path, _)| target.path.starts_with(path)).map(|(_, why)| *why);
+    let partner = PARTNERS.iter().find(|(path, _)| *path == target.path).and_then(|(_, partner)| {
+        let value = evidence.get(partner)?;
+        // The one that is 0 is the one out of force.
+        (value != "0").then(|| ((*partner).to_owned(), value.to_owned()))
+    });
+    let undo = match inexact {
+        Some(why) => format!("{}; not exactly: {why}", row.undo),
+        None => row.undo.clone(),
+    };
+    let value = &target.value;
+    let sysctl = target.path.strip_prefix("proc/sys/").filter(|rest| !rest.contains('.'));
+    let command = match sysctl {
+        Some(rest) => format!("sysctl -w {}='{value}'", rest.replace('/', ".")),
+        None => format!("echo '{value}' > '/{}'", target.path),
+    };
+    Step {
+        key: row.key.clone(),
+        may_cut: CUTS.iter().any(|start| target.path.starts_with(start)),
+        path: target.path,
+        form: target.form,
+        found,
+        wanted: target.value,
+        why: row.why.clone(),
+        command,
+        risk: row.risk.clone(),
+        undo,
+        exact: inexact.is_none(),
+        partner,
+    }
+}
+
+/// What a setting asked for by name is about.
+fn named(evidence: &Evidence, role: Role, key: &str, value: &str) -> Result<(Row, Vec<Target>), Refusal> {
+    let wrong = |why: String| Refusal::Setting(format!("{key}: {why}"));
+    let (name, subject) = key.split_once('@').map_or((key, None), |(name, subject)| (name, Some(subject)));
+    let rows = audit::machine(evidence, role).rows;
+    let of_rule = |row: &&Row| row.key == name && subject.is_none_or(|subject| row.subject == subject);
+    // A rule of another role is one all the same.
+    let others = || Role::ALL.into_iter().flat_map(|role| audit::machine(evidence, role).rows).collect::<Vec<_>>();
+    let other_rows = if rows.iter().any(|row| of_rule(&row)) { Vec::new() } else { others() };
+    let mut found: Vec<&Row> = rows.iter().filter(of_rule).collect();
+    if found.is_empty() {
+        for row in other_rows.iter().filter(of_rule) {
+            if !found.contains(&row) {
+                found.push(row);
+            }
+        }
+    }
+    let sysctl = sysctl_path(name);
+    if let Some(first) = found.first().filter(|row| !row.key.contains('.') || row.key.contains(' ')) {
+        let mut all = Vec::new();
+        for row in &found {
+            all.extend(targets(evidence, row, value).map_err(wrong)?);
+        }
+        all.dedup();
+        return Ok(((*first).clone(), all));
+    }
+    let parts_are_names = sysctl.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
+    if !name.contains('.') || !parts_are_names {
+        return Err(wrong("neither a sysctl nor a rule that has something here (nearside node explain)".to_owned()));
+    }
+    let known = found.first().map(|row| (*row).clone());
+    let mut row = known.unwrap_or_else(|| unknown(name));
+    name.clone_into(&mut row.key);
+    let form = if name == "kernel.watchdog_cpumask" { Form::List } else { Form::Words };
+    Ok((row, vec![Target { path: sysctl, form, value: value.to_owned() }]))
+}
+
+/// The row of a sysctl that the catalogue says nothing of, or only of its kind.
+fn unknown(key: &str) -> Row {
+    let rule = audit::find(key);
+    Row {
+        key: key.to_owned(),
+        area: rule.map_or(Area::Kernel, |rule| rule.area),
+        subject: String::new(),
+        value: String::new(),
+        verdict: Verdict::NoEffect,
+        why: String::new(),
+        want: None,
+        set_by: String::new(),
+        overruled: Vec::new(),
+        counters: Vec::new(),
+        gain: rule.map_or("not known", |rule| rule.gain).to_owned(),
+        risk: rule.map_or("not known: the catalogue has no rule on it", |rule| rule.risk).to_owned(),
+        undo: "write the value back that it had".to_owned(),
+        source: rule.map_or("", |rule| rule.source).to_owned(),
+    }
+}
+
+/// A hash of what is done to which values. The key is fixed: it tells change,
+/// and keeps no secret.
+fn id(role: Role, steps: &[Step]) -> String {
+    use std::hash::Hasher as _;
+    let mut hasher = SipHasher24::new_with_keys(0, 0);
+    let mut part = |text: &str| {
+        hasher.write_u64(text.len() as u64);
+        hasher.write(text.as_bytes());
+    };
+    part(role.name());
+    for step in steps {
+        part(&step.path);
+        part(&step.found);
+        part(&step.wanted);
+        if let Some((path, value)) = &step.partner {
+            part(path);
+            part(value);
+        }
+    }
+    format!("{:016x}", hasher.finish())
+}

@@ -1,0 +1,196 @@
+//! Settings put back, and plans confirmed.
+
+use crate::journal::{Change, Entry, Journal, boot, journals, record};
+use crate::machine::Machine;
+use crate::refusal::Refusal;
+use serde::Serialize;
+
+/// What became of one change.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Is as it was before the plan.
+    Restored,
+    /// Was so already: never written, or put back by somebody.
+    AsBefore,
+    /// Somebody else wrote it since: it was left alone.
+    Foreign(String),
+    /// Could not be put back.
+    Failed(String),
+    /// Is not there any more: it went with its device or module.
+    Gone,
+    /// Was written in another boot, which is over: so is the change.
+    OtherBoot,
+}
+
+impl Outcome {
+    /// Whether the setting is now as it was before the plan.
+    #[must_use]
+    pub const fn is_as_before(&self) -> bool {
+        matches!(self, Self::Restored | Self::AsBefore)
+    }
+
+    /// Whether nothing is left to be done about it.
+    const fn is_settled(&self) -> bool {
+        matches!(self, Self::Restored | Self::AsBefore | Self::Gone | Self::OtherBoot)
+    }
+}
+
+/// One change, undone.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Restored {
+    /// The setting or file.
+    pub path: String,
+    /// What it was before the plan; nothing for a file that was not there.
+    pub value: String,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// Which plans are undone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which<'a> {
+    /// The last one that is in force.
+    Last,
+    /// Every one, the last first.
+    All,
+    /// That of the journal of this name, unless it was confirmed meanwhile.
+    Unconfirmed(&'a str),
+}
+
+/// Puts back what plans changed, the last change first. What somebody else
+/// wrote since is left alone, unless `force` is set; values of another boot
+/// are never written.
+///
+/// # Errors
+/// [`Refusal::Locked`], [`Refusal::NoJournal`], [`Refusal::Journal`].
+pub fn undo(machine: &mut impl Machine, which: Which<'_>, force: bool) -> Result<Vec<Restored>, Refusal> {
+    let _lock = machine.lock().map_err(Refusal::Journal)?.ok_or(Refusal::Locked)?;
+    let mut known = journals(machine).map_err(Refusal::Journal)?;
+    known.reverse();
+    let chosen: Vec<Journal> = match which {
+        Which::All => known,
+        Which::Last => {
+            let in_force = known.iter().position(|journal| !journal.undone || force).unwrap_or(0);
+            known.into_iter().skip(in_force).take(1).collect()
+        }
+        Which::Unconfirmed(name) => {
+            known.retain(|journal| journal.name == name && !journal.confirmed && !journal.undone);
+            known
+        }
+    };
+    if chosen.is_empty() {
+        return Err(Refusal::NoJournal("there is no plan to undo"));
+    }
+    let boot = boot(machine).map_err(Refusal::Journal)?;
+    let mut all = Vec::new();
+    for journal in chosen {
+        let restored = of_journal(machine, &journal, &boot, force);
+        if restored.iter().all(|one| one.outcome.is_settled()) {
+            machine.forget(&journal.name).map_err(Refusal::Journal)?;
+        } else if !journal.undone && !restored.iter().any(|one| matches!(one.outcome, Outcome::Failed(_))) {
+            // What was left alone can still be forced.
+            record(machine, &journal.name, &Entry::Undone).map_err(Refusal::Journal)?;
+        }
+        all.extend(restored);
+    }
+    Ok(all)
+}
+
+fn of_journal(machine: &mut impl Machine, journal: &Journal, boot: &str, force: bool) -> Vec<Restored> {
+    if journal.boot == boot {
+        return restore_all(machine, &journal.changes, force);
+    }
+    // Files stay over a boot, settings do not: writing what was right for
+    // another kernel's run would be a change, not an undoing.
+    let (files, settings): (Vec<Change>, Vec<Change>) = journal.changes.iter().cloned().partition(|change| change.file);
+    let over = |change: &Change| Restored {
+        path: change.path.clone(),
+        value: change.found.clone().unwrap_or_default(),
+        outcome: Outcome::OtherBoot,
+    };
+    let mut all: Vec<Restored> = settings.iter().map(over).collect();
+    all.extend(restore_all(machine, &files, force));
+    all
+}
+
+/// Puts changes back, the last first.
+pub(crate) fn restore_all(machine: &mut impl Machine, changes: &[Change], force: bool) -> Vec<Restored> {
+    let restore = |change: &Change| Restored {
+        path: change.path.clone(),
+        value: change.found.clone().unwrap_or_default(),
+        outcome: if change.file { restore_file(machine, change, force) } else { restore(machine, change, force) },
+    };
+    changes.iter().rev().map(restore).collect()
+}
+
+fn restore(machine: &mut impl Machine, change: &Change, force: bool) -> Outcome {
+    let found = change.found.as_deref().unwrap_or_default();
+    let as_before = |machine: &dyn Fn(&str) -> Option<String>| {
+        let own = machine(&change.path).is_some_and(|now| change.form.same(&now, found));
+        let partner = change.partner.as_ref();
+        own && partner.is_none_or(|(path, value)| machine(path).is_some_and(|now| now.trim() == value))
+    };
+    let now = match machine.read(&change.path) {
+        Ok(now) => now,
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Outcome::Gone,
+        Err(why) => return Outcome::Failed(format!("cannot be read: {why}")),
+    };
+    if as_before(&|path| machine.read(path).ok()) {
+        return Outcome::AsBefore;
+    }
+    if !force && !change.form.same(&now, &change.wanted) && !change.form.same(&now, found) {
+        return Outcome::Foreign(now.trim().to_owned());
+    }
+    // Writing the partner puts this one out of force, as it was.
+    let (path, value) = match &change.partner {
+        Some((path, value)) => (path.as_str(), value.as_str()),
+        None => (change.path.as_str(), change.form.written(found)),
+    };
+    if let Err(why) = machine.set(path, value) {
+        return Outcome::Failed(format!("{value} was refused: {why}"));
+    }
+    if as_before(&|path| machine.read(path).ok()) {
+        return Outcome::Restored;
+    }
+    let now = machine.read(&change.path).unwrap_or_default();
+    Outcome::Failed(format!("is {} after {value} was written", now.trim()))
+}
+
+fn restore_file(machine: &mut impl Machine, change: &Change, force: bool) -> Outcome {
+    let now = machine.read(&change.path).ok();
+    if now == change.found {
+        return Outcome::AsBefore;
+    }
+    let ours = now.as_deref().is_some_and(|now| now.trim_end() == change.wanted.trim_end());
+    if !ours && !force {
+        return Outcome::Foreign(now.map_or_else(|| "gone".to_owned(), |_| "another text".to_owned()));
+    }
+    let done = match &change.found {
+        Some(text) => machine.replace(&change.path, &format!("{text}\n")),
+        None => machine.remove(&change.path),
+    };
+    done.map_or_else(|why| Outcome::Failed(why.to_string()), |()| Outcome::Restored)
+}
+
+/// Lets a plan stay that would undo itself.
+///
+/// # Errors
+/// [`Refusal::Locked`], [`Refusal::NoJournal`], [`Refusal::Journal`].
+pub fn confirm(machine: &mut impl Machine) -> Result<String, Refusal> {
+    let _lock = machine.lock().map_err(Refusal::Journal)?.ok_or(Refusal::Locked)?;
+    let boot = boot(machine).map_err(Refusal::Journal)?;
+    let known = journals(machine).map_err(Refusal::Journal)?;
+    let pending = known.into_iter().rfind(|journal| journal.pending() && journal.boot == boot);
+    let journal = pending.ok_or(Refusal::NoJournal("no plan waits for a confirmation"))?;
+    record(machine, &journal.name, &Entry::Confirmed).map_err(Refusal::Journal)?;
+    Ok(journal.plan)
+}
+
+/// Whether the plan of this journal still waits for a confirmation, or is in
+/// the middle of being applied. Where that cannot be told, it does.
+#[must_use]
+pub fn waits(machine: &impl Machine, name: &str) -> bool {
+    let Ok(known) = journals(machine) else { return true };
+    known.iter().any(|journal| journal.name == name && !journal.confirmed && !journal.undone)
+}
