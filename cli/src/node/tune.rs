@@ -74,10 +74,10 @@ fn show(out: &mut impl Write, plan: &TuningPlan) -> Result<(), Failure> {
     for (at, step) in plan.steps.iter().enumerate() {
         let Step { key, path, found, wanted, why, command, risk, undo, .. } = step;
         let cut = if step.may_cut { "; may drop the connection by which you work here" } else { "" };
-        writeln!(out, "\n{:3}. {key}: {} -> {wanted}", at + 1, line(found))?;
+        writeln!(out, "\n{:3}. {}: {} -> {}", at + 1, line(key), line(found), line(wanted))?;
         writeln!(out, "     why      {}", line(why))?;
-        writeln!(out, "     file     /{path}")?;
-        writeln!(out, "     by hand  {command}")?;
+        writeln!(out, "     file     /{}", line(path))?;
+        writeln!(out, "     by hand  {}", line(command))?;
         writeln!(out, "     risk     {}{cut}", line(risk))?;
         writeln!(out, "     undo     {}", line(undo))?;
     }
@@ -126,7 +126,13 @@ pub(super) fn apply_plan(
     };
     let applied = apply::apply(&mut machine, &evidence, &plan, seconds, |journal| {
         start_guard(root(node), journal, seconds.unwrap_or(USUAL_TRIAL)).map_err(|why| why.to_string())
-    })?;
+    });
+    let applied = match applied {
+        Err(why @ apply::ApplyError::Failed { .. }) if tuning.only.is_empty() => {
+            return Err(format!("{why}; a plan with --except KEY does without it").into());
+        }
+        applied => applied?,
+    };
     writeln!(out, "plan {id} is in force: {} settings were written and read back", applied.changes)?;
     match seconds {
         Some(seconds) => writeln!(out, "it undoes itself in {seconds} s, unless: nearside node confirm")?,
@@ -144,8 +150,8 @@ fn of_id(evidence: &Evidence, machine: &Tree, id: &str, tuning: &Tuning) -> Resu
         }
     }
     Err(format!(
-        "no plan has the id {id} now: a value changed since it was made, or --role, --only and --except are other \
-         ones; nearside node plan makes it anew"
+        "no plan has the id {id} now: a value changed since it was made, it was made by a user who may read less, or \
+         --role, --only and --except are other ones; nearside node plan makes it anew"
     )
     .into())
 }

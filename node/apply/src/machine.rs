@@ -91,8 +91,9 @@ pub struct Tree {
     state: PathBuf,
 }
 
-/// Where journals lie below the root.
-pub const STATE: &str = "var/lib/nearside/node";
+/// Where journals lie below the root: apart from what a serving process, which
+/// is not root, may own.
+pub const STATE: &str = "var/lib/nearside-node";
 
 impl Tree {
     /// The machine below `root`, its journals in their usual folder.
@@ -107,15 +108,32 @@ impl Tree {
         Self { state: state.to_owned(), ..self }
     }
 
-    /// The folder of journals, made if it is missing: for root's eyes alone,
-    /// as what is written back comes from it.
+    /// The folder of journals, made if it is missing: what is written back
+    /// comes from it, so nobody else may write there.
     fn state(&self) -> io::Result<&Path> {
         use std::os::unix::fs::DirBuilderExt as _;
-        if !self.state.is_dir() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.state)?;
-            on_disk(self.state.parent().unwrap_or(&self.state))?;
+        if fs::symlink_metadata(&self.state).is_err_and(|why| why.kind() == io::ErrorKind::NotFound) {
+            let parent = self.state.parent().unwrap_or(&self.state);
+            fs::create_dir_all(parent)?;
+            fs::DirBuilder::new().mode(0o700).create(&self.state)?;
+            on_disk(parent)?;
         }
+        self.own()?;
         Ok(&self.state)
+    }
+
+    /// Refuses a folder that another user could have put something into.
+    fn own(&self) -> io::Result<()> {
+        use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+        let folder = fs::symlink_metadata(&self.state)?;
+        // The owner of a process's folder is its effective user.
+        let user = fs::metadata("/proc/self")?.uid();
+        let ours = folder.is_dir() && folder.uid() == user && folder.permissions().mode() & 0o022 == 0;
+        if ours {
+            return Ok(());
+        }
+        let why = format!("{} is no folder of this user's that no other may write to", self.state.display());
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
     }
 }
 
@@ -183,6 +201,7 @@ impl Machine for Tree {
             Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(why) => return Err(why),
         };
+        self.own()?;
         let mut names: Vec<String> =
             entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.retain(|name| name.ends_with(".journal"));

@@ -307,25 +307,40 @@ fn step(evidence: &Evidence, row: &Row, target: Target, found: String) -> Step {
         Some(why) => format!("{}; not exactly: {why}", row.undo),
         None => row.undo.clone(),
     };
-    let value = &target.value;
-    let sysctl = target.path.strip_prefix("proc/sys/").filter(|rest| !rest.contains('.'));
-    let command = match sysctl {
-        Some(rest) => format!("sysctl -w {}='{value}'", rest.replace('/', ".")),
-        None => format!("echo '{value}' > '/{}'", target.path),
-    };
     Step {
-        key: row.key.clone(),
+        key: name(row),
+        command: command(&target),
         may_cut: CUTS.iter().any(|start| target.path.starts_with(start)),
         path: target.path,
         form: target.form,
         found,
         wanted: target.value,
         why: row.why.clone(),
-        command,
         risk: row.risk.clone(),
         undo,
         exact: inexact.is_none(),
         partner,
+    }
+}
+
+/// A rule's name with what it is about, as `--only` takes it.
+fn name(row: &Row) -> String {
+    match row.key.contains(".*.") {
+        true => row.key.replacen('*', &row.subject.replace('.', "/"), 1),
+        false if row.subject.is_empty() => row.key.clone(),
+        false => format!("{}@{}", row.key, row.subject),
+    }
+}
+
+/// What a person could type. Names of interfaces are others' choice: nothing
+/// of them ends the quotes.
+fn command(target: &Target) -> String {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
+    let value = quoted(&target.value);
+    let plain = |rest: &&str| rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-/".contains(&byte));
+    match target.path.strip_prefix("proc/sys/").filter(plain) {
+        Some(rest) => format!("sysctl -w {}={value}", rest.replace('/', ".")),
+        None => format!("echo {value} > {}", quoted(&format!("/{}", target.path))),
     }
 }
 

@@ -319,6 +319,33 @@ fn a_value_that_changed_since_the_plan_stops_everything() {
     assert_eq!(folder.settings(), before);
 }
 
+/// Whoever can write to the journal's folder has root write what they like.
+#[test]
+fn a_folder_of_journals_that_others_may_write_to_is_not_believed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::new("own");
+    folder.apply(&mut folder.machine()).expect("applied");
+    let applied = folder.settings();
+    let state = folder.0.join(STATE);
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o770)).expect("our own");
+    assert!(matches!(undo(&mut folder.machine(), Which::Last, false), Err(Refusal::Journal(_))));
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o700)).expect("our own");
+    fs::rename(&state, folder.0.join("elsewhere")).expect("a folder");
+    std::os::unix::fs::symlink(folder.0.join("elsewhere"), &state).expect("a link");
+    assert!(matches!(undo(&mut folder.machine(), Which::Last, false), Err(Refusal::Journal(_))));
+    assert_eq!(folder.settings(), applied);
+}
+
+/// Names of interfaces are chosen by whoever makes them.
+#[test]
+fn commands_to_type_hold_nothing_that_a_shell_would_run() {
+    let folder = Folder::new("quotes");
+    folder.put("proc/sys/net/ipv4/conf/a';reboot;'/accept_source_route", "1");
+    let plan = folder.plan();
+    let step = plan.steps.iter().find(|step| step.path.contains("reboot")).expect("a step");
+    assert_eq!(step.command, "echo '0' > '/proc/sys/net/ipv4/conf/a'\\'';reboot;'\\''/accept_source_route'");
+}
+
 #[test]
 fn two_at_once_are_refused() {
     let folder = Folder::new("lock");

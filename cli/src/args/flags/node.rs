@@ -66,7 +66,7 @@ enum TypedTask {
     },
     /// Make a plan true, as it was printed
     ///
-    /// Each change stands in a journal (/var/lib/nearside/node) before it is made
+    /// Each change stands in a journal (/var/lib/nearside-node) before it is made
     /// and is read back after it; if one fails, all are undone. Values of run
     /// time end with the boot.
     #[command(after_help = "EXAMPLES
