@@ -8,7 +8,7 @@ use crate::lines::skip_field;
 use crate::scan::{Name, skip_plain_host, skip_value, split_target};
 
 /// A GET in origin form by HTTP/1.1, with one Host that is a name or an IPv4
-/// address without a port, without a body and without conditions, ranges and
+/// address, without a body and without conditions, ranges and
 /// expectations: its answer depends on the path alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plain {
@@ -69,9 +69,12 @@ pub(super) fn parse(data: &[u8], limits: &Limits) -> Option<Plain> {
         (target_end, stop) = split_target(target_end.get(1..)?)?;
     }
     // It begins with the space that ends a target.
-    let fields = skip_plain_host(VERSION_AND_HOST.strip(target_end)?)?;
+    let host = VERSION_AND_HOST.strip(target_end)?;
+    let fields = skip_plain_host(host)?;
     let (after, keep_alive) = match END.strip(fields) {
         Some(after) => (after, true),
+        // A port is that of some host.
+        None if fields.first() == Some(&b':') && fields.len() == host.len() => return None,
         None => other_fields(fields, limits)?,
     };
     let len = data.len() - after.len();
@@ -84,11 +87,11 @@ pub(super) fn parse(data: &[u8], limits: &Limits) -> Option<Plain> {
     Some(Plain { len: len as u16, path: (target.len() - path_end.len()) as u16, keep_alive })
 }
 
-/// What follows the head whose Host ends before `rest`, which begins with a CR
-/// LF, and whether the connection goes on.
+/// What follows the head whose Host, but for its port, ends before `rest`, and
+/// whether the connection goes on.
 #[inline(never)]
 fn other_fields<'a>(rest: &'a [u8], limits: &Limits) -> Option<(&'a [u8], bool)> {
-    let mut rest = rest.strip_prefix(b"\r\n")?;
+    let mut rest = skip_port(rest).strip_prefix(b"\r\n")?;
     let mut keep_alive = true;
     // With Host.
     let mut fields = 1;
@@ -108,6 +111,18 @@ fn other_fields<'a>(rest: &'a [u8], limits: &Limits) -> Option<(&'a [u8], bool)>
             None => other_field(rest)?,
         };
     }
+}
+
+/// What follows a colon and a port of up to four digits, which is below 65,536;
+/// `rest` where none is there.
+#[inline(always)]
+fn skip_port(rest: &[u8]) -> &[u8] {
+    let digit = |at| rest.get(at).is_some_and(u8::is_ascii_digit);
+    if rest.first() != Some(&b':') {
+        return rest;
+    }
+    let digits = (1..=4).take_while(|&at| digit(at)).count();
+    rest.get(1 + digits..).unwrap_or_default()
 }
 
 /// What follows a field of no consequence.
