@@ -238,7 +238,7 @@ impl Connection {
     }
 
     #[inline(never)]
-    fn arm_longer_probe(&mut self, cx: &Context<'_>) {
+    pub(crate) fn arm_longer_probe(&mut self, cx: &Context<'_>) {
         if self.may_probe() {
             self.arm_in_flight(cx);
         }

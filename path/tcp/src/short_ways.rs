@@ -199,3 +199,33 @@ fn the_second_segment_of_a_millisecond_is_timed_alike_on_both_ways() {
         assert_eq!(host.connection.differences(&full), Vec::<String>::new());
     }
 }
+
+/// RFC 8985 section 7.2: the probe's time after a round trip of a millisecond
+/// or less is the one that is computed for any other.
+#[test]
+fn the_probe_after_a_short_round_trip_has_the_same_time() {
+    let mut short = 0;
+    for (srtt_us, rto_min) in [(0, 200), (1, 200), (1_000, 200), (1_001, 300), (1_000, 300), (300, 5), (9_000, 300)] {
+        for (len, backoff, sack) in
+            [(1, 0, true), (1_460, 0, true), (1_461, 0, true), (4_000, 1, true), (4_000, 0, false)]
+        {
+            let mut host = Host::new(false, |config| config.rto_min = rto_min);
+            host.connection.rtt = crate::rtt::Rtt::new();
+            if srtt_us > 0 {
+                host.connection.rtt.on_sample(srtt_us);
+            }
+            host.connection.nxt = host.connection.una.plus(len);
+            host.connection.backoff = backoff;
+            if !sack {
+                host.connection.flags.clear(crate::connection::Flags::SACK);
+            }
+            short += usize::from(host.connection.rtt.is_short());
+            let mut full = host.connection.clone();
+            let cx = context(host.now, &host.config, &mut host.counters);
+            host.connection.arm_probe(&cx);
+            full.arm_longer_probe(&cx);
+            assert_eq!(host.connection.timer(), full.timer(), "{srtt_us} {rto_min} {len} {backoff} {sack}");
+        }
+    }
+    assert!(short > 0);
+}

@@ -626,3 +626,44 @@ fn check_books(table: &NeighbourTable, now: Time) {
     }
     assert_eq!(table.timers.len(), timers);
 }
+
+/// A frame of the neighbour of the last one is looked at less, and nothing
+/// comes of it but what would have come of it in full, whatever happened before.
+#[test]
+fn a_frame_from_the_last_neighbour_is_looked_at_less_with_the_same_outcome() {
+    let mut seed = 7_u64;
+    let mut random = move |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) % below
+    };
+    for _ in 0..400 {
+        let (mut short, mut full) = (NeighbourTable::new(at(1)), NeighbourTable::new(at(1)));
+        let mut ms = 1;
+        for _ in 0..60 {
+            ms += [0, 1, 700, 1_000, 6_000, 31_000][random(6) as usize];
+            let (now, ip) = (at(ms), v4(1 + random(2) as u32));
+            let mac = [A, A, A, B, Mac::ZERO, Mac([1; 6])][random(6) as usize];
+            let (what, flag) = (random(12), random(2) == 0);
+            match what {
+                0..=4 => {
+                    let id = short.resolve_by_frame(ip, mac, flag, now);
+                    assert_eq!(full.resolve_news(ip, mac, flag, now), id);
+                }
+                _ => {
+                    for table in [&mut short, &mut full] {
+                        match what {
+                            5 => _ = table.resolve(ip, now),
+                            6 => _ = table.resolve_off_link(ip, mac, now),
+                            7 => table.on_host(ip, mac, flag, now),
+                            8 => table.on_host_lost(ip, now),
+                            9 => reply(table, ip, if flag { A } else { B }, now),
+                            10 => _ = table.mac(NeighbourId(0)),
+                            _ => _ = drain(table, now),
+                        }
+                    }
+                }
+            }
+            assert_eq!(format!("{short:?}"), format!("{full:?}"));
+        }
+    }
+}
