@@ -1,5 +1,7 @@
 //! `nearside lab`: experiments run, shown and compared.
 
+mod judge;
+
 use crate::host::Failure;
 use ::lab::experiment::{Experiment, Set};
 use ::lab::results::{Results, write_whole};
@@ -23,6 +25,19 @@ pub enum LabPlan {
     Report(PathBuf),
     /// Compare two results.
     Compare(ComparePlan),
+    /// Hold published results against what is possible.
+    Judge(JudgePlan),
+}
+
+/// Which published results.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JudgePlan {
+    /// What tools printed, or claims.
+    pub files: Vec<PathBuf>,
+    /// The link's rate, in bits per second.
+    pub link: Option<f64>,
+    /// Print JSON.
+    pub json: bool,
 }
 
 /// Which experiment, and how.
@@ -90,6 +105,7 @@ pub fn lab(plan: LabPlan) -> Result<ExitCode, Failure> {
         LabPlan::Run(plan) => run(&plan),
         LabPlan::Report(folder) => write_report(&folder, &Results::read(&folder)?).map(|()| ExitCode::SUCCESS),
         LabPlan::Compare(plan) => compare_results(&plan),
+        LabPlan::Judge(plan) => judge::judge(&plan),
     }
 }
 

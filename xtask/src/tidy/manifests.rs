@@ -66,6 +66,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("load", &["wire", "app", "http"]),
     ("report", &["wire", "load"]),
     ("stats", &[]),
+    ("judge", &[]),
     (
         "lab",
         &[

@@ -1,6 +1,6 @@
 //! `nearside lab`, as typed.
 
-use crate::lab::{ComparePlan, LabPlan, RunPlan, Side};
+use crate::lab::{ComparePlan, JudgePlan, LabPlan, RunPlan, Side};
 use ::lab::experiment::Set;
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
@@ -34,6 +34,41 @@ enum What {
     },
     /// Compare two results: effect, 95 % interval and verdict of each figure
     Compare(CompareArgs),
+    /// Hold published results against what is possible
+    ///
+    /// Reads what ab, wrk, wrk2, hey, oha, k6, vegeta, fortio, nighthawk,
+    /// testpmd, iperf3, perf stat, sar and nearside load --json printed, whole
+    /// and in English, and files of claims ([[claim]] in TOML); several files
+    /// are the sides of one comparison. Each finding says what is impossible
+    /// or unproven, by how much, and what would prove it. The exit status is 0
+    /// if nothing is found, 4 if something is unproven, 5 if something is
+    /// impossible, 1 if a file cannot be read: the line is said.
+    Judge(JudgeArgs),
+}
+
+#[derive(Args)]
+struct JudgeArgs {
+    /// What a tool printed, or claims
+    #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+
+    /// The rate of the link between client and server, as in 10G (bits per second)
+    #[arg(long, value_name = "RATE", value_parser = bits)]
+    link: Option<f64>,
+
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Bits per second, with K, M, G or T for powers of 1000.
+fn bits(text: &str) -> Result<f64, String> {
+    let power = ["K", "M", "G", "T"].iter().position(|unit| text.ends_with(unit)).map_or(0, |at| at + 1);
+    let digits = if power > 0 { &text[..text.len() - 1] } else { text };
+    match digits.parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value * 1000_f64.powi(i32::try_from(power).unwrap_or(0))),
+        _ => Err("a rate in bits per second belongs here, as in 10G".to_owned()),
+    }
 }
 
 #[derive(Args)]
@@ -95,6 +130,7 @@ impl LabArgs {
             What::Schema { name } => LabPlan::Schema(name),
             What::Run(args) => LabPlan::Run(args.plan()?),
             What::Report { folder } => LabPlan::Report(folder),
+            What::Judge(args) => LabPlan::Judge(JudgePlan { files: args.files, link: args.link, json: args.json }),
             What::Compare(args) => LabPlan::Compare(ComparePlan {
                 before: Side::from(args.before.as_str()),
                 after: Side::from(args.after.as_str()),

@@ -1,0 +1,84 @@
+//! What is not alike on the sides of a comparison.
+
+use crate::Source;
+use crate::figure::Figure;
+use crate::relation::{Finding, Severity, distance};
+use crate::run::Run;
+
+/// Sizes of responses that differ by more are of different responses.
+const ALIKE: f64 = 0.01;
+
+/// Every side against the first: the files, and claims of one comparison.
+pub(crate) fn sides(sources: &[Source]) -> Vec<Finding> {
+    let all: Vec<(&str, &Run)> =
+        sources.iter().flat_map(|source| source.runs.iter().map(|run| (source.name.as_str(), run))).collect();
+    let mut found = Vec::new();
+    for (at, (file, run)) in all.iter().enumerate() {
+        let alike = |(_, other): &&(&str, &Run)| other.group == run.group;
+        let Some((first_file, first)) = all[..at].iter().find(alike) else { continue };
+        // Claims without a comparison stand alone.
+        if run.claim && run.group.is_none() {
+            continue;
+        }
+        let mut push = |check, line, says: String, by, arithmetic, proof: &str| {
+            found.push(Finding {
+                severity: Severity::Unproven,
+                file: (*file).to_owned(),
+                run: run.name.clone(),
+                line,
+                check,
+                says: format!("{says} than on the first side ({first_file}, {})", first.name),
+                by,
+                arithmetic,
+                proof: proof.to_owned(),
+            });
+        };
+        for (check, what, ours, theirs, slack) in numbers(run, first) {
+            let (Some(ours), Some(theirs)) = (ours, theirs) else { continue };
+            let (a, b) = (ours.loose(slack), theirs);
+            if a.low > b.high || b.low > a.high {
+                let says = format!("{what} on this side");
+                let arithmetic = format!("{ours} here, {theirs} there");
+                let by = distance(ours.middle(), theirs.middle());
+                push(check, ours.line, says, by, arithmetic, "both sides with the same, in random order of rounds");
+            }
+        }
+        for (check, what, ours, theirs) in words(run, first) {
+            let (Some(ours), Some(theirs)) = (ours, theirs) else { continue };
+            if ours != theirs {
+                let arithmetic = format!("{ours} here, {theirs} there");
+                push(check, 0, format!("{what} on this side"), String::new(), arithmetic, "both sides with the same");
+            }
+        }
+    }
+    found
+}
+
+type Numbers = (&'static str, &'static str, Option<Figure>, Option<Figure>, f64);
+
+fn numbers(run: &Run, first: &Run) -> Vec<Numbers> {
+    let mut out = vec![("concurrency", "other connections", run.connections, first.connections, 0.0)];
+    let each = |run: &Run| {
+        run.size.or_else(|| {
+            let figure = run.received? / run.requests?;
+            Some(Figure { line: run.received?.line, ..figure })
+        })
+    };
+    // Tools that count heads and tools that do not cannot be compared.
+    if run.tool == first.tool || run.sized_with_head == first.sized_with_head {
+        out.push(("response-size", "another size of a response", each(run), each(first), ALIKE));
+    }
+    out
+}
+
+type Words = (&'static str, &'static str, Option<String>, Option<String>);
+
+fn words(run: &Run, first: &Run) -> Vec<Words> {
+    let switch = |on: Option<bool>| on.map(|on| if on { "on" } else { "off" }.to_owned());
+    vec![
+        ("path", "another path", run.path.clone(), first.path.clone()),
+        ("keep-alive", "connections are kept otherwise", switch(run.keep_alive), switch(first.keep_alive)),
+        ("logs", "logs are set otherwise", switch(run.logs), switch(first.logs)),
+        ("compression", "another compression", run.compression.clone(), first.compression.clone()),
+    ]
+}

@@ -1,0 +1,58 @@
+//! The forms of each tool's output.
+
+mod ab;
+mod claims;
+mod fortio;
+mod hey;
+mod iperf3;
+mod json;
+mod k6;
+mod nighthawk;
+mod perf;
+mod sar;
+mod testpmd;
+mod vegeta;
+mod wrk;
+
+use crate::run::Run;
+use crate::text::{ReadError, Text};
+
+/// What is read.
+pub const TOOLS: &str =
+    "ab, wrk, wrk2, hey, oha, k6, vegeta, fortio, nighthawk, testpmd, iperf3, perf stat, sar, nearside load --json";
+
+/// Reads one tool's form.
+type Parser = fn(&Text) -> Result<Run, ReadError>;
+
+/// The runs in a file.
+pub(crate) fn parse(text: &Text) -> Result<Vec<Run>, ReadError> {
+    let first = text.lines.iter().position(|line| !line.trim().is_empty()).unwrap_or(0);
+    if text.lines[first].trim_start().starts_with('{') {
+        return json::parse(text).map(|run| vec![run]);
+    }
+    if text.lines.iter().any(|line| line.trim() == "[[claim]]") {
+        return claims::parse(text);
+    }
+    let known: [(bool, Parser); 11] = [
+        (text.has("This is ApacheBench") || text.starts("Concurrency Level:"), ab::parse),
+        (text.starts("Running ") && text.has(" test @ "), wrk::parse),
+        (text.starts("Latencies ") && text.starts("Requests "), vegeta::parse),
+        (text.has("http_req_duration") || text.has("http_reqs."), k6::parse),
+        (text.has("Aggregated Function Time"), fortio::parse),
+        (text.has("Nighthawk - A layer 7"), nighthawk::parse),
+        (text.has("NIC statistics for port"), testpmd::parse),
+        (text.has("Performance counter stats for"), perf::parse),
+        (text.has("[ ID] Interval"), iperf3::parse),
+        (text.lines[first].starts_with("Linux ") && text.lines[first].contains(" CPU)"), sar::parse),
+        (text.starts("Summary:") && text.starts("Requests/sec:"), hey::parse),
+    ];
+    let matches: Vec<_> = known.iter().filter(|(fits, _)| *fits).collect();
+    match matches.as_slice() {
+        [] => {
+            let why = format!("this is the output of none of {TOOLS}, whole and in English; nor does it hold claims");
+            Err(ReadError::new(first + 1, why))
+        }
+        [(_, parse)] => parse(text).map(|run| vec![run]),
+        _ => Err(ReadError::new(first + 1, "this holds the output of several tools: give each a file of its own")),
+    }
+}

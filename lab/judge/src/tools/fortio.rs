@@ -1,0 +1,101 @@
+//! fortio's text and JSON (`periodic/periodic.go`, `stats/stats.go`).
+
+use crate::figure::Figure;
+use crate::relation::Order::Equal;
+use crate::relation::Relation;
+use crate::run::{Latency, Run};
+use crate::text::{AtLine, ReadError, Text, once};
+
+const PROOF: &str = "fortio's output as it printed it";
+
+pub(super) fn parse(text: &Text) -> Result<Run, ReadError> {
+    let mut run = Run { name: "fortio".into(), tool: "fortio", ..Run::default() };
+    // Percentiles are interpolated within buckets.
+    let mut latency = Latency { name: "function time".into(), off: None, ..Latency::default() };
+    let (mut done, mut sum, mut codes) = (false, None, None::<Figure>);
+    for (number, line) in text.numbered() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["Ended", "after", time, ":", calls, "calls.", rate] => {
+                once(&mut run.seconds, Figure::time(time, number).at(number)?, "the end")?;
+                run.requests = Some(Figure::count(calls, number).at(number)?);
+                let rate = rate.strip_prefix("qps=").unwrap_or(rate);
+                // Printed with five significant digits.
+                run.rate = Some(significant(rate, number)?);
+            }
+            [
+                "Aggregated",
+                "Function",
+                "Time",
+                ":",
+                "count",
+                count,
+                "avg",
+                mean,
+                "+/-",
+                deviation,
+                "min",
+                min,
+                "max",
+                max,
+                "sum",
+                total,
+            ] => {
+                latency.samples = Some(Figure::count(count, number).at(number)?.middle());
+                latency.mean = Some(significant(mean, number)?);
+                latency.deviation = Some(significant(deviation, number)?);
+                latency.min = Some(significant(min, number)?);
+                latency.max = Some(significant(max, number)?);
+                sum = Some(significant(total, number)?);
+            }
+            ["#", "target", share, value] => {
+                let share = Figure::printed(share.trim_end_matches('%'), number).at(number)?.middle();
+                latency.percentiles.push((share / 100.0, significant(value, number)?));
+            }
+            ["Code", _, ":", count, ..] => {
+                let count = Figure::count(count, number).at(number)?;
+                codes = Some(codes.map_or(count, |sum| sum + count));
+            }
+            ["All", "done", ..] => done = true,
+            _ => {
+                if let Some(at) = words.iter().position(|word| *word == "thread(s)" || *word == "thread(s),")
+                    && at > 0
+                {
+                    run.connections = Figure::count(words[at - 1], number).ok();
+                }
+            }
+        }
+    }
+    if !done || run.rate.is_none() {
+        return Err(text.cut("\"All done\" and the qps"));
+    }
+    Ok(finish(run, latency, sum, codes))
+}
+
+pub(super) fn finish(mut run: Run, latency: Latency, sum: Option<Figure>, codes: Option<Figure>) -> Run {
+    if let (Some(mean), Some(samples), Some(sum)) = (latency.mean, latency.samples, sum) {
+        let right = mean.times(samples);
+        let says = "the sum is not the mean times the count";
+        let arithmetic = format!("{samples} × {mean} s = {right} s; {sum} s is said");
+        let triple = (sum, Equal, right.loose(1e-4));
+        run.relations.push(Relation::new("mean", triple, says, arithmetic, PROOF));
+    }
+    if let (Some(codes), Some(requests)) = (codes, run.requests) {
+        let says = "the codes do not add up to the calls";
+        let arithmetic = format!("{codes} of {requests}");
+        run.relations.push(Relation::new("count", (codes, Equal, requests), says, arithmetic, PROOF));
+    }
+    run.latency.push(latency);
+    run
+}
+
+/// Go's `%.Ng` drops zeros at the end: what is printed may be a digit short.
+fn significant(text: &str, line: usize) -> Result<Figure, ReadError> {
+    match text.split_once("e-") {
+        None => Ok(Figure::printed(text, line).at(line)?),
+        Some((digits, power)) => {
+            let power: i32 = power.parse().map_err(|_| ReadError::new(line, format!("{text:?} is no number")))?;
+            Ok(Figure::printed(digits, line).at(line)?.times(10_f64.powi(-power.min(30))))
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! sar of sysstat, in English: tables under a line of names, `Average:` at
+//! the end of each kind.
+
+use crate::checks::AT_LIMIT;
+use crate::figure::Figure;
+use crate::relation::Order::{AtMost, Equal};
+use crate::relation::Relation;
+use crate::run::Run;
+use crate::text::{AtLine, ReadError, Text};
+
+const PROOF: &str = "sar's recording (sar -o), read with sadf";
+
+/// Rows of one kind, since its last average.
+#[derive(Default)]
+struct Table {
+    names: Vec<String>,
+    /// The name of the row, and its columns.
+    rows: Vec<(String, Vec<Figure>)>,
+}
+
+pub(super) fn parse(text: &Text) -> Result<Run, ReadError> {
+    let mut run = Run { name: "sar".into(), tool: "sar", ..Run::default() };
+    let mut table = Table::default();
+    let (mut header, mut averages) = (true, 0);
+    for (number, line) in text.numbered().skip(1) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.is_empty() {
+            header = true;
+            continue;
+        }
+        let average = words[0] == "Average:";
+        let clock = words[0].len() == 8 && words[0].bytes().filter(|byte| *byte == b':').count() == 2;
+        if !average && !clock {
+            if words.get(1) == Some(&"LINUX") || words.contains(&"RESTART") {
+                return Err(ReadError::new(
+                    number,
+                    "the machine was started again here: give each run a file of its own",
+                ));
+            }
+            let why = format!(
+                "{:?} is no time and no Average: of another locale (print it with LC_ALL=C), or cut off",
+                words[0]
+            );
+            return Err(ReadError::new(number, why));
+        }
+        let skip = if matches!(words.get(1), Some(&"AM" | &"PM")) { 2 } else { 1 };
+        let cells = &words[skip..];
+        // Averages without devices come without names of their own.
+        if header && cells.iter().any(|cell| cell.contains(['%', '/']) || cell.starts_with(|c: char| c.is_lowercase()))
+        {
+            header = false;
+            let names: Vec<String> = cells.iter().map(|&name| name.to_owned()).collect();
+            if names != table.names {
+                table = Table { names, ..Table::default() };
+            }
+            continue;
+        }
+        header = false;
+        let (name, values) = row(&table, cells, number)?;
+        columns(&mut run, &table.names, &name, &values);
+        if average {
+            averages += 1;
+            mean(&mut run, &table, &name, &values);
+        } else {
+            table.rows.push((name, values));
+        }
+    }
+    match averages {
+        0 => Err(text.cut("a row of averages")),
+        _ => Ok(run),
+    }
+}
+
+fn row(table: &Table, cells: &[&str], line: usize) -> Result<(String, Vec<Figure>), ReadError> {
+    let named = table.names.first().is_some_and(|name| name.chars().all(char::is_uppercase));
+    if cells.len() != table.names.len() {
+        let why = format!("{} columns under {} names: it is cut off", cells.len(), table.names.len());
+        return Err(ReadError::new(line, why));
+    }
+    let name = if named { cells[0] } else { "" };
+    let values: Result<Vec<Figure>, ReadError> =
+        cells[usize::from(named)..].iter().map(|cell| Figure::printed(cell, line).at(line)).collect();
+    Ok((name.to_owned(), values?))
+}
+
+fn columns(run: &mut Run, names: &[String], name: &str, values: &[Figure]) {
+    let names = &names[names.len() - values.len()..];
+    let find = |wanted: &str| names.iter().position(|name| name == wanted).map(|at| values[at]);
+    for (column, value) in names.iter().zip(values) {
+        if column.starts_with('%') {
+            let right = Figure::exact(100.0, value.line);
+            let says = format!("{name} {column} is more than all");
+            run.relations.push(Relation::new("share", (*value, AtMost, right), says, format!("{value} %"), PROOF));
+        }
+    }
+    if let (Some(user), Some(idle)) = (find("%user"), find("%idle")) {
+        let all = values.iter().fold(Figure::exact(0.0, idle.line), |sum, value| sum + *value);
+        // A core that is off line has no time at all.
+        if user.middle() + idle.middle() > 0.0 || all.middle() > 0.0 {
+            let right = Figure::exact(100.0, idle.line);
+            let says = format!("the shares of {name} do not add up");
+            run.relations.push(Relation::new("share", (all, Equal, right), says, format!("{all} %"), PROOF));
+        }
+    }
+    for side in ["rx", "tx"] {
+        let (Some(packets), Some(bytes)) = (find(&format!("{side}pck/s")), find(&format!("{side}kB/s"))) else {
+            continue;
+        };
+        let least = packets.times(14.0 / 1024.0);
+        let says = format!("{name}: packets of {side} are smaller than an Ethernet header");
+        let arithmetic = format!("{packets} packets/s × 14 B = {least} kB/s at least; {bytes} kB/s is said");
+        run.relations.push(Relation::new("frame-size", (least, AtMost, bytes), says, arithmetic, PROOF));
+    }
+    if let Some(used) = find("%ifutil") {
+        let right = Figure::exact(AT_LIMIT * 100.0, used.line);
+        let says = format!("the link of {name} was at its limit: what is measured over it is the link's figure");
+        let proof = "the same load over a faster link";
+        run.relations.push(Relation::new("link", (used, AtMost, right), says, format!("{used} %"), proof).unproven());
+    }
+}
+
+/// Averages lie between the rows that they are of.
+fn mean(run: &mut Run, table: &Table, name: &str, values: &[Figure]) {
+    let rows: Vec<&Vec<Figure>> = table.rows.iter().filter(|row| row.0 == name).map(|row| &row.1).collect();
+    if rows.is_empty() {
+        return;
+    }
+    for (at, value) in values.iter().enumerate() {
+        let column = rows.iter().filter_map(|row| row.get(at));
+        let (low, high) =
+            column.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), row| (low.min(row.low), high.max(row.high)));
+        let right = Figure { low, high, line: value.line };
+        let column = &table.names[table.names.len() - values.len() + at];
+        let says = format!("the average of {name} {column} lies outside of all its rows");
+        let arithmetic = format!("{value}; the rows lie between {low:.2} and {high:.2}");
+        run.relations.push(Relation::new("average", (*value, Equal, right.loose(0.001)), says, arithmetic, PROOF));
+    }
+}

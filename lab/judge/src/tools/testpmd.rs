@@ -1,0 +1,115 @@
+//! testpmd's port statistics (`app/test-pmd/config.c`, `nic_stats_display`)
+//! and forward statistics.
+
+use crate::figure::Figure;
+use crate::relation::Order::{AtMost, Equal};
+use crate::relation::Relation;
+use crate::run::Run;
+use crate::text::{AtLine, ReadError, Text};
+
+const PROOF: &str = "counters of the switch or the other side, over the same time";
+
+/// Counters that fell between two looks.
+const FELL: &str = "a counter fell between two looks: it was cleared, or it wrapped; what is counted over it is lost";
+
+/// Frames without their check sequence: the smallest, and the largest that
+/// DPDK's drivers take.
+const FRAMES: (f64, f64) = (60.0, 16_384.0);
+
+pub(super) fn parse(text: &Text) -> Result<Run, ReadError> {
+    let mut run = Run { name: "testpmd".into(), tool: "testpmd", ..Run::default() };
+    let mut port: Option<(u32, Vec<(String, Figure)>)> = None;
+    let mut last: Vec<(u32, String, Figure)> = Vec::new();
+    for (number, line) in text.numbered() {
+        if let Some((_, rest)) = line.split_once("NIC statistics for port") {
+            if port.is_some() {
+                return Err(ReadError::new(number, "the statistics before these have no end"));
+            }
+            let id = rest.split_whitespace().next().and_then(|id| id.parse().ok());
+            port = Some((id.ok_or_else(|| ReadError::new(number, "a port's number belongs here"))?, Vec::new()));
+        } else if line.trim_start().starts_with("####") {
+            if let Some((id, fields)) = port.take() {
+                block(&mut run, id, &fields, &mut last);
+            }
+        } else if let Some((_, fields)) = &mut port {
+            cells(line, number, fields)?;
+        } else if line.trim_start().starts_with(['R', 'T']) && line.contains("-total:") {
+            let mut fields = Vec::new();
+            cells(line, number, &mut fields)?;
+            total(&mut run, &fields);
+        }
+    }
+    match port {
+        Some(_) => Err(text.cut("the end of a port's statistics")),
+        None => Ok(run),
+    }
+}
+
+/// `RX-packets: 56498304   RX-missed: 0   RX-bytes:  0`
+fn cells(line: &str, number: usize, fields: &mut Vec<(String, Figure)>) -> Result<(), ReadError> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    for pair in words.windows(2) {
+        if let Some(key) = pair[0].strip_suffix(':') {
+            let value = Figure::count(pair[1], number).map_err(|why| format!("{key}: {why}")).at(number)?;
+            fields.push((key.to_owned(), value));
+        }
+    }
+    match words.last() {
+        Some(word) if word.ends_with(':') => Err(ReadError::new(number, format!("{word} has no value"))),
+        _ => Ok(()),
+    }
+}
+
+fn block(run: &mut Run, id: u32, fields: &[(String, Figure)], last: &mut Vec<(u32, String, Figure)>) {
+    let find = |name: &str| fields.iter().find(|field| field.0 == name).map(|field| field.1);
+    for side in ["RX", "TX"] {
+        if let (Some(packets), Some(bytes)) = (find(&format!("{side}-packets")), find(&format!("{side}-bytes"))) {
+            size(run, &format!("port {id} {side}"), packets, bytes);
+        }
+        let rate = if side == "RX" { "Rx" } else { "Tx" };
+        if let (Some(pps), Some(bps)) = (find(&format!("{rate}-pps")), find(&format!("{rate}-bps"))) {
+            size(run, &format!("port {id} {rate} per second"), pps, bps.times(0.125));
+        }
+    }
+    for (name, value) in fields.iter().filter(|field| !field.0.ends_with("ps")) {
+        match last.iter_mut().find(|old| old.0 == id && old.1 == *name) {
+            Some(old) => {
+                let arithmetic = format!("port {id} {name}: {} in line {}, then {value}", old.2, old.2.line);
+                let proof = "one run without clearing, read often enough";
+                run.relations
+                    .push(Relation::new("counter", (old.2, AtMost, *value), FELL, arithmetic, proof).unproven());
+                old.2 = *value;
+            }
+            None => last.push((id, name.clone(), *value)),
+        }
+    }
+}
+
+/// Bytes for each packet; drivers that count none print 0.
+fn size(run: &mut Run, what: &str, packets: Figure, bytes: Figure) {
+    if packets.middle() <= 0.0 && bytes.middle() > 0.0 {
+        let says = format!("{what}: bytes without packets");
+        let arithmetic = format!("{bytes} B in {packets} packets");
+        run.relations.push(Relation::new("frame-size", (bytes, AtMost, packets), says, arithmetic, PROOF));
+    }
+    if packets.middle() <= 1.0 || bytes.middle() <= 0.0 {
+        return;
+    }
+    // Rates are cut to whole packets, and read one after the other.
+    let each = (bytes / packets).loose(0.01);
+    let arithmetic = format!("{bytes} B / {packets} packets = {} B", bytes / packets);
+    let least = Figure::exact(FRAMES.0, packets.line);
+    let most = Figure::exact(FRAMES.1, packets.line);
+    let says = format!("{what}: frames are smaller than Ethernet's smallest");
+    run.relations.push(Relation::new("frame-size", (least, AtMost, each), says, arithmetic.clone(), PROOF));
+    let says = format!("{what}: frames are larger than any that a driver takes");
+    run.relations.push(Relation::new("frame-size", (each, AtMost, most), says, arithmetic, PROOF));
+}
+
+/// `RX-packets: 10  RX-dropped: 2  RX-total: 12`
+fn total(run: &mut Run, fields: &[(String, Figure)]) {
+    let [(name, packets), (_, dropped), (_, total)] = fields else { return };
+    let says = format!("{name} and dropped ones do not add up to the total");
+    let arithmetic = format!("{packets} + {dropped} = {}; {total} is said", *packets + *dropped);
+    run.relations.push(Relation::new("count", (*packets + *dropped, Equal, *total), says, arithmetic, PROOF));
+}

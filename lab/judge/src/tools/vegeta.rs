@@ -1,0 +1,151 @@
+//! vegeta's text report (`lib/reporters.go`, `lib/metrics.go`).
+
+use crate::figure::Figure;
+use crate::relation::Order::Equal;
+use crate::relation::Relation;
+use crate::run::{Latency, Little, Run};
+use crate::text::{AtLine, ReadError, Text};
+
+const PROOF: &str = "vegeta's report as it printed it";
+
+/// Percentiles are of a t-digest: estimates.
+pub(super) const ESTIMATE: f64 = 0.1;
+
+/// What a report says, in either form.
+#[derive(Default)]
+pub(super) struct Report {
+    pub total: Option<Figure>,
+    pub rate: Option<Figure>,
+    pub throughput: Option<Figure>,
+    pub duration: Option<Figure>,
+    pub attack: Option<Figure>,
+    pub wait: Option<Figure>,
+    pub bytes: Option<(Figure, Figure)>,
+    pub success: Option<Figure>,
+    pub codes: Vec<(u32, Figure)>,
+    pub latency: Latency,
+}
+
+pub(super) fn parse(text: &Text) -> Result<Run, ReadError> {
+    let mut report = Report::default();
+    for (number, line) in text.numbered() {
+        let Some((key, rest)) = line.split_once('[') else { continue };
+        let Some((names, values)) = rest.split_once(']') else { continue };
+        let values: Vec<&str> = values.split(',').map(str::trim).collect();
+        let figure = |at: usize| -> Result<Figure, ReadError> {
+            let value = values.get(at).copied().unwrap_or("");
+            Figure::printed(value, number).at(number)
+        };
+        let time = |at: usize| Figure::time(values.get(at).copied().unwrap_or(""), number).at(number);
+        match key.trim() {
+            "Requests" if report.total.is_some() => {
+                return Err(ReadError::new(number, "a second report begins: give each a file of its own"));
+            }
+            "Requests" => {
+                report.total = Some(Figure::count(values[0], number).at(number)?);
+                report.rate = Some(figure(1)?);
+                report.throughput = if values.len() > 2 { Some(figure(2)?) } else { None };
+            }
+            "Duration" => {
+                (report.duration, report.attack, report.wait) = (Some(time(0)?), Some(time(1)?), Some(time(2)?));
+            }
+            "Latencies" => {
+                for (at, name) in names.split(',').map(str::trim).enumerate() {
+                    let value = time(at)?;
+                    match name {
+                        "min" => report.latency.min = Some(value),
+                        "mean" => report.latency.mean = Some(value),
+                        "max" => report.latency.max = Some(value),
+                        share => {
+                            let share: f64 = share
+                                .parse()
+                                .map_err(|_| ReadError::new(number, format!("{share:?} is no percentile")))?;
+                            report.latency.percentiles.push((share / 100.0, value));
+                        }
+                    }
+                }
+            }
+            "Bytes In" => report.bytes = Some((Figure::count(values[0], number).at(number)?, figure(1)?)),
+            "Success" => {
+                let share = values[0].strip_suffix('%');
+                let share = share.ok_or_else(|| ReadError::new(number, "a share in % belongs here"))?;
+                report.success = Some(Figure::printed(share, number).at(number)?.times(0.01));
+            }
+            "Status Codes" => report.codes = codes(values[0], number)?,
+            _ => {}
+        }
+    }
+    if report.duration.is_none() || report.latency.mean.is_none() || report.codes.is_empty() {
+        return Err(text.cut("Duration, Latencies and Status Codes"));
+    }
+    Ok(report.run())
+}
+
+fn codes(text: &str, line: usize) -> Result<Vec<(u32, Figure)>, ReadError> {
+    let one = |word: &str| {
+        let (code, count) = word.split_once(':')?;
+        Some((code.parse().ok()?, Figure::count(count, line).ok()?))
+    };
+    let wrong = |word: &str| ReadError::new(line, format!("{word:?} is no code and count"));
+    text.split_whitespace().map(|word| one(word).ok_or_else(|| wrong(word))).collect()
+}
+
+impl Report {
+    pub(super) fn run(self) -> Run {
+        let mut run = Run { name: "vegeta".into(), tool: "vegeta", little: Little::Not, ..Run::default() };
+        let mut latency = Latency { name: "latency".into(), off: Some(ESTIMATE), ..self.latency };
+        let mut relate = |check, triple, says: &str, arithmetic: String| {
+            run.relations.push(Relation::new(check, triple, says, arithmetic, PROOF));
+        };
+        if let (Some(total), Some(rate), Some(attack)) = (self.total, self.rate, self.attack) {
+            let arithmetic = format!("{total} / {attack} s = {}/s; {rate}/s is said", total / attack);
+            relate(
+                "rate",
+                (rate, Equal, total / attack),
+                "the rate is not the requests by the attack's time",
+                arithmetic,
+            );
+        }
+        if let (Some(duration), Some(attack), Some(wait)) = (self.duration, self.attack, self.wait) {
+            let arithmetic = format!("{attack} s + {wait} s = {} s; {duration} s is said", attack + wait);
+            let right = (attack + wait).loose(1e-4);
+            relate("duration", (duration, Equal, right), "attack and wait do not add up to the duration", arithmetic);
+        }
+        if let (Some(total), Some((bytes, each))) = (self.total, self.bytes) {
+            let arithmetic = format!("{total} × {each} B = {} B; {bytes} B are said", total * each);
+            relate(
+                "transfer",
+                (bytes, Equal, total * each),
+                "the bytes are not the requests times their mean",
+                arithmetic,
+            );
+        }
+        if let (Some(total), false) = (self.total, self.codes.is_empty()) {
+            let sum = self.codes.iter().fold(Figure::exact(0.0, total.line), |sum, (_, count)| sum + *count);
+            relate("count", (sum, Equal, total), "the status codes do not add up", format!("{sum} of {total}"));
+            let good = self.codes.iter().filter(|(code, _)| (200..400).contains(code));
+            let good = good.fold(Figure::exact(0.0, total.line), |sum, (_, count)| sum + *count);
+            if let Some(success) = self.success {
+                let arithmetic = format!("{good} / {total} = {}; {success} is said", good / total);
+                relate(
+                    "count",
+                    (success, Equal, good / total),
+                    "the share of success is not what the codes say",
+                    arithmetic,
+                );
+            }
+            if let (Some(throughput), Some(duration)) = (self.throughput, self.duration) {
+                let arithmetic = format!("{good} / {duration} s = {}/s; {throughput}/s is said", good / duration);
+                let says = "the throughput is not the successes by the duration";
+                relate("rate", (throughput, Equal, (good / duration).loose(1e-4)), says, arithmetic);
+            }
+            run.failed = Some(total - good);
+        }
+        latency.samples = self.total.map(Figure::middle);
+        run.requests = self.total;
+        run.rate = self.rate;
+        run.received = self.bytes.map(|(bytes, _)| bytes);
+        run.latency.push(latency);
+        run
+    }
+}

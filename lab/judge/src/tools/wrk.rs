@@ -1,0 +1,150 @@
+//! wrk (`wrk.c`, `units.c`) and wrk2, which prints the recorded spectrum as well.
+
+use crate::figure::Figure;
+use crate::relation::Order::{AtMost, Equal};
+use crate::relation::Relation;
+use crate::run::{Latency, Little, Run};
+use crate::text::{AtLine, ReadError, Text, once};
+
+pub(super) fn parse(text: &Text) -> Result<Run, ReadError> {
+    let two = text.has("HdrHistogram") || text.has("Thread calibration");
+    let name = if two { "wrk2" } else { "wrk" };
+    // wrk 4 adds samples to its histogram for what it thinks was due
+    // (stats_correct); wrk2's latency counts from the time that was planned.
+    let little = if two { Little::Not } else { Little::Adds };
+    let mut run = Run { name: name.into(), tool: name, little, sized_with_head: true, ..Run::default() };
+    let mut latency = Latency { name: "latency".into(), off: Some(0.02), ..Latency::default() };
+    let (mut threads, mut each, mut spectrum) = (None, None, Latency::default());
+    let mut section = "";
+    for (number, line) in text.numbered() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["Running", _, "test", "@", url] => {
+                if run.path.is_some() {
+                    return Err(ReadError::new(number, "a second run begins: give each a file of its own"));
+                }
+                run.path = Some(path(url).to_owned());
+            }
+            [n, "threads", "and", c, "connections"] => {
+                threads = Some(Figure::count(n, number).at(number)?);
+                once(&mut run.connections, Figure::count(c, number).at(number)?, "the connections")?;
+            }
+            ["Latency", mean, deviation, max, within] => {
+                latency.mean = Some(Figure::time(mean, number).at(number)?);
+                latency.deviation = Some(Figure::time(deviation, number).at(number)?);
+                latency.max = Some(Figure::time(max, number).at(number)?);
+                share(&mut run, within, number)?;
+            }
+            ["Req/Sec", mean, _, _, within] => {
+                each = Some(metric(mean, number)?);
+                share(&mut run, within, number)?;
+            }
+            ["Latency", "Distribution", ..] => section = "distribution",
+            ["Uncorrected", "Latency", ..] | ["Detailed", ..] => section = "",
+            [percent, value] if section == "distribution" && percent.ends_with('%') => {
+                let percent = Figure::printed(percent.trim_end_matches('%'), number).at(number)?.middle();
+                latency.percentiles.push((percent / 100.0, Figure::time(value, number).at(number)?));
+            }
+            [n, "requests", "in", time, read, "read"] => {
+                once(&mut run.requests, Figure::count(n, number).at(number)?, "the requests")?;
+                once(&mut run.seconds, Figure::time(time.trim_end_matches(','), number).at(number)?, "the time")?;
+                once(&mut run.received, Figure::bytes(read, 1024.0, number).at(number)?, "the bytes")?;
+            }
+            ["Non-2xx", "or", "3xx", "responses:", n] => {
+                run.failed = Some(Figure::count(n, number).at(number)?);
+            }
+            ["Requests/sec:", rate] => once(&mut run.rate, Figure::printed(rate, number).at(number)?, "the rate")?,
+            ["Transfer/sec:", rate] => {
+                let rate = Figure::bytes(rate, 1024.0, number).at(number)?;
+                once(&mut run.received_rate, rate, "the transfer rate")?;
+            }
+            _ if line.starts_with("#[") => recorded(line, number, &mut spectrum)?,
+            _ => {}
+        }
+    }
+    if run.rate.is_none() || run.received_rate.is_none() || run.requests.is_none() || run.connections.is_none() {
+        return Err(text.cut("Requests/sec and Transfer/sec"));
+    }
+    // Of a corrected histogram, the number of samples is not the requests.
+    latency.samples = spectrum.samples;
+    twice(&mut run, &latency, &spectrum);
+    threads_make_rate(&mut run, threads, each);
+    run.latency.push(latency);
+    Ok(run)
+}
+
+fn path(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.find('/').map_or("/", |at| &rest[at..])
+}
+
+/// `19.93k`: thousands, millions.
+fn metric(text: &str, line: usize) -> Result<Figure, ReadError> {
+    let (digits, unit) = Figure::split(text);
+    let power =
+        crate::figure::prefix_power(unit).ok_or_else(|| ReadError::new(line, format!("{unit:?} is no unit")))?;
+    Ok(Figure::printed(digits, line).at(line)?.times(1000_f64.powi(power)))
+}
+
+fn share(run: &mut Run, text: &str, line: usize) -> Result<(), ReadError> {
+    let Some(digits) = text.strip_suffix('%') else {
+        return Err(ReadError::new(line, format!("{text:?} is no share: it is cut off, or another version's")));
+    };
+    let share = Figure::printed(digits, line).at(line)?;
+    let right = Figure::exact(100.0, line);
+    let says = "more than all samples lie within one deviation";
+    run.relations.push(Relation::new("share", (share, AtMost, right), says, format!("{share} %"), "all samples"));
+    Ok(())
+}
+
+/// `#[Mean    =        6.459, StdDeviation   =        3.130]`, in milliseconds.
+fn recorded(line: &str, number: usize, spectrum: &mut Latency) -> Result<(), ReadError> {
+    for part in line.trim_start_matches("#[").trim_end_matches(']').split(',') {
+        let Some((key, value)) = part.split_once('=') else { continue };
+        let value = Figure::printed(value.trim(), number).at(number)?;
+        match key.trim() {
+            "Mean" if spectrum.mean.is_some() => return Ok(()),
+            "Mean" => spectrum.mean = Some(value.times(1e-3)),
+            "StdDeviation" => spectrum.deviation = Some(value.times(1e-3)),
+            "Max" => spectrum.max = Some(value.times(1e-3)),
+            "Total count" => spectrum.samples = Some(value.middle()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn twice(run: &mut Run, latency: &Latency, spectrum: &Latency) {
+    for (what, ours, theirs) in [
+        ("mean", latency.mean, spectrum.mean),
+        ("deviation", latency.deviation, spectrum.deviation),
+        ("maximum", latency.max, spectrum.max),
+    ] {
+        let (Some(ours), Some(theirs)) = (ours, theirs) else { continue };
+        let says = format!("the {what} of the latency is printed with two values");
+        let arithmetic = format!("{ours} s and {theirs} s");
+        // The histogram's buckets are of three digits.
+        let triple = (ours, Equal, theirs.loose(0.002));
+        run.relations.push(Relation::new("printed-twice", triple, says, arithmetic, "wrk2's output as it printed it"));
+    }
+    if let (Some(requests), Some(samples)) = (run.requests, spectrum.samples) {
+        let left = Figure::exact(samples, requests.line);
+        let says = "more samples than requests";
+        let arithmetic = format!("{left} samples of {requests} requests");
+        run.relations.push(Relation::new("count", (left, AtMost, requests), says, arithmetic, "wrk2's whole output"));
+    }
+}
+
+/// Each thread samples its rate ten times a second, so that the sum is near
+/// the rate over the whole run, in runs that are long enough.
+fn threads_make_rate(run: &mut Run, threads: Option<Figure>, each: Option<Figure>) {
+    let (Some(threads), Some(each), Some(rate), Some(seconds)) = (threads, each, run.rate, run.seconds) else { return };
+    if seconds.low < 1.5 {
+        return;
+    }
+    let says = "the threads' rates do not make up the whole rate";
+    let arithmetic = format!("{threads} threads × {each}/s = {}/s; {rate}/s is said", threads * each);
+    let triple = (rate, Equal, (threads * each).loose(0.3));
+    let proof = "rates by interval, over the whole run";
+    run.relations.push(Relation::new("rate", triple, says, arithmetic, proof).unproven());
+}
