@@ -70,3 +70,22 @@ fn text(finding: &Finding) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(claim: &str) -> Vec<Finding> {
+        let text = format!("[[claim]]\nname = \"x\"\n{claim}");
+        ::judge::judge(&[::judge::read("claims.toml", text.as_bytes()).unwrap()], None)
+    }
+
+    #[test]
+    fn the_exit_status_tells_the_worst() {
+        assert_eq!(status(&found("connections = 10\n")), 0);
+        assert_eq!(status(&found("packets_per_second = 10\n")), UNPROVEN);
+        let both = found("packets_per_second = 10\nprinted = [1, 2]\n");
+        assert_eq!(status(&both), IMPOSSIBLE);
+        assert!(text(&both[0]).starts_with("claims.toml:1: IMPOSSIBLE [printed-twice]"), "{}", text(&both[0]));
+    }
+}

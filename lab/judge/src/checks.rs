@@ -11,6 +11,9 @@ use crate::run::{Little, Run};
 /// Of a link's rate, what is called its limit.
 pub(crate) const AT_LIMIT: f64 = 0.95;
 
+/// The share of failures that a rate may have in it.
+const FAILURES: f64 = 0.01;
+
 const PROOF_LITTLE: &str = "each request's start and end, or the mean number under way, counted by the load \
     generator; latency and rate of the same run, the same phase and the same requests";
 const PROOF_RATE: &str = "count and duration of one and the same phase";
@@ -59,20 +62,20 @@ fn rates(run: &Run, out: &mut Vec<Relation>) {
         }
     }
     if let (Some(failed), Some(requests)) = (run.failed, run.requests) {
-        let says = "more requests failed than were made";
-        let arithmetic = format!("{failed} of {requests}");
-        out.push(Relation::new("count", (failed, AtMost, requests), says, arithmetic, PROOF_RATE));
-        if run.rate.is_some() && failed.low > 0.0 && failed.high <= requests.low {
-            let share = failed.middle() / requests.middle().max(1.0);
-            if share > 0.01 {
-                let says = format!(
-                    "{failed} of {requests} requests failed ({:.2} %), and the rate counts them or hides them",
-                    share * 100.0
-                );
-                let proof = "rate and latency of the successful ones alone, or a run without failures";
-                out.push(Relation::missing("failures", failed.line, says, proof));
-            }
-        }
+        failures(run, failed, requests, out);
+    }
+}
+
+/// Rates with many failures in them say nothing of the server's work. Some
+/// tools count failures that are of no request, so that more of them than
+/// requests are possible.
+fn failures(run: &Run, failed: Figure, requests: Figure, out: &mut Vec<Relation>) {
+    let share = failed.low / requests.high.max(1.0);
+    if run.rate.is_some() && share > FAILURES {
+        let percent = Show((share * 1e4).round() / 100.0);
+        let says = format!("{failed} failures at {requests} requests ({percent} %), and the rate counts or hides them");
+        let proof = "rate and latency of the successful ones alone, or a run without failures";
+        out.push(Relation::missing("failures", failed.line, says, proof));
     }
 }
 

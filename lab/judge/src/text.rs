@@ -66,7 +66,8 @@ impl Text {
                 return Err(ReadError::new(number, "this is not text"));
             }
             let line = String::from_utf8(bytes).map_err(|_| ReadError::new(number, "this is not UTF-8"))?;
-            lines.push(plain(&line));
+            // Editors of another system begin files with a byte order mark.
+            lines.push(plain(line.trim_start_matches('\u{feff}')));
         }
         match lines.iter().all(|line| line.trim().is_empty()) {
             true => Err(ReadError::new(lines.len().max(1), "the file is empty")),

@@ -156,3 +156,18 @@ impl RunArgs {
         Ok(RunPlan { name: self.name, sets, out: self.out, json: self.json })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_has_a_rate_in_bits_per_second() {
+        assert_eq!(bits("10G"), Ok(1e10));
+        assert_eq!(bits("2.5G"), Ok(2.5e9));
+        assert_eq!(bits("1000"), Ok(1e3));
+        for wrong in ["", "G", "-1G", "10GB", "nan", "0"] {
+            assert!(bits(wrong).is_err(), "{wrong}");
+        }
+    }
+}

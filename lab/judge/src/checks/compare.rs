@@ -14,12 +14,12 @@ pub(crate) fn sides(sources: &[Source]) -> Vec<Finding> {
         sources.iter().flat_map(|source| source.runs.iter().map(|run| (source.name.as_str(), run))).collect();
     let mut found = Vec::new();
     for (at, (file, run)) in all.iter().enumerate() {
-        let alike = |(_, other): &&(&str, &Run)| other.group == run.group;
-        let Some((first_file, first)) = all[..at].iter().find(alike) else { continue };
         // Claims without a comparison stand alone.
-        if run.claim && run.group.is_none() {
-            continue;
-        }
+        let alike = |(_, other): &&(&str, &Run)| match &run.group {
+            Some(_) => other.group == run.group,
+            None => !run.claim && !other.claim,
+        };
+        let Some((first_file, first)) = all[..at].iter().find(alike) else { continue };
         let mut push = |check, line, says: String, by, arithmetic, proof: &str| {
             found.push(Finding {
                 severity: Severity::Unproven,
@@ -75,7 +75,10 @@ type Words = (&'static str, &'static str, Option<String>, Option<String>);
 
 fn words(run: &Run, first: &Run) -> Vec<Words> {
     let switch = |on: Option<bool>| on.map(|on| if on { "on" } else { "off" }.to_owned());
+    // Other kinds of tools may be of the same run.
+    let tool = |run: &Run| run.rate.map(|_| run.tool.to_owned());
     vec![
+        ("tool", "another tool, which counts and times otherwise,", tool(run), tool(first)),
         ("path", "another path", run.path.clone(), first.path.clone()),
         ("keep-alive", "connections are kept otherwise", switch(run.keep_alive), switch(first.keep_alive)),
         ("logs", "logs are set otherwise", switch(run.logs), switch(first.logs)),

@@ -51,6 +51,12 @@ fn field(run: &mut Run, read: &mut Read, (key, value): (&str, &str), line: usize
         "Time taken for tests" => once(&mut run.seconds, number()?, key),
         "Complete requests" => once(&mut run.requests, count()?, key),
         "Failed requests" => once(&mut run.failed, count()?, key),
+        "Non-2xx responses" => {
+            let says = format!("{value} responses were refusals or errors, and the rate counts them");
+            let proof = "the same run with answers of 200 alone";
+            run.relations.push(Relation::missing("failures", count()?.line, says, proof));
+            Ok(())
+        }
         "Keep-Alive requests" => {
             run.keep_alive = Some(count()?.high > 0.0);
             Ok(())
@@ -88,7 +94,7 @@ fn row(latency: &mut Latency, read: &mut Read, key: &str, value: &str, line: usi
 }
 
 fn finish(text: &Text, mut run: Run, read: &Read, mut latency: Latency) -> Result<Run, ReadError> {
-    let (Some(requests), Some(seconds), Some(rate), Some(connections)) =
+    let (Some(requests), Some(seconds), Some(_), Some(connections)) =
         (run.requests, run.seconds, run.rate, run.connections)
     else {
         return Err(text.cut("all of ab's first figures (Concurrency Level to Requests per second)"));
@@ -138,7 +144,6 @@ fn finish(text: &Text, mut run: Run, read: &Read, mut latency: Latency) -> Resul
         let arithmetic = format!("{waiting} s of {mean} s");
         relate("mean", (waiting, AtMost, mean), "waiting alone takes longer than the whole request", arithmetic);
     }
-    let _ = rate;
     latency.percentiles.retain(|(share, _)| *share < 1.0);
     run.latency.push(latency);
     Ok(run)

@@ -139,7 +139,7 @@ impl Report {
                 let says = "the throughput is not the successes by the duration";
                 relate("rate", (throughput, Equal, (good / duration).loose(1e-4)), says, arithmetic);
             }
-            run.failed = Some(total - good);
+            run.failed = Some(sum - good);
         }
         latency.samples = self.total.map(Figure::middle);
         run.requests = self.total;

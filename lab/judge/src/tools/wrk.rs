@@ -50,8 +50,11 @@ pub(super) fn parse(text: &Text) -> Result<Run, ReadError> {
                 once(&mut run.seconds, Figure::time(time.trim_end_matches(','), number).at(number)?, "the time")?;
                 once(&mut run.received, Figure::bytes(read, 1024.0, number).at(number)?, "the bytes")?;
             }
-            ["Non-2xx", "or", "3xx", "responses:", n] => {
-                run.failed = Some(Figure::count(n, number).at(number)?);
+            ["Non-2xx", "or", "3xx", "responses:", n] => failures(&mut run, n, number)?,
+            ["Socket", "errors:", counts @ ..] => {
+                for n in counts.iter().skip(1).step_by(2) {
+                    failures(&mut run, n.trim_end_matches(','), number)?;
+                }
             }
             ["Requests/sec:", rate] => once(&mut run.rate, Figure::printed(rate, number).at(number)?, "the rate")?,
             ["Transfer/sec:", rate] => {
@@ -71,6 +74,12 @@ pub(super) fn parse(text: &Text) -> Result<Run, ReadError> {
     threads_make_rate(&mut run, threads, each);
     run.latency.push(latency);
     Ok(run)
+}
+
+fn failures(run: &mut Run, count: &str, line: usize) -> Result<(), ReadError> {
+    let count = Figure::count(count, line).at(line)?;
+    run.failed = Some(run.failed.map_or(count, |failed| failed + count));
+    Ok(())
 }
 
 fn path(url: &str) -> &str {
