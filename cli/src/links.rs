@@ -4,7 +4,7 @@
 //! | module | for |
 //! | --- | --- |
 //! | `interfaces` | the kernel's interfaces, from sysfs below a given root |
-//! | `ethtool` | what only their drivers tell: channels, offloads, RSS |
+//! | `ethtool` | what only their drivers tell: rings, channels, offloads, RSS |
 //! | `xdp` | what the kernel tells of XDP, by its netdev family |
 //! | `rights` | what this process may do |
 //! | `list` | links made of all that |
@@ -14,6 +14,8 @@ mod interfaces;
 mod list;
 mod rights;
 mod xdp;
+
+pub use ethtool::settings as driver_settings;
 
 use crate::args::LinksPlan;
 use crate::host::Failure;

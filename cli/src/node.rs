@@ -31,7 +31,7 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     match &plan.task {
         NodeTask::Record => {
-            write!(out, "{}", Evidence::take(plan.root.as_deref().unwrap_or(Path::new("/")))?)?;
+            write!(out, "{}", evidence(plan.root.as_deref().filter(|root| *root != Path::new("/")))?)?;
             Ok(ExitCode::SUCCESS)
         }
         NodeTask::Explain(None) => {
@@ -83,7 +83,16 @@ fn status(worst: Verdict) -> u8 {
 /// This machine's evidence, another folder's, or a recorded one.
 fn evidence(root: Option<&Path>) -> Result<Evidence, Failure> {
     match root {
-        None => Ok(Evidence::take(Path::new("/"))?),
+        None => {
+            let mut evidence = Evidence::take(Path::new("/"))?;
+            let interfaces: Vec<String> = evidence.interfaces().into_iter().map(str::to_owned).collect();
+            for name in interfaces {
+                for (file, text) in crate::links::driver_settings(&name) {
+                    evidence = evidence.with(&format!("ethtool/{name}/{file}"), &text);
+                }
+            }
+            Ok(evidence)
+        }
         Some(root) if root.is_dir() => Ok(Evidence::take(root)?),
         Some(root) => {
             let text = read(root, LONGEST_RECORDING)?;

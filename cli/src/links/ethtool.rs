@@ -27,12 +27,17 @@ pub struct Abilities {
 }
 
 const GET_DRIVER: u32 = 0x03;
+const GET_COALESCING: u32 = 0x0e;
+const GET_RINGS: u32 = 0x10;
+const GET_PAUSE: u32 = 0x12;
 const GET_RX_CHECKSUM: u32 = 0x14;
 const GET_TX_CHECKSUM: u32 = 0x16;
 const GET_SEGMENTATION: u32 = 0x1e;
+const GET_FLAGS: u32 = 0x25;
 const GET_MERGING: u32 = 0x2b;
 const GET_CHANNELS: u32 = 0x3c;
 const GET_RSS: u32 = 0x46;
+const GET_CORRECTION: u32 = 0x50;
 
 /// Words of `struct ethtool_drvinfo`: the command, five texts of 32 bytes,
 /// twelve bytes, and five numbers.
@@ -60,6 +65,56 @@ pub fn abilities(name: &str) -> Abilities {
         rss_key: rss.and_then(|r| number(r[3])),
         rss_table: rss.and_then(|r| number(r[2])),
     }
+}
+
+/// The bit of the interface's flags that stands for LRO.
+const LRO: u32 = 1 << 15;
+/// Names of error corrections, from the lowest bit on.
+const CORRECTIONS: [&str; 6] = ["none", "auto", "off", "rs", "baser", "llrs"];
+
+/// What the driver of the interface `name` tells of its settings, by the names
+/// that the audit's rules ask for; what it does not tell is left out.
+pub fn settings(name: &str) -> Vec<(&'static str, String)> {
+    let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
+    let Ok(socket) = socket else { return Vec::new() };
+    let on = |word: bool| if word { "on" } else { "off" };
+    let flag = |command| get::<2>(socket.as_fd(), name, command).map(|[_, value]| value != 0);
+    let abilities = abilities(name);
+    // Limits of rx, mini, jumbo and tx, then values in that order.
+    let rings = get::<9>(socket.as_fd(), name, GET_RINGS);
+    let rings = rings.map(|r| format!("rx {} of {}, tx {} of {}", r[5], r[1], r[8], r[4]));
+    // Delays and frames of rx and tx, then what is adaptive (struct ethtool_coalesce).
+    let coalescing = get::<23>(socket.as_fd(), name, GET_COALESCING).map(|c| {
+        let (rx, tx) = (on(c[10] != 0), on(c[11] != 0));
+        format!(
+            "rx-usecs {}, rx-frames {}, tx-usecs {}, tx-frames {}, adaptive-rx {rx}, adaptive-tx {tx}",
+            c[1], c[2], c[5], c[6]
+        )
+    });
+    let channels = abilities.channels.zip(abilities.channels_limit).map(|(now, most)| format!("pairs {now} of {most}"));
+    let pause = get::<4>(socket.as_fd(), name, GET_PAUSE)
+        .map(|p| format!("autoneg {}, rx {}, tx {}", on(p[1] != 0), on(p[2] != 0), on(p[3] != 0)));
+    let correction = get::<4>(socket.as_fd(), name, GET_CORRECTION).map(|c| {
+        let set = |(bit, name): (usize, &&'static str)| (c[1] >> bit & 1 == 1).then_some(*name);
+        CORRECTIONS.iter().enumerate().filter_map(set).collect::<Vec<_>>().join(" ")
+    });
+    let checksums = flag(GET_RX_CHECKSUM).zip(flag(GET_TX_CHECKSUM));
+    let merging = flag(GET_MERGING).zip(get::<2>(socket.as_fd(), name, GET_FLAGS));
+    let rss = abilities.rss_table.map(|table| format!("table {table}, key {}", abilities.rss_key.unwrap_or(0)));
+    [
+        ("rings", rings),
+        ("coalescing", coalescing),
+        ("channels", channels),
+        ("pause", pause),
+        ("fec", correction.filter(|text| !text.is_empty())),
+        ("checksums", checksums.map(|(rx, tx)| format!("rx {}, tx {}", on(rx), on(tx)))),
+        ("segmentation", flag(GET_SEGMENTATION).map(|tso| on(tso).to_owned())),
+        ("merging", merging.map(|(gro, [_, flags])| format!("gro {}, lro {}", on(gro), on(flags & LRO != 0)))),
+        ("rss", rss),
+    ]
+    .into_iter()
+    .filter_map(|(name, text)| Some((name, text?)))
+    .collect()
 }
 
 /// The driver's name: the text behind the command.
@@ -94,5 +149,16 @@ mod tests {
         let loopback = abilities("lo");
         assert!(loopback.transmit_checksum && loopback.segmentation, "{loopback:?}");
         assert_eq!(abilities("no-such-one"), Abilities::default());
+    }
+
+    #[test]
+    fn settings_have_the_form_that_the_rules_read() {
+        let loopback = settings("lo");
+        let of = |key: &str| loopback.iter().find(|(name, _)| *name == key).map(|(_, text)| text.as_str());
+        assert_eq!(of("segmentation"), Some("on"));
+        assert_eq!(of("checksums"), Some("rx on, tx on"));
+        assert!(of("merging").is_some_and(|text| text.starts_with("gro ") && text.contains(", lro ")), "{loopback:?}");
+        assert_eq!(of("rings"), None, "it has none");
+        assert_eq!(settings("no-such-one"), []);
     }
 }

@@ -7,7 +7,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Files by their path below the root: what they say, or why they could not
-/// be read.
+/// be read. What no file tells, as an interface's driver, lies at a path that
+/// no machine has (`ethtool/eth0/rings`), put there by [`Evidence::with`].
 ///
 /// As text, a line for each: the path, a space, and the content, in which a
 /// backslash and a line feed are written `\\` and `\n`; before the path of a

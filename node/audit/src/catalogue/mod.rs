@@ -1,6 +1,7 @@
 //! Every rule there is, by area.
 
 mod command_line;
+mod driver;
 mod interrupts;
 mod kernel;
 mod memory;
@@ -14,7 +15,7 @@ mod tcp_limits;
 use crate::Rule;
 
 /// The catalogue's tables.
-const TABLES: [&[Rule]; 10] = [
+const TABLES: [&[Rule]; 11] = [
     network::RULES,
     tcp::RULES,
     tcp_limits::RULES,
@@ -23,6 +24,7 @@ const TABLES: [&[Rule]; 10] = [
     processor::RULES,
     interrupts::RULES,
     nic::RULES,
+    driver::RULES,
     command_line::RULES,
     services::RULES,
 ];
