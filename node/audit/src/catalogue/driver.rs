@@ -7,6 +7,7 @@
 use crate::rule::{Area, Judge, Reading, Roles, Rule, Verdict};
 use crate::{Case, Evidence, Finding};
 
+use super::nic::is_device;
 use Judge::By;
 use Verdict::{Improvable, WorseThanDefault};
 
@@ -226,6 +227,7 @@ fn correction(case: &Case<'_>) -> Finding {
 fn checksums(case: &Case<'_>) -> Finding {
     match (has(case.value, "rx on"), has(case.value, "tx on")) {
         (true, true) => Finding::ok("both ways"),
+        _ if !is_device(case.evidence, case.subject) => Finding::ok("a virtual interface: there is no device to do it"),
         (receive, _) => {
             let way = if receive { "sent" } else { "received" };
             Finding::new(Improvable, format!("the processor reads every byte of what is {way}, if the device can it"))
@@ -237,6 +239,7 @@ fn checksums(case: &Case<'_>) -> Finding {
 fn segmentation(case: &Case<'_>) -> Finding {
     match case.value {
         "on" => Finding::ok("large answers go down as one"),
+        _ if !is_device(case.evidence, case.subject) => Finding::ok("a virtual interface: there is no device to do it"),
         _ => Finding::new(Improvable, "each segment passes the stack on its own, if the device can it")
             .want(format!("ethtool -K {} tso on", case.subject)),
     }
@@ -285,6 +288,7 @@ mod tests {
             ("sys/class/net/eth0/statistics/rx_missed_errors", "70"),
             ("sys/class/net/eth0/statistics/rx_crc_errors", "3"),
             ("proc/sys/net/ipv4/ip_forward", "1"),
+            ("sys/class/net/eth0/device/vendor", "0x8086"),
             ("ethtool/eth0/channels", "pairs 2 of 8"),
         ])
     }
@@ -351,6 +355,23 @@ mod tests {
         ] {
             let want = Some(want.to_owned()).filter(|want| !want.is_empty());
             assert_eq!(of(key, role, value), (verdict, want), "{key}: {value}");
+        }
+    }
+
+    #[test]
+    fn virtual_interfaces_are_not_told_to_do_what_a_device_does() {
+        let evidence = machine();
+        for key in ["checksums by the interface", "segmentation by the interface"] {
+            let value = "rx off, tx off";
+            let case = Case {
+                value,
+                subject: "veth0",
+                advised: false,
+                role: Role::WebKernel,
+                evidence: &evidence,
+                others: &[],
+            };
+            assert_eq!(find(key).expect(key).judge(&case).verdict, Verdict::Ok, "{key}");
         }
     }
 

@@ -231,7 +231,7 @@ fn statistic(case: &Case<'_>, name: &str) -> u64 {
 }
 
 /// Whether it stands for a device, rather than being one end of a program's.
-fn is_device(evidence: &Evidence, name: &str) -> bool {
+pub(super) fn is_device(evidence: &Evidence, name: &str) -> bool {
     !evidence.names(&format!("{NET}/{name}/device")).is_empty()
 }
 
