@@ -3,8 +3,8 @@
 //!
 //! The files of ab, wrk, hey, vegeta, iperf3, testpmd, perf stat, sar and ours
 //! were taken from these tools, unless their addresses are those of
-//! documentation (192.0.2.0/24); what is planted was changed by hand. Those named `article-` retell
-//! figures that were published.
+//! documentation (192.0.2.0/24); what is planted was changed by hand. Those
+//! named `article-` retell figures that were published.
 
 mod planted;
 
@@ -101,6 +101,22 @@ fn no_bytes_make_it_panic() {
             other[at] = b"%,.\xff\x00-]"[at % 7];
             let _ = read("other", &other[..]).map(|source| judge(&[source], Some(1e9)));
         }
+    }
+}
+
+/// docs/judge.md: its example is sound, and has each key.
+#[test]
+fn the_form_of_claims_is_documented() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/judge.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let found = judge(&[read("judge.md", example.as_bytes()).unwrap()], None);
+    assert!(found.is_empty(), "{found:#?}");
+    let error = why("[[claim]]\nno-such-key = 1\n");
+    let keys: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
+    assert!(keys.len() > 30, "{error}");
+    for key in keys {
+        assert!(example.contains(&format!("\n{key} = ")), "{key} is missing in docs/judge.md");
     }
 }
 

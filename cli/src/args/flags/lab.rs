@@ -38,8 +38,8 @@ enum What {
     ///
     /// Reads what ab, wrk, wrk2, hey, oha, k6, vegeta, fortio, nighthawk,
     /// testpmd, iperf3, perf stat, sar and nearside load --json printed, whole
-    /// and in English, and files of claims ([[claim]] in TOML); several files
-    /// are the sides of one comparison. Each finding says what is impossible
+    /// and in English, and files of claims ([[claim]] in TOML, as docs/judge.md
+    /// lists them); several files are the sides of one comparison. Each finding says what is impossible
     /// or unproven, by how much, and what would prove it. The exit status is 0
     /// if nothing is found, 4 if something is unproven, 5 if something is
     /// impossible, 1 if a file cannot be read: the line is said.
