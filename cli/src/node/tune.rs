@@ -221,7 +221,8 @@ pub(super) fn undo_plans(out: &mut impl Write, node: &NodePlan, all: bool, force
     for one in &restored {
         writeln!(out, "/{}: {}", one.path, told(one))?;
     }
-    let open = |one: &&Restored| matches!(one.outcome, Outcome::Foreign(_) | Outcome::Failed(_));
+    let open =
+        |one: &&Restored| matches!(one.outcome, Outcome::Foreign(_) | Outcome::Failed(_) | Outcome::OtherNetwork);
     match restored.iter().filter(open).count() {
         0 => Ok(ExitCode::SUCCESS),
         _ => Ok(ExitCode::from(WORSE)),
@@ -246,6 +247,7 @@ fn told(one: &Restored) -> String {
         }
         Outcome::Failed(why) => format!("not put back: {}", line(why)),
         Outcome::Gone => "is not there any more".to_owned(),
+        Outcome::OtherNetwork => "was written in another network namespace: undo it there".to_owned(),
         Outcome::OtherBoot => "was written in a boot that is over, and ended with it: left alone".to_owned(),
     }
 }

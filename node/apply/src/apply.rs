@@ -175,7 +175,7 @@ fn free_of_others(machine: &impl Machine) -> Result<(), Refusal> {
 fn begin(machine: &mut impl Machine, plan: &str, try_seconds: Option<u64>) -> Result<String, Refusal> {
     let name = next_name(machine).map_err(Refusal::Journal)?;
     let boot = boot(machine).map_err(Refusal::Journal)?;
-    let entry = Entry::Begin { plan: plan.to_owned(), boot, try_seconds };
+    let entry = Entry::Begin { plan: plan.to_owned(), boot, network: machine.network(), try_seconds };
     record(machine, &name, &entry).map_err(Refusal::Journal)?;
     Ok(name)
 }

@@ -15,7 +15,7 @@ use std::io;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Entry {
-    Begin { plan: String, boot: String, try_seconds: Option<u64> },
+    Begin { plan: String, boot: String, network: String, try_seconds: Option<u64> },
     Write(Change),
     Applied,
     Confirmed,
@@ -48,6 +48,8 @@ pub struct Journal {
     pub plan: String,
     /// The boot in which it was written.
     pub boot: String,
+    /// The network namespace in which it was written.
+    pub network: String,
     /// Seconds after which it undoes itself, if it does.
     pub try_seconds: Option<u64>,
     /// Whether every change was made.
@@ -65,11 +67,12 @@ impl Journal {
         for line in text.lines() {
             let Ok(entry) = serde_json::from_str::<Entry>(line) else { continue };
             match (entry, journal.as_mut()) {
-                (Entry::Begin { plan, boot, try_seconds }, None) => {
+                (Entry::Begin { plan, boot, network, try_seconds }, None) => {
                     journal = Some(Self {
                         name: name.to_owned(),
                         plan,
                         boot,
+                        network,
                         try_seconds,
                         applied: false,
                         confirmed: false,

@@ -21,6 +21,10 @@ pub trait Machine {
     /// The names in a folder, ascending; none if there is no such folder.
     fn names(&self, folder: &str) -> Vec<String>;
 
+    /// Which network namespace settings of the network are read and written
+    /// in; empty where that cannot be told.
+    fn network(&self) -> String;
+
     /// Whether a setting may be written; nothing is.
     ///
     /// # Errors
@@ -158,6 +162,11 @@ impl Machine for Tree {
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort_unstable();
         names
+    }
+
+    fn network(&self) -> String {
+        let link = fs::read_link(self.root.join("proc/self/ns/net"));
+        link.map_or_else(|_| String::new(), |link| link.display().to_string())
     }
 
     fn may_set(&self, path: &str) -> io::Result<()> {

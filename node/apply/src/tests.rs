@@ -167,6 +167,10 @@ impl Machine for Faulty {
         self.tree.names(folder)
     }
 
+    fn network(&self) -> String {
+        self.tree.network()
+    }
+
     fn may_set(&self, path: &str) -> io::Result<()> {
         self.tree.may_set(path)
     }
@@ -411,6 +415,30 @@ fn values_of_another_boot_are_never_written() {
     assert!(outcomes(&restored).iter().all(|outcome| **outcome == Outcome::OtherBoot), "{restored:?}");
     assert_eq!(folder.settings(), applied);
     assert!(matches!(confirm(&mut folder.machine()), Err(Refusal::NoJournal(_))));
+}
+
+#[test]
+fn settings_of_another_network_namespace_are_not_written_here() {
+    let folder = Folder::new("network");
+    let before = folder.settings();
+    let link = |to: &str| {
+        let link = folder.0.join("proc/self/ns/net");
+        fs::create_dir_all(link.parent().expect("a folder")).expect("a folder");
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(to, link).expect("a link");
+    };
+    link("net:[1]");
+    folder.apply(&mut folder.machine()).expect("applied");
+    link("net:[2]");
+    let restored = undo(&mut folder.machine(), Which::Last, true).expect("told");
+    for one in &restored {
+        let of_network = one.path.starts_with("proc/sys/net/");
+        assert_eq!(one.outcome, if of_network { Outcome::OtherNetwork } else { Outcome::Restored }, "{}", one.path);
+    }
+    assert_eq!(folder.says("proc/sys/net/ipv4/tcp_sack"), "1");
+    link("net:[1]");
+    undo(&mut folder.machine(), Which::Last, false).expect("undone where it was done");
+    assert_eq!(folder.settings(), before);
 }
 
 #[test]

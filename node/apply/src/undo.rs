@@ -19,6 +19,8 @@ pub enum Outcome {
     Failed(String),
     /// Is not there any more: it went with its device or module.
     Gone,
+    /// Was written in another network namespace: it is undone there.
+    OtherNetwork,
     /// Was written in another boot, which is over: so is the change.
     OtherBoot,
 }
@@ -88,7 +90,9 @@ pub fn undo(machine: &mut impl Machine, which: Which<'_>, force: bool) -> Result
         let restored = of_journal(machine, &journal, &boot, force);
         if restored.iter().all(|one| one.outcome.is_settled()) {
             machine.forget(&journal.name).map_err(Refusal::Journal)?;
-        } else if !journal.undone && !restored.iter().any(|one| matches!(one.outcome, Outcome::Failed(_))) {
+        } else if !journal.undone
+            && !restored.iter().any(|one| matches!(one.outcome, Outcome::Failed(_) | Outcome::OtherNetwork))
+        {
             // What was left alone can still be forced.
             record(machine, &journal.name, &Entry::Undone).map_err(Refusal::Journal)?;
         }
@@ -99,19 +103,29 @@ pub fn undo(machine: &mut impl Machine, which: Which<'_>, force: bool) -> Result
 
 fn of_journal(machine: &mut impl Machine, journal: &Journal, boot: &str, force: bool) -> Vec<Restored> {
     if journal.boot == boot {
-        return restore_all(machine, &journal.changes, force);
+        // The kernel has these once for each namespace; elsewhere the same
+        // path is another setting.
+        let elsewhere = journal.network != machine.network();
+        let of_network =
+            |change: &Change| ["proc/sys/net/", "sys/class/net/"].iter().any(|start| change.path.starts_with(start));
+        let (others, ours): (Vec<Change>, Vec<Change>) =
+            journal.changes.iter().cloned().partition(|change| elsewhere && of_network(change));
+        let mut all = restore_all(machine, &ours, force);
+        all.extend(others.iter().map(|change| left(change, Outcome::OtherNetwork)));
+        return all;
     }
     // Files stay over a boot, settings do not: writing what was right for
     // another kernel's run would be a change, not an undoing.
     let (files, settings): (Vec<Change>, Vec<Change>) = journal.changes.iter().cloned().partition(|change| change.file);
-    let over = |change: &Change| Restored {
-        path: change.path.clone(),
-        value: change.found.clone().unwrap_or_default(),
-        outcome: Outcome::OtherBoot,
-    };
+    let over = |change| left(change, Outcome::OtherBoot);
     let mut all: Vec<Restored> = settings.iter().map(over).collect();
     all.extend(restore_all(machine, &files, force));
     all
+}
+
+/// A change that is not touched.
+fn left(change: &Change, outcome: Outcome) -> Restored {
+    Restored { path: change.path.clone(), value: change.found.clone().unwrap_or_default(), outcome }
 }
 
 /// Puts changes back, the last first.
