@@ -60,6 +60,29 @@ fn an_undoing_ended_after_any_write_is_finished_by_the_next() {
     panic!("no plan has so many writes");
 }
 
+/// The process that waits for a confirmation sees a plan that ended in the
+/// middle as one that nobody confirmed.
+#[test]
+fn a_trial_that_ended_in_the_middle_is_undone_by_who_waits_for_it() {
+    let folder = Folder::new("trial-ended");
+    let before = folder.settings();
+    let mut machine = folder.machine().with(Fault::Ends(8));
+    let (evidence, plan) = (folder.evidence(), folder.plan());
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        crate::apply(&mut machine, &evidence, &plan, Some(120), |_| Ok(())).map(|_| ())
+    }));
+    assert!(ended.is_err());
+    let machine = &mut folder.machine();
+    let name = machine.journals().expect("a folder").remove(0);
+    assert!(crate::waits(machine, &name));
+    assert_ne!(folder.settings(), before);
+    let again = crate::apply(machine, &folder.evidence(), &folder.plan(), None, |_| Ok(()));
+    assert!(matches!(again, Err(crate::ApplyError::Refused(crate::Refusal::Unfinished(_)))), "{again:?}");
+    undo(machine, Which::Unconfirmed(&name), false).expect("time is over");
+    assert_eq!(folder.settings(), before);
+    assert!(!crate::waits(machine, &name));
+}
+
 /// The child: applies, and is killed meanwhile.
 #[test]
 fn child_that_applies_and_is_killed() {
