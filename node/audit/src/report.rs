@@ -142,25 +142,19 @@ impl Rule {
         match self.judge {
             Judge::By(judge) => judge(case),
             Judge::NoEffect(why) => Finding::new(Verdict::NoEffect, why),
-            Judge::Only(value, _, why) if case.value == value => {
+            Judge::Only(value, ..) if case.value == value => {
                 let rest = if case.advised {
                     format!("{value} is the default: nothing to set")
                 } else {
                     "as it should be".to_owned()
                 };
                 let verdict = if case.advised { Verdict::Unnecessary } else { Verdict::Ok };
-                let _ = why;
                 Finding::new(verdict, rest)
             }
             Judge::Only(value, verdict, why) => Finding::new(verdict, why).want(value),
             Judge::AtLeast(least, verdict, why) => match number() {
                 Ok(number) if number >= least => Finding::ok(format!("at least {least}")),
                 Ok(_) => Finding::new(verdict, why).want(least.to_string()),
-                Err(finding) => finding,
-            },
-            Judge::AtMost(most, verdict, why) => match number() {
-                Ok(number) if number <= most => Finding::ok(format!("at most {most}")),
-                Ok(_) => Finding::new(verdict, why).want(most.to_string()),
                 Err(finding) => finding,
             },
         }

@@ -61,8 +61,6 @@ impl Roles {
     pub const POLLING: Self = Self(0b0_1001);
     /// Those that take connections through the kernel.
     pub const KERNEL_SERVER: Self = Self(0b1_0010);
-    /// The load generator alone.
-    pub const LOAD: Self = Self(0b0_0100);
 
     /// Whether `role` is one of them.
     #[must_use]
@@ -205,8 +203,6 @@ pub enum Judge {
     Only(&'static str, Verdict, &'static str),
     /// A number at least so high.
     AtLeast(u64, Verdict, &'static str),
-    /// A number at most so high.
-    AtMost(u64, Verdict, &'static str),
     /// Whatever it is, it changes nothing for a server like ours.
     NoEffect(&'static str),
     /// What it takes to say.

@@ -695,13 +695,17 @@ fn numa_misses(case: &Case<'_>) -> Finding {
 }
 
 fn pressure(case: &Case<'_>) -> Finding {
+    waited(case, "memory", 1.0)
+}
+
+/// What a file of PSI tells of the last five minutes; from a share of `most`
+/// per cent on, something is to be done.
+pub(super) fn waited(case: &Case<'_>, what: &str, most: f64) -> Finding {
     let some = case.value.lines().find(|line| line.starts_with("some"));
     let average = some.and_then(|line| line.split_whitespace().find_map(|field| field.strip_prefix("avg300=")));
-    match average.and_then(|text| text.parse::<f64>().ok()) {
-        Some(share) if share >= 1.0 => {
-            Finding::new(Improvable, format!("something waited for memory in {share} % of the last five minutes"))
-        }
-        Some(share) => Finding::ok(format!("something waited for memory in {share} % of the last five minutes")),
-        None => Finding::new(Verdict::Unreadable, "has no line that begins with some and tells avg300"),
-    }
+    let Some(share) = average.and_then(|text| text.parse::<f64>().ok()) else {
+        return Finding::new(Verdict::Unreadable, "has no line that begins with some and tells avg300");
+    };
+    let why = format!("something waited for {what} in {share} % of the last five minutes");
+    if share >= most { Finding::new(Improvable, why) } else { Finding::ok(why) }
 }

@@ -681,15 +681,7 @@ fn domains(case: &Case<'_>) -> Finding {
 }
 
 fn pressure(case: &Case<'_>) -> Finding {
-    let some = case.value.lines().find(|line| line.starts_with("some"));
-    let average = some.and_then(|line| line.split_whitespace().find_map(|field| field.strip_prefix("avg300=")));
-    match average.and_then(|text| text.parse::<f64>().ok()) {
-        Some(share) if share >= 25.0 => {
-            Finding::new(Improvable, format!("something waited for a core in {share} % of the last five minutes"))
-        }
-        Some(share) => Finding::ok(format!("something waited for a core in {share} % of the last five minutes")),
-        None => Finding::new(Verdict::Unreadable, "has no line that begins with some and tells avg300"),
-    }
+    super::memory::waited(case, "a core", 25.0)
 }
 
 fn haltpoll(case: &Case<'_>) -> Finding {
