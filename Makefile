@@ -15,8 +15,9 @@ NEARSIDE := $(TARGET)/release/nearside
 DPDK ?=
 WITH_DPDK := $(if $(DPDK),--features dpdk)
 # Tests and lints are with DPDK wherever there is one, in one build of the
-# workspace: testing/interop asks in the same way.
-TESTED_DPDK = $(shell pkg-config --exists libdpdk 2>/dev/null && echo --features nearside/dpdk)
+# workspace: testing/interop asks in the same way. The shell asks, at each
+# command: make would ask before the first, which may install it.
+TESTED_DPDK = $$(pkg-config --exists libdpdk 2>/dev/null && echo --features nearside/dpdk)
 # All tests to their end, and what of them failed.
 SUITE := $(CARGO) xtask suite
 TESTS = -- --workspace --locked $(TESTED_DPDK)
