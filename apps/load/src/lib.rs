@@ -47,10 +47,12 @@
 mod conn;
 mod figures;
 mod find_max;
+mod heads;
 mod interval;
 mod live;
 mod load;
 mod objective;
+mod pattern;
 mod plan;
 mod random;
 mod recorder;
@@ -62,10 +64,12 @@ mod urls;
 
 pub use figures::{Connections, Counts, Ended, Errors, Figures, Integral, Phase, Scheduled, Statuses, Traffic, Turns};
 pub use find_max::{FindMax, FindMaxConfig, Found, Point, Trial};
+pub use heads::{Heads, WRK_USERS_LIMIT, wrk_script};
 pub use interval::{INTERVALS_LIMIT, Interval, Intervals, Taken};
 pub use live::{Live, Progress, Stage};
 pub use load::Load;
 pub use objective::{Judged, Metric, OBJECTIVES_LIMIT, Objective, ObjectiveError, Relation};
+pub use pattern::expand;
 pub use plan::{
     CONNECTIONS_LIMIT, Expect, PIPELINE_LIMIT, Plan, PlanError, REQUEST_LIMIT, REQUESTS_LIMIT, Request, Reuse, Stop,
     TIMEOUT_LIMIT, Weighted,

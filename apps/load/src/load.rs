@@ -85,9 +85,11 @@ pub struct Load {
     progress: InProgress,
     request: Body,
     only_method: Method,
-    /// Whether this is a closed loop of one request, so that nothing is to be
-    /// kept of each.
+    /// Whether this is a closed loop of requests that are answered alike, so
+    /// that nothing is to be kept of each.
     plain: bool,
+    /// Whether all requests are the same bytes.
+    single: bool,
     limits: Limits,
     memo: Memo,
     /// Requests that may still be sent.
@@ -182,10 +184,11 @@ impl Load {
         plan.check()?;
         let mix = Mix::new(&plan)?;
         let Kind { body: request, method, expect_length, expect_status, .. } = mix.kind(0);
-        let (request, only_method, expect_length) = (request.clone(), *method, *expect_length);
+        let (request, only_method, expect_length, expect_status) =
+            (request.clone(), *method, *expect_length, *expect_status);
         let active = plan.active.unwrap_or(plan.connections);
         let uses = plan.reuse.per_connection() > Some(1);
-        let kept = Kept { due: plan.is_open(), kind: plan.requests.len() > 1, uses };
+        let kept = Kept { due: plan.is_open(), kind: !mix.is_uniform(), uses };
         let places = plan.connections as usize * usize::from(plan.pipeline);
         let open_loop = match &plan.arrival {
             Arrival::Closed => None,
@@ -198,7 +201,8 @@ impl Load {
             progress: InProgress::default(),
             request,
             only_method,
-            plain: !(kept.due || kept.kind || kept.uses) && *expect_status == ANY_STATUS,
+            plain: !(kept.due || kept.kind || kept.uses) && expect_status == ANY_STATUS,
+            single: mix.is_single(),
             limits: Limits::default(),
             memo: Memo::default(),
             allowance: u64::MAX,

@@ -1,6 +1,7 @@
 //! What to load, how hard and for how long: the typed form of the command
 //! line, and the bytes of the request.
 
+use crate::heads::Heads;
 use crate::schedule::Arrival;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -65,6 +66,10 @@ pub struct Plan {
     /// What is asked for: one request each time, or one of several, drawn at
     /// random by their weights. At least one, at most 65,536.
     pub requests: Vec<Weighted<Request>>,
+    /// Which fields requests carry beside those that are set here, and whether
+    /// each connection has values of its own. Default: none. Others than equal
+    /// ones are for requests without content.
+    pub heads: Heads,
     /// When the measured window ends. Default after 10 s.
     pub stop: Stop,
     /// Time under full load before the measured window. Default 1 s. Too
@@ -114,6 +119,7 @@ impl Plan {
             pipeline: 1,
             arrival: Arrival::Closed,
             requests: vec![Weighted { weight: 1, item: request }],
+            heads: Heads::Equal,
             stop: Stop::After(Duration::from_secs(10)),
             warm_up: Duration::from_secs(1),
             warm_up_requests: 0,
@@ -173,6 +179,10 @@ impl Plan {
                 "there must be between 1 and 65,536 different requests",
             ),
             (self.requests.iter().all(|request| request.weight == 0), "one request must have a weight above zero"),
+            (
+                self.heads != Heads::Equal && self.requests.iter().any(|request| !request.item.body.is_empty()),
+                "heads that differ are for requests without content",
+            ),
             (self.ramp > TIMEOUT_LIMIT, "the ramp must be at most 1,000 s"),
             (
                 self.sources.iter().any(|source| self.targets.iter().any(|to| to.is_ipv4() != source.is_ipv4())),
@@ -195,9 +205,13 @@ impl Plan {
 
     /// The part of the plan that silo `index` of `silos` runs: connections,
     /// handshakes, rate and requests divided, source addresses dealt out
-    /// while there are enough. `None` for a silo that is left without connections.
+    /// while there are enough. Silos beyond the number of connections, or of
+    /// requests, have no part: `None`.
     #[must_use]
     pub fn share(&self, index: u32, silos: u32) -> Option<Self> {
+        // What is divided is divided among those that have a part.
+        let requests = if let Stop::Requests { count, .. } = self.stop { count } else { u64::MAX };
+        let silos = silos.min(self.connections).min(u32::try_from(requests).unwrap_or(u32::MAX));
         if index >= silos {
             return None;
         }
@@ -207,9 +221,6 @@ impl Plan {
         };
         let part32 = |n: u32| part(u64::from(n)) as u32;
         let connections = part32(self.connections);
-        if connections == 0 {
-            return None;
-        }
         let mut plan = self.clone();
         plan.connections = connections;
         plan.active = self.active.map(|n| part32(n).clamp(1, connections));
@@ -217,15 +228,10 @@ impl Plan {
         plan.seed = self.seed.wrapping_add(u64::from(index));
         plan.warm_up_requests = part(self.warm_up_requests);
         if let Arrival::Open(schedule) = &self.arrival {
-            // Silos beyond the number of connections have no part.
-            plan.arrival = Arrival::Open(schedule.share(index, silos.min(self.connections)));
+            plan.arrival = Arrival::Open(schedule.share(index, silos));
         }
         if let Stop::Requests { count, within } = self.stop {
-            let count = part(count);
-            if count == 0 {
-                return None;
-            }
-            plan.stop = Stop::Requests { count, within };
+            plan.stop = Stop::Requests { count: part(count), within };
         }
         if self.sources.len() >= silos as usize {
             let mine = |(n, source): (usize, &IpAddr)| (n % silos as usize == index as usize).then_some(*source);
@@ -427,6 +433,10 @@ fn is_token(text: &str) -> bool {
 pub struct PlanError(&'static str);
 
 impl PlanError {
+    pub(crate) const fn new(reason: &'static str) -> Self {
+        Self(reason)
+    }
+
     pub(crate) const fn reason(self) -> &'static str {
         self.0
     }

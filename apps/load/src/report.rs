@@ -2,6 +2,7 @@
 //! against them.
 
 use crate::figures::{Connections, Ended, Errors, Figures, Phase, Statuses, Traffic};
+use crate::heads::Heads;
 use crate::plan::{Plan, Reuse};
 use crate::recorder::{LONGEST, Recorder};
 use crate::samples::Class;
@@ -130,9 +131,12 @@ pub struct Setup {
     /// Different requests; with more than one, method, path and bytes are
     /// those of the first.
     pub requests: usize,
+    /// Which fields requests carry beside those that were asked for, and
+    /// whether each connection has values of its own.
+    pub heads: Heads,
     /// Closed loop, or the schedule of an open one.
     pub arrival: Arrival,
-    /// Bytes of a request.
+    /// Bytes of a request, without what [`Setup::heads`] adds.
     pub request_bytes: usize,
     /// Bytes of its content.
     pub body_bytes: usize,
@@ -534,6 +538,7 @@ impl Setup {
             pipeline: plan.pipeline,
             reuse: plan.reuse,
             requests: plan.requests.len(),
+            heads: plan.heads,
             arrival: plan.arrival.clone(),
             request_bytes,
             body_bytes: first.body.len(),

@@ -4,7 +4,7 @@ mod world;
 
 use app::{App, Body, ConnId, ConnectError, Net, Opened};
 use core::net::{IpAddr, SocketAddr};
-use load::{Arrival, Load, Plan, Schedule, Stop};
+use load::{Arrival, Heads, Load, Plan, Schedule, Stop};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use wire::Time;
@@ -141,6 +141,45 @@ fn nor_does_an_open_loop_of_several_requests() {
         let (allocations, responses) = allocations_of_the_loop(plan);
         assert!(responses.abs_diff(6_000 * each_turn) < 6_000, "{responses}");
         assert_eq!(allocations, 0);
+    }
+}
+
+/// Heads of their own are written into place once a connection has sent its
+/// first.
+#[test]
+fn nor_do_heads_that_differ() {
+    for heads in [Heads::Short, Heads::Browser] {
+        let mut plan = looping(None, 1);
+        plan.heads = heads;
+        plan.requests = vec![plan.requests[0].clone(); 10];
+        let (allocations, responses) = allocations_of_the_loop(plan);
+        assert_eq!((allocations, responses), (0, 6_000 * 64));
+    }
+}
+
+/// A hundred thousand connections that have sent a browser's head each.
+#[test]
+fn heads_that_differ_take_as_much_as_is_told() {
+    for (heads, each) in [(Heads::Short, 300), (Heads::Browser, 800)] {
+        let mut plan = world::plan();
+        plan.connections = 20_000;
+        plan.handshakes = 20_000;
+        plan.heads = heads;
+        let mut net = Bare { now: Time::from_millis(1), slots: 0, sent: Vec::with_capacity(1_024) };
+        let before = BYTES.get();
+        let mut load = Load::new(plan).unwrap();
+        let mut next = 0;
+        while next < 20_000 {
+            net.now = net.now + core::time::Duration::from_micros(10);
+            let _ = load.on_turn(&mut net);
+            while next < net.slots {
+                load.on_open(&mut net, ConnId::new(next, 1), Opened::Connected);
+                next += 1;
+            }
+            net.sent.clear();
+        }
+        let bytes = BYTES.get() - before;
+        assert!(bytes <= (48 + each) * 20_000 + BESIDE, "{heads:?}: {bytes} bytes");
     }
 }
 

@@ -244,6 +244,17 @@ fn shares_of_a_plan_add_up_to_it() {
     whole.connections = 1;
     whole.active = None;
     assert!(whole.share(0, 2).is_some() && whole.share(1, 2).is_none());
+    // Who has a part has all of it: nothing goes to silos without connections,
+    // or without requests.
+    whole.warm_up_requests = 7;
+    for (connections, count) in [(1, 50), (64, 1)] {
+        whole.connections = connections;
+        whole.stop = Stop::Requests { count, within: ms(1) };
+        let shares: Vec<Plan> = (0..4).filter_map(|n| whole.share(n, 4)).collect();
+        let [only] = shares.as_slice() else { panic!("{} parts", shares.len()) };
+        assert_eq!((only.stop, only.connections, only.warm_up_requests), (whole.stop, connections, 7));
+        assert_eq!(only.handshakes, 100);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 use load::units::{grouped, seconds, share, si};
-use load::{Arrival, BusySource, Errors, Latency, Report, Reuse, Schedule, Shape, Spacing, Spoils};
+use load::{Arrival, BusySource, Errors, Heads, Latency, Report, Reuse, Schedule, Shape, Spacing, Spoils};
 
 /// The report for people: SI units, three significant digits. Each warning
 /// stands below the figures that it spoils.
@@ -33,6 +33,11 @@ fn text(out: &mut String, report: &Report) -> core::fmt::Result {
     }
     if setup.requests > 1 {
         write!(out, ", {} different requests", grouped(setup.requests as u64))?;
+    }
+    match setup.heads {
+        Heads::Equal => {}
+        Heads::Short => write!(out, ", heads of its own on each connection")?,
+        Heads::Browser => write!(out, ", a browser's head of its own on each connection")?,
     }
     if let Arrival::Open(schedule) = &setup.arrival {
         write!(out, ", {}", pace(schedule))?;

@@ -306,6 +306,15 @@ fn load_searches_and_sweeps() {
 }
 
 #[test]
+fn load_asks_for_many_paths_with_many_heads() {
+    let all = load("load http://10.0.0.2/f/[00-99].html --heads browser").load;
+    let paths: Vec<&str> = all.requests.iter().map(|request| request.item.path.as_str()).collect();
+    assert_eq!((paths.len(), paths[0], paths[99]), (100, "/f/00.html", "/f/99.html"));
+    assert_eq!(all.heads, load::Heads::Browser);
+    assert_eq!(load("load http://10.0.0.2/").load.heads, load::Heads::Equal);
+}
+
+#[test]
 fn load_refuses_what_contradicts() {
     let link = "--link memif:/x --addr 10.0.0.1/24";
     for (line, reason) in [
@@ -326,6 +335,8 @@ fn load_refuses_what_contradicts() {
         ("load http://a/ --svg x".to_owned(), "--sweep or --find-max"),
         ("load http://a/ --as ab --json".to_owned(), "cannot be used with"),
         ("load http://a/ --warmup 5".to_owned(), "as in 1000r"),
+        ("load http://a/ --heads short --body x".to_owned(), "cannot be used with"),
+        ("load http://a/[9-1]".to_owned(), "counts upwards"),
         ("load http://a/ --interval 1ms".to_owned(), "from 10ms to 1h"),
         ("load http://a/ --urls /nowhere".to_owned(), "cannot be read"),
         ("load unix:/x --source 10.0.0.1".to_owned(), "leave --source out"),

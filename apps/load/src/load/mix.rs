@@ -1,8 +1,9 @@
 //! Several requests, drawn by weight.
 
+use crate::heads::{Front, Heads, Own};
 use crate::plan::{Expect, Plan, PlanError};
 use crate::random::Random;
-use app::Body;
+use app::{Body, ConnId, Net};
 use http::Method;
 
 /// A length and a status that no plan has: any will do.
@@ -16,6 +17,8 @@ pub struct Kind {
     pub body: Body,
     /// The same, as the last on its connection.
     pub last: Option<Body>,
+    /// Where heads differ, its own lines of them.
+    front: Front,
     pub method: Method,
     pub expect_length: u64,
     pub expect_status: u16,
@@ -31,6 +34,8 @@ pub struct Mix {
     /// number.
     columns: Vec<(u64, u32)>,
     random: Random,
+    /// Where heads differ, the requests of each connection.
+    own: Option<Box<Own>>,
 }
 
 impl Mix {
@@ -42,16 +47,50 @@ impl Mix {
             Ok(Kind {
                 body: Body::new(request.bytes(plan.reuse)?),
                 last: if last { Some(Body::new(request.encode(true)?)) } else { None },
+                front: Front::new(plan, request),
                 method: Method::from_name(request.method.as_bytes()),
                 expect_length: expect.length.unwrap_or(ANY_LENGTH),
                 expect_status: expect.status.unwrap_or(ANY_STATUS),
             })
         };
-        let kinds = plan.requests.iter().map(|request| kind(&request.item)).collect::<Result<_, _>>()?;
+        let kinds: Vec<Kind> = plan.requests.iter().map(|request| kind(&request.item)).collect::<Result<_, _>>()?;
+        let own = match plan.heads {
+            Heads::Equal => None,
+            _ => Some(Box::new(Own::new(plan, kinds.iter().map(|kind| &kind.front))?)),
+        };
         let weights: Vec<u32> = plan.requests.iter().map(|request| request.weight).collect();
         // Not the sequence that connections are drawn with.
         let random = Random::new(plan.seed ^ 0x6d69_7800_0000_0000);
-        Ok(Self { kinds, columns: columns(&weights), random })
+        Ok(Self { kinds, columns: columns(&weights), random, own })
+    }
+
+    /// Whether all requests are the same bytes.
+    pub fn is_single(&self) -> bool {
+        self.kinds.len() == 1 && self.own.is_none()
+    }
+
+    /// Whether any response answers any of the requests: nothing has to be
+    /// kept of which one was sent.
+    pub fn is_uniform(&self) -> bool {
+        let of = |kind: &Kind| (kind.method, kind.expect_length, kind.expect_status);
+        self.kinds.windows(2).all(|pair| of(&pair[0]) == of(&pair[1]))
+    }
+
+    /// Sends a request on a connection, the `last` on it or not. Answers its
+    /// length.
+    #[inline]
+    pub fn send<N: Net>(&mut self, net: &mut N, id: ConnId, number: u16, last: bool) -> u32 {
+        let kind = &self.kinds[usize::from(number)];
+        let (body, range) = match &mut self.own {
+            None => {
+                let body = kind.last.as_ref().filter(|_| last).unwrap_or(&kind.body);
+                (body, 0..body.len())
+            }
+            Some(own) => own.request(id, kind.front.lines(last)),
+        };
+        let length = range.end - range.start;
+        net.send_body(id, body, range);
+        length
     }
 
     /// A kind, drawn by weight.

@@ -198,7 +198,7 @@ impl Load {
     /// What was counted since the first turn.
     pub(super) fn counts_so_far(&self) -> Counts {
         let mut counts = self.counts;
-        if self.plain {
+        if self.plain && self.single {
             counts.traffic.sent_bytes = counts.traffic.sent * u64::from(self.request.len());
         }
         counts

@@ -33,7 +33,12 @@ impl Load {
         self.counts.traffic.sent += 1;
         let timed = self.table.push(id, now);
         self.progress.sent(now);
-        net.send_body(id, &self.request, 0..self.request.len());
+        if self.single {
+            net.send_body(id, &self.request, 0..self.request.len());
+        } else {
+            let number = self.mix.draw();
+            self.counts.traffic.sent_bytes += u64::from(self.mix.send(net, id, number, false));
+        }
         if !timed {
             net.set_timer(id, Some(now + self.plan.timeout));
         }
@@ -50,11 +55,8 @@ impl Load {
         if self.open_loop.is_some() {
             self.samples.lag.record(now.as_nanos().saturating_sub(due.as_nanos()));
         }
-        let kind = self.mix.kind(number);
         let last = self.reuse.per_connection().is_some_and(|n| self.table.uses(id) >= n);
-        let body = kind.last.as_ref().filter(|_| last).unwrap_or(&kind.body);
-        self.counts.traffic.sent_bytes += u64::from(body.len());
-        net.send_body(id, body, 0..body.len());
+        self.counts.traffic.sent_bytes += u64::from(self.mix.send(net, id, number, last));
         if !timed {
             net.set_timer(id, Some(now + self.plan.timeout));
         }

@@ -11,7 +11,7 @@ use crate::args::rates;
 use crate::args::target::Target;
 use crate::args::values::{self, AddressRange, BadValue, Count, Header};
 use clap::{Args, ValueEnum, ValueHint};
-use load::{Objective, Schedule};
+use load::{Heads, Objective, Schedule};
 use sockets::Engine;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -33,7 +33,9 @@ Every figure that something speaks against has a warning below it.";
 pub(in crate::args) struct LoadArgs {
     /// What to ask for, as in http://localhost:8080/index.html or unix:/run/site.sock:/index.html
     ///
-    /// Over a link, the host is an IP address. HTTPS is not spoken.
+    /// Over a link, the host is an IP address. HTTPS is not spoken. Numbers in
+    /// brackets stand for as many paths, drawn at random: /f/[00-99].html is a
+    /// hundred. (A bracket itself is written %5B.)
     #[arg(value_name = "URL")]
     target: Target,
 
@@ -119,6 +121,10 @@ struct RequestArgs {
     /// Send this header with every request; repeat for more
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<Header>,
+
+    /// Send fields beside those of --header as programs do, with values of its own on each connection, or none
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = HeadsArg::Equal, conflicts_with = "body")]
+    heads: HeadsArg,
 
     /// Ask for the URLs in this file, drawn at random: a line each, as
     /// PATH, WEIGHT PATH, or WEIGHT METHOD PATH
@@ -259,6 +265,27 @@ enum Closer {
     Server,
     /// We, after the last response
     Client,
+}
+
+/// Which fields requests carry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum HeadsArg {
+    /// No more than --header says: the same bytes on all connections
+    Equal,
+    /// User-Agent, Cookie and Accept: heads of 40 to 150 bytes
+    Short,
+    /// Twelve fields, Host included: heads of 600 bytes
+    Browser,
+}
+
+impl From<HeadsArg> for Heads {
+    fn from(arg: HeadsArg) -> Self {
+        match arg {
+            HeadsArg::Equal => Self::Equal,
+            HeadsArg::Short => Self::Short,
+            HeadsArg::Browser => Self::Browser,
+        }
+    }
 }
 
 /// How long to warm up.

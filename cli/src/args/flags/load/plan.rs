@@ -6,7 +6,7 @@ use crate::args::kernel::Cores;
 use crate::args::load_plan::{LoadPath, LoadPlan, LoadSockets, ServerPlan, SweepPlan, Task};
 use crate::args::target::{Place, Target, unix, url_lines};
 use crate::args::values::{AddressRange, Cidr, Count};
-use load::{Arrival, Expect, FindMaxConfig, Objective, Plan, Request, Reuse, Stop, Weighted};
+use load::{Arrival, Expect, FindMaxConfig, Objective, Plan, REQUESTS_LIMIT, Request, Reuse, Stop, Weighted, expand};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -54,6 +54,7 @@ impl LoadArgs {
         };
         let mut plan = Plan::new(target, Request::get(&self.target.host, &self.target.path));
         plan.requests = requests;
+        plan.heads = self.request.heads.into();
         plan.sources = sources;
         plan.connections = held;
         let duration =
@@ -86,15 +87,26 @@ impl RequestArgs {
         request.method.clone_from(&self.method);
         request.body = self.body.as_deref().map_or(Ok(Vec::new()), content)?;
         request.headers = self.headers.iter().map(|header| (header.name.clone(), header.value.clone())).collect();
-        let Some(file) = &self.urls else { return Ok(vec![Weighted { weight: 1, item: request }]) };
+        let Some(file) = &self.urls else {
+            let paths = expand(&target.path)?;
+            let one = |path| Weighted { weight: 1, item: Request { path, ..request.clone() } };
+            return Ok(paths.into_iter().map(one).collect());
+        };
         let named = |why: String| format!("--urls {}: {why}", file.display());
         let text = std::fs::read_to_string(file).map_err(|why| named(format!("cannot be read: {why}")))?;
         let lines = url_lines(&text, &target.host).map_err(named)?;
-        let requests = lines.into_iter().map(|line| {
+        let mut requests = Vec::new();
+        for line in lines {
             let method = line.method.unwrap_or_else(|| request.method.clone());
-            Weighted { weight: line.weight, item: Request { method, path: line.path, ..request.clone() } }
-        });
-        Ok(requests.collect())
+            for path in expand(&line.path).map_err(|why| named(why.to_owned()))? {
+                let item = Request { method: method.clone(), path, ..request.clone() };
+                requests.push(Weighted { weight: line.weight, item });
+            }
+            if requests.len() > REQUESTS_LIMIT {
+                return Err(named(format!("it names more than {REQUESTS_LIMIT} different requests")));
+            }
+        }
+        Ok(requests)
     }
 }
 
