@@ -466,27 +466,14 @@ impl App for Server {
         }
     }
 
+    #[inline(always)]
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         let now = net.now();
-        if now >= self.next_second {
-            self.on_second(now);
+        // A server of one answer has nothing to do by itself.
+        if now < self.next_second && self.reader.is_none() && self.log.is_none() {
+            return Wake::Idle;
         }
-        let mut wake = self.log.as_mut().and_then(|log| log.on_turn(now)).map_or(Wake::Idle, Wake::At);
-        let Some(reader) = &mut self.reader else { return wake };
-        if reader.arrived() {
-            self.take_answers(net);
-        }
-        self.poll_streams(net);
-        if let Some(reader) = &mut self.reader {
-            reader.hand_over();
-            if reader.waits(now) {
-                wake = if reader.is_inline() { Wake::Now } else { earlier(wake, now + READER_POLL) };
-            }
-            if reader.hangs(now) != self.hangs {
-                self.on_hang(net);
-            }
-        }
-        wake
+        self.own_turn(net, now)
     }
 
     #[inline]
@@ -518,6 +505,29 @@ impl App for Server {
 }
 
 impl Server {
+    #[inline(never)]
+    fn own_turn<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
+        if now >= self.next_second {
+            self.on_second(now);
+        }
+        let mut wake = self.log.as_mut().and_then(|log| log.on_turn(now)).map_or(Wake::Idle, Wake::At);
+        let Some(reader) = &mut self.reader else { return wake };
+        if reader.arrived() {
+            self.take_answers(net);
+        }
+        self.poll_streams(net);
+        if let Some(reader) = &mut self.reader {
+            reader.hand_over();
+            if reader.waits(now) {
+                wake = if reader.is_inline() { Wake::Now } else { earlier(wake, now + READER_POLL) };
+            }
+            if reader.hangs(now) != self.hangs {
+                self.on_hang(net);
+            }
+        }
+        wake
+    }
+
     fn take_answers<N: Net>(&mut self, net: &mut N) {
         for _ in 0..DONE_MAX {
             let Some(done) = self.reader.as_mut().and_then(Reader::take) else { return };

@@ -8,8 +8,8 @@ use crate::program::Scratch;
 use crate::rig::{Rack, Rig, endless};
 use clap::ValueEnum;
 use link::Link;
-use load::{Plan, Reuse};
-use server::{Config, Respond};
+use load::{Heads, Plan, Reuse};
+use server::{Config, Content, ReaderKind, Respond};
 
 /// What a small response to a keep-alive request may cost, in instructions,
 /// where 32 requests share a turn.
@@ -35,6 +35,10 @@ pub enum Case {
     FileSingle,
     /// A file of 2,649 bytes, 64 connections
     FileBurst,
+    /// Small response to a browser's head of some 600 bytes, one connection
+    BrowserSingle,
+    /// Small response to such heads, another on each of 64 connections
+    BrowserBurst,
     /// Small response, a new connection for each request, one at a time
     NewSingle,
     /// Small response, a new connection for each request, 64 at a time
@@ -66,6 +70,8 @@ impl Case {
             Self::SmallBurst => "small response, keep-alive, bursts from 64 connections",
             Self::FileSingle => "2,649-byte file, keep-alive, one request per turn",
             Self::FileBurst => "2,649-byte file, keep-alive, bursts from 64 connections",
+            Self::BrowserSingle => "small response to a browser's head, keep-alive, one request per turn",
+            Self::BrowserBurst => "small response to a browser's head, keep-alive, bursts from 64 connections",
             Self::NewSingle => "small response, new connection per request, one at a time",
             Self::NewBurst => "small response, new connection per request, 64 at a time",
         }
@@ -83,7 +89,10 @@ impl Case {
     fn plan(self) -> Plan {
         let file = matches!(self, Self::FileSingle | Self::FileBurst);
         let mut plan = endless(if file { "/page.html" } else { "/" });
-        let single = matches!(self, Self::SmallSingle | Self::FileSingle | Self::NewSingle);
+        if matches!(self, Self::BrowserSingle | Self::BrowserBurst) {
+            plan.heads = Heads::Browser;
+        }
+        let single = matches!(self, Self::SmallSingle | Self::FileSingle | Self::BrowserSingle | Self::NewSingle);
         plan.connections = if single { 1 } else { 64 };
         if matches!(self, Self::NewSingle | Self::NewBurst) {
             plan.reuse = Reuse::ServerCloses;
@@ -208,7 +217,15 @@ pub fn run_case(case: Case, side: Side, requests: u64, silos: u16, bonded: bool)
     let site = Scratch::make()?;
     std::fs::write(site.path().join("page.html"), [b'x'; FILE_BYTES])?;
     let config = || match case {
-        Case::FileSingle | Case::FileBurst => Config::directory(site.path()),
+        Case::FileSingle | Case::FileBurst => {
+            // Read within the turn: turns that wait for a helper thread would
+            // be counted, and how many there are is the machine's to say.
+            let mut config = Config::directory(site.path());
+            if let Content::Directory(directory) = &mut config.content {
+                directory.reader = ReaderKind::Inline;
+            }
+            config
+        }
         _ => Config::respond(Respond::Text("Hello, World!".into())),
     };
     // One silo has its link to itself.

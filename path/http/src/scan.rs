@@ -1,7 +1,9 @@
-//! Finding the bytes that matter, eight or sixteen at a time.
+//! Finding the bytes that matter, eight or thirty-two at a time.
 //!
 //! Words are little-endian, so that the lowest set bit of a mask stands for
 //! the first byte.
+
+use vector::{BLOCK, Blocks, Marks, Work};
 
 const ONES: u64 = u64::MAX / 255;
 const HIGH: u64 = ONES << 7;
@@ -43,16 +45,6 @@ const fn target_stops(word: u64) -> u64 {
     (word.wrapping_sub(ONES * 0x24) | (word | (ONES * 0x40)).wrapping_add(ONES)) & !word & HIGH
 }
 
-/// Whether none of sixteen bytes can end a field value.
-#[inline(always)]
-fn is_plain(block: &[u8; 16]) -> bool {
-    let mut stop = false;
-    for &byte in block {
-        stop |= byte < 0x20 || byte == 0x7f;
-    }
-    !stop
-}
-
 /// Splits at the CR LF that ends the value that `rest` begins with: the value
 /// with the blanks around it, and what follows the CR LF. `None` if something
 /// else ends the value (RFC 9110 section 5.5), or nothing does.
@@ -79,21 +71,66 @@ fn split_at_line_end(rest: &[u8], at: usize) -> Option<(&[u8], &[u8])> {
 /// [`split_value`] for any value.
 #[inline(never)]
 fn split_any_value(rest: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut left = rest;
-    loop {
-        while let Some((block, next)) = left.split_first_chunk::<16>()
-            && is_plain(block)
+    vector::run(Value(rest))
+}
+
+/// A field value and what follows it.
+struct Value<'a>(&'a [u8]);
+
+impl<'a> Work for Value<'a> {
+    type Output = Option<(&'a [u8], &'a [u8])>;
+
+    #[inline(always)]
+    fn run<B: Blocks>(self, blocks: B) -> Self::Output {
+        let Self(rest) = self;
+        let mut left = rest;
+        loop {
+            left = match left.first_chunk::<BLOCK>() {
+                Some(block) => match blocks.stops(block) {
+                    0 => {
+                        left = left.get(BLOCK..)?;
+                        continue;
+                    }
+                    stops => left.get(stops.trailing_zeros() as usize..)?,
+                },
+                None => left.get(left.iter().position(|&byte| !(0x20..0x7f).contains(&byte))?..)?,
+            };
+            match left {
+                [b'\r', b'\n', after @ ..] => return Some((rest.get(..rest.len() - left.len())?, after)),
+                // HTAB, or what is no ASCII.
+                [byte, next @ ..] if is_field_byte(*byte) => left = next,
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// A field line, `name ":" OWS value OWS CR LF`; what follows it.
+pub(crate) struct Line<'a>(pub &'a [u8]);
+
+impl<'a> Work for Line<'a> {
+    type Output = Option<&'a [u8]>;
+
+    #[inline(always)]
+    fn run<B: Blocks>(self, blocks: B) -> Self::Output {
+        let Self(rest) = self;
+        let Marks { other, stop } = blocks.marks(rest.first_chunk::<BLOCK>()?);
+        let mut name = other.trailing_zeros() as usize;
+        if rest.get(name) != Some(&b':') {
+            // A name that is longer, or has what only a closer look tells from
+            // its end.
+            name = token_len(rest);
+        }
+        let Some([b':', value @ ..]) = rest.get(name..) else { return None };
+        if name == 0 {
+            return None;
+        }
+        if stop != 0
+            && let Some([b'\r', b'\n', after @ ..]) = rest.get(stop.trailing_zeros() as usize..)
         {
-            left = next;
+            return Some(after);
         }
-        let marks = value_stops(word(left));
-        left = left.get(if marks == 0 { 8 } else { first(marks) }..)?;
-        match left {
-            [b'\r', b'\n', after @ ..] => return Some((rest.get(..rest.len() - left.len())?, after)),
-            // A false mark, HTAB, or one of the last three bytes.
-            [byte, next @ ..] if is_field_byte(*byte) => left = next,
-            _ => return None,
-        }
+        Value(value).run(blocks).map(|(_, after)| after)
     }
 }
 

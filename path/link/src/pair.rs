@@ -11,6 +11,7 @@
 use crate::segment::{Cut, complete_checksum};
 use crate::{Capabilities, Counters, Link, LinkState, Receive, Transmit};
 use core::cell::Cell;
+use core::hint::cold_path;
 use core::time::Duration;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -183,14 +184,27 @@ impl PairRx {
     }
 
     /// Swaps `count` frames from `head` on into the burst.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, head: u32, count: usize) {
         // In the two runs that a ring has, so that the loop need not look
-        // for its end at each frame.
-        let (wrapped, straight) = self.ring.slots.split_at((head & self.ring.mask) as usize);
-        for (slot, from) in self.burst[..count].iter_mut().zip(straight.iter().chain(wrapped)) {
+        // for its end at each frame. Mostly it is one.
+        let at = (head & self.ring.mask) as usize;
+        let (wrapped, straight) = self.ring.slots.split_at(at);
+        let first = count.min(straight.len());
+        let mut bytes = 0;
+        let (burst, rest) = self.burst[..count].split_at_mut(first);
+        for (slot, from) in burst.iter_mut().zip(straight) {
             slot.swap(from);
+            bytes += u64::from(slot.note.len);
         }
+        if !rest.is_empty() {
+            cold_path();
+            for (slot, from) in rest.iter_mut().zip(wrapped) {
+                slot.swap(from);
+                bytes += u64::from(slot.note.len);
+            }
+        }
+        self.bytes += bytes;
         self.ring.taken.set(head.wrapping_add(count as u32));
     }
 
@@ -237,7 +251,9 @@ impl Receive for PairRx {
     #[inline]
     fn receive(&mut self, _now: Time, max: usize) -> usize {
         let count = if self.cutting.is_some() {
-            self.receive_cut(max)
+            let count = self.receive_cut(max);
+            self.bytes += self.burst[..count].iter().map(|slot| u64::from(slot.note.len)).sum::<u64>();
+            count
         } else {
             let head = self.ring.taken.get();
             let queued = self.ring.published.get().wrapping_sub(head) as usize;
@@ -246,7 +262,6 @@ impl Receive for PairRx {
             count
         };
         self.taken = count;
-        self.bytes += self.burst[..count].iter().map(|slot| u64::from(slot.note.len)).sum::<u64>();
         self.frames += count as u64;
         count
     }

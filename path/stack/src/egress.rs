@@ -61,8 +61,21 @@ impl Stack {
     /// Sends what neighbours, handshakes and connections have to send, as far
     /// as there are slots. Returns whether something is left that there may be
     /// slots for at once; what waits for slots has a deadline.
+    #[inline(always)]
     pub fn poll_transmit(&mut self, out: &mut impl Egress) -> bool {
         self.blocked = false;
+        // What connections answer to arrivals has left with them: mostly
+        // nothing is left to say.
+        let silent = self.ready.is_empty()
+            && self.pending.is_empty()
+            && self.resets.is_empty()
+            && !self.presence.is_due(self.now)
+            && !self.neighbours.is_due(self.now);
+        !silent && self.transmit_all(out)
+    }
+
+    #[inline(never)]
+    fn transmit_all(&mut self, out: &mut impl Egress) -> bool {
         let sent = self.tcp_counters.segments_out;
         if self.presence.is_due(self.now) {
             cold_path();

@@ -539,10 +539,13 @@ impl NeighbourTable {
     /// What is to be sent now; call until `None`, while there is room to send.
     #[inline]
     pub fn poll(&mut self, now: Time) -> Option<Output> {
-        if self.resolved.is_empty() && self.timers.first().is_none_or(|(due, _)| *due > now) {
-            return None;
-        }
-        self.poll_due(now)
+        if self.is_due(now) { self.poll_due(now) } else { None }
+    }
+
+    /// Whether [`NeighbourTable::poll`] may have something.
+    #[inline(always)]
+    pub fn is_due(&self, now: Time) -> bool {
+        !self.resolved.is_empty() || self.timers.first().is_some_and(|(due, _)| *due <= now)
     }
 
     /// When [`NeighbourTable::poll`] has something next; `None` if never.

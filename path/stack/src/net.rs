@@ -23,7 +23,8 @@ impl Net for Stack {
         let Some(slot) = self.slots.get_mut(id) else { return };
         let len = range.end.saturating_sub(range.start);
         let queued = slot.tcp.send_body(body, range.start, len);
-        self.queued(id, queued);
+        let ready = slot.tcp.is_ready();
+        self.queued(id, queued, ready);
     }
 
     #[inline(always)]
@@ -33,14 +34,16 @@ impl Net for Stack {
             return false;
         }
         let queued = slot.tcp.send_body(body, 0, body.len());
-        self.queued(id, queued);
+        let ready = slot.tcp.is_ready();
+        self.queued(id, queued, ready);
         true
     }
 
     fn send_bytes(&mut self, id: ConnId, bytes: &[u8]) {
         let Some(slot) = self.slots.get_mut(id) else { return };
         let queued = slot.tcp.send_bytes(bytes);
-        self.queued(id, queued);
+        let ready = slot.tcp.is_ready();
+        self.queued(id, queued, ready);
     }
 
     fn take_back(&mut self, id: ConnId, most: usize) -> usize {
@@ -120,15 +123,19 @@ const MAX_WAIT_MS: u32 = 1 << 30;
 const MAX_WAIT_NS: u64 = MAX_WAIT_MS as u64 * NANOS_PER_MS;
 
 impl Stack {
+    /// Something was queued, or not; `ready` says that the connection has its
+    /// turn to send already, as while it is told of an arrival.
     #[inline(always)]
-    fn queued(&mut self, id: ConnId, queued: Result<(), QueueFull>) {
+    fn queued(&mut self, id: ConnId, queued: Result<(), QueueFull>, ready: bool) {
         if queued.is_err() {
             cold_path();
             self.counters.send_queue_overflow += 1;
             self.abort(id);
             return;
         }
-        self.make_ready(id.index() as u32);
+        if !ready {
+            self.make_ready(id.index() as u32);
+        }
     }
 
     /// Aborts a connection that has ended in this turn, which the application

@@ -93,7 +93,13 @@ impl Stack {
     }
 
     /// The next connection whose application timer ran out.
+    #[inline(always)]
     pub fn poll_app_timer(&mut self) -> Option<ConnId> {
+        if self.app_timers.is_empty() { None } else { self.poll_due_timer() }
+    }
+
+    #[inline(never)]
+    fn poll_due_timer(&mut self) -> Option<ConnId> {
         let soon = self.now_ms.wrapping_add(1);
         while let Some(id) = self.app_timers.pop_front() {
             let Some(slot) = self.slots.get_mut(id) else { continue };
@@ -155,7 +161,13 @@ impl Stack {
     /// The next connection that is over, with the reason; its slot is free
     /// from now on. Call after [`Stack::poll_transmit`], so that the last
     /// acknowledgement of a connection leaves before its state goes.
+    #[inline(always)]
     pub fn poll_closed(&mut self) -> Option<(ConnId, Closed)> {
+        if self.over.is_empty() { None } else { self.poll_over() }
+    }
+
+    #[inline(never)]
+    fn poll_over(&mut self) -> Option<(ConnId, Closed)> {
         while let Some((id, why)) = self.over.pop_front() {
             let index = id.index() as u32;
             if !self.slots.at(index).lingers() {

@@ -6,6 +6,7 @@ use super::head::identify;
 use super::request::Known;
 use crate::lines::skip_field;
 use crate::scan::{Name, skip_plain_host, skip_value, split_target};
+use vector::{BLOCK, Blocks, Marks, Work};
 
 /// A GET in origin form by HTTP/1.1, with one Host that is a name or an IPv4
 /// address, without a body and without conditions, ranges and
@@ -28,6 +29,7 @@ const GET: Name<5> = Name::exact(b"GET /");
 const VERSION_AND_HOST: Name<17> = Name::new(b" HTTP/1.1\r\nhost: ");
 const END: Name<4> = Name::exact(b"\r\n\r\n");
 const CLOSE: Name<19> = Name::new(b"connection: close\r\n");
+const CLOSE_AND_END: Name<21> = Name::new(b"connection: close\r\n\r\n");
 const KEEP_ALIVE: Name<24> = Name::new(b"connection: keep-alive\r\n");
 
 impl Plain {
@@ -75,7 +77,7 @@ pub(super) fn parse(data: &[u8], limits: &Limits) -> Option<Plain> {
         Some(after) => (after, true),
         // A port is that of some host.
         None if fields.first() == Some(&b':') && fields.len() == host.len() => return None,
-        None => other_fields(fields, limits)?,
+        None => other_fields(data, fields, limits)?,
     };
     let len = data.len() - after.len();
     // The request line is shorter than its head: one that is held against both
@@ -87,29 +89,145 @@ pub(super) fn parse(data: &[u8], limits: &Limits) -> Option<Plain> {
     Some(Plain { len: len as u16, path: (target.len() - path_end.len()) as u16, keep_alive })
 }
 
-/// What follows the head whose Host, but for its port, ends before `rest`, and
-/// whether the connection goes on.
+/// What follows the head `data`, whose Host ends before `rest` but for its
+/// port, and whether the connection goes on.
 #[inline(never)]
-fn other_fields<'a>(rest: &'a [u8], limits: &Limits) -> Option<(&'a [u8], bool)> {
-    let mut rest = skip_port(rest).strip_prefix(b"\r\n")?;
+fn other_fields<'a>(data: &'a [u8], rest: &'a [u8], limits: &Limits) -> Option<(&'a [u8], bool)> {
+    let line = skip_port(rest).strip_prefix(b"\r\n")?;
+    // A client that asks once says no more than that.
+    if let Some(after) = CLOSE_AND_END.strip(line)
+        && limits.fields > 1
+    {
+        return Some((after, false));
+    }
+    // Host is one of them.
+    let most = usize::from(limits.fields).checked_sub(1)?;
+    // Browsers say first that it goes on.
+    let (mut line, mut lines) = KEEP_ALIVE.strip(line).map_or((line, 0), |after| (after, 1));
     let mut keep_alive = true;
-    // With Host.
-    let mut fields = 1;
     loop {
-        if let [b'\r', b'\n', after @ ..] = rest {
-            return Some((after, keep_alive));
-        }
-        if fields >= limits.fields {
+        let found = vector::run(Lines { data, line, lines })?;
+        if found.lines > most {
             return None;
         }
-        fields += 1;
-        rest = match CLOSE.strip(rest) {
-            Some(after) => {
-                keep_alive = false;
-                after
+        match found.rest {
+            [b'\r', b'\n', after @ ..] => return Some((after, keep_alive)),
+            rest => (line, keep_alive) = other_line(rest, keep_alive)?,
+        }
+        lines = found.lines + 1;
+    }
+}
+
+/// Field lines.
+struct Lines<'a> {
+    /// All that there is, from the head's beginning on.
+    data: &'a [u8],
+    /// The end of it, from the first of the lines on.
+    line: &'a [u8],
+    /// Those before it.
+    lines: usize,
+}
+
+/// What follows lines that do not matter here.
+struct Found<'a> {
+    rest: &'a [u8],
+    lines: usize,
+}
+
+impl<'a> Work for Lines<'a> {
+    type Output = Option<Found<'a>>;
+
+    /// Passes over lines up to the first that ends the head, or matters, or has
+    /// a name or a value that is to be looked at byte by byte. Nothing is called
+    /// from here, so that what blocks are compared with stays in registers.
+    #[inline(always)]
+    fn run<B: Blocks>(self, blocks: B) -> Self::Output {
+        let Self { data, mut line, mut lines } = self;
+        loop {
+            let (marks, mut behind) = match line.split_first_chunk::<BLOCK>() {
+                Some((block, behind)) => (blocks.marks(block), behind),
+                None => (last_marks(blocks, data, line.len())?, &line[..0]),
+            };
+            let name = marks.other.trailing_zeros() as usize;
+            if line.get(name) != Some(&b':') || matters(line, name) {
+                return Some(Found { rest: line, lines });
             }
-            None => other_field(rest)?,
-        };
+            let (mut start, mut stops) = (line, marks.stop);
+            while stops == 0 {
+                start = behind;
+                stops = match behind.split_first_chunk::<BLOCK>() {
+                    Some((block, next)) => {
+                        behind = next;
+                        blocks.stops(block)
+                    }
+                    None => match last_marks(blocks, data, behind.len())?.stop {
+                        0 => return None,
+                        stops => stops,
+                    },
+                };
+            }
+            let (end, next) = start.get(stops.trailing_zeros() as usize..)?.split_first_chunk::<2>()?;
+            if u16::from_ne_bytes(*end) != u16::from_ne_bytes(*b"\r\n") {
+                // HTAB, what is no ASCII, or what may not be there.
+                return Some(Found { rest: line, lines });
+            }
+            line = next;
+            lines = lines.wrapping_add(1);
+        }
+    }
+}
+
+/// The marks of the last `len` bytes of `data`, fewer than a block; beyond them
+/// there are none.
+#[inline(always)]
+fn last_marks<B: Blocks>(blocks: B, data: &[u8], len: usize) -> Option<Marks> {
+    let Marks { other, stop } = blocks.marks(data.last_chunk::<BLOCK>()?);
+    let before = BLOCK.saturating_sub(len) as u32;
+    let behind = |marks: u32| marks.checked_shr(before).unwrap_or(0);
+    Some(Marks { other: behind(other), stop: behind(stop) })
+}
+
+/// The fields that a plain head may not have, and those that say how the
+/// connection goes on: by the length of the name, a bit for its first letter.
+/// All letters where the length is 0, or a whole block.
+const MATTERS: [u32; BLOCK] = {
+    let names: [&[u8]; 11] = [
+        b"connection",
+        b"content-length",
+        b"transfer-encoding",
+        b"expect",
+        b"host",
+        b"range",
+        b"if-range",
+        b"if-match",
+        b"if-none-match",
+        b"if-modified-since",
+        b"if-unmodified-since",
+    ];
+    let mut lengths = [0; BLOCK];
+    lengths[0] = u32::MAX;
+    let mut at = 0;
+    while at < names.len() {
+        lengths[names[at].len()] |= 1 << (names[at][0] & 31);
+        at += 1;
+    }
+    lengths
+};
+
+/// Whether the field line with a name of this length may be one of those:
+/// [`identify`] knows.
+#[inline(always)]
+fn matters(line: &[u8], name: usize) -> bool {
+    let letters = MATTERS.get(name % BLOCK).copied().unwrap_or_default();
+    line.first().is_none_or(|first| letters >> (first & 31) & 1 == 1)
+}
+
+/// What follows a line of any name, and whether the connection goes on.
+#[inline(never)]
+fn other_line(line: &[u8], keep_alive: bool) -> Option<(&[u8], bool)> {
+    match CLOSE.strip(line) {
+        Some(after) => Some((after, false)),
+        None => Some((other_field(line)?, keep_alive)),
     }
 }
 

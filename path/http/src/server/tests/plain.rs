@@ -2,6 +2,7 @@
 //! them, too.
 
 use super::{Engine, Event, Limits};
+use crate::random::Random;
 use crate::{Framing, Method, Version};
 
 /// If `data` begins with a plain head, the whole parser says the same of it;
@@ -172,4 +173,50 @@ fn only_where_a_head_begins() {
     let post = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n";
     assert!(matches!(body.on_bytes(post, &limits), Event::Request { .. }));
     assert_eq!(body.plain(head, &limits), None, "a body");
+}
+
+/// Lines of all lengths, among them such as matter, at each place of a head;
+/// the most fields that there may be are counted alike.
+#[test]
+fn long_heads_are_taken_like_the_whole_parser_takes_them() {
+    const NAMES: [&str; 12] = [
+        "Accept",
+        "sec-ch-ua-platform",
+        "User-Agent",
+        "Upgrade-Insecure-Requests",
+        "A-Name-Of-More-Than-Thirty-Two-Bytes",
+        "x_y",
+        "Cookie",
+        "Referer",
+        "Range",
+        "If-None-Match",
+        "Expect",
+        "Connection",
+    ];
+    let mut random = Random::new(21);
+    let (mut plain, mut other) = (0, 0);
+    for _ in 0..20_000 {
+        let mut head = "GET /a/path HTTP/1.1\r\nHost: www.example.org\r\n".to_owned();
+        // Mostly none of those that matter, which are the last.
+        let names = if random.below(3) == 0 { NAMES.len() } else { 8 };
+        for _ in 0..random.below(14) {
+            let name = NAMES[random.below(names)];
+            let value = if name == "Connection" {
+                ["close", "keep-alive", "Upgrade"][random.below(3)].to_owned()
+            } else {
+                (0..random.below(80)).map(|_| char::from(b"ab;= \t"[random.below(6)])).collect()
+            };
+            head += &format!("{name}: {value}\r\n");
+        }
+        head += "\r\n";
+        let limits = Limits { fields: 3 + random.below(12) as u16, ..Limits::default() };
+        match agrees(Engine::new(), head.as_bytes(), &limits) {
+            true => plain += 1,
+            false => other += 1,
+        }
+        // Nothing but whole heads is taken.
+        let cut = random.below(head.len());
+        assert!(!agrees(Engine::new(), &head.as_bytes()[..cut], &limits));
+    }
+    assert!(plain > 5_000 && other > 2_000, "{plain} {other}");
 }
