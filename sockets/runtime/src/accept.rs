@@ -355,7 +355,7 @@ pub(crate) fn admit<A: App>(
     net: &mut Sockets,
     driver: &mut impl Driver,
 ) -> Accepted {
-    let mut flags = Flags::UNWATCHED | if listener.is_unix() { Flags::UNIX } else { 0 };
+    let mut flags = Flags::UNWATCHED | if listener.is_unix() { Flags::UNIX } else { Flags::UNHEARD };
     if let Some(seat) = &mut net.seat {
         seat.taken();
         flags |= Flags::SEATED;

@@ -3,6 +3,7 @@
 
 use crate::connect::reason;
 use crate::net::Sockets;
+use crate::option;
 use crate::send::Sent;
 use crate::table::Flags;
 use app::{App, Closed, ConnId, HELD_LIMIT, Opened, SEND_LOW_WATER, Wake};
@@ -215,9 +216,26 @@ pub(crate) fn deliver<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, data: 
     if conn.held() > 0 {
         return deliver_behind(app, net, id, data);
     }
+    let first = conn.flags.has(Flags::UNHEARD);
     let consumed = app.on_data(net, id, data);
     if consumed < data.len() {
         hold(net, id, &data[consumed..]);
+    }
+    if first {
+        heard(net, id);
+    }
+}
+
+/// The first bytes of a connection were offered. Where no answer to them is
+/// queued, which would acknowledge them, the kernel is to do it by itself.
+fn heard(net: &mut Sockets, id: ConnId) {
+    let Some(conn) = net.table.get_mut(id) else { return };
+    conn.flags.clear(Flags::UNHEARD);
+    if conn.queue.is_empty()
+        && !conn.flags.has(Flags::FINISHED)
+        && let Some(fd) = conn.fd()
+    {
+        option::acknowledge_now(fd);
     }
 }
 

@@ -9,6 +9,7 @@
 use crate::accept::WatchListeners;
 use crate::dispatch::{self, Driver, Engine};
 use crate::listen::Listener;
+use crate::luck::Luck;
 use crate::net::Sockets;
 use crate::send::{self, Sent};
 use crate::table::{Conn, Flags};
@@ -32,14 +33,6 @@ const BUFFER: usize = 64 * 1024;
 
 /// Reads of one connection before others have their turn.
 const READS: usize = 4;
-
-/// How sure it is that a new connection's request is there already: bounds of
-/// [`Poll::luck`], and what a first read that found nothing takes off it.
-/// A read in vain costs some 300 ns; one that is not, saves a watch and an
-/// event, some 1,000.
-const LUCK_MAX: i8 = 8;
-const LUCK_MIN: i8 = -32;
-const IN_VAIN: i8 = 3;
 
 /// What a connection is watched for from the start. PRI, because a read stops
 /// at an urgent mark, and is short though there is more.
@@ -71,7 +64,7 @@ pub(crate) struct Poll {
     fine: bool,
     /// Connections just accepted, which are not watched yet.
     new: Vec<ConnId>,
-    luck: i8,
+    luck: Luck,
     /// The number of the descriptor that ends a wait, and our own copy of it:
     /// its number may have come to name something else since.
     wake: Option<(i32, OwnedFd)>,
@@ -115,7 +108,8 @@ impl Epoll {
         }
     }
 
-    /// Takes an event of a connection to the application.
+    /// Takes an event of a connection to the application, whose answer is for
+    /// [`dispatch::settle`].
     #[inline]
     pub(crate) fn on_event<A: App>(&mut self, app: &mut A, net: &mut Sockets, id: ConnId, flags: EventFlags) {
         let Some(conn) = net.table.get_mut(id) else {
@@ -134,7 +128,6 @@ impl Epoll {
         if flags.intersects(EventFlags::IN | READ_ON) {
             self.read(app, net, id, flags.intersects(READ_ON));
         }
-        dispatch::settle(app, net, &mut self.poll);
     }
 
     #[cold]
@@ -195,13 +188,11 @@ impl Engine for Epoll {
         let mut refused = false;
         let mut new = core::mem::take(&mut self.poll.new);
         for id in new.drain(..) {
-            if self.poll.luck < 0 {
-                self.poll.luck += 1;
-            } else {
+            if self.poll.luck.tries() {
                 net.now = Clock.now();
                 let before = net.counters.receives_empty;
                 self.read(app, net, id, false);
-                self.poll.learn(net.counters.receives_empty == before);
+                self.poll.luck.learn(net.counters.receives_empty == before);
                 dispatch::settle(app, net, &mut self.poll);
             }
             if net.table.get(id).is_some() && self.poll.add(net, id).is_err() {
@@ -262,7 +253,7 @@ impl Poll {
     fn new() -> io::Result<Self> {
         let fd = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let fine = fine_waits(fd.as_fd());
-        Ok(Self { fd, fine, new: Vec::new(), luck: 0, wake: None })
+        Ok(Self { fd, fine, new: Vec::new(), luck: Luck::default(), wake: None })
     }
 
     /// No longer watches a descriptor. Closing it would not do where another
@@ -354,16 +345,6 @@ impl Driver for Poll {
 }
 
 impl Poll {
-    /// Whether a first read found something: if they come in vain, the next
-    /// ones are left out.
-    fn learn(&mut self, found: bool) {
-        self.luck = match (found, self.luck - IN_VAIN) {
-            (true, _) => LUCK_MAX.min(self.luck + 1),
-            (false, ..0) => LUCK_MIN,
-            (false, less) => less,
-        };
-    }
-
     /// Has the kernel tell of a connection from now on.
     fn add(&self, net: &mut Sockets, id: ConnId) -> io::Result<()> {
         let Some(conn) = net.table.get_mut(id) else { return Ok(()) };

@@ -15,6 +15,7 @@
 //! | `table`, `queue`, `timers` | the connections |
 //! | `dispatch` | calls of the application, the same for every engine |
 //! | `epoll`, `accept`, `send` | readiness: the engine over epoll |
+//! | `luck` | whether a new connection's request is there already |
 //! | `blocking` | waiting in accept(2) |
 //! | `uring` | completions: the engine over io_uring |
 //! | `option` | socket options |
@@ -30,6 +31,7 @@ mod dispatch;
 mod epoll;
 pub mod fleet;
 mod listen;
+mod luck;
 mod net;
 mod option;
 mod queue;

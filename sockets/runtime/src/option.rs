@@ -87,6 +87,24 @@ pub(crate) fn set_stream(fd: BorrowedFd<'_>, options: &StreamOptions, unix: bool
     Ok(())
 }
 
+/// Has the first bytes of each connection that a listening socket brings be
+/// acknowledged with their answer, and not before it: a segment fewer for a
+/// connection with one request. Linux has connections inherit it, if it is set
+/// after listen(2), which clears it (tcp(7), `TCP_QUICKACK`). Where no answer
+/// follows at once, see [`acknowledge_now`]. Best effort: a kernel that refuses
+/// acknowledges at once, as it does by default.
+pub(crate) fn acknowledge_with_answers(listening: BorrowedFd<'_>) {
+    let _ = sockopt::set_tcp_quickack(listening, false);
+}
+
+/// Acknowledges what arrived, and for a while what arrives, at once. A client
+/// that does not send the rest of its request before (Nagle's algorithm,
+/// RFC 9293 §3.7.4) would else wait for 40 ms.
+#[cold]
+pub(crate) fn acknowledge_now(fd: BorrowedFd<'_>) {
+    let _ = sockopt::set_tcp_quickack(fd, true);
+}
+
 /// The port is chosen when the connection is made, where it need differ only
 /// for the same peer: else 28,232 connections per source address would be all
 /// (ip(7), Linux 4.2).

@@ -71,6 +71,8 @@ impl Flags {
     pub(crate) const SEATED: u32 = 65_536;
     /// It counts among its client's connections.
     pub(crate) const COUNTED: u32 = 1 << 20;
+    /// Nothing arrived yet, and what does is acknowledged with its answer.
+    pub(crate) const UNHEARD: u32 = 1 << 21;
     /// io_uring: a receive is under way.
     pub(crate) const ARMED: u32 = 1 << 17;
     /// io_uring: that receive was told to end.

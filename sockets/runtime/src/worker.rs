@@ -30,6 +30,11 @@ pub const ATTEND_IDLE: Duration = Duration::from_millis(50);
 /// How often a connect to a Unix socket whose queue is full is tried again.
 const CONNECT_RETRY: Duration = Duration::from_millis(1);
 
+/// Connections of a server that are read from before their answers are sent:
+/// the kernel's code for either stays in the core's first cache for so long.
+/// The first of them waits for the others' reads.
+const BATCH: u64 = 16;
+
 /// Descriptors left to others than connections: listening sockets, files,
 /// logs, the engine's own.
 const SPARE_DESCRIPTORS: usize = 64;
@@ -115,6 +120,9 @@ impl<A: App> Worker<A> {
         for listener in &listeners {
             option::set_stream(listener.as_fd(), &net.stream, listener.is_unix())
                 .map_err(|e| StartError::Option(Some(listener.endpoint().clone()), e))?;
+            if !listener.is_unix() {
+                option::acknowledge_with_answers(listener.as_fd());
+            }
         }
         let blocking = model == Model::Blocking && !listeners.is_empty();
         let (engine, no_ring) = match Uring::wanted(wanted, blocking) {
@@ -349,7 +357,9 @@ fn take_ready<A: App>(
     epoll: &mut Epoll,
     ready: usize,
 ) -> u64 {
-    let mut connections = 0;
+    // What a client asks next is timed when it is queued.
+    let batch = if accepting.listeners().is_empty() { 1 } else { BATCH };
+    let mut connections = 0_u64;
     for index in 0..ready {
         match epoll.ready(index) {
             Ready::Connection(id, flags) => {
@@ -358,11 +368,15 @@ fn take_ready<A: App>(
                 }
                 connections += 1;
                 epoll.on_event(app, net, id, flags);
+                if connections.is_multiple_of(batch) {
+                    dispatch::settle(app, net, &mut epoll.poll);
+                }
             }
             Ready::Listener(index) => accepting.on_ready(index),
             Ready::Wake => {}
         }
     }
+    dispatch::settle(app, net, &mut epoll.poll);
     connections
 }
 

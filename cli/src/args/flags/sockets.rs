@@ -31,9 +31,10 @@ pub(super) struct SocketArgs {
     /// How a worker learns what its sockets have for it: auto, epoll or
     /// io_uring
     ///
-    /// io_uring needs Linux 6.1. auto takes the faster one that this kernel
-    /// and the accept model allow; what was taken, and why, is said at the
-    /// start.
+    /// io_uring needs Linux 6.1. It costs more processor time than epoll where
+    /// clients open a connection for each request and send it only after a
+    /// while. auto takes the faster one that this kernel and the accept model
+    /// allow; what was taken, and why, is said at the start.
     #[arg(long, value_name = "ENGINE", default_value = "auto", conflicts_with = "link")]
     engine: Engine,
 

@@ -59,7 +59,42 @@ fn connections_inherit_their_options() {
     assert_eq!(number(&fd, libc::SOL_SOCKET, libc::SO_BUSY_POLL), 50);
     assert_eq!(number(&fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), 16_384);
     assert_eq!(number(&fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT), 61_500);
+    assert!(!sockopt::tcp_quickack(&fd).unwrap(), "what arrives is acknowledged with its answer");
     drop(worker);
+}
+
+/// A client that sends the rest of its request only when the first part is
+/// acknowledged (RFC 9293 §3.7.4) is not kept waiting for it: no answer comes
+/// that could bring it along.
+#[test]
+fn a_request_in_parts_is_acknowledged_at_once() {
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let theatre = Theatre::open(Config::default(), listeners.for_worker(0));
+    let mut stream = client(address);
+    theatre.opened();
+    stream.write_all(b"part").unwrap();
+    assert_eq!(theatre.bytes(4), b"part");
+    let ours = other_end(&stream);
+    wait_for("the kernel to be told", || sockopt::tcp_quickack(&ours).unwrap());
+    stream.write_all(b"rest").unwrap();
+    assert_eq!(theatre.bytes(4), b"rest");
+    theatre.close();
+}
+
+/// The server's end of a connection of this process.
+fn other_end(stream: &TcpStream) -> OwnedFd {
+    let client = stream.local_addr().unwrap();
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let Ok(number) = entry.unwrap().file_name().to_string_lossy().parse::<i32>() else { continue };
+        // SAFETY: it is looked at, and copied if it is the one; if it is closed
+        // meanwhile, both say so.
+        let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
+        let peer = rustix::net::getpeername(fd).ok().flatten().and_then(|peer| peer.try_into().ok());
+        if peer == Some(client) {
+            return fd.try_clone_to_owned().unwrap();
+        }
+    }
+    panic!("no descriptor is connected to {client}");
 }
 
 fn number(fd: &OwnedFd, level: i32, option: i32) -> u32 {
