@@ -4,8 +4,8 @@
 use crate::Failure;
 use demo::child::{Interrupt, Program, Running, Scratch};
 use demo::kernel::{self, Kernel, parse};
-use demo::machine::allowed_cores;
-use demo::measure::{Connections, Latency, watch_cpu};
+use demo::machine::{CpuSample, CpuShare, allowed_cores};
+use demo::measure::{Connections, Latency};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -80,9 +80,37 @@ pub(crate) struct Sample {
     pub(crate) mean: Option<f64>,
     pub(crate) errors: u64,
     pub(crate) server: f64,
+    /// The server's core in softirq that no process was charged with.
+    pub(crate) softirq: f64,
     pub(crate) client: f64,
     /// The server's core with other programs.
     pub(crate) others: f64,
+}
+
+impl Sample {
+    /// Microseconds of the server's core for a request: of the process, and of
+    /// softirq beyond it.
+    pub(crate) fn cost(&self) -> f64 {
+        (self.server + self.softirq) * 1e6 / self.rate
+    }
+}
+
+/// What the two sides took of their cores, over the middle of a measurement:
+/// the server, its core's softirq beyond it, and the client.
+fn watch(
+    ask: Ask<'_>,
+    client: &Running,
+    warm_up: Duration,
+    at: Place<'_>,
+) -> Result<(CpuShare, f64, CpuShare), Failure> {
+    let (server, generator) = at.cores;
+    let sample = || (CpuSample::take(ask.servers, server), CpuSample::take(&[client.pid()], generator));
+    at.interrupt.sleep(warm_up + ask.duration / 5)?;
+    let before = sample();
+    at.interrupt.sleep(ask.duration * 3 / 5)?;
+    let after = sample();
+    let softirq = before.0.softirq_beyond_until(&after.0);
+    Ok((before.0.share_until(&after.0), softirq, before.1.share_until(&after.1)))
 }
 
 /// Before each measurement, not counted.
@@ -101,13 +129,13 @@ impl Client {
 
     /// Asks, after a second that is not counted.
     pub(crate) fn ask(&self, ask: Ask<'_>, at: Place<'_>) -> Result<Sample, Failure> {
-        let Ask { url, connections, count, duration, servers } = ask;
+        let Ask { url, connections, count, duration, .. } = ask;
         let Place { kernel, cores, interrupt, .. } = at;
         match self {
             Self::Wrk => {
                 kernel.ask(url, connections, count, WARM_UP)?.finish(PATIENCE, interrupt)?;
                 let mut wrk = kernel.ask(url, connections, count, duration)?;
-                let (server, client) = watch_cpu(servers, &wrk, cores, Duration::ZERO, duration, interrupt)?;
+                let (server, softirq, client) = watch(ask, &wrk, Duration::ZERO, at)?;
                 let report = parse(&wrk.finish(duration + PATIENCE, interrupt)?)?;
                 let latency = Latency { curve: report.percentiles, max: report.max };
                 Ok(Sample {
@@ -116,6 +144,7 @@ impl Client {
                     mean: None,
                     errors: report.errors,
                     server: server.process,
+                    softirq,
                     client: client.process,
                     others: server.others,
                 })
@@ -126,7 +155,7 @@ impl Client {
                     words.push("--close".to_owned());
                 }
                 let mut load = run(words, at)?;
-                let (server, client) = watch_cpu(servers, &load, cores, WARM_UP, duration, interrupt)?;
+                let (server, softirq, client) = watch(ask, &load, WARM_UP, at)?;
                 let said = load.finish(WARM_UP + duration + PATIENCE, interrupt)?;
                 let report = Said::read(&said)?;
                 Ok(Sample {
@@ -135,6 +164,7 @@ impl Client {
                     mean: Some(report.latency.mean_ns / 1e3),
                     errors: report.errors.values().sum(),
                     server: server.process,
+                    softirq,
                     client: client.process,
                     others: server.others,
                 })

@@ -84,7 +84,7 @@ enum Command {
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
     },
-    /// `nearside serve` on kernel sockets beside nginx: same core, same client (wrk)
+    /// `nearside serve` on kernel sockets versus nginx: same core, same clients (wrk, then ours)
     Kernel {
         /// Measure each row this often, by turns
         #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -95,6 +95,9 @@ enum Command {
         /// Measure these engines
         #[arg(long, value_name = "ENGINE,…", value_delimiter = ',', default_value = "epoll,io_uring")]
         engines: Vec<String>,
+        /// Measure these rows
+        #[arg(long, value_enum, value_name = "ROW,…", value_delimiter = ',', default_value = "small,large,new")]
+        rows: Vec<kernel::Kind>,
         /// The program to measure [default: nearside beside this one]
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
@@ -259,12 +262,10 @@ fn call(command: Command) -> Result<bool, Failure> {
             rounds,
             duration: Duration::from_secs(seconds.max(1)),
         }),
-        Command::Kernel { rounds, seconds, engines, nearside } => kernel::run(&kernel::Plan {
-            nearside: program(nearside)?,
-            rounds,
-            duration: Duration::from_secs(seconds.max(1)),
-            engines,
-        }),
+        Command::Kernel { rounds, seconds, engines, rows, nearside } => {
+            let duration = Duration::from_secs(seconds.max(1));
+            kernel::run(&kernel::Plan { nearside: program(nearside)?, rounds, duration, engines, rows })
+        }
         Command::Storm { rounds, seconds, connections, kinds, json, nearside } => storm::run(&storm::Plan {
             nearside: program(nearside)?,
             rounds,

@@ -151,6 +151,22 @@ impl CpuSample {
     }
 }
 
+impl CpuSample {
+    /// The share of the core from this sample to a later one that was softirq
+    /// and that no process here was charged with. A kernel without interrupt
+    /// time accounting charges a process with the softirq that interrupts it,
+    /// and counts it as the core's as well: beyond it there is no more than
+    /// the core was busy for without the process. Overstated where others are
+    /// on the core.
+    #[must_use]
+    pub fn softirq_beyond_until(&self, later: &Self) -> f64 {
+        let CpuShare { process, softirq, .. } = self.share_until(later);
+        let seconds = later.at.saturating_duration_since(self.at).max(Duration::from_millis(1)).as_secs_f64();
+        let busy = later.core.busy.saturating_sub(self.core.busy) as f64 / TICKS_PER_SECOND / seconds;
+        softirq.min(busy - process).max(0.0)
+    }
+}
+
 /// utime + stime of `/proc/PID/stat`.
 pub fn process_ticks(stat: &str) -> Option<u64> {
     process_times(stat).map(|(user, system)| user + system)
