@@ -11,6 +11,9 @@ ROUNDS ?= 10
 ADVISORIES ?= https://github.com/rustsec/advisory-db
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 NEARSIDE := $(TARGET)/release/nearside
+# Where make install puts things; DESTDIR is for who makes packages.
+PREFIX ?= /usr/local
+DESTDIR ?=
 # DPDK=1 builds with the distribution's DPDK.
 DPDK ?=
 WITH_DPDK := $(if $(DPDK),--features dpdk)
@@ -21,13 +24,14 @@ TESTED_DPDK = $$(pkg-config --exists libdpdk 2>/dev/null && echo --features near
 # All tests to their end, and what of them failed.
 SUITE := $(CARGO) xtask suite
 TESTS = -- --workspace --locked $(TESTED_DPDK)
-BENCH := $(TARGET)/release/bench
+# With lines, which profiles need.
+BENCH := $(TARGET)/lines/bench
 RUN := $(CARGO) run --release --quiet --locked
 # Namespaces and huge pages need root. `make demo SUDO=` does without them.
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-vm bench soak fuzz-libfuzzer lint tidy deny audit rfc man
+.PHONY: help build install uninstall demo test test-vm bench soak fuzz-libfuzzer lint tidy deny audit rfc man
 
 help: ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 22
@@ -35,13 +39,21 @@ help: ## say what there is
 build: ## build the program: target/release/nearside; with DPDK=1 for --link dpdk:…
 	@scripts/need.sh $(if $(DPDK),dpdk,build)
 	@echo "== building $(NEARSIDE)"
-	@$(CARGO) build --release --package nearside --locked $(WITH_DPDK)
+	@scripts/build.sh --package nearside --locked $(WITH_DPDK)
 
-demo: ## show Nearside beside nginx, with a table and out/demo/report.html
+# What is there is installed as it is: sudo need not build.
+install: ## install program, manual, completions and units below PREFIX (/usr/local), in DESTDIR if set
+	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' scripts/install.sh $(NEARSIDE)
+
+uninstall: ## remove what make install put there
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' scripts/install.sh --remove
+
+demo: ## measure Nearside versus nginx: two tables, and out/demo/report.html
 	@scripts/need.sh demo
 	@echo "== building $(NEARSIDE)"
-	@$(CARGO) build --release --package nearside --locked
-	@echo "== measuring: about five minutes; DEMO=--quick for a short look"
+	@scripts/build.sh --package nearside --locked
+	@echo "== measuring: a first look within a minute, all of it in about five; DEMO=--quick for a short one"
 	@$(SUDO) $(NEARSIDE) demo $(DEMO)
 
 test: ## run everything that must pass: format, lints, tidy, dependencies, tests
@@ -59,7 +71,7 @@ test-vm: build ## boot machines with NUMA domains, lossy links, several queues; 
 bench: build ## measure instructions, connections, frames, goodput and the demo against their bounds
 	@scripts/need.sh bench
 	@echo "== building the measurements"
-	@$(CARGO) build --release --package bench --locked
+	@$(CARGO) build --profile lines --package bench --locked
 	@$(CARGO) build --release --package nearside --features dpdk --locked --target-dir $(TARGET)/dpdk
 	@scripts/each.sh \
 		"instructions of the server for a request|$(SUDO) $(BENCH) cost" \

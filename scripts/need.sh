@@ -129,10 +129,15 @@ if [ ! -e "$policy" ]; then
     # shellcheck disable=SC2016
     $as_root sh -c 'printf "#!/bin/sh\nexit 101\n" > "$1" && chmod 755 "$1"' sh "$policy"
 fi
+# What apt-get says fills screens: it is shown where it failed.
+said=$(mktemp)
+apt() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get "$@" >>"$said" 2>&1 </dev/null; }
 installed=yes
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get update -q >&2 || installed=no
+apt update -q || installed=no
 # shellcheck disable=SC2086
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $packages >&2 || installed=no
+apt install -q -y --no-install-recommends $packages || installed=no
+[ "$installed" = yes ] || cat "$said" >&2
+rm -f "$said"
 [ "$made_policy" = no ] || $as_root rm -f "$policy"
 [ "$installed" = yes ] || without "apt-get could not install them" "$1"
 if ! has_rust; then

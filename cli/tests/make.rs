@@ -1,0 +1,90 @@
+//! What `make` runs: installing, and a build with little to read.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts").join(name)
+}
+
+/// A folder of this test's own, empty.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("it is there").map(|entry| entry.expect("it can be read").path()) {
+        if entry.is_dir() { found.extend(files(&entry)) } else { found.push(entry) }
+    }
+    found
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{output:?}");
+    output
+}
+
+#[test]
+fn what_is_installed_is_whole_and_is_removed_again() {
+    let to = folder("install");
+    let install = |argument: &str| {
+        run(Command::new(script("install.sh")).arg(argument).env("DESTDIR", &to).env("PREFIX", "/opt/near"))
+    };
+    // A second time over the first.
+    for _ in 0..2 {
+        install(env!("CARGO_BIN_EXE_nearside"));
+    }
+    let program = to.join("opt/near/bin/nearside");
+    let said = run(Command::new(&program).arg("--version"));
+    assert!(String::from_utf8_lossy(&said.stdout).starts_with("nearside "), "{said:?}");
+    for (file, words) in [
+        ("share/man/man1/nearside.1", "nearside"),
+        ("share/man/man1/nearside-serve.1", "listen"),
+        ("share/bash-completion/completions/nearside", "--cache-size"),
+        ("share/zsh/site-functions/_nearside", "#compdef nearside"),
+        ("share/fish/vendor_completions.d/nearside.fish", "complete -c nearside"),
+        ("lib/systemd/system/nearside.service", "ExecStart=/opt/near/bin/nearside serve"),
+        ("lib/systemd/system/nearside.socket", "ListenStream"),
+    ] {
+        let text = fs::read_to_string(to.join("opt/near").join(file)).expect(file);
+        assert!(text.contains(words), "{file}");
+    }
+    let foreign = to.join("opt/near/bin/other");
+    fs::write(&foreign, "").expect("a file");
+    install("--remove");
+    assert_eq!(files(&to), [foreign], "what is not ours stays");
+}
+
+/// A build that draws its bar 300 times, warns, and ends as asked.
+const CARGO: &str = r#"#!/bin/sh
+[ "$1 $2 $3" = "build --release --quiet" ] || exit 9
+n=0
+while [ $n -lt 300 ]; do n=$((n + 1)); printf '    Building [=====>      ] %d/300: tcp, stack\r' $n >&2; done
+printf '\033[Kwarning: unused\n\n --> src/lib.rs:1\n' >&2
+exit "$STATUS"
+"#;
+
+#[test]
+fn a_build_says_little_but_what_is_wrong_whole() {
+    let cargo = folder("build").join("cargo");
+    fs::write(&cargo, CARGO).expect("a file");
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("its mode");
+    for status in ["0", "101"] {
+        let build = Command::new(script("build.sh")).env("CARGO", &cargo).env("STATUS", status).output();
+        let build = build.expect("it starts");
+        let said = String::from_utf8_lossy(&build.stderr).into_owned();
+        assert_eq!(build.status.code().map(|code| code.to_string()).as_deref(), Some(status), "{said}");
+        assert!(said.contains("warning: unused\n\n --> src/lib.rs:1\n"), "{said}");
+        assert_eq!(said.contains("== built in"), status == "0", "{said}");
+        // The warning's three lines, how long it took, and a line for each
+        // twenty seconds, should this machine be that slow.
+        assert!(said.lines().filter(|line| !line.contains("300")).count() <= 4, "{said}");
+    }
+}

@@ -1,0 +1,48 @@
+#!/bin/sh
+# Installs the program with its manual pages, completions and systemd units
+# below $PREFIX (/usr/local), in $DESTDIR if that is set; or removes them.
+#
+#   scripts/install.sh target/release/nearside
+#   scripts/install.sh --remove
+set -eu
+
+prefix=${PREFIX:-/usr/local}
+to=${DESTDIR:-}$prefix
+bin=$to/bin
+man=$to/share/man/man1
+bash=$to/share/bash-completion/completions
+zsh=$to/share/zsh/site-functions
+fish=$to/share/fish/vendor_completions.d
+units=$to/lib/systemd/system
+
+if [ "${1:-}" = --remove ]; then
+    # What is named nearside there is ours.
+    rm -f "$bin/nearside" "$man/nearside.1" "$man"/nearside-*.1 "$bash/nearside" "$zsh/_nearside" \
+        "$fish/nearside.fish" "$units/nearside.service" "$units/nearside.socket"
+    echo "removed from $to"
+    exit 0
+fi
+
+program=${1:?which program}
+mkdir -p "$bin" "$man" "$bash" "$zsh" "$fish" "$units" || {
+    echo "cannot write below $to: try sudo make install, or make install PREFIX=\$HOME/.local" >&2
+    exit 1
+}
+# Moved into place, for a program that runs cannot be written over.
+install -m 755 "$program" "$bin/.nearside.new"
+mv -f "$bin/.nearside.new" "$bin/nearside"
+"$program" man "$man" >/dev/null
+chmod 644 "$man"/nearside*.1
+"$program" completions bash >"$bash/nearside"
+"$program" completions zsh >"$zsh/_nearside"
+"$program" completions fish >"$fish/nearside.fish"
+here=$(dirname "$0")
+for unit in nearside.service nearside.socket; do
+    sed "s|/usr/bin/nearside|$prefix/bin/nearside|" "$here/../packaging/systemd/$unit" >"$units/$unit"
+done
+echo "installed $bin/nearside ($(du -h "$bin/nearside" | cut -f 1)), its manual, completions and units below $to"
+
+case ":$PATH:" in
+    *":$prefix/bin:"*) ;;
+    *) [ -n "${DESTDIR:-}" ] || echo "$prefix/bin is not in your PATH: export PATH=\"$prefix/bin:\$PATH\"" ;;
+esac
