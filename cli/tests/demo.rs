@@ -23,12 +23,23 @@ fn the_demo_measures_everything_it_finds_and_leaves_nothing_behind() {
 
     let read = |name: &str| std::fs::read_to_string(out.join(name)).expect(name);
     let results: demo::Results = serde_json::from_str(&read("results.json")).expect("its own form");
-    // Both contenders in six scenarios, or what is missing is named.
-    let nginx = results.nginx.is_some();
-    assert_eq!(results.rows.len(), if nginx { 12 } else { 6 });
-    assert!(nginx || results.left_out.iter().any(|what| what.contains("nginx")), "{:?}", results.left_out);
+    // All contenders in all scenarios, or what is missing is named.
+    use demo::measure::{Contender, SCENARIOS};
+    let nginx = results.nginx.len();
+    let measured = |who: &Contender| match who {
+        Contender::Nginx | Contender::OtherNginx => who.nginx().is_some_and(|at| at < nginx),
+        Contender::Sockets => nginx > 0,
+        Contender::AfXdp => nginx > 0 && !left_out(&results, "AF_XDP"),
+        Contender::Memif => true,
+    };
+    let expected = SCENARIOS.iter().map(|s| s.stage.contenders().iter().filter(|who| measured(who)).count());
+    assert_eq!(results.rows.len(), expected.sum::<usize>(), "{:?}", results.left_out);
+    assert!(nginx > 0 || left_out(&results, "nginx"), "{:?}", results.left_out);
+    if nginx > 0 {
+        assert!(read("nginx.conf").contains("open_file_cache"));
+    }
     for row in &results.rows {
-        let what = format!("{}: {:?}", row.scenario.title(), row.contender);
+        let what = format!("{:?}: {:?}", row.scenario, row.contender);
         assert_eq!(row.rounds.len(), 1, "{what}");
         for round in &row.rounds {
             assert!(round.requests_per_second > 0.0 && round.response_bytes > 13.0, "{what}: {round:?}");
@@ -42,6 +53,26 @@ fn the_demo_measures_everything_it_finds_and_leaves_nothing_behind() {
     gone(std::env::temp_dir().join(format!("nearside-demo-{id}")).display().to_string());
     gone(format!("/run/netns/nearside-demo-{id}-server"));
     gone(format!("/run/netns/nearside-demo-{id}-client"));
+}
+
+fn left_out(results: &demo::Results, what: &str) -> bool {
+    results.left_out.iter().any(|line| line.contains(what))
+}
+
+#[test]
+fn an_nginx_that_cannot_be_run_is_refused_before_anything_is_measured() {
+    if two_cores().is_none() {
+        eprintln!("left out: the demo needs two cores");
+        return;
+    }
+    let demo = Command::new(env!("CARGO_BIN_EXE_nearside"))
+        .args(["demo", "--quick", "--nginx", "/nonexistent/nginx", "--out"])
+        .arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("no-nginx"))
+        .output()
+        .expect("the program starts");
+    let said = String::from_utf8_lossy(&demo.stderr).into_owned();
+    assert!(!demo.status.success() && said.contains("/nonexistent/nginx"), "{said}");
+    assert!(demo.stdout.is_empty() && said.lines().count() < 4, "{said}");
 }
 
 fn two_cores() -> Option<()> {

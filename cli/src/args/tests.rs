@@ -399,6 +399,8 @@ fn what_makes_no_sense_together_is_refused_with_the_reason() {
         (format!("serve . {host} --loss 1.5"), "probability"),
         (format!("serve . {host} --idle never"), "--idle"),
         ("demo --cores 1,1".to_owned(), "two different cores"),
+        ("demo --nginx /a,/b,/c".to_owned(), "at most 2 paths"),
+        ("demo --nginx /a,".to_owned(), "at most 2 paths"),
     ] {
         let told = refusal(&line);
         assert!(told.contains(reason), "{line}: {told}");
@@ -411,6 +413,10 @@ fn demo_is_short_only_if_asked() {
     let Command::Demo(quick) = plan("demo --quick --cores 1,0") else { panic!("not demo") };
     assert!(long.rounds > quick.rounds && long.duration > quick.duration);
     assert_eq!(quick.cores, Some((1, 0)));
+    assert!(long.first_look && !quick.first_look);
+    let Command::Demo(named) = plan("demo --nginx /usr/sbin/nginx,/opt/nginx") else { panic!("not demo") };
+    assert_eq!(named.nginx, ["/usr/sbin/nginx", "/opt/nginx"].map(std::path::PathBuf::from));
+    assert!(long.nginx.is_empty());
 }
 
 #[test]

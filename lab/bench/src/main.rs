@@ -376,7 +376,8 @@ fn demo(rounds: u32, seconds: u64) -> DemoPlan {
     DemoPlan {
         rounds,
         duration: Duration::from_secs(seconds.max(1)),
-        warmup: Duration::from_secs(1),
+        first_look: false,
+        nginx: Vec::new(),
         cores: None,
         seed: 1,
         out: PathBuf::new(),

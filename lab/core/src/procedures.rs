@@ -11,5 +11,4 @@ pub mod offload;
 pub mod pace;
 pub mod scaling;
 mod sides;
-mod stand;
 pub mod steer_queue;

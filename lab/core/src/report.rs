@@ -1,6 +1,7 @@
 //! The report: one page of HTML that needs nothing but itself, in light and
 //! in dark. Its markup is XML as well, so that any parser checks it.
 
+mod forest;
 mod plot;
 
 use crate::compare;
@@ -18,12 +19,12 @@ pub fn render(results: &Results) -> String {
          <title>{title}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n",
         include_str!("report/report.css")
     );
+    for doubt in results.doubts() {
+        let _ = writeln!(page, "<p class=\"doubt\">{}</p>", escape(&doubt));
+    }
     let _ = writeln!(page, "<p class=\"lead\">{}</p>", escape(&table::conditions(results)));
     if !results.experiment.about.is_empty() {
         let _ = writeln!(page, "<p>{}</p>", escape(results.experiment.about.trim()));
-    }
-    if !results.complete {
-        page.push_str("<p class=\"missed\">Ended early: the rounds here are all that there is.</p>\n");
     }
     checks(&mut page, results);
     latencies(&mut page, results);
@@ -70,21 +71,33 @@ fn checks(page: &mut String, results: &Results) {
     page.push_str("</ul>\n");
 }
 
+/// A chart for each pass, which is named where there are several.
 fn latencies(page: &mut String, results: &Results) {
     let arms = measured(results);
-    if arms.iter().all(|(_, arm)| arm.curve().is_none()) {
+    let mut passes: Vec<Option<&str>> = arms.iter().flat_map(|(_, arm)| arm.passes()).collect();
+    passes.sort_unstable();
+    passes.dedup();
+    if passes.is_empty() {
         return;
     }
     page.push_str(
         "<h2>Latency by percentile</h2>\n<p class=\"lead\">Each nine is as wide as the one before; the latency's \
-         axis is logarithmic. Points are medians of the runs, rings their largest latencies.</p>\n<div class=\"key\">",
+         axis is logarithmic. Points are medians of the runs, rings their largest latencies.</p>\n",
     );
-    for (class, arm) in arms.iter().filter(|(_, arm)| arm.curve().is_some()) {
-        let _ = write!(page, "<span><i class=\"{class}\"></i>{}</span>", escape(&arm.name));
+    for pass in passes {
+        let drawn: Vec<&(String, &ArmResults)> = arms.iter().filter(|(_, arm)| arm.curve(pass).is_some()).collect();
+        page.push_str("<div class=\"card scroll\">\n");
+        if let Some(name) = pass {
+            let _ = writeln!(page, "<h3>{}</h3>", escape(name));
+        }
+        page.push_str("<div class=\"key\">");
+        for (class, arm) in &drawn {
+            let _ = write!(page, "<span><i class=\"{class}\"></i>{}</span>", escape(&arm.name));
+        }
+        page.push_str("</div>\n");
+        plot::percentiles(page, results, &drawn, pass);
+        page.push_str("</div>\n");
     }
-    page.push_str("</div>\n<div class=\"card\">\n");
-    plot::percentiles(page, results, &arms);
-    page.push_str("</div>\n");
 }
 
 /// What is no number: the first run's; the others stand in the results.
@@ -115,12 +128,16 @@ fn verdicts(page: &mut String, results: &Results) {
     let Some(baseline) = results.baseline().filter(|_| !comparisons.is_empty()) else { return };
     let _ = writeln!(
         page,
-        "<h2>Beside {}</h2>\n<p class=\"lead\">Ratio of medians over runs with its 95 % interval (bootstrap by \
-         round). Equivalent: the whole interval within {} %. Noise: what the same arm showed beside itself.</p>\n\
-         <div class=\"card scroll\"><table>\n<thead><tr><th>arm</th><th>figure</th><th>{}</th><th>arm's</th>\
-         <th>ratio</th><th>interval</th><th>noise</th><th>verdict</th></tr></thead>\n<tbody>",
+        "<h2>Versus {}</h2>\n<p class=\"lead\">Ratio of medians over runs with its 95 % interval (bootstrap by \
+         round). Equivalent: the whole interval within {} %. Noise: what the same arm showed versus itself.</p>",
         escape(&baseline.name),
         results.experiment.margin_percent,
+    );
+    forest::draw(page, results, &comparisons);
+    let _ = writeln!(
+        page,
+        "<div class=\"card scroll\"><table>\n<thead><tr><th>arm</th><th>figure</th><th>{}</th><th>arm's</th>\
+         <th>ratio</th><th>interval</th><th>noise</th><th>verdict</th></tr></thead>\n<tbody>",
         escape(&baseline.name),
     );
     for comparison in &comparisons {

@@ -16,6 +16,9 @@ pub const SCHEMA: u32 = 1;
 /// The file of figures.
 pub const RESULTS: &str = "results.json";
 
+/// A share of a core that others may take without a word.
+pub const MAX_OTHERS: f64 = demo::machine::MAX_OTHERS;
+
 /// All that an experiment found out.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Results {
@@ -131,6 +134,13 @@ pub struct Run {
     pub errors: u64,
     /// Its latencies, where it has some.
     pub latency: Option<Distribution>,
+    /// Its latencies where it has several passes, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub passes: BTreeMap<String, Distribution>,
+    /// The share of a core of the server's or the generator's that other
+    /// programs or the hypervisor took, at most; `None` where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<f64>,
     /// What is no number.
     pub details: BTreeMap<String, String>,
 }
@@ -174,11 +184,38 @@ impl ArmResults {
         (!values.is_empty()).then(|| stats::median(&values))
     }
 
-    /// The latency at each percentile, and the largest: medians over the
-    /// runs, µs.
+    /// The passes that have latencies, in the order of their names; one
+    /// without a name where a run has only one.
     #[must_use]
-    pub fn curve(&self) -> Option<(Vec<f64>, f64)> {
-        let kept: Vec<&Distribution> = self.runs.iter().filter_map(|run| run.latency.as_ref()).collect();
+    pub fn passes(&self) -> Vec<Option<&str>> {
+        let mut names: Vec<Option<&str>> =
+            self.runs.iter().flat_map(|run| run.passes.keys().map(|k| Some(k.as_str()))).collect();
+        names.sort_unstable();
+        names.dedup();
+        if self.runs.iter().any(|run| run.latency.is_some()) {
+            names.insert(0, None);
+        }
+        names
+    }
+
+    /// The latencies of a pass, one for each run that has them.
+    #[must_use]
+    pub fn latencies(&self, pass: Option<&str>) -> Vec<&Distribution> {
+        let mut kept = Vec::new();
+        for run in &self.runs {
+            kept.extend(match pass {
+                Some(name) => run.passes.get(name),
+                None => run.latency.as_ref(),
+            });
+        }
+        kept
+    }
+
+    /// The latency of a pass at each percentile, and the largest: medians over
+    /// the runs, µs.
+    #[must_use]
+    pub fn curve(&self, pass: Option<&str>) -> Option<(Vec<f64>, f64)> {
+        let kept = self.latencies(pass);
         let points = kept.first()?.curve.len();
         let of = |index: usize| {
             let values: Vec<f64> = kept.iter().filter_map(|kept| kept.curve.get(index).copied()).collect();
@@ -206,6 +243,29 @@ impl Results {
     pub fn control(&self) -> Option<&ArmResults> {
         let baseline = self.baseline()?;
         self.arms.iter().find(|arm| arm.repeats.as_deref() == Some(baseline.name.as_str()) && !arm.runs.is_empty())
+    }
+
+    /// What makes the figures doubtful, to be read before them: that rounds
+    /// are missing, and that the machine was busy with something else.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        if !self.complete {
+            doubts.push("Ended early: the rounds here are all that there is, and nothing was checked.".to_owned());
+        }
+        let shares: Vec<f64> = self.arms.iter().flat_map(|arm| &arm.runs).filter_map(|run| run.others).collect();
+        let busy = shares.iter().filter(|share| **share > MAX_OTHERS).count();
+        if busy > 0 {
+            let worst = 100.0 * shares.iter().copied().fold(0.0, f64::max);
+            doubts.push(format!(
+                "Not a quiet machine: in {busy} of {} runs other programs or the hypervisor took more than {:.0} % of \
+                 the server's or the generator's core, at most {worst:.0} %. Rates are too low, latencies too long, \
+                 and ratios are of unlike moments; measure again on a quiet machine.",
+                shares.len(),
+                100.0 * MAX_OTHERS
+            ));
+        }
+        doubts
     }
 
     /// Whether no check that could be made was missed.

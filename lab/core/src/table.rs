@@ -56,7 +56,11 @@ pub fn columns(rows: &[Vec<String>]) -> String {
 /// All that a result says.
 #[must_use]
 pub fn render(results: &Results) -> String {
-    let mut text = format!("{}\n{}\n", results.experiment.title, conditions(results));
+    let mut text = format!("{}\n", results.experiment.title);
+    for doubt in results.doubts() {
+        let _ = writeln!(text, "! {doubt}");
+    }
+    let _ = writeln!(text, "{}", conditions(results));
     details(&mut text, results);
     histograms(&mut text, results);
     text.push('\n');
@@ -80,9 +84,6 @@ pub fn render(results: &Results) -> String {
         }
     }
     text.push_str(&checks(&results.checks));
-    if !results.complete {
-        text.push_str("ended early: the rounds above are all that there is, and nothing was checked\n");
-    }
     text
 }
 

@@ -195,7 +195,7 @@ fn what_was_measured_before_a_failure_is_kept() {
     assert!(kept == results && !kept.complete);
     assert_eq!(kept.arms.iter().map(|arm| arm.runs.len()).sum::<usize>(), 13 - 5);
     assert!(kept.checks.is_empty(), "nothing is said of a part");
-    assert!(table::render(&kept).contains("ended early"));
+    assert!(table::render(&kept).contains("Ended early"));
     assert!(report::render(&kept).contains("Ended early"));
 }
 
@@ -290,7 +290,8 @@ fn the_report_is_one_page_that_needs_nothing_else() {
     let (results, _, _, _folder) = run(None);
     let page = report::render(&results);
     let names = well_formed(&page);
-    assert_eq!(names.iter().filter(|name| *name == "svg").count(), 1, "all arms are on one plot");
+    let drawings = names.iter().filter(|name| *name == "svg").count();
+    assert_eq!(drawings, 2, "all arms are on one plot, and all effects on another");
     assert_eq!(names.iter().filter(|name| *name == "polyline").count(), 4);
     for outside in ["http:", "https:", "src=", "url(", "@import", "<script", "<link"] {
         assert!(!page.contains(outside), "{outside}");
@@ -306,6 +307,48 @@ fn the_report_is_one_page_that_needs_nothing_else() {
         "prefers-color-scheme: dark",
     ] {
         assert!(page.contains(snippet), "{snippet}");
+    }
+}
+
+#[test]
+fn each_pass_has_a_chart_that_says_which_it_is() {
+    let (mut results, _, _, _folder) = run(None);
+    for run in results.arms.iter_mut().flat_map(|arm| &mut arm.runs) {
+        let Some(latency) = run.latency.take() else { continue };
+        run.passes = ["one connection", "many <connections>"].map(|pass| (pass.to_owned(), latency.clone())).into();
+    }
+    let page = report::render(&results);
+    let names = well_formed(&page);
+    assert_eq!(names.iter().filter(|name| *name == "svg").count(), 3);
+    for heading in ["<h3>one connection</h3>", "<h3>many &lt;connections&gt;</h3>"] {
+        assert_eq!(page.matches(heading).count(), 1, "{heading}");
+    }
+    assert!(page.contains("aria-label=\"Latency by percentile: one connection\""));
+}
+
+#[test]
+fn effects_are_drawn_with_their_intervals() {
+    let (results, _, _, _folder) = run(None);
+    let page = report::render(&results);
+    let drawn = page.split("aria-label=\"Ratios with their").nth(1).expect("a drawing");
+    let drawn = drawn.split("</svg>").next().expect("its end");
+    let comparisons = compare::within(&results);
+    let judged = comparisons.iter().filter(|c| c.figure.better.is_some() && c.effect.is_some());
+    let with_interval = judged.clone().filter(|c| c.effect.is_some_and(|effect| effect.interval.is_some()));
+    assert_eq!(drawn.matches("<circle class=\"effect").count(), judged.count());
+    assert_eq!(drawn.matches("<line class=\"effect").count(), with_interval.count());
+    assert!(drawn.contains("effect faster") && drawn.contains("effect equivalent"), "{drawn}");
+    assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+}
+
+#[test]
+fn a_machine_that_was_busy_otherwise_is_told_before_any_figure() {
+    let (mut results, _, _, _folder) = run(None);
+    assert!(results.doubts().is_empty());
+    results.arms[1].runs[2].others = Some(0.31);
+    for (text, figures) in [(table::render(&results), "b ÷ a"), (report::render(&results), "What was expected")] {
+        let at = text.find("Not a quiet machine").expect("it is told");
+        assert!(text.contains("31 %") && at < text.find(figures).expect("figures"), "{text}");
     }
 }
 

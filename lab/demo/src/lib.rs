@@ -1,10 +1,11 @@
-//! Nearside beside nginx, in one run on one machine.
+//! Nearside versus nginx, in one run on one machine.
 //!
-//! [`run`] starts both, asks both the same things by turns, and prints one
-//! table; `results.json` keeps every figure and `report.html` draws them.
-//! nginx is driven by wrk through kernel sockets over a veth pair; Nearside by
-//! its own load generator over memif. Server and client have one core each.
-//! Whatever differs between the two sides is named in the output.
+//! [`run`] starts the servers, asks all the same things by turns, and prints a
+//! first small table and then the whole one; `results.json` keeps every figure
+//! and `report.html` draws them. First all are on one veth pair and asked by
+//! one generator; then Nearside is over shared memory, by its own generator,
+//! and nginx over a veth pair, by wrk. Server and client have one core each.
+//! Whatever differs between the rows is named in the output.
 //!
 //! The modules that are public start and watch programs in namespaces; other
 //! experiments use them as well.
@@ -12,17 +13,21 @@
 
 pub mod child;
 mod error;
+pub mod field;
 mod frames;
 pub mod kernel;
 mod limit;
+pub mod load;
 pub mod machine;
 pub mod measure;
-pub mod near;
 pub mod netns;
+mod notes;
+mod progress;
 mod promises;
 mod report;
 mod results;
 mod rounds;
+pub mod stand;
 mod summary;
 mod table;
 #[cfg(test)]
@@ -31,8 +36,9 @@ mod tests;
 pub use error::Error;
 pub use limit::requests_and_frames;
 pub use promises::{Promise, promises};
-pub use results::Results;
+pub use results::{Nginx, Results, Row};
 
+use rounds::Course;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,8 +51,12 @@ pub struct DemoPlan {
     /// How long each row is measured in a round, warm-up excluded. Whole
     /// seconds, for wrk takes no others; rounded up.
     pub duration: Duration,
-    /// Load before each measurement that is not counted.
-    pub warmup: Duration,
+    /// Measure some rows in one short round first, and show them while the
+    /// rest is measured.
+    pub first_look: bool,
+    /// The nginx to measure, of which the first is what ratios are to; empty:
+    /// those that are found.
+    pub nginx: Vec<PathBuf>,
     /// The server's core and the client's core; `None`: the first two that
     /// this process may use.
     pub cores: Option<(u16, u16)>,
@@ -68,7 +78,15 @@ pub struct DemoPlan {
 /// interrupts. What else is missing (root, nginx, wrk, testpmd) is left out
 /// and said so.
 pub fn run(plan: &DemoPlan, program: &Path) -> Result<Results, Error> {
-    let results = rounds::run(plan, program)?;
+    let mut parts = rounds::gather(plan, program)?;
+    if plan.first_look && !plan.json {
+        let course = Course { rounds: 1, duration: Duration::from_secs(1), first_look: true };
+        let look = rounds::run(&mut parts, course, plan.seed)?;
+        println!("{}", table::first_look(&look));
+    }
+    let course = Course { rounds: plan.rounds, duration: plan.duration, first_look: false };
+    let results = rounds::run(&mut parts, course, plan.seed)?;
+    drop(parts);
     let write = |name: &str, text: &str| {
         let path = plan.out.join(name);
         fs::write(&path, text).map_err(Error::io(format!("cannot write {}", path.display()))).map(|()| path)
@@ -79,6 +97,9 @@ pub fn run(plan: &DemoPlan, program: &Path) -> Result<Results, Error> {
         println!("{json}");
     } else {
         print!("{}", table::render(&results));
+    }
+    if let Some(configuration) = &results.configuration {
+        write("nginx.conf", configuration)?;
     }
     let data = write("results.json", &json)?;
     let page = write("report.html", &report::render(&results))?;

@@ -2,17 +2,16 @@
 //! comes, without nginx beside it.
 
 use crate::DemoPlan;
-use crate::child::{Interrupt, Scratch};
+use crate::child::Interrupt;
 use crate::error::Error;
+use crate::field::{Ask, Field, Generator, Link};
 use crate::frames::{self, HugePages};
-use crate::measure::{Connections, Content, Scenario};
-use crate::near::Near;
-use crate::rounds::{cores, make_site};
+use crate::rounds::cores;
+use crate::stand::Stand;
 use std::path::Path;
 
-/// What is asked: the cheapest request, over enough connections for full
-/// bursts.
-const ASKED: Scenario = Scenario { content: Content::Small, connections: Connections::KeepAlive, count: 64 };
+/// Connections: enough for full bursts.
+const CONNECTIONS: u32 = 64;
 
 /// For each round of `plan`, the requests per second between two processes of
 /// `program` and the frames per second between two testpmd, over the same kind
@@ -26,13 +25,17 @@ pub fn requests_and_frames(plan: &DemoPlan, program: &Path) -> Result<Vec<(f64, 
         return Err(Error::Machine(format!("testpmd: {why}")));
     }
     let interrupt = Interrupt::watch()?;
-    let cores = cores(plan)?;
-    let scratch = Scratch::make()?;
-    let site = make_site(scratch.path())?;
-    let pages = HugePages::take(scratch.path())?;
-    let near = Near::new(program, scratch.path(), &site, cores);
-    let requests = || near.measure(ASKED, plan.warmup, plan.duration, &interrupt).map(|m| m.requests_per_second);
-    let frames = || frames::measure(scratch.path(), &pages, cores, plan.duration, &interrupt);
+    let stand = Stand::new(Some(program), cores(plan)?)?;
+    let pages = HugePages::take(stand.folder())?;
+    let servers = [stand.cores.0];
+    let field = Field { stand: &stand, veth: None, tap: None, servers: &servers, interrupt: &interrupt };
+    // The cheapest request.
+    let ask = Ask::small(CONNECTIONS, plan.duration);
+    let requests = || {
+        let mut server = field.serve(Link::Memif, None)?;
+        field.ask(&mut server, (Link::Memif, None), Generator::Bypass, ask).map(|asked| asked.rate)
+    };
+    let frames = || frames::measure(stand.folder(), &pages, stand.cores, plan.duration, &interrupt);
     (0..plan.rounds)
         .map(|round| {
             if round % 2 == 0 {

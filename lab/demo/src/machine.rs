@@ -96,6 +96,9 @@ pub fn find_program(name: &str) -> Option<String> {
         .find(|file| fs::metadata(file).is_ok_and(|data| data.is_file()))
 }
 
+/// A share of a core that others may take without a word.
+pub const MAX_OTHERS: f64 = 0.08;
+
 /// The share of one core that a side took while it was measured.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CpuShare {

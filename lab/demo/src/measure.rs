@@ -13,7 +13,7 @@ pub const SMALL_BODY: &str = "Hello, world!";
 pub const FILE_BYTES: usize = 2_649;
 
 /// What is asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
     /// A fixed answer from memory.
@@ -23,7 +23,7 @@ pub enum Content {
 }
 
 /// How connections are used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connections {
     /// Each carries request after request.
@@ -32,25 +32,115 @@ pub enum Connections {
     New,
 }
 
+/// What the requests' heads are like.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Heads {
+    /// The same bytes on all connections.
+    Equal,
+    /// 40 to 150 bytes, with values of its own on each connection.
+    Short,
+    /// A browser's: some 600 bytes in twelve fields, with values of its own on
+    /// each connection.
+    Browser,
+}
+
+impl Heads {
+    /// As titles say it.
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Equal => "equal heads",
+            Self::Short => "short heads",
+            Self::Browser => "browser heads",
+        }
+    }
+
+    /// As `nearside load --heads` takes it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Equal => "equal",
+            Self::Short => "short",
+            Self::Browser => "browser",
+        }
+    }
+}
+
+impl From<Heads> for load::Heads {
+    fn from(heads: Heads) -> Self {
+        match heads {
+            Heads::Equal => Self::Equal,
+            Heads::Short => Self::Short,
+            Heads::Browser => Self::Browser,
+        }
+    }
+}
+
+/// What joins servers and generator: a part of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// All servers on one veth pair, asked by one generator: like for like.
+    OnePair,
+    /// Nearside over shared memory by its own generator, versus nginx over a
+    /// veth pair by wrk: each on its fastest way.
+    SharedMemory,
+}
+
+impl Stage {
+    /// Both, in the order of the table.
+    pub const ALL: [Self; 2] = [Self::OnePair, Self::SharedMemory];
+
+    /// Who is asked, nginx first.
+    #[must_use]
+    pub const fn contenders(self) -> &'static [Contender] {
+        match self {
+            Self::OnePair => &[Contender::Nginx, Contender::OtherNginx, Contender::Sockets, Contender::AfXdp],
+            Self::SharedMemory => &[Contender::Nginx, Contender::OtherNginx, Contender::Memif],
+        }
+    }
+}
+
 /// One row of the table: the same for every contender.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Scenario {
+    /// The part of the table.
+    pub stage: Stage,
     /// What is asked for.
     pub content: Content,
+    /// What the requests' heads are like.
+    pub heads: Heads,
     /// How connections are used.
     pub connections: Connections,
     /// How many are open at a time.
     pub count: u32,
 }
 
+/// Rows over shared memory: the content and its heads at both numbers of
+/// connections.
+const fn kept(content: Content, heads: Heads, count: u32) -> Scenario {
+    Scenario { stage: Stage::SharedMemory, content, heads, connections: Connections::KeepAlive, count }
+}
+
+/// A row on the one pair.
+const fn paired(content: Content, connections: Connections) -> Scenario {
+    Scenario { stage: Stage::OnePair, content, heads: Heads::Short, connections, count: 64 }
+}
+
 /// Every scenario, in the order of the table.
-pub const SCENARIOS: [Scenario; 6] = [
-    Scenario { content: Content::Small, connections: Connections::KeepAlive, count: 64 },
-    Scenario { content: Content::Small, connections: Connections::KeepAlive, count: 1_000 },
-    Scenario { content: Content::Small, connections: Connections::New, count: 64 },
-    Scenario { content: Content::File, connections: Connections::KeepAlive, count: 64 },
-    Scenario { content: Content::File, connections: Connections::KeepAlive, count: 1_000 },
-    Scenario { content: Content::File, connections: Connections::New, count: 64 },
+pub const SCENARIOS: [Scenario; 12] = [
+    paired(Content::Small, Connections::KeepAlive),
+    paired(Content::File, Connections::KeepAlive),
+    paired(Content::Small, Connections::New),
+    kept(Content::Small, Heads::Short, 64),
+    kept(Content::Small, Heads::Short, 1_000),
+    kept(Content::Small, Heads::Browser, 64),
+    kept(Content::Small, Heads::Browser, 1_000),
+    kept(Content::File, Heads::Short, 64),
+    kept(Content::File, Heads::Short, 1_000),
+    kept(Content::Small, Heads::Equal, 64),
+    kept(Content::Small, Heads::Equal, 1_000),
+    Scenario { connections: Connections::New, ..kept(Content::Small, Heads::Short, 64) },
 ];
 
 impl Scenario {
@@ -61,10 +151,28 @@ impl Scenario {
             Content::Small => "small response".to_owned(),
             Content::File => format!("{} B file", thousands(FILE_BYTES as f64)),
         };
-        let count = thousands(f64::from(self.count));
+        let (count, heads) = (thousands(f64::from(self.count)), self.heads.title());
         match self.connections {
-            Connections::KeepAlive => format!("{content}, keep-alive, {count} connections"),
-            Connections::New => format!("{content}, new connection per request, {count} at a time"),
+            Connections::KeepAlive => format!("{content}, {heads}, {count} connections"),
+            Connections::New => format!("{content}, {heads}, new connections, {count} at a time"),
+        }
+    }
+
+    /// Whether it belongs to the first look.
+    #[must_use]
+    pub const fn is_first(&self) -> bool {
+        self.count <= 64
+    }
+
+    /// The paths that are asked for, as `nearside load` takes them: a hundred,
+    /// and one where everything is equal.
+    #[must_use]
+    pub const fn path(&self) -> &'static str {
+        match (self.heads, self.content) {
+            (Heads::Equal, Content::Small) => "/small",
+            (Heads::Equal, Content::File) => "/f/00.html",
+            (_, Content::Small) => "/small/[00-99]",
+            (_, Content::File) => "/f/[00-99].html",
         }
     }
 }
@@ -73,19 +181,26 @@ impl Scenario {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contender {
-    /// nginx on kernel sockets, driven by wrk.
+    /// nginx on kernel sockets.
     Nginx,
-    /// `nearside serve`, driven by `nearside load`.
-    Nearside,
+    /// A second nginx, of another version.
+    OtherNginx,
+    /// `nearside serve` on kernel sockets.
+    Sockets,
+    /// `nearside serve` over AF_XDP.
+    AfXdp,
+    /// `nearside serve` over shared memory.
+    Memif,
 }
 
 impl Contender {
-    /// Its name in tables.
+    /// Whether it is an nginx, and which.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn nginx(self) -> Option<usize> {
         match self {
-            Self::Nginx => "nginx",
-            Self::Nearside => "Nearside",
+            Self::Nginx => Some(0),
+            Self::OtherNginx => Some(1),
+            Self::Sockets | Self::AfXdp | Self::Memif => None,
         }
     }
 }
@@ -132,8 +247,27 @@ pub struct Measurement {
     pub server: CpuShare,
     /// The client's share of its core.
     pub client: CpuShare,
+    /// The share of its time in which the server had something to do, by its
+    /// own account, if it gives one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_busy: Option<f64>,
     /// What the client said about the measurement's worth.
     pub warnings: Vec<String>,
+}
+
+impl Measurement {
+    /// The share of a core that the server worked: by its own account, or
+    /// else its process and softirq on its core.
+    #[must_use]
+    pub fn server_share(&self) -> f64 {
+        self.server_busy.unwrap_or_else(|| (self.server.process + self.server.softirq).min(1.0))
+    }
+
+    /// The larger share of either core that others took.
+    #[must_use]
+    pub const fn others(&self) -> f64 {
+        self.server.others.max(self.client.others)
+    }
 }
 
 /// Samples processor time over the middle of a measurement: not while

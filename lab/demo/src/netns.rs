@@ -71,10 +71,15 @@ impl Namespaces {
     /// Documentation/networking/scaling.rst): else the core that sends does
     /// the other side's work, and neither side's cost can be told.
     pub fn keep_to_cores(&self, (server, client): (u16, u16)) -> Result<(), Error> {
+        self.receive_on(Some((server, client)))
+    }
+
+    /// As [`Self::keep_to_cores`]; without cores as the kernel does it by
+    /// itself: on the core that sends.
+    pub fn receive_on(&self, cores: Option<(u16, u16)>) -> Result<(), Error> {
+        let (server, client) = cores.unzip();
         for (name, core) in [(&self.server, server), (&self.client, client)] {
-            // A mask in hexadecimal, 32 cores to a word, the highest first.
-            let words = (0..=core / 32).rev().map(|word| if word == core / 32 { 1_u32 << (core % 32) } else { 0 });
-            let mask = words.map(|word| format!("{word:08x}")).collect::<Vec<_>>().join(",");
+            let mask = core.map_or_else(|| "0".to_owned(), mask);
             let script = format!("for q in /sys/class/net/{DEVICE}/queues/rx-*; do echo {mask} > $q/rps_cpus; done");
             call(&["ip", "netns", "exec", name, "sh", "-c", &script])?;
         }
@@ -88,6 +93,12 @@ impl Namespaces {
         let known = ["cubic", "reno", "bbr", "dctcp", "vegas", "htcp", "bic", "westwood"];
         Ok(shown.split_ascii_whitespace().find(|word| known.contains(word)).map(str::to_owned))
     }
+}
+
+/// A core as a mask in hexadecimal, 32 cores to a word, the highest first.
+fn mask(core: u16) -> String {
+    let words = (0..=core / 32).rev().map(|word| if word == core / 32 { 1_u32 << (core % 32) } else { 0 });
+    words.map(|word| format!("{word:08x}")).collect::<Vec<_>>().join(",")
 }
 
 impl Drop for Namespaces {

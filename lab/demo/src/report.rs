@@ -1,7 +1,8 @@
 //! The report: one page of HTML that needs nothing but itself, in light and
 //! in dark.
 
-use crate::measure::{Contender, Latency, SCENARIOS, Scenario, thousands};
+use crate::measure::{Contender, Latency, Scenario, Stage, thousands};
+use crate::notes;
 use crate::results::Results;
 use crate::summary::{Summary, summaries};
 use crate::table;
@@ -17,13 +18,16 @@ pub(crate) fn render(results: &Results) -> String {
          <title>{title}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n",
         include_str!("report.css")
     );
+    if let Some(doubt) = results.doubt() {
+        let _ = writeln!(page, "<p class=\"doubt\">{}</p>", escape(&doubt));
+    }
     for line in table::conditions(results).lines() {
         let _ = writeln!(page, "<p class=\"lead\">{}</p>", escape(line));
     }
     rates(&mut page, results);
     latencies(&mut page, results);
     figures(&mut page, results);
-    notes(&mut page, results);
+    footer(&mut page, results);
     page.push_str("</main>\n</body>\n</html>\n");
     page
 }
@@ -31,15 +35,20 @@ pub(crate) fn render(results: &Results) -> String {
 const fn class(contender: Contender) -> &'static str {
     match contender {
         Contender::Nginx => "nginx",
-        Contender::Nearside => "near",
+        Contender::OtherNginx => "other",
+        Contender::Sockets => "sockets",
+        Contender::AfXdp => "xdp",
+        Contender::Memif => "near",
     }
 }
 
-fn key(page: &mut String, results: &Results) {
+fn key(page: &mut String, results: &Results, stage: Stage) {
     page.push_str("<div class=\"key\">");
-    page.push_str("<span><i class=\"near\"></i>Nearside over memif, asked by nearside load</span>");
-    if results.nginx.is_some() {
-        page.push_str("<span><i class=\"nginx\"></i>nginx on kernel sockets over veth, asked by wrk</span>");
+    for contender in stage.contenders() {
+        if results.rows.iter().any(|row| row.scenario.stage == stage && row.contender == *contender) {
+            let name = escape(&results.name(*contender));
+            let _ = write!(page, "<span><i class=\"{}\"></i>{name}</span>", class(*contender));
+        }
     }
     page.push_str("</div>\n");
 }
@@ -48,33 +57,39 @@ fn key(page: &mut String, results: &Results) {
 /// requests differ by two orders of magnitude.
 fn rates(page: &mut String, results: &Results) {
     page.push_str("<h2>Requests per second, one core for the server</h2>\n");
-    key(page, results);
-    page.push_str("<div class=\"bars\">\n");
-    for scenario in SCENARIOS {
-        let rows = summaries(results, scenario);
-        let longest = rows.iter().map(|row| row.rate.median).fold(0.0, f64::max);
-        let _ = writeln!(page, "<div class=\"card\"><h3>{}</h3>", escape(&scenario.title()));
-        for row in &rows {
-            let width = 100.0 * row.rate.median / longest.max(1.0);
-            let ratio = row.ratio.map_or_else(String::new, |r| format!(" <b>{:.1}×</b>", r.median));
-            let _ = writeln!(
-                page,
-                "<div class=\"bar\" title=\"{} to {} requests/s\"><span>{}</span>\
-                 <div class=\"track\"><div class=\"fill {}\" style=\"width:{width:.2}%\"></div></div>\
-                 <span class=\"value\">{}{ratio}</span></div>",
-                thousands(row.rate.min),
-                thousands(row.rate.max),
-                row.contender.name(),
-                class(row.contender),
-                thousands(row.rate.median),
-            );
+    for stage in Stage::ALL.into_iter().filter(|stage| !results.scenarios(*stage).is_empty()) {
+        let _ = writeln!(page, "<p class=\"stage\">{}</p>", escape(&notes::stage(results, stage)));
+        page.push_str("<div class=\"bars\">\n");
+        for scenario in results.scenarios(stage) {
+            bars(page, results, scenario);
         }
         page.push_str("</div>\n");
     }
-    page.push_str("</div>\n");
-    if let Some(limit) = table::frames_note(results) {
+    if let Some(limit) = notes::frames(results) {
         let _ = writeln!(page, "<p class=\"lead\" style=\"margin-top:1rem\">{}</p>", escape(&limit));
     }
+}
+
+fn bars(page: &mut String, results: &Results, scenario: Scenario) {
+    let rows = summaries(results, scenario);
+    let longest = rows.iter().map(|row| row.rate.median).fold(0.0, f64::max);
+    let _ = writeln!(page, "<div class=\"card\"><h3>{}</h3>", escape(&scenario.title()));
+    for row in &rows {
+        let width = 100.0 * row.rate.median / longest.max(1.0);
+        let ratio = row.ratio.map_or_else(String::new, |r| format!(" <b>{}×</b>", table::times(r.median)));
+        let _ = writeln!(
+            page,
+            "<div class=\"bar\" title=\"{} to {} requests/s\"><span>{}</span>\
+             <div class=\"track\"><div class=\"fill {}\" style=\"width:{width:.2}%\"></div></div>\
+             <span class=\"value\">{}{ratio}</span></div>",
+            thousands(row.rate.min),
+            thousands(row.rate.max),
+            escape(&results.name(row.contender)),
+            class(row.contender),
+            thousands(row.rate.median),
+        );
+    }
+    page.push_str("</div>\n");
 }
 
 fn latencies(page: &mut String, results: &Results) {
@@ -82,17 +97,17 @@ fn latencies(page: &mut String, results: &Results) {
         "<h2>Latency by percentile</h2>\n<p class=\"lead\">Each nine is as wide as the one before; the latency's \
          axis is logarithmic. Points are medians of the rounds, the ring is the largest latency of all.</p>\n",
     );
-    key(page, results);
-    page.push_str("<div class=\"charts\">\n");
-    for scenario in SCENARIOS {
-        let rows = summaries(results, scenario);
-        if !rows.is_empty() {
+    for stage in Stage::ALL.into_iter().filter(|stage| !results.scenarios(*stage).is_empty()) {
+        let _ = writeln!(page, "<p class=\"stage\">{}</p>", escape(&notes::stage(results, stage)));
+        key(page, results, stage);
+        page.push_str("<div class=\"charts\">\n");
+        for scenario in results.scenarios(stage) {
             let _ = writeln!(page, "<div class=\"card\"><h3>{}</h3>", escape(&scenario.title()));
-            chart(page, results, scenario, &rows);
+            chart(page, results, scenario, &summaries(results, scenario));
             page.push_str("</div>\n");
         }
+        page.push_str("</div>\n");
     }
-    page.push_str("</div>\n");
 }
 
 // The chart's place in its 460 × 250 drawing.
@@ -141,19 +156,8 @@ fn chart(page: &mut String, results: &Results, scenario: Scenario, rows: &[Summa
             page,
             "<circle class=\"dot {class}\" cx=\"{at:.1}\" cy=\"{top:.1}\" r=\"4\">\
              <title>{} max {} µs</title></circle>",
-            row.contender.name(),
+            escape(&results.name(row.contender)),
             table::micros(row.latency.max)
-        );
-        // The upper line's name above it, the lower one's below.
-        let named_at = |row: &Summary| row.latency.at(90.0).unwrap_or(1.0);
-        let upper = rows.iter().all(|other| named_at(other) <= named_at(row));
-        let beside = y(named_at(row)) + if upper { -10.0 } else { 19.0 };
-        let _ = writeln!(
-            page,
-            "<text class=\"label {class}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            x(1.0) + 4.0,
-            beside.clamp(TOP + 8.0, BOTTOM - 5.0),
-            row.contender.name()
         );
     }
     page.push_str("</svg>\n");
@@ -181,14 +185,20 @@ fn figures(page: &mut String, results: &Results) {
          <th>server CPU<br>/ softirq</th><th>client CPU<br>/ softirq</th>\
          <th>ratio</th><th>min – max</th></tr></thead>\n<tbody>\n",
     );
-    for scenario in SCENARIOS {
-        let _ = writeln!(page, "<tr class=\"row\"><td colspan=\"11\">{}</td></tr>", escape(&scenario.title()));
+    for scenario in Stage::ALL.into_iter().flat_map(|stage| results.scenarios(stage)) {
+        let stage = notes::short_stage(results, scenario.stage);
+        let _ = writeln!(
+            page,
+            "<tr class=\"row\"><td colspan=\"11\">{} <span class=\"soft\">{stage}</span></td></tr>",
+            escape(&scenario.title())
+        );
         for row in summaries(results, scenario) {
             let at = |percentile| row.latency.at(percentile).map_or_else(String::new, table::micros);
-            let ratio = row.ratio.map_or_else(String::new, |r| format!("{:.1}×", r.median));
-            let span = row.ratio.map_or_else(String::new, |r| format!("{:.1} – {:.1}", r.min, r.max));
+            let ratio = row.ratio.map_or_else(String::new, |r| format!("{}×", table::times(r.median)));
+            let span =
+                row.ratio.map_or_else(String::new, |r| format!("{} – {}", table::times(r.min), table::times(r.max)));
             let cells = [
-                row.contender.name().to_owned(),
+                escape(&results.name(row.contender)),
                 thousands(row.rate.median),
                 format!("{} – {}", thousands(row.rate.min), thousands(row.rate.max)),
                 at(50.0),
@@ -206,17 +216,25 @@ fn figures(page: &mut String, results: &Results) {
     page.push_str("</tbody></table></div>\n");
 }
 
-fn notes(page: &mut String, results: &Results) {
-    page.push_str("<h2>What differs between the rows</h2>\n<ul>\n");
-    for note in table::notes(results) {
+fn footer(page: &mut String, results: &Results) {
+    page.push_str("<h2>How it was measured, and what differs between the rows</h2>\n<ul>\n");
+    for note in notes::all(results) {
         let _ = writeln!(page, "<li>{}</li>", escape(&note));
     }
     for what in &results.left_out {
         let _ = writeln!(page, "<li>Left out: {}</li>", escape(what));
     }
+    page.push_str("</ul>\n");
+    if let Some(configuration) = &results.configuration {
+        let _ = writeln!(
+            page,
+            "<details><summary>nginx's configuration</summary><pre class=\"scroll\">{}</pre></details>",
+            escape(configuration)
+        );
+    }
     let _ = writeln!(
         page,
-        "</ul>\n<footer>Made by <code>nearside demo</code> (seed {}). Absolute figures belong to this machine; \
+        "<footer>Made by <code>nearside demo</code> (seed {}). Absolute figures belong to this machine; \
          compare ratios. All values are in results.json beside this page.</footer>",
         results.seed
     );

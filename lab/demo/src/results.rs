@@ -1,7 +1,8 @@
 //! Everything that a run of the demo found out, as `results.json` keeps it.
 
-use crate::machine::Fingerprint;
-use crate::measure::{Contender, Measurement, Scenario};
+use crate::field::Generator;
+use crate::machine::{Fingerprint, MAX_OTHERS};
+use crate::measure::{Contender, Measurement, Scenario, Stage};
 use serde::{Deserialize, Serialize};
 
 /// The figures of all rounds.
@@ -11,10 +12,14 @@ pub struct Results {
     pub machine: Fingerprint,
     /// Version of Nearside.
     pub nearside: String,
-    /// Version of nginx, where it was measured.
-    pub nginx: Option<String>,
+    /// Each nginx that was measured: the ratios are to the first.
+    pub nginx: Vec<Nginx>,
+    /// nginx's configuration.
+    pub configuration: Option<String>,
     /// Congestion control seen on nginx's connections.
     pub congestion: Option<String>,
+    /// What asked the servers on the one pair.
+    pub generator: Generator,
     /// The server's and the client's core.
     pub cores: (u16, u16),
     /// Rounds asked for.
@@ -31,6 +36,15 @@ pub struct Results {
     pub frames: Vec<f64>,
     /// What was left out, and why.
     pub left_out: Vec<String>,
+}
+
+/// An nginx.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Nginx {
+    /// Its version, as it says it.
+    pub version: String,
+    /// Where it is.
+    pub path: String,
 }
 
 /// The rounds of one scenario with one contender.
@@ -50,5 +64,47 @@ impl Results {
     pub fn to_json(&self) -> String {
         // Only a map with keys other than strings could fail, and there is none.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// A contender's name in tables.
+    #[must_use]
+    pub fn name(&self, contender: Contender) -> String {
+        match contender {
+            Contender::Sockets => "Nearside, sockets".to_owned(),
+            Contender::AfXdp => "Nearside, AF_XDP".to_owned(),
+            Contender::Memif => "Nearside, memif".to_owned(),
+            Contender::Nginx | Contender::OtherNginx => {
+                let nginx = contender.nginx().and_then(|at| self.nginx.get(at));
+                nginx.map_or_else(|| "nginx".to_owned(), |nginx| format!("nginx {}", nginx.version))
+            }
+        }
+    }
+
+    /// The scenarios of a part that were measured, in the order of the table.
+    #[must_use]
+    pub fn scenarios(&self, stage: Stage) -> Vec<Scenario> {
+        let mut scenarios: Vec<Scenario> = Vec::new();
+        for row in self.rows.iter().filter(|row| row.scenario.stage == stage && !row.rounds.is_empty()) {
+            if !scenarios.contains(&row.scenario) {
+                scenarios.push(row.scenario);
+            }
+        }
+        scenarios
+    }
+
+    /// What makes the figures doubtful, to be read before them.
+    #[must_use]
+    pub fn doubt(&self) -> Option<String> {
+        let shares = || self.rows.iter().flat_map(|row| &row.rounds).map(|round| round.others());
+        let (all, busy) = (shares().count(), shares().filter(|share| *share > MAX_OTHERS).count());
+        (busy > 0).then(|| {
+            format!(
+                "Not a quiet machine: in {busy} of {all} measurements other programs or the hypervisor took more than \
+                 {:.0}% of the server's or the client's core, at most {:.0}%. Rates are too low, latencies too long, \
+                 and ratios are of unlike moments; measure again on a quiet machine.",
+                100.0 * MAX_OTHERS,
+                100.0 * shares().fold(0.0, f64::max)
+            )
+        })
     }
 }

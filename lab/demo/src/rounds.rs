@@ -2,77 +2,89 @@
 //! the machine does beside the demo falls on all rows alike.
 
 use crate::DemoPlan;
-use crate::child::{Interrupt, Scratch};
+use crate::child::Interrupt;
 use crate::error::Error;
+use crate::field::{Ask, Field, Generator, Link};
 use crate::frames::{self, HugePages};
 use crate::kernel::{self, Kernel};
 use crate::machine::{Fingerprint, allowed_cores};
-use crate::measure::{Contender, FILE_BYTES, Measurement, PERCENTILES, SCENARIOS, Scenario, thousands};
-use crate::near::Near;
+use crate::measure::{
+    Connections, Contender, Content, FILE_BYTES, Measurement, PERCENTILES, SCENARIOS, Scenario, Stage,
+};
+use crate::progress::Progress;
 use crate::results::{Results, Row};
+use crate::stand::{Server, Stand};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// One item of a round.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Item {
     Ask(Scenario, Contender),
     Frames,
 }
 
 /// Who takes part. Dropping it ends and removes everything.
-struct Parts {
+pub(crate) struct Parts {
     kernel: Option<Kernel>,
-    near: Near,
     pages: Option<HugePages>,
-    scratch: Scratch,
-    cores: (u16, u16),
+    stand: Stand,
+    site: PathBuf,
+    /// What asks on the one pair.
+    generator: Generator,
+    af_xdp: bool,
     left_out: Vec<String>,
+    /// What wrk has asked for before: it needs no warming up again.
+    warm: Vec<(Scenario, Contender)>,
+    interrupt: Interrupt,
+}
+
+/// Which rows are measured, how often and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Course {
+    pub(crate) rounds: u32,
+    pub(crate) duration: Duration,
+    /// The rows of the first look alone, without frames.
+    pub(crate) first_look: bool,
+}
+
+impl Course {
+    /// The duration in whole seconds, as wrk takes it, at least one.
+    const fn seconds(self) -> u64 {
+        let seconds = self.duration.as_secs() + (self.duration.subsec_nanos() > 0) as u64;
+        if seconds == 0 { 1 } else { seconds }
+    }
 }
 
 /// Measures all rounds.
-pub(crate) fn run(plan: &DemoPlan, program: &Path) -> Result<Results, Error> {
-    let interrupt = Interrupt::watch()?;
-    let cores = cores(plan)?;
-    let seconds = plan.duration.as_secs() + u64::from(plan.duration.subsec_nanos() > 0);
-    let duration = Duration::from_secs(seconds.max(1));
-    let mut parts = gather(program, cores, &interrupt)?;
-    let mut results = Results {
-        machine: Fingerprint::read(),
-        nearside: env!("CARGO_PKG_VERSION").to_owned(),
-        nginx: parts.kernel.as_ref().map(|kernel| kernel.version.clone()),
-        congestion: None,
-        cores,
-        rounds: plan.rounds,
-        seconds: duration.as_secs(),
-        seed: plan.seed,
-        percentiles: PERCENTILES.to_vec(),
-        rows: empty_rows(parts.kernel.is_some()),
-        frames: Vec::new(),
-        left_out: parts.left_out.clone(),
-    };
-    let mut random = plan.seed;
-    for round in 1..=plan.rounds {
-        let items = order(parts.kernel.is_some(), parts.pages.is_some(), &mut random);
+pub(crate) fn run(parts: &mut Parts, course: Course, seed: u64) -> Result<Results, Error> {
+    let duration = Duration::from_secs(course.seconds());
+    let mut results = parts.results(course, seed);
+    let mut progress = Progress::default();
+    let mut random = seed;
+    for round in 1..=course.rounds {
+        let items = order(&results, parts.pages.is_some() && !course.first_look, &mut random);
         for (index, item) in items.iter().enumerate() {
-            eprint!("round {round}/{}, {:>2}/{}: ", plan.rounds, index + 1, items.len());
+            let place = match course.first_look {
+                true => format!("first look, {}/{}", index + 1, items.len()),
+                false => format!("round {round}/{}, {}/{}", course.rounds, index + 1, items.len()),
+            };
             match *item {
                 Item::Ask(scenario, contender) => {
-                    let measured = parts.ask(scenario, contender, plan.warmup, duration, &interrupt)?;
-                    let rate = thousands(measured.requests_per_second);
-                    eprintln!("{rate:>10} requests/s  {:8}  {}", contender.name(), scenario.title());
+                    progress.tell(&format!("{place}: {}, {}", results.name(contender), scenario.title()));
+                    let measured = parts.ask(scenario, contender, duration)?;
                     let row = results.rows.iter_mut().find(|r| r.scenario == scenario && r.contender == contender);
                     row.into_iter().for_each(|row| row.rounds.push(measured.clone()));
                 }
                 Item::Frames => {
-                    let rate = parts.frames(duration, &interrupt)?;
-                    eprintln!("{:>10} frames/s    testpmd   frames alone, both ways together", thousands(rate));
-                    results.frames.push(rate);
+                    progress.tell(&format!("{place}: frames alone between two testpmd"));
+                    results.frames.push(parts.frames(duration)?);
                 }
             }
         }
     }
+    progress.clear();
     results.congestion = parts.kernel.as_ref().map(|kernel| kernel.congestion().to_owned());
     Ok(results)
 }
@@ -90,39 +102,53 @@ pub(crate) fn cores(plan: &DemoPlan) -> Result<(u16, u16), Error> {
 }
 
 /// Starts what can be started, and says what cannot.
-fn gather(program: &Path, cores: (u16, u16), interrupt: &Interrupt) -> Result<Parts, Error> {
-    let scratch = Scratch::make()?;
-    let site = make_site(scratch.path())?;
+pub(crate) fn gather(plan: &DemoPlan, program: &Path) -> Result<Parts, Error> {
+    let interrupt = Interrupt::watch()?;
+    let stand = Stand::new(Some(program), cores(plan)?)?;
+    let site = make_site(stand.folder())?;
     let mut left_out = Vec::new();
     let mut leave_out = |what: &str, why: String| {
         eprintln!("leaving out {what}: {why}");
         left_out.push(format!("{what}: {why}"));
     };
-    let kernel = match kernel::missing() {
-        None => Some(Kernel::start(scratch.path(), &site, cores, None, interrupt)?),
+    let nginx = kernel::find(&plan.nginx)?;
+    let none = nginx.is_empty().then(|| "not installed: nginx (package nginx-light)".to_owned());
+    let kernel = match kernel::no_pair().or(none) {
+        None => Some(Kernel::with(&nginx, stand.folder(), &site, stand.cores, &interrupt)?),
         Some(why) => {
-            leave_out("nginx on kernel sockets", why);
+            leave_out("nginx, and Nearside on kernel sockets and over AF_XDP", why);
             None
         }
     };
-    let pages = match frames::missing() {
-        None => match HugePages::take(scratch.path()) {
-            Ok(pages) => Some(pages),
-            Err(why) => {
-                leave_out("frames alone (testpmd)", why.to_string());
-                None
-            }
-        },
-        Some(why) => {
-            leave_out("frames alone (testpmd)", why);
+    let af_xdp = match kernel.as_ref().map(|kernel| try_af_xdp(&stand, kernel, &interrupt)) {
+        Some(Err(Error::Interrupted)) => return Err(Error::Interrupted),
+        Some(Err(why)) => {
+            leave_out("Nearside over AF_XDP", why.to_string());
+            false
+        }
+        Some(Ok(())) => true,
+        None => false,
+    };
+    let pages = match frames::missing().map_or_else(|| HugePages::take(stand.folder()), |why| Err(Error::Machine(why)))
+    {
+        Ok(pages) => Some(pages),
+        Err(why) => {
+            leave_out("frames alone (testpmd)", why.to_string());
             None
         }
     };
-    let near = Near::new(program, scratch.path(), &site, cores);
-    Ok(Parts { kernel, near, pages, scratch, cores, left_out })
+    let generator = if af_xdp { Generator::Bypass } else { Generator::Sockets };
+    Ok(Parts { kernel, pages, stand, site, generator, af_xdp, left_out, warm: Vec::new(), interrupt })
 }
 
-/// The folder that both serve.
+/// Whether a server comes up over AF_XDP here.
+fn try_af_xdp(stand: &Stand, kernel: &Kernel, interrupt: &Interrupt) -> Result<(), Error> {
+    let servers = [stand.cores.0];
+    Field { stand, veth: Some(kernel.names()), tap: None, servers: &servers, interrupt }.serve(Link::AfXdp, None)?;
+    Ok(())
+}
+
+/// The folder that all serve: a hundred files.
 pub(crate) fn make_site(dir: &Path) -> Result<PathBuf, Error> {
     let site = dir.join("site");
     let mut page = String::from("<!doctype html><title>Nearside</title><p>");
@@ -135,42 +161,36 @@ pub(crate) fn make_site(dir: &Path) -> Result<PathBuf, Error> {
         page.push(' ');
     }
     page.truncate(FILE_BYTES);
-    fs::create_dir(&site)
-        .and_then(|()| fs::write(site.join("page.html"), page))
+    fs::create_dir_all(site.join("f"))
+        .and_then(|()| (0..100).try_for_each(|file| fs::write(site.join(format!("f/{file:02}.html")), &page)))
         .map_err(Error::io("cannot write the demo's site"))?;
     Ok(site)
-}
-
-fn empty_rows(with_nginx: bool) -> Vec<Row> {
-    let contenders = if with_nginx { &[Contender::Nginx, Contender::Nearside][..] } else { &[Contender::Nearside] };
-    let row = |scenario| move |contender: &Contender| Row { scenario, contender: *contender, rounds: Vec::new() };
-    SCENARIOS.iter().flat_map(|scenario| contenders.iter().map(row(*scenario))).collect()
 }
 
 /// The items of a round. Scenarios are shuffled, and who comes first in each;
 /// the contenders of a scenario stay next to each other, so that their ratio
 /// is of one moment.
-fn order(with_nginx: bool, with_frames: bool, random: &mut u64) -> Vec<Item> {
-    let mut groups: Vec<Vec<Item>> = SCENARIOS
-        .iter()
-        .map(|scenario| {
-            let mut group = vec![Item::Ask(*scenario, Contender::Nearside)];
-            if with_nginx {
-                let at = (draw(random) % 2) as usize;
-                group.insert(at, Item::Ask(*scenario, Contender::Nginx));
-            }
-            group
-        })
-        .collect();
+fn order(results: &Results, with_frames: bool, random: &mut u64) -> Vec<Item> {
+    let mut groups: Vec<Vec<Item>> = Vec::new();
+    for scenario in SCENARIOS {
+        let rows = results.rows.iter().filter(|row| row.scenario == scenario);
+        let mut group: Vec<Item> = rows.map(|row| Item::Ask(scenario, row.contender)).collect();
+        shuffle(&mut group, random);
+        groups.push(group);
+    }
     if with_frames {
         groups.push(vec![Item::Frames]);
     }
-    // Fisher and Yates.
-    for last in (1..groups.len()).rev() {
-        let other = (draw(random) % (last as u64 + 1)) as usize;
-        groups.swap(last, other);
-    }
+    shuffle(&mut groups, random);
     groups.concat()
+}
+
+/// Fisher and Yates.
+fn shuffle<T>(items: &mut [T], random: &mut u64) {
+    for last in (1..items.len()).rev() {
+        let other = (draw(random) % (last as u64 + 1)) as usize;
+        items.swap(last, other);
+    }
 }
 
 /// SplitMix64: good enough to shuffle a dozen items, the same on every machine.
@@ -183,24 +203,89 @@ fn draw(state: &mut u64) -> u64 {
 }
 
 impl Parts {
-    fn ask(
-        &mut self,
-        scenario: Scenario,
-        contender: Contender,
-        warmup: Duration,
-        duration: Duration,
-        interrupt: &Interrupt,
-    ) -> Result<Measurement, Error> {
-        match (contender, &mut self.kernel) {
-            (Contender::Nginx, Some(kernel)) => kernel.measure(scenario, duration, interrupt),
-            (Contender::Nginx, None) => Err(Error::Machine("nginx was left out".to_owned())),
-            (Contender::Nearside, _) => self.near.measure(scenario, warmup, duration, interrupt),
+    fn results(&self, course: Course, seed: u64) -> Results {
+        let rows = SCENARIOS.into_iter().filter(|scenario| !course.first_look || scenario.is_first());
+        let row = |scenario: Scenario| {
+            let taken = scenario.stage.contenders().iter().filter(move |contender| self.takes_part(**contender));
+            taken.map(move |contender| Row { scenario, contender: *contender, rounds: Vec::new() })
+        };
+        Results {
+            machine: Fingerprint::read(),
+            nearside: env!("CARGO_PKG_VERSION").to_owned(),
+            nginx: self.kernel.as_ref().map(Kernel::known).unwrap_or_default(),
+            configuration: self.kernel.as_ref().map(Kernel::configuration),
+            congestion: None,
+            generator: self.generator,
+            cores: self.stand.cores,
+            rounds: course.rounds,
+            seconds: course.seconds(),
+            seed,
+            percentiles: PERCENTILES.to_vec(),
+            rows: rows.flat_map(row).collect(),
+            frames: Vec::new(),
+            left_out: self.left_out.clone(),
         }
     }
 
-    fn frames(&self, duration: Duration, interrupt: &Interrupt) -> Result<f64, Error> {
+    fn takes_part(&self, contender: Contender) -> bool {
+        match contender {
+            Contender::Memif => true,
+            Contender::AfXdp => self.af_xdp,
+            Contender::Sockets => self.kernel.is_some(),
+            Contender::Nginx | Contender::OtherNginx => {
+                let known = self.kernel.as_ref().map_or(0, |kernel| kernel.known().len());
+                contender.nginx().is_some_and(|at| at < known)
+            }
+        }
+    }
+
+    fn ask(&mut self, scenario: Scenario, contender: Contender, duration: Duration) -> Result<Measurement, Error> {
+        if let Some(kernel) = &self.kernel {
+            // On the one pair all is charged to its own side; elsewhere nginx
+            // has what is faster for it.
+            let cores = (scenario.stage == Stage::OnePair).then_some(self.stand.cores);
+            kernel.names().receive_on(cores)?;
+        }
+        match (scenario.stage, contender.nginx()) {
+            (Stage::SharedMemory, Some(at)) => {
+                let cold = !self.warm.contains(&(scenario, contender));
+                let Some(kernel) = &mut self.kernel else { return Err(Error::Machine("nginx is gone".to_owned())) };
+                let measured = kernel.measure(at, scenario, cold, duration, &self.interrupt)?;
+                self.warm.push((scenario, contender));
+                Ok(measured)
+            }
+            _ => self.ask_by_load(scenario, contender, duration),
+        }
+    }
+
+    /// By `nearside load`, over what joins it to the contender.
+    fn ask_by_load(&self, scenario: Scenario, contender: Contender, duration: Duration) -> Result<Measurement, Error> {
+        let (kernel, servers) = (self.kernel.as_ref(), [self.stand.cores.0]);
+        let veth = kernel.map(Kernel::names);
+        let field = Field { stand: &self.stand, veth, tap: None, servers: &servers, interrupt: &self.interrupt };
+        let folder = (scenario.content == Content::File).then_some(self.site.as_path());
+        let (link, port) = match contender {
+            Contender::Memif => (Link::Memif, None),
+            Contender::AfXdp => (Link::AfXdp, None),
+            Contender::Sockets => (Link::Kernel, None),
+            Contender::Nginx | Contender::OtherNginx => (Link::Kernel, contender.nginx().map(kernel::port)),
+        };
+        let mut server = match contender.nginx() {
+            Some(at) => Server::other(kernel.map_or(&[], |kernel| kernel.workers_of(at))),
+            None => field.serve(link, folder)?,
+        };
+        let mut more = vec![format!("--heads={}", scenario.heads.word())];
+        if scenario.connections == Connections::New {
+            more.push("--close".to_owned());
+        }
+        let ask = Ask { path: scenario.path(), connections: scenario.count, more: &more, duration };
+        let generator = if link == Link::Memif { Generator::Bypass } else { self.generator };
+        Ok(field.ask(&mut server, (link, port), generator, ask)?.into())
+    }
+
+    fn frames(&self, duration: Duration) -> Result<f64, Error> {
         match &self.pages {
-            Some(pages) => frames::measure(self.scratch.path(), pages, self.cores, duration, interrupt),
+            Some(pages) => frames::measure(self.stand.folder(), pages, self.stand.cores, duration, &self.interrupt),
             None => Err(Error::Machine("testpmd was left out".to_owned())),
         }
     }

@@ -45,17 +45,22 @@ pub(crate) struct Summary {
     /// The larger share of either core that others took.
     pub(crate) others: f64,
     pub(crate) errors: u64,
-    /// Requests per second ÷ nginx's of the same round.
+    /// The server's time with something to do for a request, µs.
+    pub(crate) server_time: f64,
+    /// Requests per second ÷ the first nginx's of the same round.
     pub(crate) ratio: Option<Spread>,
     pub(crate) warnings: Vec<String>,
 }
 
 /// The rows of a scenario, nginx first.
 pub(crate) fn summaries(results: &Results, scenario: Scenario) -> Vec<Summary> {
-    let row = |contender| results.rows.iter().find(|row| row.scenario == scenario && row.contender == contender);
-    let nginx = row(Contender::Nginx);
-    let rows = [nginx, row(Contender::Nearside)];
-    rows.into_iter().flatten().filter(|row| !row.rounds.is_empty()).map(|row| summarise(row, nginx)).collect()
+    let row = |contender: &Contender| {
+        let mut rows = results.rows.iter();
+        rows.find(|row| row.scenario == scenario && row.contender == *contender && !row.rounds.is_empty())
+    };
+    let nginx = row(&Contender::Nginx);
+    let rows = scenario.stage.contenders().iter().filter_map(row);
+    rows.map(|row| summarise(row, nginx)).collect()
 }
 
 fn summarise(row: &Row, nginx: Option<&Row>) -> Summary {
@@ -80,7 +85,8 @@ fn summarise(row: &Row, nginx: Option<&Row>) -> Summary {
         response_bytes: mid(|m| m.response_bytes),
         server_cpu: (mid(|m| m.server.process), mid(|m| m.server.softirq)),
         client_cpu: (mid(|m| m.client.process), mid(|m| m.client.softirq)),
-        others: mid(|m| m.server.others.max(m.client.others)),
+        others: mid(Measurement::others),
+        server_time: mid(|m| 1e6 * m.server_share() / m.requests_per_second),
         errors: row.rounds.iter().map(|m| m.errors).sum(),
         ratio: (!ratios.is_empty()).then(|| Spread::of(&ratios)),
         warnings,

@@ -1,8 +1,9 @@
+use crate::field::Generator;
 use crate::frames::rates;
 use crate::machine::{CoreTicks, CpuShare, Fingerprint, core_ticks, parse_list, process_ticks};
-use crate::measure::{Contender, Latency, Measurement, PERCENTILES, SCENARIOS, thousands};
+use crate::measure::{Contender, Heads, Latency, Measurement, PERCENTILES, SCENARIOS, Stage, thousands};
 use crate::promises::promises;
-use crate::results::{Results, Row};
+use crate::results::{Nginx, Results, Row};
 use crate::summary::{median, summaries};
 use crate::{report, table};
 
@@ -18,38 +19,78 @@ pub(crate) fn invented() -> Results {
         errors: 0,
         server: CpuShare { process: 0.98, softirq: if rate < 1e6 { 0.31 } else { 0.0 }, others: 0.01 },
         client: CpuShare { process: 0.97, softirq: 0.0, others: 0.0 },
+        server_busy: (rate > 1.2e5).then_some(0.9),
         warnings: Vec::new(),
     };
     let row = |scenario, contender| {
-        let (rate, base) = if contender == Contender::Nginx { (1e5, 500.0) } else { (2.5e6, 20.0) };
+        let (rate, base) = match contender {
+            Contender::Nginx => (1e5, 500.0),
+            Contender::OtherNginx => (1.1e5, 480.0),
+            Contender::Sockets => (1.4e5, 400.0),
+            Contender::AfXdp => (4.5e5, 120.0),
+            Contender::Memif => (2.5e6, 20.0),
+        };
         let rounds = [0.9, 1.0, 1.2].map(|factor| measurement(rate * factor, base / factor)).to_vec();
         Row { scenario, contender, rounds }
     };
     Results {
         machine: Fingerprint { processor: "Processor <of> a test".into(), ..Fingerprint::read() },
         nearside: "0.1.0".into(),
-        nginx: Some("1.22.1".into()),
+        nginx: ["1.22.1", "1.31.0"].map(|version| Nginx { version: version.into(), path: "/nginx".into() }).into(),
+        configuration: Some("http {\n    access_log off;\n    root SITE;\n}\n".into()),
         congestion: Some("cubic".into()),
+        generator: Generator::Bypass,
         cores: (0, 1),
         rounds: 3,
         seconds: 2,
         seed: 1,
         percentiles: PERCENTILES.to_vec(),
-        rows: SCENARIOS.iter().flat_map(|s| [row(*s, Contender::Nginx), row(*s, Contender::Nearside)]).collect(),
+        rows: SCENARIOS.iter().flat_map(|s| s.stage.contenders().iter().map(|who| row(*s, *who))).collect(),
         frames: vec![15e6, 14e6, 16e6],
         left_out: Vec::new(),
     }
 }
 
+/// The rows of a contender.
+fn rows_of(results: &mut Results, contender: Contender) -> impl Iterator<Item = &mut Row> {
+    results.rows.iter_mut().filter(move |row| row.contender == contender)
+}
+
 #[test]
 fn ratios_are_taken_round_by_round() {
     let mut results = invented();
-    results.rows[1].rounds[0].requests_per_second = 9e4 * 40.0;
-    let rows = summaries(&results, SCENARIOS[0]);
-    assert_eq!(rows.iter().map(|row| row.contender).collect::<Vec<_>>(), [Contender::Nginx, Contender::Nearside]);
-    let ratio = rows[1].ratio.expect("nginx was measured");
+    let shared = SCENARIOS.into_iter().find(|s| s.stage == Stage::SharedMemory).expect("there are some");
+    let row = rows_of(&mut results, Contender::Memif).next().expect("it is measured");
+    row.rounds[0].requests_per_second = 9e4 * 40.0;
+    let rows = summaries(&results, shared);
+    let who = [Contender::Nginx, Contender::OtherNginx, Contender::Memif];
+    assert_eq!(rows.iter().map(|row| row.contender).collect::<Vec<_>>(), who);
+    let ratio = rows[2].ratio.expect("nginx was measured");
     assert!((ratio.median - 25.0).abs() < 1e-9 && (ratio.max - 40.0).abs() < 1e-9, "{ratio:?}");
     assert_eq!(rows[0].ratio, None);
+    assert!((rows[1].ratio.expect("to the first").median - 1.1).abs() < 1e-9);
+}
+
+#[test]
+fn the_rows_are_those_that_are_promised() {
+    // Like for like comes first: nginx and both ways of ours on one pair.
+    assert_eq!(Stage::ALL[0], Stage::OnePair);
+    let pair = Stage::OnePair.contenders();
+    for who in [Contender::Nginx, Contender::Sockets, Contender::AfXdp] {
+        assert!(pair.contains(&who), "{who:?}");
+    }
+    for (at, scenario) in SCENARIOS.iter().enumerate() {
+        assert!(
+            SCENARIOS[..at]
+                .iter()
+                .all(|other| other != scenario && other.title() != scenario.title() || other.stage != scenario.stage)
+        );
+        let paths = load::expand(scenario.path()).expect("it is a pattern");
+        assert_eq!(paths.len(), if scenario.heads == Heads::Equal { 1 } else { 100 });
+    }
+    for stage in Stage::ALL {
+        assert!(SCENARIOS.iter().any(|s| s.stage == stage && s.is_first()), "the first look shows both parts");
+    }
 }
 
 #[test]
@@ -59,38 +100,76 @@ fn the_table_names_every_row_and_every_difference() {
     for scenario in SCENARIOS {
         assert!(text.contains(&scenario.title()), "{text}");
     }
-    for word in ["memif", "veth", "wrk", "nearside load", "cubic", "coordinated omission", "2,500,000", "25.0x"] {
-        assert!(text.contains(word), "no {word} in\n{text}");
+    for words in [
+        "nginx 1.22.1",
+        "nginx 1.31.0",
+        "Nearside, sockets",
+        "Nearside, AF_XDP",
+        "Nearside, memif",
+        "same veth pair",
+        "wrk",
+        "nearside load",
+        "cubic",
+        "coordinated omission",
+        "access_log off;",
+        "easier than any real traffic",
+        "2,500,000",
+        "25.0x (25.0 - 25.0)",
+        "4.50x (4.50 - 4.50)",
+    ] {
+        assert!(text.replace("\n  ", " ").contains(words), "no {words} in\n{text}");
     }
+    assert!(!text.contains("SITE"), "folders are nobody's business");
+    assert!(text.find("Like for like") < text.find("Each on its fastest way"), "{text}");
+    for line in text.lines() {
+        assert!(line.chars().count() <= 132, "{line}");
+    }
+}
+
+#[test]
+fn the_first_look_is_small() {
+    let mut results = invented();
+    results.rows.retain(|row| row.scenario.is_first() && row.contender != Contender::OtherNginx);
+    let text = table::first_look(&results);
+    assert!(text.lines().count() <= 24, "{text}");
+    assert!(text.contains("25.0x") && text.contains("1.40x") && text.contains("whole table follows"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
 }
 
 #[test]
 fn without_nginx_nearside_is_still_shown() {
     let mut results = invented();
-    results.rows.retain(|row| row.contender == Contender::Nearside);
-    (results.nginx, results.congestion) = (None, None);
-    results.left_out.push("nginx on kernel sockets: making network namespaces needs root".into());
-    for text in [table::render(&results), report::render(&results)] {
-        assert!(text.contains("2,500,000") && text.contains("needs root"), "{text}");
-        assert!(!text.contains("25.0"), "there is nothing to compare with");
+    results.rows.retain(|row| row.contender == Contender::Memif);
+    (results.nginx, results.congestion, results.configuration) = (Vec::new(), None, None);
+    results.left_out.push("nginx: making network namespaces needs root".into());
+    for text in [table::render(&results), report::render(&results), table::first_look(&results)] {
+        assert!(text.contains("2,500,000"), "{text}");
+        assert!(!text.contains("25.0") && !text.contains("wrk"), "there is nothing to compare with");
     }
+    assert!(table::render(&results).contains("needs root") && report::render(&results).contains("needs root"));
 }
 
 #[test]
-fn a_machine_that_was_busy_otherwise_is_named() {
+fn a_machine_that_was_busy_otherwise_is_told_before_any_figure() {
     let mut results = invented();
-    assert!(!table::render(&results).contains("Not alone"));
+    assert!(!table::render(&results).contains("Not a quiet machine"));
     results.rows[2].rounds.iter_mut().for_each(|round| round.client.others = 0.4);
-    let text = table::render(&results);
-    assert!(text.contains("Not alone") && text.contains("40%"), "{text}");
+    for text in [table::render(&results), report::render(&results), table::first_look(&results)] {
+        let at = text.find("Not a quiet machine").expect("it is told");
+        assert!(text.contains("40%"), "{text}");
+        assert!(at < text.find("small response").expect("figures"), "before the figures:\n{text}");
+    }
 }
 
 #[test]
 fn failures_and_warnings_are_told() {
     let mut results = invented();
-    results.rows[1].rounds[0].errors = 7;
-    results.rows[3].rounds[0].warnings = vec!["few-samples".into(), "client-saturated".into()];
-    results.rows[5].rounds[0].warnings = vec!["few-samples".into()];
+    let mut rows = rows_of(&mut results, Contender::Memif);
+    let mut next = || rows.next().expect("there are many");
+    next().rounds[0].errors = 7;
+    next().rounds[0].warnings = vec!["few-samples".into(), "client-saturated".into()];
+    next().rounds[0].warnings = vec!["few-samples".into()];
+    drop(rows);
     let text = table::render(&results);
     assert!(text.contains("7 requests or connections failed"), "{text}");
     assert_eq!(text.matches("warns of few samples").count(), 1, "{text}");
@@ -100,15 +179,21 @@ fn failures_and_warnings_are_told() {
 #[test]
 fn a_promise_that_is_not_kept_is_told() {
     let mut results = invented();
-    let kept = |results: &Results| promises(results).iter().map(|promise| promise.kept).collect::<Vec<_>>();
-    // 25 times nginx's rate: enough for the rows with few connections and with
-    // many, too little for new connections. Each row's tail is promised too.
-    assert_eq!(kept(&results), [true, true, true, true, false, true, true, true, true]);
-    results.rows[1].rounds.iter_mut().for_each(|round| round.requests_per_second = 1e6);
-    let theirs = results.rows[6].rounds[0].latency.clone();
-    results.rows[7].rounds.iter_mut().for_each(|round| round.latency = theirs.clone());
-    assert_eq!(kept(&results), [false, true, true, true, false, true, false, true, true]);
-    results.rows.retain(|row| row.contender == Contender::Nearside);
+    let missed = |results: &Results| {
+        promises(results).iter().filter(|promise| !promise.kept).map(|promise| promise.what.clone()).collect::<Vec<_>>()
+    };
+    rows_of(&mut results, Contender::Memif).flat_map(|row| &mut row.rounds).for_each(|round| {
+        round.requests_per_second *= 2.0;
+    });
+    assert_eq!(missed(&results), [""; 0]);
+    let row = rows_of(&mut results, Contender::AfXdp).next().expect("it is measured");
+    row.rounds.iter_mut().for_each(|round| round.requests_per_second = 3e5);
+    assert_eq!(missed(&results).len(), 1, "{:?}", missed(&results));
+    let theirs = rows_of(&mut results, Contender::Nginx).next().expect("it is measured").rounds[0].latency.clone();
+    let row = rows_of(&mut results, Contender::Memif).next().expect("it is measured");
+    row.rounds.iter_mut().for_each(|round| round.latency = theirs.clone());
+    assert!(missed(&results)[1].ends_with("p99"), "{:?}", missed(&results));
+    results.rows.retain(|row| row.contender.nginx().is_none());
     assert!(promises(&results).is_empty());
 }
 

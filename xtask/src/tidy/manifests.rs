@@ -75,7 +75,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "report", "stats", "demo", "topology", "audit", "fstack",
         ],
     ),
-    ("demo", &[]),
+    ("demo", &["silo", "load"]),
     (
         "bench",
         &[

@@ -13,7 +13,7 @@ use counters::{Counters, Processor};
 use demo::child::Scratch;
 use demo::kernel::{self, Kernel, WrkReport};
 use demo::machine::{allowed_cores, find_program};
-use demo::measure::{Connections, Content, PERCENTILES, Scenario};
+use demo::measure::{Connections, Content, Heads, PERCENTILES, Scenario, Stage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -174,7 +174,8 @@ impl Procedure for Allocator {
         run.details.insert("malloc".to_owned(), library.display().to_string());
         let passes = (2 * KINDS.len()) as u64;
         for (index, (connections, kind)) in (0..).zip(KINDS) {
-            let scenario = Scenario { content: Content::Small, connections, count: self.settings.connections };
+            let (stage, content, heads) = (Stage::SharedMemory, Content::Small, Heads::Equal);
+            let scenario = Scenario { stage, content, heads, connections, count: self.settings.connections };
             setting.progress.tell(2 * index, passes);
             let pass = Pass { kernel: &kernel, worker, core: self.cores.0, scenario, kind, setting };
             pass.measure(Duration::from_secs(self.settings.seconds), &mut run)?;

@@ -6,13 +6,14 @@
 //! measured: one over kernel sockets, which costs as much as a kernel server,
 //! and one on the bypass path, which leaves the limit to the server.
 
-use super::sides::{self, Field, Generator, Link};
-use super::stand::{Server, Stand, two_cores};
+use super::sides;
 use crate::Failure;
 use crate::procedure::{Arm, Procedure, Setting};
 use crate::results::{ArmResults, Check, Figure, Run};
+use demo::field::{Ask, Field, Generator, Link, has_huge_pages};
 use demo::kernel::{self, Kernel};
 use demo::measure::SMALL_BODY;
+use demo::stand::{Server, Stand, two_cores};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -139,7 +140,7 @@ impl Procedure for Bypass {
                 .to_owned(),
             format!(
                 "DPDK's packet memory: {}.",
-                if sides::has_huge_pages() {
+                if has_huge_pages() {
                     "huge pages"
                 } else {
                     "ordinary pages, which are slower; huge ones by echo 256 > /proc/sys/vm/nr_hugepages"
@@ -160,7 +161,7 @@ impl Procedure for Bypass {
         let field = Field { stand, veth: names, tap: None, servers: &servers, interrupt: setting.interrupt };
         let link = arm.checked_sub(1).map(|ours| OURS[ours]);
         let mut server = match (link, &self.nginx) {
-            (Some(link), _) => field.serve(link)?,
+            (Some(link), _) => field.serve(link, None)?,
             (None, Some(nginx)) => Server::other(nginx.workers()),
             (None, None) => return Err("nginx was not started".into()),
         };
@@ -168,12 +169,9 @@ impl Procedure for Bypass {
         let (duration, connections) = (Duration::from_millis(self.settings.milliseconds), self.settings.connections);
         let mut run = Run::default();
         for generator in target.0.generators() {
-            let asked = field.ask(&mut server, target, *generator, connections, duration)?;
+            let asked = field.ask(&mut server, target, *generator, Ask::small(connections, duration))?;
             let pass = if *generator == Generator::Sockets { SOCKETS } else { BYPASS };
             sides::enter(&mut run, pass, &asked, connections, 1);
-            if *generator == Generator::Bypass {
-                run.latency = Some(asked.latency);
-            }
         }
         Ok(run)
     }

@@ -3,13 +3,14 @@
 //! 64 KiB that the kernel takes uncut, and with segments cut and summed by
 //! our stack, each of which costs a system call of its own.
 
-use super::stand::{Server, Stand, put, two_cores, words};
+use super::sides::{note_others, put};
 use crate::Failure;
 use crate::procedure::{Arm, Procedure, Setting};
 use crate::results::{ArmResults, Check, Figure, Run};
 use demo::child::Program;
 use demo::machine::{find_program, is_root};
 use demo::netns::Alone;
+use demo::stand::{Server, Stand, two_cores, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -105,7 +106,7 @@ impl Offload {
         words.push(format!("--addr={SERVER}/24"));
         words.push(format!("--core={}", stand.cores.0));
         words.push(format!("--offload={offload}"));
-        stand.serve(Some(names.name()), &words, setting.interrupt)
+        Ok(stand.serve(Some(names.name()), &words, setting.interrupt)?)
     }
 
     /// Bytes per second that curl sees.
@@ -181,6 +182,7 @@ impl Procedure for Offload {
         let duration = Duration::from_millis(self.settings.milliseconds);
         let asked = stand.ask(&mut server, Some(names.name()), &words, duration, setting.interrupt)?;
         let mut run = Run { errors: asked.errors, ..Run::default() };
+        note_others(&mut run, &asked);
         let megabytes = asked.goodput / 1e6;
         put(&mut run.figures, LOAD, megabytes);
         put(&mut run.figures, FRAMES, asked.frames_sent / megabytes);

@@ -7,11 +7,12 @@
 //! loop: what a request costs where nothing is shared) and on many (closed
 //! loop: throughput).
 
-use super::stand::{Asked, Server, Stand, put_in, two_cores, words};
+use super::sides::{distribution, note_others, put_in};
 use crate::Failure;
 use crate::procedure::{Arm, Procedure, Setting};
 use crate::results::{ArmResults, Check, Figure, Run};
 use demo::measure::SMALL_BODY;
+use demo::stand::{Asked, Server, Stand, two_cores, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use silo::{Idle, Pace};
@@ -132,7 +133,7 @@ impl Paces {
         words.push(format!("--core={}", stand.cores.0));
         words.push(format!("--idle={}", pace.idle));
         words.push(format!("--tx-delay={}us", pace.tx_delay.as_micros()));
-        stand.serve(None, &words, setting.interrupt)
+        Ok(stand.serve(None, &words, setting.interrupt)?)
     }
 
     fn ask(&self, stand: &Stand, server: &mut Server, pass: &str, setting: &Setting) -> Result<Asked, Failure> {
@@ -150,7 +151,7 @@ impl Paces {
             words.push(format!("--rate=poisson:{}", self.settings.rate));
         }
         let duration = Duration::from_millis(self.settings.milliseconds);
-        stand.ask(server, None, &words, duration, setting.interrupt)
+        Ok(stand.ask(server, None, &words, duration, setting.interrupt)?)
     }
 }
 
@@ -215,9 +216,8 @@ impl Procedure for Paces {
             if !asked.warnings.is_empty() {
                 run.details.insert(format!("{pass}, the generator warns of"), asked.warnings.join(", "));
             }
-            if pass == LOW {
-                run.latency = Some(asked.latency.clone());
-            }
+            run.passes.insert(pass.to_owned(), distribution(&asked));
+            note_others(&mut run, &asked);
             run.errors += asked.errors;
         }
         Ok(run)

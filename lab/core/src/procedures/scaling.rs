@@ -1,14 +1,15 @@
 //! PROC × CONN: silos or workers, and connections, over every link that there
 //! is on this machine.
 
-use super::sides::{self, Field, Generator, Link};
-use super::stand::{Stand, two_cores};
+use super::sides;
 use crate::Failure;
 use crate::procedure::{Arm, Procedure, Setting};
 use crate::results::{ArmResults, Check, Figure, Run};
+use demo::field::{Ask, Field, Generator, Link};
 use demo::machine::allowed_cores;
 use demo::measure::SMALL_BODY;
 use demo::netns::{Alone, Namespaces};
+use demo::stand::{Stand, two_cores};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -132,12 +133,12 @@ impl Procedure for Scaling {
             let tap = (link == Link::Tap).then(|| Alone::make("tap")).transpose()?;
             let (veth, tap) = (veth.as_ref(), tap.as_ref());
             let field = Field { stand, veth, tap, servers, interrupt: setting.interrupt };
-            let mut server = field.serve(link)?;
+            let mut server = field.serve(link, None)?;
             // The one that leaves the most to the server.
             let generator = link.generators().last().copied().unwrap_or(Generator::Bypass);
             for count in &self.settings.connections {
                 let duration = Duration::from_millis(self.settings.milliseconds);
-                let asked = field.ask(&mut server, (link, None), generator, *count, duration)?;
+                let asked = field.ask(&mut server, (link, None), generator, Ask::small(*count, duration))?;
                 sides::enter(&mut run, &cell(*procs, *count), &asked, *count, servers.len());
                 done += 1;
                 setting.progress.tell(done, cells);

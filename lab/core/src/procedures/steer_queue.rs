@@ -14,11 +14,12 @@
 mod service;
 
 use super::crew::MAX_WORKERS;
-use super::stand::{Asked, Server, Stand, put, two_cores};
+use super::sides::{distribution, put};
 use crate::Failure;
 use crate::procedure::{Arm, Procedure, Setting};
 use crate::results::{ArmResults, Check, Figure, Run};
 use bond::{Aggregator, Bond, Member};
+use demo::stand::{Asked, Server, Stand, two_cores};
 use link::{Link, LinkState};
 use memif::{Memif, MemifLink};
 use schemars::JsonSchema;
@@ -270,7 +271,7 @@ impl Procedure for SteerQueue {
             words.push("--close".to_owned());
         }
         let duration = Duration::from_millis(self.settings.milliseconds);
-        let client = || stand.ask(&mut Server::other(&[]), None, &words, duration, setting.interrupt);
+        let client = || Ok(stand.ask(&mut Server::other(&[]), None, &words, duration, setting.interrupt)?);
         let (asked, apps) = self.beside(ARMS[arm].1, stand, setting.seed, client)?;
         let taken: Vec<f64> = apps.iter().map(|app| app.taken as f64).collect();
         let served: u64 = apps.iter().map(|app| app.served).sum();
@@ -289,7 +290,7 @@ impl Procedure for SteerQueue {
         figures.into_iter().for_each(|(name, value)| put(&mut run.figures, name, value));
         let counts: Vec<String> = apps.iter().map(|app| app.taken.to_string()).collect();
         run.details.insert("connections of each silo".to_owned(), counts.join(" "));
-        run.latency = Some(asked.latency);
+        run.latency = Some(distribution(&asked));
         Ok(run)
     }
 

@@ -1,4 +1,4 @@
-//! All latency curves on one plot.
+//! The latency curves of all arms on one plot.
 
 use super::escape;
 use crate::results::{ArmResults, Results};
@@ -17,12 +17,13 @@ const MAX_AT: f64 = 5.35;
 /// Least distance between the names at the curves' ends.
 const LINE: f64 = 14.0;
 
-/// Draws the arms that have latencies, at least one.
-pub(super) fn percentiles(page: &mut String, results: &Results, arms: &[(String, &ArmResults)]) {
-    let curves: Vec<Curve> = arms.iter().filter_map(|(class, arm)| Curve::of(class, arm, results)).collect();
+/// Draws the arms that have latencies of this pass, at least one.
+pub(super) fn percentiles(page: &mut String, results: &Results, arms: &[&(String, &ArmResults)], pass: Option<&str>) {
+    let curves: Vec<Curve> = arms.iter().filter_map(|(class, arm)| Curve::of(class, arm, results, pass)).collect();
     let values = || curves.iter().flat_map(|curve| curve.points.iter().map(|(_, micros)| *micros).chain([curve.max]));
     let scale = Scale::around(values());
-    page.push_str("<svg viewBox=\"0 0 920 380\" role=\"img\" aria-label=\"Latency by percentile\">\n");
+    let what = pass.map_or_else(String::new, |pass| format!(": {}", escape(pass)));
+    let _ = writeln!(page, "<svg viewBox=\"0 0 920 380\" role=\"img\" aria-label=\"Latency by percentile{what}\">");
     axes(page, &scale);
     for curve in &curves {
         let path: Vec<String> =
@@ -51,9 +52,9 @@ struct Curve<'a> {
 }
 
 impl<'a> Curve<'a> {
-    fn of(class: &'a str, arm: &'a ArmResults, results: &Results) -> Option<Self> {
-        let (curve, max) = arm.curve()?;
-        let least = arm.runs.iter().filter_map(|run| run.latency.as_ref()).map(|latency| latency.count).min()?;
+    fn of(class: &'a str, arm: &'a ArmResults, results: &Results, pass: Option<&str>) -> Option<Self> {
+        let (curve, max) = arm.curve(pass)?;
+        let least = arm.latencies(pass).iter().map(|latency| latency.count).min()?;
         let above = |percentile: f64| 1.0 - percentile / 100.0;
         // Up to where at least one sample of a run lies above.
         let kept = results.percentiles.iter().zip(curve).filter(|(p, _)| above(**p) * least as f64 >= 1.0);

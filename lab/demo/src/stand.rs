@@ -1,19 +1,18 @@
 //! A server and a generator, each a process of this program on a core of its
 //! own, and what one measurement of them gives.
 
-use crate::Failure;
-use crate::results::{Distribution, Run};
-use demo::child::{Interrupt, Program, Running, Scratch};
-use demo::machine::{CpuSample, CpuShare, allowed_cores};
+use crate::child::{Interrupt, Program, Running, Scratch};
+use crate::error::Error;
+use crate::machine::{CpuSample, CpuShare, allowed_cores};
+use crate::measure::{Latency, Measurement};
 use serde::Deserialize;
 use silo::page::Reader;
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Load before each measurement that is not counted.
-pub(crate) const WARM_UP: Duration = Duration::from_millis(500);
+pub const WARM_UP: Duration = Duration::from_millis(500);
 
 /// How much longer than asked for a run may take on a busy machine: the
 /// generator gives its connections 30 s to open, and its last requests 10 s.
@@ -23,20 +22,20 @@ const SLACK: Duration = Duration::from_secs(60);
 const START: Duration = Duration::from_secs(10);
 
 /// From this share of its time on, a side is what limits the other.
-pub(crate) const SATURATED: f64 = 0.95;
+pub const SATURATED: f64 = 0.95;
 
 /// What both sides are started from.
 #[derive(Debug)]
-pub(crate) struct Stand {
+pub struct Stand {
     program: String,
     scratch: Scratch,
     /// The server's core, and the generator's.
-    pub(crate) cores: (u16, u16),
+    pub cores: (u16, u16),
 }
 
 /// A server that runs. Dropping it ends it, if it was started here.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub struct Server {
     running: Option<Running>,
     pids: Vec<u32>,
     page: Option<PathBuf>,
@@ -44,37 +43,40 @@ pub(crate) struct Server {
 
 impl Server {
     /// Another program, which tells nothing of itself.
-    pub(crate) fn other(pids: &[u32]) -> Self {
+    pub fn other(pids: &[u32]) -> Self {
         Self { running: None, pids: pids.to_vec(), page: None }
     }
 }
 
 /// What one measurement gave. Latencies in microseconds, shares of a core.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub struct Asked {
     /// Answered requests per second.
-    pub(crate) rate: f64,
+    pub rate: f64,
     /// Bytes of bodies per second.
-    pub(crate) goodput: f64,
+    pub goodput: f64,
     /// Bytes of responses per second, heads included.
-    pub(crate) transfer: f64,
-    pub(crate) mean: f64,
-    pub(crate) stdev: f64,
-    pub(crate) latency: Distribution,
-    pub(crate) errors: u64,
+    pub transfer: f64,
+    pub mean: f64,
+    pub stdev: f64,
+    /// Its curve.
+    pub latency: Latency,
+    /// How many latencies there are.
+    pub samples: u64,
+    pub errors: u64,
     /// The share of its time in which the server had something to do, by its
     /// own account: on average over its silos or workers. Another program's is
     /// that of its process and of softirq on its core.
-    pub(crate) server_busy: f64,
+    pub server_busy: f64,
     /// Frames that it sent in a second; none over kernel sockets.
-    pub(crate) frames_sent: f64,
+    pub frames_sent: f64,
     /// The server's process and its core, by the kernel's account: a server
     /// that polls takes all of it.
-    pub(crate) server: CpuShare,
+    pub server: CpuShare,
     /// The generator's share of its time in which it had something to do.
-    pub(crate) client_busy: f64,
-    pub(crate) client: CpuShare,
-    pub(crate) warnings: Vec<String>,
+    pub client_busy: f64,
+    pub client: CpuShare,
+    pub warnings: Vec<String>,
 }
 
 impl Stand {
@@ -82,20 +84,20 @@ impl Stand {
     ///
     /// # Errors
     /// If there is no folder to be had.
-    pub(crate) fn new(program: Option<&Path>, cores: (u16, u16)) -> Result<Self, Failure> {
+    pub fn new(program: Option<&Path>, cores: (u16, u16)) -> Result<Self, Error> {
         let program = match program {
             Some(named) => named.to_owned(),
-            None => std::env::current_exe().map_err(|why| format!("cannot find this program: {why}"))?,
+            None => std::env::current_exe().map_err(Error::io("cannot find this program"))?,
         };
         Ok(Self { program: program.to_string_lossy().into_owned(), scratch: Scratch::make()?, cores })
     }
 
     /// The program that is measured.
-    pub(crate) fn program(&self) -> &str {
+    pub fn program(&self) -> &str {
         &self.program
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         self.scratch.path()
     }
 
@@ -104,12 +106,7 @@ impl Stand {
     ///
     /// # Errors
     /// If it does not.
-    pub(crate) fn serve(
-        &self,
-        netns: Option<&str>,
-        words: &[String],
-        interrupt: &Interrupt,
-    ) -> Result<Server, Failure> {
+    pub fn serve(&self, netns: Option<&str>, words: &[String], interrupt: &Interrupt) -> Result<Server, Error> {
         let page = self.folder().join("serve.page");
         let _ = fs::remove_file(&page);
         let mut all = vec![self.program.clone(), "serve".to_owned(), format!("--status-page={}", page.display())];
@@ -125,14 +122,14 @@ impl Stand {
     ///
     /// # Errors
     /// If nothing was answered.
-    pub(crate) fn ask(
+    pub fn ask(
         &self,
         server: &mut Server,
         netns: Option<&str>,
         words: &[String],
         duration: Duration,
         interrupt: &Interrupt,
-    ) -> Result<Asked, Failure> {
+    ) -> Result<Asked, Error> {
         let curve = self.folder().join("latency.hgrm");
         let mut all = vec![self.program.clone(), "load".to_owned(), "--json".to_owned()];
         all.push(format!("--hgrm={}", curve.display()));
@@ -141,7 +138,7 @@ impl Stand {
         all.extend(words.iter().cloned());
         let mut client = Program { name: "nearside load", netns, core: None, words: all }.start(self.folder())?;
         let reader = server.page.as_ref().map(|page| Reader::open(page)).transpose();
-        let reader = reader.map_err(|why| format!("the server's statistics: {why}"))?;
+        let reader = reader.map_err(|why| Error::Machine(format!("the server's statistics: {why}")))?;
         let sample = || {
             (
                 CpuSample::take(&server.pids, self.cores.0),
@@ -157,7 +154,7 @@ impl Stand {
         let after = sample();
         let output = client.finish(WARM_UP + duration + SLACK, interrupt)?;
         server.running.as_mut().map_or(Ok(()), Running::still_runs)?;
-        let hgrm = fs::read_to_string(&curve).map_err(|why| format!("cannot read {}: {why}", curve.display()))?;
+        let hgrm = fs::read_to_string(&curve).map_err(Error::io(format!("cannot read {}", curve.display())))?;
         let (server, client) = (before.0.share_until(&after.0), before.1.share_until(&after.1));
         let mut asked = Asked::read(&output, &hgrm)?;
         (asked.server, asked.client) = (server, client);
@@ -174,7 +171,7 @@ impl Stand {
 }
 
 /// The first two cores that may be used, or why that is not enough.
-pub(crate) fn two_cores() -> Result<(u16, u16), String> {
+pub fn two_cores() -> Result<(u16, u16), String> {
     match allowed_cores()[..] {
         [server, client, ..] => Ok((server, client)),
         _ => Err("it needs two cores: one for the server, one for the generator".to_owned()),
@@ -229,17 +226,17 @@ struct Busy {
 }
 
 impl Asked {
-    fn read(report: &str, hgrm: &str) -> Result<Self, Failure> {
-        let measured = demo::near::parse(report, hgrm)?;
-        let said: Said = serde_json::from_str(report).map_err(|why| format!("nearside load's report: {why}"))?;
-        let (curve, max) = (measured.latency.curve, measured.latency.max);
+    fn read(report: &str, hgrm: &str) -> Result<Self, Error> {
+        let measured = crate::load::parse(report, hgrm)?;
+        let said: Said = serde_json::from_str(report).map_err(|_| Error::output("nearside load", "whole report"))?;
         Ok(Self {
             rate: measured.requests_per_second,
             goodput: said.throughput.body_bytes_per_second,
             transfer: said.throughput.received_bytes_per_second,
             mean: said.latency.mean_ns / 1e3,
             stdev: said.latency.stdev_ns / 1e3,
-            latency: Distribution { curve, max, count: said.latency.samples, hdr: None },
+            latency: measured.latency,
+            samples: said.latency.samples,
             errors: measured.errors,
             server_busy: f64::NAN,
             frames_sent: f64::NAN,
@@ -251,19 +248,18 @@ impl Asked {
     }
 
     /// The latency that `percentile` percent do not exceed.
-    pub(crate) fn at(&self, percentile: f64) -> f64 {
-        let place = demo::measure::PERCENTILES.iter().position(|kept| *kept == percentile);
-        place.and_then(|place| self.latency.curve.get(place)).copied().unwrap_or(f64::NAN)
+    pub fn at(&self, percentile: f64) -> f64 {
+        self.latency.at(percentile).unwrap_or(f64::NAN)
     }
 
     /// Rate × mean latency, which is the connections of a closed loop
     /// (Little's law: Operations Research 9(3), 1961).
-    pub(crate) fn in_progress(&self) -> f64 {
+    pub fn in_progress(&self) -> f64 {
         self.rate * self.mean / 1e6
     }
 
     /// What limited it.
-    pub(crate) fn saturated(&self) -> &'static str {
+    pub fn saturated(&self) -> &'static str {
         match (self.server_busy >= SATURATED, self.client_busy >= SATURATED) {
             (true, true) => "both cores",
             (true, false) => "the server's core",
@@ -273,20 +269,23 @@ impl Asked {
     }
 }
 
-/// Puts a figure where it is one.
-pub(crate) fn put(figures: &mut BTreeMap<String, f64>, name: &str, value: f64) {
-    if value.is_finite() {
-        figures.insert(name.to_owned(), value);
+impl From<Asked> for Measurement {
+    fn from(asked: Asked) -> Self {
+        Self {
+            requests_per_second: asked.rate,
+            response_bytes: if asked.rate > 0.0 { asked.transfer / asked.rate } else { 0.0 },
+            latency: asked.latency,
+            errors: asked.errors,
+            server: asked.server,
+            client: asked.client,
+            server_busy: asked.server_busy.is_finite().then_some(asked.server_busy),
+            warnings: asked.warnings,
+        }
     }
 }
 
-/// As [`put`], for a pass of several in one run.
-pub(crate) fn put_in(run: &mut Run, pass: &str, name: &str, value: f64) {
-    put(&mut run.figures, &format!("{pass} {name}"), value);
-}
-
 /// Words of a command line.
-pub(crate) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+pub fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).into()
 }
 
@@ -311,13 +310,5 @@ mod tests {
         asked.server_busy = 1.0;
         assert_eq!(asked.saturated(), "both cores");
         assert!(Asked::read(&REPORT.replace("mean_ns", "mean"), HGRM).is_err());
-    }
-
-    #[test]
-    fn a_figure_that_is_none_is_left_out() {
-        let mut run = Run::default();
-        put_in(&mut run, "pass", "rate", f64::NAN);
-        put_in(&mut run, "pass", "p50", 1.0);
-        assert_eq!(run.figures.into_iter().collect::<Vec<_>>(), [("pass p50".to_owned(), 1.0)]);
     }
 }

@@ -1,0 +1,258 @@
+//! Our servers by the way that their frames take, the generators that ask
+//! them, and what joins the two: a veth pair, a tap device or shared memory.
+
+use crate::child::{Interrupt, call};
+use crate::error::Error;
+use crate::machine::is_root;
+use crate::measure::SMALL_BODY;
+use crate::netns::{Alone, DEVICE, Namespaces, SERVER};
+use crate::stand::{Asked, Server, Stand, words};
+use serde::{Deserialize, Serialize};
+use silo::memory::HugePages;
+use std::path::Path;
+use std::time::Duration;
+
+/// A server of ours, by the way that its frames take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Link {
+    /// The kernel's stack, over the veth pair.
+    Kernel,
+    /// Our stack over the veth pair.
+    AfXdp,
+    /// Our stack over a tap device to the kernel.
+    Tap,
+    /// Our stack over shared memory.
+    Memif,
+    /// The same by DPDK's driver.
+    Dpdk,
+}
+
+/// What asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Generator {
+    /// Kernel sockets, as most clients have: as heavy as a kernel server.
+    Sockets,
+    /// The bypass path, which leaves the most to the server: over AF_XDP on
+    /// the client's end of the veth pair, or over shared memory.
+    Bypass,
+}
+
+impl Link {
+    pub const ALL: [Self; 5] = [Self::Kernel, Self::AfXdp, Self::Tap, Self::Memif, Self::Dpdk];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel sockets",
+            Self::AfXdp => "af_xdp",
+            Self::Tap => "tap",
+            Self::Memif => "memif",
+            Self::Dpdk => "dpdk memif",
+        }
+    }
+
+    /// What joins it to its generator, as a condition of the comparison.
+    pub const fn joins(self) -> &'static str {
+        match self {
+            Self::Kernel | Self::AfXdp => "veth between two network namespaces",
+            Self::Tap => "tap into a network namespace",
+            Self::Memif | Self::Dpdk => "shared memory between two processes",
+        }
+    }
+
+    /// Why it cannot be measured here, if so.
+    pub fn missing(self, program: &str) -> Option<String> {
+        match self {
+            Self::Kernel | Self::AfXdp | Self::Tap if !is_root() => Some("network namespaces need root".to_owned()),
+            Self::Tap if !Path::new("/dev/net/tun").exists() => {
+                Some("there is no /dev/net/tun: modprobe tun".to_owned())
+            }
+            Self::Dpdk => built_without_dpdk(program),
+            Self::Kernel | Self::AfXdp | Self::Tap | Self::Memif => None,
+        }
+    }
+
+    /// What takes part in a closed loop with it.
+    pub const fn generators(self) -> &'static [Generator] {
+        match self {
+            Self::Kernel | Self::AfXdp => &[Generator::Sockets, Generator::Bypass],
+            Self::Tap => &[Generator::Sockets],
+            Self::Memif | Self::Dpdk => &[Generator::Bypass],
+        }
+    }
+}
+
+/// Whether this program was built without DPDK: opening a port that needs
+/// nothing says so. Where it opens, it is ended.
+fn built_without_dpdk(program: &str) -> Option<String> {
+    let link = "--link=dpdk:net_null0,huge=off";
+    let words = ["timeout", "3", program, "serve", "--respond=1", "--addr=10.0.0.1/24", link];
+    let why = call(&words).err()?.to_string();
+    why.contains("built without DPDK").then(|| "this program was built without DPDK: make build DPDK=1".to_owned())
+}
+
+/// Whether there are huge pages free for DPDK's packet memory: it is slower
+/// without.
+pub fn has_huge_pages() -> bool {
+    /// More than a server with one queue takes.
+    const ENOUGH: u64 = 256 << 20;
+    HugePages::probe().reserved.iter().any(|pages| pages.size == 2 << 20 && pages.size * pages.free >= ENOUGH)
+}
+
+/// What `nearside load` asks for, whatever joins it to the server.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    /// The URL's path, with its leading slash.
+    pub path: &'a str,
+    /// Connections, each with one request under way.
+    pub connections: u32,
+    /// More of its options.
+    pub more: &'a [String],
+    /// How long, after [`crate::stand::WARM_UP`].
+    pub duration: Duration,
+}
+
+impl Ask<'_> {
+    /// The small answer, on connections that are kept.
+    #[must_use]
+    pub const fn small(connections: u32, duration: Duration) -> Self {
+        Self { path: "/small", connections, more: &[], duration }
+    }
+}
+
+/// Server cores and the generator's, and the namespaces of those that need
+/// some.
+#[derive(Debug)]
+pub struct Field<'a> {
+    pub stand: &'a Stand,
+    pub veth: Option<&'a Namespaces>,
+    pub tap: Option<&'a Alone>,
+    /// Cores of the server, one for each silo or worker.
+    pub servers: &'a [u16],
+    pub interrupt: &'a Interrupt,
+}
+
+/// Our servers over the veth pair, beside a server on port 80.
+const PORT: u16 = 8_000;
+/// The address of a server, and of a generator, over AF_XDP.
+const OWN_SERVER: &str = "10.77.0.22";
+const OWN_CLIENT: &str = "10.77.0.11";
+const TAP_SERVER: &str = "10.79.0.2";
+const TAP_KERNEL: &str = "10.79.0.1";
+const MEMIF_SERVER: &str = "10.78.0.2";
+const MEMIF_CLIENT: &str = "10.78.0.1";
+
+impl Field<'_> {
+    fn memif(&self) -> String {
+        self.stand.folder().join("memif.sock").display().to_string()
+    }
+
+    /// Who polls takes the whole of a core, and two on one core starve each
+    /// other: there both sleep while there is nothing to do.
+    fn idle(&self) -> String {
+        let shared = self.servers.contains(&self.stand.cores.1);
+        if shared { "--idle=adaptive".to_owned() } else { "--idle=spin".to_owned() }
+    }
+
+    /// Starts our server, with the small answer or with a folder.
+    ///
+    /// # Errors
+    /// If it does not serve.
+    pub fn serve(&self, link: Link, folder: Option<&Path>) -> Result<Server, Error> {
+        let cores: Vec<String> = self.servers.iter().map(u16::to_string).collect();
+        let mut words = match folder {
+            Some(folder) => vec![folder.display().to_string()],
+            None => words(["--respond", &format!("text:{SMALL_BODY}")]),
+        };
+        words.push("--max-connections=20k".to_owned());
+        if link == Link::Kernel {
+            words.push(format!("--listen={SERVER}:{PORT}"));
+            words.push(format!("--workers={}", cores.len()));
+            words.push(format!("--cores={}", cores.join(",")));
+            words.extend(["--control=off", "--backlog=65535"].map(str::to_owned));
+        } else {
+            words.push(self.idle());
+            match &cores[..] {
+                [one] => words.push(format!("--core={one}")),
+                many => words.push(format!("--silos={}", many.join(","))),
+            }
+        }
+        let (link, address) = match link {
+            Link::Kernel => {
+                return self.stand.serve(self.veth.map(|names| names.server.as_str()), &words, self.interrupt);
+            }
+            Link::AfXdp => (format!("af_xdp:{DEVICE}"), OWN_SERVER),
+            Link::Tap => (format!("tap:{DEVICE},addr={TAP_KERNEL}/24"), TAP_SERVER),
+            Link::Memif => (format!("memif:{}", self.memif()), MEMIF_SERVER),
+            Link::Dpdk => (
+                format!(
+                    "dpdk:net_memif0,dev.role=server,dev.socket={},dev.socket-abstract=no,huge={}",
+                    self.memif(),
+                    if has_huge_pages() { "on" } else { "off" }
+                ),
+                MEMIF_SERVER,
+            ),
+        };
+        let _ = std::fs::remove_file(self.memif());
+        let netns = match address {
+            OWN_SERVER => self.veth.map(|names| names.server.as_str()),
+            TAP_SERVER => self.tap.map(Alone::name),
+            _ => None,
+        };
+        words.push(format!("--link={link}"));
+        words.push(format!("--addr={address}/24"));
+        self.stand.serve(netns, &words, self.interrupt)
+    }
+
+    /// Asks a server of ours, or another one at `port` of the kernel's address.
+    pub fn ask(
+        &self,
+        server: &mut Server,
+        (link, port): (Link, Option<u16>),
+        generator: Generator,
+        ask: Ask<'_>,
+    ) -> Result<Asked, Error> {
+        let host = match link {
+            Link::Kernel => format!("{SERVER}:{}", port.unwrap_or(PORT)),
+            Link::AfXdp => OWN_SERVER.to_owned(),
+            Link::Tap => TAP_SERVER.to_owned(),
+            Link::Memif | Link::Dpdk => MEMIF_SERVER.to_owned(),
+        };
+        let mut words = vec![format!("http://{host}{}", ask.path), format!("--connections={}", ask.connections)];
+        words.extend_from_slice(ask.more);
+        let core = self.stand.cores.1;
+        let mut own = |link: String, address: &str| {
+            words.push(format!("--link={link}"));
+            words.push(format!("--addr={address}/24"));
+            words.push(format!("--core={core}"));
+            words.push(self.idle());
+        };
+        match (link, generator) {
+            (Link::Memif | Link::Dpdk, _) => own(format!("memif:{}", self.memif()), MEMIF_CLIENT),
+            (_, Generator::Bypass) => own(format!("af_xdp:{DEVICE}"), OWN_CLIENT),
+            (_, Generator::Sockets) => {
+                words.extend(["--threads=1", "--no-floor"].map(str::to_owned));
+                words.push(format!("--cores={core}"));
+            }
+        }
+        let netns = match link {
+            Link::Kernel | Link::AfXdp => self.veth.map(|names| names.client.as_str()),
+            Link::Tap => self.tap.map(Alone::name),
+            Link::Memif | Link::Dpdk => None,
+        };
+        self.stand.ask(server, netns, &words, ask.duration, self.interrupt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_link_has_a_generator_and_a_name_of_its_own() {
+        for (at, link) in Link::ALL.iter().enumerate() {
+            assert!(!link.generators().is_empty() && !link.joins().is_empty());
+            assert!(Link::ALL[..at].iter().all(|other| other.name() != link.name()));
+        }
+    }
+}
