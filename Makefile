@@ -84,9 +84,9 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"two silos beside one|$(SUDO) $(BENCH) silos" \
 		"memif of DPDK beside our own|$(SUDO) $(BENCH) dpdk --nearside $(TARGET)/dpdk/release/nearside" \
 		"goodput over a lossy link|$(SUDO) $(BENCH) goodput" \
-		"kernel sockets beside nginx|$(SUDO) $(BENCH) kernel" \
+		"kernel sockets versus nginx|$(SUDO) $(BENCH) kernel" \
 		"the generator beside wrk|$(SUDO) $(BENCH) generator" \
-		"beside nginx|$(SUDO) $(BENCH) demo" \
+		"Nearside versus nginx|$(SUDO) $(BENCH) demo" \
 		"which worker takes a connection|$(SUDO) $(NEARSIDE) lab run accept-order" \
 		"queues of accept models|$(SUDO) $(NEARSIDE) lab run accept-queue --set accept-queue.requests=30000" \
 		"the same, connections kept|$(SUDO) $(NEARSIDE) lab run accept-queue-keep-alive --set accept-queue.requests=30000" \

@@ -40,7 +40,7 @@ pub enum Command {
     Serve(Box<ServePlan>),
     /// Load a server and measure its latency.
     Load(Box<LoadPlan>),
-    /// Measure Nearside beside nginx on kernel sockets.
+    /// Measure Nearside versus nginx, on one veth pair and over shared memory.
     Demo(DemoPlan),
     /// Run experiments.
     Lab(LabPlan),

@@ -32,7 +32,7 @@ pub(super) enum Typed {
     Serve(Box<serve::ServeArgs>),
     /// Load a server over kernel sockets or over a link, and measure its latency
     Load(Box<load::LoadArgs>),
-    /// Measure Nearside beside nginx on kernel sockets
+    /// Measure Nearside versus nginx, on one veth pair and over shared memory
     Demo(demo::DemoArgs),
     /// Run experiments, and compare and show what came of them
     Lab(lab::LabArgs),
