@@ -34,7 +34,7 @@ use app::{App, Body, Closed, ConnId, Net, Opened, Wake};
 use core::time::Duration;
 use cuts::Cuts;
 use http::Method;
-use http::client::{Counted, Limits, Memo, Summary};
+use http::client::{Counted, Limits, Summary};
 use in_progress::{InProgress, Mark};
 use mix::{ANY_STATUS, Kind, Mix};
 use open::Open;
@@ -91,7 +91,6 @@ pub struct Load {
     /// Whether all requests are the same bytes.
     single: bool,
     limits: Limits,
-    memo: Memo,
     /// Requests that may still be sent.
     allowance: u64,
     /// Answered or failed requests until the window ends; before it, until
@@ -204,7 +203,6 @@ impl Load {
             plain: !(kept.due || kept.kind || kept.uses) && expect_status == ANY_STATUS,
             single: mix.is_single(),
             limits: Limits::default(),
-            memo: Memo::default(),
             allowance: u64::MAX,
             quota: if plan.warm_up_requests > 0 { plan.warm_up_requests } else { u64::MAX },
             expect_length,
@@ -348,7 +346,7 @@ impl App for Load {
                 return data.len();
             }
             let rest = data.get(used..).unwrap_or_default();
-            match conn.engine.on_bytes_counted(rest, method, &self.limits, &mut self.memo) {
+            match conn.engine.on_bytes_counted(rest, method, &self.limits) {
                 Counted::Complete { summary, consumed } => {
                     used += consumed;
                     answers -= 1;

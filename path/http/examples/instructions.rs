@@ -12,7 +12,7 @@
 use std::hint::black_box;
 
 use http::Method;
-use http::client::{self, Counted, Memo};
+use http::client::{self, Counted};
 use http::response::Head;
 use http::server::{Engine, Event, Limits};
 
@@ -89,13 +89,12 @@ fn receive(count: u32) {
 fn receive_counted(count: u32, other_head_each_time: bool) {
     let limits = client::Limits::default();
     let mut engine = client::Engine::new();
-    let mut memo = Memo::default();
     let mut other = RESPONSE.to_vec();
     for n in 0..count {
         if other_head_each_time {
             other[60] = b'0' + (n % 10) as u8;
         }
-        match engine.on_bytes_counted(black_box(&other), Method::Get, &limits, &mut memo) {
+        match engine.on_bytes_counted(black_box(&other), Method::Get, &limits) {
             Counted::Complete { summary, consumed } => {
                 black_box((summary, consumed));
             }

@@ -1,11 +1,13 @@
 //! The client's engine: requests out, responses in.
 
 mod head;
+mod plain;
 
 use crate::chunked::{self, Boundary, Bounds};
 use crate::lines::{Progress, Section};
 use crate::response::{Sink, decimal};
 use crate::{Fields, Framing, Method, Status, Version};
+use plain::Plain;
 
 /// Bounds on what a server sends. Beyond a bound the response is
 /// [`Error::TooLarge`].
@@ -138,47 +140,17 @@ pub struct Summary {
     pub body: u64,
 }
 
-/// The last response head that was parsed, and its meaning: a head equal to it
-/// byte by byte, as most are under load, means the same and is not parsed
-/// again. One for all connections of a caller.
-#[derive(Clone, Debug, Default)]
-pub struct Memo {
-    /// Empty when nothing is remembered; at most [`Memo::LONGEST`].
-    head: Vec<u8>,
-    asked: Option<Method>,
-    meaning: Option<Remembered>,
-}
-
 /// What a final response's head means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Remembered {
+struct Meaning {
     status: Status,
     keep_alive: bool,
     framing: Framing,
 }
 
-impl Remembered {
+impl Meaning {
     fn of(response: &Response<'_>) -> Self {
         Self { status: response.status, keep_alive: response.keep_alive, framing: response.framing }
-    }
-}
-
-impl Memo {
-    /// Longer heads are parsed each time.
-    const LONGEST: usize = 1024;
-
-    #[inline(always)]
-    fn recall(&self, data: &[u8], asked: Method) -> Option<Remembered> {
-        if self.asked == Some(asked) && data.starts_with(&self.head) { self.meaning } else { None }
-    }
-
-    fn note(&mut self, response: &Response<'_>, asked: Method) {
-        if response.head.len() <= Self::LONGEST {
-            self.head.clear();
-            self.head.extend_from_slice(response.head);
-            self.asked = Some(asked);
-            self.meaning = Some(Remembered::of(response));
-        }
     }
 }
 
@@ -270,34 +242,37 @@ impl Engine {
 
     /// As [`Engine::on_bytes`], until one response is complete, for callers
     /// that only count: the load generator. Interim responses are skipped.
-    /// `memo` is shared by all connections of a caller.
-    pub fn on_bytes_counted(&mut self, data: &[u8], asked: Method, limits: &Limits, memo: &mut Memo) -> Counted {
-        let mut at = 0;
+    #[inline]
+    pub fn on_bytes_counted(&mut self, data: &[u8], asked: Method, limits: &Limits) -> Counted {
         if self.state == State::Head
             && self.progress.is_none()
-            && let Some(head) = memo.recall(data, asked)
+            && asked == Method::Get
+            && let Some(plain) = plain::parse(data, limits)
         {
-            at = memo.head.len();
-            self.enter(head);
-            // Nearly always, the body is there with its head.
-            if let Some(all) = usize::try_from(self.remaining).ok().and_then(|length| at.checked_add(length))
-                && matches!(self.state, State::Length)
-                && all <= data.len()
-            {
-                self.body = self.remaining;
-                self.remaining = 0;
-                self.end_of_body(0);
-                return Counted::Complete { summary: self.summary(), consumed: all };
-            }
-            if matches!(self.state, State::Head | State::Closed) {
-                return Counted::Complete { summary: self.summary(), consumed: at };
-            }
+            return self.count_plain(plain, data, asked, limits);
         }
-        self.count(data, at, asked, limits, memo)
+        self.count(data, 0, asked, limits)
+    }
+
+    #[inline(always)]
+    fn count_plain(&mut self, plain: Plain, data: &[u8], asked: Method, limits: &Limits) -> Counted {
+        let (head, body) = (plain.head as usize, u64::from(plain.body));
+        // Nearly always, the body is there with its head.
+        if let Some(rest) = data.get(head..)
+            && rest.len() >= plain.body as usize
+        {
+            self.interim = 0;
+            self.body = body;
+            self.status = Status::OK;
+            self.keep_alive = true;
+            return Counted::Complete { summary: self.summary(), consumed: head + plain.body as usize };
+        }
+        self.enter(Meaning { status: Status::OK, keep_alive: true, framing: Framing::Length(body) });
+        self.count(data, head, asked, limits)
     }
 
     #[inline(never)]
-    fn count(&mut self, data: &[u8], mut at: usize, asked: Method, limits: &Limits, memo: &mut Memo) -> Counted {
+    fn count(&mut self, data: &[u8], mut at: usize, asked: Method, limits: &Limits) -> Counted {
         loop {
             let rest = data.get(at..).unwrap_or_default();
             match self.on_bytes(rest, asked, limits) {
@@ -305,7 +280,6 @@ impl Engine {
                 Event::Interim { consumed, .. } | Event::Body { consumed, .. } => at += consumed,
                 Event::Response { response, consumed } => {
                     at += consumed;
-                    memo.note(&response, asked);
                     if response.framing == Framing::None {
                         return Counted::Complete { summary: self.summary(), consumed: at };
                     }
@@ -370,7 +344,7 @@ impl Engine {
                 Event::Interim { status: response.status, consumed: response.head.len() }
             }
             Ok(response) => {
-                self.enter(Remembered::of(&response));
+                self.enter(Meaning::of(&response));
                 Event::Response { response, consumed: response.head.len() }
             }
             Err(stop) => self.stop(window, limits, stop),
@@ -379,7 +353,7 @@ impl Engine {
 
     /// Past a final response's head.
     #[inline(always)]
-    fn enter(&mut self, head: Remembered) {
+    fn enter(&mut self, head: Meaning) {
         self.progress = Progress::NONE;
         self.interim = 0;
         self.body = 0;

@@ -1,7 +1,7 @@
 //! The client's HTTP engine, fed with a connection's bytes.
 
 use crate::Target;
-use http::client::{Counted, Engine, Error, Event, Limits, Memo, Summary};
+use http::client::{Counted, Engine, Error, Event, Limits, Summary};
 use http::{Framing, Method, Status, Version, response};
 
 pub(crate) const TARGET: Target = Target {
@@ -57,12 +57,8 @@ fn run(input: &[u8]) {
             let cuts = super::cuts(input);
             assert_eq!(offer(input, &cuts, asked, &limits), whole, "split");
             let expected = summed(&whole);
-            // The first pass fills the memo, the second finds it full.
-            let mut memo = Memo::default();
-            assert_eq!(counted(input, &cuts, asked, &limits, &mut memo), expected, "counted");
-            if limits == Limits::default() {
-                assert_eq!(counted(input, &[], asked, &limits, &mut memo), expected, "counted from memory");
-            }
+            assert_eq!(counted(input, &cuts, asked, &limits), expected, "counted");
+            assert_eq!(counted(input, &[], asked, &limits), expected, "counted whole");
         }
     }
 }
@@ -117,11 +113,11 @@ fn offer(input: &[u8], cuts: &[usize], asked: Method, limits: &Limits) -> Vec<Se
 /// Statuses and body lengths of complete responses, and how it ended.
 type Sums = (Vec<(u16, u64)>, Result<Option<Summary>, Error>);
 
-fn counted(input: &[u8], cuts: &[usize], asked: Method, limits: &Limits, memo: &mut Memo) -> Sums {
+fn counted(input: &[u8], cuts: &[usize], asked: Method, limits: &Limits) -> Sums {
     let (mut engine, mut complete, mut start) = (Engine::new(), Vec::new(), 0);
     for &end in cuts.iter().chain([&input.len()]) {
         loop {
-            match engine.on_bytes_counted(&input[start..end], asked, limits, memo) {
+            match engine.on_bytes_counted(&input[start..end], asked, limits) {
                 Counted::NeedMore { consumed } => {
                     start += consumed;
                     break;
