@@ -24,6 +24,10 @@ const START: Duration = Duration::from_secs(10);
 /// From this share of its time on, a side is what limits the other.
 pub const SATURATED: f64 = 0.95;
 
+/// From this share of a core on, what other programs took is said, and may be
+/// what limits.
+pub const OTHERS: f64 = 0.1;
+
 /// What both sides are started from.
 #[derive(Debug)]
 pub struct Stand {
@@ -260,7 +264,9 @@ impl Asked {
 
     /// What limited it.
     pub fn saturated(&self) -> &'static str {
+        let taken = self.server.others >= OTHERS || self.client.others >= OTHERS;
         match (self.server_busy >= SATURATED, self.client_busy >= SATURATED) {
+            (false, false) if taken => "other programs, which took part of the cores",
             (true, true) => "both cores",
             (true, false) => "the server's core",
             (false, true) => "the generator's core",
@@ -309,6 +315,10 @@ mod tests {
         assert_eq!(asked.saturated(), "the generator's core");
         asked.server_busy = 1.0;
         assert_eq!(asked.saturated(), "both cores");
+        (asked.server_busy, asked.client_busy) = (0.5, 0.5);
+        assert_eq!(asked.saturated(), "neither core");
+        asked.client.others = 0.48;
+        assert_eq!(asked.saturated(), "other programs, which took part of the cores");
         assert!(Asked::read(&REPORT.replace("mean_ns", "mean"), HGRM).is_err());
     }
 }

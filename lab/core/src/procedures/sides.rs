@@ -2,15 +2,12 @@
 //! into its run.
 
 use crate::results::{Distribution, Figure, Run};
-use demo::stand::{Asked, SATURATED};
+use demo::stand::{Asked, OTHERS, SATURATED};
 use std::collections::BTreeMap;
 
 /// How far rate × mean latency may be off the connections before latencies are
 /// not believed.
 pub(crate) const LITTLE: f64 = 0.05;
-
-/// From this share of a core on, what other programs took is said.
-const OTHERS: f64 = 0.1;
 
 /// The figures of a measurement, by the names that [`enter`] gives them.
 pub(crate) fn figures(pass: &str) -> Vec<Figure> {
@@ -93,8 +90,9 @@ fn agrees(asked: &Asked, connections: u32) -> bool {
 
 /// What limited a closed loop.
 fn limit(asked: &Asked) -> &'static str {
+    let taken = asked.server.others.max(asked.client.others) >= OTHERS;
     match (asked.server_busy >= SATURATED, asked.client_busy >= SATURATED) {
-        (false, false) => "neither core: by the way between them, and the connections that wait for it",
+        (false, false) if !taken => "neither core: by the way between them, and the connections that wait for it",
         _ => asked.saturated(),
     }
 }
