@@ -9,6 +9,7 @@
 //! | `show`, `view`, `terminal` | how the run goes |
 //! | `resolve`, `floor` | before the run: the target's address, and our own floor |
 //! | `goal`, `sweep` | many runs |
+//! | `noise` | what else the machine did meanwhile |
 //! | `print` | what comes out, and the exit code |
 
 mod account;
@@ -18,6 +19,7 @@ mod files;
 mod floor;
 mod goal;
 mod kernel;
+mod noise;
 mod own;
 mod print;
 mod resolve;
@@ -30,6 +32,7 @@ mod view;
 
 use crate::args::{Form, LoadPath, LoadPlan, Task};
 use crate::host::{Failure, Layout};
+use files::Later;
 use report::render_hgrm;
 use run::Runner;
 use std::process::ExitCode;
@@ -40,13 +43,15 @@ use std::process::ExitCode;
 /// What the user is to know.
 pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
     let LoadPlan { path, mut load, task, expect, output } = plan;
-    let (form, hgrm) = (output.form, output.hgrm.clone());
+    let form = output.form;
     if let LoadPath::Link(host) = &path
         && host.plan_only
     {
         Layout::new(host)?.print(form == Form::Json);
         return Ok(ExitCode::SUCCESS);
     }
+    // What cannot be written is told before the run, not after it.
+    let hgrm = output.hgrm.as_deref().map(Later::prepare).transpose()?;
     let mut runner = Runner::new(path, output, &mut load)?;
     let code = match task {
         Task::FindMax { objectives, config, svg } => {
@@ -58,8 +63,8 @@ pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
             let outcome = runner.run(&load, floor, None)?;
             let judged = print::judge(&outcome.report, &expect);
             print::outcome(form, &outcome, &judged)?;
-            if let Some(path) = hgrm {
-                files::write(&path, &render_hgrm(&outcome.report))?;
+            if let Some(file) = hgrm {
+                file.write(&render_hgrm(&outcome.report))?;
             }
             let code = print::code(&outcome.report, &judged, outcome.seen.failures);
             print::explain(code, &outcome.report);

@@ -118,6 +118,63 @@ fn every_form_comes_from_a_run() {
     }
 }
 
+/// The requests asked for are measured, however many threads have no part.
+#[test]
+fn one_connection_measures_all_requests() {
+    let site = Site::tcp();
+    let output = load(&site.url, "-c 1 -n 50 -d 60s --warmup 7r --no-floor --threads 2 --cores none --json");
+    ends_with(&output, 0, "");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&json["traffic"]["responses"], &json["silos"]), (&50.into(), &1.into()), "{json}");
+    assert!(json["warm_up_phase"]["traffic"]["responses"].as_u64() >= Some(7), "{json}");
+}
+
+#[test]
+fn ab_opens_a_connection_for_each_request_unless_told() {
+    let site = Site::tcp();
+    for (flags, kept) in [("", false), ("-k", true)] {
+        let output = load(&site.url, &format!("-n 40 -d 60s -c 2 --no-floor --threads 1 --cores none --as ab {flags}"));
+        ends_with(&output, 0, "");
+        let out = text(&output.stdout);
+        assert!(out.contains("Complete requests:      40"), "{out}");
+        assert_eq!(out.contains("Keep-Alive requests:    40"), kept, "{out}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_told_before_the_run() {
+    let site = Site::tcp();
+    let before = site.served.load(Ordering::Relaxed);
+    let output = load(&site.url, &format!("{SHORT} --hgrm {}/none/x.hgrm", scratch("nowhere").display()));
+    ends_with(&output, 1, "cannot write");
+    let output =
+        load(&site.url, &format!("{SHORT} --find-max p99<1s --svg {}/none/x.svg", scratch("nowhere").display()));
+    ends_with(&output, 1, "cannot write");
+    assert_eq!(site.served.load(Ordering::Relaxed), before, "nothing was asked");
+}
+
+#[test]
+fn a_link_without_anybody_is_given_up() {
+    let socket = scratch("missing.sock");
+    let words = format!("-c 1 --ramp-limit 1500ms --addr 10.99.0.1/24 --link memif:{}", socket.display());
+    let output = load("http://10.99.0.2/", &words);
+    ends_with(&output, 1, "nobody came to the other side of memif:");
+    assert!(text(&output.stderr).contains("waiting for the other side of memif:"), "{}", text(&output.stderr));
+}
+
+/// Each connection has a head of its own, and a server takes them all.
+#[test]
+fn heads_of_all_kinds_are_answered() {
+    let site = Site::tcp();
+    for heads in ["equal", "short", "browser"] {
+        let output = load(&format!("{}f/[00-99]", site.url), &format!("{SHORT} --heads {heads} --json"));
+        ends_with(&output, 0, "");
+        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!((&json["setup"]["heads"], &json["setup"]["requests"]), (&heads.into(), &100.into()), "{json}");
+        assert_eq!(json["statuses"]["success"], json["traffic"]["responses"], "{json}");
+    }
+}
+
 #[test]
 fn json_and_the_files_agree() {
     let site = Site::tcp();
@@ -226,7 +283,7 @@ fn the_highest_rate_is_searched_for() {
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let rate = json["found"]["rate"].as_f64().expect("some rate meets it");
     assert!((100.0..400.0).contains(&rate), "{json}");
-    let output = load(&site.url, &run.replace("rate<300", "p99<1ns").replace("--find-start 100", "--find-start 2"));
+    let output = load(&site.url, &run.replace("rate<300", "rate<1").replace("--find-start 100", "--find-start 2"));
     ends_with(&output, 3, "missed");
 }
 

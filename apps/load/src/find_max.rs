@@ -5,7 +5,17 @@
 //! halves the distance between the highest rate that met it and the lowest
 //! that did not. A run is noisy, and near the answer it is a coin's throw; so
 //! a rate is judged by the majority of several runs, and the answer by more.
+//!
+//! A run that missed while the machine was not the generator's and the server's
+//! alone ([`Spoilt`]) says nothing of the server: it is repeated, and where too
+//! many are spoilt there is no answer. One that met the objective all the same
+//! counts, for no disturbance makes a server quicker.
 
+mod spoilt;
+
+pub use spoilt::{Spoilt, Surroundings};
+
+use crate::objective::Objective;
 use crate::report::Report;
 use serde::Serialize;
 
@@ -39,6 +49,9 @@ pub struct FindMaxConfig {
     pub achieved: f64,
     /// The most runs. Default 100.
     pub trials: u32,
+    /// The most runs at one rate that the machine may spoil; with one more the
+    /// search ends without an answer. Default 5.
+    pub patience: u32,
 }
 
 impl Default for FindMaxConfig {
@@ -53,6 +66,7 @@ impl Default for FindMaxConfig {
             confirm: 3,
             achieved: 0.95,
             trials: 100,
+            patience: 5,
         }
     }
 }
@@ -72,9 +86,20 @@ pub struct Trial {
     pub p99_ns: u64,
     /// The 99.9th percentile.
     pub p999_ns: u64,
+    /// How the machine spoilt it, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spoilt: Option<Spoilt>,
 }
 
 impl Trial {
+    /// A run that is reported on, held against its objectives and against
+    /// what else the machine did.
+    #[must_use]
+    pub fn judged(report: &Report, objectives: &[Objective], around: &Surroundings) -> Self {
+        let met = objectives.iter().all(|objective| objective.judge(report).met);
+        Self { spoilt: Spoilt::of(report, objectives, around), ..Self::new(report, met) }
+    }
+
     /// A run that is reported on, and whether it met its objective.
     #[must_use]
     pub fn new(report: &Report, met: bool) -> Self {
@@ -86,6 +111,18 @@ impl Trial {
             p50_ns: latency.p50_ns,
             p99_ns: latency.p99_ns,
             p999_ns: latency.p999_ns,
+            spoilt: None,
+        }
+    }
+
+    /// Whether it says that the rate was met (`true`) or missed; `None` if it
+    /// says nothing.
+    fn says(&self, wanted: f64) -> Option<bool> {
+        let met = self.met && self.achieved >= wanted;
+        match self.spoilt {
+            Some(Spoilt::FewSamples { .. }) => None,
+            Some(_) if !met => None,
+            _ => Some(met),
         }
     }
 }
@@ -101,8 +138,15 @@ pub struct Point {
 
 impl Point {
     fn votes(&self, achieved: f64) -> (u32, u32) {
-        let good = self.trials.iter().filter(|trial| trial.met && trial.achieved >= achieved * self.rate).count();
-        (good as u32, (self.trials.len() - good) as u32)
+        let said =
+            |met: bool| self.trials.iter().filter(|trial| trial.says(achieved * self.rate) == Some(met)).count() as u32;
+        (said(true), said(false))
+    }
+
+    /// Runs that say nothing.
+    fn spoilt(&self, achieved: f64) -> u32 {
+        let (good, bad) = self.votes(achieved);
+        self.trials.len() as u32 - good - bad
     }
 
     /// The run with the median of `figure`; of two, the lower.
@@ -120,8 +164,12 @@ impl Point {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Found {
     /// The highest rate that met the objective, confirmed; `None` if not even
-    /// the lowest did.
+    /// the lowest did, or if the search is invalid.
     pub rate: Option<f64>,
+    /// Whether the machine spoilt so many runs that there is no answer.
+    pub invalid: bool,
+    /// If it is invalid, the highest rate that met the objective nevertheless.
+    pub at_least: Option<f64>,
     /// The lowest rate that did not; `None` if even the highest met it.
     pub missed: Option<f64>,
     /// Whether the search ended for want of runs before it was as precise as
@@ -160,6 +208,8 @@ enum State {
     /// Trying the rate that stands above it again.
     Refute,
     Done,
+    /// The machine spoilt too many runs.
+    Invalid,
 }
 
 impl FindMax {
@@ -179,6 +229,7 @@ impl FindMax {
             confirm: config.confirm.max(1),
             achieved: config.achieved.clamp(0.0, 1.0),
             trials: config.trials.max(1),
+            patience: config.patience,
         };
         let rate = config.start;
         Self { config, points: Vec::new(), rate, met: None, missed: None, trials: 0, state: State::Bracket }
@@ -187,7 +238,7 @@ impl FindMax {
     /// The rate of the next run; `None` when the search is over.
     #[must_use]
     pub fn propose(&self) -> Option<f64> {
-        (self.state != State::Done && self.trials < self.config.trials).then_some(self.rate)
+        (!matches!(self.state, State::Done | State::Invalid) && self.trials < self.config.trials).then_some(self.rate)
     }
 
     /// Takes note of the run at the proposed rate.
@@ -202,6 +253,11 @@ impl FindMax {
         }
         if let Some(met) = self.verdict() {
             self.settle(met);
+            return;
+        }
+        let here = self.points.iter().find(|point| point.rate == self.rate);
+        if here.is_some_and(|point| point.spoilt(self.config.achieved) > self.config.patience) {
+            self.state = State::Invalid;
         }
     }
 
@@ -211,10 +267,13 @@ impl FindMax {
         let limited = |point: &Point| {
             self.missed.is_some_and(|missed| point.rate >= missed) && point.trials.iter().any(|trial| trial.met)
         };
+        let invalid = self.state == State::Invalid;
         Found {
-            rate: self.met,
+            rate: self.met.filter(|_| !invalid),
+            invalid,
+            at_least: self.met.filter(|_| invalid),
             missed: self.missed,
-            cut_short: self.state != State::Done,
+            cut_short: !matches!(self.state, State::Done | State::Invalid),
             limited: self.points.iter().any(limited),
             points: self.points.clone(),
         }
@@ -226,7 +285,7 @@ impl FindMax {
         let (good, bad) = point.votes(self.config.achieved);
         let enough = match self.state {
             State::Bracket if bad == 0 => 1,
-            State::Bracket | State::Bisect | State::Done => self.config.votes,
+            State::Bracket | State::Bisect | State::Done | State::Invalid => self.config.votes,
             State::Confirm | State::Refute => self.config.confirm.max(self.config.votes),
         };
         if good >= enough && good > bad {

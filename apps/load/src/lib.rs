@@ -63,7 +63,7 @@ pub mod units;
 mod urls;
 
 pub use figures::{Connections, Counts, Ended, Errors, Figures, Integral, Phase, Scheduled, Statuses, Traffic, Turns};
-pub use find_max::{FindMax, FindMaxConfig, Found, Point, Trial};
+pub use find_max::{FindMax, FindMaxConfig, Found, Point, Spoilt, Surroundings, Trial};
 pub use heads::{Heads, WRK_USERS_LIMIT, wrk_script};
 pub use interval::{INTERVALS_LIMIT, Interval, Intervals, Taken};
 pub use live::{Live, Progress, Stage};

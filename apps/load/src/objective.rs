@@ -6,6 +6,9 @@ use core::fmt;
 use core::str::FromStr;
 use serde::Serialize;
 
+/// A percentile is judged by as many samples beyond it, at least.
+const SAMPLES_BEYOND: f64 = 10.0;
+
 /// The most objectives of one list.
 pub const OBJECTIVES_LIMIT: usize = 64;
 
@@ -125,6 +128,17 @@ impl Objective {
     }
 }
 
+impl Objective {
+    /// The samples that it takes to judge it: of a percentile, so many that
+    /// ten are beyond it.
+    #[must_use]
+    pub fn least_samples(&self) -> u64 {
+        let beyond = self.metric.quantile().map_or(1.0, |quantile| 1.0 - quantile);
+        // Of the longest there is one, whatever their number.
+        if beyond < 1e-9 || self.metric.quantile().is_none() { 0 } else { (SAMPLES_BEYOND / beyond).round() as u64 }
+    }
+}
+
 impl Metric {
     /// The figure, if the report has it.
     #[must_use]
@@ -153,6 +167,14 @@ impl Metric {
             Self::NotOk => Some(not_ok),
             Self::Rate => Some(report.throughput.requests_per_second),
             Self::Achieved => report.schedule.map(|schedule| schedule.achieved_fraction),
+        }
+    }
+
+    /// The percentile that it is of, as a fraction.
+    const fn quantile(self) -> Option<f64> {
+        match self {
+            Self::Latency(quantile) | Self::Lag(quantile) | Self::Connect(quantile) => Some(quantile),
+            _ => None,
         }
     }
 

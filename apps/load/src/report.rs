@@ -311,6 +311,8 @@ pub struct Cpu {
     pub system_ns: u64,
     /// Time ready to run, waiting for a core, of the thread that waited most.
     pub run_delay_ns: u64,
+    /// The time over which the kernel was asked; zero if that is not known.
+    pub span_ns: u64,
 }
 
 /// Local ports towards the target: each connection takes one, and holds it
@@ -363,6 +365,9 @@ pub struct ClientCpu {
     pub mean_busy_turn_ns: u64,
     /// The longest of them.
     pub longest_busy_turn_ns: u64,
+    /// How long the generator was called late by a millisecond or more, all
+    /// such times together.
+    pub stood_still_ns: u64,
     /// What the kernel charged, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
@@ -435,6 +440,16 @@ impl Report {
             connect_histogram,
         };
         report.warnings = report.find_warnings();
+        // A floor lies below what it is the floor of.
+        let mean_ns = report.latency.mean_ns;
+        let void = |floor: &Floor| report.traffic.responses > 0 && floor.mean_ns > mean_ns;
+        if let Some(floor) = report.client.floor.filter(void) {
+            report.client.floor = None;
+            let warned = |warning: &Warning| !matches!(warning, Warning::NearFloor { .. });
+            report.warnings.retain(warned);
+            let (floor_ns, mean_ns) = (floor.mean_ns as u64, mean_ns as u64);
+            report.warnings.push(Warning::FloorVoid { floor_ns, mean_ns });
+        }
         report
     }
 
@@ -568,11 +583,22 @@ impl ClientCpu {
             responses_per_busy_turn: responses / turns.busy.max(1) as f64,
             mean_busy_turn_ns: (nanos(turns.mean_busy()) as f64 * worked) as u64,
             longest_busy_turn_ns: nanos(turns.longest),
+            stood_still_ns: stood_still(&figures.samples.delay),
             cpu: outside.cpu,
             ports: outside.ports,
             floor: outside.floor,
         }
     }
+}
+
+/// The sum of the delays that are worth a warning.
+fn stood_still(delay: &Recorder) -> u64 {
+    if delay.is_empty() || delay.max() < warnings::STALL_FLOOR_NS {
+        return 0;
+    }
+    let histogram = delay.histogram();
+    let long = histogram.iter_recorded().filter(|bucket| bucket.value_iterated_to() >= warnings::STALL_FLOOR_NS);
+    long.map(|bucket| bucket.count_at_value().saturating_mul(bucket.value_iterated_to())).sum()
 }
 
 fn nanos(span: Duration) -> u64 {

@@ -67,7 +67,7 @@ fn summary(out: &mut String, report: &Report) -> core::fmt::Result {
 
 fn rates(out: &mut String, report: &Report) -> core::fmt::Result {
     let rates = &report.throughput;
-    let rate = rates.requests_per_second;
+    let rate = crate::printed_rate(report);
     let concurrency = f64::from(report.setup.active) * f64::from(report.setup.pipeline);
     writeln!(out, "Requests per second:    {rate:.2} [#/sec] (mean)")?;
     if rate > 0.0 {

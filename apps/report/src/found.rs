@@ -52,7 +52,19 @@ fn p999(point: &Point) -> f64 {
 fn text(out: &mut String, found: &Found, objectives: &[Objective]) -> fmt::Result {
     let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
     let objectives = objectives.join(", ");
+    if found.invalid {
+        let spoilt = found.points.iter().flat_map(|point| &point.trials).filter_map(|trial| trial.spoilt).next_back();
+        write!(out, "INVALID: the machine spoilt too many runs")?;
+        if let Some(spoilt) = spoilt {
+            write!(out, " (of the last at the highest rate: {spoilt})")?;
+        }
+        match found.at_least {
+            Some(rate) => writeln!(out, "; {objectives} is met at {} at least", si(rate, "/s"))?,
+            None => writeln!(out, "; no rate is known to meet {objectives}")?,
+        }
+    }
     match (found.rate, found.missed) {
+        _ if found.invalid => {}
         (Some(rate), Some(missed)) => {
             writeln!(out, "{} is the highest rate with {objectives}; {} misses it", si(rate, "/s"), si(missed, "/s"))?;
         }
@@ -100,9 +112,12 @@ mod tests {
             p50_ns: 50_000,
             p99_ns,
             p999_ns: 2 * p99_ns,
+            spoilt: None,
         };
         Found {
             rate: Some(1_000.0),
+            invalid: false,
+            at_least: None,
             missed: Some(2_000.0),
             cut_short: false,
             limited: false,
@@ -131,6 +146,14 @@ mod tests {
         let text = found_text(&none, &objectives());
         assert!(text.starts_with("no rate was found with p99"), "{text}");
         assert_eq!(text.matches("warning: ").count(), 2);
+        let mut invalid = Found { rate: None, invalid: true, at_least: Some(1_000.0), ..found() };
+        invalid.points[1].trials[0].spoilt = Some(load::Spoilt::Stolen { share: 0.25 });
+        let text = found_text(&invalid, &objectives());
+        assert!(
+            text.starts_with("INVALID: the machine spoilt") && text.contains("is met at 1.00 k/s at least"),
+            "{text}"
+        );
+        assert!(text.contains("the hypervisor took 25") && !text.contains("is the highest rate with"), "{text}");
     }
 
     #[test]

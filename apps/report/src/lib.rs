@@ -58,6 +58,13 @@ fn host_and_port(setup: &Setup) -> (&str, u16) {
     (name.trim_start_matches('[').trim_end_matches(']'), port)
 }
 
+/// Responses ÷ the time that is printed beside them. Threads that ended at
+/// different times make it another than the sum of their rates.
+fn printed_rate(report: &Report) -> f64 {
+    let seconds = report.window_ns as f64 * 1e-9;
+    if seconds > 0.0 { report.traffic.responses as f64 / seconds } else { 0.0 }
+}
+
 /// What speaks against the figures, below a form that has no place for it.
 fn warnings(out: &mut String, report: &Report) -> fmt::Result {
     for warning in &report.warnings {

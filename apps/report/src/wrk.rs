@@ -56,7 +56,7 @@ fn wrk(out: &mut String, report: &Report, thread_rates: &Recorder) -> core::fmt:
         writeln!(out, "  Non-2xx or 3xx responses: {refused}")?;
     }
     let rates = &report.throughput;
-    writeln!(out, "Requests/sec: {:>9.2}", rates.requests_per_second)?;
+    writeln!(out, "Requests/sec: {:>9.2}", crate::printed_rate(report))?;
     writeln!(out, "Transfer/sec: {:>10}B", format_binary(rates.received_bytes_per_second))?;
     crate::warnings(out, report)
 }

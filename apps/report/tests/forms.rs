@@ -86,7 +86,7 @@ fn text_of_an_open_loop() {
     plan.arrival = Arrival::Open(Schedule::poisson(256_050.0));
     let outside = Outside {
         busy: busy(800),
-        cpu: Some(Cpu { user_ns: 500_000_000, system_ns: 900_000_000, run_delay_ns: 2_000_000 }),
+        cpu: Some(Cpu { user_ns: 500_000_000, system_ns: 900_000_000, run_delay_ns: 2_000_000, span_ns: 0 }),
         ports: Some(Ports { used: 64, available: 28_232 }),
         floor: Some(Floor { mean_ns: 21_000.0, p50_ns: 20_000, p99_ns: 40_000 }),
     };
@@ -122,6 +122,23 @@ fn as_ab_prints_a_new_connection_per_request_with_a_body() {
     assert!(text.contains("Total body sent:        18944037\n"), "{text}");
     assert!(text.contains(" kb/s sent\n") && text.contains(" kb/s total\n"), "{text}");
     assert!(text.contains("(ms, without connecting)\n"), "{text}");
+}
+
+/// Two threads, the second of which was done before the first.
+#[test]
+fn the_rate_of_other_tools_is_requests_by_the_time_printed() {
+    let mut all = figures();
+    let mut other = figures();
+    other.window = ms(1_000);
+    other.rate = other.counts.traffic.responses as f64;
+    all.merge(&other);
+    let report = Report::new(&plan64(), &all, busy(800));
+    let by_hand = report.traffic.responses as f64 / (report.window_ns as f64 * 1e-9);
+    assert!(report.throughput.requests_per_second > 1.2 * by_hand);
+    let ab = render_ab(&report);
+    assert!(ab.contains(&format!("Requests per second:    {by_hand:.2} ")), "{ab}");
+    let wrk = render_wrk(&report, &Recorder::new());
+    assert!(wrk.contains(&format!("Requests/sec: {by_hand:>9.2}")), "{wrk}");
 }
 
 #[test]

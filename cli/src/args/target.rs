@@ -82,15 +82,18 @@ fn place(host: &str) -> Result<Place, BadValue> {
     if host.contains('@') {
         return Err(bad("a user's name is not sent; use --header 'Authorization: …'"));
     }
+    // An address whose port is out of range is no name.
+    if let Some((before, port)) = host.rsplit_once(':')
+        && bare_address(before).is_some()
+    {
+        port_of(port)?;
+    }
     if let Some(address) = host.parse().ok().or_else(|| Some(SocketAddr::new(bare_address(host)?, 80))) {
         return if address.port() == 0 { Err(bad("the port is from 1 to 65535")) } else { Ok(Place::Address(address)) };
     }
     let (name, port) = match host.split_once(':') {
         None => (host, 80),
-        Some((name, port)) => {
-            let port = port.parse().ok().filter(|port| *port > 0);
-            (name, port.ok_or_else(|| bad("the port is from 1 to 65535"))?)
-        }
+        Some((name, port)) => (name, port_of(port)?),
     };
     // RFC 952, RFC 1123 §2.1, and the underscore that resolvers take.
     let label = |label: &str| {
@@ -103,6 +106,12 @@ fn place(host: &str) -> Result<Place, BadValue> {
         return Err(bad(&format!("'{host}' is neither an address nor a name")));
     }
     Ok(Place::Name(name.to_owned(), port))
+}
+
+fn port_of(text: &str) -> Result<u16, BadValue> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let port = text.parse().ok().filter(|port| digits && *port > 0);
+    port.ok_or_else(|| bad(&format!("the port is from 1 to 65535, not '{text}'")))
 }
 
 /// An address without port, IPv6 in brackets (RFC 3986 §3.2.2).
@@ -235,6 +244,9 @@ mod tests {
             ("http:///", "neither an address nor a name"),
             ("http://10.0.0.2:0/", "port"),
             ("http://a:0/", "port"),
+            ("http://a:65536/", "from 1 to 65535, not '65536'"),
+            ("http://10.0.0.2:70000/", "from 1 to 65535, not '70000'"),
+            ("http://[fd00::2]:+80/", "from 1 to 65535, not '+80'"),
             ("http://a:b/", "port"),
             ("http://10.0.0.256/", "neither an address nor a name"),
             ("http://-a/", "neither an address nor a name"),

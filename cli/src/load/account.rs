@@ -96,6 +96,7 @@ pub fn merge(sides: Vec<Side>) -> (Figures, Outside) {
         cpu.user_ns += nanos(time.user);
         cpu.system_ns += nanos(time.system);
         cpu.run_delay_ns = cpu.run_delay_ns.max(time.waited.map_or(0, nanos));
+        cpu.span_ns = cpu.span_ns.max(side.busy.map_or(0, |busy| nanos(busy.total)));
     }
     (figures, outside)
 }
@@ -140,6 +141,6 @@ mod tests {
         };
         let (_, outside) = merge(vec![side(10, 5), side(90, 3), Side::default()]);
         assert_eq!(outside.busy.map(|busy| busy.busy.as_nanos()), Some(90));
-        assert_eq!(outside.cpu, Some(Cpu { user_ns: 2, system_ns: 4, run_delay_ns: 5 }));
+        assert_eq!(outside.cpu, Some(Cpu { user_ns: 2, system_ns: 4, run_delay_ns: 5, span_ns: 100 }));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::account::{Account, CLOSE_LIMIT, CLOSING_ROOM, Side};
 use super::collect::Source;
-use crate::args::HostPlan;
+use crate::args::{HostPlan, LinkSpec};
 use crate::figures::{Figures, SiloColumn};
 use crate::host::fleet::{self, Part};
 use crate::host::{Crew, Failure, Finish, Layout, Losses, Notices, Port, Seat, stack};
@@ -14,7 +14,7 @@ use link::LinkState;
 use load::{Load, Plan};
 use silo::{Attendant, Clock, Next, Silo, Usage};
 use sockets::fleet::Stop;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Time;
@@ -50,6 +50,7 @@ pub fn run(
         finish: Finish::new(silos),
         columns: Mutex::new(figures.columns().into_iter().map(Some).collect()),
         quiet,
+        gave_up: AtomicBool::new(false),
     };
     fleet::run(host, layout, &stop, &company)
 }
@@ -70,6 +71,15 @@ struct Company<'a> {
     finish: Finish,
     columns: Mutex<Vec<Option<SiloColumn>>>,
     quiet: bool,
+    /// Whether the link's other side was waited for in vain.
+    gave_up: AtomicBool,
+}
+
+impl Company<'_> {
+    /// The links, as they were named.
+    fn names(&self) -> String {
+        self.host.links.iter().map(LinkSpec::name).collect::<Vec<_>>().join(", ")
+    }
 }
 
 impl Crew for Company<'_> {
@@ -107,12 +117,19 @@ impl Crew for Company<'_> {
             part: self.finish.part(),
             link_seen: self.quiet || seat.index > 0,
             waiting_since: None,
+            told: false,
         };
         silo::run(&mut silo, host.pace(), &mut attendant).map_err(|why| why.to_string())?;
         attendant.notices.end()?;
+        if self.gave_up.load(Ordering::Relaxed) {
+            return Err(format!("nobody came to the other side of {}: see --ramp-limit", self.names()));
+        }
         Ok(attendant.account.side(silo.app.into_figures(Clock.now()), false))
     }
 }
+
+/// When it is said that nobody is there.
+const TELL_AFTER: Duration = Duration::from_secs(1);
 
 struct LoadAttendant<'a> {
     company: &'a Company<'a>,
@@ -122,6 +139,8 @@ struct LoadAttendant<'a> {
     part: Part<'a>,
     link_seen: bool,
     waiting_since: Option<Time>,
+    /// Whether it was said what is waited for.
+    told: bool,
 }
 
 impl<L: Port> Attendant<L, Load> for LoadAttendant<'_> {
@@ -134,10 +153,19 @@ impl<L: Port> Attendant<L, Load> for LoadAttendant<'_> {
         if link == LinkState::Up {
             self.link_seen = true;
         } else if !self.link_seen {
-            let since = *self.waiting_since.get_or_insert(now);
-            if now.since(since) >= Duration::from_secs(2) {
-                self.waiting_since = Some(Time::MAX);
-                eprintln!("waiting for the link's other side");
+            let waited = now.since(*self.waiting_since.get_or_insert(now));
+            let limit = self.company.plan.ramp + self.company.plan.ramp_limit;
+            if !self.told && waited >= TELL_AFTER {
+                self.told = true;
+                eprintln!(
+                    "waiting for the other side of {} (--ramp-limit: until {} s have passed)",
+                    self.company.names(),
+                    limit.as_secs()
+                );
+            }
+            if waited >= limit {
+                self.company.gave_up.store(true, Ordering::Relaxed);
+                return Next::Stop;
             }
         }
         if self.company.stop.is_set() {

@@ -14,6 +14,9 @@ pub const MISSED: u8 = 3;
 /// There is nothing to go by.
 pub const NOTHING: u8 = 4;
 
+/// The machine spoilt too many runs of a search.
+pub const INVALID: u8 = 5;
+
 /// Ended by a signal, as shells have it for SIGINT.
 pub const INTERRUPTED: u8 = 130;
 

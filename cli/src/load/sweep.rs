@@ -23,6 +23,7 @@ use std::path::Path;
 /// What the user is to know.
 pub fn sweep(runner: &mut Runner, plan: &Plan, sweep: &SweepPlan, form: Form) -> Result<u8, Failure> {
     let server = server(&sweep.server)?;
+    let svg = sweep.svg.as_deref().map(files::Later::prepare).transpose()?;
     let mut csv = match &sweep.csv {
         Some(path) => Some((path.as_path(), files::create(path)?)),
         None => None,
@@ -69,8 +70,8 @@ pub fn sweep(runner: &mut Runner, plan: &Plan, sweep: &SweepPlan, form: Form) ->
     } else {
         put(&sweep_json(&rows))?;
     }
-    if let Some(path) = &sweep.svg {
-        files::write(path, &svg_page(&[rates, sweep_latencies(&rows)]))?;
+    if let Some(file) = svg {
+        file.write(&svg_page(&[rates, sweep_latencies(&rows)]))?;
     }
     Ok(if runner.is_stopped() { INTERRUPTED } else { 0 })
 }

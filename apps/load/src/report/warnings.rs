@@ -154,6 +154,14 @@ pub enum Warning {
         /// The mean measured.
         mean_ns: u64,
     },
+    /// The null server took longer than the server: the machine was not the
+    /// same in both runs, and the floor says nothing. The report has none.
+    FloorVoid {
+        /// The null server's mean.
+        floor_ns: u64,
+        /// The mean measured.
+        mean_ns: u64,
+    },
     /// Requests were waiting at the end, longer than any that was answered.
     /// The percentiles do not know of them.
     Stalled {
@@ -239,9 +247,11 @@ impl Warning {
             | Self::RateMissed { .. }
             | Self::Failures { .. }
             | Self::NotSuccess { .. } => Spoils::Rate,
-            Self::CoarseStamps { .. } | Self::SchedulingDelay { .. } | Self::NoCore { .. } | Self::NearFloor { .. } => {
-                Spoils::Latency
-            }
+            Self::CoarseStamps { .. }
+            | Self::SchedulingDelay { .. }
+            | Self::NoCore { .. }
+            | Self::NearFloor { .. }
+            | Self::FloorVoid { .. } => Spoils::Latency,
             Self::Stalled { .. } | Self::Unsent { .. } | Self::FewSamples { .. } | Self::GeneratorStalled { .. } => {
                 Spoils::Tail
             }
@@ -379,7 +389,9 @@ impl Report {
 
     fn outside_warnings(&self) -> impl Iterator<Item = Warning> {
         let client = &self.client;
-        let waited = |cpu: Cpu| cpu.run_delay_ns as f64 / (self.window_ns as f64).max(1.0);
+        // Of the time that it was looked for, which is a little more than a short window.
+        let waited =
+            |cpu: Cpu| cpu.run_delay_ns as f64 / cpu.span_ns.max(self.window_ns).max(cpu.run_delay_ns).max(1) as f64;
         let no_core = client.cpu.map(waited).filter(|fraction| *fraction > RUN_DELAY_TOLERANCE);
         let no_core = no_core.map(|fraction| Warning::NoCore { fraction });
         let short = client.ports.filter(|ports| ports.used as f64 >= PORTS_TOLERANCE * ports.available as f64);
@@ -510,6 +522,13 @@ impl Warning {
             Self::NearFloor { floor_ns, mean_ns } => write!(
                 f,
                 "a server that does nothing takes {} of the mean of {}: most of it is not the server's",
+                seconds(floor_ns as f64),
+                seconds(mean_ns as f64)
+            ),
+            Self::FloorVoid { floor_ns, mean_ns } => write!(
+                f,
+                "a server that does nothing took {}, the server {} on average: the machine was not the same in both \
+                 runs, and the floor is left out",
                 seconds(floor_ns as f64),
                 seconds(mean_ns as f64)
             ),

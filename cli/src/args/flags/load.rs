@@ -24,6 +24,7 @@ const EXIT_CODES: &str = "Exit code:
   2  the command line makes no sense
   3  an objective of --expect is missed, or --find-max found no rate
   4  nothing to go by: no response came in the measured window, or no connection to the server was left at its end
+  5  --find-max is INVALID: other programs, or the hypervisor, spoilt too many runs for an answer
   130  it was interrupted; what was measured until then is printed
 
 Every figure that something speaks against has a warning below it.";
@@ -148,9 +149,13 @@ struct RequestArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Connections")]
 struct ConnectionArgs {
-    /// Open a new connection for every request (as --reuse 1)
+    /// Open a new connection for every request (as --reuse 1) [default with --as ab]
     #[arg(long, conflicts_with = "reuse")]
     close: bool,
+
+    /// Keep connections for further requests [default, but for --as ab, which opens one for each as ab does]
+    #[arg(short = 'k', long, conflicts_with_all = ["close", "reuse"])]
+    keep_alive: bool,
 
     /// Open a new connection after this many requests [default: never]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -194,6 +199,12 @@ struct GoalArgs {
 
     /// Find the highest rate that meets this, as in p99<1ms or 'p99<1ms,errors<0.1%',
     /// and print latency over load
+    ///
+    /// A run that misses it while other programs took cores from the generator
+    /// or from a server on this machine, the hypervisor took time, or the
+    /// generator stood still, is repeated; with too many of them the search is
+    /// INVALID (exit code 5). Runs last as long as a percentile needs samples,
+    /// 60s at most: ten beyond it.
     #[arg(long, value_name = "OBJECTIVE", value_parser = objectives,
           conflicts_with_all = ["rate", "requests", "sweep", "active"])]
     find_max: Option<Objectives>,

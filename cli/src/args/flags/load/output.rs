@@ -51,6 +51,11 @@ fn interval(text: &str) -> Result<Duration, values::BadValue> {
 }
 
 impl OutputArgs {
+    /// Whether the report is in ab's form.
+    pub(super) fn is_ab(&self) -> bool {
+        self.form == Form::Ab && !self.json
+    }
+
     pub(super) fn plan(self) -> OutputPlan {
         OutputPlan {
             form: if self.json { Form::Json } else { self.form },

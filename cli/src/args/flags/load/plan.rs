@@ -73,8 +73,10 @@ impl LoadArgs {
         plan.arrival = self.pace.rate.map_or(Arrival::Closed, Arrival::Open);
         plan.timeout = self.request.timeout;
         plan.expect = Expect { length: self.request.want_length, status: self.request.want_status };
-        self.connection.shape(&mut plan);
-        plan.check().map_err(|why| why.to_string())?;
+        let as_ab = matches!(task, Task::Once) && self.output.is_ab();
+        self.connection.shape(&mut plan, as_ab);
+        let hint = if as_ab && plan.reuse.per_connection() == Some(1) { ": --as ab keeps none without -k" } else { "" };
+        plan.check().map_err(|why| format!("{why}{hint}"))?;
         let expect = self.goal.expect.into_iter().flat_map(|list| list.0).collect();
         Ok(LoadPlan { path, load: plan, task, expect, output: self.output.plan() })
     }
@@ -111,11 +113,13 @@ impl RequestArgs {
 }
 
 impl ConnectionArgs {
-    fn shape(&self, plan: &mut Plan) {
+    /// `as_ab`: as ab does it where nothing else is said.
+    fn shape(&self, plan: &mut Plan, as_ab: bool) {
         plan.ramp = self.ramp;
         plan.ramp_limit = self.ramp_limit;
         plan.connect_timeout = self.connect_timeout.unwrap_or(plan.timeout);
-        let requests = if self.close { Some(1) } else { self.reuse };
+        let usual = (as_ab && !self.keep_alive).then_some(1);
+        let requests = if self.close { Some(1) } else { self.reuse.or(usual) };
         plan.reuse = match (requests, self.closer) {
             (None, _) => Reuse::KeepAlive,
             (Some(1), Closer::Server) => Reuse::ServerCloses,
