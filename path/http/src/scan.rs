@@ -59,14 +59,6 @@ pub(crate) fn split_value(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     if marks != 0 { split_at_line_end(rest, 8 + first(marks)) } else { split_any_value(rest) }
 }
 
-/// [`skip_value`] for one that is longer than sixteen bytes as a rule.
-#[inline(always)]
-pub(crate) fn skip_long_value(rest: &[u8]) -> Option<&[u8]> {
-    // The last block that is looked at overlaps nothing that may end it.
-    let (block, next) = rest.split_first_chunk::<16>()?;
-    if is_plain(block) { skip_value(next) } else { skip_value(rest) }
-}
-
 #[inline(always)]
 fn split_at_line_end(rest: &[u8], at: usize) -> Option<(&[u8], &[u8])> {
     let (value, end) = rest.split_at_checked(at)?;

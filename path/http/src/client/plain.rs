@@ -3,7 +3,7 @@
 
 use super::Limits;
 use crate::lines::skip_field;
-use crate::scan::{Name, skip_long_value, skip_value};
+use crate::scan::{Name, skip_value};
 
 /// A 200 by HTTP/1.1 on a connection that goes on, with one Content-Length and
 /// no transfer coding.
@@ -49,11 +49,11 @@ pub(super) fn parse(data: &[u8], limits: &Limits) -> Option<Plain> {
 #[inline(always)]
 fn field<'a>(rest: &'a [u8], body: &mut Option<u32>) -> Option<&'a [u8]> {
     macro_rules! skip_any_of {
-        ($($text:literal $skip:ident,)*) => {{
+        ($($text:literal,)*) => {{
             $({
                 const NAME: Name<{ $text.len() }> = Name::new($text);
                 if let Some(value) = NAME.strip(rest) {
-                    return $skip(value);
+                    return skip_value(value);
                 }
             })*
         }};
@@ -68,17 +68,17 @@ fn field<'a>(rest: &'a [u8], body: &mut Option<u32>) -> Option<&'a [u8]> {
                 // RFC 9112 section 6.3, rule 5: once.
                 return body.replace(length).is_none().then_some(after);
             }
-            skip_any_of! { b"content-type:" skip_value, b"cache-control:" skip_value, }
+            skip_any_of! { b"content-type:", b"cache-control:", }
             if let Some(after) = KEEP_ALIVE.strip(rest) {
                 return Some(after);
             }
             return other_c(rest);
         }
-        b'd' => skip_any_of! { b"date:" skip_long_value, },
-        b's' => skip_any_of! { b"server:" skip_value, },
-        b'l' => skip_any_of! { b"last-modified:" skip_long_value, },
-        b'e' => skip_any_of! { b"etag:" skip_value, },
-        b'a' => skip_any_of! { b"accept-ranges:" skip_value, },
+        b'd' => skip_any_of! { b"date:", },
+        b's' => skip_any_of! { b"server:", },
+        b'l' => skip_any_of! { b"last-modified:", },
+        b'e' => skip_any_of! { b"etag:", },
+        b'a' => skip_any_of! { b"accept-ranges:", },
         b't' => return other_t(rest),
         _ => {}
     }
