@@ -2,6 +2,7 @@
 //! plans here). Help, man pages and completions come from the same
 //! definitions; the rest of the program sees plans only.
 
+mod examples;
 mod flags;
 mod kernel;
 mod load_plan;
@@ -21,6 +22,7 @@ pub use target::Place;
 pub use values::{Cidr, DriverSpec, LinkSpec};
 
 use crate::lab::LabPlan;
+use clap::builder::{Resettable, Str};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use demo::DemoPlan;
@@ -157,6 +159,15 @@ pub struct ServePlan {
     pub settings: Settings,
     /// Only say whether all is as it should be.
     pub check: bool,
+}
+
+impl ServePlan {
+    /// Whether it is to serve, and not only to tell.
+    #[must_use]
+    pub const fn serves(&self) -> bool {
+        let plan_only = matches!(&self.path, ServePath::Link { host, .. } if host.plan_only);
+        !self.check && !plan_only
+    }
 }
 
 /// How connections reach the server.
@@ -319,7 +330,7 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
-    let arguments = arguments.into_iter().map(Into::into).collect();
+    let arguments = joined(arguments.into_iter().map(Into::into).collect());
     let merged = settings::merge(arguments).map_err(|why| refusal("serve", &why))?;
     let matches = definition().try_get_matches_from(&merged.arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error,
@@ -360,8 +371,59 @@ fn refusal(name: &str, why: &str) -> clap::Error {
     }
 }
 
-/// The whole command line's definition: for man pages and completions.
+/// A number below zero after an option is its value, to be refused as such: for
+/// clap alone it would be another option.
+fn joined(arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let bytes = argument.as_encoded_bytes();
+        let negative = matches!(bytes, [b'-', b'0'..=b'9' | b'.', ..]);
+        match joined.last_mut().filter(|last| negative && awaits_value(last.as_encoded_bytes())) {
+            Some(last) => {
+                last.push("=");
+                last.push(argument);
+            }
+            None => joined.push(argument),
+        }
+    }
+    joined
+}
+
+/// Whether this is an option without a value in it.
+const fn awaits_value(argument: &[u8]) -> bool {
+    match argument {
+        [b'-', b'-', rest @ ..] => {
+            let mut at = 0;
+            while at < rest.len() && rest[at] != b'=' {
+                at += 1;
+            }
+            at > 0 && at == rest.len()
+        }
+        [b'-', letter] => letter.is_ascii_alphabetic(),
+        _ => false,
+    }
+}
+
+/// The whole command line's definition: for completions.
 #[must_use]
 pub fn definition() -> clap::Command {
-    flags::Cli::command()
+    examples::add(definition_alone(), "")
+}
+
+/// The same without examples, which a manual page has in a section of its own.
+#[must_use]
+pub fn definition_alone() -> clap::Command {
+    // Of the group for links, these are for kernel sockets too: a heading holds
+    // for all that follows it.
+    let common = ["idle", "congestion", "user_timeout", "status_page"];
+    let alone = |command: clap::Command, arg| command.mut_arg(arg, |arg| arg.help_heading(Resettable::<Str>::Reset));
+    ["serve", "load"].into_iter().fold(flags::Cli::command(), |definition, name| {
+        definition.mut_subcommand(name, |command| common.into_iter().fold(command, alone))
+    })
+}
+
+/// Examples of the command with these words, as in `lab run`.
+#[must_use]
+pub fn examples(words: &str) -> &'static [&'static str] {
+    examples::of(words)
 }

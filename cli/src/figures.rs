@@ -113,14 +113,21 @@ impl Board {
 }
 
 impl Column {
-    /// Publishes the worker's values, if it is time.
+    /// Publishes the worker's values, if it is time. Whether it was.
     #[inline]
-    pub fn publish(&mut self, now: Time, usage: &Usage, worker: &Worker<Server>) {
-        if self.writer.is_due(now) {
+    pub fn publish(&mut self, now: Time, usage: &Usage, worker: &Worker<Server>) -> bool {
+        let due = self.writer.is_due(now);
+        if due {
             self.usage = *usage;
             self.arrivals.look(now, worker);
             self.finish(now, worker);
         }
+        due
+    }
+
+    /// When it is time again.
+    pub const fn next(&self) -> Time {
+        self.writer.next()
     }
 
     /// Publishes the worker's values, which may be its last.
@@ -226,7 +233,12 @@ impl Figures {
 }
 
 impl SiloColumn {
-    /// Publishes the silo's values, if it is time.
+    /// When it is time to publish again.
+    pub const fn next(&self) -> Time {
+        self.writer.next()
+    }
+
+    /// Publishes the silo's values, if it is time. Whether it was.
     pub fn publish<L: Port, A>(
         &mut self,
         silo: &Silo<L, A>,
@@ -235,10 +247,12 @@ impl SiloColumn {
         state: LinkState,
         app: impl Iterator<Item = (&'static str, u64)>,
         near: impl FnOnce(Take<'_>),
-    ) {
-        if self.writer.is_due(now) {
+    ) -> bool {
+        let due = self.writer.is_due(now);
+        if due {
             self.finish(silo, now, usage, state, app, near);
         }
+        due
     }
 
     /// Publishes the silo's values, which may be its last.

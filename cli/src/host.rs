@@ -8,6 +8,7 @@
 //! | `own` | addresses that the host has, and our stack cannot have |
 //! | `notices` | what an operator is to hear of links and addresses |
 //! | `neighbourhood` | what the kernel tells of an interface, for a stack on it |
+//! | `quota` | how much processor time there is for it |
 //! | `spread` | how ports spread flows over their queues |
 //! | `fleet` | a thread for each silo |
 
@@ -15,8 +16,9 @@ pub mod fleet;
 pub mod layout;
 mod neighbourhood;
 mod notices;
-mod own;
+pub mod own;
 mod ports;
+pub mod quota;
 mod spread;
 
 pub use fleet::{Crew, Finish};
@@ -165,14 +167,6 @@ fn default_mac(ip: Option<IpAddr>) -> Mac {
 /// If the operating system refuses the handlers.
 pub fn stop_signals() -> io::Result<Arc<AtomicUsize>> {
     count_signals(&[signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])
-}
-
-/// Counts the requests to open log files again (as nginx takes SIGUSR1).
-///
-/// # Errors
-/// As [`stop_signals`].
-pub fn reopen_signals() -> io::Result<Arc<AtomicUsize>> {
-    count_signals(&[signal_hook::consts::SIGUSR1])
 }
 
 /// Counts these signals.

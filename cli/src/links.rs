@@ -17,10 +17,10 @@ mod xdp;
 
 pub use ethtool::settings as driver_settings;
 
-use crate::args::LinksPlan;
+use crate::args::{DriverSpec, LinkSpec, LinksPlan};
 use crate::host::Failure;
 use dpdk::Machine;
-use list::{Entry, Survey};
+use list::{Entry, NO_CARRIER, Survey};
 use std::io::Write;
 use std::path::Path;
 
@@ -35,13 +35,7 @@ pub fn links(plan: &LinksPlan) -> Result<(), Failure> {
         interface.abilities = ethtool::abilities(&interface.name);
         interface.xdp = features.as_ref().and_then(|known| known.get(&interface.index).copied());
     }
-    let entries = Survey {
-        interfaces,
-        machine: Machine::here(),
-        rights: rights::here(),
-        dpdk: Some(dpdk::version()).filter(|version| !version.is_empty()),
-    }
-    .entries();
+    let entries = survey(interfaces).entries();
     let mut out = std::io::stdout().lock();
     if plan.json {
         serde_json::to_writer_pretty(&mut out, &entries)?;
@@ -50,6 +44,38 @@ pub fn links(plan: &LinksPlan) -> Result<(), Failure> {
         out.write_all(table(&entries).as_bytes())?;
     }
     Ok(())
+}
+
+/// What is known of this machine, with these interfaces.
+fn survey(interfaces: Vec<interfaces::Interface>) -> Survey {
+    let dpdk = Some(dpdk::version()).filter(|version| !version.is_empty());
+    Survey { interfaces, machine: Machine::here(), rights: rights::here(), dpdk }
+}
+
+/// What these links lack on this machine, as far as it is known before one is
+/// opened; a sentence each. One that waits for its carrier lacks nothing.
+pub fn lacking(links: &[LinkSpec]) -> Vec<String> {
+    let root = Path::new("/");
+    let entries = survey(interfaces::read(root)).entries();
+    let there = |name: &str| root.join("sys/class/net").join(name).exists();
+    let of = |link: &LinkSpec| {
+        let name = link.name();
+        let known = |name: &str| entries.iter().find(|entry| entry.link == name);
+        let entry = match &link.driver {
+            DriverSpec::Memif(_) => None,
+            // One that an administrator made for this user needs no right.
+            DriverSpec::Tap(config) if there(&config.name) => None,
+            DriverSpec::Tap(_) => known("tap:NAME"),
+            DriverSpec::AfXdp(config) if !there(&config.interface) => {
+                return vec![format!("there is no interface {}; ip link shows those there are", config.interface)];
+            }
+            DriverSpec::AfXdp(_) => known(&name),
+            DriverSpec::Dpdk(_) => known(&name).or_else(|| known("dpdk:DRIVER")),
+        };
+        let missing = entry.into_iter().flat_map(|entry| &entry.missing);
+        missing.filter(|remedy| !remedy.what.ends_with(NO_CARRIER)).map(|remedy| format!("{name}: {remedy}")).collect()
+    };
+    links.iter().flat_map(of).collect()
 }
 
 const COLUMNS: usize = 7;

@@ -1,5 +1,21 @@
 //! The one binary: the command line, turned into a plan, turned into one call.
 
+/// As the standard library's, which ends in a panic where nobody reads: for
+/// every command, as `head` may be the reader of each.
+macro_rules! print {
+    ($($text:tt)*) => { $crate::say::out(format_args!($($text)*)) };
+}
+
+/// As [`print`], with a line's end.
+macro_rules! println {
+    ($($text:tt)*) => { $crate::say::out(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// The same on standard error.
+macro_rules! eprintln {
+    ($($text:tt)*) => { $crate::say::note(format_args!($($text)*)) };
+}
+
 mod aggregation;
 mod args;
 mod figures;
@@ -8,15 +24,17 @@ mod import;
 mod lab;
 mod links;
 mod load;
+mod man;
 mod node;
 mod numa;
+mod say;
 mod serve;
 mod status;
 
 use args::Command;
 use host::Failure;
 use silo::memory::HugeAlloc;
-use std::path::Path;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Tables of connections on huge pages, where the system has them.
@@ -24,13 +42,10 @@ use std::process::ExitCode;
 static ALLOCATOR: HugeAlloc = HugeAlloc;
 
 fn main() -> ExitCode {
-    match call(args::from_env()) {
-        Ok(code) => code,
-        Err(why) => {
-            eprintln!("nearside: {why}");
-            ExitCode::FAILURE
-        }
-    }
+    let command = args::from_env();
+    // A server's last word is a line of its log.
+    let serves = matches!(&command, Command::Serve(plan) if plan.serves());
+    say::end(call(command), |why| if serves { say::error(why) } else { eprintln!("nearside: {why}") })
 }
 
 /// The exit status of a command that did what it was asked to.
@@ -47,20 +62,11 @@ fn call(command: Command) -> Result<ExitCode, Failure> {
         Command::Import(plan) => done(import::import(&plan)),
         Command::Node(plan) => node::node(&plan),
         Command::Completions(shell) => {
-            clap_complete::generate(shell, &mut args::definition(), "nearside", &mut std::io::stdout());
-            Ok(ExitCode::SUCCESS)
+            // It panics where it cannot write.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut args::definition(), "nearside", &mut script);
+            done(std::io::stdout().write_all(&script).map_err(Failure::from))
         }
-        Command::Man(folder) => done(manual(folder.as_deref())),
+        Command::Man(folder) => done(man::man(folder.as_deref())),
     }
-}
-
-fn manual(folder: Option<&Path>) -> Result<(), Failure> {
-    match folder {
-        None => clap_mangen::Man::new(args::definition()).render(&mut std::io::stdout())?,
-        Some(folder) => {
-            std::fs::create_dir_all(folder)?;
-            clap_mangen::generate_to(args::definition(), folder)?;
-        }
-    }
-    Ok(())
 }

@@ -7,14 +7,16 @@
 //! | `wanted`, `machine`, `holder` | sockets, cores and limits; who else has an address |
 //! | `share` | limits of the process, divided |
 //! | `worker`, `orders` | one worker's life, and what the main thread wants of it |
+//! | `wakes` | what wakes one of them that sleeps |
 //! | `supervisor` | the main thread |
 //! | `reload`, `settings` | SIGHUP, and what it may change |
-//! | `check` | whether a plan is good, without serving |
+//! | `check`, `check_places` | whether a plan is good, without serving |
 //! | `control` | how one process follows another: the messages |
 //! | `succession`, `takeover` | the running process's side, and the new one's |
 //! | `systemd` | sockets from systemd, and what it is told |
 
 mod check;
+mod check_places;
 mod control;
 mod holder;
 mod kernel;
@@ -29,6 +31,7 @@ mod succession;
 mod supervisor;
 mod systemd;
 mod takeover;
+mod wakes;
 mod wanted;
 mod worker;
 

@@ -127,7 +127,12 @@ impl Column<'_> {
 
     /// How much it grew per second, if that is known.
     fn rate(&self, at: usize) -> Option<f64> {
-        let span = self.new.time?.since(self.old.time?).as_secs_f64();
+        let (new, old) = (self.new.time?, self.old.time?);
+        if new == old {
+            // Nothing was published, for nothing happened.
+            return Some(0.0);
+        }
+        let span = new.since(old).as_secs_f64();
         let grown = self.value(at).wrapping_sub(self.old.values.get(at).copied()?);
         (span > 0.0).then(|| grown as f64 / span)
     }

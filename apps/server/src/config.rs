@@ -114,6 +114,8 @@ pub enum AccessLog {
     Off,
     /// Appended to this file; opened again by [`crate::Server::reopen_log`].
     File(PathBuf),
+    /// Standard output.
+    Stdout,
     /// Standard error.
     Stderr,
 }

@@ -5,8 +5,11 @@
 //! ```
 //!
 //! Lines are gathered in a buffer and handed to a writer thread by the buffer,
-//! over a bounded ring. A writer that falls behind loses lines, counted; it
-//! never holds up the silo.
+//! over a bounded ring. A writer that falls behind, as where nobody reads the
+//! other end of its pipe, loses lines, counted; it never holds up the silo, and
+//! at the end only for a moment.
+
+mod sink;
 
 use crate::config::{AccessLog, ConfigError};
 use crate::helper;
@@ -15,11 +18,8 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use http::date::HttpDate;
 use rtrb::{Consumer, Producer, RingBuffer};
-use std::fs::File;
+use sink::{Appended, Sink, Stream};
 use std::io::Write;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use wire::Time;
@@ -81,6 +81,8 @@ struct Buffer {
 struct Shared {
     drops: AtomicU64,
     reopen: AtomicBool,
+    /// The end is near: nobody who does not read is waited for.
+    hurry: AtomicBool,
     stop: AtomicBool,
 }
 
@@ -89,7 +91,8 @@ impl Log {
     pub fn start(kind: &AccessLog, bytes: usize, cpus: &[usize]) -> Result<Option<Self>, ConfigError> {
         let sink = match kind {
             AccessLog::Off => return Ok(None),
-            AccessLog::Stderr => Sink::Stderr,
+            AccessLog::Stdout => Sink::Standard(Stream::Out),
+            AccessLog::Stderr => Sink::Standard(Stream::Error),
             AccessLog::File(path) => {
                 let file = Appended::open(path).map_err(|error| ConfigError::Log(path.clone(), error))?;
                 Sink::File(path.clone(), file)
@@ -212,9 +215,11 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // A writer that is behind is waited for, here as in the join below.
+        // A writer that is behind is waited for, here as in the join below: one
+        // whose reader has stopped is told to give up first.
+        self.shared.hurry.store(true, Ordering::Release);
         while !self.buffer.is_empty() && !self.hand_over() && self.handle.as_ref().is_some_and(|h| !h.is_finished()) {
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(1));
         }
         self.shared.stop.store(true, Ordering::Release);
         self.wake();
@@ -239,88 +244,20 @@ fn time_of(date: &HttpDate) -> [u8; TIME_LEN] {
     time
 }
 
-#[derive(Debug)]
-enum Sink {
-    File(PathBuf, Appended),
-    Stderr,
-}
-
-/// Times that something could not be written as a whole, to any log: whoever
-/// appends to the same file finds half a line at its end.
-static TORN: AtomicU64 = AtomicU64::new(0);
-
-/// A file that several may append whole lines to.
-#[derive(Debug)]
-struct Appended {
-    file: File,
-    /// [`TORN`] when the file's end was last looked at; `None` before.
-    seen: Option<u64>,
-}
-
-impl Appended {
-    fn open(path: &Path) -> std::io::Result<Self> {
-        Ok(Self { file: File::options().create(true).append(true).open(path)?, seen: None })
-    }
-
-    /// Appends lines. If half a line stands at the file's end, because the
-    /// disk was full or a process was killed, they begin on one of their own.
-    fn append(&mut self, lines: &mut Vec<u8>) -> std::io::Result<()> {
-        let torn = TORN.load(Ordering::Acquire);
-        if self.seen != Some(torn) {
-            if self.ends_within_line() {
-                lines.insert(0, b'\n');
-            }
-            self.seen = Some(torn);
-        }
-        let written = self.file.write_all(lines);
-        if written.is_err() {
-            TORN.fetch_add(1, Ordering::AcqRel);
-        }
-        written
-    }
-
-    fn ends_within_line(&self) -> bool {
-        let last = || {
-            let data = self.file.metadata()?;
-            if !data.is_file() || data.len() == 0 {
-                // What a pipe was given is gone.
-                return Ok(b'\n');
-            }
-            // What appends cannot read; opened by the descriptor, because the
-            // name may lead elsewhere by now.
-            let file = File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))?;
-            let mut byte = [0];
-            file.read_exact_at(&mut byte, data.len() - 1)?;
-            std::io::Result::Ok(byte[0])
-        };
-        // A file that may not be read gets an empty line rather than a joined
-        // one.
-        last().map_or(self.seen.is_some(), |byte| byte != b'\n')
-    }
-}
-
 fn write(mut sink: Sink, mut full: Consumer<Buffer>, mut empty: Producer<Vec<u8>>, shared: &Shared) {
     loop {
         // Looked at before the ring: what was handed over before is written.
         let stop = shared.stop.load(Ordering::Acquire);
         while let Ok(Buffer { mut bytes, lines }) = full.pop() {
-            let written = match &mut sink {
-                Sink::File(_, file) => file.append(&mut bytes),
-                Sink::Stderr => std::io::stderr().write_all(&bytes),
-            };
-            if written.is_err() {
+            if sink.append(&mut bytes, &shared.hurry).is_err() {
                 shared.drops.fetch_add(lines, Ordering::Relaxed);
             }
             bytes.clear();
             // Never full: it has a place for every buffer.
             let _ = empty.push(bytes);
         }
-        if shared.reopen.swap(false, Ordering::AcqRel)
-            && let Sink::File(path, file) = &mut sink
-            && let Ok(new) = Appended::open(path)
-        {
-            // If it cannot be opened, the old one is better than none.
-            *file = new;
+        if shared.reopen.swap(false, Ordering::AcqRel) {
+            sink.reopen();
         }
         if stop {
             return;

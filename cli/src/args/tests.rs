@@ -517,6 +517,11 @@ fn fixed_answers_are_sizes_or_texts() {
 #[test]
 fn access_logs_have_a_place_and_ports_are_not_zero() {
     assert_eq!(access_log("off"), Ok(AccessLog::Off));
+    for (text, log) in
+        [("-", AccessLog::Stdout), ("/dev/stdout", AccessLog::Stdout), ("/dev/stderr", AccessLog::Stderr)]
+    {
+        assert_eq!(access_log(text), Ok(log));
+    }
     assert_eq!(access_log("a/b.log"), Ok(AccessLog::File("a/b.log".into())));
     assert!(access_log("").is_err());
 }
@@ -530,4 +535,42 @@ fn an_interface_may_be_served_on_the_hosts_addresses() {
     let plan = serve("serve . --link af_xdp:eth0,queues=2 --addr 10.0.0.2/24");
     let (host, _) = over_link(&plan);
     assert_eq!((host.uses_host_addresses(), host.links[0].queues), (false, Some(2)));
+}
+
+#[test]
+fn numbers_below_zero_are_refused_as_values() {
+    let told = |line: &str| parse(line.split(' ')).map(|_| ()).expect_err(line).to_string();
+    for (line, reason) in [
+        ("nearside serve . --workers -5", "invalid value '-5' for '--workers <N|auto>'"),
+        ("nearside serve . --workers -5", "a number from 1 to"),
+        ("nearside serve . --send-timeout -5s", "invalid value '-5s' for '--send-timeout <TIME>'"),
+        ("nearside load http://10.0.0.1/ -c -5", "invalid value '-5' for '--connections <N>'"),
+        ("nearside serve . --check -5", "unexpected value '-5' for '--check'"),
+        ("nearside serve . --listen -.5", "invalid value '-.5' for '--listen"),
+    ] {
+        let told = told(line);
+        assert!(told.contains(reason) && !told.contains("-- -"), "{line}: {told}");
+    }
+    // What is no number is as ever.
+    assert!(told("nearside serve . --workers --check").contains("a value is required"));
+}
+
+#[test]
+fn what_is_no_link_no_port_and_no_address_says_what_is() {
+    for (arguments, reason) in [
+        ("--link foo:bar", "there is no link of the kind foo: write memif:"),
+        ("--link eth0", "write memif:/run/nearside.sock, tap:NAME, af_xdp:INTERFACE or dpdk:DEVICE"),
+        ("--link tap:", "names no interface: 1 to 15 characters"),
+        ("--link tap:a123456789012345", "'a123456789012345' names no interface: 1 to 15 characters"),
+        ("--link af_xdp:a123456789012345", "'a123456789012345' names no interface: 1 to 15 characters"),
+        ("--listen 70000", "the port is from 1 to 65535"),
+        ("--listen 10.0.0.1:70000", "the port is from 1 to 65535"),
+        ("--listen 10.0.0.256:80", "no IPv4 or IPv6 address"),
+        ("--listen ::1:80", "stands in brackets, as in [::1]:80"),
+        ("--link tap:x --addr 10.0.0.2/24 --gateway 10.0.0", "not an IPv4 or IPv6 address"),
+    ] {
+        let line = ["nearside", "serve", "."].into_iter().chain(arguments.split(' '));
+        let told = parse(line).map(|_| ()).expect_err(arguments).to_string();
+        assert!(told.contains(reason), "{arguments}: {told}");
+    }
 }

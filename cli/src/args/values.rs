@@ -331,12 +331,7 @@ impl LinkSpec {
                 let queues = config.queues;
                 (DriverSpec::Dpdk(config), queues)
             }
-            _ => {
-                return Err(BadValue::new(
-                    "there is no link of this kind; write memif:/run/nearside.sock, tap:NAME, af_xdp:INTERFACE or \
-                     dpdk:DEVICE",
-                ));
-            }
+            _ => return Err(link(text).err().unwrap_or_else(|| BadValue::new(LINKS))),
         };
         // Drivers have a default; whether it was meant shows in the text only.
         let said = text.split(',').skip(1).any(|part| part.starts_with("queues="));
@@ -398,11 +393,40 @@ const _: () = assert!(RESPOND_SIZE_MAX == 1 << 30, "the error above says how muc
 /// If it is empty.
 pub fn access_log(text: &str) -> Result<AccessLog, BadValue> {
     match text {
-        "" => Err(BadValue::new("write off, stderr or a file's name")),
+        "" => Err(BadValue::new("write off, - for standard output, stderr, or a file's name")),
         "off" => Ok(AccessLog::Off),
-        "stderr" => Ok(AccessLog::Stderr),
+        // By its name, what is no file cannot be opened again.
+        "-" | "stdout" | "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => Ok(AccessLog::Stdout),
+        "stderr" | "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => Ok(AccessLog::Stderr),
         file => Ok(AccessLog::File(file.into())),
     }
+}
+
+/// A link's text, of a kind that there is; what else is wrong with it depends on
+/// which side of it is meant.
+///
+/// # Errors
+/// If there is no such kind.
+pub fn link(text: &str) -> Result<String, BadValue> {
+    let kind = text.split_once(':').map(|(kind, _)| kind);
+    match kind {
+        Some("memif" | "tap" | "af_xdp" | "dpdk") => Ok(text.to_owned()),
+        _ => Err(BadValue::new(match kind {
+            Some(kind) => format!("there is no link of the kind {kind}: {LINKS}"),
+            None => LINKS.to_owned(),
+        })),
+    }
+}
+
+const LINKS: &str = "write memif:/run/nearside.sock, tap:NAME, af_xdp:INTERFACE or dpdk:DEVICE (nearside links says \
+                     what this machine has)";
+
+/// An IP address.
+///
+/// # Errors
+/// If it is none.
+pub fn ip_address(text: &str) -> Result<IpAddr, BadValue> {
+    text.parse().map_err(|_| BadValue::new("this is not an IPv4 or IPv6 address; write it as in 10.0.0.1 or fd00::1"))
 }
 
 /// A whole number with a suffix: `number × step^k`, where that is whole (but

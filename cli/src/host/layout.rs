@@ -1,8 +1,9 @@
 //! Which silo has which core, memory domain and queues.
 
 use super::spread::spread;
-use super::{Failure, random};
+use super::{Failure, quota, random};
 use crate::args::{DriverSpec, HostPlan, LinkSpec, Silos};
+use crate::say;
 use core::fmt::{self, Write as _};
 use serde_json::{Value, json};
 use silo::pin::allowed_cores;
@@ -25,6 +26,8 @@ pub struct Layout {
     joined: OnceLock<String>,
     /// Ports speak the control protocol of link aggregation, even one alone.
     lacp: bool,
+    /// What limits the processor time of all silos together, if anything.
+    pub quota: Option<String>,
     /// What is not as one would wish it.
     pub warnings: Vec<String>,
 }
@@ -86,8 +89,14 @@ impl Layout {
         };
         let topology = Topology::read(Path::new("/"), Some(&allowed_cores()?))?;
         let ports = host.links.iter().map(|link| port(link, &topology)).collect();
-        let ask = Ask { ports, silos, numa: host.numa };
-        let plan = plan(&topology, &ask)?;
+        let mut ask = Ask { ports, silos, numa: host.numa };
+        let mut planned = plan(&topology, &ask)?;
+        let asked = ask.silos != topology::Silos::Auto;
+        let heeded = quota::heed(quota::here().as_ref(), planned.silos.len(), asked, "silos");
+        if heeded.threads < planned.silos.len() {
+            ask.silos = topology::Silos::Count(u16::try_from(heeded.threads).unwrap_or(u16::MAX));
+            planned = plan(&topology, &ask)?;
+        }
         let seat = |(index, seat): (usize, topology::Seat)| Seat {
             index,
             core: Some(seat.core),
@@ -96,14 +105,15 @@ impl Layout {
             queues: seat.queues,
             egress: seat.egress,
         };
-        let opened = ask.ports.into_iter().zip(plan.queues);
+        let opened = ask.ports.into_iter().zip(planned.queues);
         Ok(Self {
-            seats: plan.silos.into_iter().enumerate().map(seat).collect(),
+            seats: planned.silos.into_iter().enumerate().map(seat).collect(),
             ports: opened.map(|(port, queues)| PortLayout { name: port.name, domain: port.domain, queues }).collect(),
             planned: None,
             joined: OnceLock::new(),
             lacp: host.speaks_lacp(),
-            warnings: plan.warnings.iter().map(ToString::to_string).collect(),
+            quota: heeded.note,
+            warnings: planned.warnings.iter().map(ToString::to_string).chain(heeded.warning).collect(),
         })
     }
 
@@ -126,7 +136,9 @@ impl Layout {
             egress: all.map(|(port, _)| port).collect(),
         };
         let (planned, joined, lacp) = (None, OnceLock::new(), host.speaks_lacp());
-        Self { seats: vec![seat], ports, planned, joined, lacp, warnings: Vec::new() }
+        let heeded = quota::heed(quota::here().as_ref(), 1, true, "silos");
+        let (quota, warnings) = (heeded.note, heeded.warning.into_iter().collect());
+        Self { seats: vec![seat], ports, planned, joined, lacp, quota, warnings }
     }
 
     /// Whether there is one queue in all, and one silo: nothing is between the
@@ -186,6 +198,12 @@ impl Layout {
         self.seats.iter().map(|seat| seat.core).collect()
     }
 
+    /// Tells a server's log of it.
+    pub fn say(&self) {
+        self.table().lines().for_each(say::info);
+        self.warnings.iter().for_each(say::warning);
+    }
+
     /// Prints it, and nothing else.
     pub fn print(&self, json: bool) {
         if json { println!("{}", self.json()) } else { print!("{self}") }
@@ -213,6 +231,7 @@ impl Layout {
             "silos": self.seats.iter().map(seat).collect::<Vec<_>>(),
             "ports": self.ports.iter().map(port).collect::<Vec<_>>(),
             "steering": self.steering(),
+            "quota": self.quota,
             "warnings": self.warnings,
         })
     }
@@ -255,12 +274,21 @@ const HEADS: [&str; COLUMNS] = ["silo", "core", "domain", "port", "queues", "mem
 /// As a table, and the warnings below it.
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.table())?;
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))
+    }
+}
+
+impl Layout {
+    /// The table, and what is said below it.
+    fn table(&self) -> String {
         let rows = self.rows();
         let width = |column: usize| {
             let cells = rows.iter().map(|row| row[column].chars().count());
             cells.chain([HEADS[column].len()]).max().unwrap_or(0)
         };
         let heads = HEADS.map(str::to_owned);
+        let mut table = String::new();
         for row in core::iter::once(&heads).chain(&rows) {
             let mut line = String::new();
             for (column, cell) in row.iter().enumerate() {
@@ -268,12 +296,15 @@ impl fmt::Display for Layout {
                 // Numbers to the right, names to the left.
                 let _ = if column < 3 { write!(line, "  {cell:>width$}") } else { write!(line, "  {cell:<width$}") };
             }
-            writeln!(f, "{}", line.trim_end())?;
+            table.extend([line.trim_end(), "\n"]);
         }
         if let Some(steering) = self.steering() {
-            writeln!(f, "  steering by {steering}")?;
+            table.extend(["  steering by ", steering, "\n"]);
         }
-        self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))
+        if let Some(quota) = &self.quota {
+            table.extend(["  ", quota, "\n"]);
+        }
+        table
     }
 }
 

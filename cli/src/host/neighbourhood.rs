@@ -5,6 +5,7 @@ use crate::args::{DriverSpec, HostPlan};
 use af_xdp::{HostEvent, HostRoute, HostView};
 use stack::{Address, Route, Stack};
 use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// News and questions handled in one look; more wait for the next.
 const BOUND: usize = 64;
@@ -49,6 +50,11 @@ impl Neighbourhood {
     /// If the kernel does not tell.
     pub fn addresses(&self) -> Result<impl Iterator<Item = IpAddr> + use<>, Failure> {
         Ok(self.view.addresses()?.into_iter().map(|address| address.ip))
+    }
+
+    /// Readable when the kernel has news.
+    pub fn news(&self) -> BorrowedFd<'_> {
+        self.view.as_fd()
     }
 
     /// Takes what is new to the stack, and its questions to the kernel.

@@ -2,8 +2,9 @@
 
 use super::{Layout, Port};
 use crate::args::OnLinkLoss;
+use crate::say;
 use core::sync::atomic::{AtomicBool, Ordering};
-use silo::{Clock, Silo};
+use silo::Silo;
 use stack::Conflict;
 
 /// Which ports' interfaces are gone, as far as it was said: of all silos, so
@@ -39,7 +40,7 @@ impl<'a> Notices<'a> {
     /// Looks for news.
     pub fn attend<L: Port, A>(&mut self, silo: &mut Silo<L, A>) {
         while let Some(conflict) = silo.stack.poll_conflict() {
-            say(&sentence(&conflict));
+            say::warning(sentence(&conflict));
         }
         let (mut ports, mut lost) = (0, 0);
         silo.link.gone(&mut |port, gone| {
@@ -61,10 +62,10 @@ impl<'a> Notices<'a> {
         let name = &port.name;
         match (gone, self.then) {
             (true, OnLinkLoss::Wait) => {
-                say(&format!("link lost: {name} was deleted; it is taken up again when it is back"));
+                say::warning(format_args!("link lost: {name} was deleted; it is taken up again when it is back"));
             }
-            (true, OnLinkLoss::End) => say(&format!("link lost: {name} was deleted")),
-            (false, _) => say(&format!("link back: {name} is there again")),
+            (true, OnLinkLoss::End) => say::warning(format_args!("link lost: {name} was deleted")),
+            (false, _) => say::info(format_args!("link back: {name} is there again")),
         }
     }
 
@@ -83,12 +84,6 @@ fn sentence(conflict: &Conflict) -> String {
         false => format!("address conflict: {mac} says that it has {ip}; this process keeps and announces it"),
         true => format!("address conflict: {mac} has {ip}; it is not used here, and asked for again in a minute"),
     }
-}
-
-/// Says it on standard error, with the time (RFC 9110 section 5.6.7).
-pub fn say(what: &str) {
-    let date = http::date::HttpDate::from_unix(Clock.unix().as_secs());
-    eprintln!("{}: {what}", String::from_utf8_lossy(date.as_bytes()));
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::{Failure, Layout, spread};
 use crate::aggregation;
 use crate::args::{DriverSpec, HostPlan, LinkSpec};
+use crate::say;
 use af_xdp::{AfXdp, Claim, Heritage, XdpLink};
 use bond::{Bond, Member};
 use core::time::Duration;
@@ -271,7 +272,12 @@ pub fn af_xdp(
         None => AfXdp::open(config, claim)?,
     };
     port.answer_to(super::mac(host))?;
-    eprintln!("{}", port.report());
+    // A generator is a command, whose user looks on.
+    if host.opens {
+        say::note(port.report())
+    } else {
+        say::info(port.report())
+    }
     Ok(port)
 }
 

@@ -36,6 +36,9 @@ pub struct Entry {
     pub missing: Vec<Remedy>,
 }
 
+/// How the remedy of an interface ends that may be waited for.
+pub const NO_CARRIER: &str = " is down, or has no carrier";
+
 fn remedies<S: serde::Serializer>(missing: &[Remedy], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(missing.iter().map(|r| serde_json::json!({ "what": r.what, "run": r.run, "or": r.otherwise })))
 }
@@ -103,7 +106,7 @@ impl Survey {
             missing.push(Remedy::new(what).run(format!("ip link set {} nomaster", interface.name)));
         }
         if interface.state == "down" {
-            let what = format!("{} is down, or has no carrier", interface.name);
+            let what = format!("{}{NO_CARRIER}", interface.name);
             missing.push(Remedy::new(what).run(format!("ip link set {} up", interface.name)));
         }
         Entry {

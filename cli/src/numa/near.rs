@@ -3,6 +3,7 @@
 
 use crate::figures::Take;
 use crate::host::{Layout, Port, Seat};
+use crate::say;
 use link::{Link, LinkState};
 use server::{Commons, Content, Server};
 use silo::placement::{self, Far, Inspector, Policy, Watch};
@@ -41,6 +42,8 @@ pub struct Near {
     /// Room for one round of traffic.
     counted: Vec<[u64; 4]>,
     told: bool,
+    /// [`Usage::busy_turns`] at the last look.
+    looked: Option<u64>,
     index: usize,
 }
 
@@ -102,7 +105,7 @@ impl Domains {
             _ => Ok(()),
         };
         if let Err(why) = outcome {
-            eprintln!("warning: silo {}: {why}", seat.index);
+            say::warning(format_args!("silo {}: {why}", seat.index));
         }
         let only = match self.topology.domains.as_slice() {
             [only] => Some(only.number),
@@ -127,6 +130,7 @@ impl Domains {
             far: None,
             counted: Vec::with_capacity(self.names.traffic.len()),
             told: false,
+            looked: None,
             index: seat.index,
         }
     }
@@ -193,14 +197,16 @@ impl Near {
             (Some(pages), far @ None) if !pages.is_empty() => *far = Some(Far::new(pages)),
             _ => {}
         }
-        if !watch.is_due(now) {
+        // Of a silo that did nothing since, nothing is elsewhere now.
+        if !watch.is_due(now) || self.looked.replace(usage.busy_turns) == Some(usage.busy_turns) {
             return;
         }
         let pages = watch.pages();
         if !self.told && !self.interleaved && pages.remote > 0 && usage.turns > 0 {
             self.told = true;
             let (remote, all) = (pages.remote, pages.remote + pages.local);
-            eprintln!("warning: silo {}: {remote} of {all} pages are in another NUMA domain", self.index);
+            let silo = self.index;
+            say::warning(format_args!("silo {silo}: {remote} of {all} pages are in another NUMA domain"));
         }
         let others = |each: &mut dyn FnMut(core::ops::Range<usize>)| {
             silo.stack.memory(each);

@@ -249,6 +249,10 @@ impl fmt::Display for Machine<'_> {
                 distances.join(" ")
             )?;
         }
+        if topology.memory_unplaced > 0 {
+            let unplaced = mib(topology.memory_unplaced);
+            writeln!(f, "no domain: memory {unplaced} MiB, which the kernel has not given to one yet")?;
+        }
         let usable: Vec<u16> = topology.cores.iter().filter(|core| core.is_usable()).map(|core| core.number).collect();
         let physical = topology.cores.iter().filter(|core| core.is_usable()).map(|core| core.siblings.first());
         let physical: std::collections::BTreeSet<_> = physical.collect();
@@ -302,6 +306,7 @@ pub fn topology_json(topology: &Topology) -> Value {
     json!({
         "cores": topology.cores.iter().map(core).collect::<Vec<_>>(),
         "domains": topology.domains.iter().map(domain).collect::<Vec<_>>(),
+        "memory_unplaced": topology.memory_unplaced,
         "interfaces": topology.interfaces.iter().map(interface).collect::<Vec<_>>(),
     })
 }

@@ -377,7 +377,7 @@ impl Listener {
             return None;
         }
         self.accept().unwrap_or_else(|why| {
-            eprintln!("control socket: {why}");
+            crate::say::error(format_args!("control socket: {why}"));
             self.from = now + PAUSE;
             None
         })

@@ -1,18 +1,21 @@
 //! `nearside serve` over kernel sockets: everything that is needed is made,
 //! workers are started, and the main thread looks after them.
 
+use super::machine::Seating;
 use super::orders::{Course, News, Orders, Stage};
 use super::reload::Dealer;
 use super::share::share;
-use super::supervisor::{Managed, Supervisor};
+use super::supervisor::{Managed, Supervisor, count};
 use super::systemd::{self, Found};
 use super::takeover::{Predecessor, control_path};
 use super::worker::{Start, run};
 use super::{holder, machine, wanted};
 use crate::args::{KernelPlan, ServePath, ServePlan};
 use crate::figures::Board;
-use crate::host::{Failure, reopen_signals};
+use crate::host::Failure;
+use crate::say;
 use server::{Change, Server, WallClock};
+use signal_hook::consts::SIGUSR1;
 use silo::Clock;
 use silo::page::usual_path;
 use sockets::fleet::{self, FleetError, Stop};
@@ -36,13 +39,14 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     if let Some(predecessor) = &mut predecessor {
         found.append(&mut predecessor.sockets);
     }
-    let seats = machine::seats(plan.workers, &plan.cores)?;
+    let Seating { seats, note, warning } = machine::seating(plan.workers, &plan.cores)?;
     let workers = seats.len();
     let (config, mut warnings) = worker_config(plan, workers);
+    warnings.extend(warning);
     let (mut board, final_page) = board(plan, predecessor.is_some(), &seats)?;
     let server = share(whole.server.clone(), config.max_connections, workers);
     let orders = Orders::new(workers)?;
-    let reopen = reopen_signals()?;
+    let reopen = count(&[SIGUSR1], &orders)?;
     try_out(&seats, &config, &server)?;
     let (listeners, managed) = listen(plan, found, workers, &mut warnings)?;
     let steering = steer(&listeners, &seats, &mut warnings);
@@ -74,8 +78,13 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
             outcome
         })?;
         let board = (board, plan.status_page.is_some());
-        let mut supervisor = Supervisor::new(program, &plan.restart, &orders, (listeners, managed), board, whole)?;
-        let say = |supervisor: &Supervisor<'_>| announce(supervisor, &seats, &config, orders.engine(), &warnings);
+        let mut supervisor =
+            Supervisor::new(program, &plan.restart, &orders, (listeners, managed), board, (whole, &reopen))?;
+        let say = |supervisor: &Supervisor<'_>| {
+            announce(supervisor, &seats, &config, orders.engine());
+            note.iter().for_each(|note| say::info(format_args!("  {note}")));
+            warnings.iter().for_each(say::warning);
+        };
         let supervised = supervise(&mut supervisor, &fleet, predecessor.take(), final_page.as_deref(), plan, say);
         if supervised.is_err() {
             // What was accepted is still served.
@@ -139,7 +148,7 @@ impl Dealer for Even {
         let (config, warnings) = worker_config(plan, *workers);
         // Of the rest there was a word at the start.
         if now.server.limits.connections != next.server.limits.connections {
-            warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            warnings.iter().for_each(say::warning);
         }
         let part = |plan: &ServePlan| share(plan.server.clone(), config.max_connections, *workers);
         let (now, next) = (part(now), part(next));
@@ -155,16 +164,24 @@ impl Dealer for Even {
     }
 }
 
-/// Makes once what every worker of `plan` will, and drops it. Returns how many
-/// there are to be.
+/// What a plan comes to.
+pub struct Checked {
+    /// How many workers there are to be.
+    pub workers: usize,
+    /// What would be said at the start.
+    pub notes: Vec<String>,
+}
+
+/// Makes once what every worker of `plan` will, and drops it.
 ///
 /// # Errors
 /// If one cannot be made.
-pub fn check(plan: &KernelPlan, server: server::Config) -> Result<usize, Failure> {
-    let seats = machine::seats(plan.workers, &plan.cores)?;
-    let (config, _) = worker_config(plan, seats.len());
+pub fn check(plan: &KernelPlan, server: server::Config) -> Result<Checked, Failure> {
+    let Seating { seats, note, warning } = machine::seating(plan.workers, &plan.cores)?;
+    let (config, warnings) = worker_config(plan, seats.len());
     try_out(&seats, &config, &share(server, config.max_connections, seats.len()))?;
-    Ok(seats.len())
+    let warnings = warnings.into_iter().chain(warning).map(|warning| format!("warning: {warning}"));
+    Ok(Checked { workers: seats.len(), notes: note.into_iter().chain(warnings).collect() })
 }
 
 /// Makes once what every worker will, and drops it: whatever cannot be is
@@ -242,20 +259,15 @@ fn board(plan: &KernelPlan, follows: bool, seats: &[Option<u16>]) -> Result<(Boa
     Ok((Board::new(&path, &what, seats)?, None))
 }
 
-fn announce(supervisor: &Supervisor<'_>, seats: &[Option<u16>], config: &Config, engine: &str, warnings: &[String]) {
+fn announce(supervisor: &Supervisor<'_>, seats: &[Option<u16>], config: &Config, engine: &str) {
     let urls: Vec<String> = supervisor.endpoints().iter().map(url).collect();
     let count = seats.len();
     let workers = if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") };
-    eprintln!(
-        "serving {} over kernel sockets: {workers}, accept model {}, engine {engine}",
-        urls.join(" "),
-        config.model
-    );
+    let (urls, model) = (urls.join(" "), config.model);
+    say::info(format_args!("serving {urls} over kernel sockets: {workers}, accept model {model}, engine {engine}"));
     for (index, place) in machine::places(seats).iter().enumerate() {
-        eprintln!("  worker {index}: {place}, at most {} connections", config.max_connections);
-    }
-    for warning in warnings {
-        eprintln!("warning: {warning}");
+        let most = config.max_connections;
+        say::info(format_args!("  worker {index}: {place}, at most {most} connections"));
     }
 }
 

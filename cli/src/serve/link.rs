@@ -14,10 +14,11 @@ mod supervisor;
 use super::orders::{Orders, Stage};
 use super::share::share;
 use super::takeover::Predecessor;
-use crate::args::{HostPlan, ServePath, ServePlan};
+use crate::args::{DriverSpec, HostPlan, ServePath, ServePlan};
 use crate::figures::Figures;
 use crate::host::{Failure, Finish, Layout, Losses, Neighbourhood, fleet};
 use crate::numa::Domains;
+use crate::say;
 use company::Company;
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicUsize};
@@ -145,6 +146,18 @@ fn share_out(plan: &ServePlan, silos: usize) -> server::Config {
     share(plan.server.clone(), plan.server.limits.connections.div_ceil(silos), silos)
 }
 
+/// Over AF_XDP, whom this host's own programs do not reach, and why.
+fn unreached(host: &HostPlan, addresses: &[IpAddr]) -> Option<String> {
+    let DriverSpec::AfXdp(config) = &host.links.first()?.driver else { return None };
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let interface = &config.interface;
+    let why = match host.uses_host_addresses() {
+        true => format!("the kernel passes what they send there over lo, and never by {interface}"),
+        false => format!("what they send leaves by {interface}, and only what arrives there is seen"),
+    };
+    Some(format!("  clients on this host do not reach {}: {why}", addresses.join(" ")))
+}
+
 fn announce(host: &HostPlan, layout: &Layout, ports: &[u16], took_over: Option<(u32, Duration)>) {
     let mut addresses: Vec<IpAddr> = host.addresses.iter().map(|cidr| cidr.address).collect();
     if let Ok(Some(neighbourhood)) = Neighbourhood::of(host)
@@ -154,6 +167,7 @@ fn announce(host: &HostPlan, layout: &Layout, ports: &[u16], took_over: Option<(
         let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
         addresses.extend(neighbourhood.addresses().into_iter().flatten().filter(|ip| !link_local(ip)));
     }
+    let unreached = unreached(host, &addresses);
     let urls = addresses
         .iter()
         .flat_map(|ip| ports.iter().map(move |port| format!("http://{}/", SocketAddr::new(*ip, *port))));
@@ -163,11 +177,35 @@ fn announce(host: &HostPlan, layout: &Layout, ports: &[u16], took_over: Option<(
         [seat] => seat.core.map_or(String::new(), |core| format!(", core {core}")),
         seats => format!(", {} silos", seats.len()),
     };
-    eprintln!("serving {} over {}{silos}, idle {}", urls.join(" "), links.join(" "), host.idle);
-    if layout.seats.len() > 1 {
-        eprint!("{layout}");
+    let (urls, links, idle) = (urls.join(" "), links.join(" "), host.idle);
+    say::info(format_args!("serving {urls} over {links}{silos}, idle {idle}"));
+    unreached.iter().for_each(say::info);
+    if layout.seats.len() > 1 || layout.quota.is_some() {
+        layout.say();
     }
     if let Some((pid, waited)) = took_over {
-        eprintln!("took over from process {pid}; new connections waited at most {} us", waited.as_micros());
+        let waited = waited.as_micros();
+        say::info(format_args!("took over from process {pid}; new connections waited at most {waited} us"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Command, parse};
+
+    #[test]
+    fn whom_local_clients_do_not_reach_is_said_with_the_reason() {
+        let told = |link: &str, addresses: &[IpAddr]| {
+            let line = format!("nearside serve . --link {link}");
+            let Ok(Command::Serve(plan)) = parse(line.split(' ')) else { panic!("{line}") };
+            let ServePath::Link { host, .. } = &plan.path else { panic!("{line}") };
+            unreached(host, addresses).unwrap_or_default()
+        };
+        let hosts = told("af_xdp:eth0", &["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()]);
+        assert!(hosts.contains("do not reach 10.0.0.1 fd00::1: ") && hosts.contains("over lo"), "{hosts}");
+        let own = told("af_xdp:eth0 --addr 10.0.0.2/24", &["10.0.0.2".parse().unwrap()]);
+        assert!(own.contains("do not reach 10.0.0.2: ") && own.contains("leaves by eth0"), "{own}");
+        assert_eq!(told("tap:near0 --addr 10.0.0.2/24", &["10.0.0.2".parse().unwrap()]), "");
     }
 }

@@ -1,11 +1,14 @@
 //! What the main thread wants of the workers, and what they tell it.
 
-use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use super::systemd;
+use super::wakes::{PULSE, PULSE_WITH_CONNECTIONS};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
+use rustix::event::{EventfdFlags, eventfd};
 use server::{Change, Replaced};
 use silo::Pace;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use tcp::congestion::Algorithm;
@@ -38,15 +41,23 @@ pub struct Orders {
     workers: Vec<Report>,
     /// How workers learn of work: the same for all.
     engine: OnceLock<String>,
+    /// Something is under way that a worker which sleeps may have a part in.
+    restless: AtomicBool,
+    /// How often each looks up at least.
+    pulse: Duration,
     /// Wakes the main thread.
     bell: UnixStream,
     hears: UnixStream,
 }
 
 /// What one worker last told. On a cache line of its own.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(128))]
 struct Report {
+    /// Wakes it.
+    bell: OwnedFd,
+    /// The bell was rung.
+    rung: AtomicBool,
     connections: AtomicUsize,
     /// When, in nanoseconds of the clock.
     at: AtomicU64,
@@ -96,12 +107,16 @@ impl Orders {
         let (bell, hears) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         hears.set_nonblocking(true)?;
+        let workers: std::io::Result<Vec<Report>> = (0..workers).map(|_| Report::new()).collect();
         Ok(Self {
             stage: AtomicU8::new(Stage::Serve as u8),
             started: AtomicUsize::new(0),
             reloads: AtomicUsize::new(0),
             engine: OnceLock::new(),
-            workers: (0..workers).map(|_| Report::default()).collect(),
+            workers: workers?,
+            restless: AtomicBool::new(false),
+            // A watchdog is told of each worker that it is at work.
+            pulse: systemd::watchdog().map_or(PULSE, |every| (every / 2).min(PULSE)),
             bell,
             hears,
         })
@@ -121,6 +136,49 @@ impl Orders {
     /// From now on `stage`, unless it is already later.
     pub fn advance(&self, stage: Stage) {
         self.stage.fetch_max(stage as u8, Ordering::AcqRel);
+        self.ring_workers();
+    }
+
+    /// Has all workers that sleep look up.
+    pub fn ring_workers(&self) {
+        for report in &self.workers {
+            // One that is full is readable. Noted last: a bell that is noted
+            // and silent is heard in vain, one that is not noted rings on.
+            let _ = rustix::io::write(&report.bell, &1_u64.to_ne_bytes());
+            report.rung.store(true, Ordering::Release);
+        }
+    }
+
+    /// Readable when the bell of worker `index` rang, until
+    /// [`Orders::worker_heard`].
+    pub fn worker_hears(&self, index: usize) -> Option<BorrowedFd<'_>> {
+        self.workers.get(index).map(|report| report.bell.as_fd())
+    }
+
+    /// Worker `index` is awake. One load, for every look.
+    #[inline]
+    pub fn worker_heard(&self, index: usize) {
+        if let Some(report) = self.workers.get(index)
+            && report.rung.load(Ordering::Acquire)
+        {
+            report.rung.store(false, Ordering::Relaxed);
+            let _ = rustix::io::read(&report.bell, &mut [0; 8]);
+        }
+    }
+
+    /// While a successor is coming, whoever sleeps looks up often.
+    pub fn set_restless(&self, restless: bool) {
+        if self.restless.swap(restless, Ordering::AcqRel) != restless && restless {
+            self.ring_workers();
+        }
+    }
+
+    /// How long a worker with so many connections may sleep, where nothing is
+    /// for it to do: `None` if something is under way.
+    pub fn pulse(&self, connections: usize) -> Option<Duration> {
+        let quiet = self.stage() == Stage::Serve && !self.restless.load(Ordering::Acquire);
+        let longest = if connections > 0 { PULSE_WITH_CONNECTIONS } else { PULSE };
+        quiet.then(|| self.pulse.min(longest))
     }
 
     /// The content is to be read again, and settings are to be taken up:
@@ -131,6 +189,7 @@ impl Orders {
             report.letters().news = Some(news);
         }
         self.reloads.fetch_add(1, Ordering::AcqRel);
+        self.ring_workers();
     }
 
     /// How often it was to be. One load, for every look of a worker.
@@ -228,6 +287,17 @@ impl Orders {
 }
 
 impl Report {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            rung: AtomicBool::new(false),
+            connections: AtomicUsize::new(0),
+            at: AtomicU64::new(0),
+            reloads: AtomicUsize::new(0),
+            letters: Mutex::default(),
+        })
+    }
+
     fn letters(&self) -> MutexGuard<'_, Letters> {
         // One that panicked while it held it left a value whole.
         self.letters.lock().unwrap_or_else(PoisonError::into_inner)
@@ -269,6 +339,30 @@ mod tests {
         for (index, stage) in Stage::ALL.iter().enumerate() {
             assert_eq!(*stage as usize, index);
         }
+    }
+
+    #[test]
+    fn a_worker_hears_of_orders_and_may_sleep_while_there_are_none() {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let orders = Orders::new(2).unwrap();
+        let rings = |index: usize| {
+            let bell = orders.worker_hears(index).unwrap();
+            let rings =
+                poll(&mut [PollFd::from_borrowed_fd(bell, PollFlags::IN)], Some(&Timespec::default())).unwrap() == 1;
+            orders.worker_heard(index);
+            rings
+        };
+        assert!(!rings(0) && orders.worker_hears(2).is_none());
+        assert_eq!((orders.pulse(0), orders.pulse(1)), (Some(PULSE), Some(PULSE_WITH_CONNECTIONS)));
+        orders.reload(Vec::new());
+        assert!(rings(0) && !rings(0) && rings(1));
+        orders.set_restless(true);
+        assert!(rings(0) && rings(1) && orders.pulse(0).is_none());
+        orders.set_restless(true);
+        orders.set_restless(false);
+        assert!(!rings(0) && orders.pulse(0).is_some());
+        orders.advance(Stage::Retire);
+        assert!(rings(0) && rings(1) && orders.pulse(0).is_none());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::supervisor::count;
 use super::systemd;
 use crate::args::{ServePlan, serve_again};
 use crate::host::Failure;
+use crate::say;
 use server::Content;
 use signal_hook::consts::SIGHUP;
 use silo::Clock;
@@ -96,7 +97,8 @@ impl Reload {
                 .map_err(|why| format!("{why}; everything stays as it was"))?,
         };
         if let Content::Directory(directory) = &plan.server.content
-            && let Err(why) = std::fs::read_dir(&directory.root)
+            // As a request would look for a file in it.
+            && let Err(why) = std::fs::metadata(directory.root.join("."))
         {
             let root = directory.root.display();
             return Err(format!("cannot read {root} again: {why}; what was served is served on").into());
@@ -116,7 +118,11 @@ impl Reload {
 }
 
 fn tell(page: &mut Page, done: bool, said: &str) {
-    eprintln!("{said}");
+    if done {
+        say::info(said)
+    } else {
+        say::error(said)
+    }
     page.tell(Clock.unix(), done, said);
     systemd::ready(&format!("serving; {said}"));
 }

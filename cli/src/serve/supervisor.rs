@@ -8,9 +8,11 @@ use super::pid_file;
 use super::reload::Reload;
 use super::succession::{Outcome, Succession};
 use super::systemd;
+use super::wakes::PULSE;
 use crate::args::{RestartPlan, ServePath, ServePlan};
 use crate::figures::Board;
 use crate::host::Failure;
+use crate::say;
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::BorrowedFd;
@@ -23,9 +25,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ScopedJoinHandle;
 use wire::Time;
-
-/// How often the main thread looks up with nothing to do.
-const IDLE: Duration = Duration::from_secs(1);
 
 /// What a service manager opened, and keeps.
 pub struct Managed {
@@ -51,9 +50,11 @@ pub struct Supervisor<'a> {
     stops: Arc<AtomicUsize>,
     restarts: Arc<AtomicUsize>,
     reload: Reload,
+    reopen: Arc<AtomicUsize>,
     /// How many of each were seen to.
     stopped: usize,
     restarted: usize,
+    reopened: usize,
     watchdog: Option<Duration>,
     next_alive: Time,
     /// After a successor took over: when what is left is drained.
@@ -71,7 +72,7 @@ impl<'a> Supervisor<'a> {
         orders: &'a Orders,
         (listeners, managed): (Listeners, Vec<Managed>),
         (board, own_page): (Board, bool),
-        whole: &ServePlan,
+        (whole, reopen): (&ServePlan, &Arc<AtomicUsize>),
     ) -> Result<Self, Failure> {
         Ok(Self {
             plan: plan.clone(),
@@ -86,8 +87,10 @@ impl<'a> Supervisor<'a> {
             stops: count(&[SIGTERM, SIGINT], orders)?,
             restarts: count(&[SIGUSR2], orders)?,
             reload: Reload::new(orders, whole)?,
+            reopen: Arc::clone(reopen),
             stopped: 0,
             restarted: 0,
+            reopened: 0,
             watchdog: systemd::watchdog(),
             next_alive: Time::ZERO,
             drain_at: None,
@@ -117,7 +120,7 @@ impl<'a> Supervisor<'a> {
             if fleet.is_finished() || self.orders.stage() != Stage::Serve {
                 return Ok(false);
             }
-            self.wait(Clock.now() + IDLE)?;
+            self.wait(Clock.now() + PULSE)?;
             self.on_stops();
         }
         Ok(self.orders.stage() == Stage::Serve)
@@ -146,6 +149,7 @@ impl<'a> Supervisor<'a> {
             let now = Clock.now();
             self.on_stops();
             self.on_restarts(now);
+            self.on_reopen();
             self.on_reload();
             self.on_control(now);
             self.on_succession(now);
@@ -182,7 +186,7 @@ impl<'a> Supervisor<'a> {
     fn until(&self, now: Time) -> Time {
         let alive = self.watchdog.map(|_| self.next_alive);
         let times = [self.succession.deadline(), alive, self.drain_at].into_iter().flatten();
-        times.filter(|time| *time > now).fold(now + IDLE, Time::min)
+        times.filter(|time| *time > now).fold(now + PULSE, Time::min)
     }
 
     /// SIGTERM and SIGINT: once to drain, twice to end.
@@ -192,7 +196,7 @@ impl<'a> Supervisor<'a> {
             return;
         }
         if self.stopped == 0 {
-            eprintln!("stopping: finishing responses under way; once more to stop at once");
+            say::info("stopping: finishing responses under way; once more to stop at once");
             systemd::stopping();
             self.succession.give_up();
             self.control = None;
@@ -220,13 +224,21 @@ impl<'a> Supervisor<'a> {
             (Some(control), Stage::Serve) => {
                 systemd::reloading("starting its successor");
                 match self.succession.begin(control.path(), now) {
-                    Ok(pid) => eprintln!("starting a successor: process {pid}"),
+                    Ok(pid) => say::info(format_args!("starting a successor: process {pid}")),
                     Err(why) => self.on_failed(&why),
                 }
                 return;
             }
         };
-        eprintln!("no successor is started: {refused}");
+        say::warning(format_args!("no successor is started: {refused}"));
+    }
+
+    /// SIGUSR1: each worker opens its log again.
+    fn on_reopen(&mut self) {
+        let reopen = self.reopen.load(Ordering::Relaxed);
+        if core::mem::replace(&mut self.reopened, reopen) != reopen {
+            self.orders.ring_workers();
+        }
     }
 
     /// SIGHUP: settings and content are read again.
@@ -272,11 +284,12 @@ impl<'a> Supervisor<'a> {
         let control = self.control.take().map(|control| control.path().to_owned());
         if let Err(why) = self.succession.give_way() {
             let again = control.map(|path| Listener::bind(&path, true));
-            self.control = again.and_then(|bound| bound.inspect_err(|why| eprintln!("control socket: {why}")).ok());
+            let told = |why: &std::io::Error| say::error(format_args!("control socket: {why}"));
+            self.control = again.and_then(|bound| bound.inspect_err(told).ok());
             return self.on_failed(&format!("the successor failed: {why}"));
         }
         let open = self.orders.connections();
-        eprintln!("process {pid} serves; {open} connections end with their next response");
+        say::info(format_args!("process {pid} serves; {open} connections end with their next response"));
         self.orders.advance(Stage::Retire);
         if let Some(mut listeners) = self.listeners.take() {
             listeners.disown_files();
@@ -286,7 +299,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn on_failed(&self, why: &str) {
-        eprintln!("{why}; this process serves on");
+        say::error(format_args!("{why}; this process serves on"));
         systemd::ready(&format!("serving; {why}"));
     }
 

@@ -2,6 +2,7 @@
 //! the watchdog (sd_notify(3)). Where it is not there, none of it happens.
 
 use crate::host::Failure;
+use crate::say;
 use core::net::SocketAddr;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, getsockname, sockopt};
 use sd_notify::NotifyState;
@@ -110,7 +111,7 @@ pub fn alive() {
 
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(why) = sd_notify::notify(states) {
-        eprintln!("systemd cannot be told: {why}");
+        say::warning(format_args!("systemd cannot be told: {why}"));
     }
 }
 

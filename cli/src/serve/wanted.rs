@@ -65,7 +65,7 @@ pub fn sort_out(listen: &[Listen], found: Vec<Found>) -> Result<Wanted, String> 
 }
 
 /// All addresses of both families.
-fn every(port: u16) -> Endpoint {
+pub fn every(port: u16) -> Endpoint {
     Endpoint::Tcp(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port))
 }
 

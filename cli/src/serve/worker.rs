@@ -2,13 +2,14 @@
 //! main thread wants of it.
 
 use super::orders::{Course, Orders, Stage};
+use super::wakes::Wakes;
 use crate::figures::Column;
 use core::time::Duration;
 use server::{Server, WallClock};
-use silo::{Clock, Next, Usage};
+use silo::{ATTEND_EVERY, Clock, Next, Usage};
 use sockets::steer::Seat;
-use sockets::{Attendant, Config, Listener, Worker};
-use std::os::fd::BorrowedFd;
+use sockets::{ATTEND_IDLE, Attendant, Config, Listener, Worker};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use wire::Time;
 
@@ -50,6 +51,8 @@ pub fn run(start: Start<'_>) -> Result<(), String> {
     let app = Server::new(server, WallClock::new(Clock.now(), Clock.unix())).map_err(|why| why.to_string())?;
     let mut worker = Worker::new(config, listeners, app).map_err(|why| why.to_string())?;
     worker.set_seat(seat);
+    let wakes = Wakes::of([worker.app.wake_fd(), orders.worker_hears(index)].into_iter().flatten());
+    let wakes = wakes.map_err(|why| format!("cannot wait for helper threads: {why}"))?;
     orders.report(index, 0, Clock.now());
     orders.on_started(|| match worker.engine() {
         (engine, None) => engine.to_string(),
@@ -67,6 +70,8 @@ pub fn run(start: Start<'_>) -> Result<(), String> {
         draining: None,
         retired: false,
         settling: false,
+        published: 0,
+        wakes,
     };
     worker.run(&mut attendant).map_err(|why| why.to_string())?;
     attendant.column.finish(Clock.now(), &worker);
@@ -88,11 +93,18 @@ struct Attending<'a> {
     retired: bool,
     /// Timers are being set by new limits.
     settling: bool,
+    /// [`Usage::busy_turns`] when the figures were published last.
+    published: u64,
+    /// What wakes the worker.
+    wakes: Wakes,
 }
 
 impl Attendant<Server> for Attending<'_> {
     fn attend(&mut self, worker: &mut Worker<Server>, now: Time, usage: &Usage) -> Next {
-        self.column.publish(now, usage, worker);
+        self.orders.worker_heard(self.index);
+        if self.column.publish(now, usage, worker) {
+            self.published = usage.busy_turns;
+        }
         if now >= self.next_wall_clock {
             self.next_wall_clock = now + WALL_CLOCK_EVERY;
             worker.app.set_wall_clock(WallClock::new(now, Clock.unix()));
@@ -120,8 +132,17 @@ impl Attendant<Server> for Attending<'_> {
         }
     }
 
-    fn wake<'a>(&self, app: &'a Server) -> Option<BorrowedFd<'a>> {
-        app.wake_fd()
+    fn due(&self, worker: &Worker<Server>, now: Time, usage: &Usage) -> Time {
+        let Some(pulse) = self.orders.pulse(worker.connections()).filter(|_| !self.settling) else {
+            return now + ATTEND_IDLE;
+        };
+        // What happened last shows on the page, too.
+        let page = if usage.busy_turns == self.published { Time::MAX } else { self.column.next() };
+        (now + pulse).min(page.max(now + ATTEND_EVERY))
+    }
+
+    fn wake<'a>(&'a self, _app: &'a Server) -> Option<BorrowedFd<'a>> {
+        Some(self.wakes.as_fd())
     }
 }
 

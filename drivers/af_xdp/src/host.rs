@@ -21,7 +21,7 @@ use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, SocketType};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wire::Mac;
 
 /// Groups whose news are wanted (`RTMGRP_*`): interfaces, neighbours, and
@@ -87,7 +87,8 @@ pub enum HostEvent {
     Mtu(u32),
 }
 
-/// One interface of the host, watched.
+/// One interface of the host, watched. Its descriptor is readable when there is
+/// something to [`HostView::poll`].
 #[derive(Debug)]
 pub struct HostView {
     interface: u32,
@@ -96,6 +97,12 @@ pub struct HostView {
     /// Routes changed: they are read again when all news are read.
     routes_changed: bool,
     buffer: Vec<u8>,
+}
+
+impl AsFd for HostView {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
 impl HostView {

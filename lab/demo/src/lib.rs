@@ -40,6 +40,7 @@ pub use results::{Nginx, Results, Row};
 
 use rounds::Course;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -68,6 +69,11 @@ pub struct DemoPlan {
     pub json: bool,
 }
 
+/// Prints to standard output; whoever reads it no more has the files.
+fn put(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
 /// Measures, prints the table to standard output, and writes the results and
 /// the report. `program` is the `nearside` to run. Progress goes to standard
 /// error. Everything started or made is ended and removed, also on an error
@@ -82,7 +88,7 @@ pub fn run(plan: &DemoPlan, program: &Path) -> Result<Results, Error> {
     if plan.first_look && !plan.json {
         let course = Course { rounds: 1, duration: Duration::from_secs(1), first_look: true };
         let look = rounds::run(&mut parts, course, plan.seed)?;
-        println!("{}", table::first_look(&look));
+        put(&format!("{}\n", table::first_look(&look)));
     }
     let course = Course { rounds: plan.rounds, duration: plan.duration, first_look: false };
     let results = rounds::run(&mut parts, course, plan.seed)?;
@@ -94,9 +100,9 @@ pub fn run(plan: &DemoPlan, program: &Path) -> Result<Results, Error> {
     fs::create_dir_all(&plan.out).map_err(Error::io(format!("cannot make the folder {}", plan.out.display())))?;
     let json = results.to_json();
     if plan.json {
-        println!("{json}");
+        put(&format!("{json}\n"));
     } else {
-        print!("{}", table::render(&results));
+        put(&table::render(&results));
     }
     if let Some(configuration) = &results.configuration {
         write("nginx.conf", configuration)?;

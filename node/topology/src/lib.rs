@@ -16,11 +16,13 @@
 
 mod list;
 mod plan;
+mod quota;
 mod read;
 mod recording;
 
 pub use list::Ranges;
 pub use plan::{Ask, MAX_PORTS, MAX_SILOS, Memory, Plan, PlanError, Port, Queue, Queues, Seat, Silos, Warning, plan};
+pub use quota::CpuQuota;
 pub use recording::Recording;
 
 use core::fmt;
@@ -45,6 +47,9 @@ pub struct Topology {
     pub domains: Vec<Domain>,
     /// Network interfaces, by name.
     pub interfaces: Vec<Interface>,
+    /// Bytes of memory that the kernel counts for the machine and has given to
+    /// none of its several domains yet; zero where there is one.
+    pub memory_unplaced: u64,
 }
 
 /// A logical CPU: what a thread is pinned to.
@@ -85,7 +90,8 @@ pub struct Domain {
     /// Its cores that are on line, ascending; none in a domain of memory
     /// alone, such as one behind CXL.
     pub cores: Vec<u16>,
-    /// Its memory in bytes when it was read; zero in a domain of cores alone.
+    /// Its memory in bytes when it was read, and what the kernel has yet to
+    /// give to the only domain; zero in a domain of cores alone.
     pub memory_total: u64,
     /// What of it was free.
     pub memory_free: u64,

@@ -5,6 +5,7 @@ use crate::{Core, Domain, Interface, MAX_CORES, MAX_DOMAINS, Recording, Topology
 const CPU: &str = "sys/devices/system/cpu";
 const NODE: &str = "sys/devices/system/node";
 const NET: &str = "sys/class/net";
+const MEMINFO: &str = "proc/meminfo";
 
 /// What the kernel says of a domain and itself (ACPI SLIT).
 const LOCAL: u16 = 10;
@@ -17,8 +18,9 @@ pub fn topology(recording: &Recording, allowed: Option<&[u16]>) -> Result<Topolo
     // A container may see fewer cores than the kernel's nodes have.
     let online = |number: &u16| cores.binary_search_by_key(number, |core| core.number).is_ok_and(|at| cores[at].online);
     domains.iter_mut().for_each(|domain| domain.cores.retain(online));
-    let domains = if domains.is_empty() { vec![whole(&cores)] } else { domains };
-    let mut topology = Topology { cores, domains, interfaces: Vec::new() };
+    let mut domains = if domains.is_empty() { vec![whole(&cores)] } else { domains };
+    let memory_unplaced = place_memory(recording, &mut domains)?;
+    let mut topology = Topology { cores, domains, interfaces: Vec::new(), memory_unplaced };
     // Off line, with nothing to say which domain it is in.
     if let [only] = topology.domains.as_slice() {
         let number = only.number;
@@ -98,6 +100,23 @@ fn domains(recording: &Recording) -> Result<Vec<Domain>, TopologyError> {
         });
     }
     Ok(domains)
+}
+
+/// A node's MemTotal is what its zones have been given so far, and a kernel that
+/// puts off a part of that (deferred struct pages, memory that is accepted
+/// later) has counted all of it for the machine. What the nodes lack is free
+/// memory of the only one; of several it is told how much no domain has yet.
+fn place_memory(recording: &Recording, domains: &mut [Domain]) -> Result<u64, TopologyError> {
+    // In a container this may be its limit, which is less.
+    let (total, free) = memory(recording, MEMINFO)?;
+    let placed = domains.iter().fold(0_u64, |sum, domain| sum.saturating_add(domain.memory_total));
+    let missing = total.saturating_sub(placed);
+    let [only] = domains else { return Ok(missing) };
+    // Without NUMA there is no other account of it.
+    let missing_free = if placed == 0 { free } else { missing };
+    only.memory_total = only.memory_total.saturating_add(missing);
+    only.memory_free = only.memory_free.saturating_add(missing_free);
+    Ok(0)
 }
 
 /// `Node 0 MemTotal:       24682416 kB`, and so on: total and free, in bytes.

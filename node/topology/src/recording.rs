@@ -29,6 +29,7 @@ const FILES_LIMIT: usize = 100_000;
 const CPU: &str = "sys/devices/system/cpu";
 const NODE: &str = "sys/devices/system/node";
 const NET: &str = "sys/class/net";
+const MEMINFO: &str = "proc/meminfo";
 
 impl Recording {
     /// Records the machine below `root`, which holds `sys` (and `proc`).
@@ -135,12 +136,17 @@ impl Recorder<'_> {
         for node in self.numbered(NODE, "node") {
             self.file(&format!("{NODE}/{node}/cpulist"))?;
             self.file(&format!("{NODE}/{node}/distance"))?;
-            let memory = format!("{NODE}/{node}/meminfo");
-            self.file(&memory)?;
-            if let Some(text) = self.files.get_mut(&memory) {
-                let kept = text.lines().filter(|line| line.contains("MemTotal:") || line.contains("MemFree:"));
-                *text = kept.collect::<Vec<_>>().join("\n");
-            }
+            self.memory(&format!("{NODE}/{node}/meminfo"))?;
+        }
+        self.memory(MEMINFO)
+    }
+
+    /// Records how much memory there is, of a file that tells more.
+    fn memory(&mut self, path: &str) -> Result<(), TopologyError> {
+        self.file(path)?;
+        if let Some(text) = self.files.get_mut(path) {
+            let kept = text.lines().filter(|line| line.contains("MemTotal:") || line.contains("MemFree:"));
+            *text = kept.collect::<Vec<_>>().join("\n");
         }
         Ok(())
     }

@@ -15,13 +15,20 @@ pub fn machine(name: &str, allowed: Option<&[u16]>) -> Topology {
 pub const FIXTURES: [&str; 5] = ["single", "two-sockets", "epyc-nps4", "memoryless", "offline"];
 
 /// A folder with a recording's files, gone when it is dropped.
-struct Folder(PathBuf);
+pub struct Folder(pub PathBuf);
 
 impl Folder {
-    fn of(recording: &Recording, name: &str) -> Self {
+    /// An empty one.
+    pub fn new(name: &str) -> Self {
         let root = std::env::temp_dir().join(format!("nearside-topology-{name}-{}", std::process::id()));
+        fs::create_dir_all(&root).unwrap();
+        Self(root)
+    }
+
+    fn of(recording: &Recording, name: &str) -> Self {
+        let folder = Self::new(name);
         for (path, text) in recording.files() {
-            let path = root.join(path);
+            let path = folder.0.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             // A queue is a folder, and so is empty.
             if path.parent().unwrap().ends_with("queues") {
@@ -30,7 +37,7 @@ impl Folder {
                 fs::write(path, text).unwrap();
             }
         }
-        Self(root)
+        folder
     }
 }
 
@@ -116,6 +123,35 @@ fn a_container_uses_its_own_cores() {
     assert_eq!(usable, [5, 7, 13]);
     // What is there, is there.
     assert_eq!(own.domains[0].cores.len(), 8);
+}
+
+/// The kernel's own account of a node lags behind where it puts off a part of
+/// its memory: 8 GiB of 24 here.
+#[test]
+fn memory_that_no_node_has_yet_is_the_only_domains() {
+    let node = |number, total, free| {
+        let says = |what, mib| format!("Node {number} {what}: {} kB", mib << 10);
+        let (total, free) = (says("MemTotal", total), says("MemFree", free));
+        format!("sys/devices/system/node/node{number}/meminfo {total}\\n{free}\n")
+    };
+    let machine = |nodes: &str, total: u64| {
+        let text = format!(
+            "sys/devices/system/cpu/possible 0\n{nodes}proc/meminfo MemTotal: {} kB\\nMemFree: 409600 kB\n",
+            total << 10
+        );
+        Topology::of(&Recording::parse(&text).unwrap(), None).unwrap()
+    };
+    let shape = |topology: &Topology| {
+        let each = topology.domains.iter().map(|domain| (domain.memory_total >> 20, domain.memory_free >> 20));
+        (each.collect::<Vec<_>>(), topology.memory_unplaced >> 20)
+    };
+    assert_eq!(shape(&machine(&node(0, 8_000, 3_000), 24_000)), (vec![(24_000, 19_000)], 0));
+    // In a container the machine's may be less than its node's.
+    assert_eq!(shape(&machine(&node(0, 8_000, 3_000), 1_000)), (vec![(8_000, 3_000)], 0));
+    assert_eq!(shape(&machine("", 1_000)), (vec![(1_000, 400)], 0), "without NUMA");
+    let two = [node(0, 8_000, 3_000), node(1, 4_000, 1_000)].concat();
+    assert_eq!(shape(&machine(&two, 12_000)), (vec![(8_000, 3_000), (4_000, 1_000)], 0));
+    assert_eq!(shape(&machine(&two, 20_000)), (vec![(8_000, 3_000), (4_000, 1_000)], 8_000));
 }
 
 #[test]

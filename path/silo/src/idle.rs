@@ -33,8 +33,7 @@ pub enum Idle {
         /// before blocking: Karlin and others, SODA 1990).
         spin_for: Duration,
         /// Bounds the harm of a lost interrupt, and the delay of what is
-        /// only polled. Default 10 ms: a hundred wake-ups a second, less
-        /// than a thousandth of a core.
+        /// only polled. Default 1 s: an idle silo wakes once in that time.
         max_wait: Duration,
     },
     /// After a turn that found nothing, sleeps for this long whatever arrives
@@ -54,8 +53,7 @@ pub enum Idle {
 
 impl Idle {
     /// [`Idle::Adaptive`] with its defaults.
-    pub const ADAPTIVE: Self =
-        Self::Adaptive { spin_for: Duration::from_micros(50), max_wait: Duration::from_millis(10) };
+    pub const ADAPTIVE: Self = Self::Adaptive { spin_for: Duration::from_micros(50), max_wait: Duration::from_secs(1) };
 }
 
 impl Default for Idle {
@@ -239,14 +237,14 @@ mod tests {
         assert_eq!(idle.on_turn(us(100), true, Time::MAX), Action::Poll);
         assert_eq!(idle.on_turn(us(110), false, Time::MAX), Action::Poll);
         assert_eq!(idle.on_turn(us(159), false, Time::MAX), Action::Poll);
-        assert_eq!(idle.on_turn(us(160), false, Time::MAX), wait(10_000));
+        assert_eq!(idle.on_turn(us(160), false, Time::MAX), wait(1_000_000));
         // A wait that brought nothing is followed by the next.
-        assert_eq!(idle.on_turn(us(10_160), false, Time::MAX), wait(10_000));
+        assert_eq!(idle.on_turn(us(1_000_160), false, Time::MAX), wait(1_000_000));
         // Activity starts the spin anew.
-        assert_eq!(idle.on_turn(us(10_200), true, Time::MAX), Action::Poll);
-        assert_eq!(idle.on_turn(us(10_201), false, Time::MAX), Action::Poll);
-        assert_eq!(idle.on_turn(us(10_250), false, Time::MAX), Action::Poll);
-        assert_eq!(idle.on_turn(us(10_251), false, Time::MAX), wait(10_000));
+        assert_eq!(idle.on_turn(us(1_000_200), true, Time::MAX), Action::Poll);
+        assert_eq!(idle.on_turn(us(1_000_201), false, Time::MAX), Action::Poll);
+        assert_eq!(idle.on_turn(us(1_000_250), false, Time::MAX), Action::Poll);
+        assert_eq!(idle.on_turn(us(1_000_251), false, Time::MAX), wait(1_000_000));
     }
 
     #[test]
@@ -280,7 +278,7 @@ mod tests {
             spin_for: Duration::from_micros(spin),
             max_wait: Duration::from_micros(wait),
         };
-        assert_eq!("adaptive:200us".parse(), Ok(adaptive(200, 10_000)));
+        assert_eq!("adaptive:200us".parse(), Ok(adaptive(200, 1_000_000)));
         assert_eq!("adaptive:0us:1s".parse(), Ok(adaptive(0, 1_000_000)));
         for text in ["spin", "adaptive:50us:10ms", "adaptive:1500ns:20us"] {
             assert_eq!(text.parse::<Idle>().unwrap().to_string(), text);

@@ -14,5 +14,5 @@ mod run;
 mod turn;
 
 pub use idle::Idle;
-pub use run::{ATTEND_EVERY, Attendant, Clock, Next, Pace, Usage, run};
+pub use run::{ATTEND_ASLEEP, ATTEND_EVERY, Attendant, Clock, Next, Pace, Usage, run};
 pub use turn::{BURST, Silo, Turn};

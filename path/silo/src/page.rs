@@ -229,6 +229,12 @@ impl Writer {
         now >= self.next
     }
 
+    /// When it is time.
+    #[must_use]
+    pub const fn next(&self) -> Time {
+        self.next
+    }
+
     /// Stores the values of `now`, in the order of the metrics; values
     /// missing at the end stay as they are, and surplus ones are ignored.
     pub fn publish(&mut self, now: Time, values: &[u64]) {

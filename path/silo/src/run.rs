@@ -129,8 +129,16 @@ pub trait Attendant<L, A> {
         None
     }
 
+    /// When to look after a silo that sleeps, if nothing happens until then.
+    /// Asked before it does, unless it has done something that was not looked
+    /// after yet: then it sleeps for [`ATTEND_ASLEEP`] at most.
+    fn due(&self, silo: &Silo<L, A>, now: Time, usage: &Usage) -> Time {
+        let _ = (silo, usage);
+        now + ATTEND_ASLEEP
+    }
+
     /// What else wakes a sleeping silo.
-    fn wake<'a>(&self, app: &'a A) -> Option<BorrowedFd<'a>> {
+    fn wake<'a>(&'a self, app: &'a A) -> Option<BorrowedFd<'a>> {
         let _ = app;
         None
     }
@@ -146,8 +154,14 @@ pub trait Attendant<L, A> {
 /// How often a polling silo looks beside the packet path.
 pub const ATTEND_EVERY: Duration = Duration::from_millis(1);
 
-/// How often a silo looks for its link's other side before it starts.
+/// How long a silo that has done something sleeps at most before it looks beside
+/// the packet path.
+pub const ATTEND_ASLEEP: Duration = Duration::from_millis(10);
+
+/// How soon a silo looks again for its link's other side before it starts: less
+/// and less often, where nothing wakes it.
 const CARRIER_WAIT: Duration = Duration::from_millis(10);
+const CARRIER_WAIT_LONGEST: Duration = Duration::from_secs(1);
 
 /// Runs a silo on this thread until its attendant stops it.
 ///
@@ -167,14 +181,16 @@ pub fn run<L: Link, A: App>(
         return Ok(usage);
     }
     let mut carrier = LinkState::Up;
-    let mut attend_at = now;
+    let (mut attend_at, mut unattended) = (now, false);
     loop {
         let turn = take_turn(silo, now, attendant.far());
-        if hold.is_off() || hold.on_turn(now, turn.frames > 0 || turn.more, silo.room()) {
+        let active = turn.frames > 0 || turn.more;
+        if hold.is_off() || hold.on_turn(now, active, silo.room()) {
             silo.flush(now);
         }
+        unattended |= active;
         if now >= attend_at {
-            attend_at = now + ATTEND_EVERY;
+            (attend_at, unattended) = (now + ATTEND_EVERY, false);
             look_after_link(silo, now, &mut carrier);
             if attendant.attend(silo, now, &usage, carrier) == Next::Stop {
                 return Ok(usage);
@@ -186,7 +202,6 @@ pub fn run<L: Link, A: App>(
                 (idle, hold) = take_up(pace);
             }
         }
-        let active = turn.frames > 0 || turn.more;
         usage.turns += 1;
         let started = now;
         now = clock.now();
@@ -203,7 +218,8 @@ pub fn run<L: Link, A: App>(
         let mut deadline = turn.deadline.min(hold.deadline());
         if !matches!(pace.idle, Idle::Sleep(_)) {
             // Only before sleeping: the stack's own deadline costs a search.
-            deadline = deadline.min(silo.stack_deadline());
+            deadline =
+                deadline.min(attend_asleep(silo, attendant, (now, &usage), unattended)).min(silo.stack_deadline());
         }
         let action = idle.on_turn(now, active, deadline);
         match action {
@@ -220,6 +236,16 @@ pub fn run<L: Link, A: App>(
             attend_at = attend_at.min(now);
         }
     }
+}
+
+/// When to look after a silo that sleeps.
+fn attend_asleep<L, A>(
+    silo: &Silo<L, A>,
+    attendant: &impl Attendant<L, A>,
+    (now, usage): (Time, &Usage),
+    unattended: bool,
+) -> Time {
+    if unattended { now + ATTEND_ASLEEP } else { attendant.due(silo, now, usage) }
 }
 
 /// Begins to trade latency for processor time like this.
@@ -275,12 +301,14 @@ fn await_carrier<L: Link, A: App>(
     now: &mut Time,
     attendant: &mut impl Attendant<L, A>,
 ) -> io::Result<Next> {
+    let mut pause = CARRIER_WAIT;
     while silo.link.poll_control(*now) == LinkState::Down {
         if attendant.attend(silo, *now, &Usage::default(), LinkState::Down) == Next::Stop {
             return Ok(Next::Stop);
         }
-        silo.link.wait(None, CARRIER_WAIT)?;
+        silo.link.wait(attendant.wake(&silo.app), pause)?;
         *now = Clock.now();
+        pause = (pause * 3 / 2).min(CARRIER_WAIT_LONGEST);
     }
     Ok(Next::Go)
 }
@@ -299,7 +327,7 @@ fn await_addresses<L: Link, A: App>(
             return Ok(Next::Stop);
         }
         let longest = silo.stack_deadline().as_nanos().saturating_sub(now.as_nanos());
-        silo.link.wait(None, Duration::from_nanos(longest).min(CARRIER_WAIT))?;
+        silo.link.wait(attendant.wake(&silo.app), Duration::from_nanos(longest).min(CARRIER_WAIT))?;
         *now = Clock.now();
     }
     Ok(Next::Go)

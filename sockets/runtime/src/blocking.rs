@@ -16,13 +16,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use wire::Time;
 
-/// A thread that waits in accept(2) for so long is called away, so that its
-/// attendant is called: long enough to keep the order of those that wait
+/// A thread that waits in accept(2) is not called away for its attendant before
+/// so long: long enough to keep the order of those that wait
 /// while connections come at all.
 pub(crate) const ATTEND_BLOCKED: Duration = Duration::from_millis(500);
 
-/// How often the bell looks for a wait that is over.
-const LOOK: Duration = Duration::from_millis(50);
+/// How soon the bell looks again while its worker does not wait: one that it
+/// wakes for is at work until then.
+const LOOK: Duration = ATTEND_BLOCKED;
 
 /// Between two signals to a thread that did not hear the first, which came
 /// just before its call.
@@ -35,7 +36,8 @@ const SIGNAL: libc::c_int = libc::SIGURG;
 #[derive(Debug)]
 pub(crate) struct Bell {
     gate: Arc<Gate>,
-    done: OwnedFd,
+    /// Has the bell look at once.
+    nudge: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -46,6 +48,8 @@ struct Gate {
     since: AtomicU64,
     /// Until when it may.
     until: AtomicU64,
+    /// When the bell looks next.
+    looks: AtomicU64,
     closed: AtomicBool,
 }
 
@@ -55,30 +59,38 @@ impl Bell {
     pub(crate) fn new(wake: Option<BorrowedFd<'_>>) -> io::Result<Self> {
         let worker = hear()?;
         let gate = Arc::new(Gate::default());
-        let done = eventfd(0, EventfdFlags::CLOEXEC)?;
+        let nudge = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let wake = wake.map(|fd| fd.try_clone_to_owned()).transpose()?;
-        let theirs = (Arc::clone(&gate), done.try_clone()?);
+        let theirs = (Arc::clone(&gate), nudge.try_clone()?);
         let thread = std::thread::Builder::new()
             .name("near-bell".into())
             .spawn(move || attend(&theirs.0, theirs.1.as_fd(), wake.as_ref().map(AsFd::as_fd), worker))?;
-        Ok(Self { gate, done, thread: Some(thread) })
+        Ok(Self { gate, nudge, thread: Some(thread) })
     }
 
     /// Waits in `call`, which a signal interrupts at `until` at the latest.
     pub(crate) fn wait<R>(&self, now: Time, until: Time, call: impl FnOnce() -> R) -> R {
         self.gate.until.store(until.as_nanos(), Ordering::Relaxed);
-        self.gate.since.store(now.as_nanos().max(1), Ordering::Release);
+        // Either this sees how long the bell sleeps, or the bell this.
+        self.gate.since.store(now.as_nanos().max(1), Ordering::SeqCst);
+        if self.gate.looks.load(Ordering::SeqCst) > until.as_nanos() {
+            self.nudge();
+        }
         let outcome = call();
         self.gate.since.store(0, Ordering::Release);
         outcome
+    }
+
+    fn nudge(&self) {
+        // One that is full is readable, which is all that matters.
+        let _ = rustix::io::write(&self.nudge, &1u64.to_ne_bytes());
     }
 }
 
 impl Drop for Bell {
     fn drop(&mut self) {
         self.gate.closed.store(true, Ordering::Release);
-        // The bell also looks by itself, should this not reach it.
-        let _ = rustix::io::write(&self.done, &1u64.to_ne_bytes());
+        self.nudge();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -86,9 +98,9 @@ impl Drop for Bell {
 }
 
 /// The bell's thread.
-fn attend(gate: &Gate, done: BorrowedFd<'_>, wake: Option<BorrowedFd<'_>>, worker: libc::pid_t) {
+fn attend(gate: &Gate, nudge: BorrowedFd<'_>, wake: Option<BorrowedFd<'_>>, worker: libc::pid_t) {
     while !gate.closed.load(Ordering::Acquire) {
-        let woken = wait(done, wake);
+        let woken = wait(gate, nudge, wake);
         let since = gate.since.load(Ordering::Acquire);
         let until = Time::from_nanos(gate.until.load(Ordering::Relaxed));
         if since == 0 || !(woken || Clock.now() >= until) {
@@ -107,11 +119,25 @@ fn attend(gate: &Gate, done: BorrowedFd<'_>, wake: Option<BorrowedFd<'_>>, worke
     }
 }
 
-/// Waits a little; whether `wake` is readable.
-fn wait(done: BorrowedFd<'_>, wake: Option<BorrowedFd<'_>>) -> bool {
-    let mut fds = [done, wake.unwrap_or(done)].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-    let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
-    let ready = poll(&mut fds, Some(&look)).unwrap_or(0);
+/// Sleeps until the worker's wait is over, or a little where there is none;
+/// whether `wake` is readable.
+fn wait(gate: &Gate, nudge: BorrowedFd<'_>, wake: Option<BorrowedFd<'_>>) -> bool {
+    let now = Clock.now();
+    // Told first, so that a wait that ends sooner nudges.
+    gate.looks.store(u64::MAX, Ordering::SeqCst);
+    let looks = match gate.since.load(Ordering::SeqCst) {
+        0 => now + LOOK,
+        _ => Time::from_nanos(gate.until.load(Ordering::Relaxed)).max(now),
+    };
+    gate.looks.store(looks.as_nanos(), Ordering::SeqCst);
+    let mut fds = [nudge, wake.unwrap_or(nudge)].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    // Rounded up: a wait is over when this returns.
+    let span = Timespec::try_from(looks.since(now) + Duration::from_micros(1)).ok();
+    let ready = poll(&mut fds, span.as_ref()).unwrap_or(0);
+    if !fds[0].revents().is_empty() {
+        // Nobody else reads it.
+        let _ = rustix::io::read(nudge, &mut [0; 8]);
+    }
     ready > 0 && wake.is_some() && !fds[1].revents().is_empty()
 }
 

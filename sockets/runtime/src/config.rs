@@ -25,7 +25,7 @@ impl FromStr for Endpoint {
         if let Some(path) = text.strip_prefix("unix:") {
             // sun_path holds 108 bytes, its end included (unix(7)).
             return if path.is_empty() || path == "@" || path.len() > 107 || path.contains('\0') {
-                Err(EndpointError)
+                Err(EndpointError::Path)
             } else {
                 Ok(Self::Unix(path.into()))
             };
@@ -33,7 +33,7 @@ impl FromStr for Endpoint {
         if let Ok(port) = text.parse::<u16>() {
             return Ok(Self::Tcp(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)));
         }
-        text.parse().map(Self::Tcp).map_err(|_| EndpointError)
+        text.parse().map(Self::Tcp).map_err(|_| EndpointError::of(text))
     }
 }
 
@@ -48,11 +48,46 @@ impl fmt::Display for Endpoint {
 
 /// Not an [`Endpoint`]: the user's to mend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EndpointError;
+pub enum EndpointError {
+    /// A port that there is not.
+    Port,
+    /// Before the port stands no address.
+    Address,
+    /// An IPv6 address without brackets.
+    Brackets,
+    /// No path, or one that a socket cannot have.
+    Path,
+    /// Nothing of the kind.
+    Form,
+}
+
+impl EndpointError {
+    /// What is wrong with a text that is neither a port nor an address with
+    /// one.
+    fn of(text: &str) -> Self {
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match text.rsplit_once(':') {
+            None if is_number(text) => Self::Port,
+            None => Self::Form,
+            Some(_) if text.parse::<Ipv6Addr>().is_ok() => Self::Brackets,
+            Some((address, _)) if address.parse::<Ipv6Addr>().is_ok() => Self::Brackets,
+            Some((address, port)) if !is_number(port) || address.is_empty() => Self::Form,
+            Some((_, port)) if port.parse::<u16>().is_err() => Self::Port,
+            Some(_) => Self::Address,
+        }
+    }
+}
 
 impl fmt::Display for EndpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("write PORT, ADDRESS:PORT, [ADDRESS]:PORT, unix:PATH (at most 107 bytes) or unix:@NAME")
+        let what = match self {
+            Self::Port => "the port is from 1 to 65535; ",
+            Self::Address => "what stands before the port is no IPv4 or IPv6 address; ",
+            Self::Brackets => "an IPv6 address with a port stands in brackets, as in [::1]:80; ",
+            Self::Path => "a socket's path has from 1 to 107 bytes; ",
+            Self::Form => "",
+        };
+        write!(f, "{what}write PORT, ADDRESS:PORT, [ADDRESS]:PORT, unix:PATH or unix:@NAME")
     }
 }
 
@@ -321,8 +356,28 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Endpoint>().expect(text).to_string(), shown);
         }
-        for text in ["", "unix:", "unix:@", "70000", "host:80", "::1:443:", &format!("unix:/{}", "x".repeat(107))] {
-            assert_eq!(text.parse::<Endpoint>(), Err(EndpointError), "{text}");
+        use EndpointError::{Address, Brackets, Form, Path, Port};
+        let long = format!("unix:/{}", "x".repeat(107));
+        for (text, why) in [
+            ("", Form),
+            ("site", Form),
+            ("10.0.0.1:", Form),
+            (":80", Form),
+            ("10.0.0.1:http", Form),
+            ("unix:", Path),
+            ("unix:@", Path),
+            (&long, Path),
+            ("70000", Port),
+            ("10.0.0.1:70000", Port),
+            ("[::1]:65536", Port),
+            ("host:80", Address),
+            ("10.0.0.256:80", Address),
+            ("[::g]:80", Address),
+            ("::1:443:", Brackets),
+            ("::1:443", Brackets),
+            ("fe80::1", Brackets),
+        ] {
+            assert_eq!(text.parse::<Endpoint>(), Err(why), "{text}");
         }
     }
 }

@@ -23,8 +23,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use wire::Time;
 
-/// The longest sleep: the attendant is called this often, even if nothing
-/// happens.
+/// The longest sleep, unless the attendant wants another: it is called this
+/// often, even if nothing happens.
 pub const ATTEND_IDLE: Duration = Duration::from_millis(50);
 
 /// How often a connect to a Unix socket whose queue is full is tried again.
@@ -40,14 +40,20 @@ const BATCH: u64 = 16;
 const SPARE_DESCRIPTORS: usize = 64;
 
 /// Work beside the data path, at most once per [`ATTEND_EVERY`] and, while a
-/// worker sleeps, once per [`ATTEND_IDLE`]: progress, statistics, signals,
-/// draining.
+/// worker sleeps, when it wants to be: progress, statistics, signals, draining.
 pub trait Attendant<A> {
     /// Looks after the worker.
     fn attend(&mut self, worker: &mut Worker<A>, now: Time, usage: &Usage) -> Next;
 
+    /// When to look after a worker that sleeps, if nothing happens until then.
+    /// Asked before it does.
+    fn due(&self, worker: &Worker<A>, now: Time, usage: &Usage) -> Time {
+        let _ = (worker, usage);
+        now + ATTEND_IDLE
+    }
+
     /// What else wakes a sleeping worker: readable until it was seen to.
-    fn wake<'a>(&self, app: &'a A) -> Option<BorrowedFd<'a>> {
+    fn wake<'a>(&'a self, app: &'a A) -> Option<BorrowedFd<'a>> {
         let _ = app;
         None
     }
@@ -270,7 +276,7 @@ impl<A: App> Worker<A> {
             if ready > 0 {
                 busy_at = now;
             }
-            until = self.until(wake, now, busy_at);
+            until = self.until(wake, now, busy_at, |worker| attendant.due(worker, now, &usage));
             if unattended {
                 // Something happened since: not only after a long sleep.
                 until = until.min(attend_at).max(now);
@@ -326,12 +332,17 @@ impl<A: App> Worker<A> {
     /// Until when to wait for something to come up: `now`, if there is more
     /// to do.
     #[inline]
-    fn until(&self, wake: Wake, now: Time, busy_at: Time) -> Time {
+    fn until(&self, wake: Wake, now: Time, busy_at: Time, due: impl FnOnce(&Self) -> Time) -> Time {
         if wake == Wake::Now || self.net.has_more() || now.since(busy_at) < self.spin {
             return now;
         }
-        let idle = if self.accepting.blocks(&self.net) { ATTEND_BLOCKED } else { ATTEND_IDLE };
-        let mut until = now + idle;
+        let mut until = due(self);
+        if self.accepting.blocks(&self.net) {
+            until = until.max(now + ATTEND_BLOCKED);
+        }
+        if let Some(seat) = &self.net.seat {
+            until = until.min(now + seat.patience());
+        }
         if let Wake::At(at) = wake {
             until = until.min(at);
         }

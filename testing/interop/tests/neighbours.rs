@@ -64,7 +64,7 @@ fn an_address_that_linux_has_is_told_of() {
                     let said = server.said();
                     let conflict =
                         |line: &&str| line.contains("address conflict:") && line.contains(&format!(" {address};"));
-                    said.lines().find(conflict).is_some_and(|line| line.contains(told) && line.contains(" GMT: "))
+                    said.lines().find(conflict).is_some_and(|line| line.contains(told) && line.contains("Z warning: "))
                 });
             }
             // The one that nobody else has is served, to those whose own
@@ -91,7 +91,7 @@ fn a_deleted_interface_is_told_of_and_taken_up_when_it_is_back() {
         for round in 1..=2 {
             ip(&format!("link del {SERVER}"));
             wait_for("the loss to be told", SOON, || server.said().matches("link lost: af_xdp:near0").count() == round);
-            assert!(server.said().contains(" GMT: link lost:"), "{}", server.said());
+            assert!(server.said().contains("Z warning: link lost:"), "{}", server.said());
             wait_for("the loss in the status", SOON, || {
                 let status = output(Nearside::command(["status", "--json"]).arg(&page));
                 status.contains("\"link.lost\"") && !server.has_ended()
@@ -122,9 +122,9 @@ fn a_deleted_tap_is_taken_up_or_is_the_end() {
         make();
         let mut server = taps(&[]);
         ip("link del near0");
-        wait_for("the loss to be told", SOON, || server.said().contains(" GMT: link lost: tap:near0"));
+        wait_for("the loss to be told", SOON, || server.said().contains("Z warning: link lost: tap:near0"));
         make();
-        wait_for("the return to be told", SOON, || server.said().contains(" GMT: link back: tap:near0"));
+        wait_for("the return to be told", SOON, || server.said().contains("Z info: link back: tap:near0"));
         server.wait_until_open("10.9.0.2:80");
         server.stop();
 

@@ -76,10 +76,8 @@ impl Server {
     fn waits(&self) -> Vec<Duration> {
         let said = self.first.said();
         let figures = said.lines().filter_map(|line| {
-            line.strip_prefix("took over from process ")?
-                .split_once("new connections waited at most ")?
-                .1
-                .strip_suffix(" us")
+            let (_, waited) = line.split_once("info: took over from process ")?;
+            waited.split_once("new connections waited at most ")?.1.strip_suffix(" us")
         });
         figures.map(|text| Duration::from_micros(text.parse().unwrap())).collect()
     }

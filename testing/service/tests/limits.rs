@@ -5,6 +5,7 @@ use service::clients::{Clients, Habit};
 use service::server::Server;
 use service::{now, wait_for};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::Ordering;
@@ -96,6 +97,13 @@ fn a_path_that_cannot_be_is_told() {
     assert!(refusal(&["--listen", "127.0.0.1:80", "--cores", "4095"]).contains("core 4095"));
 }
 
+/// A command with more arguments, to be run again and again.
+fn with(command: &Command, arguments: &[&str]) -> Command {
+    let mut more = Command::new(command.get_program());
+    more.args(command.get_args()).args(arguments);
+    more
+}
+
 /// As anybody but root.
 #[test]
 fn a_port_of_root_s_is_told_with_what_it_needs() {
@@ -109,8 +117,28 @@ fn a_port_of_root_s_is_told_with_what_it_needs() {
     // Where nobody else may look, a copy is run.
     let program = std::env::temp_dir().join(format!("nearside-nobody-{}", std::process::id()));
     std::fs::copy(Nearside::command([""; 0]).get_program(), &program).unwrap();
-    let output = command.arg(&program).args(["serve", "--respond", "1", "--listen", "127.0.0.1:80"]).output().unwrap();
+    command.arg(&program).arg("serve").stdin(std::process::Stdio::null());
+    let start = |arguments: &[&str]| {
+        let mut command = with(&command, arguments);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let port = ["--listen", "127.0.0.1:80", "--control", "off"];
+    let folder = scratch("nobody");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let (closed, log) = (folder.display().to_string(), folder.join("log").display().to_string());
+    for check in [&[][..], &["--check"]] {
+        let (code, said) = start(&[&["--respond", "1"], &port[..], check].concat());
+        assert!(code == Some(1) && said.contains("127.0.0.1:80") && said.contains("CAP_NET_BIND_SERVICE"), "{said}");
+        let (code, said) = start(&[&[closed.as_str(), "--listen", "127.0.0.1:0", "--control", "off"], check].concat());
+        assert!(code == Some(1) && said.contains(&format!("directory {closed}: Permission denied")), "{said}");
+    }
+    // All that is wrong is told at once.
+    let files = ["--access-log", log.as_str(), "--pid-file", log.as_str(), "--check"];
+    let (code, said) = start(&[&["--respond", "1"], &port[..], &files].concat());
     std::fs::remove_file(&program).unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("127.0.0.1:80") && said.contains("CAP_NET_BIND_SERVICE"), "{said}");
+    assert_eq!(code, Some(1));
+    for part in ["CAP_NET_BIND_SERVICE", "cannot open the access log", &format!("cannot make {log}")] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
 }

@@ -64,8 +64,9 @@ impl Service {
         wait_for("a word about the reload", PATIENCE, || {
             let log = self.server.log();
             // What the limit on descriptors is, it warns of.
-            let mut said = log.lines().skip(before).filter(|line| !line.starts_with("warning: "));
-            Ok(said.next().map(str::to_owned))
+            let mut said = log.lines().skip(before).filter(|line| !line.contains("Z warning: "));
+            // Without its time and level.
+            Ok(said.next().map(|line| line.split_once(": ").map_or(line, |(_, said)| said).to_owned()))
         })
         .unwrap()
     }

@@ -462,7 +462,10 @@ fn large_etag(identity: &Identity) -> String {
 }
 
 fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
-    rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    let root = rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    // What was opened so may be searched by nobody: every file would be refused.
+    rustix::fs::statat(&root, ".", rustix::fs::AtFlags::empty())?;
+    Ok(root)
 }
 
 /// Reads into `buffer` until it is full or the file ends.

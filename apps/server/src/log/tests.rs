@@ -1,7 +1,9 @@
 //! Lines of the access log.
 
+use super::sink::TORN;
 use super::*;
 use core::net::{Ipv4Addr, Ipv6Addr};
+use std::path::{Path, PathBuf};
 
 fn line(peer: IpAddr, request: &[u8]) -> String {
     let line =
@@ -51,6 +53,9 @@ fn a_line_is_bounded() {
     assert!(out.len() <= LINE_MAX);
 }
 
+/// Nobody is to stop.
+static GO: AtomicBool = AtomicBool::new(false);
+
 /// A folder that goes away.
 struct Folder(PathBuf);
 
@@ -76,17 +81,17 @@ fn half_a_line_is_not_joined_by_the_next() {
     std::fs::write(&path, "whole\nha").expect("written");
     let read = || std::fs::read_to_string(&path).expect("a log");
     let (mut one, mut other) = (Appended::open(&path).expect("opened"), Appended::open(&path).expect("opened"));
-    one.append(&mut b"first\n".to_vec()).expect("appended");
+    one.append(&mut b"first\n".to_vec(), &GO).expect("appended");
     assert_eq!(read(), "whole\nha\nfirst\n");
-    other.append(&mut b"second\n".to_vec()).expect("appended");
-    one.append(&mut b"third\n".to_vec()).expect("appended");
+    other.append(&mut b"second\n".to_vec(), &GO).expect("appended");
+    one.append(&mut b"third\n".to_vec(), &GO).expect("appended");
     assert_eq!(read(), "whole\nha\nfirst\nsecond\nthird\n", "nothing is looked for twice");
     // The disk is full in the middle of one's line, and the other goes on.
     one.file.write_all(b"fou").expect("written");
     let mut full = Appended::open(Path::new("/dev/full")).expect("opened");
-    assert!(full.append(&mut b"a line\n".to_vec()).is_err());
-    other.append(&mut b"fifth\n".to_vec()).expect("appended");
-    one.append(&mut b"sixth\n".to_vec()).expect("appended");
+    assert!(full.append(&mut b"a line\n".to_vec(), &GO).is_err());
+    other.append(&mut b"fifth\n".to_vec(), &GO).expect("appended");
+    one.append(&mut b"sixth\n".to_vec(), &GO).expect("appended");
     assert_eq!(read(), "whole\nha\nfirst\nsecond\nthird\nfou\nfifth\nsixth\n");
 }
 
@@ -101,9 +106,37 @@ fn a_log_may_be_a_pipe() {
         move || std::fs::read_to_string(path)
     });
     let mut log = Appended::open(&path).expect("opened");
-    log.append(&mut b"one\n".to_vec()).expect("appended");
+    log.append(&mut b"one\n".to_vec(), &GO).expect("appended");
     TORN.fetch_add(1, Ordering::AcqRel);
-    log.append(&mut b"two\n".to_vec()).expect("appended");
+    log.append(&mut b"two\n".to_vec(), &GO).expect("appended");
     drop(log);
     assert_eq!(reader.join().expect("no panic").expect("read"), "one\ntwo\n");
+}
+
+/// A pipe that nobody reads holds nobody up but its writer, and the end of that
+/// only for a moment.
+#[test]
+fn a_pipe_that_nobody_reads_loses_lines_and_holds_nobody_up() {
+    let folder = Folder::new("stuck");
+    let path = folder.0.join("log");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("a pipe");
+    let reader = std::fs::File::options().read(true).write(true).open(&path).expect("opened");
+    let kind = AccessLog::File(path);
+    let mut log = Log::start(&kind, 4 * (BUFFER_FULL + LINE_MAX), &[]).expect("started").expect("a log");
+    let line = Line { peer: None, request: &[b'x'; 1_000], status: 200, referer: None, agent: None };
+    // Far more than ring and pipe hold.
+    for _ in 0..1_000 {
+        log.line(&line, 1, Time::ZERO);
+    }
+    let lost = log.drops();
+    assert!(lost > 500, "{lost}");
+    let shared = Arc::clone(&log.shared);
+    drop(log);
+    // What was handed over and not read is counted as well; the rest of the
+    // lines stand in the pipe, whole but for the last.
+    let lost = lost + shared.drops.load(Ordering::Relaxed);
+    let mut piped = vec![0; 1 << 20];
+    let read = std::io::Read::read(&mut &reader, &mut piped).expect("what the pipe holds");
+    let lines = piped[..read].split(|&byte| byte == b'\n').count();
+    assert!(lines < 1_000 && lost + lines as u64 >= 1_000, "{lost} lost, {lines} in the pipe");
 }

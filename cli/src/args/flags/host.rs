@@ -13,6 +13,7 @@ use tcp::congestion::Algorithm;
 use wire::Mac;
 
 #[derive(Args)]
+#[command(next_help_heading = "Links (with --link)")]
 pub(in crate::args) struct HostArgs {
     /// Where frames come from and go to: memif:SOCKET, tap:NAME, af_xdp:INTERFACE or dpdk:DEVICE
     ///
@@ -55,19 +56,21 @@ pub(in crate::args) struct HostArgs {
     /// With --silos, a port has a queue for each silo unless queues=N says
     /// otherwise; a silo without a queue of its own shares one. Repeat for
     /// more ports, all of one kind.
-    #[arg(long, value_name = "LINK")]
+    #[arg(long, value_name = "LINK", value_parser = values::link)]
     pub(super) link: Vec<String>,
 
     /// Our address with its subnet's prefix length; repeat for more
     ///
     /// serve over one af_xdp link needs none: without it the host's own
     /// addresses on the interface are served, of which only TCP to the ports
-    /// of --listen is taken, and neighbours and routes are the kernel's.
+    /// of --listen is taken, and neighbours and routes are the kernel's. Clients
+    /// on the host itself reach neither the one nor the other: what they send
+    /// goes over lo, or leaves by the interface.
     #[arg(long = "addr", value_name = "ADDRESS/PREFIX", requires = "link")]
     addresses: Vec<Cidr>,
 
     /// The next hop for what is in no subnet of ours; one per family
-    #[arg(long = "gateway", value_name = "ADDRESS", requires = "link")]
+    #[arg(long = "gateway", value_name = "ADDRESS", requires = "link", value_parser = values::ip_address)]
     gateways: Vec<IpAddr>,
 
     /// Whether our addresses are announced, and others asked whether they have them
@@ -102,8 +105,8 @@ pub(in crate::args) struct HostArgs {
     /// and memory of its own. A plain number is how many there are, on cores
     /// near the ports; a list, with a dash or a comma, is the cores (3-3 is
     /// core 3 alone); auto is one for each physical core of the domains that
-    /// have ports. Limits such as --max-connections are those of all silos
-    /// together.
+    /// have ports, and no more than a quota of the control group keeps busy.
+    /// Limits such as --max-connections are those of all silos together.
     #[arg(long, value_name = "N|CORES|auto", requires = "link", conflicts_with = "core")]
     silos: Option<Silos>,
 
@@ -145,7 +148,7 @@ pub(in crate::args) struct HostArgs {
     ///
     /// spin polls on: the lowest latency, and one core always busy. adaptive
     /// polls for a while (SPIN, 50us) and then sleeps until something comes,
-    /// over a link at most for WAIT (10ms). sleep:TIME (over a link; 1us to
+    /// over a link at most for WAIT (1s). sleep:TIME (over a link; 1us to
     /// 1s, a bare number is of microseconds) sleeps for so long after each
     /// look that finds nothing, whatever arrives meanwhile: next to no
     /// processor time under light load, and no interrupts for the peer to
@@ -316,6 +319,7 @@ impl HostArgs {
     /// # Errors
     /// What makes no sense together, and if no link is named.
     pub(super) fn plan(self, role: memif::Role, max_connections: u32) -> Result<HostPlan, String> {
+        let mut links = links(&self.link, role)?;
         for (index, gateway) in self.gateways.iter().enumerate() {
             if !self.addresses.iter().any(|ours| ours.contains(*gateway)) {
                 return Err(format!("the gateway {gateway} is in no subnet of --addr"));
@@ -339,7 +343,6 @@ impl HostArgs {
             self.may_use_host_addresses(role)?;
         }
         let offload = self.offload.is_none_or(|switch| switch == Switch::On);
-        let mut links = links(&self.link, role)?;
         for link in &mut links {
             if let (DriverSpec::Tap(tap), false) = (&mut link.driver, offload) {
                 if tap.large {

@@ -5,9 +5,6 @@ use clap::{Args, ValueHint};
 use std::path::PathBuf;
 
 #[derive(Args)]
-#[command(after_help = "EXAMPLES
-  nearside import /data/f-stack/config.ini
-  nearside import f-stack.conf --explain")]
 pub(in crate::args) struct ImportArgs {
     /// F-Stack's configuration: config.ini or f-stack.conf
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]

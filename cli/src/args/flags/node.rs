@@ -21,15 +21,8 @@ enum TypedTask {
     /// Exit status: 0 if nothing is worse than the kernel's defaults, 4 if
     /// something is, contradicts another setting or is not there any more,
     /// 5 if something is dangerous.
-    #[command(after_help = "EXAMPLES
-  nearside node audit --role web
-  nearside node audit --of /etc/sysctl.d/99-tuning.conf --all
-  nearside node record > node.txt; nearside node audit --root node.txt --json")]
     Audit(AuditArgs),
     /// Say what is true of a setting, and where that is written
-    #[command(after_help = "EXAMPLES
-  nearside node explain net.ipv4.tcp_tw_reuse
-  nearside node explain 'cmdline idle'")]
     Explain {
         /// The setting, as audit names it [default: list them all]
         #[arg(value_name = "KEY")]
@@ -49,9 +42,6 @@ enum TypedTask {
     ///
     /// Nothing is changed, and no right is needed. The plan's id is a hash of
     /// its steps and of the values they found.
-    #[command(after_help = "EXAMPLES
-  nearside node plan --role forwarder
-  nearside node plan --only net.core.somaxconn=16384 --only 'frequency governor=performance'")]
     Plan {
         #[command(flatten)]
         tuning: TuningArgs,
@@ -69,10 +59,6 @@ enum TypedTask {
     /// Each change stands in a journal (/var/lib/nearside-node) before it is made
     /// and is read back after it; if one fails, all are undone. Values of run
     /// time end with the boot.
-    #[command(after_help = "EXAMPLES
-  nearside node apply 3f2a90c51be7d604
-  nearside node apply 3f2a90c51be7d604 --try 10m && nearside node confirm
-  nearside node apply 3f2a90c51be7d604 --persist systemd")]
     Apply {
         /// The id that plan printed
         #[arg(value_name = "ID")]

@@ -117,9 +117,12 @@ pub(in crate::args) struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
     drain_timeout: Duration,
 
-    /// Write an access log in nginx's combined format: off, stderr, or a file's
-    /// name; SIGUSR1 opens the file again, for rotation
-    #[arg(long, value_name = "off|stderr|FILE", default_value = "off", value_parser = values::access_log)]
+    /// Write an access log in nginx's combined format: off, - for standard
+    /// output, stderr, or a file's name; SIGUSR1 opens a file again, for rotation
+    ///
+    /// Whoever reads a pipe too slowly loses lines, which app.log_drops of
+    /// nearside status counts; no request waits for it.
+    #[arg(long, value_name = "off|-|stderr|FILE", default_value = "off", value_parser = values::access_log)]
     access_log: AccessLog,
 
     /// With --plan: print it as JSON

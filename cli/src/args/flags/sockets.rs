@@ -16,11 +16,15 @@ use std::time::Duration;
 #[command(next_help_heading = "Kernel sockets (without --link)")]
 pub(super) struct SocketArgs {
     /// Serve with this many workers: a number, or auto for one per core
+    ///
+    /// auto counts the cores that this process may use, and no more than a quota
+    /// of its control group (cpu.max, cpu.cfs_quota_us) keeps busy, rounded up;
+    /// what limits it is said at the start.
     #[arg(long, value_name = "N|auto", default_value = "auto", conflicts_with = "link")]
     workers: Workers,
 
     /// Pin workers to these cores, by turns, as in 0-3,8; or none, not to pin
-    /// [default: all that this process may use]
+    /// [default: all that this process may use; under a quota of processor time none]
     #[arg(long, value_name = "LIST|none", conflicts_with = "link")]
     cores: Option<Cores>,
 

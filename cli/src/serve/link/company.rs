@@ -3,6 +3,7 @@
 
 use super::super::orders::{Course, News, Orders, Stage};
 use super::super::reload::Dealer;
+use super::super::wakes::Wakes;
 use super::super::worker::{DRAIN_GRACE, WALL_CLOCK_EVERY};
 use super::heritage::Estate;
 use super::share_out;
@@ -11,15 +12,16 @@ use crate::figures::SiloColumn;
 use crate::host::fleet::Part;
 use crate::host::{Crew, Failure, Finish, Layout, Losses, Neighbourhood, Notices, Port, Seat, stack};
 use crate::numa::{Domains, Near};
+use crate::say;
 use app::App;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 use link::LinkState;
 use server::{Change, Server, WallClock};
 use silo::placement::Far;
-use silo::{Attendant, Clock, Next, Pace, Silo, Usage};
+use silo::{ATTEND_ASLEEP, ATTEND_EVERY, Attendant, Clock, Next, Pace, Silo, Usage};
 use sockets::fleet::Stop;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Time;
 
@@ -63,7 +65,7 @@ impl Company<'_> {
     pub fn tell_left(&self) {
         if self.down.load(Ordering::Relaxed) {
             let left = self.left.load(Ordering::Relaxed);
-            eprintln!("stopping: the link is down, {left} connections end unfinished");
+            say::warning(format_args!("stopping: the link is down, {left} connections end unfinished"));
         }
     }
 }
@@ -123,6 +125,10 @@ impl Crew for Company<'_> {
         let clock = WallClock::new(Clock.now(), Clock.unix());
         let app =
             Server::new(self.domains.server(self.layout, seat, &self.server), clock).map_err(|why| why.to_string())?;
+        let host_tells = neighbourhood.as_ref().map(Neighbourhood::news);
+        let wakes = [app.wake_fd(), self.orders.worker_hears(seat.index), host_tells];
+        let wakes = Wakes::of(wakes.into_iter().flatten());
+        let wakes = wakes.map_err(|why| format!("cannot wait for helper threads: {why}"))?;
         let mut silo = Silo { link, stack, app };
         self.orders.report(seat.index, 0, Clock.now());
         self.orders.on_started(String::new);
@@ -142,6 +148,8 @@ impl Crew for Company<'_> {
             pace: None,
             settling: false,
             retired: false,
+            published: 0,
+            wakes,
         };
         silo::run(&mut silo, self.host.pace(), &mut attending).map_err(|why| why.to_string())?;
         attending.notices.end()?;
@@ -190,10 +198,15 @@ struct Attending<'a> {
     settling: bool,
     /// A successor has taken over.
     retired: bool,
+    /// [`Usage::busy_turns`] when the figures were published last.
+    published: u64,
+    /// What wakes the silo, beside its link.
+    wakes: Wakes,
 }
 
 impl<L: Port> Attendant<L, Server> for Attending<'_> {
     fn attend(&mut self, silo: &mut Silo<L, Server>, now: Time, usage: &Usage, link: LinkState) -> Next {
+        self.company.orders.worker_heard(self.index);
         if let Some(neighbourhood) = &mut self.neighbourhood {
             neighbourhood.attend(&mut silo.stack);
         }
@@ -202,7 +215,9 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
             return Next::Stop;
         }
         self.near.attend(silo, now, usage, link);
-        self.column.publish(silo, now, usage, link, silo.app.counters(), |take| self.near.values(silo, take));
+        if self.column.publish(silo, now, usage, link, silo.app.counters(), |take| self.near.values(silo, take)) {
+            self.published = usage.busy_turns;
+        }
         if now >= self.next_wall_clock {
             self.next_wall_clock = now + WALL_CLOCK_EVERY;
             silo.app.set_wall_clock(WallClock::new(now, Clock.unix()));
@@ -234,8 +249,22 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
         self.pace.take()
     }
 
-    fn wake<'a>(&self, app: &'a Server) -> Option<BorrowedFd<'a>> {
-        app.wake_fd()
+    fn due(&self, silo: &Silo<L, Server>, now: Time, usage: &Usage) -> Time {
+        let company = self.company;
+        // Ports of one link watch each other, and a predecessor's frames come
+        // by rings that nobody rings for.
+        let alone = company.layout.ports.len() == 1 && !company.host.speaks_lacp() && !company.estate.relays();
+        let quiet = alone && !self.settling && !company.stop.is_set();
+        let Some(pulse) = company.orders.pulse(silo.stack.connections()).filter(|_| quiet) else {
+            return now + ATTEND_ASLEEP;
+        };
+        // What happened last shows on the page, too.
+        let page = if usage.busy_turns == self.published { Time::MAX } else { self.column.next() };
+        (now + pulse).min(page.max(now + ATTEND_EVERY))
+    }
+
+    fn wake<'a>(&'a self, _app: &'a Server) -> Option<BorrowedFd<'a>> {
+        Some(self.wakes.as_fd())
     }
 
     #[inline]

@@ -88,7 +88,7 @@ impl Estate {
         for handle in handles.iter() {
             if let Err(why) = handle.attach_own() {
                 // It does the same; only new addresses of the host are not known to it.
-                eprintln!("warning: the XDP program of the process before this one stays: {why}");
+                crate::say::warning(format_args!("the XDP program of the process before this one stays: {why}"));
             }
         }
         Ok(waited)

@@ -8,10 +8,12 @@ use super::super::succession::{Outcome, Succession};
 use super::super::supervisor::{count, remove_pid_file, write_pid_file};
 use super::super::systemd;
 use super::super::takeover::{Predecessor, control_path};
+use super::super::wakes::PULSE;
 use super::Following;
 use super::heritage::Estate;
 use crate::args::{HostPlan, RestartPlan, ServePath, ServePlan};
 use crate::host::Failure;
+use crate::say;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,9 +26,6 @@ use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 use wire::Time;
 
-/// How often the main thread looks up with nothing to do.
-const IDLE: Duration = Duration::from_secs(1);
-
 /// How often it does while the last silo ends.
 const ENDING: Duration = Duration::from_millis(1);
 
@@ -38,6 +37,7 @@ pub struct Supervisor<'a> {
     /// How many of them were seen to.
     stopped: usize,
     restarted: usize,
+    reopened: usize,
     reopen: Arc<AtomicUsize>,
     reload: Reload,
     watchdog: Option<Duration>,
@@ -92,7 +92,8 @@ impl<'a> Supervisor<'a> {
             restarts: count(&[SIGUSR2], orders)?,
             stopped: 0,
             restarted: 0,
-            reopen: crate::host::count_signals(&[SIGUSR1])?,
+            reopen: count(&[SIGUSR1], orders)?,
+            reopened: 0,
             reload: Reload::new(orders, plan)?,
             watchdog: systemd::watchdog(),
             next_alive: Time::ZERO,
@@ -132,6 +133,7 @@ impl<'a> Supervisor<'a> {
             let now = Clock.now();
             self.on_stops();
             self.on_restarts(now);
+            self.on_reopen();
             self.reload.look(self.orders, dealer, page);
             if let Some(restart) = &mut self.restart {
                 restart.on_plan(self.reload.plan());
@@ -146,7 +148,7 @@ impl<'a> Supervisor<'a> {
             }
             // The fleet's thread rings before it is finished.
             let ending = self.orders.stage() == Stage::Halt;
-            self.wait(if ending { ENDING } else { self.watchdog.unwrap_or(IDLE).min(IDLE) }, now)?;
+            self.wait(if ending { ENDING } else { self.watchdog.unwrap_or(PULSE).min(PULSE) }, now)?;
         }
         if let Some(restart) = &mut self.restart {
             restart.end();
@@ -161,7 +163,7 @@ impl<'a> Supervisor<'a> {
             return;
         }
         if self.stopped == 0 {
-            eprintln!("stopping: finishing responses under way; once more to stop at once");
+            say::info("stopping: finishing responses under way; once more to stop at once");
             systemd::stopping();
             if let Some(restart) = &mut self.restart {
                 restart.give_up();
@@ -173,6 +175,14 @@ impl<'a> Supervisor<'a> {
             self.orders.advance(Stage::Halt);
         }
         self.stopped = stops;
+    }
+
+    /// SIGUSR1: each silo opens its log again.
+    fn on_reopen(&mut self) {
+        let reopen = self.reopen.load(Ordering::Relaxed);
+        if core::mem::replace(&mut self.reopened, reopen) != reopen {
+            self.orders.ring_workers();
+        }
     }
 
     /// SIGUSR2: a successor is started.
@@ -191,7 +201,7 @@ impl<'a> Supervisor<'a> {
                 Err(why) => why,
             },
         };
-        eprintln!("no successor is started: {refused}");
+        say::warning(format_args!("no successor is started: {refused}"));
     }
 
     /// Sleeps until something happens, for `longest` at most.
@@ -226,7 +236,7 @@ impl<'a> Restart<'a> {
             let waited = self.estate.take_over(predecessor)?;
             took_over = Some((predecessor.pid(), waited));
             if let Err(why) = predecessor.wait_for_places() {
-                eprintln!("warning: the process before this one ended early: {why}");
+                say::warning(format_args!("the process before this one ended early: {why}"));
             }
         }
         if let Some(path) = self.page {
@@ -260,10 +270,13 @@ impl<'a> Restart<'a> {
     fn look(&mut self, orders: &Orders, page: &mut Page, now: Time) {
         if self.estate.relays() && self.predecessor.is_some_and(Predecessor::has_ended) {
             self.estate.on_predecessor_gone();
+            orders.ring_workers();
         }
         if let Some(channel) = self.control.as_mut().and_then(|control| control.next(now)) {
             self.succession.on_asked(channel, now);
         }
+        // A silo that sleeps is to hear of what it is asked.
+        orders.set_restless(self.succession.is_coming());
         if self.succession.is_coming() {
             let estate = self.estate;
             match self.succession.step_with(|channel| estate.offer(channel), now) {
@@ -284,7 +297,7 @@ impl<'a> Restart<'a> {
         }
         systemd::reloading("starting its successor");
         match self.succession.begin(control.path(), now) {
-            Ok(pid) => eprintln!("starting a successor: process {pid}"),
+            Ok(pid) => say::info(format_args!("starting a successor: process {pid}")),
             Err(why) => self.on_failed(&why),
         }
         Ok(())
@@ -308,9 +321,10 @@ impl<'a> Restart<'a> {
         match self.succession.give_way() {
             Ok(channel) => self.successor = channel,
             // The queues were its own: there is no way back.
-            Err(why) => eprintln!("process {pid} took over, and {why}"),
+            Err(why) => say::warning(format_args!("process {pid} took over, and {why}")),
         }
-        eprintln!("process {pid} serves; {} connections end with their next response", orders.connections());
+        let open = orders.connections();
+        say::info(format_args!("process {pid} serves; {open} connections end with their next response"));
         orders.advance(Stage::Retire);
         self.drain_at = Some(now + self.plan.drain);
         systemd::succeeded(pid);
@@ -318,7 +332,7 @@ impl<'a> Restart<'a> {
 
     fn on_failed(&mut self, why: &str) {
         self.estate.resume();
-        eprintln!("{why}; this process serves on");
+        say::error(format_args!("{why}; this process serves on"));
         systemd::ready(&format!("serving; {why}"));
     }
 

@@ -26,10 +26,12 @@ impl App for Nothing {
     }
 }
 
-/// A pair's end that counts how often it was waited on.
+/// A pair's end that counts how often it was waited on, and for how long at
+/// most.
 struct Watched {
     link: PairLink,
     waits: usize,
+    longest: Duration,
 }
 
 impl Link for Watched {
@@ -47,6 +49,7 @@ impl Link for Watched {
     }
     fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
         self.waits += 1;
+        self.longest = self.longest.max(timeout);
         self.link.wait(wake, timeout)
     }
     fn counters(&self) -> Counters {
@@ -91,7 +94,7 @@ fn answer(pace: Pace) -> (Duration, Usage, usize) {
     config.addresses = vec![Address { ip: [10, 0, 0, 2].into(), prefix_len: 24 }];
     let offload = LinkOffload { checksum: false, segmentation: None };
     let stack = Stack::new(config, offload, &Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8] }, begun);
-    let mut silo = Silo { link: Watched { link: near, waits: 0 }, stack, app: Nothing };
+    let mut silo = Silo { link: Watched { link: near, waits: 0, longest: Duration::ZERO }, stack, app: Nothing };
     let mut asker = Asker { far, answered: None, attended: 0 };
     let usage = run(&mut silo, pace, &mut asker).expect("a pair can be waited on");
     (asker.answered.expect("it stops for nothing else").since(begun), usage, silo.link.waits)
@@ -130,4 +133,41 @@ fn who_sleeps_by_the_clock_does_not_wait_for_frames() {
         usage.sleeps > 1 && usage.asleep_ns >= usage.sleeps * 20_000
     };
     assert!((0..TRIES).any(sleeps));
+}
+
+/// Looks up after a while, for as many times.
+struct Sleeper {
+    pause: Option<Duration>,
+    left: usize,
+}
+
+impl<A> Attendant<Watched, A> for Sleeper {
+    fn attend(&mut self, silo: &mut Silo<Watched, A>, _now: Time, _usage: &Usage, _link: LinkState) -> Next {
+        self.left -= 1;
+        // No need to go on once it has slept long enough.
+        if self.left == 0 || silo.link.longest > ATTEND_ASLEEP { Next::Stop } else { Next::Go }
+    }
+
+    fn due(&self, _silo: &Silo<Watched, A>, now: Time, _usage: &Usage) -> Time {
+        now + self.pause.unwrap_or(ATTEND_ASLEEP)
+    }
+}
+
+/// One that has nothing to do is not woken to be looked after: its attendant
+/// says when.
+#[test]
+fn an_idle_silo_sleeps_until_its_attendant_wants_it() {
+    let longest = |pause| {
+        let (near, _far) = Pair::new(PairConfig::default());
+        let config = stack::Config::new(Mac([2, 0, 0, 0, 0, 1]), near.capabilities().mtu);
+        let offload = LinkOffload { checksum: false, segmentation: None };
+        let stack = Stack::new(config, offload, &Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8] }, Clock.now());
+        let link = Watched { link: near, waits: 0, longest: Duration::ZERO };
+        let mut silo = Silo { link, stack, app: Nothing };
+        let mut sleeper = Sleeper { pause, left: 1_000 };
+        run(&mut silo, Idle::ADAPTIVE, &mut sleeper).expect("a pair can be waited on");
+        silo.link.longest
+    };
+    assert!(longest(Some(Duration::from_secs(60))) > Duration::from_millis(500));
+    assert!(longest(None) <= ATTEND_ASLEEP);
 }

@@ -19,6 +19,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// up has not seen enough of it.
 const LOOKS_MIN: u32 = 50;
 
+/// How soon an idle worker looks, while some are on their way and while none is:
+/// it does not hear of those that are chosen for it meanwhile.
+const LOOK_IDLE: Duration = Duration::from_millis(50);
+const LOOK_NONE: Duration = Duration::from_secs(1);
+
+const _: () = assert!(LOOK_IDLE.as_millis() * (LOOKS_MIN as u128) < WRITE_OFF.as_millis());
+
 /// The most that a worker says that it has besides: with its connections it
 /// must stay below what means out of service.
 const BESIDES_MAX: u32 = OUT_FROM / 2;
@@ -102,6 +109,11 @@ impl Seat {
         if now.since(self.span.last) >= LOOK_EVERY {
             self.look_closely(now);
         }
+    }
+
+    /// How long an idle worker may sleep before it looks again.
+    pub(crate) fn patience(&self) -> Duration {
+        if self.coming() > 0 { LOOK_IDLE } else { LOOK_NONE }
     }
 
     fn look_closely(&mut self, now: Time) {

@@ -1,0 +1,167 @@
+//! Where lines go: a file that others append to as well, or a standard stream,
+//! whose other end may be a pipe that nobody reads.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+#[derive(Debug)]
+pub enum Sink {
+    File(PathBuf, Appended),
+    Standard(Stream),
+}
+
+/// A standard stream, of which the process has one.
+#[derive(Clone, Copy, Debug)]
+pub enum Stream {
+    Out,
+    Error,
+}
+
+impl Sink {
+    /// Appends lines. Waits for whoever reads them, but in a `hurry` only for a
+    /// moment.
+    pub fn append(&mut self, lines: &mut Vec<u8>, hurry: &AtomicBool) -> io::Result<()> {
+        match self {
+            Self::File(_, file) => file.append(lines, hurry),
+            Self::Standard(stream) => stream.append(lines, hurry),
+        }
+    }
+
+    /// Opens a file again; a stream stays what it is.
+    pub fn reopen(&mut self) {
+        if let Self::File(path, file) = self
+            && let Ok(new) = Appended::open(path)
+        {
+            // If it cannot be opened, the old one is better than none.
+            *file = new;
+        }
+    }
+}
+
+impl Stream {
+    fn append(self, lines: &[u8], hurry: &AtomicBool) -> io::Result<()> {
+        // A pipe takes 4 KiB in one piece: the lines of several threads are kept
+        // apart here, with whether half of one was written last.
+        static TORN: [Mutex<bool>; 2] = [const { Mutex::new(false) }; 2];
+        let mut torn = TORN[self as usize].lock().unwrap_or_else(PoisonError::into_inner);
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let fd = match self {
+            Self::Out => stdout.as_fd(),
+            Self::Error => stderr.as_fd(),
+        };
+        if *torn {
+            write_all(fd, b"\n", hurry)?;
+        }
+        *torn = true;
+        write_all(fd, lines, hurry)?;
+        *torn = false;
+        Ok(())
+    }
+}
+
+/// A pipe that has room takes so much at once (PIPE_BUF of pipe(7)).
+const PIECE: usize = 4_096;
+
+/// How long one that is full is waited for before it is looked whether there is
+/// hurry.
+const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// Nobody read a stream when it was to be finished: others need not wait as
+/// long.
+static UNREAD: AtomicBool = AtomicBool::new(false);
+
+/// Writes all of it, but in a `hurry` never waits long for a reader.
+fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8], hurry: &AtomicBool) -> io::Result<()> {
+    while !bytes.is_empty() {
+        // In a hurry it tries once more, and that is all.
+        let last = hurry.load(Ordering::Acquire);
+        let patience = if last && UNREAD.load(Ordering::Relaxed) { Timespec::default() } else { PATIENCE };
+        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
+        match poll(&mut fds, Some(&patience)) {
+            Ok(0) if last => {
+                UNREAD.store(true, Ordering::Relaxed);
+                return Err(ErrorKind::TimedOut.into());
+            }
+            Ok(0) | Err(Errno::INTR) => continue,
+            Ok(_) => {}
+            Err(why) => return Err(why.into()),
+        }
+        match rustix::io::write(fd, &bytes[..bytes.len().min(PIECE)]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                UNREAD.store(false, Ordering::Relaxed);
+                bytes = bytes.get(written..).unwrap_or_default();
+            }
+            // Somebody else filled it.
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(why) => return Err(why.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Times that something could not be written as a whole, to any log: whoever
+/// appends to the same file finds half a line at its end.
+pub static TORN: AtomicU64 = AtomicU64::new(0);
+
+/// A file that several may append whole lines to.
+#[derive(Debug)]
+pub struct Appended {
+    pub file: File,
+    /// It has a reader, who may be slow: it is a pipe.
+    read: bool,
+    /// [`TORN`] when the file's end was last looked at; `None` before.
+    seen: Option<u64>,
+}
+
+impl Appended {
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let file = File::options().create(true).append(true).open(path)?;
+        let read = !file.metadata()?.is_file();
+        Ok(Self { file, read, seen: None })
+    }
+
+    /// Appends lines. If half a line stands at the file's end, because the
+    /// disk was full or a process was killed, they begin on one of their own.
+    pub fn append(&mut self, lines: &mut Vec<u8>, hurry: &AtomicBool) -> io::Result<()> {
+        let torn = TORN.load(Ordering::Acquire);
+        if self.seen != Some(torn) {
+            if self.ends_within_line() {
+                lines.insert(0, b'\n');
+            }
+            self.seen = Some(torn);
+        }
+        let written = if self.read { write_all(self.file.as_fd(), lines, hurry) } else { self.file.write_all(lines) };
+        if written.is_err() {
+            TORN.fetch_add(1, Ordering::AcqRel);
+        }
+        written
+    }
+
+    fn ends_within_line(&self) -> bool {
+        let last = || {
+            let data = self.file.metadata()?;
+            if !data.is_file() || data.len() == 0 {
+                // What a pipe was given is gone.
+                return Ok(b'\n');
+            }
+            // What appends cannot read; opened by the descriptor, because the
+            // name may lead elsewhere by now.
+            let file = File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))?;
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, data.len() - 1)?;
+            io::Result::Ok(byte[0])
+        };
+        // A file that may not be read gets an empty line rather than a joined
+        // one.
+        last().map_or(self.seen.is_some(), |byte| byte != b'\n')
+    }
+}

@@ -1,0 +1,204 @@
+//! An example or two of every command: for its help, its manual page, and a
+//! test that tries each.
+
+use clap::Command;
+use clap::builder::StyledStr;
+
+/// By the command's words.
+pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
+    (
+        "",
+        &[
+            "nearside serve ./site --listen 8080",
+            "nearside load http://localhost:8080/ -c 64 -d 10s",
+            "nearside status",
+        ],
+    ),
+    (
+        "serve",
+        &[
+            "nearside serve ./site --listen 8080",
+            "nearside serve ./site --listen 443 --listen unix:/run/web.sock --accept least",
+            "nearside serve ./site --listen 8080 --access-log - --check",
+            "nearside serve --settings site.toml",
+            "nearside serve ./site --link af_xdp:eth0 --listen 80 --silos auto --plan",
+            "nearside serve ./site --link tap:near0,addr=10.9.0.1/24 --addr 10.9.0.2/24",
+            "nearside serve --respond 2649 --link memif:/run/near.sock --addr 10.0.0.2/24 --core 0",
+        ],
+    ),
+    (
+        "load",
+        &[
+            "nearside load http://localhost:8080/ -c 64",
+            "nearside load http://localhost:8080/ --rate poisson:10k -d 30s",
+            "nearside load http://localhost:8080/ --find-max 'p99<1ms'",
+            "nearside load http://localhost:8080/ --rate 5k --expect 'p99<2ms' --json",
+            "nearside load http://localhost:8080/ --sweep conns=1,2,4..128 --procs 1,2",
+            "nearside load unix:/run/web.sock:/index.html -n 100k",
+            "nearside load http://10.0.0.2/ --link memif:/run/near.sock --addr 10.0.0.1/24 --core 1",
+        ],
+    ),
+    ("demo", &["nearside demo --quick", "nearside demo --rounds 10 --out out/today"]),
+    ("lab", &["nearside lab list", "nearside lab run accept-queue"]),
+    ("lab list", &["nearside lab list"]),
+    ("lab schema", &["nearside lab schema", "nearside lab schema accept-queue > mine.toml"]),
+    ("lab run", &["nearside lab run accept-queue", "nearside lab run idle --rounds 10 --out out/lab/idle-today"]),
+    ("lab report", &["nearside lab report out/lab/idle-1"]),
+    (
+        "lab compare",
+        &[
+            "nearside lab compare out/lab/idle-1 out/lab/idle-2",
+            "nearside lab compare out/lab/x-1:spin out/lab/x-1:sleep",
+        ],
+    ),
+    ("lab judge", &["nearside lab judge wrk.txt", "nearside lab judge ab.txt claims.toml --link 10G --json"]),
+    ("links", &["nearside links", "nearside links --json"]),
+    ("status", &["nearside status", "nearside status --json | head", "nearside status /run/near/status"]),
+    (
+        "numa",
+        &[
+            "nearside numa",
+            "nearside numa --topology",
+            "nearside numa --record > numa.txt; nearside numa --topology --root numa.txt",
+        ],
+    ),
+    ("node", &["nearside node audit --role web", "nearside node plan --role web-kernel"]),
+    (
+        "node audit",
+        &[
+            "nearside node audit --role web",
+            "nearside node audit --of /etc/sysctl.d/99-tuning.conf --all",
+            "nearside node record > node.txt; nearside node audit --root node.txt --json",
+        ],
+    ),
+    ("node explain", &["nearside node explain net.ipv4.tcp_tw_reuse", "nearside node explain 'cmdline idle'"]),
+    ("node record", &["nearside node record > node.txt"]),
+    (
+        "node plan",
+        &[
+            "nearside node plan --role forwarder",
+            "nearside node plan --only net.core.somaxconn=16384 --only 'frequency governor=performance'",
+        ],
+    ),
+    (
+        "node apply",
+        &[
+            "nearside node apply 3f2a90c51be7d604",
+            "nearside node apply 3f2a90c51be7d604 --try 10m && nearside node confirm",
+            "nearside node apply 3f2a90c51be7d604 --persist systemd",
+        ],
+    ),
+    ("node undo", &["nearside node undo", "nearside node undo --all"]),
+    ("node confirm", &["nearside node confirm"]),
+    ("import", &["nearside import /data/f-stack/config.ini", "nearside import f-stack.conf --explain"]),
+    ("completions", &["nearside completions bash > /etc/bash_completion.d/nearside"]),
+    ("man", &["nearside man | man -l -", "nearside man ./man1"]),
+];
+
+/// Those of the command with these words.
+pub(super) fn of(words: &str) -> &'static [&'static str] {
+    EXAMPLES.iter().find(|(command, _)| *command == words).map_or(&[], |(_, lines)| lines)
+}
+
+/// Puts each command's examples at the end of its help.
+pub(super) fn add(command: Command, words: &str) -> Command {
+    let mut command = command;
+    let examples = of(words);
+    if !examples.is_empty() {
+        let said = command.get_after_help().map(StyledStr::to_string);
+        let text = format!("EXAMPLES\n  {}", examples.join("\n  "));
+        command = command.after_help(said.map_or(text.clone(), |said| format!("{said}\n\n{text}")));
+    }
+    let names: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    names.into_iter().fold(command, |command, name| {
+        let words = if words.is_empty() { name.clone() } else { format!("{words} {name}") };
+        command.mut_subcommand(name, |below| add(below, &words))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{definition, definition_alone, parse};
+    use super::*;
+
+    /// The commands of a shell's line, each as its words.
+    fn commands(line: &str) -> Vec<Vec<String>> {
+        let (mut commands, mut words, mut word) = (Vec::new(), Vec::new(), None::<String>);
+        let mut quoted = false;
+        for char in line.chars().chain([';']) {
+            match char {
+                '\'' => {
+                    quoted = !quoted;
+                    word.get_or_insert_default();
+                }
+                ' ' | ';' | '&' | '|' | '>' if !quoted => {
+                    words.extend(word.take());
+                    if char != ' ' {
+                        commands.push(core::mem::take(&mut words));
+                    }
+                }
+                _ => word.get_or_insert_default().push(char),
+            }
+        }
+        commands
+    }
+
+    /// Every command that is shown, by its words.
+    fn all(command: &Command, words: &str) -> Vec<String> {
+        let shown = command.get_subcommands().filter(|below| !below.is_hide_set());
+        let below = shown.flat_map(|below| all(below, format!("{words} {}", below.get_name()).trim()));
+        [words.to_owned()].into_iter().chain(below).collect()
+    }
+
+    #[test]
+    fn every_command_has_examples_that_the_program_takes() {
+        let file = std::env::temp_dir().join(format!("nearside-examples-{}.toml", std::process::id()));
+        std::fs::write(&file, "folder = '.'\nlisten = 8080\n").expect("written");
+        for words in all(&definition_alone(), "") {
+            let lines = of(&words);
+            assert!(!lines.is_empty(), "nearside {words} has no example");
+            for line in lines {
+                let line = line.replace("site.toml", &file.display().to_string());
+                let ours = commands(&line).into_iter().filter(|words| words.first().is_some_and(|w| w == "nearside"));
+                let ours: Vec<Vec<String>> = ours.collect();
+                assert!(ours.iter().any(|all| all[1..].join(" ").starts_with(&words)), "{line} is of {words}");
+                for command in ours {
+                    assert!(parse(&command).is_ok(), "{line}: {:?}", parse(&command).err().map(|e| e.to_string()));
+                }
+            }
+        }
+        let _ = std::fs::remove_file(&file);
+        let known = all(&definition_alone(), "");
+        assert!(EXAMPLES.iter().all(|(words, _)| known.iter().any(|command| command == words)));
+    }
+
+    #[test]
+    fn help_ends_with_the_examples_and_keeps_what_it_had() {
+        let mut command = definition();
+        let load = command.find_subcommand_mut("load").expect("it is there").render_long_help().to_string();
+        assert!(load.contains("Exit code:") && load.contains("\n\nEXAMPLES\n  nearside load http://"), "{load}");
+        assert_eq!(load.matches("EXAMPLES").count(), 1);
+    }
+
+    #[test]
+    fn no_group_of_options_takes_the_next_one_in() {
+        let command = definition_alone();
+        let link = "Links (with --link)";
+        for (name, heading) in [
+            ("link", Some(link)),
+            ("capture", Some(link)),
+            ("pid-file", Some("Restart (without --link, or over af_xdp)")),
+            ("workers", Some("Kernel sockets (without --link)")),
+            ("loss", Some("Fault injection (both directions of this side's link)")),
+            ("listen", None),
+            ("idle", None),
+            ("status-page", None),
+        ] {
+            for subcommand in ["serve", "load"] {
+                let of = command.find_subcommand(subcommand).expect("it is there");
+                let Some(arg) = of.get_arguments().find(|arg| arg.get_long() == Some(name)) else { continue };
+                assert_eq!(arg.get_help_heading(), heading, "{subcommand} --{name}");
+            }
+        }
+    }
+}
