@@ -249,7 +249,9 @@ fn the_floor_is_measured_unless_left_out() {
     let output = load(&site.url, "-c 4 -d 300ms --warmup 50ms --threads 1 --cores none --json");
     ends_with(&output, 0, "");
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert!(json["client"]["floor"]["p50_ns"].as_u64() > Some(0), "{}", json["client"]);
+    // One that the machine put above the mean is void, and told as such.
+    let void = json["warnings"].to_string().contains("floor-void");
+    assert!(void || json["client"]["floor"]["p50_ns"].as_u64() > Some(0), "{json}");
 }
 
 #[test]
@@ -283,7 +285,7 @@ fn the_highest_rate_is_searched_for() {
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let rate = json["found"]["rate"].as_f64().expect("some rate meets it");
     assert!((100.0..400.0).contains(&rate), "{json}");
-    let output = load(&site.url, &run.replace("rate<300", "rate<1").replace("--find-start 100", "--find-start 2"));
+    let output = load(&site.url, &run.replace("rate<300", "rate<0.1").replace("--find-start 100", "--find-start 2"));
     ends_with(&output, 3, "missed");
 }
 

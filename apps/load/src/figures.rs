@@ -53,6 +53,9 @@ pub struct Figures {
     pub turns: Turns,
     /// Silos merged into this.
     pub silos: u32,
+    /// The name that the server gives itself, where [`crate::Plan::parts`] asks
+    /// for it: printable ASCII, at most 64 bytes.
+    pub server: Option<String>,
 }
 
 impl Figures {
@@ -86,6 +89,9 @@ impl Figures {
         self.oldest_in_flight = self.oldest_in_flight.max(other.oldest_in_flight);
         self.turns.merge(&other.turns);
         self.silos += other.silos;
+        if self.server.is_none() {
+            self.server.clone_from(&other.server);
+        }
     }
 }
 

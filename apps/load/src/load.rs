@@ -17,6 +17,7 @@ mod cuts;
 mod in_progress;
 mod mix;
 mod open;
+mod parts;
 mod phases;
 mod requests;
 mod turns;
@@ -38,6 +39,7 @@ use http::client::{Counted, Limits, Summary};
 use in_progress::{InProgress, Mark};
 use mix::{ANY_STATUS, Kind, Mix};
 use open::Open;
+use parts::Parts;
 use turns::TurnClock;
 use wire::Time;
 
@@ -145,6 +147,8 @@ pub struct Load {
     published: Published,
     figures: Option<Box<Figures>>,
     cuts: Option<Box<Cuts>>,
+    /// Where the plan asks for them.
+    parts: Option<Box<Parts>>,
 }
 
 /// How far the run is, with the time that each phase ends at the latest.
@@ -238,6 +242,7 @@ impl Load {
             published: Published { next: Time::ZERO, at: Time::ZERO, responses: 0 },
             figures: None,
             cuts: None,
+            parts: plan.parts.then(Box::default),
             plan,
         })
     }
@@ -309,6 +314,9 @@ impl App for Load {
             return;
         };
         self.connect.record(conn.age(now).as_nanos() as u64);
+        if let Some(parts) = &mut self.parts {
+            parts.on_open(id, conn.since);
+        }
         // The connect's timer does for the first request if it is not too late.
         conn.timed &= self.plan.connect_timeout <= self.plan.timeout;
         conn.state = State::Idle;
@@ -346,6 +354,11 @@ impl App for Load {
                 return data.len();
             }
             let rest = data.get(used..).unwrap_or_default();
+            if let Some(parts) = &mut self.parts
+                && let Some(wait) = parts.on_bytes(id, rest, conn.since, net.now())
+            {
+                self.samples.waiting.record(wait);
+            }
             match conn.engine.on_bytes_counted(rest, method, &self.limits) {
                 Counted::Complete { summary, consumed } => {
                     used += consumed;

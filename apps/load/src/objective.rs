@@ -130,12 +130,13 @@ impl Objective {
 
 impl Objective {
     /// The samples that it takes to judge it: of a percentile, so many that
-    /// ten are beyond it.
+    /// ten are beyond it; of all else one, since a run in which nothing was due
+    /// says nothing.
     #[must_use]
     pub fn least_samples(&self) -> u64 {
         let beyond = self.metric.quantile().map_or(1.0, |quantile| 1.0 - quantile);
         // Of the longest there is one, whatever their number.
-        if beyond < 1e-9 || self.metric.quantile().is_none() { 0 } else { (SAMPLES_BEYOND / beyond).round() as u64 }
+        if beyond < 1e-9 || self.metric.quantile().is_none() { 1 } else { (SAMPLES_BEYOND / beyond).round() as u64 }
     }
 }
 

@@ -103,6 +103,10 @@ pub struct Plan {
     /// Seed of all that is random: the choice of connections and requests,
     /// and the gaps of a Poisson process.
     pub seed: u64,
+    /// Whether the parts of each request's time are measured apart, the wait
+    /// for the first byte and the whole with its connect, and the server's name
+    /// is kept. Default no: it is a look at each response more.
+    pub parts: bool,
 }
 
 impl Plan {
@@ -130,6 +134,7 @@ impl Plan {
             handshakes: 1_024,
             expect: Expect::default(),
             seed: 1,
+            parts: false,
         }
     }
 

@@ -67,6 +67,17 @@ pub struct Report {
     pub warm_up_phase: PhaseReport,
     /// Connect started to established, over the whole run.
     pub connect: Latency,
+    /// Request sent to the first byte of its response, if the plan asks for the
+    /// parts of requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<Latency>,
+    /// Request sent, or the connect before it started, to response complete;
+    /// likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<Latency>,
+    /// The name that the server gives itself; likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// Requests, responses and bytes.
     pub traffic: Traffic,
     /// Responses by status class.
@@ -105,6 +116,9 @@ pub struct Report {
     /// Times to connect.
     #[serde(skip)]
     pub connect_histogram: Histogram<u64>,
+    /// The whole times; empty where they were not asked for.
+    #[serde(skip)]
+    pub total_histogram: Histogram<u64>,
 }
 
 /// What was asked for.
@@ -402,6 +416,7 @@ impl Report {
         let service_histogram = samples.service.histogram();
         let lag_histogram = samples.lag.histogram();
         let connect_histogram = figures.connect.histogram();
+        let total_histogram = samples.total.histogram();
         let mut report = Self {
             schema: SCHEMA,
             setup: Setup::new(plan),
@@ -421,6 +436,9 @@ impl Report {
             ramp_phase: PhaseReport::new(&figures.ramp_phase),
             warm_up_phase: PhaseReport::new(&figures.warm_up_phase),
             connect: Latency::new(&figures.connect, &connect_histogram),
+            waiting: plan.parts.then(|| Latency::of(&samples.waiting)),
+            total: plan.parts.then(|| Latency::new(&samples.total, &total_histogram)),
+            server: figures.server.clone(),
             traffic: figures.counts.traffic,
             statuses: figures.counts.statuses,
             errors: figures.counts.errors,
@@ -438,6 +456,7 @@ impl Report {
             service_histogram,
             lag_histogram,
             connect_histogram,
+            total_histogram,
         };
         report.warnings = report.find_warnings();
         // A floor lies below what it is the floor of.

@@ -92,6 +92,12 @@ pub struct Samples {
     /// it was: scheduling delay. In a closed loop sampled every few
     /// milliseconds, in an open one also for each request that is due.
     pub delay: Recorder,
+    /// From the time that a request was sent to the first byte of its response,
+    /// where [`crate::Plan::parts`] asks for it.
+    pub waiting: Recorder,
+    /// From the time that it was sent, or that its connect was started if it is
+    /// the first on its connection, to the end of its response; likewise.
+    pub total: Recorder,
 }
 
 impl Default for Samples {
@@ -101,6 +107,8 @@ impl Default for Samples {
             service: Recorder::new(),
             lag: Recorder::new(),
             delay: Recorder::new(),
+            waiting: Recorder::new(),
+            total: Recorder::new(),
         }
     }
 }
@@ -144,11 +152,12 @@ impl Samples {
     }
 
     fn each(&self) -> impl Iterator<Item = &Recorder> {
-        self.classes.iter().chain([&self.service, &self.lag, &self.delay])
+        self.classes.iter().chain([&self.service, &self.lag, &self.delay, &self.waiting, &self.total])
     }
 
     fn each_mut(&mut self) -> impl Iterator<Item = &mut Recorder> {
-        self.classes.iter_mut().chain([&mut self.service, &mut self.lag, &mut self.delay])
+        let others = [&mut self.service, &mut self.lag, &mut self.delay, &mut self.waiting, &mut self.total];
+        self.classes.iter_mut().chain(others)
     }
 }
 

@@ -341,3 +341,35 @@ fn the_same_seed_gives_the_same_run() {
     assert_eq!(run(7), run(7));
     assert_ne!(run(7), run(8));
 }
+
+/// A head after 100 µs, its content 200 µs later; connecting takes 50 µs.
+#[test]
+fn the_parts_of_a_request_are_told_apart_where_they_are_asked_for() {
+    for (reuse, total) in [(Reuse::KeepAlive, 300_000), (Reuse::ServerCloses, 350_000)] {
+        let mut plan = plan();
+        plan.reuse = reuse;
+        plan.parts = true;
+        let close = reuse == Reuse::ServerCloses;
+        let mut world = World::new(&plan, |_, _| Reply {
+            parts: vec![
+                (us(100), b"HTTP/1.1 200 OK\r\nServer: world/1\r\nContent-Length: 3\r\n\r\n".to_vec()),
+                (us(300), b"abc".to_vec()),
+            ],
+            then: if close { Then::Finish } else { Then::Keep },
+        });
+        let figures = world.run();
+        let samples = &figures.samples;
+        assert!(figures.counts.traffic.responses > 1_000);
+        assert_eq!(figures.server.as_deref(), Some("world/1"));
+        assert_eq!((samples.waiting.min(), samples.waiting.max()), (100_000, 100_000));
+        assert_eq!(samples.total.len(), figures.counts.traffic.responses);
+        assert_eq!(samples.total.max(), total, "{reuse:?}");
+        assert_eq!(figures.latency.max(), 300_000);
+        let report = report(&plan, &figures);
+        let waiting = report.waiting.expect("it was asked for");
+        assert_eq!((waiting.max_ns, report.total.expect("as well").max_ns), (100_000, total));
+        plan.parts = false;
+        let mut world = World::new(&plan, |_, _| Reply::ok(us(100), 10));
+        assert!(world.run().samples.waiting.is_empty());
+    }
+}

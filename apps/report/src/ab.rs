@@ -9,10 +9,10 @@ const PERCENTILES: [u32; 8] = [50, 66, 75, 80, 90, 95, 98, 99];
 
 /// What ab prints of a run.
 ///
-/// What is not measured has no row or an empty field: `Server Software`, and
-/// the time to the first byte (`Waiting`). With a new connection for each
-/// request, connecting and processing are measured apart; the sums that need
-/// both of one request (`Total`) are left out, and the percentiles say that
+/// Of a plan that does not ask for the parts of requests ([`load::Plan::parts`])
+/// what was not measured has no row or an empty field: `Server Software`, the
+/// time to the first byte (`Waiting`), and with a new connection for each
+/// request what needs both its times (`Total`): the percentiles then say that
 /// they are of processing alone.
 #[must_use]
 pub fn render_ab(report: &Report) -> String {
@@ -32,7 +32,7 @@ fn ab(out: &mut String, report: &Report) -> core::fmt::Result {
 fn summary(out: &mut String, report: &Report) -> core::fmt::Result {
     let (setup, traffic, errors) = (&report.setup, &report.traffic, &report.errors);
     let (host, port) = crate::host_and_port(setup);
-    writeln!(out, "Server Software:        ")?;
+    writeln!(out, "Server Software:        {}", report.server.as_deref().unwrap_or_default())?;
     writeln!(out, "Server Hostname:        {host}")?;
     writeln!(out, "Server Port:            {port}\n")?;
     writeln!(out, "Document Path:          {}", setup.path)?;
@@ -91,8 +91,11 @@ fn times(out: &mut String, report: &Report) -> core::fmt::Result {
     let keep_alive = report.setup.reuse == Reuse::KeepAlive;
     let connect = if keep_alive { Latency::default() } else { report.connect };
     let mut rows = vec![("Connect:", connect), ("Processing:", report.latency)];
-    if keep_alive {
-        rows.push(("Total:", report.latency));
+    rows.extend(report.waiting.map(|waiting| ("Waiting:", waiting)));
+    match report.total {
+        Some(total) => rows.push(("Total:", total)),
+        None if keep_alive => rows.push(("Total:", report.latency)),
+        None => {}
     }
     for (name, times) in rows {
         let [min, mean, median, max] =
@@ -104,19 +107,23 @@ fn times(out: &mut String, report: &Report) -> core::fmt::Result {
 }
 
 fn percentages(out: &mut String, report: &Report) -> core::fmt::Result {
-    let histogram = &report.histogram;
+    let (histogram, times) = match report.total {
+        Some(total) => (&report.total_histogram, total),
+        None => (&report.histogram, report.latency),
+    };
     if histogram.is_empty() {
         return Ok(());
     }
     let what = match report.setup.reuse {
+        _ if report.total.is_some() => "",
         Reuse::KeepAlive | Reuse::ServerClosesAfter(_) | Reuse::ClientClosesAfter(_) => "",
         Reuse::ServerCloses | Reuse::ClientCloses => ", without connecting",
     };
     writeln!(out, "\nPercentage of the requests served within a certain time (ms{what})")?;
     for percent in PERCENTILES {
-        writeln!(out, "  {percent}%  {:>5}", millis(at(histogram, percent, report.latency.max_ns)))?;
+        writeln!(out, "  {percent}%  {:>5}", millis(at(histogram, percent, times.max_ns)))?;
     }
-    writeln!(out, " 100%  {:>5} (longest request)", millis(report.latency.max_ns as f64))
+    writeln!(out, " 100%  {:>5} (longest request)", millis(times.max_ns as f64))
 }
 
 fn at(histogram: &Histogram<u64>, percent: u32, max: u64) -> f64 {

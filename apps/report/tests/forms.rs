@@ -124,6 +124,31 @@ fn as_ab_prints_a_new_connection_per_request_with_a_body() {
     assert!(text.contains("(ms, without connecting)\n"), "{text}");
 }
 
+/// Where the parts of requests were measured, all of ab's rows are there, and
+/// the percentiles are of the whole.
+#[test]
+fn as_ab_prints_the_parts_of_requests() {
+    let mut plan = plan64();
+    plan.reuse = Reuse::ServerCloses;
+    plan.parts = true;
+    let mut figures = figures();
+    figures.server = Some("nginx/1.22.1".to_owned());
+    for _ in 0..100 {
+        figures.samples.waiting.record(3_000_000);
+        figures.samples.total.record(9_000_000);
+    }
+    let text = render_ab(&Report::new(&plan, &figures, busy(800)));
+    assert!(text.starts_with("Server Software:        nginx/1.22.1\n"), "{text}");
+    for row in [
+        "Waiting:        3    3   0.0      3       3\n",
+        "Total:          9    9   0.0      9       9\n",
+        "  50%      9\n",
+        " 100%      9 (longest request)\n",
+    ] {
+        assert!(text.contains(row), "{row:?} in\n{text}");
+    }
+}
+
 /// Two threads, the second of which was done before the first.
 #[test]
 fn the_rate_of_other_tools_is_requests_by_the_time_printed() {

@@ -32,7 +32,7 @@ pub fn find_max(
 ) -> Result<u8, Failure> {
     let svg = svg.map(Later::prepare).transpose()?;
     let least = ROOM * objectives.iter().map(Objective::least_samples).max().unwrap_or(0) as f64;
-    // Below it, no run has the samples that the percentile needs.
+    // Below it, no run has the samples that the objectives need.
     let lowest = config.lowest.max(least / LONGEST_RUN.as_secs_f64());
     let mut search = FindMax::new(FindMaxConfig { lowest, start: config.start.max(lowest), ..config });
     while let Some(rate) = search.propose() {

@@ -144,6 +144,9 @@ impl Cold {
             && self.scoreboard.is_empty()
             && self.probe.is_none()
             && !self.probe_due
+            // What RACK waits for is told apart from what is overdue with each
+            // acknowledgement (RFC 8985 section 6.2 step 5).
+            && !self.reordering_timer
             && self.dsack.is_none()
     }
 

@@ -227,7 +227,7 @@ fn a_silo_that_cannot_start_ends_the_others() {
         said.push(running.said());
     }
     assert!(served, "{said:#?}");
-    assert!(said.iter().any(|text| text.contains("nearside: silo ")), "{said:#?}");
+    assert!(said.iter().any(|text| text.contains(" silo 0: ")), "{said:#?}");
 }
 
 #[test]

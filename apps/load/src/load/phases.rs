@@ -148,6 +148,7 @@ impl Load {
         figures.warm_up_phase = core::mem::take(&mut self.warm_up_phase);
         figures.connect = core::mem::take(&mut self.connect);
         figures.intervals_merged = self.cuts.as_ref().map_or(0, |cuts| cuts.merged);
+        figures.server = self.parts.take().and_then(|parts| parts.into_server());
         figures.open = self.open;
         figures.most_open = self.most_open;
         for conn in self.table.iter().filter(|conn| conn.state == State::Busy) {

@@ -108,6 +108,12 @@ impl Load {
         } else {
             self.count_status(code)
         };
+        if let Some(parts) = &mut self.parts
+            && let Some(conn) = self.table.get(id)
+            && let Some(total) = parts.on_response(id, conn.since, now)
+        {
+            self.samples.total.record(total);
+        }
         let mut expect_length = self.expect_length;
         if self.plain {
             let sent = self.table.pop(id);

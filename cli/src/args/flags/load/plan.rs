@@ -75,6 +75,7 @@ impl LoadArgs {
         plan.expect = Expect { length: self.request.want_length, status: self.request.want_status };
         let as_ab = matches!(task, Task::Once) && self.output.is_ab();
         self.connection.shape(&mut plan, as_ab);
+        plan.parts = as_ab;
         let hint = if as_ab && plan.reuse.per_connection() == Some(1) { ": --as ab keeps none without -k" } else { "" };
         plan.check().map_err(|why| format!("{why}{hint}"))?;
         let expect = self.goal.expect.into_iter().flat_map(|list| list.0).collect();
