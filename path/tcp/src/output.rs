@@ -359,8 +359,8 @@ impl Connection {
             .poll_loss_probe(cx)
             .or_else(|| self.poll_again(cx))
             .or_else(|| self.poll_new(cx, burst))
-            .or_else(|| self.poll_probe(cx))
-            .or_else(|| self.poll_ack(cx))?;
+            .or_else(|| self.poll_ack(cx))
+            .or_else(|| self.poll_probe(cx))?;
         Some(self.with_sack(cx, emit))
     }
 
@@ -563,7 +563,16 @@ impl Connection {
         if len > 0 && self.in_flight() == 0 && self.state.sends() {
             return Some(self.emit_data(cx, 0, len, len == self.rope.len()));
         }
-        Some(self.emit(cx, self.una.minus(1), Bits::ACK, 0, 0))
+        // Its sequence number is not acceptable, so that the peer looks at
+        // nothing else in it (RFC 9293 section 3.10.7.4): an acknowledgement
+        // that is owed is still owed.
+        let (owed, unacked) = (self.flags.has(Flags::ACK_NOW), self.unacked);
+        let emit = self.emit(cx, self.una.minus(1), Bits::ACK, 0, 0);
+        self.unacked = unacked;
+        if owed {
+            self.flags.set(Flags::ACK_NOW);
+        }
+        Some(emit)
     }
 
     /// Adds SACK blocks to a segment that has room for them: first what came

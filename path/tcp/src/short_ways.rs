@@ -147,6 +147,26 @@ fn what_a_peer_sends_ends_the_back_off_in_fin_wait_2() {
     assert_eq!(host.connection.info().backoff, 0);
 }
 
+/// RFC 9293 section 3.10.7.4: the peer looks at nothing in a probe, whose
+/// sequence number is old. What it sent again at the very time of the probe is
+/// acknowledged beside that, and so is what waits for its acknowledgement.
+#[test]
+fn a_probe_stands_for_no_acknowledgement() {
+    let mut host = Host::new(false, |config| config.keepalive_idle = 10_000);
+    host.take(NEXT, b"request");
+    assert_eq!(host.poll().len(), 0, "its acknowledgement is delayed");
+    host.time_out();
+    host.connection.on_delayed_ack();
+    let sent = host.poll();
+    assert!(sent.iter().any(|emit| (emit.seq, emit.ack) == (SeqNum(1), SeqNum(8))), "{sent:?}");
+    for _ in 0..3 {
+        host.time_out();
+        host.take(NEXT, b"request");
+        let sent = host.poll();
+        assert!(sent.iter().any(|emit| (emit.seq, emit.ack) == (SeqNum(1), SeqNum(8))), "{sent:?}");
+    }
+}
+
 /// RFC 9293 section 3.8.6.1: a window that closes behind the last
 /// acknowledgement is probed after a retransmission timeout, not when
 /// keepalive's time has come.

@@ -54,6 +54,13 @@ fn seeds_with_a_reordering_timer() {
     }
 }
 
+/// One of ten thousand in which a segment came again at the time of a keepalive
+/// probe, each time: its acknowledgement was thought to be in the probe.
+#[test]
+fn a_seed_with_a_probe_at_the_time_of_an_acknowledgement() {
+    assert_eq!(simulate(7_573).tally.violations, Vec::<String>::new());
+}
+
 /// Hosts of several silos, with a queue for each or one for all: hash, local
 /// and least, flows that a failover moves, and whatever the network does.
 #[test]
