@@ -350,6 +350,8 @@ struct Still {
     half: Given,
     other: Given,
     slept: u64,
+    /// Of these, that ended by the clock.
+    overslept: u64,
 }
 
 #[derive(Default)]
@@ -403,7 +405,8 @@ impl Link for Still {
         self.slept += 1;
         let mut fds = [PollFd::from_borrowed_fd(wake.expect("the doorbell"), PollFlags::IN)];
         let timeout = Timespec::try_from(timeout).expect("a sane time");
-        rustix::event::poll(&mut fds, Some(&timeout))?;
+        let ready = rustix::event::poll(&mut fds, Some(&timeout))?;
+        self.overslept += u64::from(ready == 0);
         Ok(())
     }
     fn counters(&self) -> LinkCounters {
@@ -432,7 +435,8 @@ fn nothing_is_slept_over() {
             rx.release();
             while seen < round {
                 silo.wait(None, Duration::from_secs(20)).expect("sleep");
-                assert!(silo.waiting(), "woken for nothing, or slept over it");
+                // It may be woken for what it has had: who rings may be late.
+                assert_eq!(silo.inner().overslept, 0, "round {round} was slept over");
                 let mut rx = silo.split().0;
                 seen += rx.receive(now, 8) as u64;
                 rx.release();
