@@ -31,14 +31,14 @@ const RATIOS: [(Scenario, Contender, f64); 12] = [
     on_pair(Contender::AfXdp, Connections::KeepAlive, 4.0),
     on_pair(Contender::Sockets, Connections::KeepAlive, 1.35),
     on_pair(Contender::Sockets, Connections::New, 1.15),
-    memif(Content::Small, Heads::Short, 64, 33.0),
-    memif(Content::Small, Heads::Short, 1_000, 38.0),
-    memif(Content::Small, Heads::Browser, 64, 24.0),
-    memif(Content::Small, Heads::Browser, 1_000, 29.0),
-    memif(Content::File, Heads::Short, 64, 18.0),
-    memif(Content::File, Heads::Short, 1_000, 22.0),
-    memif(Content::Small, Heads::Equal, 64, 34.0),
-    memif(Content::Small, Heads::Equal, 1_000, 39.0),
+    memif(Content::Small, Heads::Short, 64, 20.0),
+    memif(Content::Small, Heads::Short, 1_000, 28.0),
+    memif(Content::Small, Heads::Browser, 64, 14.0),
+    memif(Content::Small, Heads::Browser, 1_000, 20.0),
+    memif(Content::File, Heads::Short, 64, 9.0),
+    memif(Content::File, Heads::Short, 1_000, 12.0),
+    memif(Content::Small, Heads::Equal, 64, 21.0),
+    memif(Content::Small, Heads::Equal, 1_000, 33.0),
     (
         Scenario {
             stage: Stage::SharedMemory,
@@ -48,7 +48,7 @@ const RATIOS: [(Scenario, Contender, f64); 12] = [
             count: 64,
         },
         Contender::Memif,
-        30.0,
+        18.0,
     ),
 ];
 
