@@ -25,6 +25,8 @@ pub mod machine;
 mod orders;
 mod pid_file;
 mod reload;
+#[cfg(test)]
+mod scratch;
 mod settings;
 mod share;
 mod succession;

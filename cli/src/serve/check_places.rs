@@ -182,30 +182,14 @@ fn bound(address: SocketAddr) -> Result<(), Errno> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scratch::Folder;
     use super::*;
     use std::net::TcpListener;
     use std::os::unix::net::UnixListener;
-    use std::path::PathBuf;
-
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("nearside-check-{}-{name}", std::process::id()));
-            std::fs::create_dir_all(&path).expect("a folder");
-            Self(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
 
     #[test]
     fn places_for_files_are_judged_and_nothing_is_made() {
-        let folder = Folder::new("files");
+        let folder = Folder::new("check-files");
         let at = |name: &str| folder.0.join(name);
         std::fs::write(at("file"), "text").expect("written");
         std::fs::create_dir(at("folder")).expect("made");

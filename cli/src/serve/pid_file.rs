@@ -43,28 +43,13 @@ pub fn remove(path: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scratch::Folder;
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("nearside-pid-{}-{name}", std::process::id()));
-            std::fs::create_dir_all(&path).expect("a folder");
-            Self(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn it_holds_our_id_and_goes_while_it_is_ours() {
-        let folder = Folder::new("plain");
+        let folder = Folder::new("pid-plain");
         let path = folder.0.join("pid");
         // An old one, of a process that was killed.
         std::fs::write(&path, "1234567890 and more\n").expect("written");
@@ -83,7 +68,7 @@ mod tests {
 
     #[test]
     fn nothing_that_a_link_leads_to_is_touched() {
-        let folder = Folder::new("link");
+        let folder = Folder::new("pid-link");
         let (path, victim) = (folder.0.join("pid"), folder.0.join("victim"));
         for text in ["precious".to_owned(), std::process::id().to_string()] {
             std::fs::write(&victim, &text).expect("written");
@@ -100,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_is_no_file_is_not_replaced() {
-        let folder = Folder::new("other");
+        let folder = Folder::new("pid-other");
         let path = folder.0.join("pid");
         std::fs::create_dir(&path).expect("a folder");
         assert!(write(&path).is_err() && path.is_dir());
