@@ -170,7 +170,7 @@ fn usage_values(usage: &Usage) -> [(&'static str, u64); 6] {
 }
 
 /// Of a stack that never runs.
-const NO_SEEDS: Seeds = Seeds { table: [0; 4], secret: [0; 4] };
+const NO_SEEDS: Seeds = Seeds { table: [0; 4], secret: [0; 4], timestamps: [0; 2] };
 
 /// Takes values with their names.
 pub type Take<'a> = &'a mut dyn FnMut(&'static str, u64);

@@ -105,7 +105,28 @@ fn share(config: &mut stack::Config, silos: usize) {
 }
 
 fn seeds() -> Result<Seeds, Failure> {
-    Ok(Seeds { table: random()?, secret: random()? })
+    Ok(Seeds { table: random()?, secret: random()?, timestamps: timestamps(BOOT_ID)? })
+}
+
+/// What this boot of the machine is called: random, and the same for all
+/// programs (random(4)).
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Keys for the offsets of timestamps: a later run's timestamps then go on
+/// where an earlier one's ended, and a peer's TIME-WAIT does not refuse them.
+/// No peer knows them; programs on this machine may. Where there is no /proc,
+/// they are random.
+///
+/// # Errors
+/// If the operating system gives no random bits.
+fn timestamps(boot_id: &str) -> Result<[u64; 2], Failure> {
+    let Ok(text) = std::fs::read_to_string(boot_id) else { return random() };
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    let halves = digits.split_at_checked(16).unwrap_or_default();
+    match (u64::from_str_radix(halves.0, 16), u64::from_str_radix(halves.1, 16)) {
+        (Ok(high), Ok(low)) => Ok([high, low]),
+        _ => random(),
+    }
 }
 
 /// Random bits.

@@ -18,6 +18,10 @@ pub trait Crew: Sync {
     /// What comes of it.
     type Outcome: Send;
 
+    /// Whether its silos that have several interfaces get a copy of the stack
+    /// of their own.
+    const BONDS: bool = true;
+
     /// Makes the silo on its own thread, which is where it is to be, and runs
     /// it to its end. Memory that this touches first is near.
     ///
@@ -58,7 +62,7 @@ pub fn run<C: Crew>(host: &HostPlan, layout: &Layout, stop: &Stop, crew: &C) -> 
     super::own::check(host)?;
     let fleet = Fleet { host, layout, stop, crew };
     match host.links.first().map(|link| &link.driver) {
-        Some(DriverSpec::Memif(_)) => fleet.fast(ports::open(host, layout, ports::memif)?),
+        Some(DriverSpec::Memif(_)) => fleet.fast::<_, false>(ports::open(host, layout, ports::memif)?),
         Some(DriverSpec::Tap(_)) => fleet.slow(ports::open(host, layout, ports::tap)?),
         Some(DriverSpec::AfXdp(_)) => {
             let addresses = host.addresses.iter().map(|cidr| cidr.address).chain(crew.sources()).collect();
@@ -73,7 +77,7 @@ pub fn run<C: Crew>(host: &HostPlan, layout: &Layout, stop: &Stop, crew: &C) -> 
                 crew.on_opened(port.handle());
                 Ok(port.split_queues())
             };
-            fleet.fast(ports::open(host, layout, open)?)
+            fleet.fast::<_, true>(ports::open(host, layout, open)?)
         }
         Some(DriverSpec::Dpdk(_)) => {
             let open = |link: &LinkSpec, queues| ports::dpdk(host, link, queues);
@@ -81,7 +85,7 @@ pub fn run<C: Crew>(host: &HostPlan, layout: &Layout, stop: &Stop, crew: &C) -> 
             // Nothing opens where DPDK is not built in: three copies of the
             // whole stack that could not run would be a quarter of the build.
             match cfg!(feature = "dpdk") {
-                true => fleet.fast(opened),
+                true => fleet.fast::<_, true>(opened),
                 false => Err("this program was built without DPDK".into()),
             }
         }
@@ -96,22 +100,34 @@ struct Fleet<'a, C> {
     crew: &'a C,
 }
 
-// What a link is made of decides which copy of the whole stack is run:
+// What a link is made of decides which copy of the whole stack is run. Each
+// copy takes seconds to build, so that what is seldom asked for, and what costs
+// more than a call or two for each frame, shares one:
 //
 // | | one silo, one queue | a queue for each silo | else |
 // | --- | --- | --- | --- |
-// | fast links | `L` | `Steered<L>` | `Steered<Bond<L>>` |
-// | slow links | `L` | `Steered<Bond<AnyLink>>` | the same |
-// | captured, harmed | `AnyLink` | `Steered<Bond<AnyLink>>` | the same |
+// | network interfaces that serve | `L` | `Steered<L>` | `Steered<Bond<L>>` |
+// | those of a generator, memif | `L` | `Steered<L>` | `Steered<Bond<AnyLink>>` |
+// | TAP; what is captured or harmed | `AnyLink` | `Steered<Bond<AnyLink>>` | the same |
 impl<C: Crew> Fleet<'_, C> {
-    /// Links whose every instruction counts.
-    fn fast<L: Port + Send + Into<AnyLink>>(&self, opened: Opened<L>) -> Result<Vec<C::Outcome>, Failure> {
-        if ports::is_wrapped(self.host) || self.layout.is_single() {
+    /// Links whose every instruction counts; with `BONDS`, where a silo has
+    /// several, too.
+    fn fast<L: Port + Send + Into<AnyLink>, const BONDS: bool>(
+        &self,
+        opened: Opened<L>,
+    ) -> Result<Vec<C::Outcome>, Failure> {
+        if ports::is_wrapped(self.host) {
             return self.slow(opened);
         }
         let dealt = ports::deal(self.layout, opened)?;
+        if self.layout.is_single() {
+            return self.launch(dealt.into_iter().flatten().collect(), |member| Ok(member.link));
+        }
         if !self.layout.is_plain() {
-            return self.bonded(dealt);
+            return match BONDS && C::BONDS {
+                true => self.bonded(dealt),
+                false => self.bonded(ports::any(self.host, self.layout, dealt)?),
+            };
         }
         let all = dealt.iter().flatten().map(|member| member.link.capabilities());
         let corners = self.layout.join(self.host, all.map(|link| longest(&link)).max().unwrap_or(0))?;
@@ -123,13 +139,8 @@ impl<C: Crew> Fleet<'_, C> {
     }
 
     /// Links that cost more than what is around them.
-    fn slow<L: Port + Send + Into<AnyLink>>(&self, opened: Opened<L>) -> Result<Vec<C::Outcome>, Failure> {
-        let dealt = ports::deal(self.layout, opened)?;
-        let wrapped = ports::is_wrapped(self.host);
-        if self.layout.is_single() && !wrapped {
-            return self.launch(dealt.into_iter().flatten().collect(), |member| Ok(member.link));
-        }
-        let dealt = ports::any(self.host, self.layout, dealt)?;
+    fn slow<L: Into<AnyLink>>(&self, opened: Opened<L>) -> Result<Vec<C::Outcome>, Failure> {
+        let dealt = ports::any(self.host, self.layout, ports::deal(self.layout, opened)?)?;
         if self.layout.is_single() {
             return self.launch(dealt.into_iter().flatten().collect(), |member| Ok(member.link));
         }

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use crate::args::{DriverSpec, HostPlan};
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
 /// Refuses addresses that the host has on a link of which its kernel is a
@@ -29,8 +29,17 @@ pub fn check(plan: &HostPlan) -> Result<(), Failure> {
 
 /// Whether a socket of the host can have the address, and so the host has it.
 fn is_hosts(ip: IpAddr) -> bool {
-    !may_bind_any(ip) && UdpSocket::bind((ip, 0)).is_ok()
+    !may_bind_any(ip) && may_bind(ip) && !(ip.is_ipv4() && may_bind(RESERVED))
 }
+
+fn may_bind(ip: IpAddr) -> bool {
+    UdpSocket::bind((ip, 0)).is_ok()
+}
+
+/// What no host has (RFC 1112 section 4). A network namespace without any IPv4
+/// address takes all for broadcast addresses, to which sockets may be bound
+/// (`__inet_dev_addr_type` in net/ipv4/fib_frontend.c): nothing is told then.
+const RESERVED: IpAddr = IpAddr::V4(Ipv4Addr::new(240, 0, 0, 1));
 
 /// Whether the host's sockets may have addresses that are not the host's
 /// (ip_nonlocal_bind in the kernel's ip-sysctl.rst): nothing is told then.
@@ -64,5 +73,18 @@ mod tests {
         assert_eq!(refused(&format!("--link memif:near0 {of_host}")), None);
         // TEST-NET-3 (RFC 5737).
         assert_eq!(refused("--link af_xdp:near0 --addr 203.0.113.77/24"), None);
+    }
+
+    #[test]
+    fn where_there_is_no_address_none_is_the_hosts() {
+        let apart = std::thread::spawn(|| {
+            // SAFETY: the thread alone has the new network, and ends with it.
+            let made = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNET) };
+            made.map(|()| refused("--link af_xdp:near0 --addr 203.0.113.77/24"))
+        });
+        match apart.join().unwrap() {
+            Ok(said) => assert_eq!(said, None),
+            Err(why) => println!("left out: no network namespace of its own ({why})"),
+        }
     }
 }

@@ -85,6 +85,8 @@ impl Company<'_> {
 impl Crew for Company<'_> {
     type Outcome = Side;
 
+    const BONDS: bool = false;
+
     fn sources(&self) -> Vec<IpAddr> {
         self.plan.sources.clone()
     }

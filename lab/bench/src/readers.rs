@@ -128,7 +128,7 @@ fn ask(core: u16, stalled: u32, duration: Duration, link: memif::MemifLink) -> R
     config.tcp.receive_limit = WINDOW;
     config.receive_memory = 4 * (stalled as usize + 1) * WINDOW as usize;
     let offload = LinkOffload { checksum: capabilities.transmit_checksum, segmentation: capabilities.segmentation };
-    let seeds = Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8] };
+    let seeds = Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8], timestamps: [9; 2] };
     let stack = Stack::new(config, offload, &seeds, Clock.now());
     let app = Readers { stalled, duration, ..Readers::default() };
     let mut silo = Silo { link, stack, app };

@@ -306,5 +306,5 @@ fn host(seed: u8, config: stack::Config, link: &PairLink, now: Time) -> Stack {
     let capabilities = link.capabilities();
     let offload = LinkOffload { checksum: capabilities.transmit_checksum, segmentation: capabilities.segmentation };
     let seed = u64::from(seed);
-    Stack::new(config, offload, &Seeds { table: [seed, 2, 3, 4], secret: [seed, 6, 7, 8] }, now)
+    Stack::new(config, offload, &Seeds { table: [seed, 2, 3, 4], secret: [seed, 6, 7, 8], timestamps: [9; 2] }, now)
 }

@@ -124,7 +124,7 @@ impl Duo {
             };
             let link = Bond::new(links.into_iter().enumerate().map(plug).collect(), Arc::clone(&aggregator)).unwrap();
             let mut keys = || core::array::from_fn(|_| rng.next());
-            let seeds = Seeds { table: keys(), secret: keys() };
+            let seeds = Seeds { table: keys(), secret: keys(), timestamps: [9; 2] };
             let stack = Stack::new(config, LinkOffload::default(), &seeds, Time::ZERO);
             let app = Peer::new(format!("host {index}"), rng.next(), manner, jobs);
             Host { silo: Silo { link, stack, app }, aggregator }

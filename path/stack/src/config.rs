@@ -164,4 +164,9 @@ pub struct Seeds {
     pub table: [u64; 4],
     /// Keys of sequence numbers and cookies.
     pub secret: [u64; 4],
+    /// Keys of the offsets of timestamps. Best the same for all stacks of a
+    /// host, one after another too: a peer with a TIME-WAIT of an earlier one
+    /// takes a SYN whose timestamp is later, and refuses an earlier one (PAWS,
+    /// RFC 6191).
+    pub timestamps: [u64; 2],
 }

@@ -74,10 +74,10 @@ pub(crate) struct FlowHasher {
 }
 
 impl FlowHasher {
-    pub const fn new(seed: &[u64; 4]) -> Self {
+    pub const fn new(seed: &[u64; 4], timestamps: &[u64; 2]) -> Self {
         // Odd keys: no key can turn a factor into zero for all flows.
         let keys = [seed[0] | 1, seed[1] | 1, seed[2] | 1, seed[3] | 1];
-        Self { keys, offset_keys: [keys[3].rotate_left(17), keys[1].rotate_left(31)] }
+        Self { keys, offset_keys: *timestamps }
     }
 
     #[inline(always)]

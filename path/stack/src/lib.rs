@@ -212,7 +212,7 @@ impl Stack {
             neighbours: NeighbourTable::new(now),
             neighbours_wanted: VecDeque::new(),
             reassembly: Reassembly::new(),
-            hasher: FlowHasher::new(&seeds.table),
+            hasher: FlowHasher::new(&seeds.table, &seeds.timestamps),
             secret: Secret::new(&seeds.secret),
             table: FlowTable::with_capacity(entries),
             slots: Slots::new(config.max_connections.min(flow::MAX_INDEX as usize)),

@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn every_table_is_told_once() {
         let config = Config { max_connections: 10_000, ..Config::new(Mac([2, 0, 0, 0, 0, 1]), 1500) };
-        let seeds = Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8] };
+        let seeds = Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8], timestamps: [9; 2] };
         let stack = Stack::new(config, LinkOffload::default(), &seeds, Time::ZERO);
         let mut told = Vec::new();
         stack.memory(&mut |range| told.push(range));

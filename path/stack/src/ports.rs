@@ -125,7 +125,12 @@ mod tests {
     fn stack() -> Stack {
         let mut config = Config::new(Mac([2, 0, 0, 0, 0, 1]), 1_500);
         config.addresses = vec![Address { ip: IpAddr::V4(OURS), prefix_len: 24 }];
-        Stack::new(config, LinkOffload::default(), &Seeds { table: [1; 4], secret: [2; 4] }, Time::ZERO)
+        Stack::new(
+            config,
+            LinkOffload::default(),
+            &Seeds { table: [1; 4], secret: [2; 4], timestamps: [9; 2] },
+            Time::ZERO,
+        )
     }
 
     /// Every fourth port, as if there were four silos.

@@ -56,7 +56,7 @@ impl Host {
         config.addresses = vec![Address { ip: IpAddr::V4(ip), prefix_len: 24 }];
         config.listen = vec![PORT];
         change(&mut config);
-        let seeds = Seeds { table: [u64::from(number); 4], secret: [1, 2, 3, u64::from(number)] };
+        let seeds = Seeds { table: [u64::from(number); 4], secret: [1, 2, 3, u64::from(number)], timestamps: [9; 2] };
         let stack = Stack::new(config, LinkOffload::default(), &seeds, Time::from_millis(1));
         Self { stack, out: Slots::new(), opened: Vec::new(), closed: Vec::new() }
     }

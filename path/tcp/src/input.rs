@@ -8,7 +8,7 @@ use crate::congestion::{self, Ack};
 use crate::connection::{Connection, Context, Flags, HOLDS_MUCH, Path, agree_on, segment_len};
 use crate::receive::Inserted;
 use crate::recovery::Acknowledged;
-use crate::rtt::RETRANSMITTED_SYN_RTO_MS;
+use crate::rtt::{RETRANSMITTED_SYN_RTO_MS, SYN_AFTER_RESET_MS};
 use crate::state::State;
 use app::Closed;
 use wire::tcp::{Established, Flags as Bits, SeqNum, TcpHeader, Timestamps};
@@ -478,8 +478,16 @@ impl Connection {
         let acceptable = acks && header.ack.after(self.una) && header.ack.at_or_before(self.nxt);
         if acks && !acceptable {
             cx.counters.bad_ack += 1;
-            let reset = !header.flags.contains(Bits::RST);
-            return if reset { Outcome::answer(Answer::Reset(header.ack)) } else { Outcome::NONE };
+            if header.flags.contains(Bits::RST) {
+                return Outcome::NONE;
+            }
+            // The peer still has an earlier connection of this flow, as in
+            // TIME-WAIT. The reset ends that, and the SYN goes again soon, not
+            // after its timeout; once, so that forged ones make little of it.
+            if self.backoff == 0 {
+                self.arm(cx, SYN_AFTER_RESET_MS);
+            }
+            return Outcome::answer(Answer::Reset(header.ack));
         }
         if header.flags.contains(Bits::RST) {
             if !acceptable {

@@ -8,6 +8,11 @@ pub const INITIAL_RTO_MS: u32 = 1_000;
 /// again and no sample was taken, in milliseconds (RFC 6298 section 5.7).
 pub const RETRANSMITTED_SYN_RTO_MS: u32 = 3_000;
 
+/// How long after a reset, with which it answered a strange acknowledgement,
+/// a SYN goes again, in milliseconds: behind the reset, and at once for people
+/// (Linux: `tcp_rcv_synsent_state_process` waits for 2 jiffies).
+pub const SYN_AFTER_RESET_MS: u32 = 1;
+
 /// The timer's granularity G, in microseconds: the timer wheel's tick.
 pub const GRANULARITY_US: u32 = 1_000;
 

@@ -53,7 +53,7 @@ impl Ours {
         }
         let (near, wire) = Pair::new(PairConfig { mtu: config.mtu, ..PairConfig::default() });
         let strings = Strings::default();
-        let seeds = Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8] };
+        let seeds = Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8], timestamps: [9; 2] };
         // Milliseconds, as timestamps count them, are about to wrap.
         let now = Time::from_millis(u64::from(u32::MAX) - 2_000);
         let stack = Stack::new(config, LinkOffload::default(), &seeds, now);

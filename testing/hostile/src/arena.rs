@@ -155,11 +155,20 @@ impl Arena {
         let clock = WallClock::new(now, Duration::from_secs(1_700_000_000));
         let server = Silo {
             link: server_link,
-            stack: Stack::new(setup.stack, LinkOffload::default(), &Seeds { table: keys(), secret: keys() }, now),
+            stack: Stack::new(
+                setup.stack,
+                LinkOffload::default(),
+                &Seeds { table: keys(), secret: keys(), timestamps: [9; 2] },
+                now,
+            ),
             app: Server::new(setup.server, clock).expect("a sound server"),
         };
-        let client_stack =
-            Stack::new(setup.client, LinkOffload::default(), &Seeds { table: keys(), secret: keys() }, now);
+        let client_stack = Stack::new(
+            setup.client,
+            LinkOffload::default(),
+            &Seeds { table: keys(), secret: keys(), timestamps: [9; 2] },
+            now,
+        );
         let client = setup.plan.map(|plan| Silo {
             link: client_link,
             stack: client_stack,

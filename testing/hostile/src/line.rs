@@ -286,7 +286,7 @@ impl<A: App> Station<A> {
     fn new((mac, v4, v6): (Mac, Ipv4Addr, Ipv6Addr), app: A, now: Time, rng: &mut Rng) -> Self {
         let (link, port) = Pair::new(PairConfig { ring: RING, ..PairConfig::default() });
         let mut keys = || core::array::from_fn(|_| rng.word());
-        let seeds = Seeds { table: keys(), secret: keys() };
+        let seeds = Seeds { table: keys(), secret: keys(), timestamps: core::array::from_fn(|_| rng.word()) };
         let stack = Stack::new(host(mac, v4, v6, Vec::new()), LinkOffload::default(), &seeds, now);
         Self { silo: Silo { link, stack, app }, port, mac }
     }

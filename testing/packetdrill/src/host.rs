@@ -58,7 +58,7 @@ impl Host {
         let link = Tape::new(settings.mtu, settings.segmentation);
         let offers = link.capabilities();
         let offload = LinkOffload { checksum: offers.transmit_checksum, segmentation: offers.segmentation };
-        let seeds = Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8] };
+        let seeds = Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8], timestamps: [9; 2] };
         let addresses = config.addresses.clone();
         let stack = Stack::new(config, offload, &seeds, START);
         let app = Sockets::new(settings.send_limit, settings.not_sent_low_water);

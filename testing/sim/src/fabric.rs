@@ -87,7 +87,7 @@ impl Fabric {
         let link = self.port(config.mtu, faults, ring);
         let mut rng = Rng::new(seed);
         let mut keys = || core::array::from_fn(|_| rng.next());
-        let seeds = Seeds { table: keys(), secret: keys() };
+        let seeds = Seeds { table: keys(), secret: keys(), timestamps: core::array::from_fn(|_| rng.next()) };
         let stack = Stack::new(config, LinkOffload::default(), &seeds, self.now);
         Host { silo: Silo { link, stack, app }, last: None, watcher: self.watcher() }
     }

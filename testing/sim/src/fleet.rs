@@ -109,7 +109,7 @@ impl Fleet {
             }
             watch = Some(corner.mesh());
             let mut keys = || core::array::from_fn(|_| rng.next());
-            let seeds = Seeds { table: keys(), secret: keys() };
+            let seeds = Seeds { table: keys(), secret: keys(), timestamps: core::array::from_fn(|_| rng.next()) };
             let config = Config { steered: true, ..config.clone() };
             let mut stack = Stack::new(config, LinkOffload::default(), &seeds, Time::ZERO);
             let by_nic = || ReturnQueue::rss(&rss, &[index as u16]);

@@ -28,7 +28,7 @@ pub(super) fn run(
     let mut config = stack::Config::new(CLIENT_MAC, capabilities.mtu);
     config.addresses = vec![Address { ip: CLIENT.into(), prefix_len: 16 }];
     let offload = LinkOffload { checksum: capabilities.transmit_checksum, segmentation: capabilities.segmentation };
-    let seeds = Seeds { table: [THIS_SEED, 2, 3, 4], secret: [THIS_SEED, 6, 7, 8] };
+    let seeds = Seeds { table: [THIS_SEED, 2, 3, 4], secret: [THIS_SEED, 6, 7, 8], timestamps: [9; 2] };
     let mut stack = Stack::new(config, offload, &seeds, Clock.now());
     let mut link = link;
     // Its core is the silo's as well: who has nothing to do leaves it.

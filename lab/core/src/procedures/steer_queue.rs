@@ -203,7 +203,7 @@ fn serve<L: Link>(link: L, app: Timed, seed: u64, stop: &Stop, joined: &AtomicUs
     config.listen = vec![PORT];
     config.max_connections = 20_000;
     let offload = LinkOffload { checksum: capabilities.transmit_checksum, segmentation: capabilities.segmentation };
-    let seeds = Seeds { table: [seed, 2, 3, 4], secret: [seed, 6, 7, 8] };
+    let seeds = Seeds { table: [seed, 2, 3, 4], secret: [seed, 6, 7, 8], timestamps: [9; 2] };
     let stack = Stack::new(config, offload, &seeds, Clock.now());
     let mut silo = Silo { link, stack, app };
     joined.fetch_add(1, Ordering::Release);

@@ -93,7 +93,8 @@ fn answer(pace: Pace) -> (Duration, Usage, usize) {
     let mut config = stack::Config::new(Mac([2, 0, 0, 0, 0, 1]), near.capabilities().mtu);
     config.addresses = vec![Address { ip: [10, 0, 0, 2].into(), prefix_len: 24 }];
     let offload = LinkOffload { checksum: false, segmentation: None };
-    let stack = Stack::new(config, offload, &Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8] }, begun);
+    let stack =
+        Stack::new(config, offload, &Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8], timestamps: [9; 2] }, begun);
     let mut silo = Silo { link: Watched { link: near, waits: 0, longest: Duration::ZERO }, stack, app: Nothing };
     let mut asker = Asker { far, answered: None, attended: 0 };
     let usage = run(&mut silo, pace, &mut asker).expect("a pair can be waited on");
@@ -161,7 +162,12 @@ fn an_idle_silo_sleeps_until_its_attendant_wants_it() {
         let (near, _far) = Pair::new(PairConfig::default());
         let config = stack::Config::new(Mac([2, 0, 0, 0, 0, 1]), near.capabilities().mtu);
         let offload = LinkOffload { checksum: false, segmentation: None };
-        let stack = Stack::new(config, offload, &Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8] }, Clock.now());
+        let stack = Stack::new(
+            config,
+            offload,
+            &Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8], timestamps: [9; 2] },
+            Clock.now(),
+        );
         let link = Watched { link: near, waits: 0, longest: Duration::ZERO };
         let mut silo = Silo { link, stack, app: Nothing };
         let mut sleeper = Sleeper { pause, left: 1_000 };

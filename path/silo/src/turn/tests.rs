@@ -82,7 +82,7 @@ fn silo<A>(link: PairLink, host: u8, listen: Vec<u16>, app: A) -> Silo<PairLink,
     let mut config = stack::Config::new(Mac([2, 0, 0, 0, 0, host]), 1500);
     config.addresses = vec![Address { ip: address(host), prefix_len: 8 }];
     config.listen = listen;
-    let seeds = Seeds { table: [host.into(); 4], secret: [host.into(); 4] };
+    let seeds = Seeds { table: [host.into(); 4], secret: [host.into(); 4], timestamps: [9; 2] };
     Silo { link, stack: Stack::new(config, LinkOffload::default(), &seeds, Time::from_millis(1)), app }
 }
 

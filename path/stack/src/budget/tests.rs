@@ -81,7 +81,7 @@ impl Scene {
         config.addresses = vec![Address { ip: IpAddr::V4(OURS), prefix_len: 24 }];
         config.listen = vec![80];
         config.receive_memory = memory;
-        let seeds = Seeds { table: [1; 4], secret: [2; 4] };
+        let seeds = Seeds { table: [1; 4], secret: [2; 4], timestamps: [9; 2] };
         let stack = Stack::new(config, LinkOffload::default(), &seeds, Time::ZERO);
         let mut scene = Self { stack, out: Out::default(), peers: Vec::new() };
         for port in 0..peers {

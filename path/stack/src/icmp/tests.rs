@@ -40,7 +40,12 @@ fn stack(mtu: u16) -> (Stack, Sent) {
     let mut config = Config::new(US, mtu);
     config.addresses =
         vec![Address { ip: IpAddr::V4(OURS), prefix_len: 24 }, Address { ip: IpAddr::V6(OURS_V6), prefix_len: 64 }];
-    let stack = Stack::new(config, LinkOffload::default(), &Seeds { table: [1; 4], secret: [2; 4] }, Time::ZERO);
+    let stack = Stack::new(
+        config,
+        LinkOffload::default(),
+        &Seeds { table: [1; 4], secret: [2; 4], timestamps: [9; 2] },
+        Time::ZERO,
+    );
     (stack, Sent { frames: Vec::new(), slot: Vec::new(), room: 256 })
 }
 
@@ -215,7 +220,12 @@ fn large_replies_are_bounded() {
 
     let mut config = full.config().clone();
     config.echo_per_second = 100;
-    let mut limited = Stack::new(config, LinkOffload::default(), &Seeds { table: [1; 4], secret: [2; 4] }, Time::ZERO);
+    let mut limited = Stack::new(
+        config,
+        LinkOffload::default(),
+        &Seeds { table: [1; 4], secret: [2; 4], timestamps: [9; 2] },
+        Time::ZERO,
+    );
     // A tenth of a second's, of which each takes eight.
     assert_eq!([45, 0, 0], core::array::from_fn(|_| ping(&mut limited, &mut out)));
     assert_eq!(limited.counters().errors_limited, 2);

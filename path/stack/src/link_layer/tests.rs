@@ -40,7 +40,7 @@ fn stack() -> Stack {
     config.addresses =
         vec![Address { ip: IpAddr::V4(OURS), prefix_len: 24 }, Address { ip: IpAddr::V6(OURS_V6), prefix_len: 64 }];
     config.errors_per_source = 8;
-    Stack::new(config, LinkOffload::default(), &Seeds { table: [1; 4], secret: [2; 4] }, Time::ZERO)
+    Stack::new(config, LinkOffload::default(), &Seeds { table: [1; 4], secret: [2; 4], timestamps: [9; 2] }, Time::ZERO)
 }
 
 fn frame(ether_type: u16, packet: &[u8]) -> Vec<u8> {

@@ -78,7 +78,7 @@ fn stack(detection: Detection) -> (Stack, Sent) {
     config.addresses =
         vec![Address { ip: OURS.into(), prefix_len: 24 }, Address { ip: OURS_V6.into(), prefix_len: 64 }];
     config.detection = detection;
-    let seeds = Seeds { table: [1; 4], secret: [2; 4] };
+    let seeds = Seeds { table: [1; 4], secret: [2; 4], timestamps: [9; 2] };
     (Stack::new(config, LinkOffload::default(), &seeds, Time::ZERO), Sent::default())
 }
 
@@ -162,8 +162,12 @@ fn nothing_is_said_where_that_is_not_wanted() {
         let (of, mut out) = stack(Detection::Announce);
         let mut config = of.config().clone();
         change(&mut config);
-        let mut stack =
-            Stack::new(config, LinkOffload::default(), &Seeds { table: [1; 4], secret: [2; 4] }, Time::ZERO);
+        let mut stack = Stack::new(
+            config,
+            LinkOffload::default(),
+            &Seeds { table: [1; 4], secret: [2; 4], timestamps: [9; 2] },
+            Time::ZERO,
+        );
         stack.on_link_up();
         assert_eq!(pass(&mut stack, &mut out, 10_000), []);
     }
@@ -265,7 +269,7 @@ fn many_addresses_do_not_fill_a_turn() {
     let address = |n: u32| Address { ip: Ipv4Addr::from_bits(0x0a00_0001 + n).into(), prefix_len: 8 };
     config.addresses = (0..3_000).map(address).collect();
     config.detection = Detection::Announce;
-    let seeds = Seeds { table: [1; 4], secret: [2; 4] };
+    let seeds = Seeds { table: [1; 4], secret: [2; 4], timestamps: [9; 2] };
     let (mut stack, mut out) = (Stack::new(config, LinkOffload::default(), &seeds, Time::ZERO), Sent::default());
     stack.on_link_up();
     let mut first = std::collections::BTreeSet::new();

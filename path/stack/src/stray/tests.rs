@@ -34,7 +34,12 @@ fn stack(number: u8, ip: Ipv4Addr, steered: bool, key: u64) -> Stack {
     config.addresses = vec![Address { ip: IpAddr::V4(ip), prefix_len: 24 }];
     config.listen = vec![PORT];
     config.steered = steered;
-    Stack::new(config, LinkOffload::default(), &Seeds { table: [key; 4], secret: [key; 4] }, Time::from_millis(1))
+    Stack::new(
+        config,
+        LinkOffload::default(),
+        &Seeds { table: [key; 4], secret: [key; 4], timestamps: [9; 2] },
+        Time::from_millis(1),
+    )
 }
 
 fn flags(frame: &[u8]) -> Flags {

@@ -68,7 +68,7 @@ struct World {
 impl World {
     fn new(settings: u8) -> Self {
         let (near, far) = Pair::new(PairConfig { ring: RING, ..PairConfig::default() });
-        let seeds = Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8] };
+        let seeds = Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8], timestamps: [9; 2] };
         let now = Time::from_nanos(1_000_000_000);
         let stack = Stack::new(config(settings), LinkOffload::default(), &seeds, now);
         Self { silo: Silo { link: near, stack, app: Probe::default() }, far, peer: Peer::default(), now }

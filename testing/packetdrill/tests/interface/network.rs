@@ -148,6 +148,33 @@ fn a_read_before_the_handshake_is_complete_waits() {
     assert_eq!((library.write(fresh, b"early"), errno()), (-1, libc::EPIPE));
 }
 
+/// The peer still has an earlier connection of the flow, as in TIME-WAIT: it is
+/// reset, and the SYN goes again long before its timeout, but once for all of
+/// its answers (Linux: `tcp_rcv_synsent_state_process`).
+#[test]
+fn a_strange_acknowledgement_of_a_syn_is_reset_and_the_syn_goes_again() {
+    let library = Library::new(c"timestamps=off");
+    let (fd, syn) = connecting(&library);
+    let (_, segment) = Ipv4Header::parse(&syn).unwrap();
+    let port = u16::from_be_bytes([segment[0], segment[1]]);
+    let iss = u32::from_be_bytes(segment[4..8].try_into().unwrap());
+    let strange = iss.wrapping_add(7_000);
+    library.inject_to(port, Flags::ACK, 100, strange, &[]);
+    let (at, reset, _) = library.sniff();
+    assert_eq!((reset.flags, reset.seq.0), (Flags::RST, strange));
+    let (again, syn, _) = library.sniff();
+    assert_eq!((syn.flags, syn.seq.0), (Flags::SYN, iss));
+    assert!((0..20_000).contains(&(again - at)), "after {} µs", again - at);
+    library.inject_to(port, Flags::ACK, 100, strange, &[]);
+    assert_eq!(library.sniff().1.flags, Flags::RST);
+    let (third, syn, _) = library.sniff();
+    assert_eq!(syn.flags, Flags::SYN);
+    assert!(third - again > 900_000, "after {} µs", third - again);
+    library.inject_to(port, Flags::SYN | Flags::ACK, 100, iss.wrapping_add(1), &[]);
+    assert_eq!(library.sniff().1.flags, Flags::ACK);
+    assert_eq!(library.write(fd, b"open"), 4);
+}
+
 /// Linux: include/uapi/linux/tcp.h.
 #[test]
 fn info_tells_of_what_was_received() {
