@@ -5,35 +5,21 @@
 mod examples;
 mod flags;
 mod kernel;
-mod load_plan;
 mod rates;
 mod settings;
-mod silos;
 mod target;
 #[cfg(test)]
 mod tests;
-mod values;
-
-pub use kernel::{Control, Cores, KernelPlan, Listen, RestartPlan, TakeOver, Workers};
-pub use load_plan::{Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, ProgressKind, ServerPlan, SweepPlan, Task};
-pub use settings::Settings;
-pub use silos::Silos;
-pub use target::Place;
-pub use values::{Cidr, DriverSpec, LinkSpec};
 
 use crate::lab::LabPlan;
 use clap::builder::{Resettable, Str};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use demo::DemoPlan;
-use link::FaultPlan;
-use silo::{Idle, Pace};
+use generator::LoadPlan;
+use serve::ServePlan;
 use std::ffi::OsString;
-use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
-use tcp::congestion::Algorithm;
-use wire::Mac;
 
 /// One call of the program.
 #[derive(Clone, Debug)]
@@ -60,135 +46,6 @@ pub enum Command {
     Completions(clap_complete::Shell),
     /// Print the manual, or write a page per command into a folder.
     Man(Option<PathBuf>),
-}
-
-/// One side's links, addresses and silos: what `serve` and `load` share.
-#[derive(Clone, Debug)]
-pub struct HostPlan {
-    /// Where frames come from and go to: at least one, all of one kind.
-    pub links: Vec<LinkSpec>,
-    /// Our addresses, each with its subnet; none: those that the host has on
-    /// the interface.
-    pub addresses: Vec<Cidr>,
-    /// Next hops for what is in no subnet of ours, at most one per family.
-    pub gateways: Vec<IpAddr>,
-    /// What is done about others who have our addresses.
-    pub detection: stack::Detection,
-    /// What becomes of the process when its links' interfaces are gone.
-    pub on_link_loss: OnLinkLoss,
-    /// Our Ethernet address, a unicast one; `None`: a local one made from the
-    /// first address.
-    pub mac: Option<Mac>,
-    /// How many silos there are, and where.
-    pub silos: Silos,
-    /// How connections are spread over silos.
-    pub steer: steer::Policy,
-    /// How several links are one.
-    pub bond: bond::Setup,
-    /// Whether connections are opened here, rather than accepted.
-    pub opens: bool,
-    /// Whether silos, queues and memory are kept together by NUMA domain.
-    pub numa: bool,
-    /// Print which silo has which core and queues, and do nothing.
-    pub plan_only: bool,
-    /// What to do while there is nothing to do.
-    pub idle: Idle,
-    /// How long frames to send may be held back; zero: not at all.
-    pub tx_delay: Duration,
-    /// Leave checksums and segmentation to links that do them.
-    pub offload: bool,
-    /// Congestion control of new connections.
-    pub congestion: Algorithm,
-    /// How long sent data may go unacknowledged; `None`: as long as it is
-    /// sent again.
-    pub user_timeout: Option<Duration>,
-    /// The most connections held at once, by all silos together.
-    pub max_connections: u32,
-    /// How many of one client, in each silo; `None`: any number.
-    pub per_source: Option<app::SourceRule>,
-    /// Write every frame to this pcapng file; a file per silo where there are
-    /// several.
-    pub capture: Option<PathBuf>,
-    /// Harm done to frames on purpose, both ways; `None`: none.
-    pub faults: Option<FaultPlan>,
-    /// Where the statistics page lies; `None`: the usual place.
-    pub status_page: Option<PathBuf>,
-    /// Another process's connections come by the same links.
-    pub follows: bool,
-}
-
-/// What becomes of a process whose links' interfaces are gone, all of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum OnLinkLoss {
-    /// Wait for interfaces of the same names, and go on
-    #[default]
-    Wait,
-    /// End with a failure, for whoever supervises the process
-    End,
-}
-
-impl HostPlan {
-    /// Whether the addresses are those that the host has on its interface:
-    /// where none are given.
-    #[must_use]
-    pub const fn uses_host_addresses(&self) -> bool {
-        self.addresses.is_empty()
-    }
-
-    /// Whether links are aggregated by the control protocol: also one alone.
-    #[must_use]
-    pub const fn speaks_lacp(&self) -> bool {
-        matches!(self.bond.mode, bond::Mode::Lacp(_))
-    }
-
-    /// How a silo trades latency for processor time.
-    #[must_use]
-    pub const fn pace(&self) -> Pace {
-        Pace { idle: self.idle, tx_delay: self.tx_delay }
-    }
-}
-
-/// What `serve` is asked to do.
-#[derive(Clone, Debug)]
-pub struct ServePlan {
-    /// What is served, and how.
-    pub server: server::Config,
-    /// By which data path.
-    pub path: ServePath,
-    /// The options that it is made of.
-    pub settings: Settings,
-    /// Only say whether all is as it should be.
-    pub check: bool,
-}
-
-impl ServePlan {
-    /// Whether it is to serve, and not only to tell.
-    #[must_use]
-    pub const fn serves(&self) -> bool {
-        let plan_only = matches!(&self.path, ServePath::Link { host, .. } if host.plan_only);
-        !self.check && !plan_only
-    }
-}
-
-/// How connections reach the server.
-#[derive(Clone, Debug)]
-pub enum ServePath {
-    /// Over a link and our own stack.
-    Link {
-        /// Links, addresses and silos.
-        host: HostPlan,
-        /// Ports to listen on, on every address; no port twice.
-        ports: Vec<u16>,
-        /// The most bytes of content held in more than one NUMA domain;
-        /// `None`: the usual.
-        copies: Option<usize>,
-        /// How to restart; `None` where another process cannot have the links.
-        restart: Option<Box<RestartPlan>>,
-        /// Where the plan is only printed: as JSON.
-        json: bool,
-    },
-    /// Over kernel sockets.
-    Kernel(KernelPlan),
 }
 
 /// What `numa` is asked to do.
@@ -343,7 +200,7 @@ where
         refusal(name, &merged.place(&why))
     })?;
     if let Command::Serve(plan) = &mut command {
-        plan.settings.take(&matches);
+        plan.settings.given = settings::given(&matches);
     }
     Ok(command)
 }

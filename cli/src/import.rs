@@ -1,8 +1,8 @@
 //! `nearside import`: another stack's configuration, as our command line.
 
 use crate::args::ImportPlan;
-use crate::host::Failure;
 use fstack::{Import, Meaning};
+use say::Failure;
 use std::fs::File;
 use std::io::{Read, Write};
 

@@ -2,12 +2,12 @@
 
 mod judge;
 
-use crate::host::Failure;
 use ::lab::experiment::{Experiment, Set};
 use ::lab::results::{Results, write_whole};
 use ::lab::runner::{self, Outcome};
 use ::lab::{builtin, compare, report, table};
 use demo::child::Interrupt;
+use say::{Failure, eprintln, print, println};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -2,9 +2,9 @@
 //! the command line.
 
 use crate::args;
-use crate::host::Failure;
 use clap::Command;
 use clap_mangen::Man;
+use say::Failure;
 use std::io::Write;
 use std::path::Path;
 

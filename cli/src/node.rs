@@ -4,9 +4,9 @@ mod show;
 mod tune;
 
 use crate::args::{NodePlan, NodeTask};
-use crate::host::Failure;
 use audit::advice::{Setting, judge, parse};
 use audit::{Evidence, Report, Role, Verdict};
+use say::Failure;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ fn evidence(root: Option<&Path>) -> Result<Evidence, Failure> {
             let mut evidence = Evidence::take(Path::new("/"))?;
             let interfaces: Vec<String> = evidence.interfaces().into_iter().map(str::to_owned).collect();
             for name in interfaces {
-                for (file, text) in crate::links::driver_settings(&name) {
+                for (file, text) in links::driver_settings(&name) {
                     evidence = evidence.with(&format!("ethtool/{name}/{file}"), &text);
                 }
             }

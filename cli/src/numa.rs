@@ -3,24 +3,17 @@
 //!
 //! | module | for |
 //! | --- | --- |
-//! | `arrivals` | where a worker over kernel sockets is, and its packets come in |
-//! | `near` | where a silo's memory and content are: placed, watched, published |
 //! | `report` | what the published figures come to, beside the model |
 //! | `show` | tables and JSON |
 
-mod arrivals;
-mod near;
 mod report;
 mod show;
 #[cfg(test)]
 mod tests;
 
-pub use arrivals::Arrivals;
-pub use near::{Domains, Near, is_gauge, names};
-
 use crate::args::NumaPlan;
-use crate::host::Failure;
 use report::Process;
+use say::Failure;
 use serde_json::json;
 use silo::page::{Reader, living, usual_folder};
 use silo::pin::allowed_cores;

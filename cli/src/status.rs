@@ -1,9 +1,9 @@
 //! `nearside status`.
 
-use crate::aggregation::{self, Port};
 use crate::args::StatusPlan;
-use crate::host::Failure;
 use core::time::Duration;
+use host::aggregation::{self, Port};
+use say::{Failure, println};
 use serde_json::{Map, Value, json};
 use silo::page::{Kind, Note, PageError, Reader, SiloSnapshot, Snapshot, living, usual_folder};
 use std::io::Write;

@@ -14,7 +14,7 @@ mod sockets;
 mod status;
 
 use super::Command;
-use super::values::Count;
+use ::host::values::Count;
 use clap::{Parser, Subcommand, ValueHint};
 use std::path::PathBuf;
 

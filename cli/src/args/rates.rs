@@ -1,6 +1,6 @@
 //! Rates of an open loop, and lists of numbers for a sweep.
 
-use super::values::{BadValue, duration};
+use host::values::{BadValue, duration};
 use load::{Schedule, Spacing, Step};
 use std::time::Duration;
 

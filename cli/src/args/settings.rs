@@ -8,7 +8,7 @@ use super::definition;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -33,41 +33,18 @@ const FOLDER: &str = "folder";
 /// the file has of the others.
 const ALTERNATIVES: [[&str; 2]; 2] = [[FOLDER, "respond"], ["silos", "core"]];
 
-/// Every option as it is set: by the command line, the file, or its default.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Settings {
-    /// Where some of them are.
-    pub file: Option<PathBuf>,
-    /// By name; those not set are not here.
-    pub given: BTreeMap<String, Vec<String>>,
-}
-
-impl Settings {
-    /// Takes the options of a command line that was understood.
-    pub(super) fn take(&mut self, matches: &ArgMatches) {
-        let Some((COMMAND, matches)) = matches.subcommand() else { return };
-        for arg in arguments() {
-            let values = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
-            let values: Vec<String> = values.map(|value| value.to_string_lossy().into_owned()).collect();
-            if !values.is_empty() && !NO_SETTINGS.contains(&name(&arg)) {
-                self.given.insert(name(&arg).to_owned(), values);
-            }
+/// The options of a command line that was understood, by name.
+pub(super) fn given(matches: &ArgMatches) -> BTreeMap<String, Vec<String>> {
+    let mut given = BTreeMap::new();
+    let Some((COMMAND, matches)) = matches.subcommand() else { return given };
+    for arg in arguments() {
+        let values = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
+        let values: Vec<String> = values.map(|value| value.to_string_lossy().into_owned()).collect();
+        if !values.is_empty() && !NO_SETTINGS.contains(&name(&arg)) {
+            given.insert(name(&arg).to_owned(), values);
         }
     }
-
-    /// The names of those that differ from `other`'s.
-    pub fn differing(&self, other: &Self) -> Vec<String> {
-        let names: BTreeSet<&String> = self.given.keys().chain(other.given.keys()).collect();
-        names.into_iter().filter(|name| self.given.get(*name) != other.given.get(*name)).cloned().collect()
-    }
-
-    /// Takes `name` from `other`.
-    pub fn adopt(&mut self, name: &str, other: &Self) {
-        match other.given.get(name) {
-            Some(values) => _ = self.given.insert(name.to_owned(), values.clone()),
-            None => _ = self.given.remove(name),
-        }
-    }
+    given
 }
 
 /// A command line with the file's part in it.

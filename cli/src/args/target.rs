@@ -1,8 +1,8 @@
 //! What is to be loaded: a URL, and the file of URLs that it may stand for.
 
-use super::values::BadValue;
+use generator::Place;
+use host::values::BadValue;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The longest path of a Unix socket, in bytes (unix(7)).
@@ -17,17 +17,6 @@ pub struct Target {
     pub host: String,
     /// The request target: path and query.
     pub path: String,
-}
-
-/// Where a server is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// At an address and port.
-    Address(SocketAddr),
-    /// Where name resolution says, at this port.
-    Name(String, u16),
-    /// Behind a Unix socket.
-    Unix(PathBuf),
 }
 
 impl FromStr for Target {

@@ -1,12 +1,18 @@
 use super::kernel::{Probes, buffer, file_mode};
-use super::values::{AddressRange, BitRate, Count, MAX_SOURCE_ADDRESSES, Size};
-use super::values::{access_log, duration, nonzero_duration, respond};
 use super::*;
+use generator::{Form, LoadPath, Place, ProgressKind, ServerPlan, Task};
+use host::values::{AddressRange, BitRate, Cidr, Count, DriverSpec, LinkSpec, MAX_SOURCE_ADDRESSES, Size};
+use host::values::{access_log, duration, nonzero_duration, respond};
+use host::{Cores, HostPlan, Silos, Workers};
+use serve::{Control, KernelPlan, Listen, ServePath, TakeOver};
 use server::{AccessLog, Content, Respond, Symlinks};
+use silo::Idle;
 use std::fmt::Debug;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 use std::time::Duration;
+use tcp::congestion::Algorithm;
+use wire::Mac;
 
 /// The plan of a command line that is written without the program's name.
 fn plan(line: &str) -> Command {

@@ -1,8 +1,8 @@
 //! `nearside lab judge`: published results, held against what is possible.
 
 use super::JudgePlan;
-use crate::host::Failure;
 use ::judge::{Finding, Severity};
+use say::Failure;
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::process::ExitCode;

@@ -2,10 +2,10 @@
 
 use super::{WORSE, evidence};
 use crate::args::{NodePlan, Trial, Tuning};
-use crate::host::Failure;
 use apply::{Machine as _, Outcome, PersistTo, Refusal, Restored, Step, Tree, TuningPlan, Which};
 use audit::{Evidence, Role};
 use rustix::process::setsid;
+use say::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{BufRead as _, BufReader, Write};
 use std::path::Path;

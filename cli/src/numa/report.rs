@@ -1,7 +1,7 @@
 //! What crossed, from what a process publishes.
 
-use super::arrivals::SEEN;
-use super::near::{FAR, NOWHERE, TRAFFIC};
+use host::arrivals::SEEN;
+use host::near::{FAR, NOWHERE, TRAFFIC};
 use silo::page::Reader;
 use std::collections::BTreeMap;
 

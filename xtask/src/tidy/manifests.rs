@@ -66,6 +66,23 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("server", &["wire", "app", "http"]),
     ("load", &["wire", "app", "http"]),
     ("report", &["wire", "load"]),
+    ("say", &["http", "silo"]),
+    (
+        "host",
+        &[
+            "af_xdp", "app", "bond", "dpdk", "link", "memif", "say", "server", "silo", "sockets", "stack", "steer",
+            "tap", "tcp", "topology", "wire",
+        ],
+    ),
+    ("links", &["dpdk", "host", "say"]),
+    (
+        "serve",
+        &[
+            "af_xdp", "app", "host", "link", "links", "memif", "say", "server", "silo", "sockets", "steer", "tcp",
+            "topology", "wire",
+        ],
+    ),
+    ("generator", &["app", "host", "link", "load", "report", "say", "silo", "sockets", "wire"]),
     ("stats", &[]),
     ("judge", &[]),
     (

@@ -1,9 +1,9 @@
 //! `nearside demo`, as typed.
 
-use crate::args::values;
 use clap::{Args, ValueHint};
 use demo::DemoPlan;
 use demo::kernel::MOST_NGINX;
+use host::values;
 use std::path::PathBuf;
 use std::time::Duration;
 

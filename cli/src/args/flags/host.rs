@@ -1,9 +1,9 @@
 //! What `serve` and `load` share over a link: addresses, core, faults.
 
 use super::sockets::Switch;
-use crate::args::values::{self, BitRate, Cidr, DriverSpec, LinkSpec};
-use crate::args::{HostPlan, OnLinkLoss, Silos};
 use clap::{Args, ValueEnum, ValueHint};
+use host::values::{self, BitRate, Cidr, DriverSpec, LinkSpec};
+use host::{HostPlan, OnLinkLoss, Silos};
 use link::{FaultPlan, Impairment, Probability, Rate};
 use silo::Idle;
 use std::net::IpAddr;

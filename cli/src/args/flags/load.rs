@@ -6,11 +6,11 @@ mod plan;
 pub(in crate::args) use output::OutputArgs;
 
 use super::host::HostArgs;
-use crate::args::kernel::Cores;
 use crate::args::rates;
 use crate::args::target::Target;
-use crate::args::values::{self, AddressRange, BadValue, Count, Header};
 use clap::{Args, ValueEnum, ValueHint};
+use host::Cores;
+use host::values::{self, AddressRange, BadValue, Count, Header};
 use load::{Heads, Objective, Schedule};
 use sockets::Engine;
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
 //! `nearside node`, as typed.
 
-use crate::args::values::nonzero_duration;
 use crate::args::{NodePlan, NodeTask, Trial, Tuning};
 use apply::PersistTo;
 use audit::Role;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use host::values::nonzero_duration;
 use std::path::PathBuf;
 use std::time::Duration;
 

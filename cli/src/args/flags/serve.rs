@@ -3,10 +3,11 @@
 use super::connections;
 use super::host::HostArgs;
 use super::sockets::{RestartArgs, SocketArgs};
-use crate::args::values::{self, Count, Size};
-use crate::args::{Listen, ServePath, ServePlan, Settings};
+use crate::args::serve_again;
 use app::{Prefix, SourceRule};
 use clap::{Args, ValueEnum, ValueHint};
+use host::values::{self, Count, Size};
+use serve::{Listen, ServePath, ServePlan, Settings};
 use server::{AccessLog, Respond};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -182,7 +183,7 @@ impl ServeArgs {
             }
             let mut plan = self.sockets.plan(self.restart, self.listen, self.host, max_connections)?;
             plan.config.per_source = per_source;
-            return Ok(ServePlan { server, path: ServePath::Kernel(plan), settings, check });
+            return Ok(ServePlan { server, path: ServePath::Kernel(plan), settings, check, again: serve_again });
         }
         let mut host = self.host.plan(memif::Role::Server, max_connections)?;
         host.per_source = per_source;
@@ -190,7 +191,7 @@ impl ServeArgs {
         let copies = copies.transpose().map_err(|_| "--cache-copies is too large")?;
         let (restart, ports, json) = (self.restart.plan_over(&host)?, ports(self.listen)?, self.json);
         let path = ServePath::Link { host, ports, copies, restart: restart.map(Box::new), json };
-        Ok(ServePlan { server, path, settings, check })
+        Ok(ServePlan { server, path, settings, check, again: serve_again })
     }
 }
 

@@ -1,12 +1,11 @@
 //! Serving over kernel sockets, as typed.
 
 use super::host::HostArgs;
-use crate::args::kernel::{
-    Control, Cores, KernelPlan, Listen, Probes, RestartPlan, TakeOver, Workers, buffer, file_mode,
-};
-use crate::args::values::{self, Size};
-use crate::args::{DriverSpec, HostPlan};
+use crate::args::kernel::{Probes, buffer, file_mode};
 use clap::{Args, ValueEnum, ValueHint};
+use host::values::{self, DriverSpec, Size};
+use host::{Cores, HostPlan, Workers};
+use serve::{Control, KernelPlan, Listen, RestartPlan, TakeOver};
 use sockets::{Config, Engine, ListenOptions, Model, StreamOptions};
 use std::path::PathBuf;
 use std::time::Duration;

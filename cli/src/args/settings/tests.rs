@@ -1,6 +1,9 @@
+mod changes;
+
 use super::*;
-use crate::args::{Command, ServePath, ServePlan, parse};
+use crate::args::{Command, parse};
 use proptest::prelude::*;
+use serve::{ServePath, ServePlan};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -51,7 +54,7 @@ fn refusal(text: &str) -> String {
 
 /// What a plan is, but for where its settings came from.
 fn shown(plan: &ServePlan) -> String {
-    let ServePlan { server, path, settings, check } = plan;
+    let ServePlan { server, path, settings, check, again: _ } = plan;
     format!("{server:?} {path:?} {:?} {check}", settings.given)
 }
 

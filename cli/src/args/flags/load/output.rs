@@ -1,8 +1,8 @@
 //! What `nearside load` prints and writes, as typed.
 
-use crate::args::load_plan::{Form, OutputPlan, ProgressKind};
-use crate::args::values;
 use clap::{Args, ValueHint};
+use generator::{Form, OutputPlan, ProgressKind};
+use host::values;
 use std::path::PathBuf;
 use std::time::Duration;
 

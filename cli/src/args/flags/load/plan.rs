@@ -2,10 +2,10 @@
 
 use super::{Closer, ConnectionArgs, GoalArgs, LoadArgs, RequestArgs, WarmUp};
 use crate::args::flags::connections;
-use crate::args::kernel::Cores;
-use crate::args::load_plan::{LoadPath, LoadPlan, LoadSockets, ServerPlan, SweepPlan, Task};
-use crate::args::target::{Place, Target, unix, url_lines};
-use crate::args::values::{AddressRange, Cidr, Count};
+use crate::args::target::{Target, unix, url_lines};
+use generator::{LoadPath, LoadPlan, LoadSockets, Place, ServerPlan, SweepPlan, Task};
+use host::Cores;
+use host::values::{AddressRange, Cidr, Count};
 use load::{Arrival, Expect, FindMaxConfig, Objective, Plan, REQUESTS_LIMIT, Request, Reuse, Stop, Weighted, expand};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;

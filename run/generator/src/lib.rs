@@ -1,0 +1,79 @@
+//! `nearside load`.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | `plan` | what it is to do |
+//! | `run` | one run of a plan, over either data path |
+//! | `bypass`, `kernel` | the data paths: silos over links, threads over kernel sockets |
+//! | `account`, `own`, `server_time` | what the kernel knows of us and of the server |
+//! | `collect`, `files` | intervals taken from the workers, and written |
+//! | `show`, `view`, `terminal` | how the run goes |
+//! | `resolve`, `floor` | before the run: the target's address, and our own floor |
+//! | `goal`, `sweep` | many runs |
+//! | `noise` | what else the machine did meanwhile |
+//! | `print` | what comes out, and the exit code |
+
+mod account;
+mod bypass;
+mod collect;
+mod files;
+mod floor;
+mod goal;
+mod kernel;
+mod noise;
+mod own;
+mod plan;
+mod print;
+mod resolve;
+mod run;
+mod server_time;
+mod show;
+mod sweep;
+mod terminal;
+mod view;
+
+pub use plan::{Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, Place, ProgressKind, ServerPlan, SweepPlan, Task};
+
+use files::Later;
+use host::Layout;
+use report::render_hgrm;
+use run::Runner;
+use say::Failure;
+use std::process::ExitCode;
+
+/// Loads a server and prints what was measured.
+///
+/// # Errors
+/// What the user is to know.
+pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
+    let LoadPlan { path, mut load, task, expect, output } = plan;
+    let form = output.form;
+    if let LoadPath::Link(host) = &path
+        && host.plan_only
+    {
+        Layout::new(host)?.print(form == Form::Json);
+        return Ok(ExitCode::SUCCESS);
+    }
+    // What cannot be written is told before the run, not after it.
+    let hgrm = output.hgrm.as_deref().map(Later::prepare).transpose()?;
+    let mut runner = Runner::new(path, output, &mut load)?;
+    let code = match task {
+        Task::FindMax { objectives, config, svg } => {
+            goal::find_max(&runner, &load, &objectives, config, form, svg.as_deref())?
+        }
+        Task::Sweep(plan) => sweep::sweep(&mut runner, &load, &plan, form)?,
+        Task::Once => {
+            let floor = runner.floor(&load)?;
+            let outcome = runner.run(&load, floor, None)?;
+            let judged = print::judge(&outcome.report, &expect);
+            print::outcome(form, &outcome, &judged)?;
+            if let Some(file) = hgrm {
+                file.write(&render_hgrm(&outcome.report))?;
+            }
+            let code = print::code(&outcome.report, &judged, outcome.seen.failures);
+            print::explain(code, &outcome.report);
+            code
+        }
+    };
+    Ok(print::exit(code))
+}

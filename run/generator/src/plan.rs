@@ -1,0 +1,156 @@
+//! What `load` is asked to do.
+
+use clap::ValueEnum;
+use host::{Cores, HostPlan};
+use load::{FindMaxConfig, Objective};
+use sockets::Engine;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What `load` is asked to do.
+#[derive(Clone, Debug)]
+pub struct LoadPlan {
+    /// What requests travel over.
+    pub path: LoadPath,
+    /// What is asked for, and how hard: checked. Where a name is still to be
+    /// resolved, its one target address only holds the place.
+    pub load: load::Plan,
+    /// What is to be found out.
+    pub task: Task,
+    /// What is to be met.
+    pub expect: Vec<Objective>,
+    /// What is printed and written.
+    pub output: OutputPlan,
+}
+
+/// What requests travel over.
+#[derive(Clone, Debug)]
+pub enum LoadPath {
+    /// A link and our own stack.
+    Link(Box<HostPlan>),
+    /// Kernel sockets.
+    Kernel(LoadSockets),
+}
+
+/// Where a server is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// At an address and port.
+    Address(SocketAddr),
+    /// Where name resolution says, at this port.
+    Name(String, u16),
+    /// Behind a Unix socket.
+    Unix(PathBuf),
+}
+
+/// Load over kernel sockets.
+#[derive(Clone, Debug)]
+pub struct LoadSockets {
+    /// Where the server is.
+    pub place: Place,
+    /// Threads; `None`: one for each core.
+    pub threads: Option<u32>,
+    /// Where they run.
+    pub cores: Cores,
+    /// How they learn of work.
+    pub engine: Engine,
+    /// How long they poll before they sleep.
+    pub spin: Duration,
+    /// Congestion control; `None`: the system's.
+    pub congestion: Option<String>,
+    /// How long sent data may go unacknowledged; `None`: the system's say.
+    pub user_timeout: Option<Duration>,
+    /// Whether the generator's own floor is measured first.
+    pub floor: bool,
+}
+
+/// What is to be found out.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// How one run goes.
+    Once,
+    /// The highest rate that meets objectives.
+    FindMax {
+        /// All of them are to be met.
+        objectives: Vec<Objective>,
+        /// How to search.
+        config: FindMaxConfig,
+        /// Where the curve is drawn.
+        svg: Option<PathBuf>,
+    },
+    /// How runs differ by connections and threads.
+    Sweep(SweepPlan),
+}
+
+/// A table of runs.
+#[derive(Clone, Debug)]
+pub struct SweepPlan {
+    /// Numbers of connections.
+    pub connections: Vec<u32>,
+    /// Numbers of threads; empty: as usual.
+    pub procs: Vec<u32>,
+    /// Where the table goes, comma-separated.
+    pub csv: Option<PathBuf>,
+    /// Where the curves are drawn.
+    pub svg: Option<PathBuf>,
+    /// Where the server's CPU time is read.
+    pub server: ServerPlan,
+}
+
+/// Where a server's CPU time is read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ServerPlan {
+    /// From the page of the only `nearside serve` on this machine, if there
+    /// is one.
+    Usual,
+    /// From this page.
+    Page(PathBuf),
+    /// From this process.
+    Process(u32),
+}
+
+/// What is printed and written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OutputPlan {
+    /// The form of the report.
+    pub form: Form,
+    /// Where intervals go as JSON.
+    pub ndjson: Option<PathBuf>,
+    /// Where intervals go as histograms.
+    pub hdr_log: Option<PathBuf>,
+    /// Where the distribution goes.
+    pub hgrm: Option<PathBuf>,
+    /// The length of an interval.
+    pub interval: Duration,
+    /// How the run is shown while it lasts.
+    pub progress: ProgressKind,
+}
+
+/// The form of a report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Form {
+    /// For people, with all that was measured
+    Text,
+    /// As ApacheBench prints it
+    Ab,
+    /// As wrk prints it
+    Wrk,
+    /// Latencies by powers of two
+    Histogram,
+    /// One JSON object (as --json)
+    Json,
+}
+
+/// How a run is shown while it lasts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ProgressKind {
+    /// Live on a terminal, else lines
+    Auto,
+    /// The whole terminal
+    Live,
+    /// A line each second
+    Lines,
+    /// Nothing
+    None,
+}

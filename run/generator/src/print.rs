@@ -1,0 +1,133 @@
+//! What is printed of a run when it is over, and what its exit code is.
+
+use super::run::Outcome;
+use crate::plan::Form;
+use load::{Ended, Judged, Objective, Report};
+use report::{render_ab, render_histogram, render_json, render_text, render_wrk};
+use say::Failure;
+use say::eprintln;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// An objective is missed, or no rate meets one.
+pub const MISSED: u8 = 3;
+
+/// There is nothing to go by.
+pub const NOTHING: u8 = 4;
+
+/// The machine spoilt too many runs of a search.
+pub const INVALID: u8 = 5;
+
+/// Ended by a signal, as shells have it for SIGINT.
+pub const INTERRUPTED: u8 = 130;
+
+/// Prints a run in the form asked for, and how its objectives were met.
+///
+/// # Errors
+/// If standard output cannot be written.
+pub fn outcome(form: Form, outcome: &Outcome, judged: &[Judged]) -> Result<(), Failure> {
+    let Outcome { report, seen } = outcome;
+    let text = match form {
+        Form::Text => render_text(report),
+        Form::Json => render_json(report, judged),
+        Form::Ab => render_ab(report),
+        Form::Wrk => render_wrk(report, &seen.rates),
+        Form::Histogram => render_histogram(report),
+    };
+    put(&text)?;
+    for judged in judged {
+        let mark = if judged.met { "" } else { "nearside: " };
+        match form {
+            Form::Text => put(&format!("Objective    {judged}\n"))?,
+            // The form has no place for it, and may be read by a program.
+            Form::Ab | Form::Wrk | Form::Histogram => eprintln!("{mark}objective {judged}"),
+            Form::Json => {}
+        }
+    }
+    Ok(())
+}
+
+/// Writes to standard output. A reader that is gone has had enough.
+///
+/// # Errors
+/// If it cannot be written for another reason, such as a full disk.
+pub fn put(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(why) if why.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot write to standard output: {why}").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How a run met its objectives.
+pub fn judge(report: &Report, objectives: &[Objective]) -> Vec<Judged> {
+    objectives.iter().map(|objective| objective.judge(report)).collect()
+}
+
+/// The exit code of a run: the first of the reasons that hold.
+pub fn code(report: &Report, judged: &[Judged], failures: u32) -> u8 {
+    // Connections stay open to the end but for a server that is gone, or
+    // where each request has its own.
+    let lost = report.open == 0 && report.errors.failed_connects() > 0;
+    let nothing = report.traffic.responses == 0 || lost;
+    if report.ended == Ended::Interrupted {
+        INTERRUPTED
+    } else if failures > 0 {
+        1
+    } else if nothing {
+        NOTHING
+    } else if judged.iter().any(|judged| !judged.met) {
+        MISSED
+    } else {
+        0
+    }
+}
+
+/// Says in a sentence why the exit code is what it is.
+pub fn explain(code: u8, report: &Report) {
+    match code {
+        NOTHING if report.traffic.responses > 0 => {
+            eprintln!("nearside: the server went away: no connection to it was left, and new ones were refused");
+        }
+        NOTHING => eprintln!("nearside: no response came in the measured window"),
+        MISSED => eprintln!("nearside: an objective was missed"),
+        INTERRUPTED => eprintln!("nearside: interrupted: the figures are of what was measured until then"),
+        _ => {}
+    }
+}
+
+/// The code as a process ends with it.
+pub fn exit(code: u8) -> ExitCode {
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use load::{Figures, Outside, Plan, Request};
+
+    fn report(of: impl Fn(&mut Figures)) -> Report {
+        let plan = Plan::new(([127, 0, 0, 1], 80).into(), Request::get("a", "/"));
+        let mut figures = Figures::default();
+        figures.counts.traffic.responses = 10;
+        figures.open = 64;
+        of(&mut figures);
+        Report::new(&plan, &figures, Outside::default())
+    }
+
+    #[test]
+    fn exit_codes_follow_the_help() {
+        let rate = |text: &str| judge(&report(|_| {}), &[text.parse().expect("an objective")]);
+        assert_eq!(code(&report(|_| {}), &[], 0), 0);
+        assert_eq!(code(&report(|_| {}), &[], 1), 1);
+        assert_eq!(code(&report(|_| {}), &rate("errors<1"), 0), 0);
+        assert_eq!(code(&report(|_| {}), &rate("rate>1M"), 0), MISSED);
+        assert_eq!(code(&report(|f| f.counts.traffic.responses = 0), &rate("rate>1M"), 0), NOTHING);
+        let gone = |f: &mut Figures| (f.open, f.counts.errors.refused) = (0, 5);
+        assert_eq!(code(&report(gone), &[], 0), NOTHING);
+        assert_eq!(code(&report(|f| f.counts.errors.refused = 5), &[], 0), 0, "it came back");
+        assert_eq!(code(&report(|f| f.ended = Ended::Interrupted), &[], 1), INTERRUPTED);
+    }
+}

@@ -1,0 +1,195 @@
+//! One run of a plan, over either data path.
+
+use super::account::{Side, merge};
+use super::bypass;
+use super::collect::{Collector, Seen, Source};
+use super::files::Files;
+use super::floor;
+use super::kernel::Sockets;
+use super::own::ephemeral_ports;
+use super::resolve::resolve;
+use super::server_time::ServerTime;
+use super::show::Show;
+use crate::plan::{LoadPath, LoadSockets, OutputPlan, Place};
+use core::time::Duration;
+use host::{HostPlan, Silos};
+use host::{Layout, stop_signals};
+use load::{Figures, Floor, Plan, Ports, Report, Reuse};
+use say::Failure;
+use silo::Clock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+
+/// What runs plans.
+pub struct Runner {
+    way: Way,
+    output: OutputPlan,
+    /// Interrupts and terminations, and the key that stops a run.
+    pub signals: Arc<AtomicUsize>,
+}
+
+enum Way {
+    Link(Box<HostPlan>),
+    Kernel(Box<Kernel>),
+}
+
+struct Kernel {
+    asked: LoadSockets,
+    sockets: Sockets,
+}
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was measured.
+    pub report: Report,
+    /// What was seen from beside it.
+    pub seen: Seen,
+}
+
+impl Runner {
+    /// Makes ready: resolves the target's name into the plan, and sees whether
+    /// anybody is there.
+    ///
+    /// # Errors
+    /// What the user is to know.
+    pub fn new(path: LoadPath, output: OutputPlan, plan: &mut Plan) -> Result<Self, Failure> {
+        let signals = stop_signals()?;
+        let way = match path {
+            LoadPath::Link(host) => Way::Link(host),
+            LoadPath::Kernel(asked) => {
+                resolve(&asked, plan)?;
+                let sockets = Sockets::new(&asked, None)?;
+                Way::Kernel(Box::new(Kernel { asked, sockets }))
+            }
+        };
+        Ok(Self { way, output, signals })
+    }
+
+    /// The same with another number of threads.
+    ///
+    /// # Errors
+    /// If the kernel does not say which cores there are.
+    pub fn set_threads(&mut self, threads: u32) -> Result<(), Failure> {
+        if let Way::Kernel(kernel) = &mut self.way {
+            kernel.sockets = Sockets::new(&kernel.asked, Some(threads))?;
+        }
+        Ok(())
+    }
+
+    /// Threads that would work on this plan.
+    pub fn workers(&self, plan: &Plan) -> usize {
+        match &self.way {
+            Way::Link(host) => silos(host, plan).map_or(1, |layout| layout.seats.len()),
+            Way::Kernel(kernel) => kernel.sockets.workers(plan),
+        }
+    }
+
+    /// Whether the run is to end, or the next one is not to begin.
+    pub fn is_stopped(&self) -> bool {
+        self.signals.load(Ordering::Relaxed) > 0
+    }
+
+    /// What the same plan takes against a server that does nothing; `None` if
+    /// that is not measured.
+    ///
+    /// # Errors
+    /// If the null server cannot start.
+    pub fn floor(&self, plan: &Plan) -> Result<Option<Floor>, Failure> {
+        let Way::Kernel(kernel) = &self.way else { return Ok(None) };
+        let Kernel { asked, sockets } = &**kernel;
+        // A Unix socket is another path, with a floor of its own.
+        if !asked.floor || matches!(asked.place, Place::Unix(_)) {
+            return Ok(None);
+        }
+        floor::measure(sockets, plan, &self.signals)
+    }
+
+    /// One run.
+    ///
+    /// # Errors
+    /// What the user is to know; a file that could not be written to its end
+    /// is none, and counted.
+    pub fn run(&self, plan: &Plan, floor: Option<Floor>, server: Option<&ServerTime>) -> Result<Outcome, Failure> {
+        let title = title(plan);
+        let started = Clock.unix();
+        let mut files = Files::create(&self.output, started, &title)?;
+        let mut show = Show::new(self.output.progress, plan, title, &self.signals);
+        let (sides, seen) = self.collect(plan, &mut files, &mut show, server)?;
+        drop(show);
+        let (figures, mut outside) = merge(sides);
+        outside.floor = floor;
+        if matches!(&self.way, Way::Kernel(kernel) if !matches!(kernel.asked.place, Place::Unix(_))) {
+            outside.ports = ports(plan, &figures);
+        }
+        Ok(Outcome { report: Report::new(plan, &figures, outside), seen })
+    }
+
+    fn collect(
+        &self,
+        plan: &Plan,
+        files: &mut Files,
+        show: &mut Show,
+        server: Option<&ServerTime>,
+    ) -> Result<(Vec<Side>, Seen), Failure> {
+        let (sender, sources) = channel();
+        let (workers, every) = (self.workers(plan), self.output.interval);
+        let quiet = show.is_live();
+        thread::scope(|scope| {
+            let collector = Collector { sources, workers, every, files, show, server };
+            let collector =
+                thread::Builder::new().name("near-collect".into()).spawn_scoped(scope, || collector.run())?;
+            let sides = self.work(plan, every, sender, quiet);
+            let seen = collector.join().map_err(|_| "the collector of figures panicked")?;
+            Ok((sides?, seen))
+        })
+    }
+
+    fn work(&self, plan: &Plan, every: Duration, sources: Sender<Source>, quiet: bool) -> Result<Vec<Side>, Failure> {
+        match &self.way {
+            Way::Link(host) => bypass::run(host, &silos(host, plan)?, plan, every, &self.signals, sources, quiet),
+            Way::Kernel(kernel) => kernel.sockets.run(plan, every, &self.signals, &sources),
+        }
+    }
+}
+
+/// The silos that have a share of this plan.
+fn silos(host: &HostPlan, plan: &Plan) -> Result<Layout, Failure> {
+    let layout = Layout::new(host)?;
+    let all = layout.seats.len() as u32;
+    let busy = (0..all).filter(|index| plan.share(*index, all).is_some()).count();
+    if busy == layout.seats.len() {
+        return Ok(layout);
+    }
+    let fewer = match &host.silos {
+        Silos::Cores(cores) => Silos::Cores(cores.iter().copied().take(busy).collect()),
+        _ => Silos::Count(u16::try_from(busy).unwrap_or(u16::MAX)),
+    };
+    Layout::new(&HostPlan { silos: fewer, ..host.clone() })
+}
+
+/// What is measured, in a line.
+fn title(plan: &Plan) -> String {
+    let request = plan.first_request();
+    let others = match plan.requests.len() {
+        1 => String::new(),
+        n => format!(" and {} others", n - 1),
+    };
+    format!("{} http://{}{}{others}, {} connections", request.method, request.host, request.path, plan.connections)
+}
+
+/// The local ports that the run took: those of open connections, and where we
+/// close first those in TIME-WAIT, which outlasts most runs (60 s on Linux).
+fn ports(plan: &Plan, figures: &Figures) -> Option<Ports> {
+    let each = u64::from(ephemeral_ports()?);
+    let available = each * plan.sources.len().max(1) as u64 * plan.targets.len() as u64;
+    let waiting = match plan.reuse {
+        Reuse::ClientCloses | Reuse::ClientClosesAfter(_) => {
+            figures.before.connections.closed + figures.counts.connections.closed
+        }
+        Reuse::KeepAlive | Reuse::ServerCloses | Reuse::ServerClosesAfter(_) => 0,
+    };
+    Some(Ports { used: (figures.most_open + waiting).min(available), available })
+}

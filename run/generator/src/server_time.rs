@@ -1,0 +1,124 @@
+//! The CPU time of the server under load, from its statistics page or from
+//! the kernel's files on its process.
+
+use core::time::Duration;
+use say::Failure;
+use silo::page::Reader;
+use std::fs;
+use std::path::Path;
+
+/// Where a server's time is read.
+pub enum ServerTime {
+    /// From the page on which it publishes how long its silos were busy.
+    Page(Box<Reader>),
+    /// From /proc, of a process and those below it.
+    Process(u32),
+}
+
+/// What a silo publishes of its time.
+const BUSY: &str = "silo.busy_ns";
+
+impl ServerTime {
+    /// From the statistics page at `path`, if it has the silos' time; of that
+    /// process by number if not.
+    ///
+    /// # Errors
+    /// If there is no page.
+    pub fn page(path: &Path) -> Result<Self, Failure> {
+        let reader = Reader::open(path).map_err(|why| format!("no statistics page at {}: {why}", path.display()))?;
+        Self::read_from(reader)
+    }
+
+    /// From a page that was found.
+    ///
+    /// # Errors
+    /// If neither it nor /proc has the time.
+    pub fn read_from(reader: Reader) -> Result<Self, Failure> {
+        let own = reader.metrics().iter().any(|(name, _)| name == BUSY);
+        if own { Ok(Self::Page(Box::new(reader))) } else { Self::process(reader.pid()) }
+    }
+
+    /// Of the process with this number and all below it.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn process(pid: u32) -> Result<Self, Failure> {
+        let server = Self::Process(pid);
+        server.read().map(|_| server).ok_or_else(|| format!("there is no process {pid} to read the time of").into())
+    }
+
+    /// User and system time so far; `None` once the server is gone.
+    #[must_use]
+    pub fn read(&self) -> Option<Duration> {
+        match self {
+            Self::Page(reader) => {
+                let place = reader.metrics().iter().position(|(name, _)| name == BUSY)?;
+                let silos = reader.snapshot().ok()?.silos;
+                let busy = silos.iter().filter_map(|silo| silo.values.get(place)).sum();
+                reader.is_alive().then(|| Duration::from_nanos(busy))
+            }
+            Self::Process(pid) => tree(*pid),
+        }
+    }
+}
+
+/// What /proc/PID/stat says of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Stat {
+    pid: u32,
+    parent: u32,
+    ticks: u64,
+}
+
+/// A process and those below it. One that ends in between takes its time with
+/// it, unless its parent waited for it.
+fn tree(root: u32) -> Option<Duration> {
+    let all: Vec<Stat> = fs::read_dir("/proc")
+        .ok()?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
+        .filter_map(|pid| stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?))
+        .collect();
+    let mut ticks = all.iter().find(|stat| stat.pid == root)?.ticks;
+    let mut open = vec![root];
+    while let Some(parent) = open.pop() {
+        for child in all.iter().filter(|stat| stat.parent == parent && stat.pid != parent) {
+            ticks += child.ticks;
+            open.push(child.pid);
+        }
+    }
+    Some(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+}
+
+/// proc_pid_stat(5): the name in parentheses may hold anything, parentheses
+/// too; parent, user and system time are fields 4, 14 and 15.
+fn stat(text: &str) -> Option<Stat> {
+    let (before, after) = (text.find('(')?, text.rfind(')')?);
+    let fields: Vec<&str> = text.get(after + 1..)?.split_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    Some(Stat {
+        pid: text.get(..before)?.trim().parse().ok()?,
+        parent: u32::try_from(field(4)?).ok()?,
+        ticks: field(14)? + field(15)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let text = "77 (a) S 1 (b) R 5 0 0 0 0 0 0 0 0 0 30 12 0 0 20 0 1 0 100 1 1\n";
+        assert_eq!(stat(text), Some(Stat { pid: 77, parent: 5, ticks: 42 }));
+        assert_eq!((stat(""), stat("1 (x"), stat("1 (x) S")), (None, None, None));
+    }
+
+    #[test]
+    fn this_process_is_one() {
+        let me = ServerTime::process(std::process::id()).expect("this very process");
+        let before = me.read().expect("still here");
+        assert!(me.read() >= Some(before));
+        assert!(ServerTime::process(u32::MAX).is_err());
+        assert!(ServerTime::page(Path::new("/nowhere/page")).is_err());
+    }
+}

@@ -1,0 +1,100 @@
+//! `--sweep`: a table of runs.
+
+use super::files;
+use super::print::{INTERRUPTED, put};
+use super::run::Runner;
+use super::server_time::ServerTime;
+use crate::plan::{Form, ServerPlan, SweepPlan};
+use load::{Cpu, Plan};
+use report::{
+    SweepRow, svg_page, sweep_csv_heading, sweep_csv_line, sweep_heading, sweep_json, sweep_latencies, sweep_line,
+    sweep_rates,
+};
+use say::Failure;
+use silo::page::{living, usual_folder};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+/// Runs a plan with each number of threads and connections, prints each row
+/// when it is there, and answers the exit code.
+///
+/// # Errors
+/// What the user is to know.
+pub fn sweep(runner: &mut Runner, plan: &Plan, sweep: &SweepPlan, form: Form) -> Result<u8, Failure> {
+    let server = server(&sweep.server)?;
+    let svg = sweep.svg.as_deref().map(files::Later::prepare).transpose()?;
+    let mut csv = match &sweep.csv {
+        Some(path) => Some((path.as_path(), files::create(path)?)),
+        None => None,
+    };
+    append(&mut csv, &sweep_csv_heading())?;
+    let table = form != Form::Json;
+    if table {
+        put(&sweep_heading())?;
+    }
+    let procs: Vec<Option<u32>> = match sweep.procs.as_slice() {
+        [] => vec![None],
+        procs => procs.iter().copied().map(Some).collect(),
+    };
+    let mut rows = Vec::new();
+    'all: for threads in procs {
+        if let Some(threads) = threads {
+            runner.set_threads(threads)?;
+        }
+        for connections in &sweep.connections {
+            let mut plan = plan.clone();
+            plan.connections = *connections;
+            plan.check()?;
+            let workers = runner.workers(&plan) as u32;
+            let outcome = runner.run(&plan, None, server.as_ref())?;
+            if runner.is_stopped() {
+                break 'all;
+            }
+            let report = &outcome.report;
+            let window = report.window_ns as f64;
+            let client = |cpu: Cpu| (cpu.user_ns + cpu.system_ns) as f64 / window;
+            let client = report.client.cpu.map(client).filter(|_| window > 0.0);
+            let threads = threads.unwrap_or(workers);
+            let row = SweepRow::new(threads, report, outcome.seen.best_rate, client, outcome.seen.server);
+            if table {
+                put(&sweep_line(&row))?;
+            }
+            append(&mut csv, &sweep_csv_line(&row))?;
+            rows.push(row);
+        }
+    }
+    let rates = sweep_rates(&rows);
+    if table {
+        put(&format!("\n{}", rates.ascii()))?;
+    } else {
+        put(&sweep_json(&rows))?;
+    }
+    if let Some(file) = svg {
+        file.write(&svg_page(&[rates, sweep_latencies(&rows)]))?;
+    }
+    Ok(if runner.is_stopped() { INTERRUPTED } else { 0 })
+}
+
+/// Adds to the table's file at once, so that a long sweep that is cut off
+/// leaves what it has.
+fn append(csv: &mut Option<(&Path, File)>, text: &str) -> Result<(), Failure> {
+    let Some((path, file)) = csv else { return Ok(()) };
+    file.write_all(text.as_bytes()).map_err(|why| format!("cannot write {}: {why}", path.display()).into())
+}
+
+fn server(plan: &ServerPlan) -> Result<Option<ServerTime>, Failure> {
+    match plan {
+        ServerPlan::Page(path) => ServerTime::page(path).map(Some),
+        ServerPlan::Process(pid) => ServerTime::process(*pid).map(Some),
+        ServerPlan::Usual => {
+            let pages = usual_folder().ok().and_then(|folder| living(&folder).ok()).unwrap_or_default();
+            let mut servers = pages.into_iter().filter(|page| page.label().starts_with("serve"));
+            match (servers.next(), servers.next()) {
+                (Some(only), None) => Ok(ServerTime::read_from(only).ok()),
+                // With none, or several, nobody knows which one it is.
+                _ => Ok(None),
+            }
+        }
+    }
+}

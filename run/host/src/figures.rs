@@ -1,0 +1,333 @@
+//! What silos, and workers over kernel sockets, publish on their statistics
+//! page.
+
+use crate::arrivals::Arrivals;
+use crate::plan::HostPlan;
+use crate::{Layout, Port, Seat, names};
+use link::{Counters, LinkState};
+use say::Failure;
+use server::Server;
+use silo::page::{Kind, Metric, Page, Writer, usual_path};
+use silo::{Clock, Silo, Usage};
+use sockets::Worker;
+use stack::{LinkOffload, Seeds, Stack};
+use std::path::Path;
+use wire::Time;
+
+/// Values that go up and down; all others only grow.
+const GAUGES: [&str; 18] = [
+    "silo.pinned",
+    "silo.core",
+    "silo.domain",
+    "stack.connections",
+    "stack.half_open",
+    "stack.receive_memory_bytes",
+    "link.up",
+    "link.lost",
+    "link.takeover_wait_ns",
+    "app.cache_bytes",
+    "app.cache_entries",
+    "app.cache_common_bytes",
+    "app.cache_copy_bytes",
+    "app.connections_open",
+    "app.requests_waiting",
+    "app.streams_open",
+    "sockets.connections",
+    "bond.ports",
+];
+
+/// The page of a process with silos over links: a column for each.
+pub struct Figures {
+    page: Page,
+    columns: Vec<SiloColumn>,
+}
+
+/// One silo's column, with room for one round of values.
+pub struct SiloColumn {
+    writer: Writer,
+    values: Vec<u64>,
+    place: [u64; 3],
+}
+
+/// The page of a process with workers over kernel sockets: a column for each.
+pub struct Board {
+    page: Page,
+    columns: Vec<Column>,
+}
+
+/// One worker's column, with room for one round of values.
+pub struct Column {
+    writer: Writer,
+    values: Vec<u64>,
+    usage: Usage,
+    arrivals: Arrivals,
+}
+
+impl Board {
+    /// Makes the page at `path` for a process that does `what`.
+    ///
+    /// # Errors
+    /// If it cannot be made there.
+    pub fn new(path: &Path, what: &str, seats: &[Option<u16>]) -> Result<Self, Failure> {
+        let arrivals = Arrivals::at(seats);
+        let nothing = (sockets::Counters::default(), server::Counters::default());
+        let mut names = Vec::new();
+        collect_worker(&Usage::default(), &nothing.0, nothing.1.iter(), &mut |name, value| names.push((name(), value)));
+        arrivals
+            .first()
+            .into_iter()
+            .for_each(|first| first.values(&mut |name, value| names.push((name.to_owned(), value))));
+        let metrics: Vec<Metric> = names.into_iter().map(metric).collect();
+        let (page, writers) = Page::create(path, what, Clock.unix(), &metrics, seats.len())
+            .map_err(|why| format!("statistics page {}: {why}", path.display()))?;
+        let column = |(writer, arrivals)| Column {
+            writer,
+            values: Vec::with_capacity(metrics.len()),
+            usage: Usage::default(),
+            arrivals,
+        };
+        Ok(Self { page, columns: writers.into_iter().zip(arrivals).map(column).collect() })
+    }
+
+    /// The columns, in the order of the workers; they are given out once.
+    pub fn columns(&mut self) -> Vec<Column> {
+        core::mem::take(&mut self.columns)
+    }
+
+    /// The page, for notes on it.
+    pub const fn page(&mut self) -> &mut Page {
+        &mut self.page
+    }
+
+    /// Leaves the page's place to a successor.
+    pub fn disown(&mut self) {
+        self.page.disown();
+    }
+
+    /// Moves the page to where its predecessor's is.
+    ///
+    /// # Errors
+    /// As rename(2).
+    pub fn move_to(&mut self, path: &Path) -> std::io::Result<()> {
+        self.page.move_to(path)
+    }
+}
+
+impl Column {
+    /// Publishes the worker's values, if it is time. Whether it was.
+    #[inline]
+    pub fn publish(&mut self, now: Time, usage: &Usage, worker: &Worker<Server>) -> bool {
+        let due = self.writer.is_due(now);
+        if due {
+            self.usage = *usage;
+            self.arrivals.look(now, worker);
+            self.finish(now, worker);
+        }
+        due
+    }
+
+    /// When it is time again.
+    pub const fn next(&self) -> Time {
+        self.writer.next()
+    }
+
+    /// Publishes the worker's values, which may be its last.
+    pub fn finish(&mut self, now: Time, worker: &Worker<Server>) {
+        self.values.clear();
+        let (usage, values) = (self.usage, &mut self.values);
+        collect_worker(&usage, &worker.counters(), worker.app.counters(), &mut |_, value| values.push(value));
+        self.arrivals.values(&mut |_, value| values.push(value));
+        self.writer.publish(now, &self.values);
+    }
+}
+
+/// Every value of a worker with its name, as [`collect`].
+fn collect_worker(
+    usage: &Usage,
+    sockets: &sockets::Counters,
+    app: impl Iterator<Item = (&'static str, u64)>,
+    take: &mut impl FnMut(&dyn Fn() -> String, u64),
+) {
+    let mut group = |prefix: &str, values: &mut dyn Iterator<Item = (&'static str, u64)>| {
+        for (name, value) in values {
+            take(&|| format!("{prefix}.{name}"), value);
+        }
+    };
+    let mut app = app;
+    group("silo", &mut usage_values(usage).into_iter());
+    group("sockets", &mut sockets.iter());
+    group("app", &mut app);
+}
+
+fn usage_values(usage: &Usage) -> [(&'static str, u64); 6] {
+    [
+        ("turns", usage.turns),
+        ("busy_turns", usage.busy_turns),
+        ("busy_ns", usage.busy_ns),
+        ("idle_ns", usage.idle_ns),
+        ("asleep_ns", usage.asleep_ns),
+        ("sleeps", usage.sleeps),
+    ]
+}
+
+/// Of a stack that never runs.
+const NO_SEEDS: Seeds = Seeds { table: [0; 4], secret: [0; 4], timestamps: [0; 2] };
+
+/// Takes values with their names.
+pub type Take<'a> = &'a mut dyn FnMut(&'static str, u64);
+
+/// One named value.
+type Named = (String, u64);
+
+impl Figures {
+    /// Makes the page of a process that does `what`. `app` are the names
+    /// of what its applications count.
+    ///
+    /// # Errors
+    /// If it cannot be made where the plan says.
+    pub fn new(
+        host: &HostPlan,
+        layout: &Layout,
+        what: &str,
+        app: impl Iterator<Item = (&'static str, u64)>,
+    ) -> Result<Self, Failure> {
+        let path = match &host.status_page {
+            Some(path) => path.clone(),
+            None => usual_path()?,
+        };
+        let ports: Vec<&str> = layout.ports.iter().map(|port| port.name.as_str()).collect();
+        let label = format!("{what} {}", ports.join(" "));
+        // One that is never used tells the names as well as any.
+        let stack =
+            Stack::new(stack::Config::new(wire::Mac::BROADCAST, 1_500), LinkOffload::default(), &NO_SEEDS, Time::ZERO);
+        let mut named = Vec::new();
+        let link = (LinkState::Down, 0, Counters::default());
+        collect(
+            &[0; 3],
+            &Usage::default(),
+            link,
+            &mut |take| names(host, layout, take),
+            &stack,
+            app,
+            &mut |name, value| named.push((name(), value)),
+        );
+        crate::near::names(&mut |name, value| named.push((name.to_owned(), value)));
+        let metrics: Vec<Metric> = named.into_iter().map(metric).collect();
+        let (page, writers) = Page::create(&path, &label, Clock.unix(), &metrics, layout.seats.len())?;
+        let column = |(writer, seat): (Writer, &Seat)| {
+            let number = |value: Option<u16>| value.map_or(0, u64::from);
+            let place = [u64::from(seat.core.is_some()), number(seat.core), number(seat.domain)];
+            SiloColumn { writer, values: Vec::with_capacity(metrics.len()), place }
+        };
+        Ok(Self { page, columns: writers.into_iter().zip(&layout.seats).map(column).collect() })
+    }
+
+    /// The columns, in the order of the silos; they are given out once.
+    pub fn columns(&mut self) -> Vec<SiloColumn> {
+        core::mem::take(&mut self.columns)
+    }
+
+    /// The page, for notes on it, and its place.
+    pub const fn page(&mut self) -> &mut Page {
+        &mut self.page
+    }
+}
+
+impl SiloColumn {
+    /// When it is time to publish again.
+    pub const fn next(&self) -> Time {
+        self.writer.next()
+    }
+
+    /// Publishes the silo's values, if it is time. Whether it was.
+    pub fn publish<L: Port, A>(
+        &mut self,
+        silo: &Silo<L, A>,
+        now: Time,
+        usage: &Usage,
+        state: LinkState,
+        app: impl Iterator<Item = (&'static str, u64)>,
+        near: impl FnOnce(Take<'_>),
+    ) -> bool {
+        let due = self.writer.is_due(now);
+        if due {
+            self.finish(silo, now, usage, state, app, near);
+        }
+        due
+    }
+
+    /// Publishes the silo's values, which may be its last.
+    pub fn finish<L: Port, A>(
+        &mut self,
+        silo: &Silo<L, A>,
+        now: Time,
+        usage: &Usage,
+        state: LinkState,
+        app: impl Iterator<Item = (&'static str, u64)>,
+        near: impl FnOnce(Take<'_>),
+    ) {
+        self.values.clear();
+        let (values, place) = (&mut self.values, self.place);
+        let mut lost = 0;
+        silo.link.gone(&mut |_, gone| lost += u64::from(gone));
+        let link = (state, lost, silo.link.counters());
+        collect(&place, usage, link, &mut |take| silo.link.counts(take), &silo.stack, app, &mut |_, value| {
+            values.push(value)
+        });
+        // Last: a generator has none of these.
+        near(&mut |_, value| values.push(value));
+        self.writer.publish(now, &self.values);
+    }
+}
+
+/// The page keeps names for as long as the process lives.
+fn metric((name, _): Named) -> Metric {
+    let of_port = crate::aggregation::is_gauge(&name) == Some(true);
+    let gauge = GAUGES.contains(&name.as_str()) || of_port || crate::near::is_gauge(&name);
+    let kind = if gauge { Kind::Gauge } else { Kind::Counter };
+    Metric { name: name.leak(), kind }
+}
+
+/// Every value with its name, which is made only where it is asked for.
+fn collect(
+    place: &[u64; 3],
+    usage: &Usage,
+    (state, lost, link): (LinkState, u64, Counters),
+    extra: &mut dyn FnMut(Take<'_>),
+    stack: &Stack,
+    app: impl Iterator<Item = (&'static str, u64)>,
+    take: &mut impl FnMut(&dyn Fn() -> String, u64),
+) {
+    let link_values = [
+        ("up", u64::from(state == LinkState::Up)),
+        ("lost", lost),
+        ("rx_frames", link.rx_frames),
+        ("rx_bytes", link.rx_bytes),
+        ("tx_frames", link.tx_frames),
+        ("tx_bytes", link.tx_bytes),
+        ("rx_dropped", link.rx_dropped),
+        ("tx_dropped", link.tx_dropped),
+        ("tx_full", link.tx_full),
+        ("disconnects", link.disconnects),
+    ];
+    let stack_values = [
+        ("connections", stack.connections() as u64),
+        ("half_open", stack.half_open() as u64),
+        ("receive_memory_bytes", stack.receive_memory() as u64),
+    ];
+    let mut group = |prefix: &str, values: &mut dyn Iterator<Item = (&'static str, u64)>| {
+        for (name, value) in values {
+            take(&|| format!("{prefix}.{name}"), value);
+        }
+    };
+    group("silo", &mut ["pinned", "core", "domain"].into_iter().zip(*place));
+    group("silo", &mut usage_values(usage).into_iter());
+    group("link", &mut link_values.into_iter());
+    group("stack", &mut stack_values.into_iter().chain(stack.counters().iter()));
+    group("tcp", &mut stack.tcp_counters().iter());
+    group("neighbour", &mut stack.neighbour_counters());
+    group("fragments", &mut stack.fragment_counters());
+    let mut app = app;
+    group("app", &mut app);
+    extra(&mut |name, value| take(&|| name.to_owned(), value));
+}

@@ -1,0 +1,257 @@
+//! A thread for each silo.
+
+use super::ports::{self, AnyLink, Opened, Port};
+use super::{Layout, Seat};
+use crate::plan::HostPlan;
+use crate::values::{DriverSpec, LinkSpec};
+use af_xdp::{Claim, Handle, Heritage};
+use bond::{Bond, Member};
+use core::cell::Cell;
+use core::net::IpAddr;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use link::Capabilities;
+use say::Failure;
+use sockets::fleet::{self, FleetError, Stop};
+use std::sync::{Arc, Mutex, PoisonError};
+use steer::Steered;
+
+/// What each silo of a fleet does.
+pub trait Crew: Sync {
+    /// What comes of it.
+    type Outcome: Send;
+
+    /// Whether its silos that have several interfaces get a copy of the stack
+    /// of their own.
+    const BONDS: bool = true;
+
+    /// Makes the silo on its own thread, which is where it is to be, and runs
+    /// it to its end. Memory that this touches first is near.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    fn work<L: Port>(&self, seat: &Seat, link: L) -> Result<Self::Outcome, String>;
+
+    /// Addresses of ours beside the plan's: a link that chooses its frames is
+    /// to know them.
+    fn sources(&self) -> Vec<IpAddr> {
+        Vec::new()
+    }
+
+    /// Ports that are served.
+    fn ports(&self) -> Vec<u16> {
+        Vec::new()
+    }
+
+    /// What a process before this one leaves of the `index`th link, if
+    /// anything.
+    fn heritage(&self, index: usize) -> Option<Heritage> {
+        let _ = index;
+        None
+    }
+
+    /// An interface's queues are opened: how another process may have them.
+    fn on_opened(&self, port: Handle) {
+        let _ = port;
+    }
+}
+
+/// Opens the plan's links and runs a silo on each seat, until all have ended.
+/// If one fails, or panics, `stop` is set, for the others to look at.
+///
+/// # Errors
+/// If a link or a core cannot be had, and those of `crew`.
+pub fn run<C: Crew>(host: &HostPlan, layout: &Layout, stop: &Stop, crew: &C) -> Result<Vec<C::Outcome>, Failure> {
+    super::own::check(host)?;
+    let fleet = Fleet { host, layout, stop, crew };
+    match host.links.first().map(|link| &link.driver) {
+        Some(DriverSpec::Memif(_)) => fleet.fast::<_, false>(ports::open(host, layout, ports::memif)?),
+        Some(DriverSpec::Tap(_)) => fleet.slow(ports::open(host, layout, ports::tap)?),
+        Some(DriverSpec::AfXdp(_)) => {
+            let addresses = host.addresses.iter().map(|cidr| cidr.address).chain(crew.sources()).collect();
+            let claim = match host.uses_host_addresses() {
+                true => Claim::Host { ports: crew.ports() },
+                false => Claim::Own { addresses, aggregated: host.speaks_lacp() },
+            };
+            let next = Cell::new(0);
+            let open = |link: &LinkSpec, queues| {
+                let heritage = crew.heritage(next.replace(next.get() + 1));
+                let port = ports::af_xdp(host, link, queues, &claim, heritage)?;
+                crew.on_opened(port.handle());
+                Ok(port.split_queues())
+            };
+            fleet.fast::<_, true>(ports::open(host, layout, open)?)
+        }
+        Some(DriverSpec::Dpdk(_)) => {
+            let open = |link: &LinkSpec, queues| ports::dpdk(host, link, queues);
+            let opened = ports::open(host, layout, open)?;
+            // Nothing opens where DPDK is not built in: three copies of the
+            // whole stack that could not run would be a quarter of the build.
+            match cfg!(feature = "dpdk") {
+                true => fleet.fast::<_, true>(opened),
+                false => Err("this program was built without DPDK".into()),
+            }
+        }
+        None => Err("there is no link".into()),
+    }
+}
+
+struct Fleet<'a, C> {
+    host: &'a HostPlan,
+    layout: &'a Layout,
+    stop: &'a Stop,
+    crew: &'a C,
+}
+
+// What a link is made of decides which copy of the whole stack is run. Each
+// copy takes seconds to build, so that what is seldom asked for, and what costs
+// more than a call or two for each frame, shares one:
+//
+// | | one silo, one queue | a queue for each silo | else |
+// | --- | --- | --- | --- |
+// | network interfaces that serve | `L` | `Steered<L>` | `Steered<Bond<L>>` |
+// | those of a generator, memif | `L` | `Steered<L>` | `Steered<Bond<AnyLink>>` |
+// | TAP; what is captured or harmed | `AnyLink` | `Steered<Bond<AnyLink>>` | the same |
+impl<C: Crew> Fleet<'_, C> {
+    /// Links whose every instruction counts; with `BONDS`, where a silo has
+    /// several, too.
+    fn fast<L: Port + Send + Into<AnyLink>, const BONDS: bool>(
+        &self,
+        opened: Opened<L>,
+    ) -> Result<Vec<C::Outcome>, Failure> {
+        if ports::is_wrapped(self.host) {
+            return self.slow(opened);
+        }
+        let dealt = ports::deal(self.layout, opened)?;
+        if self.layout.is_single() {
+            return self.launch(dealt.into_iter().flatten().collect(), |member| Ok(member.link));
+        }
+        if !self.layout.is_plain() {
+            return match BONDS && C::BONDS {
+                true => self.bonded(dealt),
+                false => self.bonded(ports::any(self.host, self.layout, dealt)?),
+            };
+        }
+        let all = dealt.iter().flatten().map(|member| member.link.capabilities());
+        let corners = self.layout.join(self.host, all.map(|link| longest(&link)).max().unwrap_or(0))?;
+        let queues = dealt.into_iter().map(|mut queues| queues.pop().map(|member| member.link));
+        self.launch(queues.zip(corners).collect(), |(queue, corner)| {
+            let queue = queue.ok_or("it has no queue")?;
+            Ok(Steered::new(queue, corner))
+        })
+    }
+
+    /// Links that cost more than what is around them.
+    fn slow<L: Into<AnyLink>>(&self, opened: Opened<L>) -> Result<Vec<C::Outcome>, Failure> {
+        let dealt = ports::any(self.host, self.layout, ports::deal(self.layout, opened)?)?;
+        if self.layout.is_single() {
+            return self.launch(dealt.into_iter().flatten().collect(), |member| Ok(member.link));
+        }
+        self.bonded(dealt)
+    }
+
+    /// Each silo's queues as one link, whatever their number.
+    fn bonded<L: Port + Send>(&self, dealt: Vec<Vec<Member<L>>>) -> Result<Vec<C::Outcome>, Failure> {
+        let ports = self.layout.ports.iter().map(|port| port.name.clone());
+        let aggregator = self.host.bond.aggregator(super::mac(self.host), ports);
+        // What a silo without queue can do is what those can that send for it.
+        let all = dealt.iter().flatten().map(|member| member.link.capabilities());
+        let capabilities = all.reduce(bond::common).ok_or("no port has a queue")?;
+        let corners = self.layout.join(self.host, longest(&capabilities))?;
+        let parts: Vec<_> = dealt.into_iter().zip(corners).collect();
+        self.launch(parts, |(members, corner)| {
+            let bond = match members.is_empty() {
+                true => Bond::without_members(Arc::clone(&aggregator), capabilities),
+                false => Bond::new(members, Arc::clone(&aggregator)).map_err(|why| why.to_string())?,
+            };
+            // Flows may come by another port when one fails.
+            corner.mesh().set_failover(self.layout.ports.len() > 1);
+            Ok(Steered::new(bond, corner))
+        })
+    }
+
+    /// Runs the silos, each with the link that `make` makes of its part where
+    /// the silo is to be.
+    fn launch<P: Send, L: Port>(
+        &self,
+        parts: Vec<P>,
+        make: impl Fn(P) -> Result<L, String> + Sync,
+    ) -> Result<Vec<C::Outcome>, Failure> {
+        let Self { layout, stop, crew, .. } = self;
+        let parts: Mutex<Vec<Option<P>>> = Mutex::new(parts.into_iter().map(Some).collect());
+        let body = |index: usize| {
+            let part = parts.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index).and_then(Option::take);
+            let (seat, part) = layout.seats.get(index).zip(part).ok_or("it has no link")?;
+            crew.work(seat, make(part)?)
+        };
+        fleet::run(&layout.cores(), stop, body).map_err(|why: FleetError<String>| match why {
+            FleetError::Worker(_, why) if layout.seats.len() == 1 => why.into(),
+            FleetError::Worker(index, why) => format!("silo {index}: {why}").into(),
+            other => other.to_string().into(),
+        })
+    }
+}
+
+/// The longest packet that a link takes, in bytes.
+fn longest(link: &Capabilities) -> usize {
+    link.segmentation.unwrap_or(0).max(u32::from(link.mtu)) as usize
+}
+
+/// The end of a fleet: nobody leaves before all have finished, for one may
+/// pass on the frames of another.
+#[derive(Debug)]
+pub struct Finish {
+    finished: AtomicUsize,
+    silos: usize,
+}
+
+impl Finish {
+    /// For so many silos.
+    pub const fn new(silos: usize) -> Self {
+        Self { finished: AtomicUsize::new(0), silos }
+    }
+
+    /// One's part in it.
+    pub const fn part(&self) -> Part<'_> {
+        Part { finish: self, finished: false }
+    }
+}
+
+/// One silo's part in the end. One that is dropped has finished.
+#[derive(Debug)]
+pub struct Part<'a> {
+    finish: &'a Finish,
+    finished: bool,
+}
+
+impl Part<'_> {
+    /// This silo has nothing left to do. Whether none has.
+    pub fn is_over(&mut self) -> bool {
+        if !self.finished {
+            self.finished = true;
+            self.finish.finished.fetch_add(1, Ordering::Relaxed);
+        }
+        self.finish.finished.load(Ordering::Relaxed) >= self.finish.silos
+    }
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        self.is_over();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_leaves_before_all_have_finished() {
+        let finish = Finish::new(3);
+        let (mut first, mut second, third) = (finish.part(), finish.part(), finish.part());
+        assert!(!first.is_over() && !first.is_over());
+        assert!(!second.is_over());
+        // It fell.
+        drop(third);
+        assert!(first.is_over() && second.is_over());
+    }
+}

@@ -1,0 +1,346 @@
+//! Which silo has which core, memory domain and queues.
+
+use super::spread::spread;
+use super::{quota, random};
+use crate::plan::HostPlan;
+use crate::silos::Silos;
+use crate::values::{DriverSpec, LinkSpec};
+use core::fmt::{self, Write as _};
+use say::{Failure, print, println};
+use serde_json::{Value, json};
+use silo::pin::allowed_cores;
+use std::path::Path;
+use std::sync::OnceLock;
+use steer::{Corner, Mesh, MeshConfig, Policy, Spread};
+use topology::{Ask, Memory, Queue, Queues, Topology, plan};
+
+/// Who works where.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The silos, by index; at least one.
+    pub seats: Vec<Seat>,
+    /// The ports, in the order of the plan's links.
+    pub ports: Vec<PortLayout>,
+    /// How connections are to find their silo, and why so; `None` where there
+    /// is nothing to choose.
+    planned: Option<String>,
+    /// How they do, once the ports are open and have told what they can.
+    joined: OnceLock<String>,
+    /// Ports speak the control protocol of link aggregation, even one alone.
+    lacp: bool,
+    /// What limits the processor time of all silos together, if anything.
+    pub quota: Option<String>,
+    /// What is not as one would wish it.
+    pub warnings: Vec<String>,
+}
+
+/// Where a silo is, and what it owns.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    /// Which one it is.
+    pub index: usize,
+    /// The core that it is pinned to, if it is.
+    pub core: Option<u16>,
+    /// That core's domain.
+    pub domain: Option<u16>,
+    /// Where its memory is to be; `None`: wherever the kernel puts it.
+    pub memory: Option<Memory>,
+    /// Its queues.
+    pub queues: Vec<Queue>,
+    /// The ports that its connections' frames leave by.
+    pub egress: Vec<u16>,
+}
+
+/// A port, and what is opened of it.
+#[derive(Clone, Debug)]
+pub struct PortLayout {
+    /// Its name.
+    pub name: String,
+    /// The domain that it is attached to, if to any.
+    pub domain: Option<u16>,
+    /// The queue pairs to open.
+    pub queues: u16,
+}
+
+impl Layout {
+    /// What a plan asks for on this machine.
+    ///
+    /// # Errors
+    /// If it cannot be had.
+    pub fn new(host: &HostPlan) -> Result<Self, Failure> {
+        let mut layout = Self::planned(host)?;
+        // What answers a connection that a silo opened comes back to it where
+        // the other side answers by the queue that was asked through, or where
+        // the software's hash, which the local port is chosen by, says so.
+        let by_peer = layout.is_plain() && spread(host, &layout.ports).0 == Spread::Peer;
+        if host.opens && layout.seats.len() > 1 && !by_peer && host.steer != Policy::Hash {
+            return Err("to open connections over such a link, several silos need --steer hash".into());
+        }
+        if !layout.is_single() {
+            layout.planned = Some(layout.mesh(host, 0)?.1);
+        }
+        Ok(layout)
+    }
+
+    fn planned(host: &HostPlan) -> Result<Self, Failure> {
+        let silos = match &host.silos {
+            Silos::One => return Ok(Self::unpinned(host)),
+            Silos::Count(count) => topology::Silos::Count(*count),
+            Silos::Cores(cores) => topology::Silos::On(cores.clone()),
+            Silos::Auto => topology::Silos::Auto,
+        };
+        let topology = Topology::read(Path::new("/"), Some(&allowed_cores()?))?;
+        let ports = host.links.iter().map(|link| port(link, &topology)).collect();
+        let mut ask = Ask { ports, silos, numa: host.numa };
+        let mut planned = plan(&topology, &ask)?;
+        let asked = ask.silos != topology::Silos::Auto;
+        let heeded = quota::heed(quota::here().as_ref(), planned.silos.len(), asked, "silos");
+        if heeded.threads < planned.silos.len() {
+            ask.silos = topology::Silos::Count(u16::try_from(heeded.threads).unwrap_or(u16::MAX));
+            planned = plan(&topology, &ask)?;
+        }
+        let seat = |(index, seat): (usize, topology::Seat)| Seat {
+            index,
+            core: Some(seat.core),
+            domain: Some(seat.domain),
+            memory: Some(seat.memory),
+            queues: seat.queues,
+            egress: seat.egress,
+        };
+        let opened = ask.ports.into_iter().zip(planned.queues);
+        Ok(Self {
+            seats: planned.silos.into_iter().enumerate().map(seat).collect(),
+            ports: opened.map(|(port, queues)| PortLayout { name: port.name, domain: port.domain, queues }).collect(),
+            planned: None,
+            joined: OnceLock::new(),
+            lacp: host.speaks_lacp(),
+            quota: heeded.note,
+            warnings: planned.warnings.iter().map(ToString::to_string).chain(heeded.warning).collect(),
+        })
+    }
+
+    /// One silo for everything, where the kernel has it run.
+    fn unpinned(host: &HostPlan) -> Self {
+        let ports = host.links.iter().map(|link| PortLayout {
+            name: link.name(),
+            domain: None,
+            queues: wanted_queues(link).unwrap_or(1),
+        });
+        let ports: Vec<PortLayout> = ports.collect();
+        let all = (0_u16..).zip(&ports);
+        let queues = all.clone().flat_map(|(port, it)| (0..it.queues).map(move |queue| Queue { port, queue }));
+        let seat = Seat {
+            index: 0,
+            core: None,
+            domain: None,
+            memory: None,
+            queues: queues.collect(),
+            egress: all.map(|(port, _)| port).collect(),
+        };
+        let (planned, joined, lacp) = (None, OnceLock::new(), host.speaks_lacp());
+        let heeded = quota::heed(quota::here().as_ref(), 1, true, "silos");
+        let (quota, warnings) = (heeded.note, heeded.warning.into_iter().collect());
+        Self { seats: vec![seat], ports, planned, joined, lacp, quota, warnings }
+    }
+
+    /// Whether there is one queue in all, and one silo: nothing is between the
+    /// two.
+    pub fn is_single(&self) -> bool {
+        !self.lacp && matches!(self.seats.as_slice(), [seat] if seat.queues.len() == 1)
+    }
+
+    /// Whether each silo has one queue, of the only port, which is used as it
+    /// is.
+    pub fn is_plain(&self) -> bool {
+        !self.lacp && self.ports.len() == 1 && self.seats.iter().all(|seat| seat.queues.len() == 1)
+    }
+
+    /// The corners of the mesh that joins the silos of open links, in their
+    /// order, for links that take packets of `longest` bytes.
+    ///
+    /// # Errors
+    /// If the operating system gives no memory for its rings, or there are
+    /// too many silos.
+    pub fn join(&self, host: &HostPlan, longest: usize) -> Result<Vec<Corner>, Failure> {
+        let (corners, steering) = self.mesh(host, longest)?;
+        self.joined.get_or_init(|| steering);
+        Ok(corners)
+    }
+
+    /// How connections find their silo, and why so; `None` where there is
+    /// nothing to choose.
+    pub fn steering(&self) -> Option<&str> {
+        self.joined.get().or(self.planned.as_ref()).map(String::as_str)
+    }
+
+    /// The corners, and how connections find their silo by what is known now.
+    fn mesh(&self, host: &HostPlan, longest: usize) -> Result<(Vec<Corner>, String), Failure> {
+        let seats = self.seats.iter().map(|seat| steer::Seat {
+            domain: seat.domain.unwrap_or(0),
+            queues: u16::try_from(seat.queues.len()).unwrap_or(u16::MAX),
+        });
+        let seats: Vec<steer::Seat> = seats.collect();
+        let usual = MeshConfig::default();
+        let ring = usual.ring.max(longest * PACKETS_IN_RING);
+        let (spread, why) = spread(host, &self.ports);
+        let config = MeshConfig { policy: host.steer, spread, key: random()?, ring, ..usual };
+        let corners = Mesh::new(&seats, &config)?;
+        let mut steering = corners.first().map_or(String::new(), |corner| corner.steering().to_owned());
+        // Where a silo has no queue, or another way is asked for, it is not for
+        // that reason.
+        let would = host.steer == Policy::Hash && seats.len() > 1 && seats.iter().all(|seat| seat.queues > 0);
+        if let Some(why) = why.filter(|_| would) {
+            let _ = write!(steering, "; {why}");
+        }
+        Ok((corners, steering))
+    }
+
+    /// The cores of the silos, in their order.
+    pub fn cores(&self) -> Vec<Option<u16>> {
+        self.seats.iter().map(|seat| seat.core).collect()
+    }
+
+    /// Tells a server's log of it.
+    pub fn say(&self) {
+        self.table().lines().for_each(say::info);
+        self.warnings.iter().for_each(say::warning);
+    }
+
+    /// Prints it, and nothing else.
+    pub fn print(&self, json: bool) {
+        if json { println!("{}", self.json()) } else { print!("{self}") }
+    }
+
+    /// As JSON: what the table shows, and the ports that frames leave by.
+    pub fn json(&self) -> Value {
+        let name = |port: u16| self.ports.get(usize::from(port)).map_or("", |port| port.name.as_str());
+        let seat = |seat: &Seat| {
+            let queue = |queue: &Queue| json!({ "port": name(queue.port), "queue": queue.queue });
+            json!({
+                "silo": seat.index,
+                "core": seat.core,
+                "domain": seat.domain,
+                "memory": seat.memory.map(|memory| match memory {
+                    Memory::Domain(domain) => json!({ "domain": domain }),
+                    Memory::Interleave => json!("interleave"),
+                }),
+                "queues": seat.queues.iter().map(queue).collect::<Vec<_>>(),
+                "leaves_by": seat.egress.iter().map(|port| name(*port)).collect::<Vec<_>>(),
+            })
+        };
+        let port = |port: &PortLayout| json!({ "name": port.name, "domain": port.domain, "queues": port.queues });
+        json!({
+            "silos": self.seats.iter().map(seat).collect::<Vec<_>>(),
+            "ports": self.ports.iter().map(port).collect::<Vec<_>>(),
+            "steering": self.steering(),
+            "quota": self.quota,
+            "warnings": self.warnings,
+        })
+    }
+
+    /// The rows of the table: a silo's ports each have one.
+    fn rows(&self) -> Vec<[String; COLUMNS]> {
+        let mut rows = Vec::new();
+        for seat in &self.seats {
+            let or_dash = |number: Option<u16>| number.map_or("-".to_owned(), |number| number.to_string());
+            let memory = match seat.memory {
+                Some(Memory::Domain(domain)) => format!("domain {domain}"),
+                Some(Memory::Interleave) => "interleaved".to_owned(),
+                None => "-".to_owned(),
+            };
+            let mut first = Some([seat.index.to_string(), or_dash(seat.core), or_dash(seat.domain)]);
+            let mut row = |port: &str, queues: String| {
+                let memory = if first.is_some() { memory.clone() } else { String::new() };
+                let [silo, core, domain] = first.take().unwrap_or_default();
+                rows.push([silo, core, domain, port.to_owned(), queues, memory]);
+            };
+            for (index, port) in (0_u16..).zip(&self.ports) {
+                let mine = seat.queues.iter().filter(|queue| queue.port == index);
+                let mine: Vec<String> = mine.map(|queue| queue.queue.to_string()).collect();
+                if !mine.is_empty() {
+                    row(&port.name, mine.join(","));
+                }
+            }
+            if seat.queues.is_empty() {
+                row("shared", "-".to_owned());
+            }
+        }
+        rows
+    }
+}
+
+const COLUMNS: usize = 6;
+
+const HEADS: [&str; COLUMNS] = ["silo", "core", "domain", "port", "queues", "memory"];
+
+/// As a table, and the warnings below it.
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.table())?;
+        self.warnings.iter().try_for_each(|warning| writeln!(f, "warning: {warning}"))
+    }
+}
+
+impl Layout {
+    /// The table, and what is said below it.
+    fn table(&self) -> String {
+        let rows = self.rows();
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].chars().count());
+            cells.chain([HEADS[column].len()]).max().unwrap_or(0)
+        };
+        let heads = HEADS.map(str::to_owned);
+        let mut table = String::new();
+        for row in core::iter::once(&heads).chain(&rows) {
+            let mut line = String::new();
+            for (column, cell) in row.iter().enumerate() {
+                let width = width(column);
+                // Numbers to the right, names to the left.
+                let _ = if column < 3 { write!(line, "  {cell:>width$}") } else { write!(line, "  {cell:<width$}") };
+            }
+            table.extend([line.trim_end(), "\n"]);
+        }
+        if let Some(steering) = self.steering() {
+            table.extend(["  steering by ", steering, "\n"]);
+        }
+        if let Some(quota) = &self.quota {
+            table.extend(["  ", quota, "\n"]);
+        }
+        table
+    }
+}
+
+/// The longest packets that are to fit a ring between silos: so many that a
+/// stack which sends through another silo's queue has room beyond what it
+/// keeps for acknowledgements, however long its packets may be.
+const PACKETS_IN_RING: usize = 24;
+
+/// A link as the planner sees it.
+fn port(link: &LinkSpec, _topology: &Topology) -> topology::Port {
+    let most = match &link.driver {
+        DriverSpec::Memif(_) => memif::QUEUES_LIMIT,
+        DriverSpec::Tap(_) => TAP_QUEUES,
+        DriverSpec::AfXdp(_) => af_xdp::QUEUES_LIMIT,
+        DriverSpec::Dpdk(config) => config.most_queues(),
+    };
+    let domain = match &link.driver {
+        DriverSpec::AfXdp(config) => af_xdp::domain(&config.interface),
+        DriverSpec::Dpdk(config) => dpdk::Machine::here().domain(&config.device).and_then(|d| u16::try_from(d).ok()),
+        // Shared memory and the kernel are nowhere in particular.
+        DriverSpec::Memif(_) | DriverSpec::Tap(_) => None,
+    };
+    topology::Port { name: link.name(), domain, queues: wanted_queues(link).map_or(Queues::UpTo(most), Queues::Fixed) }
+}
+
+/// How many queues a link has, where that is not for us to choose: as the text
+/// says or, of an interface, all, because what arrives on the others would
+/// stay with the kernel.
+fn wanted_queues(link: &LinkSpec) -> Option<u16> {
+    match (&link.driver, link.queues) {
+        (DriverSpec::AfXdp(config), None) => af_xdp::queues(&config.interface, config.first_queue),
+        (_, queues) => queues,
+    }
+}
+
+/// The kernel's MAX_TAP_QUEUES (drivers/net/tun.c).
+const TAP_QUEUES: u16 = 256;

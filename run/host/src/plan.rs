@@ -1,0 +1,131 @@
+//! What one side of a link is to be.
+
+use crate::silos::Silos;
+use crate::values::{Cidr, LinkSpec};
+use core::net::IpAddr;
+use core::time::Duration;
+use link::FaultPlan;
+use silo::{Idle, Pace};
+use std::path::PathBuf;
+use tcp::congestion::Algorithm;
+use wire::Mac;
+
+/// One side's links, addresses and silos: what `serve` and `load` share.
+#[derive(Clone, Debug)]
+pub struct HostPlan {
+    /// Where frames come from and go to: at least one, all of one kind.
+    pub links: Vec<LinkSpec>,
+    /// Our addresses, each with its subnet; none: those that the host has on
+    /// the interface.
+    pub addresses: Vec<Cidr>,
+    /// Next hops for what is in no subnet of ours, at most one per family.
+    pub gateways: Vec<IpAddr>,
+    /// What is done about others who have our addresses.
+    pub detection: stack::Detection,
+    /// What becomes of the process when its links' interfaces are gone.
+    pub on_link_loss: OnLinkLoss,
+    /// Our Ethernet address, a unicast one; `None`: a local one made from the
+    /// first address.
+    pub mac: Option<Mac>,
+    /// How many silos there are, and where.
+    pub silos: Silos,
+    /// How connections are spread over silos.
+    pub steer: steer::Policy,
+    /// How several links are one.
+    pub bond: bond::Setup,
+    /// Whether connections are opened here, rather than accepted.
+    pub opens: bool,
+    /// Whether silos, queues and memory are kept together by NUMA domain.
+    pub numa: bool,
+    /// Print which silo has which core and queues, and do nothing.
+    pub plan_only: bool,
+    /// What to do while there is nothing to do.
+    pub idle: Idle,
+    /// How long frames to send may be held back; zero: not at all.
+    pub tx_delay: Duration,
+    /// Leave checksums and segmentation to links that do them.
+    pub offload: bool,
+    /// Congestion control of new connections.
+    pub congestion: Algorithm,
+    /// How long sent data may go unacknowledged; `None`: as long as it is
+    /// sent again.
+    pub user_timeout: Option<Duration>,
+    /// The most connections held at once, by all silos together.
+    pub max_connections: u32,
+    /// How many of one client, in each silo; `None`: any number.
+    pub per_source: Option<app::SourceRule>,
+    /// Write every frame to this pcapng file; a file per silo where there are
+    /// several.
+    pub capture: Option<PathBuf>,
+    /// Harm done to frames on purpose, both ways; `None`: none.
+    pub faults: Option<FaultPlan>,
+    /// Where the statistics page lies; `None`: the usual place.
+    pub status_page: Option<PathBuf>,
+    /// Another process's connections come by the same links.
+    pub follows: bool,
+}
+
+/// What becomes of a process whose links' interfaces are gone, all of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum OnLinkLoss {
+    /// Wait for interfaces of the same names, and go on
+    #[default]
+    Wait,
+    /// End with a failure, for whoever supervises the process
+    End,
+}
+
+/// Room for connections where nobody says how many.
+pub const CONNECTIONS: u32 = 100_000;
+
+impl HostPlan {
+    /// A server's over these links, on the host's own addresses, with all else
+    /// as usual.
+    #[must_use]
+    pub fn new(links: Vec<LinkSpec>) -> Self {
+        Self {
+            links,
+            addresses: Vec::new(),
+            gateways: Vec::new(),
+            detection: stack::Detection::default(),
+            on_link_loss: OnLinkLoss::default(),
+            mac: None,
+            silos: Silos::default(),
+            steer: steer::Policy::default(),
+            bond: bond::Setup::default(),
+            opens: false,
+            numa: true,
+            plan_only: false,
+            idle: Idle::default(),
+            tx_delay: Duration::ZERO,
+            offload: true,
+            congestion: Algorithm::Cubic,
+            user_timeout: None,
+            max_connections: CONNECTIONS,
+            per_source: None,
+            capture: None,
+            faults: None,
+            status_page: None,
+            follows: false,
+        }
+    }
+
+    /// Whether the addresses are those that the host has on its interface:
+    /// where none are given.
+    #[must_use]
+    pub const fn uses_host_addresses(&self) -> bool {
+        self.addresses.is_empty()
+    }
+
+    /// Whether links are aggregated by the control protocol: also one alone.
+    #[must_use]
+    pub const fn speaks_lacp(&self) -> bool {
+        matches!(self.bond.mode, bond::Mode::Lacp(_))
+    }
+
+    /// How a silo trades latency for processor time.
+    #[must_use]
+    pub const fn pace(&self) -> Pace {
+        Pace { idle: self.idle, tx_delay: self.tx_delay }
+    }
+}

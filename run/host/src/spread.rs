@@ -1,0 +1,182 @@
+//! How the links spread frames over their queues: where they do by flow and
+//! by a key that no stranger knows, nothing need be spread in software.
+
+use super::layout::PortLayout;
+use crate::plan::HostPlan;
+use crate::values::{DriverSpec, LinkSpec};
+use core::ops::Range;
+use steer::{Rss, Spread};
+
+/// How the links of a plan spread frames, as far as that is known now: a port
+/// of DPDK tells when it is open. Where they might have spread by flow, also
+/// why they are not taken to.
+pub fn spread(host: &HostPlan, ports: &[PortLayout]) -> (Spread, Option<String>) {
+    // The peer's silos have a queue each, and the kernel keeps a flow in the
+    // queue that it was last sent from (tun_automq_select_queue).
+    if host.links.iter().any(|link| matches!(link.driver, DriverSpec::Memif(_) | DriverSpec::Tap(_))) {
+        return (Spread::Peer, None);
+    }
+    if host.opens && host.links.len() > 1 {
+        return (Spread::Unknown, Some("answers come by the port that the other side chooses".to_owned()));
+    }
+    for (link, port) in host.links.iter().zip(ports) {
+        // One queue has nothing to spread.
+        if port.queues < 2 {
+            continue;
+        }
+        let known = match &link.driver {
+            DriverSpec::Dpdk(config) if dpdk::facts(&config.device).is_none() => {
+                Err("how it spreads flows shows once it is open".to_owned())
+            }
+            _ => rss(link),
+        };
+        if let Err(why) = known.and_then(|rss| judge(&rss, &queues(link, port.queues), families(host))) {
+            return (Spread::Unknown, Some(format!("{}: {why}", link.name())));
+        }
+    }
+    (Spread::Keyed, None)
+}
+
+/// How an open link's port spreads flows, as its driver tells; else why that
+/// is not known.
+///
+/// # Errors
+/// A reason for the user.
+pub fn rss(link: &LinkSpec) -> Result<Rss, String> {
+    match &link.driver {
+        DriverSpec::AfXdp(config) => of_interface(&config.interface),
+        DriverSpec::Dpdk(config) => {
+            dpdk::facts(&config.device).ok_or("it is not open".to_owned()).and_then(|facts| of_port(&facts))
+        }
+        DriverSpec::Memif(_) | DriverSpec::Tap(_) => Err("its other side chooses".to_owned()),
+    }
+}
+
+/// How an interface spreads flows.
+///
+/// # Errors
+/// A reason for the user.
+pub fn of_interface(name: &str) -> Result<Rss, String> {
+    af_xdp::rss(name).map_err(|why| why.to_string())
+}
+
+/// How a port of DPDK spreads flows.
+///
+/// # Errors
+/// A reason for the user.
+pub fn of_port(facts: &dpdk::Facts) -> Result<Rss, String> {
+    let rss = facts.rss.as_ref().ok_or("its driver does not tell how it spreads flows over queues")?;
+    if !rss.ours {
+        return Err("it spreads flows by a key of its driver's, which is no secret: rss=symmetric or a key".to_owned());
+    }
+    let dpdk::Rss { key, reta, tcp_v4, tcp_v6, .. } = rss.clone();
+    Ok(Rss { key, table: reta, ports_v4: tcp_v4, ports_v6: tcp_v6 })
+}
+
+/// Families of addresses whose flows are to be spread: IPv4 and IPv6.
+fn families(host: &HostPlan) -> [bool; 2] {
+    let any = |v4: bool| host.addresses.is_empty() || host.addresses.iter().any(|cidr| cidr.address.is_ipv4() == v4);
+    [any(true), any(false)]
+}
+
+/// The queues that are opened, as the port counts them.
+fn queues(link: &LinkSpec, count: u16) -> Range<u16> {
+    let first = if let DriverSpec::AfXdp(config) = &link.driver { config.first_queue } else { 0 };
+    first..first.saturating_add(count)
+}
+
+/// Whether a port that spreads so spreads connections over all of its queues,
+/// and keeps each in one.
+fn judge(rss: &Rss, queues: &Range<u16>, [v4, v6]: [bool; 2]) -> Result<(), String> {
+    for (wanted, has, name, flow) in [(v4, rss.ports_v4, "IPv4", "tcp4"), (v6, rss.ports_v6, "IPv6", "tcp6")] {
+        if wanted && !has {
+            return Err(format!(
+                "it does not spread TCP over {name} by ports: ethtool -N NAME rx-flow-hash {flow} sdfn"
+            ));
+        }
+    }
+    if !rss.table.len().is_power_of_two() {
+        return Err(format!("its indirection table has {} entries, which is no power of two", rss.table.len()));
+    }
+    match queues.clone().find(|queue| !rss.table.contains(queue)) {
+        None => Ok(()),
+        Some(queue) => {
+            Err(format!("its indirection table leaves out queue {queue}: ethtool -X NAME equal {}", queues.len()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::SocketAddr;
+    use stack::ReturnPath;
+    use steer::ReturnQueue;
+
+    /// What the driver of a NIC with four queues tells.
+    fn ours(queues: u16) -> dpdk::Rss {
+        let key = [0x6d, 0x5a].repeat(26);
+        dpdk::Rss { key, ours: true, reta: (0..128).map(|at| at % queues).collect(), tcp_v4: true, tcp_v6: true }
+    }
+
+    fn facts(rss: Option<dpdk::Rss>) -> dpdk::Facts {
+        dpdk::Facts {
+            driver: "net_ice".to_owned(),
+            mac: wire::Mac([2; 6]),
+            queues: 4,
+            rx_descriptors: 512,
+            tx_descriptors: 512,
+            domain: None,
+            receive_checksum: true,
+            transmit_checksum: true,
+            segmentation: None,
+            vlan_strip: false,
+            promiscuous: false,
+            interrupts: false,
+            rss,
+        }
+    }
+
+    #[test]
+    fn a_port_with_our_key_spreads_by_flow() {
+        let rss = of_port(&facts(Some(ours(4)))).unwrap();
+        assert_eq!(judge(&rss, &(0..4), [true, true]), Ok(()));
+        // The queue of a flow is the one that answers to its mirror image are
+        // asked for through: the symmetric key.
+        let silos: Vec<ReturnQueue> = (0..4).map(|queue| ReturnQueue::rss(&rss, &[queue]).unwrap()).collect();
+        for port in 10_000..10_200 {
+            let (remote, local) = (SocketAddr::from(([10, 0, 0, 2], 80)), SocketAddr::from(([10, 0, 0, 1], port)));
+            let of = |remote, local| silos.iter().position(|silo| silo.returns_here(remote, local));
+            assert_eq!(of(remote, local), of(local, remote));
+            assert_eq!(silos.iter().filter(|silo| silo.returns_here(remote, local)).count(), 1);
+        }
+    }
+
+    #[test]
+    fn what_is_not_spread_by_flow_says_why() {
+        let refused =
+            |rss, queues, families| of_port(&facts(rss)).and_then(|rss| judge(&rss, &queues, families)).unwrap_err();
+        let with = |change: fn(&mut dpdk::Rss)| {
+            let mut rss = ours(4);
+            change(&mut rss);
+            Some(rss)
+        };
+        let both = [true, true];
+        for (rss, queues, why) in [
+            (None, 0..4, "does not tell"),
+            (with(|rss| rss.ours = false), 0..4, "no secret"),
+            (with(|rss| rss.tcp_v4 = false), 0..4, "tcp4 sdfn"),
+            (with(|rss| rss.tcp_v6 = false), 0..4, "tcp6 sdfn"),
+            (with(|rss| rss.reta.truncate(100)), 0..4, "100 entries"),
+            (with(|rss| rss.reta.clear()), 0..4, "0 entries"),
+            (Some(ours(3)), 0..4, "leaves out queue 3"),
+            (Some(ours(4)), 2..6, "leaves out queue 4"),
+        ] {
+            let said = refused(rss, queues, both);
+            assert!(said.contains(why), "{said}");
+        }
+        // What is not served need not be spread.
+        let four = of_port(&facts(with(|rss| rss.tcp_v6 = false))).unwrap();
+        assert_eq!(judge(&four, &(0..4), [true, false]), Ok(()));
+    }
+}

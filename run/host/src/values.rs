@@ -1,0 +1,450 @@
+//! What a flag's value means: one type and one parser each, with an error
+//! that says what was expected and shows an example.
+
+use server::{AccessLog, RESPOND_SIZE_MAX, Respond};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Why a value was refused: one sentence for the user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BadValue(String);
+
+impl BadValue {
+    /// A refusal with this reason.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for BadValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadValue {}
+
+/// An address with its subnet's prefix length: `10.0.0.2/24`, `fd00::2/64`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cidr {
+    /// The address itself, host bits included.
+    pub address: IpAddr,
+    /// The subnet's prefix length in bits.
+    pub prefix: u8,
+}
+
+impl Cidr {
+    /// Whether `other` is in this address's subnet.
+    #[must_use]
+    pub fn contains(&self, other: IpAddr) -> bool {
+        match (self.address, other) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => {
+                let shift = 32 - u32::from(self.prefix);
+                (u32::from(a) ^ u32::from(b)).checked_shr(shift).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(a), IpAddr::V6(b)) => {
+                let shift = 128 - u32::from(self.prefix);
+                (u128::from(a) ^ u128::from(b)).checked_shr(shift).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Cidr {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad =
+            |why: &str| BadValue::new(format!("{why}; write an address and its prefix length, as in 10.0.0.2/24"));
+        let (address, prefix) = text.split_once('/').ok_or_else(|| bad("the prefix length is missing"))?;
+        let address: IpAddr = address.parse().map_err(|_| bad("this is not an IPv4 or IPv6 address"))?;
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = prefix
+            .parse()
+            .ok()
+            .filter(|bits| *bits <= longest)
+            .ok_or_else(|| bad(&format!("the prefix length must be from 0 to {longest}")))?;
+        if address.is_unspecified() || address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST) {
+            return Err(bad("a host cannot have this address"));
+        }
+        Ok(Self { address, prefix })
+    }
+}
+
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+/// Source addresses of a load generator: one address, `first-last`, or a
+/// subnet whose host addresses are all used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AddressRange {
+    /// The first address.
+    pub first: IpAddr,
+    /// The last address, of the same family and not below the first.
+    pub last: IpAddr,
+}
+
+/// More source addresses than this are refused. With 64,512 ports each they
+/// stand for over 4 billion connections to one server address and port.
+pub const MAX_SOURCE_ADDRESSES: u128 = 65_536;
+
+impl AddressRange {
+    /// How many addresses there are.
+    #[must_use]
+    pub fn count(&self) -> u128 {
+        number(self.last).saturating_sub(number(self.first)).saturating_add(1)
+    }
+
+    /// The addresses, in order.
+    pub fn iter(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        let v4 = self.first.is_ipv4();
+        (number(self.first)..=number(self.last)).map(move |n| address(n, v4))
+    }
+}
+
+impl FromStr for AddressRange {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = |why: String| {
+            BadValue::new(format!("{why}; write one address, 10.0.0.1-10.0.0.50, or a subnet as in 10.0.1.0/24"))
+        };
+        let parse = |text: &str| -> Result<IpAddr, BadValue> {
+            text.parse().map_err(|_| bad(format!("'{text}' is not an IPv4 or IPv6 address")))
+        };
+        let range = if let Some((first, last)) = text.split_once('-') {
+            Self { first: parse(first)?, last: parse(last)? }
+        } else if let Some((net, prefix)) = text.split_once('/') {
+            hosts(parse(net)?, prefix).ok_or_else(|| bad("this is not a subnet".into()))?
+        } else {
+            let only = parse(text)?;
+            Self { first: only, last: only }
+        };
+        if range.first.is_ipv4() != range.last.is_ipv4() {
+            return Err(bad("the first and the last address are of different families".into()));
+        }
+        if number(range.last) < number(range.first) {
+            return Err(bad("the last address is below the first".into()));
+        }
+        if range.count() > MAX_SOURCE_ADDRESSES {
+            return Err(bad(format!("at most {MAX_SOURCE_ADDRESSES} addresses are used")));
+        }
+        Ok(range)
+    }
+}
+
+/// A subnet's host addresses: for IPv4 without network and broadcast address
+/// (RFC 1122 section 3.2.1.3), except where the subnet has no others
+/// (RFC 3021).
+fn hosts(net: IpAddr, prefix: &str) -> Option<AddressRange> {
+    let bits: u32 = if net.is_ipv4() { 32 } else { 128 };
+    let prefix: u32 = prefix.parse().ok().filter(|p| *p <= bits)?;
+    let span = 1_u128.checked_shl(bits - prefix).map_or(u128::MAX, |size| size - 1);
+    let first = number(net) & !span;
+    let last = first.saturating_add(span);
+    let (first, last) = if net.is_ipv4() && span > 1 { (first + 1, last - 1) } else { (first, last) };
+    Some(AddressRange { first: address(first, net.is_ipv4()), last: address(last, net.is_ipv4()) })
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(a) => u128::from(u32::from(a)),
+        IpAddr::V6(a) => u128::from(a),
+    }
+}
+
+fn address(number: u128, v4: bool) -> IpAddr {
+    match u32::try_from(number) {
+        Ok(n) if v4 => IpAddr::V4(Ipv4Addr::from(n)),
+        _ => IpAddr::V6(Ipv6Addr::from(number)),
+    }
+}
+
+/// A number of bytes. `K`, `M` and `G` are powers of 1,024, as nginx has them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Size(pub u64);
+
+impl FromStr for Size {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        scaled(text, 1_024.0, &["", "K", "M", "G", "T"])
+            .map(Self)
+            .ok_or_else(|| BadValue::new("write a number of bytes, as in 4096, 64K, 256M or 1G (powers of 1,024)"))
+    }
+}
+
+/// A number of bytes, or `off` for none.
+pub fn copies(text: &str) -> Result<Size, BadValue> {
+    if text == "off" { Ok(Size(0)) } else { text.parse() }
+}
+
+/// How many of something. `k`, `M` and `G` are powers of 1,000.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Count(pub u64);
+
+impl FromStr for Count {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        scaled(text, 1_000.0, &["", "K", "M", "G"])
+            .filter(|count| *count > 0)
+            .map(Self)
+            .ok_or_else(|| BadValue::new("write a number above 0, as in 64, 10k or 1M (powers of 1,000)"))
+    }
+}
+
+/// Bits per second: `100M`, `2.5G`. Powers of 1,000.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct BitRate(pub u64);
+
+impl FromStr for BitRate {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let digits = text.strip_suffix("bit").unwrap_or(text);
+        scaled(digits, 1_000.0, &["", "K", "M", "G"])
+            .filter(|rate| *rate >= 1_000)
+            .map(Self)
+            .ok_or_else(|| BadValue::new("write bits per second, at least 1k, as in 100M or 2.5G (powers of 1,000)"))
+    }
+}
+
+/// Reads `10s`, `500ms`, `250us`, `1.5m`; a bare number is refused, for its
+/// unit would be a guess.
+///
+/// # Errors
+/// If it is not a number with a unit, or longer than a year.
+pub fn duration(text: &str) -> Result<Duration, BadValue> {
+    const UNITS: [(&str, f64); 6] = [("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    const LONGEST: f64 = 365.0 * 86_400.0;
+    UNITS
+        .iter()
+        .find_map(|(unit, seconds)| Some(plain_decimal(text.strip_suffix(unit)?)? * seconds))
+        .filter(|seconds| *seconds <= LONGEST)
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| BadValue::new("write a time with its unit, as in 10s, 500ms, 250us or 2m"))
+}
+
+/// Like [`duration`], but a bare number is of microseconds, and at most
+/// 100 ms: what a frame may be held back for.
+///
+/// # Errors
+/// As [`duration`], or if it is longer.
+pub fn micros(text: &str) -> Result<Duration, BadValue> {
+    const LONGEST: Duration = Duration::from_millis(100);
+    let bare = text.parse().map(Duration::from_micros);
+    let span = bare.or_else(|_| duration(text))?;
+    if span <= LONGEST { Ok(span) } else { Err(BadValue::new("write a time of at most 100ms, as in 100us")) }
+}
+
+/// Like [`duration`], above zero.
+///
+/// # Errors
+/// As [`duration`], or if it is zero.
+pub fn nonzero_duration(text: &str) -> Result<Duration, BadValue> {
+    duration(text)?
+        .checked_sub(Duration::from_nanos(1))
+        .map(|rest| rest + Duration::from_nanos(1))
+        .ok_or_else(|| BadValue::new("this must be longer than zero"))
+}
+
+/// A request header as `Name: value`; what it may hold is the generator's to
+/// say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// The field name.
+    pub name: String,
+    /// The field value, without surrounding blanks.
+    pub value: String,
+}
+
+impl FromStr for Header {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let (name, value) = text
+            .split_once(':')
+            .ok_or_else(|| BadValue::new("the colon is missing; write it as in 'Accept-Language: en'"))?;
+        Ok(Self { name: name.to_owned(), value: value.trim_matches([' ', '\t']).to_owned() })
+    }
+}
+
+/// Where frames come from and go to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkSpec {
+    /// By which driver, and its settings.
+    pub driver: DriverSpec,
+    /// Queues, where the text says how many.
+    pub queues: Option<u16>,
+}
+
+/// A driver's settings.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DriverSpec {
+    /// Shared memory with another process.
+    Memif(memif::Config),
+    /// A TAP device of the local kernel.
+    Tap(tap::Config),
+    /// Queues of a network interface.
+    AfXdp(af_xdp::Config),
+    /// A port of the distribution's DPDK.
+    Dpdk(dpdk::Config),
+}
+
+impl LinkSpec {
+    /// Reads `memif:SOCKET[,key=value]…`, `tap:NAME[,key=value]…`,
+    /// `af_xdp:INTERFACE[,key=value]…` or `dpdk:DEVICE[,key=value]…`; `role`
+    /// is memif's where the text does not say.
+    ///
+    /// # Errors
+    /// If it is none of them, or what the driver finds wrong with its part.
+    pub fn parse(text: &str, role: memif::Role) -> Result<Self, BadValue> {
+        let bad = |why: &dyn fmt::Display| BadValue(why.to_string());
+        let (driver, queues) = match text.split(':').next() {
+            Some("memif") => {
+                let config = memif::Config::parse(text, role).map_err(|why| bad(&why))?;
+                let queues = config.queues;
+                (DriverSpec::Memif(config), queues)
+            }
+            Some("tap") => {
+                let config: tap::Config = text.parse().map_err(|why: tap::BadConfig| bad(&why))?;
+                let queues = config.queues;
+                (DriverSpec::Tap(config), queues)
+            }
+            Some("af_xdp") => {
+                let config: af_xdp::Config = text.parse().map_err(|why: af_xdp::BadConfig| bad(&why))?;
+                // All that the interface has, which is looked up when it is opened.
+                let Some(queues) = config.queues else {
+                    return Ok(Self { driver: DriverSpec::AfXdp(config), queues: None });
+                };
+                (DriverSpec::AfXdp(config), queues)
+            }
+            Some("dpdk") => {
+                let config: dpdk::Config = text.parse().map_err(|why: dpdk::BadConfig| bad(&why))?;
+                let queues = config.queues;
+                (DriverSpec::Dpdk(config), queues)
+            }
+            _ => return Err(link(text).err().unwrap_or_else(|| BadValue::new(LINKS))),
+        };
+        // Drivers have a default; whether it was meant shows in the text only.
+        let said = text.split(',').skip(1).any(|part| part.starts_with("queues="));
+        Ok(Self { driver, queues: said.then_some(queues) })
+    }
+
+    /// The kind, as it begins the text.
+    pub const fn kind(&self) -> &'static str {
+        match self.driver {
+            DriverSpec::Memif(_) => "memif",
+            DriverSpec::Tap(_) => "tap",
+            DriverSpec::AfXdp(_) => "af_xdp",
+            DriverSpec::Dpdk(_) => "dpdk",
+        }
+    }
+
+    /// Whether every instruction beside the link's own counts; else each
+    /// frame costs a system call.
+    pub const fn is_fast(&self) -> bool {
+        match self.driver {
+            DriverSpec::Memif(_) | DriverSpec::AfXdp(_) | DriverSpec::Dpdk(_) => true,
+            DriverSpec::Tap(_) => false,
+        }
+    }
+
+    /// The link as a person would name it.
+    pub fn name(&self) -> String {
+        match &self.driver {
+            DriverSpec::Memif(config) if config.id == 0 => format!("memif:{}", config.socket),
+            DriverSpec::Memif(config) => format!("memif:{},id={}", config.socket, config.id),
+            DriverSpec::Tap(config) => format!("tap:{}", config.name),
+            DriverSpec::AfXdp(config) => format!("af_xdp:{}", config.interface),
+            DriverSpec::Dpdk(config) => format!("dpdk:{}", config.device),
+        }
+    }
+}
+
+/// Reads a fixed answer: a size, or a text; `text:` before a text that would
+/// read as a size.
+///
+/// # Errors
+/// If a size is larger than a server holds.
+pub fn respond(text: &str) -> Result<Respond, BadValue> {
+    if let Some(text) = text.strip_prefix("text:") {
+        return Ok(Respond::Text(text.to_owned()));
+    }
+    match text.parse::<Size>() {
+        Ok(Size(bytes)) if bytes <= RESPOND_SIZE_MAX => Ok(Respond::Size(bytes)),
+        Ok(_) => Err(BadValue::new("a fixed answer has at most 1G")),
+        Err(_) => Ok(Respond::Text(text.to_owned())),
+    }
+}
+
+const _: () = assert!(RESPOND_SIZE_MAX == 1 << 30, "the error above says how much it is");
+
+/// Reads where the access log goes.
+///
+/// # Errors
+/// If it is empty.
+pub fn access_log(text: &str) -> Result<AccessLog, BadValue> {
+    match text {
+        "" => Err(BadValue::new("write off, - for standard output, stderr, or a file's name")),
+        "off" => Ok(AccessLog::Off),
+        // By its name, what is no file cannot be opened again.
+        "-" | "stdout" | "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => Ok(AccessLog::Stdout),
+        "stderr" | "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => Ok(AccessLog::Stderr),
+        file => Ok(AccessLog::File(file.into())),
+    }
+}
+
+/// A link's text, of a kind that there is; what else is wrong with it depends on
+/// which side of it is meant.
+///
+/// # Errors
+/// If there is no such kind.
+pub fn link(text: &str) -> Result<String, BadValue> {
+    let kind = text.split_once(':').map(|(kind, _)| kind);
+    match kind {
+        Some("memif" | "tap" | "af_xdp" | "dpdk") => Ok(text.to_owned()),
+        _ => Err(BadValue::new(match kind {
+            Some(kind) => format!("there is no link of the kind {kind}: {LINKS}"),
+            None => LINKS.to_owned(),
+        })),
+    }
+}
+
+const LINKS: &str = "write memif:/run/nearside.sock, tap:NAME, af_xdp:INTERFACE or dpdk:DEVICE (nearside links says \
+                     what this machine has)";
+
+/// An IP address.
+///
+/// # Errors
+/// If it is none.
+pub fn ip_address(text: &str) -> Result<IpAddr, BadValue> {
+    text.parse().map_err(|_| BadValue::new("this is not an IPv4 or IPv6 address; write it as in 10.0.0.1 or fd00::1"))
+}
+
+/// A whole number with a suffix: `number × step^k`, where that is whole (but
+/// for the last bits of the floating point) and fits into 53 bits.
+fn scaled(text: &str, step: f64, suffixes: &[&str]) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let suffix = text[digits.len()..].to_ascii_uppercase();
+    let power = suffixes.iter().position(|known| *known == suffix)?;
+    let value = plain_decimal(digits)? * step.powi(i32::try_from(power).ok()?);
+    let whole = value.round();
+    ((value - whole).abs() < 1e-6 && whole < 9_007_199_254_740_992.0).then_some(whole as u64)
+}
+
+/// Digits with at most one point: no sign, exponent, infinity or blank, which
+/// the standard parser would all take.
+fn plain_decimal(text: &str) -> Option<f64> {
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    let plain = digits > 0 && text.len() - digits <= 1 && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    if plain { text.parse().ok() } else { None }
+}

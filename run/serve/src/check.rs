@@ -1,0 +1,75 @@
+//! `nearside serve --check`: whether a plan is good, without serving.
+
+use super::check_places::{self as places, Findings};
+use super::kernel;
+use crate::plan::{ServePath, ServePlan};
+use host::{self, Layout};
+use say::Failure;
+use server::{AccessLog, Content, ReaderKind, Server, WallClock};
+use silo::Clock;
+use std::io::Write;
+
+/// Tries what can be tried without leaving anything behind, and without taking
+/// anything from a process that serves: what the server is made of is made and
+/// dropped; files and sockets that would be made are not, but whether they
+/// could be is found out.
+///
+/// # Errors
+/// Everything that is wrong, a line each.
+pub fn check(plan: &ServePlan) -> Result<(), Failure> {
+    let mut server = plan.server.clone();
+    let what = match &mut server.content {
+        Content::Directory(directory) => {
+            directory.reader = ReaderKind::Inline;
+            directory.root.display().to_string()
+        }
+        Content::Respond(_) => "a fixed response".to_owned(),
+    };
+    let mut findings = Findings::default();
+    if let AccessLog::File(path) = &server.access_log {
+        findings.take(places::log(path));
+    }
+    // To open it would make it.
+    server.access_log = AccessLog::Off;
+    let how = match &plan.path {
+        ServePath::Kernel(kernel) => {
+            places::restarts(&kernel.restart, &mut findings);
+            findings.take(places::page(kernel.status_page.as_deref()));
+            places::listening(&kernel.listen, &mut findings);
+            match kernel::check(kernel, server) {
+                Ok(checked) => {
+                    findings.notes.extend(checked.notes);
+                    format!("over kernel sockets, workers: {}", checked.workers)
+                }
+                Err(why) => findings.wrong(why),
+            }
+        }
+        ServePath::Link { host, restart, .. } => {
+            if let Some(restart) = restart {
+                places::restarts(restart, &mut findings);
+            }
+            findings.take(places::page(host.status_page.as_deref()));
+            findings.take(host.capture.as_deref().map_or(Ok(()), places::file));
+            findings.take(host::own::check(host).map_err(|why| why.to_string()));
+            findings.faults.extend(links::lacking(&host.links));
+            findings.take(places::memif(&host.links));
+            findings.take(Server::new(server, WallClock::new(Clock.now(), Clock.unix())).map(drop));
+            match Layout::new(host) {
+                Ok(layout) => {
+                    findings.notes.extend(layout.warnings);
+                    let ports: Vec<&str> = layout.ports.iter().map(|port| port.name.as_str()).collect();
+                    format!("over {}, silos: {}", ports.join(" "), layout.seats.len())
+                }
+                Err(why) => findings.wrong(why),
+            }
+        }
+    };
+    if !findings.faults.is_empty() {
+        return Err(findings.faults.join("\n  ").into());
+    }
+    let file = plan.settings.file.as_ref().map(|file| format!(", with the settings of {}", file.display()));
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "good: serves {what} {how}{}", file.unwrap_or_default())?;
+    findings.notes.iter().try_for_each(|note| writeln!(out, "  {note}"))?;
+    Ok(())
+}

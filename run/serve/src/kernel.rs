@@ -1,0 +1,279 @@
+//! `nearside serve` over kernel sockets: everything that is needed is made,
+//! workers are started, and the main thread looks after them.
+
+use super::orders::{Course, News, Orders, Stage};
+use super::reload::Dealer;
+use super::share::share;
+use super::supervisor::{Managed, Supervisor, count};
+use super::systemd::{self, Found};
+use super::takeover::{Predecessor, control_path};
+use super::worker::{Start, run};
+use super::{holder, wanted};
+use crate::plan::{KernelPlan, ServePath, ServePlan};
+use host::figures::Board;
+use host::machine;
+use host::machine::Seating;
+use say::Failure;
+use server::{Change, Server, WallClock};
+use signal_hook::consts::SIGUSR1;
+use silo::Clock;
+use silo::page::usual_path;
+use sockets::fleet::{self, FleetError, Stop};
+use sockets::steer::{SteerError, Steering};
+use sockets::{BindError, Config, Endpoint, Listeners, Origin, Worker};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, ScopedJoinHandle};
+use topology::Topology;
+
+/// Serves until it is told to stop, or a successor has taken over and the
+/// last connection ended.
+///
+/// # Errors
+/// What the user is to know.
+pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
+    // Asked now: once the file is replaced, the kernel tells another name.
+    let program = std::env::current_exe()?;
+    let mut predecessor = Predecessor::ask(plan.restart.take_over.as_ref())?;
+    let mut found = systemd::sockets()?;
+    if let Some(predecessor) = &mut predecessor {
+        found.append(&mut predecessor.sockets);
+    }
+    let Seating { seats, note, warning } = machine::seating(plan.workers, &plan.cores)?;
+    let workers = seats.len();
+    let (config, mut warnings) = worker_config(plan, workers);
+    warnings.extend(warning);
+    let (mut board, final_page) = board(plan, predecessor.is_some(), &seats)?;
+    let server = share(whole.server.clone(), config.max_connections, workers);
+    let orders = Orders::new(workers)?;
+    let reopen = count(&[SIGUSR1], &orders)?;
+    try_out(&seats, &config, &server)?;
+    let (listeners, managed) = listen(plan, found, workers, &mut warnings)?;
+    let steering = steer(&listeners, &seats, &mut warnings);
+    let starts = board.columns().into_iter().enumerate().map(|(index, column)| {
+        let listeners = listeners.for_worker(index);
+        let (config, server) = (config.clone(), server.clone());
+        let seat = steering.as_ref().and_then(|steering| steering.seat(index));
+        Some(Start { index, config, server, listeners, column, seat, orders: &orders, reopen: &reopen })
+    });
+    let starts: Mutex<Vec<Option<Start<'_>>>> = Mutex::new(starts.collect());
+    // What is attached stays. Descriptors kept here would keep the sockets
+    // from a successor's program.
+    drop(steering);
+    let stop = Stop::default();
+    thread::scope(|scope| {
+        let fleet = thread::Builder::new().name("fleet".to_owned()).spawn_scoped(scope, || {
+            let one = |index: usize| {
+                let start = starts.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index).and_then(Option::take);
+                let outcome = start.map_or(Ok(()), run);
+                if outcome.is_err() {
+                    // The others finish what they have.
+                    orders.advance(Stage::Drain);
+                }
+                outcome
+            };
+            let outcome = fleet::run(&seats, &stop, one);
+            orders.advance(Stage::Halt);
+            orders.ring();
+            outcome
+        })?;
+        let board = (board, plan.status_page.is_some());
+        let mut supervisor =
+            Supervisor::new(program, &plan.restart, &orders, (listeners, managed), board, (whole, &reopen))?;
+        let say = |supervisor: &Supervisor<'_>| {
+            announce(supervisor, &seats, &config, orders.engine());
+            note.iter().for_each(|note| say::info(format_args!("  {note}")));
+            warnings.iter().for_each(say::warning);
+        };
+        let supervised = supervise(&mut supervisor, &fleet, predecessor.take(), final_page.as_deref(), plan, say);
+        if supervised.is_err() {
+            // What was accepted is still served.
+            orders.advance(Stage::Drain);
+        }
+        let outcome = fleet.join().map_err(|_| "a worker ended by a bug: see above".to_owned())?;
+        match outcome {
+            Ok(_) => supervised,
+            Err(FleetError::Worker(_, why)) => Err(why.into()),
+            Err(other) => Err(other.to_string().into()),
+        }
+    })
+}
+
+/// Looks after the workers from their start to their end: follows the
+/// `predecessor`, if there is one, as soon as all accept.
+fn supervise<T>(
+    supervisor: &mut Supervisor<'_>,
+    fleet: &ScopedJoinHandle<'_, T>,
+    predecessor: Option<Predecessor>,
+    final_page: Option<&Path>,
+    plan: &KernelPlan,
+    say: impl FnOnce(&Supervisor<'_>),
+) -> Result<(), Failure> {
+    if !supervisor.start(fleet)? {
+        return Ok(());
+    }
+    let replaces = predecessor.is_some();
+    if let Some(predecessor) = predecessor {
+        predecessor.succeed().map_err(|why| format!("the process that serves did not give way: {why}"))?;
+    }
+    if let Some(path) = final_page {
+        supervisor.move_page(path)?;
+    }
+    let control = control_path(&plan.restart)?;
+    say(supervisor);
+    supervisor.serve(fleet, control.as_deref(), replaces)
+}
+
+/// What each worker is to be, and what there is to be said of it.
+fn worker_config(plan: &KernelPlan, workers: usize) -> (Config, Vec<String>) {
+    let mut warnings = Vec::new();
+    let mut config = plan.config.clone();
+    let total = config.max_connections;
+    let held = machine::raise_descriptors(total, workers, &mut warnings);
+    // Rounded up: all together hold at least what was asked for.
+    config.max_connections = held.div_ceil(workers).max(1);
+    if let Some(most) = machine::somaxconn().filter(|most| *most < plan.options.backlog) {
+        let asked = plan.options.backlog;
+        warnings.push(format!("--backlog {asked} is cut to {most}: raise net.core.somaxconn for more"));
+    }
+    (config, warnings)
+}
+
+/// So many workers, each of which has an even part of what is asked for.
+pub struct Even(pub usize);
+
+impl Dealer for Even {
+    fn deal(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<News>, Failure> {
+        let (Self(workers), ServePath::Kernel(plan)) = (self, &next.path) else { return Ok(Vec::new()) };
+        let (config, warnings) = worker_config(plan, *workers);
+        // Of the rest there was a word at the start.
+        if now.server.limits.connections != next.server.limits.connections {
+            warnings.iter().for_each(say::warning);
+        }
+        let part = |plan: &ServePlan| share(plan.server.clone(), config.max_connections, *workers);
+        let (now, next) = (part(now), part(next));
+        let one = |_| {
+            Ok(News {
+                change: Change::prepare(&now, &next)?,
+                connections: config.max_connections,
+                drain: next.timeouts.drain,
+                course: Course::Worker(config.spin),
+            })
+        };
+        (0..*workers).map(one).collect()
+    }
+}
+
+/// What a plan comes to.
+pub struct Checked {
+    /// How many workers there are to be.
+    pub workers: usize,
+    /// What would be said at the start.
+    pub notes: Vec<String>,
+}
+
+/// Makes once what every worker of `plan` will, and drops it.
+///
+/// # Errors
+/// If one cannot be made.
+pub fn check(plan: &KernelPlan, server: server::Config) -> Result<Checked, Failure> {
+    let Seating { seats, note, warning } = machine::seating(plan.workers, &plan.cores)?;
+    let (config, warnings) = worker_config(plan, seats.len());
+    try_out(&seats, &config, &share(server, config.max_connections, seats.len()))?;
+    let warnings = warnings.into_iter().chain(warning).map(|warning| format!("warning: {warning}"));
+    Ok(Checked { workers: seats.len(), notes: note.into_iter().chain(warnings).collect() })
+}
+
+/// Makes once what every worker will, and drops it: whatever cannot be is
+/// found out before the first socket listens. From then on connections come,
+/// and those that wait in a new socket's queue end with this process.
+fn try_out(seats: &[Option<u16>], config: &Config, server: &server::Config) -> Result<(), Failure> {
+    let mut cores: Vec<u16> = seats.iter().flatten().copied().collect();
+    cores.sort_unstable();
+    cores.dedup();
+    for core in cores {
+        let pinned = thread::spawn(move || silo::pin::pin(core)).join();
+        pinned.map_err(|_| format!("core {core} cannot be tried out"))??;
+    }
+    let app = Server::new(server.clone(), WallClock::new(Clock.now(), Clock.unix()))?;
+    Worker::new(config.clone(), Vec::new(), app)?;
+    Ok(())
+}
+
+/// Listens, with the sockets that were there before as far as they are wanted.
+fn listen(
+    plan: &KernelPlan,
+    found: Vec<Found>,
+    workers: usize,
+    warnings: &mut Vec<String>,
+) -> Result<(Listeners, Vec<Managed>), Failure> {
+    let wanted = wanted::sort_out(&plan.listen, found)?;
+    for endpoint in &wanted.left_out {
+        warnings.push(format!("a socket for {endpoint} was given and is not used: no --listen names it"));
+    }
+    let mut managed = Vec::new();
+    for found in wanted.sockets.iter().filter(|found| found.managed) {
+        if !managed.iter().any(|managed: &Managed| managed.endpoint == found.endpoint) {
+            managed.push(Managed { endpoint: found.endpoint.clone(), name: found.name.clone() });
+        }
+    }
+    // Where a service manager keeps some, no file is ours to remove: one left
+    // behind is seen to be stale.
+    let origin = if managed.is_empty() { Origin::Predecessor } else { Origin::Manager };
+    let sockets = wanted.sockets.into_iter().map(|found| found.socket).collect();
+    let model = plan.config.model;
+    let listeners = Listeners::adopt(sockets, origin, &wanted.endpoints, &plan.options, model, workers);
+    let listeners = listeners.map_err(|why| match &why {
+        BindError::InUse(endpoint) => match holder::of(endpoint) {
+            Some(holder) => format!("{why}: {holder}"),
+            None => why.to_string(),
+        },
+        _ => why.to_string(),
+    })?;
+    Ok((listeners, managed))
+}
+
+/// Has the model's program choose workers, if it has one and the kernel takes
+/// it; without, the kernel's hash does.
+fn steer(listeners: &Listeners, seats: &[Option<u16>], warnings: &mut Vec<String>) -> Option<Steering> {
+    let topology = Topology::here().map_err(SteerError::Topology);
+    let steering = topology.and_then(|topology| Steering::attach(listeners, seats, &topology));
+    steering.unwrap_or_else(|why| {
+        warnings.push(why.to_string());
+        None
+    })
+}
+
+/// The statistics page, and where it is to be once the predecessor's is gone.
+fn board(plan: &KernelPlan, follows: bool, seats: &[Option<u16>]) -> Result<(Board, Option<PathBuf>), Failure> {
+    let path = match &plan.status_page {
+        Some(path) => path.clone(),
+        None => usual_path()?,
+    };
+    let what = format!("serve {} workers, {}", seats.len(), plan.config.model);
+    if follows && plan.status_page.is_some() {
+        let mut draft = path.clone().into_os_string();
+        draft.push(format!(".{}.next", std::process::id()));
+        return Ok((Board::new(draft.as_ref(), &what, seats)?, Some(path)));
+    }
+    Ok((Board::new(&path, &what, seats)?, None))
+}
+
+fn announce(supervisor: &Supervisor<'_>, seats: &[Option<u16>], config: &Config, engine: &str) {
+    let urls: Vec<String> = supervisor.endpoints().iter().map(url).collect();
+    let count = seats.len();
+    let workers = if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") };
+    let (urls, model) = (urls.join(" "), config.model);
+    say::info(format_args!("serving {urls} over kernel sockets: {workers}, accept model {model}, engine {engine}"));
+    for (index, place) in machine::places(seats).iter().enumerate() {
+        let most = config.max_connections;
+        say::info(format_args!("  worker {index}: {place}, at most {most} connections"));
+    }
+}
+
+fn url(endpoint: &Endpoint) -> String {
+    match endpoint {
+        Endpoint::Tcp(address) => format!("http://{address}/"),
+        Endpoint::Unix(_) => endpoint.to_string(),
+    }
+}

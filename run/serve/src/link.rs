@@ -1,0 +1,213 @@
+//! `nearside serve --link`: over links and our own stack, with a silo for each
+//! core.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | `company` | what silos have in common, and one silo's life |
+//! | `supervisor` | the main thread |
+//! | `heritage` | queues that change hands |
+
+mod company;
+mod heritage;
+mod supervisor;
+
+use super::orders::{Orders, Stage};
+use super::share::share;
+use super::takeover::Predecessor;
+use crate::plan::{ServePath, ServePlan};
+use company::Company;
+use core::net::{IpAddr, SocketAddr};
+use core::sync::atomic::{AtomicBool, AtomicUsize};
+use core::time::Duration;
+use heritage::Estate;
+use host::HostPlan;
+use host::figures::Figures;
+use host::near::Domains;
+use host::values::DriverSpec;
+use host::{Finish, Layout, Losses, Neighbourhood, fleet};
+use say::Failure;
+use server::{Server, WallClock};
+use silo::Clock;
+use sockets::fleet::Stop;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::thread;
+use supervisor::{Restart, Supervisor};
+
+/// Whom a process follows, and what it takes over.
+#[derive(Default)]
+struct Following<'a> {
+    estate: Estate,
+    predecessor: Option<&'a Predecessor>,
+    /// Where the statistics page is to be once the predecessor's has gone.
+    page: Option<PathBuf>,
+}
+
+/// Serves until it is told to stop, or a successor has taken over and the last
+/// connection ended.
+///
+/// # Errors
+/// What the user is to know.
+pub fn serve(plan: &ServePlan) -> Result<(), Failure> {
+    let ServePath::Link { host, restart, json, .. } = &plan.path else { return Ok(()) };
+    // Asked now: once the file is replaced, the kernel tells another name.
+    let program = std::env::current_exe()?;
+    let layout = Layout::new(host)?;
+    if host.plan_only {
+        layout.print(*json);
+        return Ok(());
+    }
+    let asked = match restart {
+        Some(restart) => Predecessor::ask_for_queues(restart.take_over.as_ref())?,
+        None => None,
+    };
+    let Some((predecessor, heritage)) = asked else {
+        return over(plan, host, &layout, &Following::default(), program);
+    };
+    let mut host = HostPlan { follows: true, ..host.clone() };
+    // Two pages cannot have one place, which is free once this one serves.
+    let page = host.status_page.clone();
+    host.status_page = page.as_deref().map(draft);
+    let followed = Estate::new(heritage, &host, &layout).map_err(Failure::from).and_then(|estate| {
+        let following = Following { estate, predecessor: Some(&predecessor), page };
+        over(plan, &host, &layout, &following, program)
+    });
+    // Whoever has been followed does not listen any more.
+    followed.inspect_err(|why| predecessor.refuse(&why.to_string()))
+}
+
+/// A place beside a page's.
+fn draft(path: &Path) -> PathBuf {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{}.next", std::process::id()));
+    draft.into()
+}
+
+fn over(
+    plan: &ServePlan,
+    host: &HostPlan,
+    layout: &Layout,
+    following: &Following<'_>,
+    program: PathBuf,
+) -> Result<(), Failure> {
+    let ServePath::Link { ports, copies, restart, .. } = &plan.path else { return Ok(()) };
+    let silos = layout.seats.len();
+    let mut domains = Domains::new(layout);
+    let mut server = share_out(plan, silos);
+    domains.share_content(layout, &plan.server.content, &mut server.content, *copies);
+    // What cannot be is found out before anybody can connect.
+    // Without a thread, whose memory a silo's might be given when it has ended.
+    let mut tried = server.clone();
+    if let server::Content::Directory(directory) = &mut tried.content {
+        directory.reader = server::ReaderKind::Inline;
+    }
+    let counters = Server::new(tried, WallClock::new(Clock.now(), Clock.unix()))?.counters();
+    let mut figures = Figures::new(host, layout, "serve", counters)?;
+    let orders = Orders::new(silos)?;
+    let stop = Stop::default();
+    let columns = figures.columns().into_iter().map(Some);
+    let restart = restart.as_ref().map(|restart| Restart::new(program, restart, host, following));
+    let mut supervisor = Supervisor::new(&orders, plan, restart)?;
+    let company = Company {
+        host,
+        server,
+        ports,
+        silos,
+        layout,
+        domains,
+        estate: &following.estate,
+        orders: &orders,
+        stop: &stop,
+        finish: Finish::new(silos),
+        columns: Mutex::new(columns.collect()),
+        reopen: supervisor.reopen(),
+        losses: Losses::new(layout),
+        left: AtomicUsize::new(0),
+        down: AtomicBool::new(false),
+    };
+    thread::scope(|scope| {
+        let fleet = thread::Builder::new().name("fleet".to_owned()).spawn_scoped(scope, || {
+            let outcome = fleet::run(host, layout, &stop, &company).map_err(|why| why.to_string());
+            orders.advance(Stage::Halt);
+            orders.ring();
+            outcome
+        })?;
+        let say = |took_over| announce(host, layout, ports, took_over);
+        let supervised = supervisor.serve(&fleet, (&company, figures.page()), say);
+        if supervised.is_err() {
+            orders.advance(Stage::Drain);
+        }
+        fleet.join().map_err(|_| "a silo ended by a bug: see above")??;
+        company.tell_left();
+        supervised
+    })
+}
+
+/// Each silo's even part of what is asked for.
+fn share_out(plan: &ServePlan, silos: usize) -> server::Config {
+    share(plan.server.clone(), plan.server.limits.connections.div_ceil(silos), silos)
+}
+
+/// Over AF_XDP, whom this host's own programs do not reach, and why.
+fn unreached(host: &HostPlan, addresses: &[IpAddr]) -> Option<String> {
+    let DriverSpec::AfXdp(config) = &host.links.first()?.driver else { return None };
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let interface = &config.interface;
+    let why = match host.uses_host_addresses() {
+        true => format!("the kernel passes what they send there over lo, and never by {interface}"),
+        false => format!("what they send leaves by {interface}, and only what arrives there is seen"),
+    };
+    Some(format!("  clients on this host do not reach {}: {why}", addresses.join(" ")))
+}
+
+fn announce(host: &HostPlan, layout: &Layout, ports: &[u16], took_over: Option<(u32, Duration)>) {
+    let mut addresses: Vec<IpAddr> = host.addresses.iter().map(|cidr| cidr.address).collect();
+    if let Ok(Some(neighbourhood)) = Neighbourhood::of(host)
+        && host.uses_host_addresses()
+    {
+        // One of the link alone is of no use in a URL.
+        let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        addresses.extend(neighbourhood.addresses().into_iter().flatten().filter(|ip| !link_local(ip)));
+    }
+    let unreached = unreached(host, &addresses);
+    let urls = addresses
+        .iter()
+        .flat_map(|ip| ports.iter().map(move |port| format!("http://{}/", SocketAddr::new(*ip, *port))));
+    let urls: Vec<String> = urls.collect();
+    let links: Vec<&str> = layout.ports.iter().map(|port| port.name.as_str()).collect();
+    let silos = match layout.seats.as_slice() {
+        [seat] => seat.core.map_or(String::new(), |core| format!(", core {core}")),
+        seats => format!(", {} silos", seats.len()),
+    };
+    let (urls, links, idle) = (urls.join(" "), links.join(" "), host.idle);
+    say::info(format_args!("serving {urls} over {links}{silos}, idle {idle}"));
+    unreached.iter().for_each(say::info);
+    if layout.seats.len() > 1 || layout.quota.is_some() {
+        layout.say();
+    }
+    if let Some((pid, waited)) = took_over {
+        let waited = waited.as_micros();
+        say::info(format_args!("took over from process {pid}; new connections waited at most {waited} us"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use host::values::LinkSpec;
+
+    #[test]
+    fn whom_local_clients_do_not_reach_is_said_with_the_reason() {
+        let told = |link: &str, own: &[&str], addresses: &[IpAddr]| {
+            let link = LinkSpec::parse(link, memif::Role::Server).unwrap();
+            let addresses_of_plan = own.iter().map(|cidr| cidr.parse().unwrap()).collect();
+            let host = HostPlan { addresses: addresses_of_plan, ..HostPlan::new(vec![link]) };
+            unreached(&host, addresses).unwrap_or_default()
+        };
+        let hosts = told("af_xdp:eth0", &[], &["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()]);
+        assert!(hosts.contains("do not reach 10.0.0.1 fd00::1: ") && hosts.contains("over lo"), "{hosts}");
+        let own = told("af_xdp:eth0", &["10.0.0.2/24"], &["10.0.0.2".parse().unwrap()]);
+        assert!(own.contains("do not reach 10.0.0.2: ") && own.contains("leaves by eth0"), "{own}");
+        assert_eq!(told("tap:near0", &["10.0.0.2/24"], &["10.0.0.2".parse().unwrap()]), "");
+    }
+}

@@ -1,0 +1,325 @@
+//! One silo: its stack, its server, its column of the statistics page, and
+//! what the main thread wants of it.
+
+use super::super::orders::{Course, News, Orders, Stage};
+use super::super::reload::Dealer;
+use super::super::wakes::Wakes;
+use super::super::worker::{DRAIN_GRACE, WALL_CLOCK_EVERY};
+use super::heritage::Estate;
+use super::share_out;
+use crate::plan::{ServePath, ServePlan};
+use app::App;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
+use host::HostPlan;
+use host::figures::SiloColumn;
+use host::fleet::Part;
+use host::near::{Domains, Near};
+use host::{Crew, Finish, Layout, Losses, Neighbourhood, Notices, Port, Seat, stack};
+use link::LinkState;
+use say::Failure;
+use server::{Change, Server, WallClock};
+use silo::placement::Far;
+use silo::{ATTEND_ASLEEP, ATTEND_EVERY, Attendant, Clock, Next, Pace, Silo, Usage};
+use sockets::fleet::Stop;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use wire::Time;
+
+/// What all silos of a server have in common.
+pub struct Company<'a> {
+    pub host: &'a HostPlan,
+    /// What each serves: its part of the limits.
+    pub server: server::Config,
+    /// What is listened on.
+    pub ports: &'a [u16],
+    pub silos: usize,
+    /// Where everything is.
+    pub layout: &'a Layout,
+    pub domains: Domains,
+    /// Ports that change hands.
+    pub estate: &'a Estate,
+    pub orders: &'a Orders,
+    /// One of them is out.
+    pub stop: &'a Stop,
+    pub finish: Finish,
+    /// Where their statistics go, by silo, until they are taken.
+    pub columns: Mutex<Vec<Option<SiloColumn>>>,
+    /// How often the log was to be opened again.
+    pub reopen: Arc<AtomicUsize>,
+    /// Ports whose interfaces are gone.
+    pub losses: Losses,
+    /// Connections that ended unfinished because the link was down.
+    pub left: AtomicUsize,
+    /// Whether it was.
+    pub down: AtomicBool,
+}
+
+impl Company<'_> {
+    /// The link is down, with so many connections left.
+    fn leave(&self, connections: usize) {
+        self.left.fetch_add(connections, Ordering::Relaxed);
+        self.down.store(true, Ordering::Relaxed);
+    }
+
+    /// Says what became of connections that could not be told of the end.
+    pub fn tell_left(&self) {
+        if self.down.load(Ordering::Relaxed) {
+            let left = self.left.load(Ordering::Relaxed);
+            say::warning(format_args!("stopping: the link is down, {left} connections end unfinished"));
+        }
+    }
+}
+
+impl Dealer for Company<'_> {
+    fn deal(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<News>, Failure> {
+        let ServePath::Link { host, copies, .. } = &next.path else { return Ok(Vec::new()) };
+        let part = |plan: &ServePlan| {
+            let mut server = share_out(plan, self.silos);
+            self.domains.divide(self.layout, &plan.server.content, &mut server.content);
+            server
+        };
+        let (old, new) = (part(now), part(next));
+        let one = |seat: &Seat| {
+            let [old, new] = [&old, &new].map(|server| self.domains.server(self.layout, seat, server));
+            Ok(News {
+                change: Change::prepare(&old, &new)?,
+                connections: new.limits.connections,
+                drain: new.timeouts.drain,
+                course: Course::Silo(host.pace(), host.congestion),
+            })
+        };
+        let news: Result<Vec<News>, Failure> = self.layout.seats.iter().map(one).collect();
+        let news = news?;
+        self.domains.set_limits(&next.server.content, *copies);
+        Ok(news)
+    }
+}
+
+impl Crew for Company<'_> {
+    type Outcome = ();
+
+    fn ports(&self) -> Vec<u16> {
+        self.ports.to_vec()
+    }
+
+    fn heritage(&self, index: usize) -> Option<af_xdp::Heritage> {
+        self.estate.take(index)
+    }
+
+    fn on_opened(&self, port: af_xdp::Handle) {
+        self.estate.add(port);
+    }
+
+    fn work<L: Port>(&self, seat: &Seat, link: L) -> Result<(), String> {
+        // Whatever ends this early, the others hear of it.
+        let mut end = End { orders: self.orders, well: false };
+        let column =
+            self.columns.lock().unwrap_or_else(PoisonError::into_inner).get_mut(seat.index).and_then(Option::take);
+        let column = column.ok_or("it has no place on the statistics page")?;
+        // Watched from before the stack is made of what it says.
+        let neighbourhood = Neighbourhood::of(self.host).map_err(|why| why.to_string())?;
+        // Before any of its tables is touched.
+        let near = self.domains.settle(seat, &link);
+        let stack = stack(self.host, (seat.index, self.silos), &link.capabilities(), self.ports, core::iter::empty());
+        let stack = stack.map_err(|why| why.to_string())?;
+        let clock = WallClock::new(Clock.now(), Clock.unix());
+        let app =
+            Server::new(self.domains.server(self.layout, seat, &self.server), clock).map_err(|why| why.to_string())?;
+        let host_tells = neighbourhood.as_ref().map(Neighbourhood::news);
+        let wakes = [app.wake_fd(), self.orders.worker_hears(seat.index), host_tells];
+        let wakes = Wakes::of(wakes.into_iter().flatten());
+        let wakes = wakes.map_err(|why| format!("cannot wait for helper threads: {why}"))?;
+        let mut silo = Silo { link, stack, app };
+        self.orders.report(seat.index, 0, Clock.now());
+        self.orders.on_started(String::new);
+        let mut attending = Attending {
+            company: self,
+            index: seat.index,
+            column,
+            neighbourhood,
+            notices: Notices::new(self.layout, &self.losses, self.host.on_link_loss),
+            near,
+            part: self.finish.part(),
+            reopened: self.reopen.load(Ordering::Relaxed),
+            reloaded: 0,
+            next_wall_clock: Time::ZERO,
+            drain_limit: self.server.timeouts.drain.saturating_add(DRAIN_GRACE),
+            stopping: None,
+            pace: None,
+            settling: false,
+            retired: false,
+            published: 0,
+            wakes,
+        };
+        silo::run(&mut silo, self.host.pace(), &mut attending).map_err(|why| why.to_string())?;
+        attending.notices.end()?;
+        end.well = true;
+        Ok(())
+    }
+}
+
+/// How a silo ended.
+struct End<'a> {
+    orders: &'a Orders,
+    well: bool,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.orders.advance(Stage::Halt);
+        } else if !self.well {
+            // The others finish what they have.
+            self.orders.advance(Stage::Drain);
+        }
+    }
+}
+
+struct Attending<'a> {
+    company: &'a Company<'a>,
+    index: usize,
+    column: SiloColumn,
+    neighbourhood: Option<Neighbourhood>,
+    notices: Notices<'a>,
+    near: Near,
+    part: Part<'a>,
+    /// How often the log was opened again.
+    reopened: usize,
+    /// How often the content was read again.
+    reloaded: usize,
+    next_wall_clock: Time,
+    /// The longest that a stop may take.
+    drain_limit: Duration,
+    /// Since when the server drains.
+    stopping: Option<Time>,
+    /// A new pace, until the silo has taken it up.
+    pace: Option<Pace>,
+    /// Timers are being set by new limits.
+    settling: bool,
+    /// A successor has taken over.
+    retired: bool,
+    /// [`Usage::busy_turns`] when the figures were published last.
+    published: u64,
+    /// What wakes the silo, beside its link.
+    wakes: Wakes,
+}
+
+impl<L: Port> Attendant<L, Server> for Attending<'_> {
+    fn attend(&mut self, silo: &mut Silo<L, Server>, now: Time, usage: &Usage, link: LinkState) -> Next {
+        self.company.orders.worker_heard(self.index);
+        if let Some(neighbourhood) = &mut self.neighbourhood {
+            neighbourhood.attend(&mut silo.stack);
+        }
+        self.notices.attend(silo);
+        if self.notices.end().is_err() {
+            return Next::Stop;
+        }
+        self.near.attend(silo, now, usage, link);
+        if self.column.publish(silo, now, usage, link, silo.app.counters(), |take| self.near.values(silo, take)) {
+            self.published = usage.busy_turns;
+        }
+        if now >= self.next_wall_clock {
+            self.next_wall_clock = now + WALL_CLOCK_EVERY;
+            silo.app.set_wall_clock(WallClock::new(now, Clock.unix()));
+        }
+        let reopen = self.company.reopen.load(Ordering::Relaxed);
+        if reopen != self.reopened {
+            self.reopened = reopen;
+            silo.app.reopen_log();
+        }
+        let reloads = self.company.orders.reloads();
+        if reloads != self.reloaded {
+            self.reloaded = reloads;
+            self.reload(silo);
+        }
+        if self.settling {
+            self.settling = !silo.app.settle(&mut silo.stack);
+        }
+        let open = silo.stack.connections();
+        self.company.orders.report(self.index, open, now);
+        match self.company.orders.stage() {
+            Stage::Serve if !self.company.stop.is_set() => Next::Go,
+            Stage::Retire if !self.company.stop.is_set() => self.retire(silo),
+            Stage::Halt => Next::Stop,
+            _ => self.drain(silo, now, link),
+        }
+    }
+
+    fn pace(&mut self) -> Option<Pace> {
+        self.pace.take()
+    }
+
+    fn due(&self, silo: &Silo<L, Server>, now: Time, usage: &Usage) -> Time {
+        let company = self.company;
+        // Ports of one link watch each other, and a predecessor's frames come
+        // by rings that nobody rings for.
+        let alone = company.layout.ports.len() == 1 && !company.host.speaks_lacp() && !company.estate.relays();
+        let quiet = alone && !self.settling && !company.stop.is_set();
+        let Some(pulse) = company.orders.pulse(silo.stack.connections()).filter(|_| quiet) else {
+            return now + ATTEND_ASLEEP;
+        };
+        // What happened last shows on the page, too.
+        let page = if usage.busy_turns == self.published { Time::MAX } else { self.column.next() };
+        (now + pulse).min(page.max(now + ATTEND_EVERY))
+    }
+
+    fn wake<'a>(&'a self, _app: &'a Server) -> Option<BorrowedFd<'a>> {
+        Some(self.wakes.as_fd())
+    }
+
+    #[inline]
+    fn far(&mut self) -> Option<&mut Far> {
+        self.near.far()
+    }
+}
+
+impl Attending<'_> {
+    #[cold]
+    fn reload<L: Port>(&mut self, silo: &mut Silo<L, Server>) {
+        let mut replaced = None;
+        if let Some(news) = self.company.orders.news(self.index) {
+            replaced = Some(silo.app.change(news.change));
+            silo.stack.set_max_connections(news.connections);
+            if let Course::Silo(pace, congestion) = news.course {
+                silo.stack.set_congestion(congestion);
+                self.pace = Some(pace);
+            }
+            self.drain_limit = news.drain.saturating_add(DRAIN_GRACE);
+            self.settling = true;
+        }
+        silo.app.reload();
+        self.company.orders.on_reloaded(self.index, self.reloaded, replaced);
+    }
+
+    /// A successor accepts: no SYN comes here any more, but what belongs to
+    /// connections and handshakes of this silo does.
+    fn retire<L: Port>(&mut self, silo: &mut Silo<L, Server>) -> Next {
+        if !self.retired {
+            self.retired = true;
+            silo.app.retire();
+        }
+        let left = silo.stack.connections() + silo.stack.half_open();
+        // One that has finished goes on passing on the others' frames, and those
+        // of the process before this one.
+        let over = left == 0 && !self.company.estate.relays() && self.part.is_over();
+        if over { Next::Stop } else { Next::Go }
+    }
+
+    fn drain<L: Port>(&mut self, silo: &mut Silo<L, Server>, now: Time, link: LinkState) -> Next {
+        let since = *self.stopping.get_or_insert_with(|| {
+            silo.stack.stop_listening();
+            now
+        });
+        let left = silo.stack.connections();
+        let done = silo.app.drain(&mut silo.stack) && left == 0 && !self.company.estate.relays();
+        if !done && link == LinkState::Down {
+            // Whoever they were, they cannot be told anything.
+            self.company.leave(left);
+            return Next::Stop;
+        }
+        // One that has finished goes on passing on the others' frames.
+        let over = done && (self.part.is_over() || self.company.stop.is_set());
+        if over || now.since(since) >= self.drain_limit { Next::Stop } else { Next::Go }
+    }
+}

@@ -1,0 +1,179 @@
+//! What `serve` is to do, over either data path.
+
+use host::values::BadValue;
+use host::{Cores, HostPlan, Workers};
+use sockets::{Config, Endpoint, ListenOptions};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What `serve` is asked to do.
+#[derive(Clone, Debug)]
+pub struct ServePlan {
+    /// What is served, and how.
+    pub server: server::Config,
+    /// By which data path.
+    pub path: ServePath,
+    /// The options that it is made of.
+    pub settings: Settings,
+    /// Only say whether all is as it should be.
+    pub check: bool,
+    /// What it is asked to do now, by the same command line and the file that
+    /// this names; or what is wrong with them, a sentence for the user.
+    pub again: fn() -> Result<Self, String>,
+}
+
+impl ServePlan {
+    /// Whether it is to serve, and not only to tell.
+    #[must_use]
+    pub const fn serves(&self) -> bool {
+        let plan_only = matches!(&self.path, ServePath::Link { host, .. } if host.plan_only);
+        !self.check && !plan_only
+    }
+}
+
+/// How connections reach the server.
+#[derive(Clone, Debug)]
+pub enum ServePath {
+    /// Over a link and our own stack.
+    Link {
+        /// Links, addresses and silos.
+        host: HostPlan,
+        /// Ports to listen on, on every address; no port twice.
+        ports: Vec<u16>,
+        /// The most bytes of content held in more than one NUMA domain;
+        /// `None`: the usual.
+        copies: Option<usize>,
+        /// How to restart; `None` where another process cannot have the links.
+        restart: Option<Box<RestartPlan>>,
+        /// Where the plan is only printed: as JSON.
+        json: bool,
+    },
+    /// Over kernel sockets.
+    Kernel(KernelPlan),
+}
+
+/// What `serve` does over kernel sockets.
+#[derive(Clone, Debug)]
+pub struct KernelPlan {
+    /// What to listen on; empty: systemd's sockets, or else port 80.
+    pub listen: Vec<Listen>,
+    /// How many workers.
+    pub workers: Workers,
+    /// Where they run.
+    pub cores: Cores,
+    /// What each worker is to be, but for `max_connections`: those are all
+    /// workers' together.
+    pub config: Config,
+    /// Options of listening sockets.
+    pub options: ListenOptions,
+    /// Where the statistics page lies; `None`: the usual place.
+    pub status_page: Option<PathBuf>,
+    /// How to restart.
+    pub restart: RestartPlan,
+}
+
+/// How one process follows another.
+#[derive(Clone, Debug)]
+pub struct RestartPlan {
+    /// The process to follow; `None`: nobody.
+    pub take_over: Option<TakeOver>,
+    /// Where a successor may ask.
+    pub control: Control,
+    /// How long a successor may take to serve.
+    pub timeout: Duration,
+    /// How long connections may last after it does.
+    pub drain: Duration,
+    /// Where the process id goes.
+    pub pid_file: Option<PathBuf>,
+}
+
+/// Whose sockets to take over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TakeOver {
+    /// The only one in the usual place.
+    Only,
+    /// The one with this control socket.
+    At(PathBuf),
+}
+
+/// Where a successor may ask.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Control {
+    /// In the usual place.
+    #[default]
+    Usual,
+    /// Here.
+    At(PathBuf),
+    /// Nowhere.
+    Off,
+}
+
+impl FromStr for Control {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match text {
+            "" => Err(BadValue::new("write off or a file's name")),
+            "off" => Ok(Self::Off),
+            path => Ok(Self::At(path.into())),
+        }
+    }
+}
+
+/// What to listen on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Listen {
+    /// This port of every address.
+    Port(u16),
+    /// This endpoint.
+    At(Endpoint),
+    /// Sockets that systemd opened: those of this name, or all.
+    Systemd(Option<String>),
+}
+
+impl FromStr for Listen {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        if let Some(rest) = text.strip_prefix("systemd") {
+            match rest.strip_prefix(':') {
+                None if rest.is_empty() => return Ok(Self::Systemd(None)),
+                Some(name) if !name.is_empty() => return Ok(Self::Systemd(Some(name.to_owned()))),
+                _ => return Err(BadValue::new("write systemd, or systemd:NAME for the sockets of that name")),
+            }
+        }
+        if let Ok(port) = text.parse::<u16>() {
+            return if port > 0 { Ok(Self::Port(port)) } else { Err(BadValue::new("write a port from 1 to 65535")) };
+        }
+        text.parse().map(Self::At).map_err(|why: sockets::EndpointError| {
+            BadValue::new(format!("{why}, or systemd for sockets that systemd opened"))
+        })
+    }
+}
+
+/// Every option as it is set: by the command line, the file, or its default.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Settings {
+    /// Where some of them are.
+    pub file: Option<PathBuf>,
+    /// By name; those not set are not here.
+    pub given: BTreeMap<String, Vec<String>>,
+}
+
+impl Settings {
+    /// The names of those that differ from `other`'s.
+    pub fn differing(&self, other: &Self) -> Vec<String> {
+        let names: BTreeSet<&String> = self.given.keys().chain(other.given.keys()).collect();
+        names.into_iter().filter(|name| self.given.get(*name) != other.given.get(*name)).cloned().collect()
+    }
+
+    /// Takes `name` from `other`.
+    pub fn adopt(&mut self, name: &str, other: &Self) {
+        match other.given.get(name) {
+            Some(values) => _ = self.given.insert(name.to_owned(), values.clone()),
+            None => _ = self.given.remove(name),
+        }
+    }
+}

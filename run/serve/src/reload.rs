@@ -1,0 +1,127 @@
+//! SIGHUP: the settings file is read again, the content is looked for again,
+//! and the log opened again. Connections notice nothing.
+//!
+//! Everything that can fail is done here, on the main thread, for all workers
+//! before the first of them hears of it: so either all take it up, or nothing
+//! changes.
+
+use super::orders::{News, Orders};
+use super::settings::{self, Step};
+use super::supervisor::count;
+use super::systemd;
+use crate::plan::ServePlan;
+use say::Failure;
+use server::Content;
+use signal_hook::consts::SIGHUP;
+use silo::Clock;
+use silo::page::Page;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// What is done where there is nothing else to say of it.
+const DONE: &str = "reloaded: content is looked for again, and the log opened again";
+
+/// Who knows what each worker's part of a plan is.
+pub trait Dealer {
+    /// What each worker is to take up to get from `now` to `next`.
+    ///
+    /// # Errors
+    /// If something cannot be had; nothing has changed then.
+    fn deal(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<News>, Failure>;
+}
+
+/// What watches for the signal.
+pub struct Reload {
+    signals: Arc<AtomicUsize>,
+    /// How many of them were seen to.
+    seen: usize,
+    /// What is in force.
+    plan: ServePlan,
+    /// The connections that there is room for.
+    most: usize,
+    /// What is to be said when all workers have taken it up.
+    pending: Option<String>,
+}
+
+impl Reload {
+    /// Takes the signal from its default, which would end the process.
+    ///
+    /// # Errors
+    /// If the operating system refuses.
+    pub fn new(orders: &Orders, plan: &ServePlan) -> std::io::Result<Self> {
+        let most = plan.server.limits.connections;
+        Ok(Self { signals: count(&[SIGHUP], orders)?, seen: 0, plan: plan.clone(), most, pending: None })
+    }
+
+    /// What is in force.
+    pub const fn plan(&self) -> &ServePlan {
+        &self.plan
+    }
+
+    /// Has all workers take up what is new, if it was asked for and can be
+    /// had; and tells of it, on `page` too, when all have.
+    pub fn look(&mut self, orders: &Orders, dealer: &impl Dealer, page: &mut Page) {
+        if !orders.all_reloaded() {
+            // One after the other: there is one place for news.
+            return;
+        }
+        if let Some(said) = self.pending.take() {
+            let replaced = orders.replaced();
+            // The rest of a log may go to a slow disk.
+            let _ = thread::Builder::new().name("replaced".to_owned()).spawn(move || drop(replaced));
+            tell(page, true, &said);
+        }
+        let signals = self.signals.load(Ordering::Relaxed);
+        if signals == self.seen {
+            return;
+        }
+        self.seen = signals;
+        systemd::reloading("reading settings and content again");
+        match self.begin(dealer) {
+            Ok((news, said)) => {
+                self.pending = Some(said);
+                orders.reload(news);
+            }
+            Err(why) => tell(page, false, &why.to_string()),
+        }
+    }
+
+    /// What workers are to take up, and what there is to be said of it.
+    fn begin(&mut self, dealer: &impl Dealer) -> Result<(Vec<News>, String), Failure> {
+        let Step { plan, changed, left } = match &self.plan.settings.file {
+            None => Step { plan: self.plan.clone(), changed: Vec::new(), left: Vec::new() },
+            Some(_) => (self.plan.again)()
+                .and_then(|asked| settings::step(&self.plan, &asked, self.most))
+                .map_err(|why| format!("{why}; everything stays as it was"))?,
+        };
+        if let Content::Directory(directory) = &plan.server.content
+            // As a request would look for a file in it.
+            && let Err(why) = std::fs::metadata(directory.root.join("."))
+        {
+            let root = directory.root.display();
+            return Err(format!("cannot read {root} again: {why}; what was served is served on").into());
+        }
+        let news = dealer.deal(&self.plan, &plan).map_err(|why| format!("{why}; everything stays as it was"))?;
+        let mut said = DONE.to_owned();
+        if !changed.is_empty() {
+            said.push_str(&format!("; changed: {}", changed.join(", ")));
+        }
+        if !left.is_empty() {
+            let remedy = settings::remedy(&plan, left.len());
+            said.push_str(&format!("; left as it was: {}, which {remedy}", left.join(", ")));
+        }
+        self.plan = plan;
+        Ok((news, said))
+    }
+}
+
+fn tell(page: &mut Page, done: bool, said: &str) {
+    if done {
+        say::info(said)
+    } else {
+        say::error(said)
+    }
+    page.tell(Clock.unix(), done, said);
+    systemd::ready(&format!("serving; {said}"));
+}

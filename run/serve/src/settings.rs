@@ -1,0 +1,116 @@
+//! Which settings change while a process serves, and from what it serves to
+//! what it is to serve.
+
+use crate::plan::{ServePath, ServePlan};
+use server::Content;
+
+/// What changes on both data paths.
+pub const ANYWHERE: [&str; 12] = [
+    "access-log",
+    "body-timeout",
+    "cache-size",
+    "drain-timeout",
+    "folder",
+    "header-timeout",
+    "idle",
+    "keep-alive-timeout",
+    "max-connections",
+    "respond",
+    "send-timeout",
+    "symlinks",
+];
+
+/// What changes over a link, too.
+pub const OVER_LINKS: [&str; 3] = ["cache-copies", "congestion", "tx-delay"];
+
+/// What changes over kernel sockets, too.
+pub const OVER_SOCKETS: [&str; 1] = ["sendfile-above"];
+
+/// What changes where a successor can take over.
+const OF_RESTARTS: [&str; 2] = ["restart-drain", "restart-timeout"];
+
+/// From one plan to the next, as far as that goes without a new process.
+#[derive(Debug)]
+pub struct Step {
+    /// What is to be in force.
+    pub plan: ServePlan,
+    /// The settings that are others then.
+    pub changed: Vec<String>,
+    /// Those that were asked to be, and stay as they are.
+    pub left: Vec<String>,
+}
+
+/// The step from `now` towards `asked`, where there is room for `most`
+/// connections.
+///
+/// # Errors
+/// If it is no step but another server; a sentence for the user.
+pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, String> {
+    let differing = now.settings.differing(&asked.settings);
+    if is_link(now) != is_link(asked) || is_fixed(now) != is_fixed(asked) {
+        return Err(format!("another data path or kind of content ({}) {}", differing.join(", "), remedy(now, 1)));
+    }
+    let mut plan = now.clone();
+    let fits = !is_link(now) || asked.server.limits.connections <= most;
+    let (changed, left) =
+        differing.into_iter().partition(|name| changes(now, name) && (fits || name != "max-connections"));
+    let changed: Vec<String> = changed;
+    for name in &changed {
+        plan.settings.adopt(name, &asked.settings);
+    }
+    plan.server.timeouts = asked.server.timeouts.clone();
+    plan.server.access_log = asked.server.access_log.clone();
+    plan.server.content = asked.server.content.clone();
+    if fits {
+        plan.server.limits.connections = asked.server.limits.connections;
+    }
+    match (&mut plan.path, &asked.path) {
+        (
+            ServePath::Link { host, copies, restart, .. },
+            ServePath::Link { host: asked, copies: more, restart: anew, .. },
+        ) => {
+            (host.idle, host.tx_delay, host.congestion) = (asked.idle, asked.tx_delay, asked.congestion);
+            *copies = *more;
+            if let (Some(restart), Some(anew)) = (restart, anew) {
+                (restart.timeout, restart.drain) = (anew.timeout, anew.drain);
+            }
+        }
+        (ServePath::Kernel(plan), ServePath::Kernel(asked)) => {
+            plan.config.spin = asked.config.spin;
+            plan.config.max_connections = asked.config.max_connections;
+            (plan.restart.timeout, plan.restart.drain) = (asked.restart.timeout, asked.restart.drain);
+        }
+        // Told apart above.
+        _ => {}
+    }
+    Ok(Step { plan, changed, left })
+}
+
+/// What so many settings that do not change while `plan` is served need.
+pub fn remedy(plan: &ServePlan, settings: usize) -> String {
+    let needs = if settings == 1 { "needs" } else { "need" };
+    let what = if has_take_over(plan) { "a take-over (SIGUSR2)" } else { "a new start" };
+    format!("{needs} {what}")
+}
+
+/// Whether a successor can serve without a connection lost.
+fn has_take_over(plan: &ServePlan) -> bool {
+    match &plan.path {
+        ServePath::Kernel(_) => true,
+        ServePath::Link { restart, .. } => restart.is_some(),
+    }
+}
+
+fn changes(plan: &ServePlan, name: &str) -> bool {
+    let more = if is_link(plan) { &OVER_LINKS[..] } else { &OVER_SOCKETS };
+    let restarts = has_take_over(plan) && OF_RESTARTS.contains(&name);
+    ANYWHERE.contains(&name) || more.contains(&name) || restarts
+}
+
+const fn is_link(plan: &ServePlan) -> bool {
+    matches!(plan.path, ServePath::Link { .. })
+}
+
+const fn is_fixed(plan: &ServePlan) -> bool {
+    matches!(plan.server.content, Content::Respond(_))
+}

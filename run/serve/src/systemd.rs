@@ -1,0 +1,118 @@
+//! What systemd gives and is told: sockets (sd_listen_fds(3)), readiness and
+//! the watchdog (sd_notify(3)). Where it is not there, none of it happens.
+
+use core::net::SocketAddr;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, getsockname, sockopt};
+use say::Failure;
+use sd_notify::NotifyState;
+use sockets::Endpoint;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What tells a child of ours nothing: it is about this process only.
+pub const OWN_VARIABLES: [&str; 4] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "WATCHDOG_PID"];
+
+/// A listening socket that was there before this process.
+#[derive(Debug)]
+pub struct Found {
+    /// What it listens on.
+    pub endpoint: Endpoint,
+    /// Its name (`FileDescriptorName=` of systemd.socket(5)), if it has one.
+    pub name: Option<String>,
+    /// A service manager opened it, and keeps it.
+    pub managed: bool,
+    /// The socket itself.
+    pub socket: OwnedFd,
+}
+
+/// The sockets of socket activation; none where there is none.
+///
+/// # Errors
+/// If systemd says what makes no sense, or a socket is not one that listens.
+pub fn sockets() -> Result<Vec<Found>, Failure> {
+    let given = sd_notify::listen_fds_with_names().map_err(|why| format!("sockets from systemd: {why}"))?;
+    // SAFETY: by sd_listen_fds(3) these descriptors are open and for this
+    // process, as LISTEN_PID confirms; nobody else here takes them, for this
+    // is called once.
+    let given = given.map(|(raw, name)| (unsafe { OwnedFd::from_raw_fd(raw) }, name));
+    given
+        .map(|(socket, name)| {
+            let endpoint = listens_on(&socket).map_err(|why| format!("socket {name} from systemd {why}"))?;
+            Ok(Found { endpoint, name: Some(name), managed: true, socket })
+        })
+        .collect()
+}
+
+/// What `socket` listens on.
+///
+/// # Errors
+/// If it is no stream socket that listens; a sentence's end that says so.
+pub fn listens_on(socket: impl AsFd) -> Result<Endpoint, String> {
+    let refused = |why: rustix::io::Errno| format!("cannot be used: {why}");
+    if sockopt::socket_type(&socket).map_err(refused)? != SocketType::STREAM {
+        return Err("is not a stream socket: it needs ListenStream=".to_owned());
+    }
+    if !sockopt::socket_acceptconn(&socket).map_err(refused)? {
+        return Err("does not listen: it needs Accept=no".to_owned());
+    }
+    let address = getsockname(&socket).map_err(refused)?;
+    if address.address_family() == AddressFamily::UNIX {
+        let address = SocketAddrUnix::try_from(address).map_err(refused)?;
+        let path = match (address.path(), address.abstract_name()) {
+            (Some(path), _) => PathBuf::from(OsStr::from_bytes(path.to_bytes())),
+            (None, Some(name)) => PathBuf::from(OsStr::from_bytes(&[b"@", name].concat())),
+            (None, None) => return Err("has no address".to_owned()),
+        };
+        return Ok(Endpoint::Unix(path));
+    }
+    SocketAddr::try_from(address).map(Endpoint::Tcp).map_err(|_| "is neither of TCP nor a Unix socket".to_owned())
+}
+
+/// Serves.
+pub fn ready(status: &str) {
+    // A line is a message of its own: sd_notify(3).
+    let status = status.replace(char::is_control, " ");
+    tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
+}
+
+/// Does what `status` says; [`ready`] or [`succeeded`] follows.
+pub fn reloading(status: &str) {
+    // systemd 253 wants to know since when.
+    let since = NotifyState::monotonic_usec_now();
+    let mut states = vec![NotifyState::Reloading, NotifyState::Status(status)];
+    states.extend(since);
+    tell(&states);
+}
+
+/// The process `pid` serves in our place.
+pub fn succeeded(pid: u32) {
+    tell(&[NotifyState::MainPid(pid), NotifyState::Ready, NotifyState::Status("serving")]);
+}
+
+/// Ends.
+pub fn stopping() {
+    tell(&[NotifyState::Stopping, NotifyState::Status("finishing responses under way")]);
+}
+
+/// How often [`alive`] is to be said; `None` if nobody listens.
+pub fn watchdog() -> Option<Duration> {
+    // Twice in the time allowed, as sd_watchdog_enabled(3) advises.
+    sd_notify::watchdog_enabled().map(|limit| limit / 2).filter(|every| !every.is_zero())
+}
+
+/// All workers are at work.
+pub fn alive() {
+    tell(&[NotifyState::Watchdog]);
+}
+
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(why) = sd_notify::notify(states) {
+        say::warning(format_args!("systemd cannot be told: {why}"));
+    }
+}
+
+#[cfg(test)]
+mod tests;
