@@ -11,11 +11,11 @@ use crate::cold::{Cold, HolderMark, Recovery};
 use crate::config::{Config, DEFAULT_MSS_V4, MAX_WINDOW_SHIFT, MIN_MSS};
 use crate::congestion;
 use crate::counters::Counters;
-use crate::rope::{QueueFull, Rope};
 use crate::rtt::Rtt;
 use crate::scoreboard::{DUP_THRESH, Scoreboard};
 use crate::state::State;
 use app::{Body, Unreachable};
+use rope::{QueueFull, Rope};
 use wire::Time;
 use wire::tcp::{SeqNum, TcpHeader, TcpOptions};
 

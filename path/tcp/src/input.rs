@@ -146,7 +146,7 @@ impl Connection {
         self.note_timestamp(timestamps.as_ref());
         let acked = header.ack.forward_from(self.una);
         if acked > 0 {
-            self.rope.release(acked);
+            self.rope.release(u64::from(acked));
             self.una = header.ack;
             if let Some(ms) = self.round_trip(cx.now_ms, ts_offset, timestamps.as_ref()) {
                 self.take_sample(ms);
@@ -303,7 +303,7 @@ impl Connection {
         first: Option<SeqNum>,
     ) -> bool {
         let in_flight = self.in_flight();
-        self.rope.release(acked - u32::from(fin));
+        self.rope.release(u64::from(acked - u32::from(fin)));
         self.una = header.ack;
         let rtt_us = self.sample_rtt(cx, header, first);
         if self.flags.has(Flags::CWND_LIMITED) || self.cold.is_some() || self.fills_window(in_flight) {

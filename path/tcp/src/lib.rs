@@ -22,7 +22,6 @@ mod output;
 mod rack;
 mod receive;
 mod recovery;
-mod rope;
 mod rtt;
 mod scoreboard;
 #[cfg(test)]
@@ -40,7 +39,7 @@ pub use input::{Answer, Light, Outcome};
 pub use options::SocketOptions;
 pub use output::{Emit, EmitOptions};
 pub use receive::ReceiveBuffer;
-pub use rope::{MAX_QUEUED, QueueFull, Rope};
+pub use rope::QueueFull;
 pub use rtt::Rtt;
 pub use scoreboard::Scoreboard;
 pub use state::State;

@@ -53,7 +53,7 @@ impl Connection {
         let mut outcome = Outcome::NONE;
         let ends = acked > 0 && self.flags.has(Flags::FIN_SENT);
         if acked > 0 {
-            self.rope.release(acked - u32::from(ends));
+            self.rope.release(u64::from(acked - u32::from(ends)));
             self.una = header.ack;
             if let Some(ms) = self.round_trip(cx.now_ms, || cx.ts_offset, header.timestamps.as_ref()) {
                 self.take_sample(ms);

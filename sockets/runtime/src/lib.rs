@@ -12,7 +12,7 @@
 //! | `worker` | one thread's loop, and its attendant |
 //! | `fleet` | threads for workers |
 //! | `net`, `connect` | what applications ask for: [`app::Net`] |
-//! | `table`, `queue`, `timers` | the connections |
+//! | `table`, `timers` | the connections |
 //! | `dispatch` | calls of the application, the same for every engine |
 //! | `epoll`, `accept`, `send` | readiness: the engine over epoll |
 //! | `luck` | whether a new connection's request is there already |
@@ -34,7 +34,6 @@ mod listen;
 mod luck;
 mod net;
 mod option;
-mod queue;
 mod send;
 pub mod steer;
 mod table;
@@ -49,6 +48,5 @@ pub use counters::Counters;
 pub use listen::{BindError, Listener, Listeners, Origin};
 pub use net::Sockets;
 pub use option::OptionError;
-pub use queue::MAX_QUEUED;
 pub use uring::NoRing;
 pub use worker::{ATTEND_IDLE, Attendant, StartError, Worker};

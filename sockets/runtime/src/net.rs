@@ -6,13 +6,13 @@
 
 use crate::config::StreamOptions;
 use crate::counters::Counters;
-use crate::queue::QueueFull;
 use crate::steer::Seat;
-use crate::table::{Flags, Table};
+use crate::table::{Flags, Queue, Table};
 use crate::timers::Timers;
 use app::{Body, Closed, ConnId, ConnectError, Net, Sources};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
+use rope::QueueFull;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -134,7 +134,7 @@ impl Sockets {
     }
 
     #[inline]
-    fn queue(&mut self, id: ConnId, push: impl FnOnce(&mut crate::queue::Queue) -> Result<(), QueueFull>) {
+    fn queue(&mut self, id: ConnId, push: impl FnOnce(&mut Queue) -> Result<(), QueueFull>) {
         let Some(conn) = self.table.get_mut(id) else { return };
         if conn.flags.has(Flags::DIRTY | Flags::FINISHED | Flags::BROKEN) {
             if conn.flags.has(Flags::FINISHED | Flags::BROKEN) {
@@ -169,7 +169,7 @@ impl Net for Sockets {
 
     #[inline]
     fn send_body(&mut self, id: ConnId, body: &Body, range: Range<u32>) {
-        self.queue(id, |queue| queue.push(body, range));
+        self.queue(id, |queue| queue.push(body, range.start, range.end.saturating_sub(range.start)));
     }
 
     #[inline]
@@ -179,7 +179,7 @@ impl Net for Sockets {
 
     fn send_file(&mut self, id: ConnId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
         self.queue(id, |queue| {
-            queue.push_file(file, range);
+            queue.push_file(Arc::clone(file), range);
             Ok(())
         });
         true

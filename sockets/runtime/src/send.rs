@@ -1,8 +1,8 @@
 //! From a queue to the kernel.
 
 use crate::counters::Counters;
-use crate::queue::{Front, GATHER};
 use crate::table::{Conn, Flags};
+use rope::{Front, GATHER};
 use rustix::fs::sendfile;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
@@ -40,7 +40,7 @@ pub(crate) fn send_queue(conn: &mut Conn, no_push: bool, counters: &mut Counters
         let len = bytes.len();
         if let Ok(n) = send(fd, bytes, last_word(conn)) {
             counters.sent_bytes += n as u64;
-            conn.queue.release(n);
+            conn.queue.release(n as u64);
             if n == len {
                 return Sent::All;
             }
@@ -79,7 +79,7 @@ fn send_slices(conn: &mut Conn, no_push: bool, counters: &mut Counters) -> Sent 
         match step {
             Ok((n, asked)) => {
                 counters.sent_bytes += n as u64;
-                conn.queue.release(n);
+                conn.queue.release(n as u64);
                 left -= n;
                 if n < asked {
                     counters.sends_short += 1;

@@ -1,14 +1,19 @@
 //! The connections, by slot and generation.
 
-use crate::queue::Queue;
 use crate::timers::Timer;
 use app::{ConnId, IDLE_CHOICES, IDLE_LOOKS};
 use core::net::SocketAddr;
 use core::time::Duration;
+use rope::Rope;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// Slots from here on are no connections: engines mark other events by them.
 pub(crate) const RESERVED: u32 = u32::MAX - 0xff;
+
+/// What a connection is to send; its files go without passing through memory
+/// of ours.
+pub(crate) type Queue = Rope<Arc<OwnedFd>>;
 
 /// One connection: a cache line.
 #[derive(Debug)]

@@ -31,7 +31,6 @@ use crate::dispatch::{self, Driver, Engine};
 use crate::listen::Listener;
 use crate::luck::Luck;
 use crate::net::Sockets;
-use crate::queue::{Front, GATHER};
 use crate::send::{self, BUDGET, Sent};
 use crate::table::{Conn, Flags};
 use app::{App, Closed, ConnId, HELD_LIMIT};
@@ -39,6 +38,7 @@ use buffers::Buffers;
 use core::time::Duration;
 use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
+use rope::{Front, GATHER};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
 use rustix::net::{Shutdown, shutdown};
@@ -394,7 +394,7 @@ impl Uring {
         conn.flags.clear(Flags::BLOCKED);
         let before = conn.queue.unsent();
         let sent = if let Ok(n) = usize::try_from(result) {
-            conn.queue.release(n);
+            conn.queue.release(n as u64);
             net.counters.sent_bytes += n as u64;
             if before == n { Sent::All } else { self.ring.send(net, id) }
         } else {
