@@ -82,6 +82,7 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"requests beside frames|$(SUDO) $(BENCH) frames" \
 		"a packet storm on one silo|$(SUDO) $(BENCH) storm" \
 		"two silos beside one|$(SUDO) $(BENCH) silos" \
+		"the forwarder beside testpmd|$(SUDO) $(BENCH) packet" \
 		"memif of DPDK beside our own|$(SUDO) $(BENCH) dpdk --nearside $(TARGET)/dpdk/release/nearside" \
 		"goodput over a lossy link|$(SUDO) $(BENCH) goodput" \
 		"kernel sockets versus nginx|$(SUDO) $(BENCH) kernel" \

@@ -12,6 +12,7 @@ mod target;
 mod tests;
 
 use crate::lab::LabPlan;
+use testbed::PacketPlan;
 use clap::builder::{Resettable, Str};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
@@ -32,6 +33,8 @@ pub enum Command {
     Demo(DemoPlan),
     /// Run experiments.
     Lab(LabPlan),
+    /// Forward and measure frames.
+    Packet(PacketPlan),
     /// List the links of this machine.
     Links(LinksPlan),
     /// Print the statistics of running processes.

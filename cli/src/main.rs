@@ -33,6 +33,7 @@ fn call(command: Command) -> Result<ExitCode, Failure> {
         Command::Load(plan) => generator::load(*plan),
         Command::Demo(plan) => Ok(demo::run(&plan, &std::env::current_exe()?).map(|_| ExitCode::SUCCESS)?),
         Command::Lab(plan) => lab::lab(plan),
+        Command::Packet(plan) => testbed::packet(plan),
         Command::Links(plan) => done(links::links(plan.json)),
         Command::Status(plan) => done(status::status(&plan)),
         Command::Numa(plan) => done(numa::numa(&plan)),

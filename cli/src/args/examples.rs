@@ -52,6 +52,32 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("lab judge", &["nearside lab judge wrk.txt", "nearside lab judge ab.txt claims.toml --link 10G --json"]),
+    ("packet", &["nearside packet forward --link memif:/run/a.sock --link memif:/run/b.sock --cores 2"]),
+    (
+        "packet forward",
+        &[
+            "nearside packet forward --link memif:/run/a.sock --link memif:/run/b.sock --mode macswap --cores 2",
+            "nearside packet forward --link af_xdp:eth1 --link af_xdp:eth2 --cores 2,3 --duration 60s --json",
+            "nearside packet forward --link af_xdp:eth1 --mode icmpecho",
+        ],
+    ),
+    (
+        "packet load",
+        &[
+            "nearside packet load --link memif:/run/a.sock --link memif:/run/b.sock --stream 64:1M -d 30s --core 1",
+            "nearside packet load --link memif:/run/a.sock --probe 76B --background 64B:1M --expect 'loss=0,max<20us'",
+            "nearside packet load --link af_xdp:eth1 --stream imix:1Gbit,flows=1000 --json",
+        ],
+    ),
+    (
+        "packet search",
+        &[
+            "nearside packet search --link memif:/run/a.sock --link memif:/run/b.sock --core 1",
+            "nearside packet search --link af_xdp:eth1 --link af_xdp:eth2 --goal rfc2544 --settle 5s --out found.json",
+        ],
+    ),
+    ("packet report", &["nearside packet report alone.json loaded.json --out latency.html"]),
+    ("packet compare", &["nearside packet compare before/ after/"]),
     ("links", &["nearside links", "nearside links --json"]),
     ("status", &["nearside status", "nearside status --json | head", "nearside status /run/near/status"]),
     (

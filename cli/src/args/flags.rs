@@ -9,6 +9,7 @@ mod links;
 mod load;
 mod node;
 mod numa;
+mod packet;
 mod serve;
 mod sockets;
 mod status;
@@ -36,6 +37,8 @@ pub(super) enum Typed {
     Demo(demo::DemoArgs),
     /// Run experiments, and compare and show what came of them
     Lab(lab::LabArgs),
+    /// Forward frames between links, as dpdk-testpmd does
+    Packet(packet::PacketArgs),
     /// List the links that this machine can have, and what is missing for them
     Links(links::LinksArgs),
     /// Print the statistics of running processes
@@ -67,6 +70,7 @@ impl Typed {
             Self::Load(args) => Command::Load(Box::new(args.plan()?)),
             Self::Demo(args) => Command::Demo(args.plan()),
             Self::Lab(args) => Command::Lab(args.plan()?),
+            Self::Packet(args) => Command::Packet(args.plan()?),
             Self::Links(args) => Command::Links(args.plan()),
             Self::Status(args) => Command::Status(args.plan()),
             Self::Numa(args) => Command::Numa(args.plan()?),

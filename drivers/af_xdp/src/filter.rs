@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 
 const HOST: &str = include_str!("../programs/host.bpf");
 const OWN: &str = include_str!("../programs/own.bpf");
+const WHOLE: &str = include_str!("../programs/whole.bpf");
 
 /// Bytes of the map of ports: a bit for each.
 const PORTS_LEN: usize = (1 << 16) / 8;
@@ -46,6 +47,10 @@ pub enum Claim {
         /// aggregation says (IEEE 802.1AX-2014 clause 6.4) is taken too.
         aggregated: bool,
     },
+    /// Every frame, to whomever it is: the interface receives promiscuously,
+    /// and the kernel gets nothing of these queues. For who measures, or
+    /// forwards.
+    Whole,
 }
 
 /// A program with its maps, before and while it is attached.
@@ -77,12 +82,14 @@ impl Filter {
         let (name, text) = match claim {
             Claim::Host { .. } => ("nearside_host", HOST),
             Claim::Own { .. } => ("nearside_own", OWN),
+            Claim::Whole => ("nearside_whole", WHOLE),
         };
         let assembly = Assembly::new(text, &constants).map_err(OpenError::Assembly)?;
         let sockets = Map::create("queues", MapKind::XdpSockets, 4, 4, queues)?;
         let entries = match claim {
             Claim::Host { .. } => ADDRESSES_LIMIT / 64,
             // Each IPv6 address has a group besides.
+            Claim::Whole => 1,
             Claim::Own { addresses, .. } => (2 * addresses.len() as u32).clamp(16, 2 * ADDRESSES_LIMIT),
         };
         let addresses4 = Map::create("addresses4", MapKind::Hash, 4, 1, entries)?;
@@ -94,6 +101,7 @@ impl Filter {
                 Program::load(name, &assembly, &[&sockets, &addresses4, &addresses6, &served])?
             }
             Claim::Own { .. } => Program::load(name, &assembly, &[&sockets, &addresses4, &addresses6])?,
+            Claim::Whole => Program::load(name, &assembly, &[&sockets])?,
         };
         let groups = matches!(claim, Claim::Own { .. });
         let this = Self { program, queues: sockets, addresses4, addresses6, groups };

@@ -78,6 +78,7 @@ impl fmt::Display for Terms {
             Claim::Host { ports } => write!(f, "ports={}", list(&ports)),
             Claim::Own { addresses, aggregated: false } => write!(f, "addresses={}", list(&addresses)),
             Claim::Own { addresses, aggregated: true } => write!(f, "aggregated={}", list(&addresses)),
+            Claim::Whole => f.write_str("whole="),
         }
     }
 }
@@ -106,6 +107,7 @@ impl FromStr for Terms {
             Some((key @ ("addresses" | "aggregated"), addresses)) => {
                 Claim::Own { addresses: each::<IpAddr>(addresses)?, aggregated: key == "aggregated" }
             }
+            Some(("whole", "")) => Claim::Whole,
             _ => return Err(HandoverError::Terms),
         };
         let mode = match mode {
@@ -154,6 +156,7 @@ const fn kind(claim: &Claim) -> &'static str {
         Claim::Host { .. } => "the host's",
         Claim::Own { aggregated: false, .. } => "of its own",
         Claim::Own { aggregated: true, .. } => "of its own, aggregated",
+        Claim::Whole => "all there are",
     }
 }
 
@@ -171,6 +174,7 @@ fn sorted(claim: &Claim) -> Claim {
             addresses.dedup();
             Claim::Own { addresses, aggregated: *aggregated }
         }
+        Claim::Whole => Claim::Whole,
     }
 }
 

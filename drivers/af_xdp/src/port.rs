@@ -222,6 +222,12 @@ impl Own {
                 let groups = join_groups(interface.index(), addresses, *aggregated)?;
                 Ok(Self { filter, groups, view: None, held: Vec::new() })
             }
+            Claim::Whole => {
+                let socket = packet_socket("make the interface receive every frame")?;
+                let system = |source| OpenError::System { what: "make the interface receive every frame", source };
+                join(&socket, interface.index(), libc::PACKET_MR_PROMISC, Mac::ZERO).map_err(system)?;
+                Ok(Self { filter, groups: Some(socket), view: None, held: Vec::new() })
+            }
             Claim::Host { ports } => {
                 let (view, held) = follow_host(config, &filter, ports)?;
                 Ok(Self { filter, groups: None, view: Some(view), held })

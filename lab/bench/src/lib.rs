@@ -9,6 +9,7 @@
 //! | [`frames`] | requests beside the frames that the same link carries |
 //! | [`dpdk`] | DPDK's memif beside our own |
 //! | [`kernel`] | `nearside serve` on kernel sockets beside nginx |
+//! | [`packet`] | `nearside packet forward` beside dpdk-testpmd |
 //! | [`uncached`] | pipelined requests for files that are not in memory |
 //! | [`readers`] | a download beside thousands of readers that take nothing |
 //! | [`silos`] | two silos or workers beside one |
@@ -27,6 +28,7 @@ pub mod generator;
 pub mod goodput;
 pub mod kernel;
 mod linux;
+pub mod packet;
 mod page;
 mod program;
 pub mod readers;

@@ -2,7 +2,7 @@
 
 use bench::cost::{self, Case, Side};
 use bench::{
-    Failure, connections, dpdk, frames, generator, goodput, kernel, readers, silos, storm, uncached, valgrind,
+    Failure, connections, dpdk, frames, generator, goodput, kernel, packet, readers, silos, storm, uncached, valgrind,
 };
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
@@ -80,6 +80,24 @@ enum Command {
         /// Measure each for so many seconds
         #[arg(long, value_name = "SECONDS", default_value_t = 3)]
         seconds: u64,
+        /// The program to measure [default: nearside beside this one]
+        #[arg(long, value_name = "PROGRAM")]
+        nearside: Option<PathBuf>,
+    },
+    /// `nearside packet forward` beside dpdk-testpmd, over memif, with one generator
+    Packet {
+        /// Measure both this often, by turns
+        #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=100))]
+        rounds: u32,
+        /// Measure each for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 4)]
+        seconds: u64,
+        /// Measure these modes
+        #[arg(long, value_name = "MODE,…", value_delimiter = ',', default_value = "io,macswap,5tswap")]
+        modes: Vec<String>,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
         /// The program to measure [default: nearside beside this one]
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
@@ -266,6 +284,13 @@ fn call(command: Command) -> Result<bool, Failure> {
             let duration = Duration::from_secs(seconds.max(1));
             kernel::run(&kernel::Plan { nearside: program(nearside)?, rounds, duration, engines, rows })
         }
+        Command::Packet { rounds, seconds, modes, json, nearside } => packet::run(&packet::Plan {
+            nearside: program(nearside)?,
+            rounds,
+            duration: Duration::from_secs(seconds.max(2)),
+            modes,
+            json,
+        }),
         Command::Storm { rounds, seconds, connections, kinds, json, nearside } => storm::run(&storm::Plan {
             nearside: program(nearside)?,
             rounds,

@@ -17,7 +17,8 @@ const ADDED: &str = "hugepages-added";
 const PAGES_FILE: &str = "/proc/sys/vm/nr_hugepages";
 
 /// Why the row is left out, or that it can be measured.
-pub(crate) fn missing() -> Option<String> {
+#[must_use]
+pub fn missing() -> Option<String> {
     if !is_root() {
         return Some("its huge pages need root".to_owned());
     }
@@ -26,14 +27,17 @@ pub(crate) fn missing() -> Option<String> {
 
 /// Huge pages of the demo's own: taken when made, given back when dropped.
 #[derive(Debug)]
-pub(crate) struct HugePages {
+pub struct HugePages {
     mount: PathBuf,
     added: u64,
 }
 
 impl HugePages {
     /// Takes as many pages as are missing, and mounts a folder for them.
-    pub(crate) fn take(dir: &Path) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// If the machine has not so many.
+    pub fn take(dir: &Path) -> Result<Self, Error> {
         let free = meminfo("HugePages_Free");
         let added = PAGES.saturating_sub(free);
         let mount = dir.join(MOUNT);
@@ -96,9 +100,10 @@ pub(crate) fn measure(
 ) -> Result<f64, Error> {
     let socket = dir.join("testpmd.sock");
     let _ = fs::remove_file(&socket);
-    let mut server = testpmd("server", "macswap", dir, &socket, pages, cores.0)?;
+    let started = |role, mode, core| Testpmd { role, mode, socket: &socket, core, further: &[] }.start(dir, pages);
+    let mut server = started("server", "macswap", cores.0)?;
     server.wait_until("open its socket", Duration::from_secs(20), interrupt, || socket.exists())?;
-    let mut client = testpmd("client", "flowgen", dir, &socket, pages, cores.1)?;
+    let mut client = started("client", "flowgen", cores.1)?;
     // A second for each to start up, one more that is not whole; on a busy machine they take longer.
     interrupt.sleep(duration + Duration::from_secs(3))?;
     let mut rates = rates(&client.output());
@@ -118,29 +123,54 @@ pub(crate) fn measure(
     if whole.is_empty() { Err(Error::output("dpdk-testpmd", "frame rates")) } else { Ok(median(whole)) }
 }
 
-fn testpmd(role: &str, mode: &str, dir: &Path, socket: &Path, pages: &HugePages, core: u16) -> Result<Running, Error> {
-    let program = find_program("dpdk-testpmd").ok_or_else(|| Error::Machine("dpdk-testpmd is gone".to_owned()))?;
-    let name = format!("testpmd {role}");
-    let eal = [
-        program,
-        "--no-pci".to_owned(),
-        "--no-telemetry".to_owned(),
-        format!("--file-prefix=nearside-{}-{role}", std::process::id()),
-        format!("--huge-dir={}", pages.mount.display()),
-        "-m=256".to_owned(),
-        format!("--lcores=(0,1)@{core}"),
-        format!("--vdev=net_memif0,role={role},id=0,socket={},socket-abstract=no", socket.display()),
-        "--".to_owned(),
-        format!("--forward-mode={mode}"),
-        "--auto-start".to_owned(),
-        "--stats-period=1".to_owned(),
-        "--total-num-mbufs=16384".to_owned(),
-    ];
-    Program { name: &name, netns: None, core: None, words: eal.to_vec() }.start(dir)
+/// A testpmd with one memif.
+#[derive(Clone, Copy, Debug)]
+pub struct Testpmd<'a> {
+    /// `server` or `client`.
+    pub role: &'a str,
+    /// Its forwarding mode.
+    pub mode: &'a str,
+    /// The memif's socket.
+    pub socket: &'a Path,
+    /// The core that it runs on.
+    pub core: u16,
+    /// Further options of its own.
+    pub further: &'a [&'a str],
+}
+
+impl Testpmd<'_> {
+    /// Starts it, with its output in `dir`.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn start(self, dir: &Path, pages: &HugePages) -> Result<Running, Error> {
+        let Self { role, mode, socket, core, further } = self;
+        let program = find_program("dpdk-testpmd").ok_or_else(|| Error::Machine("dpdk-testpmd is gone".to_owned()))?;
+        let name = format!("testpmd {role}");
+        let eal = [
+            program,
+            "--no-pci".to_owned(),
+            "--no-telemetry".to_owned(),
+            format!("--file-prefix=nearside-{}-{role}", std::process::id()),
+            format!("--huge-dir={}", pages.mount.display()),
+            "-m=256".to_owned(),
+            format!("--lcores=(0,1)@{core}"),
+            format!("--vdev=net_memif0,role={role},id=0,socket={},socket-abstract=no", socket.display()),
+            "--".to_owned(),
+            format!("--forward-mode={mode}"),
+            "--auto-start".to_owned(),
+            "--stats-period=1".to_owned(),
+            "--total-num-mbufs=16384".to_owned(),
+        ];
+        let mut words = eal.to_vec();
+        words.extend(further.iter().map(|word| (*word).to_owned()));
+        Program { name: &name, netns: None, core: None, words }.start(dir)
+    }
 }
 
 /// Received and sent frames per second of each report that has any.
-pub(crate) fn rates(output: &str) -> Vec<f64> {
+#[must_use]
+pub fn rates(output: &str) -> Vec<f64> {
     let values = |name: &'static str| {
         let after =
             move |line: &str| line.trim_start().strip_prefix(name)?.split_ascii_whitespace().next()?.parse().ok();

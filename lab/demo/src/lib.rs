@@ -14,7 +14,7 @@
 pub mod child;
 mod error;
 pub mod field;
-mod frames;
+pub mod frames;
 pub mod kernel;
 mod limit;
 pub mod load;

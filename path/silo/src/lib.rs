@@ -11,8 +11,10 @@ pub mod page;
 pub mod pin;
 pub mod placement;
 mod run;
+mod tsc;
 mod turn;
 
 pub use idle::Idle;
 pub use run::{ATTEND_ASLEEP, ATTEND_EVERY, Attendant, Clock, Next, Pace, Usage, run};
+pub use tsc::{Source as TickSource, Ticks};
 pub use turn::{BURST, Silo, Turn};

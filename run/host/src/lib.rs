@@ -42,7 +42,7 @@ pub use layout::{Layout, Seat};
 pub use neighbourhood::Neighbourhood;
 pub use notices::{Losses, Notices};
 pub use plan::{HostPlan, OnLinkLoss};
-pub use ports::{Port, names};
+pub use ports::{AnyLink, Port, names};
 pub use silos::{SILOS_MAX, Silos};
 
 use core::net::IpAddr;

@@ -1,0 +1,125 @@
+//! `nearside packet`, as typed.
+
+mod forward;
+mod load;
+mod search;
+
+use host::values::{self, LinkSpec};
+use testbed::{ComparePlan, PacketPlan, ReportPlan};
+use clap::{Args, Subcommand, ValueHint};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+#[derive(Args)]
+pub(in crate::args) struct PacketArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Forward frames between two links, or back by the one they came by
+    ///
+    /// A busy poller on one core for each queue: it takes a burst from one
+    /// link and writes each frame once, into a slot of the other. At the end
+    /// (--duration, Ctrl-C) it prints statistics as dpdk-testpmd prints them.
+    Forward(Box<forward::ForwardArgs>),
+    /// Send frames at exact rates and follow each of them through a device
+    ///
+    /// Over one link, which is to bring back what it took, or two, both ways
+    /// at once. Lost, duplicated, reordered and damaged frames are counted by
+    /// stream and direction, and one-way latency of every frame is kept. The
+    /// exit status is 0, 2 if something was not as expected (--expect), 130
+    /// after Ctrl-C (what was measured is printed), 1 if it failed.
+    Load(Box<load::LoadArgs>),
+    /// Search for the rates that a device bears, by RFC 9971
+    ///
+    /// Several goals in one search, each with its own loss, time and width.
+    /// Every trial is told, with the rate asked for and the rate sent. The
+    /// result is COMPLETE, PARTIAL (what was left out is named) or INVALID;
+    /// the exit status is 0, 2 if INVALID, 130 after Ctrl-C, 1 if it failed.
+    Search(Box<search::SearchArgs>),
+    /// Turn what load --out kept into one page of HTML: tables and curves
+    Report {
+        /// Results; those of several runs are drawn over each other
+        #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+        files: Vec<PathBuf>,
+
+        /// The page [default: beside the first file, ending in .html]
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        out: Option<PathBuf>,
+    },
+    /// Compare what load --out kept of two sides: ratio, 95 % interval and verdict of each figure
+    ///
+    /// A side is a file, or a folder of them: a run each. Of fewer than five
+    /// runs there is a ratio, and no verdict.
+    Compare {
+        /// The earlier
+        #[arg(value_name = "BEFORE", value_hint = ValueHint::AnyPath)]
+        before: PathBuf,
+
+        /// The later
+        #[arg(value_name = "AFTER", value_hint = ValueHint::AnyPath)]
+        after: PathBuf,
+
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+impl PacketArgs {
+    pub(super) fn plan(self) -> Result<PacketPlan, String> {
+        Ok(match self.what {
+            What::Forward(args) => PacketPlan::Forward(Box::new(args.plan()?)),
+            What::Load(args) => PacketPlan::Load(Box::new(args.plan()?)),
+            What::Search(args) => PacketPlan::Search(Box::new(args.plan()?)),
+            What::Report { files, out } => PacketPlan::Report(ReportPlan { files, out }),
+            What::Compare { before, after, json } => PacketPlan::Compare(ComparePlan { before, after, json }),
+        })
+    }
+}
+
+/// Links of one command: one, or two.
+#[derive(Args)]
+struct PortArgs {
+    /// A port: memif:SOCKET, tap:NAME, af_xdp:INTERFACE or dpdk:DEVICE; once or twice
+    ///
+    /// With the options that nearside serve --help lists. An af_xdp interface
+    /// gives every frame that comes to the queues taken, promiscuously: the
+    /// kernel sees none of them.
+    #[arg(long = "link", value_name = "LINK", value_parser = values::link, required = true)]
+    links: Vec<String>,
+}
+
+impl PortArgs {
+    fn plan(&self, role: memif::Role) -> Result<Vec<LinkSpec>, String> {
+        if self.links.len() > 2 {
+            return Err("there are one or two links".to_owned());
+        }
+        let mut links: Vec<LinkSpec> = Vec::new();
+        for text in &self.links {
+            let link = LinkSpec::parse(text, role).map_err(|why| format!("--link {text}: {why}"))?;
+            if links.iter().any(|other| other.name() == link.name()) {
+                return Err(format!("--link {text}: this link is given twice"));
+            }
+            links.push(link);
+        }
+        Ok(links)
+    }
+}
+
+/// A real-time policy's priority.
+#[derive(Clone, Copy, Debug)]
+struct Sched(u8);
+
+impl FromStr for Sched {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // The priorities of sched(7).
+        let priority = text.strip_prefix("fifo:").and_then(|priority| priority.parse().ok());
+        let priority = priority.filter(|priority| (1..=99).contains(priority));
+        priority.map(Self).ok_or_else(|| "write fifo:PRIORITY, with a priority from 1 to 99".to_owned())
+    }
+}

@@ -1,0 +1,156 @@
+//! `nearside packet load`, as typed.
+
+use super::{PortArgs, Sched};
+use host::values::{duration, nonzero_duration};
+use testbed::{LoadPlan, Pace};
+use clap::{Args, ValueHint};
+use packet::expect::Expectation;
+use packet::spec::Spec;
+use packet::tester::{Plan, Stream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Args)]
+pub(in crate::args::flags) struct LoadArgs {
+    #[command(flatten)]
+    ports: PortArgs,
+
+    /// Frames to send: SIZE[:RATE][,key=value]…, as in 64:1M or imix:10Gbit,flows=1000; repeat for more
+    ///
+    /// SIZE is bytes with the frame check sequence, or imix (28 of 64, 16 of
+    /// 570, 4 of 1518). RATE is frames per second in each direction, bits per
+    /// second on a wire (preamble and gap included) as in 10Gbit, or max (the
+    /// usual): as many as the ring takes. Keys: flows=N or flows=random:N (1;
+    /// by source port), vlan=ID, ip=4|6 (4), burst=N (1: frames due at one
+    /// time), way=ab|ba|both (both, with two links). Frames are UDP between
+    /// 198.18.0.2 and 198.19.0.2, or 2001:2::2 and 2001:2:0:1::2, each with
+    /// the run's signature, its number and its time.
+    ///
+    /// Each frame is due at a time of its own. One that finds the ring full
+    /// then is lost at the entrance of the device under test, as a NIC would
+    /// drop it: it is told apart, and never sent late.
+    #[arg(long, value_name = "STREAM", value_parser = stream)]
+    stream: Vec<Spec>,
+
+    /// The same, called the background
+    #[arg(long, value_name = "STREAM", value_parser = stream)]
+    background: Option<Spec>,
+
+    /// A probe: SIZE[:RATE][,key=value]…, with one frame in flight in each direction
+    ///
+    /// The next leaves when the last has come, or --probe-timeout after it
+    /// left, and no sooner than RATE says.
+    #[arg(long, value_name = "STREAM", value_parser = stream)]
+    probe: Option<Spec>,
+
+    /// When a probe counts as lost
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = nonzero_duration)]
+    probe_timeout: Duration,
+
+    /// Send for this long
+    #[arg(long, short, value_name = "TIME", default_value = "10s", value_parser = nonzero_duration)]
+    duration: Duration,
+
+    /// Wait this long for stragglers (RFC 2544 section 23: two seconds)
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    drain: Duration,
+
+    /// Wait this long for the links' other side
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = nonzero_duration)]
+    link_limit: Duration,
+
+    /// Pin the one thread that has all ports to this core [default: not pinned]
+    #[arg(long, value_name = "N")]
+    core: Option<u16>,
+
+    /// Run with a real-time policy: fifo:PRIORITY, as in fifo:50
+    #[arg(long, value_name = "POLICY")]
+    sched: Option<Sched>,
+
+    /// What the run is to show, as in 'loss=0,max<20us'; else the exit status is 2
+    ///
+    /// Of every stream and direction: loss (frames, or a share as 0.1%),
+    /// duplicates, reordered, damaged, rate; of probes, where there are any:
+    /// min, mean, max, p50, p99.9 and the like, with ns, us, ms or s. What
+    /// was not measured, as a percentile with fewer than ten samples beyond
+    /// it, is not met.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    expect: Vec<Expectation>,
+
+    /// Count latencies above this time
+    #[arg(long, value_name = "TIME", default_value = "15us", value_parser = nonzero_duration)]
+    threshold: Duration,
+
+    /// Keep the results in this file, and renew it every --checkpoint: what was measured survives a kill
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    out: Option<PathBuf>,
+
+    /// How often
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = nonzero_duration, requires = "out")]
+    checkpoint: Duration,
+
+    /// Print a line this often, on standard error; 0s: none [default: 1s on a terminal, else none]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    stats_period: Option<Duration>,
+
+    /// Draw random flows, and the run's signature, from this seed [default: another at each run]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads a stream.
+fn stream(text: &str) -> Result<Spec, String> {
+    Spec::parse(text)
+}
+
+impl LoadArgs {
+    pub(super) fn plan(self) -> Result<LoadPlan, String> {
+        let links = self.ports.plan(memif::Role::Client)?;
+        let usual = [true, links.len() > 1];
+        let mut streams = Vec::new();
+        let mut add = |name: String, spec: &Spec, probe: bool| {
+            let pacing = if probe { spec.probe() } else { spec.pacing() };
+            let pacing = pacing.map_err(|why| format!("{name}: {why}"))?;
+            streams.push(Stream { name, shape: spec.shape.clone(), pacing, ways: spec.ways.unwrap_or(usual) });
+            Ok::<(), String>(())
+        };
+        // Probes first: what they wait for in a turn is measured as theirs.
+        if let Some(spec) = &self.probe {
+            add("probe".to_owned(), spec, true)?;
+        }
+        if let Some(spec) = &self.background {
+            add("background".to_owned(), spec, false)?;
+        }
+        for (number, spec) in self.stream.iter().enumerate() {
+            add(format!("stream {}", number + 1), spec, false)?;
+        }
+        if streams.is_empty() {
+            return Err("give frames to send: --stream, --background or --probe".to_owned());
+        }
+        let plan = Plan {
+            streams,
+            duration: self.duration,
+            drain: self.drain,
+            probe_timeout: self.probe_timeout,
+            ..Plan::default()
+        };
+        plan.check(links.len())?;
+        Ok(LoadPlan {
+            links,
+            plan,
+            seed: self.seed,
+            pace: Pace { cores: vec![self.core], fifo: self.sched.map(|sched| sched.0) },
+            link_limit: self.link_limit,
+            expect: self.expect,
+            threshold: self.threshold,
+            out: self.out,
+            checkpoint: self.checkpoint,
+            stats_period: self.stats_period,
+            json: self.json,
+        })
+    }
+}

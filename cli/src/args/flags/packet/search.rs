@@ -1,0 +1,144 @@
+//! `nearside packet search`, as typed.
+
+use super::{PortArgs, Sched};
+use host::values::{duration, nonzero_duration};
+use testbed::{Pace, SearchPlan};
+use clap::{Args, ValueHint};
+use packet::search::{Goal, TRIALS_LIMIT};
+use packet::spec::{Asked, Spec};
+use packet::tester::{Pacing, Stream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Args)]
+pub(in crate::args::flags) struct SearchArgs {
+    #[command(flatten)]
+    ports: PortArgs,
+
+    /// Frames to send: SIZE[,key=value]…, as nearside packet load has them, without a rate
+    #[arg(long, value_name = "STREAM", default_value = "64", value_parser = Spec::parse)]
+    stream: Spec,
+
+    /// What is searched for: rfc2544, tst009, ndr, pdr; several with commas
+    ///
+    /// By RFC 9971: rfc2544 is the highest rate at which a trial of 60 s loses
+    /// nothing; tst009 takes a second trial of 60 s where the first loses; ndr
+    /// and pdr take 21 trials of 1 s, of which less than half may lose
+    /// anything, or more than half a percent. Goals share their trials.
+    #[arg(long, value_name = "GOAL,…", value_delimiter = ',', default_value = "ndr,pdr", value_parser = goal)]
+    goal: Vec<Goal>,
+
+    /// How near the bounds are in the end, as a share of the upper one
+    #[arg(long, value_name = "PERCENT", default_value = "0.5%", value_parser = percent)]
+    width: f64,
+
+    /// Seconds of a goal's trials, and of all at one load, in place of the goal's own, as in 2s,10s
+    #[arg(long, value_name = "TIME,TIME", value_delimiter = ',', value_parser = nonzero_duration)]
+    trial: Vec<Duration>,
+
+    /// The lowest rate, in frames per second and direction
+    #[arg(long, value_name = "RATE", default_value = "1k", value_parser = Asked::parse)]
+    min_rate: Asked,
+
+    /// The highest rate, in frames, or bits as in 10Gbit [default: what the tester can send through it]
+    #[arg(long, value_name = "RATE", value_parser = Asked::parse)]
+    max_rate: Option<Asked>,
+
+    /// Wait this long for stragglers (RFC 2544 section 23: two seconds)
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    drain: Duration,
+
+    /// Let the device settle between trials (RFC 2544 section 23: five seconds)
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
+    settle: Duration,
+
+    /// A trial of which the tester sent more than this share late, or not at all, is repeated, and then INVALID
+    #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = percent)]
+    late_limit: f64,
+
+    /// The most trials
+    #[arg(long, value_name = "N", default_value_t = TRIALS_LIMIT as u16, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    trials: u16,
+
+    /// Wait this long for the links' other side
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = nonzero_duration)]
+    link_limit: Duration,
+
+    /// Pin the one thread that has all ports to this core [default: not pinned]
+    #[arg(long, value_name = "N")]
+    core: Option<u16>,
+
+    /// Run with a real-time policy: fifo:PRIORITY, as in fifo:50
+    #[arg(long, value_name = "POLICY")]
+    sched: Option<Sched>,
+
+    /// Keep the results in this file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    out: Option<PathBuf>,
+
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn goal(text: &str) -> Result<Goal, String> {
+    Goal::named(text).ok_or_else(|| format!("there is no goal {text}: rfc2544, tst009, ndr and pdr are"))
+}
+
+/// A share, with its percent sign.
+fn percent(text: &str) -> Result<f64, String> {
+    let value = text.strip_suffix('%').and_then(|digits| digits.parse::<f64>().ok());
+    let value = value.filter(|value| (0.0..=50.0).contains(value));
+    value.map(|value| value / 100.0).ok_or_else(|| "write a share with its sign, as in 0.5%, at most 50%".to_owned())
+}
+
+impl SearchArgs {
+    pub(super) fn plan(self) -> Result<SearchPlan, String> {
+        let links = self.ports.plan(memif::Role::Client)?;
+        if self.stream.asked.is_some() {
+            return Err("--stream: a search chooses the rate".to_owned());
+        }
+        if self.width < 1e-4 {
+            return Err("--width is at least 0.01%".to_owned());
+        }
+        let mut goals = self.goal;
+        for goal in &mut goals {
+            goal.width = self.width;
+            match self.trial.as_slice() {
+                [] => {}
+                [each, sum] if each <= sum => {
+                    (goal.final_duration, goal.duration_sum) = (each.as_secs_f64(), sum.as_secs_f64());
+                }
+                _ => return Err("--trial takes the time of a trial and of all at one load, which is no less".to_owned()),
+            }
+        }
+        let rate = |asked: Asked| match asked.pacing(self.stream.shape.mean_size(), 1)? {
+            Pacing::Rate { milli, .. } => Ok(milli as f64 / 1e3),
+            _ => Err("--min-rate and --max-rate are rates".to_owned()),
+        };
+        let (min_rate, max_rate) = (rate(self.min_rate)?, self.max_rate.map(rate).transpose()?);
+        if max_rate.is_some_and(|max| max <= min_rate) {
+            return Err("--max-rate is above --min-rate".to_owned());
+        }
+        let ways = self.stream.ways.unwrap_or([true, links.len() > 1]);
+        if ways[1] && links.len() < 2 {
+            return Err("with one link there is one direction".to_owned());
+        }
+        let stream = Stream { name: "load".to_owned(), shape: self.stream.shape, pacing: Pacing::Max, ways };
+        Ok(SearchPlan {
+            links,
+            stream,
+            goals,
+            min_rate,
+            max_rate,
+            drain: self.drain,
+            settle: self.settle,
+            late_limit: self.late_limit,
+            trials: usize::from(self.trials),
+            link_limit: self.link_limit,
+            pace: Pace { cores: vec![self.core], fifo: self.sched.map(|sched| sched.0) },
+            out: self.out,
+            json: self.json,
+        })
+    }
+}

@@ -1,0 +1,233 @@
+//! `nearside packet forward` beside dpdk-testpmd: the same frames over the same
+//! kind of memif, from one generator (testpmd flowgen, which sends, receives
+//! and drops), each forwarder in turn on the same core.
+
+use crate::Failure;
+use demo::child::{Interrupt, Program, Running, Scratch};
+use demo::frames::{self, HugePages, Testpmd};
+use demo::machine::allowed_cores;
+use serde::Serialize;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Frames per second of ours for one of testpmd's, at least; cycles for each
+/// frame, at most.
+pub const FRAMES_BOUND: f64 = 1.0;
+/// See [`FRAMES_BOUND`].
+pub const CYCLES_BOUND: f64 = 1.0;
+
+/// Time for a program to come up, and to say what it measured.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is measured, and how often.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The program to measure.
+    pub nearside: PathBuf,
+    /// Each pair is measured in so many rounds, by turns.
+    pub rounds: u32,
+    /// For so long.
+    pub duration: Duration,
+    /// In these modes.
+    pub modes: Vec<String>,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// The two forwarders.
+const ARMS: [&str; 2] = ["nearside", "testpmd"];
+
+/// What one forwarder did in one round.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+struct Run {
+    /// Frames per second that came back to the generator.
+    returned: f64,
+    /// Cycles of the forwarding thread for each frame: of all its polls, for
+    /// both (what testpmd 22.11 counts).
+    cycles: f64,
+    /// The same in turns that found frames; only ours tells.
+    busy: Option<f64>,
+    /// The share of polls that found nothing.
+    empty: f64,
+}
+
+#[derive(Serialize)]
+struct Mode {
+    mode: String,
+    rounds: Vec<[Run; 2]>,
+    frames_ratio: [f64; 3],
+    cycles_ratio: [f64; 3],
+}
+
+/// Measures by turns and prints. Returns whether the bounds hold.
+///
+/// # Errors
+/// If either cannot be measured.
+pub fn run(plan: &Plan) -> Result<bool, Failure> {
+    if let Some(why) = frames::missing() {
+        return Err(format!("testpmd: {why}").into());
+    }
+    let cores = allowed_cores();
+    let [dut, generator, ..] = cores[..] else { return Err("two cores are needed".into()) };
+    let interrupt = Interrupt::watch()?;
+    let scratch = Scratch::make()?;
+    let pages = HugePages::take(scratch.path())?;
+    let bench = Bench { plan, folder: scratch.path(), pages: &pages, cores: (dut, generator), interrupt: &interrupt };
+    let mut all = Vec::new();
+    for mode in &plan.modes {
+        let mut rounds = Vec::new();
+        if !plan.json {
+            println!("{mode}: frames/s returned, cycles/frame of all polls (of busy turns), polls that found nothing");
+        }
+        for round in 0..plan.rounds {
+            // Who comes first alternates.
+            let ours = |bench: &Bench<'_>| bench.measure(mode, 0);
+            let theirs = |bench: &Bench<'_>| bench.measure(mode, 1);
+            let pair = match round % 2 {
+                0 => [ours(&bench)?, theirs(&bench)?],
+                _ => {
+                    let theirs = theirs(&bench)?;
+                    [ours(&bench)?, theirs]
+                }
+            };
+            if !plan.json {
+                let cells = ARMS.iter().zip(&pair).map(|(name, run)| {
+                    let busy = run.busy.map_or(String::new(), |busy| format!(" ({busy:.0})"));
+                    format!("{name} {:11.0} {:5.0}{busy} {:3.0} %", run.returned, run.cycles, 100.0 * run.empty)
+                });
+                println!("  {}", cells.collect::<Vec<_>>().join("   "));
+            }
+            rounds.push(pair);
+        }
+        let ratio = |of: fn(&Run) -> f64| spread(rounds.iter().map(|pair| of(&pair[0]) / of(&pair[1])).collect());
+        let (frames_ratio, cycles_ratio) = (ratio(|run| run.returned), ratio(|run| run.cycles));
+        all.push(Mode { mode: mode.clone(), rounds, frames_ratio, cycles_ratio });
+    }
+    let kept = |mode: &Mode| mode.frames_ratio[1] >= FRAMES_BOUND && mode.cycles_ratio[1] <= CYCLES_BOUND;
+    if plan.json {
+        println!("{}", serde_json::to_string_pretty(&all)?);
+    } else {
+        for mode in &all {
+            let ([low, middle, high], [few, cycles, many]) = (mode.frames_ratio, mode.cycles_ratio);
+            let word = if kept(mode) { "kept" } else { "NOT KEPT" };
+            println!(
+                "{}: {middle:.3} of testpmd's frames ({low:.3} to {high:.3}), at least {FRAMES_BOUND}; {cycles:.3} of its \
+                 cycles ({few:.3} to {many:.3}), at most {CYCLES_BOUND}: {word}",
+                mode.mode
+            );
+        }
+    }
+    Ok(all.iter().all(kept))
+}
+
+/// Least, median and most.
+fn spread(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_unstable_by(f64::total_cmp);
+    let last = values.len().saturating_sub(1);
+    [values[0], values[last / 2], values[last]]
+}
+
+struct Bench<'a> {
+    plan: &'a Plan,
+    folder: &'a Path,
+    pages: &'a HugePages,
+    cores: (u16, u16),
+    interrupt: &'a Interrupt,
+}
+
+impl Bench<'_> {
+    fn measure(&self, mode: &str, arm: usize) -> Result<Run, Failure> {
+        let socket = self.folder.join("packet.sock");
+        let _ = std::fs::remove_file(&socket);
+        let mut forwarder = self.forwarder(mode, arm, &socket)?;
+        forwarder.wait_until("open its socket", PATIENCE, self.interrupt, || socket.exists())?;
+        let of = Testpmd { role: "client", mode: "flowgen", socket: &socket, core: self.cores.1, further: &[] };
+        let mut generator = of.start(self.folder, self.pages)?;
+        // A second to start up, one more that is not whole.
+        self.interrupt.sleep(self.plan.duration + Duration::from_secs(2))?;
+        let mut rates = received(&generator.output());
+        let mut late = Duration::ZERO;
+        while rates.len() < 2 && late < PATIENCE {
+            generator.still_runs()?;
+            forwarder.still_runs()?;
+            self.interrupt.sleep(Duration::from_secs(1))?;
+            late += Duration::from_secs(1);
+            rates = received(&generator.output());
+        }
+        // The forwarder first: its figures are of full load only.
+        forwarder.end();
+        generator.end();
+        // The first that is not zero is not a whole second.
+        let whole = rates.get(1..).filter(|rates| !rates.is_empty()).ok_or("testpmd told no rates")?;
+        let said = forwarder.output();
+        let (cycles, busy, empty) = if arm == 0 { ours(&said)? } else { theirs(&said)? };
+        Ok(Run { returned: spread(whole.to_vec())[1], cycles, busy, empty })
+    }
+
+    fn forwarder(&self, mode: &str, arm: usize, socket: &Path) -> Result<Running, Failure> {
+        if arm == 1 {
+            let further = ["--record-core-cycles", "--record-burst-stats"];
+            let of = Testpmd { role: "server", mode, socket, core: self.cores.0, further: &further };
+            return Ok(of.start(self.folder, self.pages)?);
+        }
+        let words = ["packet", "forward", "--json", "--mode", mode, "--cores"].map(str::to_owned);
+        let mut words = [vec![self.plan.nearside.display().to_string()], words.to_vec()].concat();
+        words.extend([self.cores.0.to_string(), format!("--link=memif:{},role=server", socket.display())]);
+        Ok(Program { name: "nearside packet", netns: None, core: None, words }.start(self.folder)?)
+    }
+}
+
+/// Frames received per second, of each report that has any.
+fn received(output: &str) -> Vec<f64> {
+    let of = |line: &str| line.trim_start().strip_prefix("Rx-pps:")?.split_ascii_whitespace().next()?.parse().ok();
+    output.lines().filter_map(of).filter(|rate: &f64| *rate > 0.0).collect()
+}
+
+/// Cycles for each frame of all polls, of busy ones, and the share of empty
+/// polls.
+fn ours(said: &str) -> Result<(f64, Option<f64>, f64), Failure> {
+    let report: Value = serde_json::from_str(said).map_err(|_| format!("nearside gave no report: {said}"))?;
+    let at = |path: &str| report.pointer(path).and_then(Value::as_f64);
+    let frames = at("/ports/0/totals/rx_packets").filter(|frames| *frames > 0.0).ok_or("no frames")?;
+    let bursts = report.pointer("/ports/0/rx_bursts").and_then(Value::as_array).ok_or("no bursts")?;
+    let pairs = bursts.iter().filter_map(|pair| Some((pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?)));
+    let pairs: Vec<(f64, f64)> = pairs.collect();
+    let polls: f64 = pairs.iter().map(|pair| pair.1).sum();
+    let empty: f64 = pairs.iter().filter(|pair| pair.0 == 0.0).map(|pair| pair.1).sum();
+    let cycles = at("/cycles/total").ok_or("no cycles")? / frames;
+    Ok((cycles, at("/cycles_per_packet"), empty / polls.max(1.0)))
+}
+
+/// `CPU cycles/packet=602.98 (total cycles=… / total RX packets=…) at 2300 MHz
+/// Clock`, and `RX-bursts : 770 [82% of 0 pkts + …]`, as testpmd prints them
+/// when it is stopped.
+fn theirs(said: &str) -> Result<(f64, Option<f64>, f64), Failure> {
+    let after = |text: &str, key: &str| -> Option<f64> {
+        let rest = text.split_once(key)?.1;
+        let end = rest.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(rest.len());
+        rest[..end].parse().ok()
+    };
+    let cycles = after(said, "cycles/packet=").ok_or_else(|| format!("testpmd told no cycles: {said}"))?;
+    let bursts = said.lines().rfind(|line| line.trim_start().starts_with("RX-bursts")).unwrap_or_default();
+    let empty = bursts.split(['[', '+']).find(|part| part.contains("% of 0 pkts"));
+    let share = empty.and_then(|part| after(part.trim(), "")).unwrap_or(0.0);
+    Ok((cycles, None, share / 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_both_forwarders_say_is_read() {
+        let said = "  RX-bursts : 770 [82% of 0 pkts + 18% of 1 pkts]\n\n  CPU cycles/packet=602.98 (total cycles=5 / \
+                    total RX packets=3) at 2300 MHz Clock\n";
+        assert_eq!(theirs(said).expect("read"), (602.98, None, 0.82));
+        assert!(theirs("").is_err() && ours("{}").is_err());
+        let said = r#"{ "cycles": { "total": 300 }, "cycles_per_packet": 40.0,
+                        "ports": [{ "totals": { "rx_packets": 3 }, "rx_bursts": [[0, 3], [1, 1]] }] }"#;
+        assert_eq!(ours(said).expect("read"), (100.0, Some(40.0), 0.75));
+        assert_eq!(received("  Rx-pps:     12   Rx-bps: 1\n  Rx-pps: 0\n"), [12.0]);
+    }
+}

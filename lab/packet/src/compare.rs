@@ -1,0 +1,118 @@
+//! Two sets of runs compared, figure by figure, by the lab's statistics: the
+//! run is the unit, and a few of them give no interval.
+
+use crate::table::way;
+use crate::trial::{LaneResult, TrialResult};
+use serde::Serialize;
+use stats::{Better, Centre, Design, Policy, Verdict, effect, verdict};
+
+/// Differences up to this share do not matter.
+const MARGIN: f64 = 0.02;
+
+/// For the resamples: the same runs give the same interval.
+const SEED: u64 = 1;
+
+/// A figure of one stream and direction, on both sides.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Comparison {
+    /// The stream and direction.
+    pub of: String,
+    /// The figure.
+    pub figure: &'static str,
+    /// Medians over runs: before, after.
+    pub medians: [f64; 2],
+    /// After ÷ before; `None` where there is none.
+    pub ratio: Option<f64>,
+    /// Its interval, with five runs or more on each side.
+    pub interval: Option<(f64, f64)>,
+    /// In words.
+    pub verdict: String,
+}
+
+type Figure = (&'static str, Better, fn(&LaneResult) -> Option<f64>);
+
+/// What is compared of each.
+const FIGURES: [Figure; 8] = [
+    ("rate", Better::Higher, |lane| Some(lane.rate)),
+    ("loss", Better::Lower, |lane| Some(lane.loss_ratio())),
+    ("latency min", Better::Lower, |lane| latency(lane, |it| Some(it.min_ns))),
+    ("latency median", Better::Lower, |lane| latency(lane, |it| Some(it.quantile(0.5)))),
+    ("latency p99", Better::Lower, |lane| latency(lane, |it| it.sound_quantile(0.99))),
+    ("latency p99.9", Better::Lower, |lane| latency(lane, |it| it.sound_quantile(0.999))),
+    ("latency p99.99", Better::Lower, |lane| latency(lane, |it| it.sound_quantile(0.9999))),
+    ("latency max", Better::Lower, |lane| latency(lane, |it| Some(it.max_ns))),
+];
+
+fn latency(lane: &LaneResult, of: fn(&crate::trial::Distribution) -> Option<u64>) -> Option<f64> {
+    (lane.latency.samples > 0).then(|| of(&lane.latency)).flatten().map(|nanos| nanos as f64)
+}
+
+/// Compares runs of the same streams. Streams that only one side has are left
+/// out.
+#[must_use]
+pub fn compare(before: &[TrialResult], after: &[TrialResult]) -> Vec<Comparison> {
+    let name = |lane: &LaneResult| format!("{} {}", lane.stream, way(lane));
+    let names = before.first().into_iter().flat_map(|run| run.lanes.iter().map(name));
+    let values = |runs: &[TrialResult], of: &str, figure: &Figure| -> Vec<f64> {
+        let lanes = runs.iter().flat_map(|run| run.lanes.iter().filter(|lane| name(lane) == of));
+        lanes.filter_map(figure.2).collect()
+    };
+    let mut all = Vec::new();
+    for of in names {
+        for figure in &FIGURES {
+            let (old, new) = (values(before, &of, figure), values(after, &of, figure));
+            if old.is_empty() || new.is_empty() {
+                continue;
+            }
+            let effect = effect(&new, &old, Centre::Median, Design::Independent, SEED);
+            let policy = Policy { better: figure.1, margin: MARGIN, floor: 0.0 };
+            all.push(Comparison {
+                of: of.clone(),
+                figure: figure.0,
+                medians: [stats::median(&old), stats::median(&new)],
+                ratio: effect.map(|effect| effect.ratio),
+                interval: effect.and_then(|effect| effect.interval),
+                verdict: word(verdict(effect, policy), figure.1),
+            });
+        }
+    }
+    all
+}
+
+/// "Faster" is said of rates only.
+fn word(verdict: Verdict, better: Better) -> String {
+    match (verdict, better) {
+        (Verdict::Faster, Better::Lower) => "better".to_owned(),
+        (Verdict::Slower, Better::Lower) => "worse".to_owned(),
+        (other, _) => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial::{Distribution, Sent};
+
+    fn run(rate: f64, median_ns: u64) -> TrialResult {
+        let buckets = vec![(median_ns, 1_000)];
+        let latency = Distribution { samples: 1_000, min_ns: 1, mean_ns: 1.0, max_ns: median_ns, buckets };
+        let sent = Sent { frames: 1_000, ..Sent::default() };
+        let lane = LaneResult { stream: "load".into(), to: 1, rate, sent, latency, ..LaneResult::default() };
+        TrialResult { lanes: vec![lane], ..TrialResult::default() }
+    }
+
+    #[test]
+    fn runs_are_compared_and_few_of_them_say_so() {
+        let before: Vec<_> = (0..8).map(|n| run(1_000.0 + f64::from(n), 10_000 + u64::from(n as u32))).collect();
+        let after: Vec<_> = (0..8).map(|n| run(1_000.0 + f64::from(n), 12_000 + u64::from(n as u32))).collect();
+        let all = compare(&before, &after);
+        let find = |figure: &str| all.iter().find(|it| it.figure == figure).expect(figure);
+        assert_eq!((find("rate").verdict.as_str(), find("latency median").verdict.as_str()), ("equivalent", "worse"));
+        assert!((find("latency median").ratio.expect("one") - 1.2).abs() < 0.01);
+        assert_eq!(find("loss").ratio, Some(1.0));
+        // p99.9 has one sample beyond it.
+        assert!(all.iter().all(|it| it.figure != "latency p99.9"));
+        let few = compare(&before[..1], &after[..1]);
+        assert!(few.iter().all(|it| it.interval.is_none() && it.verdict.contains("fewer than 5 runs")), "{few:?}");
+    }
+}

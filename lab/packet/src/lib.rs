@@ -1,0 +1,38 @@
+//! The packet lab: frames forwarded, sent at exact rates, and followed one by
+//! one; searches for the rate that a device bears; verdicts that fail closed.
+//!
+//! Nothing here does I/O of its own, reads a clock or starts a thread: links,
+//! time (in ticks of whatever clock the caller has) and seeds are arguments.
+//! So the very code that measures runs against simulated devices with known
+//! faults, in virtual time.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | [`forward`] | a forwarder between two links, with testpmd's modes and statistics |
+//! | [`stream`], [`mark`] | frames of a test, and what each carries |
+//! | [`schedule`] | when they are due |
+//! | [`spec`] | how streams are written |
+//! | [`track`] | which of them came |
+//! | [`tester`] | sends and follows streams |
+//! | [`search`] | which load a device bears |
+//! | [`table`] | results as lines for people |
+//! | [`trial`], [`expect`] | what came of it, and what was to come |
+//! | [`verdict`] | what a result is worth |
+//! | [`page`], [`compare`] | one page of HTML; runs compared |
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod expect;
+pub mod forward;
+mod layers;
+pub mod mark;
+pub mod page;
+pub mod schedule;
+pub mod search;
+pub mod spec;
+pub mod stream;
+pub mod table;
+pub mod tester;
+pub mod track;
+pub mod trial;
+pub mod verdict;

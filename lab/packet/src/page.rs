@@ -1,0 +1,267 @@
+//! One page of HTML that needs nothing but itself: the table, the curves of
+//! one run or of several over each other, and how to do it again. Its markup
+//! is XML as well, so that any parser checks it.
+
+use crate::table::{PERCENTILES, figures, way};
+use crate::trial::{Distribution, LaneResult, TrialResult};
+use core::fmt::Write;
+use load::units::{grouped, seconds, share, si};
+use report::{Axis, Chart, Series};
+use serde::Deserialize;
+
+/// Bins of a frequency curve.
+const BINS: usize = 90;
+
+/// What `load --out` keeps.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub struct Kept {
+    /// How it is done again.
+    pub command: Vec<String>,
+    /// It came to its end.
+    pub complete: bool,
+    /// Which clock, and its error.
+    pub clock: Clock,
+    /// The links.
+    pub links: Vec<String>,
+    /// Latencies above it are counted.
+    pub threshold_ns: u64,
+    /// What was measured.
+    pub result: TrialResult,
+}
+
+/// The clock of a run.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub struct Clock {
+    /// A sentence about it.
+    pub told: String,
+}
+
+/// The page for runs, each with a name.
+#[must_use]
+pub fn render(runs: &[(String, Kept)]) -> String {
+    let title = "Packets: loss and latency";
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
+    );
+    for (name, kept) in runs {
+        run(&mut page, name, kept);
+    }
+    curves(&mut page, runs);
+    page.push_str("</main>\n</body>\n</html>\n");
+    page
+}
+
+const STYLE: &str = "body { font: 15px/1.45 system-ui, sans-serif; margin: 0; color: #222; background: #fff; }\n\
+main { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }\n\
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }\n\
+td, th { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #8884; }\n\
+td:first-child, th:first-child { text-align: left; }\n\
+code { background: #8882; padding: .1rem .3rem; overflow-wrap: anywhere; }\n\
+.doubt { border-left: 4px solid #d55e00; padding-left: .6rem; }\n\
+@media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818; } }\n";
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+fn row(page: &mut String, cell: &str, cells: &[String]) {
+    let cells = cells.iter().map(|text| format!("<{cell}>{}</{cell}>", escape(text)));
+    let _ = writeln!(page, "<tr>{}</tr>", cells.collect::<String>());
+}
+
+fn run(page: &mut String, name: &str, kept: &Kept) {
+    let result = &kept.result;
+    let _ = writeln!(page, "<h2>{}</h2>", escape(name));
+    for doubt in doubts(kept) {
+        let _ = writeln!(page, "<p class=\"doubt\">{}</p>", escape(&doubt));
+    }
+    let _ = writeln!(
+        page,
+        "<p>{:.1} s over {}. {}</p>",
+        result.seconds,
+        escape(&kept.links.join(" and ")),
+        escape(&kept.clock.told)
+    );
+    let mut heads: Vec<String> = ["latency, µs", "min", "median", "mean", "max"].map(str::to_owned).into();
+    heads.extend(PERCENTILES.iter().map(|at| format!("p{}", at * 100.0)));
+    heads.extend(["samples".to_owned(), format!("> {}", seconds(kept.threshold_ns as f64))]);
+    page.push_str("<table>\n");
+    row(page, "th", &heads);
+    for lane in &result.lanes {
+        let mut cells = vec![format!("{} {}", lane.stream, way(lane))];
+        cells.extend(figures(&lane.latency));
+        cells.extend([grouped(lane.latency.samples), grouped(lane.latency.above(kept.threshold_ns))]);
+        row(page, "td", &cells);
+    }
+    page.push_str("</table>\n<table>\n");
+    let heads = ["frames", "bytes each", "sent", "rate", "lost", "of these at the entrance", "twice", "out of order", "damaged", "loss"];
+    row(page, "th", &heads.map(str::to_owned));
+    for lane in &result.lanes {
+        row(page, "td", &frames(lane));
+    }
+    page.push_str("</table>\n");
+    let _ = writeln!(page, "<p>Again: <code>{}</code></p>", escape(&kept.command.join(" ")));
+}
+
+fn frames(lane: &LaneResult) -> Vec<String> {
+    let loss = match lane.loss_bound() {
+        Some(bound) => format!("0, below {bound:.1e} at 95 %"),
+        None => share(lane.loss_ratio()),
+    };
+    vec![
+        format!("{} {}", lane.stream, way(lane)),
+        format!("{:.0}", lane.mean_size),
+        grouped(lane.sent.frames),
+        si(lane.rate, "/s"),
+        grouped(lane.lost()),
+        grouped(lane.sent.entrance),
+        grouped(lane.arrivals.duplicates),
+        grouped(lane.arrivals.reordered),
+        grouped(lane.damaged),
+        loss,
+    ]
+}
+
+/// What a reader should know before the figures.
+fn doubts(kept: &Kept) -> Vec<String> {
+    let result = &kept.result;
+    let mut doubts = Vec::new();
+    if !kept.complete {
+        doubts.push(format!(
+            "This run did not come to its end: {:.1} of {:.1} s.",
+            result.seconds, result.intended_seconds
+        ));
+    }
+    let late = result.late_share();
+    if late > 0.001 {
+        let longest = seconds(result.stalls.longest_ns as f64);
+        doubts.push(format!(
+            "The tester was away, at most {longest} at a time: {} of its frames were sent late or not at all.",
+            share(late)
+        ));
+    }
+    if result.damaged_unknown > 0 {
+        doubts.push(format!("{} damaged frames cannot be told apart, and count as lost, too.", result.damaged_unknown));
+    }
+    doubts
+}
+
+/// Latency curves of all runs: of probes, where there are any.
+fn curves(page: &mut String, runs: &[(String, Kept)]) {
+    let probes = runs.iter().any(|(_, kept)| kept.result.lanes.iter().any(|lane| lane.probe));
+    let several = runs.len() > 1;
+    let mut drawn: Vec<(String, &Distribution)> = Vec::new();
+    for (name, kept) in runs {
+        for lane in kept.result.lanes.iter().filter(|lane| lane.latency.samples > 0 && (lane.probe || !probes)) {
+            let prefix = if several { format!("{name} ") } else { String::new() };
+            drawn.push((format!("{prefix}{} {}", lane.stream, way(lane)), &lane.latency));
+        }
+    }
+    if drawn.is_empty() {
+        return;
+    }
+    let over = |low: f64, high: f64| {
+        let at = |quantile| drawn.iter().map(move |(_, latency)| latency.quantile(quantile) as f64);
+        (at(low).fold(f64::INFINITY, f64::min), at(high).fold(0.0, f64::max))
+    };
+    page.push_str("<h2>Latency</h2>\n");
+    for (title, (from, to), logarithmic) in [
+        ("Samples by latency", over(0.0, 0.9999), true),
+        ("Samples by latency, around the median", over(0.05, 0.95), false),
+    ] {
+        let series = drawn.iter().map(|(name, latency)| Series { name: name.clone(), points: bins(latency, from, to) });
+        page.push_str(&chart(title, ("latency, µs", false), ("samples", logarithmic), series.collect()).svg());
+    }
+    let series = drawn.iter().map(|(name, latency)| Series { name: name.clone(), points: nines(latency) });
+    page.push_str(
+        &chart("Latency by percentile", ("nines: 1 is p90, 3 is p99.9", false), ("latency, µs", true), series.collect())
+            .svg(),
+    );
+}
+
+fn chart(title: &str, x: (&str, bool), y: (&str, bool), series: Vec<Series>) -> Chart {
+    let axis = |(label, logarithmic): (&str, bool)| Axis {
+        label: label.to_owned(),
+        logarithmic,
+        format: |value| load::units::digits(value),
+    };
+    Chart { title: title.to_owned(), x: axis(x), y: axis(y), series }
+}
+
+/// Counts in equal bins of microseconds between two latencies.
+fn bins(latency: &Distribution, from: f64, to: f64) -> Vec<(f64, f64)> {
+    let width = ((to - from) / BINS as f64).max(1.0);
+    let mut counts = [0_u64; BINS + 1];
+    for (value, count) in &latency.buckets {
+        let at = (*value as f64 - from) / width;
+        if (0.0..=BINS as f64).contains(&at) {
+            counts[at as usize] += count;
+        }
+    }
+    let middle = |bin: usize| (from + (bin as f64 + 0.5) * width) / 1e3;
+    counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(bin, count)| (middle(bin), *count as f64)).collect()
+}
+
+/// Latency by log10(1 ÷ (1 − p)), up to where ten samples lie beyond.
+fn nines(latency: &Distribution) -> Vec<(f64, f64)> {
+    let steps = (0..60).map(|step| f64::from(step) / 10.0);
+    let points = steps.map_while(|nines| {
+        let at = 1.0 - 10_f64.powf(-nines);
+        Some((nines, latency.sound_quantile(at)? as f64 / 1e3))
+    });
+    points.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(max_ns: u64, complete: bool) -> Kept {
+        let latency = Distribution {
+            samples: 10_000,
+            min_ns: 2_000,
+            mean_ns: 5_000.0,
+            max_ns,
+            buckets: (0..100).map(|n| (2_000 + n * 50, 99)).chain([(max_ns, 100)]).collect(),
+        };
+        let lane = LaneResult { stream: "probe <76>".into(), to: 1, probe: true, latency, ..LaneResult::default() };
+        Kept {
+            command: vec!["nearside".into(), "packet".into(), "--expect=max<1s".into()],
+            complete,
+            clock: Clock { told: "clock: a & b".into() },
+            links: vec!["memif:@a".into()],
+            threshold_ns: 15_000,
+            result: TrialResult { lanes: vec![lane], ..TrialResult::default() },
+        }
+    }
+
+    #[test]
+    fn a_page_has_table_curves_and_the_command() {
+        let page = render(&[("run <1>".to_owned(), kept(17_000, true)), ("run 2".to_owned(), kept(30_000, false))]);
+        for part in [
+            "<td>probe &lt;76&gt; A→B</td><td>2.00</td>",
+            "<code>nearside packet --expect=max&lt;1s</code>",
+            "Samples by latency, around the median",
+            "This run did not come to its end",
+            "run &lt;1&gt; probe &lt;76&gt; A→B",
+        ] {
+            assert!(page.contains(part), "{part}\n{page}");
+        }
+        assert_eq!(page.matches("<svg").count(), 3);
+        assert!(!page.contains("http://") || page.matches("http://").count() == page.matches("www.w3.org").count());
+        let tags = |open: &str| page.matches(open).count();
+        assert_eq!((tags("<tr>"), tags("<table>")), (tags("</tr>"), tags("</table>")));
+    }
+
+    #[test]
+    fn curves_hold_every_sample_and_end_where_too_few_lie_beyond() {
+        let latency = kept(17_000, true).result.lanes[0].latency.clone();
+        let points = bins(&latency, 2_000.0, 17_000.0);
+        assert_eq!(points.iter().map(|(_, count)| *count).sum::<f64>(), 10_000.0);
+        let nines = nines(&latency);
+        // Ten of ten thousand lie beyond p99.9.
+        assert!((nines.last().expect("points").0 - 3.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,118 @@
+//! Searches on simulated devices whose throughput is known.
+
+use super::*;
+
+/// A device that loses what is above its rate, and more by chance.
+struct Device {
+    rate: f64,
+    /// The chance that a second has a loss of one frame in a million, whatever the load.
+    noise: f64,
+    state: u64,
+}
+
+impl Device {
+    fn unit(&mut self) -> f64 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        (self.state >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn trial(&mut self, ask: Ask) -> Outcome {
+        let above = (1.0 - self.rate / ask.load).max(0.0);
+        let chance = 1.0 - (1.0 - self.noise).powf(ask.duration);
+        let loss_ratio = if self.unit() < chance { above.max(1e-6) } else { above };
+        Outcome { load: ask.load, duration: ask.duration, loss_ratio, valid: true }
+    }
+}
+
+fn run(goals: Vec<Goal>, device: &mut Device) -> (Vec<Found>, usize, f64) {
+    let mut search = Search::new(goals, 1_000.0, 20e6, TRIALS_LIMIT);
+    let mut seconds = 0.0;
+    while let Some(ask) = search.poll_trial() {
+        seconds += ask.duration;
+        search.on_trial(device.trial(ask));
+    }
+    (search.found(), search.trials().len(), seconds)
+}
+
+#[test]
+fn throughput_is_found_within_the_width_of_every_goal() {
+    for rate in [2_345.0, 1e6, 7.7e6, 14_880_952.0, 19.99e6] {
+        for goal in [Goal::rfc2544(), Goal::tst009(), Goal::ndr(), Goal::pdr()] {
+            let mut device = Device { rate, noise: 0.0, state: 1 };
+            let (found, trials, _) = run(vec![goal.clone()], &mut device);
+            let (lower, upper) = (found[0].lower.expect("one"), found[0].upper.expect("one"));
+            let truth = rate / (1.0 - goal.loss_ratio);
+            assert!(lower <= truth * (1.0 + 1e-9) && truth <= upper * (1.0 + 1e-9), "{rate} {}: {lower} {upper}", goal.name);
+            assert!((upper - lower) / upper <= goal.width * 1.001, "{rate} {}: {lower} {upper}", goal.name);
+            assert!(found[0].open.is_none() && trials < 80, "{rate} {}: {trials} trials", goal.name);
+        }
+    }
+}
+
+#[test]
+fn a_device_without_a_bound_has_the_highest_load_and_one_without_any_has_none() {
+    let (found, trials, _) = run(vec![Goal::rfc2544()], &mut Device { rate: 1e9, noise: 0.0, state: 1 });
+    assert_eq!((found[0].lower, found[0].upper, found[0].open.is_none()), (Some(20e6), None, true));
+    assert!(trials <= 4, "{trials}");
+    let (found, ..) = run(vec![Goal::rfc2544()], &mut Device { rate: 1.0, noise: 0.0, state: 1 });
+    assert!(found[0].lower.is_none() && found[0].open.as_deref().is_some_and(|why| why.contains("no load")));
+}
+
+#[test]
+fn a_noisy_device_has_an_ndr_where_less_than_half_of_the_seconds_lose() {
+    for state in 1..20 {
+        let mut device = Device { rate: 5e6, noise: 0.2, state };
+        let (found, trials, _) = run(vec![Goal::ndr()], &mut device);
+        let lower = found[0].lower.expect("one");
+        assert!((4.9e6..=5e6).contains(&lower), "{state}: {lower}");
+        assert!(trials < 200, "{state}: {trials}");
+        // One trial may not lose anything by RFC 2544: whatever is found there is by luck, and below.
+        let (strict, ..) = run(vec![Goal { final_duration: 60.0, ..Goal::rfc2544() }], &mut device);
+        assert!(strict[0].lower.unwrap_or(0.0) <= 5e6);
+    }
+}
+
+#[test]
+fn goals_share_their_trials() {
+    let mut device = Device { rate: 5e6, noise: 0.0, state: 1 };
+    let (ndr, first, _) = run(vec![Goal::ndr()], &mut device);
+    let (both, second, _) = run(vec![Goal::ndr(), Goal::pdr()], &mut device);
+    assert_eq!(both[0].lower, ndr[0].lower);
+    assert!(both[1].lower >= both[0].lower && second < 2 * first, "{first} {second}");
+    let through = both[1].conditional_throughput.expect("known");
+    assert!(through <= 5e6 * 1.000_001 && through > 4.95e6, "{through}");
+}
+
+#[test]
+fn trials_that_the_tester_spoilt_are_repeated_and_then_the_search_ends() {
+    let mut search = Search::new(vec![Goal::ndr()], 1e3, 1e6, TRIALS_LIMIT);
+    let first = search.poll_trial().expect("one");
+    search.on_trial(Outcome { load: first.load, duration: first.duration, loss_ratio: 0.5, valid: false });
+    assert_eq!(search.poll_trial(), Some(first));
+    for _ in 0..REPEATS {
+        search.on_trial(Outcome { load: first.load, duration: first.duration, loss_ratio: 0.5, valid: false });
+    }
+    assert_eq!(search.poll_trial(), None);
+    assert!(search.found()[0].open.as_deref().is_some_and(|why| why.contains("spoilt")));
+}
+
+#[test]
+fn a_search_ends_after_so_many_trials() {
+    let mut search = Search::new(vec![Goal::ndr()], 1e3, 1e6, 5);
+    let mut device = Device { rate: 5e5, noise: 0.0, state: 1 };
+    while let Some(ask) = search.poll_trial() {
+        search.on_trial(device.trial(ask));
+    }
+    assert_eq!(search.trials().len(), 5);
+    assert!(search.found()[0].open.as_deref().is_some_and(|why| why.contains("5 trials")));
+}
+
+#[test]
+fn the_middle_is_between() {
+    for (lower, upper) in [(1.0, 2.0), (0.995, 1.0), (0.99, 1.0), (1.0, 1e6)] {
+        let middle = middle(lower, upper, 0.005);
+        assert!(lower < middle && middle < upper, "{lower} {middle} {upper}");
+    }
+}

@@ -1,0 +1,216 @@
+//! A trial's results as lines for people.
+
+use crate::trial::{Distribution, LaneResult, TrialResult};
+use core::fmt::Write;
+use load::units::{digits, grouped, seconds, share, si};
+
+/// The percentiles that the table names, beside the median.
+pub const PERCENTILES: [f64; 3] = [0.95, 0.999, 0.9999];
+
+/// Ports as people call them.
+#[must_use]
+pub fn way(lane: &LaneResult) -> String {
+    let letter = |port: usize| if port == 0 { 'A' } else { 'B' };
+    format!("{}→{}", letter(lane.from), letter(lane.to))
+}
+
+/// Everything: what was sent and came by stream and direction, latencies, and
+/// what of the tester itself is to be known.
+#[must_use]
+pub fn render(result: &TrialResult, threshold_ns: u64) -> String {
+    let mut out = String::new();
+    frames(&mut out, result);
+    let _ = writeln!(out);
+    latencies(&mut out, result, threshold_ns);
+    tester(&mut out, result);
+    out
+}
+
+/// Columns under heads, each as wide as it must be.
+fn columns(out: &mut String, rows: &[Vec<String>]) {
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let pad = width(column).unwrap_or(0).saturating_sub(cell.chars().count());
+            // Names to the left, figures to the right.
+            let _ = if column < 2 {
+                write!(line, "{cell}{:pad$}  ", "")
+            } else {
+                write!(line, "{:pad$}{cell}  ", "")
+            };
+        }
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+}
+
+fn frames(out: &mut String, result: &TrialResult) {
+    let heads = ["stream", "way", "sent", "rate", "received", "lost", "entrance", "twice", "out of order", "damaged"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for lane in &result.lanes {
+        rows.push(vec![
+            lane.stream.clone(),
+            way(lane),
+            grouped(lane.sent.frames),
+            si(lane.rate, "/s"),
+            grouped(lane.received),
+            grouped(lane.losses.frames),
+            grouped(lane.sent.entrance),
+            grouped(lane.arrivals.duplicates),
+            grouped(lane.arrivals.reordered),
+            grouped(lane.damaged),
+        ]);
+    }
+    columns(out, &rows);
+    for lane in &result.lanes {
+        let name = format!("{} {}", lane.stream, way(lane));
+        let _ = match lane.loss_bound() {
+            Some(bound) => writeln!(
+                out,
+                "{name}: 0 lost of {}: at most {bound:.1e} of all at 95 %, if losses are independent",
+                grouped(lane.offered())
+            ),
+            None if lane.offered() == 0 => writeln!(out, "{name}: nothing was sent"),
+            None => writeln!(
+                out,
+                "{name}: {} lost of {} ({}), within the device in {} runs, the longest of {}",
+                grouped(lane.lost()),
+                grouped(lane.offered()),
+                share(lane.loss_ratio()),
+                grouped(lane.losses.events),
+                grouped(lane.losses.longest)
+            ),
+        };
+    }
+}
+
+/// Microseconds, as the field tells latencies.
+fn micros(nanos: f64) -> String {
+    digits(nanos / 1e3)
+}
+
+fn latencies(out: &mut String, result: &TrialResult, threshold_ns: u64) {
+    let above = format!("> {}", seconds(threshold_ns as f64));
+    let mut heads = vec!["latency, µs", "way", "min", "median", "mean", "max"];
+    let names: Vec<String> = PERCENTILES.iter().map(|at| format!("p{}", at * 100.0)).collect();
+    heads.extend(names.iter().map(String::as_str));
+    heads.extend(["samples", &above]);
+    let mut rows = vec![heads.iter().map(|head| (*head).to_owned()).collect::<Vec<_>>()];
+    for lane in &result.lanes {
+        let mut row = vec![lane.stream.clone(), way(lane)];
+        row.extend(figures(&lane.latency));
+        row.extend([grouped(lane.latency.samples), grouped(lane.latency.above(threshold_ns))]);
+        rows.push(row);
+    }
+    columns(out, &rows);
+}
+
+/// Min, median, mean, max and the percentiles; a dash for what too few samples
+/// stand behind.
+#[must_use]
+pub fn figures(latency: &Distribution) -> Vec<String> {
+    if latency.samples == 0 {
+        return vec!["-".to_owned(); 4 + PERCENTILES.len()];
+    }
+    let mut cells = vec![
+        micros(latency.min_ns as f64),
+        micros(latency.quantile(0.5) as f64),
+        micros(latency.mean_ns),
+        micros(latency.max_ns as f64),
+    ];
+    let sound = |at: &f64| latency.sound_quantile(*at).map_or_else(|| "-".to_owned(), |nanos| micros(nanos as f64));
+    cells.extend(PERCENTILES.iter().map(sound));
+    cells
+}
+
+fn tester(out: &mut String, result: &TrialResult) {
+    let stalls = &result.stalls;
+    let _ = writeln!(
+        out,
+        "\nthe tester: away {} times, {} in all, at most {}; {} of its frames late or not sent",
+        grouped(stalls.count),
+        seconds(stalls.total_ns as f64),
+        seconds(stalls.longest_ns as f64),
+        share(result.late_share())
+    );
+    for lane in result.lanes.iter().filter(|lane| lane.gaps.samples > 0) {
+        let gaps = &lane.gaps;
+        let _ = writeln!(
+            out,
+            "  {} {}: between frames p1 {} p50 {} p99 {}; after the time due p50 {} p99 {} max {}",
+            lane.stream,
+            way(lane),
+            seconds(gaps.p1_ns as f64),
+            seconds(gaps.p50_ns as f64),
+            seconds(gaps.p99_ns as f64),
+            seconds(gaps.behind_p50_ns as f64),
+            seconds(gaps.behind_p99_ns as f64),
+            seconds(gaps.behind_max_ns as f64)
+        );
+    }
+    let sum = |each: fn(&LaneResult) -> u64| result.lanes.iter().map(each).sum::<u64>();
+    for (count, what) in [
+        (result.damaged_unknown, "frames came damaged so that nobody can say which they were; they count as lost, too"),
+        (result.others_marks, "frames were another tester's"),
+        (result.foreign, "frames were nobody's we know"),
+        (sum(|lane| lane.strayed), "frames came by a port that they were not sent to"),
+        (sum(|lane| lane.arrivals.too_late), "frames came too late to be told from duplicates"),
+        (sum(|lane| lane.backwards), "frames came before they left: the clock stepped"),
+        (sum(|lane| lane.sent.timeouts), "probes were given up"),
+        (sum(|lane| lane.sent.too_long), "frames were too long for the link"),
+    ] {
+        if count > 0 {
+            let _ = writeln!(out, "{} {what}", grouped(count));
+        }
+    }
+    if !result.complete {
+        let _ = writeln!(out, "stopped after {:.1} of {:.1} s", result.seconds, result.intended_seconds);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trial::{Losses, Sent};
+
+    #[test]
+    fn a_table_as_the_published_measurement_has_it() {
+        let latency = Distribution {
+            samples: 100_000,
+            min_ns: 2_100,
+            mean_ns: 8_700.0,
+            max_ns: 17_100,
+            buckets: vec![(2_100, 1), (8_650, 99_989), (12_000, 5), (17_100, 5)],
+        };
+        let lane = LaneResult {
+            stream: "probe".into(),
+            to: 1,
+            rate: 10_000.0,
+            sent: Sent { frames: 100_000, ..Sent::default() },
+            received: 100_000,
+            latency,
+            ..LaneResult::default()
+        };
+        let lost = LaneResult {
+            stream: "load".into(),
+            from: 1,
+            sent: Sent { frames: 10, entrance: 10, ..Sent::default() },
+            losses: Losses { frames: 5, events: 2, longest: 4 },
+            ..LaneResult::default()
+        };
+        let result = TrialResult { lanes: vec![lane, lost], foreign: 3, complete: true, ..TrialResult::default() };
+        let text = render(&result, 15_000);
+        for line in [
+            "stream  way     sent      rate  received  lost  entrance  twice  out of order  damaged",
+            "probe   A→B  100,000  10.0 k/s   100,000     0         0      0             0        0",
+            "probe A→B: 0 lost of 100,000: at most 3.0e-5 of all at 95 %, if losses are independent",
+            "load B→A: 15 lost of 20 (75 %), within the device in 2 runs, the longest of 4",
+            "latency, µs  way   min  median  mean   max   p95  p99.9  p99.99  samples  > 15.0 µs",
+            "probe        A→B  2.10    8.65  8.70  17.1  8.65   8.65    8.65  100,000          5",
+            "load         B→A     -       -     -     -     -      -       -        0          0",
+            "3 frames were nobody's we know",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+        }
+    }
+}

@@ -1,0 +1,559 @@
+//! The tester: sends streams on time and follows every frame of them.
+//!
+//! One thread has all ports, so that what one sends and the other receives is
+//! known in one place. Time comes as ticks of the caller's clock.
+
+use crate::mark::Mark;
+use crate::schedule::{MILLI, Schedule};
+use crate::stream::{Frames, Seen, Shape, look};
+use crate::track::{Arrival, Tracker};
+use crate::trial::{Distribution, Gaps, LaneResult, Sent, Stalls, TrialResult};
+use core::time::Duration;
+use link::{Link, Receive, Transmit};
+use load::Recorder;
+use wire::{Offload, Time};
+
+/// Most frames that a stream sends in a turn: what is due beyond waits for the
+/// next, a microsecond later.
+const TURN_LIMIT: usize = 64;
+
+/// Most frames received in a turn of a port.
+const BURST: usize = 64;
+
+/// Most lanes: a mark has eight bits for it.
+pub const LANES_LIMIT: usize = 64;
+
+/// When a stream sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pacing {
+    /// At thousandths of a frame per second, so many frames at a time.
+    Rate {
+        /// The rate.
+        milli: u64,
+        /// Frames that are due at one time: 1, unless bursts are asked for.
+        burst: u32,
+    },
+    /// As fast as the ring takes frames.
+    Max,
+    /// One frame in flight: the next leaves when the last has come, and not
+    /// before it is due at this rate (in thousandths; `None`: at once).
+    Probe(Option<u64>),
+}
+
+/// A stream: what, when, which ways.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stream {
+    /// What people call it.
+    pub name: String,
+    /// Its frames.
+    pub shape: Shape,
+    /// When they are due.
+    pub pacing: Pacing,
+    /// From the first port to the second (or back to itself), and from the
+    /// second to the first.
+    pub ways: [bool; 2],
+}
+
+/// What a trial is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// The streams.
+    pub streams: Vec<Stream>,
+    /// For how long frames are sent.
+    pub duration: Duration,
+    /// How long stragglers are waited for (RFC 2544 section 23: 2 s).
+    pub drain: Duration,
+    /// When a probe's frame counts as lost, so that the next may leave.
+    pub probe_timeout: Duration,
+    /// A frame sent later than this after it was due is one that the tester
+    /// made up for.
+    pub late: Duration,
+    /// What is due for longer than this when the tester comes back from an
+    /// absence is not sent any more, and counted as missed.
+    pub give_up: Duration,
+    /// Tells this run's frames from others'.
+    pub signature: u32,
+    /// For flows drawn at random.
+    pub seed: u64,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            streams: Vec::new(),
+            duration: Duration::from_secs(10),
+            drain: Duration::from_secs(2),
+            probe_timeout: Duration::from_millis(100),
+            late: Duration::from_micros(10),
+            give_up: Duration::from_millis(1),
+            signature: 1,
+            seed: 1,
+        }
+    }
+}
+
+impl Plan {
+    /// What is wrong with it, if anything.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn check(&self, ports: usize) -> Result<(), String> {
+        let lanes: usize = self.streams.iter().map(|stream| stream.ways.iter().filter(|way| **way).count()).sum();
+        if lanes == 0 || lanes > LANES_LIMIT {
+            return Err(format!("from 1 to {LANES_LIMIT} streams are sent, each direction being one"));
+        }
+        for stream in &self.streams {
+            let least = stream.shape.smallest();
+            if let Some(size) = stream.shape.sizes.iter().find(|size| **size < least) {
+                return Err(format!("{}: frames of {size} bytes have no room for the mark: {least} at least", stream.name));
+            }
+            if stream.ways[1] && ports < 2 {
+                return Err(format!("{}: with one link there is one direction", stream.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One stream in one direction.
+struct Lane {
+    stream: usize,
+    from: usize,
+    to: usize,
+    frames: Frames,
+    pacing: Pacing,
+    schedule: Schedule,
+    /// A probe's frame that has not come yet: its number, and when it left.
+    flying: Option<(u64, u64)>,
+    sent: Sent,
+    last_sent: Option<u64>,
+    tracker: Tracker,
+    received: u64,
+    damaged: u64,
+    /// Frames of this lane that came by a port that is not its own.
+    strayed: u64,
+    /// Frames from the future: a clock that stepped.
+    backwards: u64,
+}
+
+/// The distributions of one lane. Apart from the rest, so that a thread that
+/// polls can hand them over by a swap, and go on with empty ones.
+#[derive(Clone, Debug, Default)]
+pub struct Recorders {
+    /// One-way latency of frames that came for the first time.
+    pub latency: Recorder,
+    /// Times between two frames sent.
+    pub gaps: Recorder,
+    /// How late frames were sent after they were due.
+    pub behind: Recorder,
+}
+
+impl Recorders {
+    /// Takes in what another has recorded, and empties it.
+    pub fn take(&mut self, other: &mut Self) {
+        let pairs = [
+            (&mut self.latency, &mut other.latency),
+            (&mut self.gaps, &mut other.gaps),
+            (&mut self.behind, &mut other.behind),
+        ];
+        for (mine, theirs) in pairs {
+            mine.merge(theirs);
+            theirs.clear();
+        }
+    }
+}
+
+/// Where the tester stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// Frames are sent.
+    Sending,
+    /// Stragglers are waited for.
+    Draining,
+    /// All is over.
+    Over,
+}
+
+/// A trial under way.
+pub struct Tester {
+    plan: Plan,
+    hz: u64,
+    lanes: Vec<Lane>,
+    recorders: Vec<Recorders>,
+    start: u64,
+    end: u64,
+    over: u64,
+    last_turn: u64,
+    stopped: Option<u64>,
+    stalls: Stalls,
+    others: [u64; 3],
+    late: u64,
+    give_up: u64,
+    timeout: u64,
+    /// Nanoseconds of a tick, by 2^32.
+    nanos: u64,
+    sent_to: [bool; 2],
+}
+
+/// Which of `Tester::others`.
+const DAMAGED: usize = 0;
+const THEIRS: usize = 1;
+const FOREIGN: usize = 2;
+
+impl Tester {
+    /// A trial that begins at `start`, over one port or two, on a clock of
+    /// `hz` ticks per second.
+    #[must_use]
+    pub fn new(plan: Plan, ports: usize, hz: u64, start: u64) -> Self {
+        let ticks = |span: Duration| {
+            u64::try_from(span.as_nanos() * u128::from(hz) / 1_000_000_000).unwrap_or(u64::MAX >> 1)
+        };
+        let end = start.saturating_add(ticks(plan.duration));
+        let mut lanes = Vec::new();
+        for (index, stream) in plan.streams.iter().enumerate() {
+            for direction in (0..2).filter(|way| stream.ways[*way]) {
+                lanes.push(Lane::new(index, stream, (direction, ports), (hz, start), plan.seed));
+            }
+        }
+        Self {
+            late: ticks(plan.late),
+            give_up: ticks(plan.give_up),
+            timeout: ticks(plan.probe_timeout),
+            over: end.saturating_add(ticks(plan.drain)),
+            nanos: ((1_000_000_000_u128 << 32) / u128::from(hz.max(1))) as u64,
+            hz,
+            recorders: lanes.iter().map(|_| Recorders::default()).collect(),
+            lanes,
+            start,
+            end,
+            last_turn: start,
+            stopped: None,
+            stalls: Stalls::default(),
+            others: [0; 3],
+            sent_to: [false; 2],
+            plan,
+        }
+    }
+
+    /// Ends the sending at `now`, if it has not ended yet.
+    pub fn stop(&mut self, now: u64) {
+        if now < self.end {
+            self.over = now + (self.over - self.end);
+            self.end = now.max(self.start);
+            self.stopped = Some(now);
+        }
+    }
+
+    /// Where the trial stands.
+    #[must_use]
+    pub fn stage(&self, now: u64) -> Stage {
+        match now {
+            now if now < self.end => Stage::Sending,
+            now if now < self.over => Stage::Draining,
+            _ => Stage::Over,
+        }
+    }
+
+    /// Whether frames may still come that were sent.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.tracker.counts().unique < lane.sent.frames)
+    }
+
+    /// One turn: takes what has come, and sends what is due. `clock` is read
+    /// where a frame is stamped; `time` is for links. Returns the frames
+    /// received and sent.
+    #[inline]
+    pub fn turn<L: Link>(&mut self, links: &mut [L], clock: &mut impl FnMut() -> u64, time: Time) -> usize {
+        let now = clock();
+        let away = now.saturating_sub(self.last_turn.max(self.start));
+        if away > self.late && now < self.end {
+            self.stalls.on_stall(away);
+        }
+        self.last_turn = now;
+        let mut frames = 0;
+        for (port, link) in links.iter_mut().enumerate() {
+            let (mut rx, _) = link.split();
+            frames += self.receive(port, &mut rx, clock, time);
+        }
+        if now < self.end && now >= self.start {
+            for lane in 0..self.lanes.len() {
+                let from = self.lanes[lane].from;
+                if let Some(link) = links.get_mut(from) {
+                    let (_, mut tx) = link.split();
+                    let sent = self.send(lane, &mut tx, clock);
+                    self.sent_to[from] |= sent > 0;
+                    frames += sent;
+                }
+            }
+        }
+        for (port, link) in links.iter_mut().enumerate() {
+            // Also where nothing was sent: what was may still have to be told of.
+            if core::mem::take(&mut self.sent_to[port & 1]) || frames == 0 {
+                link.split().1.flush(time);
+            }
+        }
+        frames
+    }
+
+    #[inline]
+    fn receive(&mut self, port: usize, rx: &mut impl Receive, clock: &mut impl FnMut() -> u64, time: Time) -> usize {
+        let count = rx.receive(time, BURST);
+        if count == 0 {
+            return 0;
+        }
+        // Once they are there: a time before the look would make latencies too small.
+        let now = clock();
+        for index in 0..count {
+            self.take(port, rx.frame(index), now);
+        }
+        rx.release();
+        count
+    }
+
+    #[inline]
+    fn take(&mut self, port: usize, frame: &[u8], now: u64) {
+        let (mark, at) = match look(frame, self.plan.signature) {
+            Seen::Ours(mark, at) => (mark, at),
+            Seen::Damaged => return self.others[DAMAGED] += 1,
+            Seen::Theirs => return self.others[THEIRS] += 1,
+            Seen::Other => return self.others[FOREIGN] += 1,
+        };
+        // A number that was never sent: the check let it through by chance, or somebody made it.
+        let number = usize::from(mark.lane);
+        let Some(lane) = self.lanes.get_mut(number).filter(|lane| mark.sequence < lane.sent.frames) else {
+            self.others[DAMAGED] += 1;
+            return;
+        };
+        lane.received += 1;
+        if lane.to != port {
+            lane.strayed += 1;
+            return;
+        }
+        if !lane.frames.is_whole(frame, at) {
+            lane.damaged += 1;
+        }
+        let arrival = lane.tracker.on_frame(mark.sequence);
+        if lane.flying.is_some_and(|(number, _)| number == mark.sequence) {
+            lane.flying = None;
+        }
+        if matches!(arrival, Arrival::InOrder | Arrival::Reordered) {
+            match mark.age(now) {
+                Some(age) => self.recorders[number].latency.record(((u128::from(age) * u128::from(self.nanos)) >> 32) as u64),
+                None => lane.backwards += 1,
+            }
+        }
+    }
+
+    /// Sends what is due of a lane.
+    #[inline]
+    fn send(&mut self, index: usize, tx: &mut impl Transmit, clock: &mut impl FnMut() -> u64) -> usize {
+        let (end, late, give_up, timeout) = (self.end, self.late, self.give_up, self.timeout);
+        let signature = self.plan.signature;
+        let (lane, recorders) = (&mut self.lanes[index], &mut self.recorders[index]);
+        let number = index as u8;
+        match lane.pacing {
+            Pacing::Max => lane.send_max(tx, (signature, number), clock),
+            Pacing::Probe(rate) => {
+                let now = clock();
+                if let Some((_, left)) = lane.flying {
+                    if now.wrapping_sub(left) < timeout {
+                        return 0;
+                    }
+                    lane.sent.timeouts += 1;
+                    lane.flying = None;
+                }
+                if rate.is_some() && lane.schedule.due() > now {
+                    return 0;
+                }
+                let sent = lane.emit(tx, (signature, number), now);
+                if sent {
+                    lane.flying = Some((lane.sent.frames - 1, now));
+                }
+                // It is due again from now on, however late this one was: no two may be in flight.
+                while rate.is_some() && lane.schedule.due() <= now {
+                    lane.schedule.advance();
+                }
+                usize::from(sent)
+            }
+            Pacing::Rate { burst, .. } => {
+                let mut sent = 0;
+                let mut now = clock();
+                while lane.schedule.due() <= now && lane.schedule.due() < end && sent < TURN_LIMIT {
+                    let behind = now - lane.schedule.due();
+                    if behind > give_up {
+                        lane.sent.missed += u64::from(burst);
+                        lane.schedule.advance();
+                        continue;
+                    }
+                    for _ in 0..burst {
+                        recorders.behind.record(((u128::from(behind) * u128::from(self.nanos)) >> 32) as u64);
+                        lane.sent.late += u64::from(behind > late);
+                        sent += usize::from(lane.emit_due(tx, (signature, number), now, (&mut recorders.gaps, self.nanos)));
+                    }
+                    lane.schedule.advance();
+                    now = clock();
+                }
+                sent
+            }
+        }
+    }
+
+    /// What has come of it, at `now`.
+    #[must_use]
+    pub fn result(&self, now: u64) -> TrialResult {
+        let mut result = self.counts(now, true);
+        fill(&mut result, &self.recorders);
+        result
+    }
+
+    /// Gives what was recorded for `others`, which must be as many, and empty.
+    pub fn exchange(&mut self, others: &mut Vec<Recorders>) {
+        if others.len() == self.recorders.len() {
+            core::mem::swap(&mut self.recorders, others);
+        }
+    }
+
+    /// How many lanes there are.
+    #[must_use]
+    pub fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// The counts at `now`, without distributions. Losses are exact where they
+    /// are `settled`, after the last straggler; else they are those of frames
+    /// that nobody waits for any more, at next to no cost.
+    #[must_use]
+    pub fn counts(&self, now: u64, settled: bool) -> TrialResult {
+        let sending = now.clamp(self.start, self.end) - self.start;
+        let seconds = |ticks: u64| ticks as f64 / self.hz as f64;
+        let lanes = self.lanes.iter().map(|lane| lane.result(&self.plan.streams[lane.stream], seconds(sending), settled));
+        TrialResult {
+            intended_seconds: self.plan.duration.as_secs_f64(),
+            seconds: seconds(sending),
+            complete: self.stopped.is_none() && now >= self.over,
+            lanes: lanes.collect(),
+            damaged_unknown: self.others[DAMAGED],
+            others_marks: self.others[THEIRS],
+            foreign: self.others[FOREIGN],
+            stalls: self.stalls.told(self.hz),
+        }
+    }
+}
+
+/// Puts the distributions of all lanes into a result.
+pub fn fill(result: &mut TrialResult, recorders: &[Recorders]) {
+    for (lane, recorded) in result.lanes.iter_mut().zip(recorders) {
+        lane.latency = Distribution::of(&recorded.latency);
+        lane.gaps = Gaps::of(&recorded.gaps, &recorded.behind);
+    }
+}
+
+impl Lane {
+    fn new(
+        stream: usize,
+        of: &Stream,
+        (direction, ports): (usize, usize),
+        (hz, start): (u64, u64),
+        seed: u64,
+    ) -> Self {
+        let schedule = match of.pacing {
+            Pacing::Rate { milli, burst } => Schedule::new(start, hz, milli, burst),
+            Pacing::Probe(Some(milli)) => Schedule::new(start, hz, milli, 1),
+            Pacing::Probe(None) | Pacing::Max => Schedule::new(start, hz, 0, 1),
+        };
+        Self {
+            stream,
+            from: direction,
+            to: if ports < 2 { direction } else { 1 - direction },
+            frames: Frames::new(&of.shape, direction, seed.wrapping_add(stream as u64 + 1)),
+            pacing: of.pacing,
+            schedule,
+            flying: None,
+            sent: Sent::default(),
+            last_sent: None,
+            tracker: Tracker::default(),
+            received: 0,
+            damaged: 0,
+            strayed: 0,
+            backwards: 0,
+        }
+    }
+
+    /// Sends the next frame, if there is room.
+    #[inline]
+    fn emit(&mut self, tx: &mut impl Transmit, (signature, lane): (u32, u8), now: u64) -> bool {
+        let Some(slot) = tx.slot() else {
+            self.sent.entrance += 1;
+            return false;
+        };
+        let mark = Mark { signature, lane, sequence: self.sent.frames, time: now };
+        let Some(len) = self.frames.write(slot, &mark) else {
+            self.sent.too_long += 1;
+            return false;
+        };
+        tx.commit(len, Offload::NONE);
+        self.sent.frames += 1;
+        self.sent.bytes += len as u64;
+        true
+    }
+
+    /// Sends a frame that is due, and notes its distance to the one before.
+    #[inline]
+    fn emit_due(
+        &mut self,
+        tx: &mut impl Transmit,
+        whose: (u32, u8),
+        now: u64,
+        (gaps, nanos): (&mut Recorder, u64),
+    ) -> bool {
+        let sent = self.emit(tx, whose, now);
+        if sent {
+            if let Some(last) = self.last_sent {
+                gaps.record(((u128::from(now.saturating_sub(last)) * u128::from(nanos)) >> 32) as u64);
+            }
+            self.last_sent = Some(now);
+        }
+        sent
+    }
+
+    /// As many as fit, stamped together.
+    #[inline]
+    fn send_max(&mut self, tx: &mut impl Transmit, whose: (u32, u8), clock: &mut impl FnMut() -> u64) -> usize {
+        let room = tx.room().min(TURN_LIMIT / 2);
+        if room == 0 {
+            return 0;
+        }
+        let now = clock();
+        (0..room).take_while(|_| self.emit(tx, whose, now)).count()
+    }
+
+    fn result(&self, of: &Stream, seconds: f64, settled: bool) -> LaneResult {
+        let intended = match self.pacing {
+            Pacing::Rate { milli, .. } => Some(milli as f64 / MILLI as f64),
+            Pacing::Max | Pacing::Probe(_) => None,
+        };
+        let arrivals = self.tracker.counts();
+        LaneResult {
+            stream: of.name.clone(),
+            from: self.from,
+            to: self.to,
+            mean_size: of.shape.mean_size(),
+            probe: matches!(self.pacing, Pacing::Probe(_)),
+            intended_rate: intended,
+            rate: if seconds > 0.0 { self.sent.frames as f64 / seconds } else { 0.0 },
+            sent: self.sent,
+            received: self.received,
+            arrivals,
+            losses: if settled { self.tracker.losses(self.sent.frames) } else { self.tracker.settled() },
+            damaged: self.damaged,
+            strayed: self.strayed,
+            backwards: self.backwards,
+            latency: Distribution::default(),
+            gaps: Gaps::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

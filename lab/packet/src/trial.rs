@@ -1,0 +1,262 @@
+//! What came of one trial, as numbers that stand for themselves.
+
+use load::Recorder;
+use serde::{Deserialize, Serialize};
+
+/// What a stream sent, and what it did not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Sent {
+    /// Frames that went into the ring.
+    pub frames: u64,
+    /// Their bytes, without frame check sequences.
+    pub bytes: u64,
+    /// Frames that were due and found the ring full: lost at the entrance of
+    /// the device under test, as by a NIC, and never sent late.
+    pub entrance: u64,
+    /// Frames that were due while the tester was away for too long to make up
+    /// for them: not the device's fault.
+    pub missed: u64,
+    /// Frames that were sent, but late.
+    pub late: u64,
+    /// Probes that were given up.
+    pub timeouts: u64,
+    /// Frames that no slot of the link holds.
+    pub too_long: u64,
+}
+
+/// Times that the tester was away from its rings.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Stalls {
+    /// How often.
+    pub count: u64,
+    /// The longest, in nanoseconds.
+    pub longest_ns: u64,
+    /// All of them, in nanoseconds.
+    pub total_ns: u64,
+}
+
+impl Stalls {
+    /// In ticks, until they are told.
+    #[cold]
+    pub(crate) fn on_stall(&mut self, ticks: u64) {
+        self.count += 1;
+        self.longest_ns = self.longest_ns.max(ticks);
+        self.total_ns += ticks;
+    }
+
+    pub(crate) fn told(&self, hz: u64) -> Self {
+        let nanos = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / u128::from(hz.max(1))) as u64;
+        Self { count: self.count, longest_ns: nanos(self.longest_ns), total_ns: nanos(self.total_ns) }
+    }
+}
+
+/// A distribution, whole.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Distribution {
+    /// How many samples.
+    pub samples: u64,
+    /// The smallest, in nanoseconds.
+    pub min_ns: u64,
+    /// The mean.
+    pub mean_ns: f64,
+    /// The largest.
+    pub max_ns: u64,
+    /// Samples by the highest value of their bucket, which is less than a
+    /// thousandth wide, ascending.
+    pub buckets: Vec<(u64, u64)>,
+}
+
+impl Distribution {
+    /// What a recorder holds.
+    #[must_use]
+    pub fn of(recorder: &Recorder) -> Self {
+        let samples = recorder.len();
+        if samples == 0 {
+            return Self::default();
+        }
+        let histogram = recorder.histogram();
+        let buckets = histogram.iter_recorded().map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()));
+        Self {
+            samples,
+            min_ns: recorder.min(),
+            mean_ns: recorder.total() / samples as f64,
+            max_ns: recorder.max(),
+            buckets: buckets.collect(),
+        }
+    }
+
+    /// The value that the share `at` of samples does not exceed.
+    #[must_use]
+    pub fn quantile(&self, at: f64) -> u64 {
+        let wanted = ((at.clamp(0.0, 1.0) * self.samples as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (value, count) in &self.buckets {
+            seen += count;
+            if seen >= wanted {
+                return (*value).min(self.max_ns);
+            }
+        }
+        self.max_ns
+    }
+
+    /// A percentile, where at least ten samples lie beyond it; fewer would
+    /// make it a matter of chance.
+    #[must_use]
+    pub fn sound_quantile(&self, at: f64) -> Option<u64> {
+        ((1.0 - at) * self.samples as f64 >= 10.0 - 1e-6).then(|| self.quantile(at))
+    }
+
+    /// Samples above a threshold.
+    #[must_use]
+    pub fn above(&self, nanos: u64) -> u64 {
+        self.buckets.iter().filter(|(value, _)| *value > nanos).map(|(_, count)| count).sum()
+    }
+}
+
+/// How well a stream kept to its times.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Gaps {
+    /// Times between two frames that were looked at.
+    pub samples: u64,
+    /// Percentiles of the time between two frames, in nanoseconds: 1, 50, 99.
+    pub p1_ns: u64,
+    /// The median.
+    pub p50_ns: u64,
+    /// The 99th.
+    pub p99_ns: u64,
+    /// How late frames left after they were due: median, 99th percentile, most.
+    pub behind_p50_ns: u64,
+    /// The 99th percentile.
+    pub behind_p99_ns: u64,
+    /// The most.
+    pub behind_max_ns: u64,
+}
+
+impl Gaps {
+    pub(crate) fn of(gaps: &Recorder, behind: &Recorder) -> Self {
+        Self {
+            samples: gaps.len(),
+            p1_ns: gaps.quantile(0.01),
+            p50_ns: gaps.quantile(0.5),
+            p99_ns: gaps.quantile(0.99),
+            behind_p50_ns: behind.quantile(0.5),
+            behind_p99_ns: behind.quantile(0.99),
+            behind_max_ns: behind.max(),
+        }
+    }
+}
+
+/// One stream in one direction.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct LaneResult {
+    /// The stream's name.
+    pub stream: String,
+    /// The port that it leaves by.
+    pub from: usize,
+    /// The port that it is to come by.
+    pub to: usize,
+    /// Bytes of a frame on average, with frame check sequence.
+    pub mean_size: f64,
+    /// One frame in flight at a time.
+    pub probe: bool,
+    /// Frames per second that were asked for; `None`: as many as possible.
+    pub intended_rate: Option<f64>,
+    /// Frames per second that went into the ring.
+    pub rate: f64,
+    /// What was sent.
+    pub sent: Sent,
+    /// Frames that came, all of them.
+    pub received: u64,
+    /// Once, again, out of order.
+    pub arrivals: Arrivals,
+    /// Frames that were sent and did not come.
+    pub losses: Losses,
+    /// Frames that came with other bytes than they left with.
+    pub damaged: u64,
+    /// Frames that came by another port.
+    pub strayed: u64,
+    /// Frames from the future: the clock stepped.
+    pub backwards: u64,
+    /// One-way latency.
+    pub latency: Distribution,
+    /// How the times were kept.
+    pub gaps: Gaps,
+}
+
+pub use crate::track::{Arrivals, Losses};
+
+impl LaneResult {
+    /// Frames that the device lost: at its entrance, and within.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.losses.frames + self.sent.entrance
+    }
+
+    /// Frames that the device was offered.
+    #[must_use]
+    pub fn offered(&self) -> u64 {
+        self.sent.frames + self.sent.entrance
+    }
+
+    /// The share of those that were lost; zero where nothing was offered.
+    #[must_use]
+    pub fn loss_ratio(&self) -> f64 {
+        if self.offered() == 0 { 0.0 } else { self.lost() as f64 / self.offered() as f64 }
+    }
+
+    /// Below what share losses are, at 95 % confidence, where none was seen:
+    /// 3 ÷ n, if they are independent (the rule of three).
+    #[must_use]
+    pub fn loss_bound(&self) -> Option<f64> {
+        (self.lost() == 0 && self.offered() > 0).then(|| 3.0 / self.offered() as f64)
+    }
+}
+
+/// All of a trial.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct TrialResult {
+    /// For how long frames were to be sent.
+    pub intended_seconds: f64,
+    /// For how long they were.
+    pub seconds: f64,
+    /// It was neither stopped nor is it still under way.
+    pub complete: bool,
+    /// Streams by direction.
+    pub lanes: Vec<LaneResult>,
+    /// Frames of ours of which nobody can say which: they count as lost, too.
+    pub damaged_unknown: u64,
+    /// Frames that another tester marked.
+    pub others_marks: u64,
+    /// Anything else that came.
+    pub foreign: u64,
+    /// The tester's absences.
+    pub stalls: Stalls,
+}
+
+impl TrialResult {
+    /// Frames offered by all streams.
+    #[must_use]
+    pub fn offered(&self) -> u64 {
+        self.lanes.iter().map(LaneResult::offered).sum()
+    }
+
+    /// Frames lost of all streams.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lanes.iter().map(LaneResult::lost).sum()
+    }
+
+    /// The share lost of all.
+    #[must_use]
+    pub fn loss_ratio(&self) -> f64 {
+        if self.offered() == 0 { 0.0 } else { self.lost() as f64 / self.offered() as f64 }
+    }
+
+    /// The share of frames that the tester sent late or not at all.
+    #[must_use]
+    pub fn late_share(&self) -> f64 {
+        let late: u64 = self.lanes.iter().map(|lane| lane.sent.late + lane.sent.missed).sum();
+        let due: u64 = self.lanes.iter().map(|lane| lane.offered() + lane.sent.missed).sum();
+        if due == 0 { 0.0 } else { late as f64 / due as f64 }
+    }
+}

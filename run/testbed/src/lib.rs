@@ -1,0 +1,164 @@
+//! `nearside packet`: frames forwarded, sent and followed.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | `ends` | links opened, and dealt out to threads |
+//! | `forward` | the forwarder's threads, and what they tell |
+//! | `load` | the tester's thread, checkpoints, what is printed |
+//! | `search` | trials, until bounds are near |
+//! | `pages` | results drawn and compared |
+//! | `rig` | a tester's links and clock, and trials over them |
+//! | `place` | a thread's place: core, real-time policy |
+//! | `keep` | results in files |
+
+mod ends;
+mod forward;
+mod keep;
+mod load;
+mod pages;
+mod place;
+mod rig;
+mod search;
+
+use host::values::LinkSpec;
+use say::Failure;
+use packet::expect::Expectation;
+use packet::forward::Settings;
+use packet::search::Goal;
+use packet::tester::{Plan, Stream};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// What `packet` is asked to do.
+#[derive(Clone, Debug)]
+pub enum PacketPlan {
+    /// Forward frames.
+    Forward(Box<ForwardPlan>),
+    /// Send frames and follow them.
+    Load(Box<LoadPlan>),
+    /// Search for rates.
+    Search(Box<SearchPlan>),
+    /// Draw results.
+    Report(ReportPlan),
+    /// Compare results.
+    Compare(ComparePlan),
+}
+
+/// Where threads run, and how.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pace {
+    /// A thread for each, pinned if a core is named.
+    pub cores: Vec<Option<u16>>,
+    /// The priority of SCHED_FIFO; `None`: the usual policy.
+    pub fifo: Option<u8>,
+}
+
+/// How frames are forwarded.
+#[derive(Clone, Debug)]
+pub struct ForwardPlan {
+    /// One link, or two.
+    pub links: Vec<LinkSpec>,
+    /// What is done to frames.
+    pub settings: Settings,
+    /// Where.
+    pub pace: Pace,
+    /// For how long; `None`: until it is stopped.
+    pub duration: Option<Duration>,
+    /// How often a line is written; `None`: as usual.
+    pub stats_period: Option<Duration>,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// What is sent, and what is told of it.
+#[derive(Clone, Debug)]
+pub struct LoadPlan {
+    /// One link, or two.
+    pub links: Vec<LinkSpec>,
+    /// The trial, but for its signature and seed.
+    pub plan: Plan,
+    /// What these are drawn from; `None`: the operating system's bits.
+    pub seed: Option<u64>,
+    /// Where.
+    pub pace: Pace,
+    /// How long the links' other side is waited for.
+    pub link_limit: Duration,
+    /// What is to come out.
+    pub expect: Vec<Expectation>,
+    /// Latencies above it are counted.
+    pub threshold: Duration,
+    /// Where the results go, too.
+    pub out: Option<PathBuf>,
+    /// How often.
+    pub checkpoint: Duration,
+    /// How often a line is written; `None`: as usual.
+    pub stats_period: Option<Duration>,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// What is searched for.
+#[derive(Clone, Debug)]
+pub struct SearchPlan {
+    /// One link, or two.
+    pub links: Vec<LinkSpec>,
+    /// What is sent, but for its rate.
+    pub stream: Stream,
+    /// The goals.
+    pub goals: Vec<Goal>,
+    /// The lowest rate, in frames per second and direction.
+    pub min_rate: f64,
+    /// The highest; `None`: what the tester can send.
+    pub max_rate: Option<f64>,
+    /// How long stragglers are waited for.
+    pub drain: Duration,
+    /// How long nothing is done between trials.
+    pub settle: Duration,
+    /// The share of frames that may be late in a trial that counts.
+    pub late_limit: f64,
+    /// The most trials.
+    pub trials: usize,
+    /// How long the links' other side is waited for.
+    pub link_limit: Duration,
+    /// Where.
+    pub pace: Pace,
+    /// Where the results go, too.
+    pub out: Option<PathBuf>,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// What is drawn.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReportPlan {
+    /// Results.
+    pub files: Vec<PathBuf>,
+    /// The page; `None`: beside the first.
+    pub out: Option<PathBuf>,
+}
+
+/// What is compared.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ComparePlan {
+    /// A file, or a folder of them.
+    pub before: PathBuf,
+    /// Likewise.
+    pub after: PathBuf,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// Does what was asked.
+///
+/// # Errors
+/// What the user is to know.
+pub fn packet(plan: PacketPlan) -> Result<ExitCode, Failure> {
+    match plan {
+        PacketPlan::Forward(plan) => forward::forward(&plan),
+        PacketPlan::Load(plan) => load::load(&plan),
+        PacketPlan::Search(plan) => search::search(&plan),
+        PacketPlan::Report(plan) => pages::report(&plan),
+        PacketPlan::Compare(plan) => pages::compare_runs(&plan),
+    }
+}

@@ -1,0 +1,241 @@
+//! `nearside packet load`: one trial, shown, kept and judged.
+
+use crate::ends::Ends;
+use crate::rig::{CALIBRATION, Clocked, Rig, Watch};
+use crate::{LoadPlan, place};
+use host::stop_signals;
+use say::{Failure, eprintln, print, println};
+use crate::keep::write_whole;
+use link::Link;
+use load::units::{grouped, seconds, si};
+use packet::table;
+use packet::tester::{Plan, Recorders, fill};
+use packet::trial::TrialResult;
+use serde_json::{Value, json};
+use silo::Clock;
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+use wire::Time;
+
+/// What the exit status says where an expectation was missed.
+pub const MISSED: u8 = 2;
+/// After Ctrl-C, as shells do (128 + SIGINT).
+pub const INTERRUPTED: u8 = 130;
+
+/// How often it is looked for news of the trial.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Runs the trial.
+///
+/// # Errors
+/// What the user is to know.
+pub fn load(plan: &LoadPlan) -> Result<ExitCode, Failure> {
+    let signals = stop_signals()?;
+    // What cannot be written is told before the run, not after it.
+    if let Some(path) = &plan.out {
+        write_whole(path, &format!("{:#}\n", json!({ "complete": false })))?;
+    }
+    let clock = Clocked::measure(CALIBRATION);
+    let trial = Plan { seed: seed(plan.seed)?, signature: seed(plan.seed)? as u32, ..plan.plan.clone() };
+    let result = match Ends::open(&plan.links, 1)? {
+        Ends::Memif(mut links) => run(plan, trial, &clock, links.pop().unwrap_or_default(), &signals),
+        Ends::AfXdp(mut links) => run(plan, trial, &clock, links.pop().unwrap_or_default(), &signals),
+        Ends::Dpdk(mut links) => run(plan, trial, &clock, links.pop().unwrap_or_default(), &signals),
+        Ends::Any(mut links) => run(plan, trial, &clock, links.pop().unwrap_or_default(), &signals),
+    }?;
+    let judged: Vec<_> = plan.expect.iter().map(|expectation| expectation.judge(&result)).collect();
+    let value = to_json(plan, &clock, &result);
+    if let Some(path) = &plan.out {
+        write_whole(path, &format!("{value:#}\n"))?;
+    }
+    if plan.json {
+        println!("{value:#}");
+    } else {
+        println!("{}", clock.told());
+        print!("{}", table::render(&result, nanos(plan.threshold)));
+        for judged in &judged {
+            let word = if judged.met { "met" } else { "NOT MET" };
+            let measured = judged.measured.map_or_else(|| "not measured".to_owned(), |value| format!("{value}"));
+            println!("expected {}: {word} ({measured})", judged.expectation);
+        }
+    }
+    Ok(match () {
+        () if !result.complete => ExitCode::from(INTERRUPTED),
+        () if judged.iter().any(|judged| !judged.met) => ExitCode::from(MISSED),
+        () => ExitCode::SUCCESS,
+    })
+}
+
+/// What flows and signatures are drawn from.
+pub fn seed(asked: Option<u64>) -> Result<u64, Failure> {
+    if let Some(seed) = asked {
+        return Ok(seed);
+    }
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The trial on a thread of its own, watched from this one.
+fn run<L: Link + Send>(
+    plan: &LoadPlan,
+    trial: Plan,
+    clock: &Clocked,
+    links: Vec<L>,
+    signals: &AtomicUsize,
+) -> Result<TrialResult, Failure> {
+    let watch = Watch::default();
+    thread::scope(|scope| {
+        let polling = thread::Builder::new().name("near-tester".into()).spawn_scoped(scope, || {
+            place::settle(&plan.pace, 0)?;
+            let mut rig = Rig::new(links, clock.ticks);
+            rig.wait_for_links(plan.link_limit, &watch)?;
+            rig.trial(trial, &watch)
+        })?;
+        let mut seen = Seen::new(plan, clock);
+        while !polling.is_finished() {
+            thread::sleep(LOOK);
+            if signals.load(Ordering::Relaxed) > 0 {
+                watch.stop();
+            }
+            seen.look(&watch);
+        }
+        seen.end();
+        let result = polling.join().map_err(|_| "the testing thread panicked")?;
+        seen.look(&watch);
+        let mut result = result.map_err(Failure::from)?;
+        fill(&mut result, &seen.totals);
+        Ok(result)
+    })
+}
+
+/// What the watching thread has seen so far.
+struct Seen<'a> {
+    plan: &'a LoadPlan,
+    clock: &'a Clocked,
+    totals: Vec<Recorders>,
+    last: TrialResult,
+    line_at: Time,
+    line_every: Duration,
+    terminal: bool,
+    written_at: Time,
+    complained: bool,
+}
+
+impl<'a> Seen<'a> {
+    fn new(plan: &'a LoadPlan, clock: &'a Clocked) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let usual = if terminal { Duration::from_secs(1) } else { Duration::ZERO };
+        let now = Clock.now();
+        Self {
+            plan,
+            clock,
+            totals: Vec::new(),
+            last: TrialResult::default(),
+            line_at: now,
+            line_every: plan.stats_period.unwrap_or(usual),
+            terminal,
+            written_at: now,
+            complained: false,
+        }
+    }
+
+    /// Takes what the polling thread has left, shows and keeps it.
+    fn look(&mut self, watch: &Watch) {
+        let Some(counts) = watch.take(&mut self.totals) else { return };
+        let now = Clock.now();
+        if !self.line_every.is_zero() && now.since(self.line_at) >= self.line_every {
+            self.line_at = now;
+            let line = line(&counts, &self.last);
+            if self.terminal {
+                let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("\r\x1b[K{line}").as_bytes());
+            } else {
+                eprintln!("{line}");
+            }
+            self.last = counts.clone();
+        }
+        if let Some(path) = &self.plan.out
+            && now.since(self.written_at) >= self.plan.checkpoint
+        {
+            self.written_at = now;
+            let mut result = counts;
+            fill(&mut result, &self.totals);
+            self.keep(path, &result);
+        }
+    }
+
+    /// A disk that is full does not end a run of hours.
+    fn keep(&mut self, path: &Path, result: &TrialResult) {
+        let text = format!("{:#}\n", to_json(self.plan, self.clock, result));
+        if let Err(why) = write_whole(path, &text)
+            && !core::mem::replace(&mut self.complained, true)
+        {
+            eprintln!("nearside: the checkpoint was not written, and is tried again: {why}");
+        }
+    }
+
+    fn end(&self) {
+        if self.terminal && !self.line_every.is_zero() {
+            eprintln!("");
+        }
+    }
+}
+
+/// How it goes, in a line.
+fn line(now: &TrialResult, before: &TrialResult) -> String {
+    let span = (now.seconds - before.seconds).max(1e-3);
+    let sum = |result: &TrialResult, each: fn(&packet::trial::LaneResult) -> u64| -> u64 {
+        result.lanes.iter().map(each).sum()
+    };
+    let rate = |each| si(sum(now, each).saturating_sub(sum(before, each)) as f64 / span, "/s");
+    format!(
+        "{:.0} s: sent {} received {}, lost {} entrance {}, away at most {}",
+        now.seconds,
+        rate(|lane| lane.sent.frames),
+        rate(|lane| lane.received),
+        grouped(sum(now, |lane| lane.losses.frames)),
+        grouped(sum(now, |lane| lane.sent.entrance)),
+        seconds(now.stalls.longest_ns as f64)
+    )
+}
+
+fn to_json(plan: &LoadPlan, clock: &Clocked, result: &TrialResult) -> Value {
+    let judged: Vec<_> = plan.expect.iter().map(|expectation| expectation.judge(result)).collect();
+    let lanes = result.lanes.iter().map(|lane| {
+        let latency = &lane.latency;
+        let quantile = |at: f64| latency.sound_quantile(at);
+        json!({
+            "stream": lane.stream,
+            "way": table::way(lane),
+            "lost": lane.lost(),
+            "loss_ratio": lane.loss_ratio(),
+            "loss_bound_95": lane.loss_bound(),
+            "p50_ns": quantile(0.5), "p95_ns": quantile(0.95), "p99_ns": quantile(0.99),
+            "p99_9_ns": quantile(0.999), "p99_99_ns": quantile(0.9999),
+            "above_threshold": latency.above(nanos(plan.threshold)),
+        })
+    });
+    json!({
+        "command": replay(),
+        "complete": result.complete,
+        "clock": clock.to_json(),
+        "links": plan.links.iter().map(host::values::LinkSpec::name).collect::<Vec<_>>(),
+        "threshold_ns": nanos(plan.threshold),
+        "summary": lanes.collect::<Vec<_>>(),
+        "expectations": judged,
+        "result": result,
+    })
+}
+
+/// The command that was given.
+pub fn replay() -> Vec<String> {
+    std::env::args().collect()
+}

@@ -1,0 +1,242 @@
+//! The links of a tester, its clock, and trials over them.
+
+use link::{Link, LinkState, Pair, PairConfig};
+use packet::stream::Shape;
+use packet::tester::{Pacing, Plan, Recorders, Stage, Stream, Tester};
+use packet::trial::{Distribution, TrialResult};
+use serde_json::{Value, json};
+use silo::{Clock, TickSource, Ticks};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long the clock is measured: the rate is then known to some parts in a
+/// million.
+pub const CALIBRATION: Duration = Duration::from_millis(200);
+
+/// How long the tester is looped on itself, and at which rate.
+const FLOOR: Duration = Duration::from_millis(200);
+const FLOOR_RATE: u64 = 100_000_000;
+
+/// Turns between two looks at what is beside the packets.
+const TURNS: u32 = 32;
+
+/// How often links are looked after, and counts handed over.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+/// Trials begin this long after they are made.
+const LEAD: Duration = Duration::from_millis(1);
+
+/// Between two looks for the links' other side.
+const NAP: Duration = Duration::from_millis(2);
+
+/// A clock, and what the tester itself makes of it.
+#[derive(Clone, Debug)]
+pub struct Clocked {
+    /// The clock.
+    pub ticks: Ticks,
+    /// The smallest step, and what a reading takes, in nanoseconds.
+    resolution: (f64, f64),
+    /// What the tester measures where nothing is between sending and
+    /// receiving.
+    floor: Distribution,
+}
+
+impl Clocked {
+    /// Measures the clock against the kernel's, and the tester's own error:
+    /// looped on itself, in memory.
+    pub fn measure(span: Duration) -> Self {
+        let ticks = Ticks::calibrate(span);
+        let (mut near, far) = Pair::new(PairConfig::default());
+        let stream = Stream {
+            name: "floor".to_owned(),
+            shape: Shape::default(),
+            pacing: Pacing::Rate { milli: FLOOR_RATE, burst: 1 },
+            ways: [true, false],
+        };
+        let plan = Plan { streams: vec![stream], duration: FLOOR, drain: LEAD, ..Plan::default() };
+        let mut tester = Tester::new(plan, 2, ticks.hz(), ticks.now());
+        let mut links = [far, { near.poll_control(Clock.now()); near }];
+        while tester.stage(ticks.now()) != Stage::Over {
+            tester.turn(&mut links, &mut || ticks.now(), Clock.now());
+        }
+        let mut result = tester.result(ticks.now());
+        let floor = result.lanes.pop().map(|lane| lane.latency).unwrap_or_default();
+        Self { ticks, resolution: ticks.resolution(), floor }
+    }
+
+    const fn source(&self) -> &'static str {
+        match self.ticks.source() {
+            TickSource::Tsc => "the processor's time-stamp counter, software",
+            TickSource::Kernel => "the kernel's monotonic clock, software",
+        }
+    }
+
+    /// A line for people.
+    pub fn told(&self) -> String {
+        format!(
+            "clock: {}, {:.3} MHz within {:.1} ppm, steps of {:.0} ns, {:.0} ns to read; looped on itself the tester sees \
+             p50 {:.0} p99 {:.0} max {:.0} ns: its own error",
+            self.source(),
+            self.ticks.hz() as f64 / 1e6,
+            self.ticks.error() * 1e6,
+            self.resolution.0,
+            self.resolution.1,
+            self.floor.quantile(0.5) as f64,
+            self.floor.quantile(0.99) as f64,
+            self.floor.max_ns as f64
+        )
+    }
+
+    /// The same for programs.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "told": self.told(),
+            "source": self.source(),
+            "hardware": false,
+            "hz": self.ticks.hz(),
+            "rate_error": self.ticks.error(),
+            "resolution_ns": self.resolution.0,
+            "reading_ns": self.resolution.1,
+            "floor": {
+                "samples": self.floor.samples, "min_ns": self.floor.min_ns, "mean_ns": self.floor.mean_ns,
+                "p50_ns": self.floor.quantile(0.5), "p99_ns": self.floor.quantile(0.99), "max_ns": self.floor.max_ns,
+            },
+        })
+    }
+}
+
+/// What passes between the thread that polls and the one that watches it.
+#[derive(Default)]
+pub struct Watch {
+    stop: AtomicBool,
+    left: Mutex<Left>,
+}
+
+#[derive(Default)]
+struct Left {
+    recorders: Vec<Recorders>,
+    counts: Option<TrialResult>,
+}
+
+impl Watch {
+    /// Ends the trial.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is to end.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Takes what was left, if anything is new, and adds it to `totals`.
+    pub fn take(&self, totals: &mut Vec<Recorders>) -> Option<TrialResult> {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = left.counts.take()?;
+        totals.resize_with(left.recorders.len(), Recorders::default);
+        totals.iter_mut().zip(&mut left.recorders).for_each(|(total, new)| total.take(new));
+        Some(counts)
+    }
+
+    /// Leaves what was recorded since the last time, by a swap; not if nobody
+    /// has taken that yet, or takes it now: who polls does not wait.
+    fn leave(&self, tester: &mut Tester, now: u64) {
+        let Ok(mut left) = self.left.try_lock() else { return };
+        if left.counts.is_none() {
+            if left.recorders.len() != tester.lanes() {
+                left.recorders.resize_with(tester.lanes(), Recorders::default);
+            }
+            tester.exchange(&mut left.recorders);
+            left.counts = Some(tester.counts(now, false));
+        }
+    }
+
+    /// Leaves the last of it, and waits for the lock.
+    fn leave_last(&self, tester: &mut Tester, now: u64) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.recorders.resize_with(tester.lanes(), Recorders::default);
+        let mut last: Vec<Recorders> = (0..tester.lanes()).map(|_| Recorders::default()).collect();
+        tester.exchange(&mut last);
+        left.recorders.iter_mut().zip(&mut last).for_each(|(left, last)| left.take(last));
+        left.counts = Some(tester.counts(now, true));
+    }
+}
+
+/// Open links.
+pub struct Rig<L> {
+    links: Vec<L>,
+    ticks: Ticks,
+}
+
+impl<L: Link> Rig<L> {
+    /// A tester over these.
+    pub const fn new(links: Vec<L>, ticks: Ticks) -> Self {
+        Self { links, ticks }
+    }
+
+    /// Waits until every link has its other side.
+    ///
+    /// # Errors
+    /// If that takes too long.
+    pub fn wait_for_links(&mut self, limit: Duration, watch: &Watch) -> Result<(), String> {
+        let began = Clock.now();
+        loop {
+            let now = Clock.now();
+            // All of them, each time: their control channels live on it.
+            let states: Vec<LinkState> = self.links.iter_mut().map(|link| link.poll_control(now)).collect();
+            if states.iter().all(|state| *state == LinkState::Up) {
+                return Ok(());
+            }
+            if now.since(began) >= limit || watch.is_stopped() {
+                let down = states.iter().filter(|state| **state != LinkState::Up).count();
+                return Err(format!("nobody came to the other side of {down} of {} links (--link-limit)", states.len()));
+            }
+            std::thread::sleep(NAP);
+        }
+    }
+
+    /// Runs a trial to its end.
+    ///
+    /// # Errors
+    /// If a link has not its other side at the end.
+    pub fn trial(&mut self, plan: Plan, watch: &Watch) -> Result<TrialResult, String> {
+        let ticks = self.ticks;
+        let span = |time: Duration| (time.as_nanos() * u128::from(ticks.hz()) / 1_000_000_000) as u64;
+        let (look_every, tell_every) = (span(LOOK_EVERY), span(TELL_EVERY));
+        let start = ticks.now() + span(LEAD);
+        let mut tester = Tester::new(plan, self.links.len(), ticks.hz(), start);
+        let (mut look_at, mut tell_at) = (start, start + tell_every);
+        let mut time = Clock.now();
+        let mut down = 0;
+        let mut clock = || ticks.now();
+        loop {
+            for _ in 0..TURNS {
+                tester.turn(&mut self.links, &mut clock, time);
+            }
+            let now = ticks.now();
+            if now >= look_at {
+                look_at = now + look_every;
+                time = Clock.now();
+                down = self.links.iter_mut().map(|link| link.poll_control(time)).filter(|s| *s == LinkState::Down).count();
+                if watch.is_stopped() {
+                    tester.stop(now);
+                }
+            }
+            if now >= tell_at {
+                tell_at = now + tell_every;
+                watch.leave(&mut tester, now);
+            }
+            if tester.stage(now) == Stage::Over {
+                let counts = tester.counts(now, true);
+                watch.leave_last(&mut tester, now);
+                let (ports, complete) = (self.links.len(), counts.complete && down == 0);
+                if down == ports && counts.lanes.iter().all(|lane| lane.received == 0) {
+                    return Err("the links' other side went away before anything came".to_owned());
+                }
+                return Ok(TrialResult { complete, ..counts });
+            }
+        }
+    }
+}
