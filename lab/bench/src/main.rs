@@ -85,23 +85,7 @@ enum Command {
         nearside: Option<PathBuf>,
     },
     /// `nearside packet forward` beside dpdk-testpmd, over memif, with one generator
-    Packet {
-        /// Measure both this often, by turns
-        #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=100))]
-        rounds: u32,
-        /// Measure each for so many seconds
-        #[arg(long, value_name = "SECONDS", default_value_t = 4)]
-        seconds: u64,
-        /// Measure these modes
-        #[arg(long, value_name = "MODE,…", value_delimiter = ',', default_value = "io,macswap,5tswap")]
-        modes: Vec<String>,
-        /// Print the result as JSON
-        #[arg(long)]
-        json: bool,
-        /// The program to measure [default: nearside beside this one]
-        #[arg(long, value_name = "PROGRAM")]
-        nearside: Option<PathBuf>,
-    },
+    Packet(PacketArgs),
     /// `nearside serve` on kernel sockets versus nginx: same core, same clients (wrk, then ours)
     Kernel {
         /// Measure each row this often, by turns
@@ -284,13 +268,7 @@ fn call(command: Command) -> Result<bool, Failure> {
             let duration = Duration::from_secs(seconds.max(1));
             kernel::run(&kernel::Plan { nearside: program(nearside)?, rounds, duration, engines, rows })
         }
-        Command::Packet { rounds, seconds, modes, json, nearside } => packet::run(&packet::Plan {
-            nearside: program(nearside)?,
-            rounds,
-            duration: Duration::from_secs(seconds.max(2)),
-            modes,
-            json,
-        }),
+        Command::Packet(args) => packet::run(&args.plan()?),
         Command::Storm { rounds, seconds, connections, kinds, json, nearside } => storm::run(&storm::Plan {
             nearside: program(nearside)?,
             rounds,
@@ -335,6 +313,34 @@ fn call(command: Command) -> Result<bool, Failure> {
             let (rounds, seconds) = if quick { (1, 1) } else { (5, 4) };
             beside_nginx(&DemoPlan { out, ..demo(rounds, seconds) }, &program(nearside)?)
         }
+    }
+}
+
+/// How forwarders are measured.
+#[derive(clap::Args)]
+struct PacketArgs {
+    /// Measure both this often, by turns
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Measure each for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 4)]
+    seconds: u64,
+    /// Measure these modes
+    #[arg(long, value_name = "MODE,…", value_delimiter = ',', default_value = "io,macswap,5tswap")]
+    modes: Vec<String>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// The program to measure [default: nearside beside this one]
+    #[arg(long, value_name = "PROGRAM")]
+    nearside: Option<PathBuf>,
+}
+
+impl PacketArgs {
+    fn plan(self) -> Result<packet::Plan, Failure> {
+        let Self { rounds, seconds, modes, json, nearside } = self;
+        let duration = Duration::from_secs(seconds.max(2));
+        Ok(packet::Plan { nearside: program(nearside)?, rounds, duration, modes, json })
     }
 }
 

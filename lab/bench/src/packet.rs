@@ -112,8 +112,8 @@ pub fn run(plan: &Plan) -> Result<bool, Failure> {
             let ([low, middle, high], [few, cycles, many]) = (mode.frames_ratio, mode.cycles_ratio);
             let word = if kept(mode) { "kept" } else { "NOT KEPT" };
             println!(
-                "{}: {middle:.3} of testpmd's frames ({low:.3} to {high:.3}), at least {FRAMES_BOUND}; {cycles:.3} of its \
-                 cycles ({few:.3} to {many:.3}), at most {CYCLES_BOUND}: {word}",
+                "{}: {middle:.3} of testpmd's frames ({low:.3} to {high:.3}), at least {FRAMES_BOUND}; {cycles:.3} of \
+                 its cycles ({few:.3} to {many:.3}), at most {CYCLES_BOUND}: {word}",
                 mode.mode
             );
         }

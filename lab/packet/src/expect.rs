@@ -68,8 +68,8 @@ impl fmt::Display for BadExpectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "'{}' is not understood; write a figure (loss, duplicates, reordered, damaged, min, mean, max, p99.9, rate), \
-             =, <, <=, > or >=, and a value, as in loss=0,max<20us",
+            "'{}' is not understood; write a figure (loss, duplicates, reordered, damaged, min, mean, max, p99.9, \
+             rate), =, <, <=, > or >=, and a value, as in loss=0,max<20us",
             self.0
         )
     }
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_was_not_met() {
         let empty = LaneResult { probe: true, ..LaneResult::default() };
-        assert!(!judge("max<1s", &[empty.clone()]) && !judge("loss=0", &[]));
+        assert!(!judge("max<1s", core::slice::from_ref(&empty)) && !judge("loss=0", &[]));
         // One sample beyond p99.9 is not enough for it.
         assert!(!judge("p99.9<1s", &[lane(true, 0, 5)]) && judge("p99<1s", &[lane(true, 0, 5)]));
     }

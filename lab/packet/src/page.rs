@@ -96,7 +96,18 @@ fn run(page: &mut String, name: &str, kept: &Kept) {
         row(page, "td", &cells);
     }
     page.push_str("</table>\n<table>\n");
-    let heads = ["frames", "bytes each", "sent", "rate", "lost", "of these at the entrance", "twice", "out of order", "damaged", "loss"];
+    let heads = [
+        "frames",
+        "bytes each",
+        "sent",
+        "rate",
+        "lost",
+        "of these at the entrance",
+        "twice",
+        "out of order",
+        "damaged",
+        "loss",
+    ];
     row(page, "th", &heads.map(str::to_owned));
     for lane in &result.lanes {
         row(page, "td", &frames(lane));
@@ -176,8 +187,13 @@ fn curves(page: &mut String, runs: &[(String, Kept)]) {
     }
     let series = drawn.iter().map(|(name, latency)| Series { name: name.clone(), points: nines(latency) });
     page.push_str(
-        &chart("Latency by percentile", ("nines: 1 is p90, 3 is p99.9", false), ("latency, µs", true), series.collect())
-            .svg(),
+        &chart(
+            "Latency by percentile",
+            ("nines: 1 is p90, 3 is p99.9", false),
+            ("latency, µs", true),
+            series.collect(),
+        )
+        .svg(),
     );
 }
 
@@ -201,7 +217,12 @@ fn bins(latency: &Distribution, from: f64, to: f64) -> Vec<(f64, f64)> {
         }
     }
     let middle = |bin: usize| (from + (bin as f64 + 0.5) * width) / 1e3;
-    counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(bin, count)| (middle(bin), *count as f64)).collect()
+    counts
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| **count > 0)
+        .map(|(bin, count)| (middle(bin), *count as f64))
+        .collect()
 }
 
 /// Latency by log10(1 ÷ (1 − p)), up to where ten samples lie beyond.

@@ -160,7 +160,20 @@ impl Search {
     #[must_use]
     pub fn new(goals: Vec<Goal>, min: f64, max: f64, limit: usize) -> Self {
         let (hint, gave_up) = ((None, None), None);
-        Self { goals, min, max, limit, trials: Vec::new(), goal: 0, phase: 0, steps: 0, at: None, hint, spoilt: 0, gave_up }
+        Self {
+            goals,
+            min,
+            max,
+            limit,
+            trials: Vec::new(),
+            goal: 0,
+            phase: 0,
+            steps: 0,
+            at: None,
+            hint,
+            spoilt: 0,
+            gave_up,
+        }
     }
 
     /// Trials so far.

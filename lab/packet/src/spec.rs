@@ -90,8 +90,11 @@ impl Spec {
         let sizes = match size {
             "imix" => Shape::imix(),
             size => {
-                let bytes = size.strip_suffix('B').unwrap_or(size).parse().ok().filter(|size| (64..=9_018).contains(size));
-                vec![bytes.ok_or_else(|| format!("'{size}' is no size; write bytes with the frame check sequence, 64 to 9018, or imix"))?]
+                let bytes =
+                    size.strip_suffix('B').unwrap_or(size).parse().ok().filter(|size| (64..=9_018).contains(size));
+                vec![bytes.ok_or_else(|| {
+                    format!("'{size}' is no size; write bytes with the frame check sequence, 64 to 9018, or imix")
+                })?]
             }
         };
         let mut spec = Self {

@@ -293,7 +293,9 @@ pub enum Seen {
 pub fn look(frame: &[u8], signature: u32) -> Seen {
     const PLAIN: usize = ETHERNET + IPV4 + UDP_HEADER;
     // Untagged IPv4 without options, and UDP: nearly all there is.
-    let plain = be16(frame, 12) == Some(0x0800) && be16(frame, 14).is_some_and(|v| v >> 8 == 0x45) && frame.get(23) == Some(&17);
+    let plain = be16(frame, 12) == Some(0x0800)
+        && be16(frame, 14).is_some_and(|v| v >> 8 == 0x45)
+        && frame.get(23) == Some(&17);
     let (at, header) = match plain {
         true => (PLAIN, Some(ETHERNET..ETHERNET + IPV4)),
         false => match Packet::find(frame).filter(|packet| packet.protocol == 17 && !packet.later_fragment) {

@@ -34,11 +34,7 @@ fn columns(out: &mut String, rows: &[Vec<String>]) {
         for (column, cell) in row.iter().enumerate() {
             let pad = width(column).unwrap_or(0).saturating_sub(cell.chars().count());
             // Names to the left, figures to the right.
-            let _ = if column < 2 {
-                write!(line, "{cell}{:pad$}  ", "")
-            } else {
-                write!(line, "{:pad$}{cell}  ", "")
-            };
+            let _ = if column < 2 { write!(line, "{cell}{:pad$}  ", "") } else { write!(line, "{:pad$}{cell}  ", "") };
         }
         let _ = writeln!(out, "{}", line.trim_end());
     }

@@ -105,7 +105,10 @@ impl Plan {
         for stream in &self.streams {
             let least = stream.shape.smallest();
             if let Some(size) = stream.shape.sizes.iter().find(|size| **size < least) {
-                return Err(format!("{}: frames of {size} bytes have no room for the mark: {least} at least", stream.name));
+                return Err(format!(
+                    "{}: frames of {size} bytes have no room for the mark: {least} at least",
+                    stream.name
+                ));
             }
             if stream.ways[1] && ports < 2 {
                 return Err(format!("{}: with one link there is one direction", stream.name));
@@ -205,9 +208,8 @@ impl Tester {
     /// `hz` ticks per second.
     #[must_use]
     pub fn new(plan: Plan, ports: usize, hz: u64, start: u64) -> Self {
-        let ticks = |span: Duration| {
-            u64::try_from(span.as_nanos() * u128::from(hz) / 1_000_000_000).unwrap_or(u64::MAX >> 1)
-        };
+        let ticks =
+            |span: Duration| u64::try_from(span.as_nanos() * u128::from(hz) / 1_000_000_000).unwrap_or(u64::MAX >> 1);
         let end = start.saturating_add(ticks(plan.duration));
         let mut lanes = Vec::new();
         for (index, stream) in plan.streams.iter().enumerate() {
@@ -339,7 +341,9 @@ impl Tester {
         }
         if matches!(arrival, Arrival::InOrder | Arrival::Reordered) {
             match mark.age(now) {
-                Some(age) => self.recorders[number].latency.record(((u128::from(age) * u128::from(self.nanos)) >> 32) as u64),
+                Some(age) => {
+                    self.recorders[number].latency.record(((u128::from(age) * u128::from(self.nanos)) >> 32) as u64)
+                }
                 None => lane.backwards += 1,
             }
         }
@@ -389,7 +393,8 @@ impl Tester {
                     for _ in 0..burst {
                         recorders.behind.record(((u128::from(behind) * u128::from(self.nanos)) >> 32) as u64);
                         lane.sent.late += u64::from(behind > late);
-                        sent += usize::from(lane.emit_due(tx, (signature, number), now, (&mut recorders.gaps, self.nanos)));
+                        sent +=
+                            usize::from(lane.emit_due(tx, (signature, number), now, (&mut recorders.gaps, self.nanos)));
                     }
                     lane.schedule.advance();
                     now = clock();
@@ -427,7 +432,8 @@ impl Tester {
     pub fn counts(&self, now: u64, settled: bool) -> TrialResult {
         let sending = now.clamp(self.start, self.end) - self.start;
         let seconds = |ticks: u64| ticks as f64 / self.hz as f64;
-        let lanes = self.lanes.iter().map(|lane| lane.result(&self.plan.streams[lane.stream], seconds(sending), settled));
+        let lanes =
+            self.lanes.iter().map(|lane| lane.result(&self.plan.streams[lane.stream], seconds(sending), settled));
         TrialResult {
             intended_seconds: self.plan.duration.as_secs_f64(),
             seconds: seconds(sending),
@@ -450,13 +456,7 @@ pub fn fill(result: &mut TrialResult, recorders: &[Recorders]) {
 }
 
 impl Lane {
-    fn new(
-        stream: usize,
-        of: &Stream,
-        (direction, ports): (usize, usize),
-        (hz, start): (u64, u64),
-        seed: u64,
-    ) -> Self {
+    fn new(stream: usize, of: &Stream, (direction, ports): (usize, usize), (hz, start): (u64, u64), seed: u64) -> Self {
         let schedule = match of.pacing {
             Pacing::Rate { milli, burst } => Schedule::new(start, hz, milli, burst),
             Pacing::Probe(Some(milli)) => Schedule::new(start, hz, milli, 1),

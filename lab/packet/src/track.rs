@@ -63,13 +63,7 @@ pub struct Tracker {
 
 impl Default for Tracker {
     fn default() -> Self {
-        Self {
-            seen: Box::new([0; WORDS]),
-            next: 0,
-            counts: Arrivals::default(),
-            settled: Losses::default(),
-            run: 0,
-        }
+        Self { seen: Box::new([0; WORDS]), next: 0, counts: Arrivals::default(), settled: Losses::default(), run: 0 }
     }
 }
 

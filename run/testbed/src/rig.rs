@@ -57,7 +57,10 @@ impl Clocked {
         };
         let plan = Plan { streams: vec![stream], duration: FLOOR, drain: LEAD, ..Plan::default() };
         let mut tester = Tester::new(plan, 2, ticks.hz(), ticks.now());
-        let mut links = [far, { near.poll_control(Clock.now()); near }];
+        let mut links = [far, {
+            near.poll_control(Clock.now());
+            near
+        }];
         while tester.stage(ticks.now()) != Stage::Over {
             tester.turn(&mut links, &mut || ticks.now(), Clock.now());
         }
@@ -76,8 +79,8 @@ impl Clocked {
     /// A line for people.
     pub fn told(&self) -> String {
         format!(
-            "clock: {}, {:.3} MHz within {:.1} ppm, steps of {:.0} ns, {:.0} ns to read; looped on itself the tester sees \
-             p50 {:.0} p99 {:.0} max {:.0} ns: its own error",
+            "clock: {}, {:.3} MHz within {:.1} ppm, steps of {:.0} ns, {:.0} ns to read; looped on itself the tester \
+             sees p50 {:.0} p99 {:.0} max {:.0} ns: its own error",
             self.source(),
             self.ticks.hz() as f64 / 1e6,
             self.ticks.error() * 1e6,
@@ -191,7 +194,10 @@ impl<L: Link> Rig<L> {
             }
             if now.since(began) >= limit || watch.is_stopped() {
                 let down = states.iter().filter(|state| **state != LinkState::Up).count();
-                return Err(format!("nobody came to the other side of {down} of {} links (--link-limit)", states.len()));
+                return Err(format!(
+                    "nobody came to the other side of {down} of {} links (--link-limit)",
+                    states.len()
+                ));
             }
             std::thread::sleep(NAP);
         }
@@ -219,7 +225,8 @@ impl<L: Link> Rig<L> {
             if now >= look_at {
                 look_at = now + look_every;
                 time = Clock.now();
-                down = self.links.iter_mut().map(|link| link.poll_control(time)).filter(|s| *s == LinkState::Down).count();
+                down =
+                    self.links.iter_mut().map(|link| link.poll_control(time)).filter(|s| *s == LinkState::Down).count();
                 if watch.is_stopped() {
                     tester.stop(now);
                 }

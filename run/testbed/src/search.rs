@@ -197,7 +197,8 @@ fn judge(plan: &SearchPlan, done: &Done) -> Verdict {
     for goal in plan.goals.iter().filter(|goal| goal.name == "rfc2544" || goal.name == "tst009") {
         let name = &goal.name;
         if goal.final_duration < 60.0 {
-            verdict.lacks(format!("{name}: trials of {} s, and not of 60 s (RFC 2544 section 24)", goal.final_duration));
+            verdict
+                .lacks(format!("{name}: trials of {} s, and not of 60 s (RFC 2544 section 24)", goal.final_duration));
         }
         if plan.drain < Duration::from_secs(2) || plan.settle < Duration::from_secs(5) {
             verdict.lacks(format!("{name}: less than 2 s for stragglers and 5 s to settle (RFC 2544 section 23)"));

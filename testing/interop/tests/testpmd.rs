@@ -1,7 +1,7 @@
 //! Frames through dpdk-testpmd, DPDK's own memif driver, in both roles.
 
 use interop::testpmd::{Forward, Testpmd, story};
-use interop::{Program, Running, in_namespace, scratch, wait_for};
+use interop::{Nearside, Program, Running, in_namespace, output, scratch, wait_for};
 use link::{Link, LinkState, Receive, Transmit};
 use memif::{Address, Config, Memif, MemifLink, Role};
 use std::path::{Path, PathBuf};
@@ -232,6 +232,72 @@ fn each_of_several_queues_carries_its_own() {
                 });
             }
             let _ = std::fs::remove_file(socket);
+        }
+    });
+}
+
+/// Our tester's trial of a second through whatever is behind `socket`, over one
+/// link.
+fn trial(socket: &Path, ours: Role) -> serde_json::Value {
+    let role = if ours == Role::Server { "server" } else { "client" };
+    let link = format!("--link=memif:{},role={role}", socket.display());
+    let words = ["packet", "load", &link, "--probe=76B:1k", "--background=imix:5k,flows=100", "--drain=500ms", "-d1s"];
+    let limits = ["--link-limit=120s", "--json", "--expect=duplicates=0,reordered=0,damaged=0"];
+    let said = output(Nearside::command(words).args(limits));
+    serde_json::from_str(&said).expect("a report")
+}
+
+/// What a trial that nothing was wrong with says: how much is lost the machine
+/// decides, but not that the counts agree.
+fn check(report: &serde_json::Value) {
+    let count = |lane: &serde_json::Value, path: &str| lane.pointer(path).and_then(serde_json::Value::as_u64);
+    let lanes = report["result"]["lanes"].as_array().expect("lanes");
+    assert_eq!((lanes.len(), &report["result"]["damaged_unknown"]), (2, &0.into()), "{report:#}");
+    for lane in lanes {
+        let (sent, came) = (count(lane, "/sent/frames"), count(lane, "/arrivals/unique"));
+        let lost = count(lane, "/losses/frames");
+        assert!(sent > Some(10) && came > Some(10), "{lane:#}");
+        assert_eq!(sent, came.zip(lost).map(|(came, lost)| came + lost), "{lane:#}");
+        assert_eq!(count(lane, "/latency/samples"), came);
+    }
+}
+
+#[test]
+fn our_tester_follows_its_frames_through_testpmd() {
+    in_namespace(&[TESTPMD], || {
+        for (ours, theirs) in ROLES {
+            let socket = socket("tester");
+            let testpmd = Testpmd { role: theirs, zero_copy: false, queues: 1, forward: Forward::MacSwap };
+            let _peer = testpmd.start(&socket);
+            if theirs == Role::Server {
+                wait_for("testpmd to listen", PATIENCE, || socket.exists());
+            }
+            check(&trial(&socket, ours));
+            let _ = std::fs::remove_file(socket);
+        }
+    });
+}
+
+#[test]
+fn our_forwarder_returns_testpmds_frames_and_our_testers() {
+    in_namespace(&[TESTPMD], || {
+        let socket = socket("forwarder");
+        let link = format!("--link=memif:{},role=server", socket.display());
+        for mode in ["io", "5tswap"] {
+            let forwarder =
+                Running::start(&mut Nearside::command(["packet", "forward", &link, "--mode", mode, "--json"]));
+            wait_for("the forwarder to listen", PATIENCE, || socket.exists());
+            check(&trial(&socket, Role::Client));
+            let peer = Testpmd { role: Role::Client, zero_copy: false, queues: 1, forward: Forward::Send([60, 4, 4]) };
+            let peer = peer.start(&socket);
+            // Its frames are three parts in as many buffers: some must have come by when it has run for a while.
+            std::thread::sleep(Duration::from_secs(3));
+            drop(peer);
+            let said = forwarder.stop();
+            let report: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|why| panic!("{why}: {said}"));
+            let totals = &report["ports"][0]["totals"];
+            let of = |name: &str| totals[name].as_u64().expect("a count");
+            assert_eq!(of("rx_packets"), of("tx_packets") + of("tx_dropped"), "{report:#}");
         }
     });
 }

@@ -266,13 +266,7 @@ fn drain(rx: &mut impl Receive, now: Time, burst: usize, lane: &mut Lane) -> usi
 
 /// Sends a burst of frames made here.
 #[inline(always)]
-fn make(
-    flows: &mut Flows,
-    tx: &mut impl Transmit,
-    now: Time,
-    (burst, to): (usize, usize),
-    lane: &mut Lane,
-) -> usize {
+fn make(flows: &mut Flows, tx: &mut impl Transmit, now: Time, (burst, to): (usize, usize), lane: &mut Lane) -> usize {
     let mut sent = 0;
     while sent < burst {
         let Some(slot) = tx.slot() else { break };

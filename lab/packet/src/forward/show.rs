@@ -45,8 +45,7 @@ pub fn statistics(snapshot: &Snapshot) -> String {
 }
 
 fn totals(out: &mut String, port: &PortTotals) {
-    for (side, packets, dropped) in
-        [("RX", port.rx_packets, port.rx_dropped), ("TX", port.tx_packets, port.tx_dropped)]
+    for (side, packets, dropped) in [("RX", port.rx_packets, port.rx_dropped), ("TX", port.tx_packets, port.tx_dropped)]
     {
         let total = packets + dropped;
         let _ = writeln!(out, "  {side}-packets: {packets:<14} {side}-dropped: {dropped:<13} {side}-total: {total}");
@@ -82,7 +81,7 @@ fn cycles(out: &mut String, snapshot: &Snapshot) {
         "\n  CPU cycles/packet={each:.2} (busy cycles={} / total {what} packets={packets}) at {} MHz Clock\n  busy for \
          {busy:.1}% of {} cycles",
         cycles.busy,
-        cycles.hz / 1_000_000,
+        (cycles.hz + 500_000) / 1_000_000,
         cycles.total
     );
 }

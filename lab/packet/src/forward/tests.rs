@@ -171,7 +171,9 @@ fn packets_are_routed_with_their_hop_limit_counted_down() {
     assert_eq!(stand.pass(&nowhere), None);
     let mut v6 = MACS.to_vec();
     v6.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 59, 3]);
-    v6.extend([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    v6.extend([
+        0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
+    ]);
     let (port, routed) = stand.pass(&v6).expect("routed");
     assert_eq!((port, routed[21]), (1, 2));
     let refused = stand.forwarder.lanes[0].refused;

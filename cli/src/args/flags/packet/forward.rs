@@ -11,6 +11,9 @@ use std::str::FromStr;
 use std::time::Duration;
 use wire::Mac;
 
+/// Most frames of a burst.
+const MOST: i64 = BURST_LIMIT as i64;
+
 /// Bytes of a frame check sequence: sizes are told with it.
 const FCS: usize = 4;
 
@@ -32,7 +35,7 @@ pub(in crate::args::flags) struct ForwardArgs {
     mode: Mode,
 
     /// Frames taken from a link at a time
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=BURST_LIMIT as i64))]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=MOST))]
     burst: u16,
 
     /// Pin to these cores, as in 2 or 2,3: a thread for each, with a queue of each link [default: one, not pinned]
@@ -120,7 +123,9 @@ impl ForwardArgs {
             if usize::from(route.hop.port) >= links.len() {
                 return Err(format!("--route: there is no port {}", route.hop.port));
             }
-            routes.add(route.network.address, route.network.prefix, route.hop).map_err(|why| format!("--route: {why}"))?;
+            routes
+                .add(route.network.address, route.network.prefix, route.hop)
+                .map_err(|why| format!("--route: {why}"))?;
         }
         let mut settings = Settings {
             mode: self.mode,

@@ -10,6 +10,9 @@ use packet::tester::{Pacing, Stream};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The most trials, usually.
+const TRIALS: u16 = TRIALS_LIMIT as u16;
+
 #[derive(Args)]
 pub(in crate::args::flags) struct SearchArgs {
     #[command(flatten)]
@@ -57,7 +60,7 @@ pub(in crate::args::flags) struct SearchArgs {
     late_limit: f64,
 
     /// The most trials
-    #[arg(long, value_name = "N", default_value_t = TRIALS_LIMIT as u16, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = TRIALS, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     trials: u16,
 
     /// Wait this long for the links' other side
@@ -109,7 +112,9 @@ impl SearchArgs {
                 [each, sum] if each <= sum => {
                     (goal.final_duration, goal.duration_sum) = (each.as_secs_f64(), sum.as_secs_f64());
                 }
-                _ => return Err("--trial takes the time of a trial and of all at one load, which is no less".to_owned()),
+                _ => {
+                    return Err("--trial takes the time of a trial and of all at one load, which is no less".to_owned());
+                }
             }
         }
         let rate = |asked: Asked| match asked.pacing(self.stream.shape.mean_size(), 1)? {
