@@ -12,7 +12,6 @@ mod target;
 mod tests;
 
 use crate::lab::LabPlan;
-use testbed::PacketPlan;
 use clap::builder::{Resettable, Str};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
@@ -21,6 +20,7 @@ use generator::LoadPlan;
 use serve::ServePlan;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use testbed::PacketPlan;
 
 /// One call of the program.
 #[derive(Clone, Debug)]

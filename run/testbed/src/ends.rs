@@ -1,11 +1,11 @@
 //! Links opened for who measures or forwards: every frame, whoever it is for.
 
-use host::values::{DriverSpec, LinkSpec};
-use host::AnyLink;
-use say::Failure;
 use af_xdp::{AfXdp, Claim, XdpLink};
 use dpdk::{Dpdk, DpdkLink};
+use host::AnyLink;
+use host::values::{DriverSpec, LinkSpec};
 use memif::{Memif, MemifLink};
+use say::Failure;
 use tap::Tap;
 
 /// The links of each thread: one, or two. Of one kind, as they are; of two, by

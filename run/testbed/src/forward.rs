@@ -3,10 +3,10 @@
 use crate::ends::Ends;
 use crate::{ForwardPlan, place};
 use host::stop_signals;
-use say::{Failure, eprintln, print, println};
 use link::{Link, LinkState};
 use load::units::si;
 use packet::forward::{Cycles, Forwarder, Snapshot, statistics};
+use say::{Failure, eprintln, print, println};
 use serde_json::json;
 use silo::{Clock, Ticks};
 use std::io::IsTerminal;

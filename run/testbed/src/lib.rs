@@ -21,11 +21,11 @@ mod rig;
 mod search;
 
 use host::values::LinkSpec;
-use say::Failure;
 use packet::expect::Expectation;
 use packet::forward::Settings;
 use packet::search::Goal;
 use packet::tester::{Plan, Stream};
+use say::Failure;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;

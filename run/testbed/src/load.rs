@@ -1,16 +1,16 @@
 //! `nearside packet load`: one trial, shown, kept and judged.
 
 use crate::ends::Ends;
+use crate::keep::write_whole;
 use crate::rig::{CALIBRATION, Clocked, Rig, Watch};
 use crate::{LoadPlan, place};
 use host::stop_signals;
-use say::{Failure, eprintln, print, println};
-use crate::keep::write_whole;
 use link::Link;
 use load::units::{grouped, seconds, si};
 use packet::table;
 use packet::tester::{Plan, Recorders, fill};
 use packet::trial::TrialResult;
+use say::{Failure, eprintln, print, println};
 use serde_json::{Value, json};
 use silo::Clock;
 use std::io::IsTerminal;

@@ -1,13 +1,13 @@
 //! `nearside packet report` and `compare`: what `load --out` kept, drawn and
 //! compared.
 
-use crate::{ComparePlan, ReportPlan};
-use say::{Failure, eprintln, println};
 use crate::keep::write_whole;
+use crate::{ComparePlan, ReportPlan};
 use load::units::digits;
 use packet::compare::compare;
 use packet::page::{Kept, render};
 use packet::trial::TrialResult;
+use say::{Failure, eprintln, println};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -1,18 +1,18 @@
 //! `nearside packet search`: trials by trials, until the bounds are near.
 
 use crate::ends::Ends;
+use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, MISSED, replay, seed};
 use crate::rig::{CALIBRATION, Clocked, Rig, Watch};
 use crate::{SearchPlan, place};
 use host::stop_signals;
-use say::{Failure, eprintln, println};
-use crate::keep::write_whole;
 use link::Link;
 use load::units::{share, si};
 use packet::search::{Ask, Found, Outcome, Search};
 use packet::tester::{Pacing, Plan, Stream};
 use packet::trial::{LaneResult, TrialResult};
 use packet::verdict::{Verdict, Word, spoilt};
+use say::{Failure, eprintln, println};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};

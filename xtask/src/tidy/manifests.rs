@@ -84,10 +84,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("generator", &["app", "host", "link", "load", "report", "say", "silo", "sockets", "wire"]),
-    (
-        "testbed",
-        &["af_xdp", "dpdk", "host", "link", "load", "memif", "packet", "say", "silo", "tap", "wire"],
-    ),
+    ("testbed", &["af_xdp", "dpdk", "host", "link", "load", "memif", "packet", "say", "silo", "tap", "wire"]),
     ("stats", &[]),
     ("judge", &[]),
     ("packet", &["wire", "link", "load", "report", "stats"]),

@@ -4,11 +4,11 @@ mod forward;
 mod load;
 mod search;
 
-use host::values::{self, LinkSpec};
-use testbed::{ComparePlan, PacketPlan, ReportPlan};
 use clap::{Args, Subcommand, ValueHint};
+use host::values::{self, LinkSpec};
 use std::path::PathBuf;
 use std::str::FromStr;
+use testbed::{ComparePlan, PacketPlan, ReportPlan};
 
 #[derive(Args)]
 pub(in crate::args) struct PacketArgs {

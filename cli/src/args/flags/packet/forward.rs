@@ -1,14 +1,14 @@
 //! `nearside packet forward`, as typed.
 
 use super::{PortArgs, Sched};
-use host::values::nonzero_duration;
+use clap::Args;
 use host::Cores;
 use host::values::Cidr;
-use testbed::{ForwardPlan, Pace};
-use clap::Args;
+use host::values::nonzero_duration;
 use packet::forward::{BURST_LIMIT, Hop, Mode, Routes, Settings};
 use std::str::FromStr;
 use std::time::Duration;
+use testbed::{ForwardPlan, Pace};
 use wire::Mac;
 
 /// Most frames of a burst.

@@ -1,14 +1,14 @@
 //! `nearside packet load`, as typed.
 
 use super::{PortArgs, Sched};
-use host::values::{duration, nonzero_duration};
-use testbed::{LoadPlan, Pace};
 use clap::{Args, ValueHint};
+use host::values::{duration, nonzero_duration};
 use packet::expect::Expectation;
 use packet::spec::Spec;
 use packet::tester::{Plan, Stream};
 use std::path::PathBuf;
 use std::time::Duration;
+use testbed::{LoadPlan, Pace};
 
 #[derive(Args)]
 pub(in crate::args::flags) struct LoadArgs {

@@ -1,14 +1,14 @@
 //! `nearside packet search`, as typed.
 
 use super::{PortArgs, Sched};
-use host::values::{duration, nonzero_duration};
-use testbed::{Pace, SearchPlan};
 use clap::{Args, ValueHint};
+use host::values::{duration, nonzero_duration};
 use packet::search::{Goal, TRIALS_LIMIT};
 use packet::spec::{Asked, Spec};
 use packet::tester::{Pacing, Stream};
 use std::path::PathBuf;
 use std::time::Duration;
+use testbed::{Pace, SearchPlan};
 
 /// The most trials, usually.
 const TRIALS: u16 = TRIALS_LIMIT as u16;
