@@ -268,11 +268,24 @@ fn our_tester_follows_its_frames_through_testpmd() {
         for (ours, theirs) in ROLES {
             let socket = socket("tester");
             let testpmd = Testpmd { role: theirs, zero_copy: false, queues: 1, forward: Forward::MacSwap };
-            let _peer = testpmd.start(&socket);
-            if theirs == Role::Server {
-                wait_for("testpmd to listen", PATIENCE, || socket.exists());
-            }
-            check(&trial(&socket, ours));
+            // The server first: testpmd as a client asks once.
+            let report = std::thread::scope(|scope| {
+                let ours_first = (ours == Role::Server).then(|| scope.spawn(|| trial(&socket, ours)));
+                if ours_first.is_some() {
+                    wait_for("our tester to listen", PATIENCE, || socket.exists());
+                }
+                let peer = testpmd.start(&socket);
+                let report = match ours_first {
+                    Some(trial) => trial.join().expect("a report"),
+                    None => {
+                        wait_for("testpmd to listen", PATIENCE, || socket.exists());
+                        trial(&socket, ours)
+                    }
+                };
+                drop(peer);
+                report
+            });
+            check(&report);
             let _ = std::fs::remove_file(socket);
         }
     });
