@@ -39,6 +39,8 @@ pub enum Command {
     Links(LinksPlan),
     /// Print the statistics of running processes.
     Status(StatusPlan),
+    /// Show what the machine does.
+    Watch(Box<WatchPlan>),
     /// Print what crosses between NUMA domains.
     Numa(NumaPlan),
     /// Judge the machine's settings.
@@ -67,7 +69,7 @@ pub struct NumaPlan {
 }
 
 /// What `node` is asked to do.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct NodePlan {
     /// Which of its tasks.
     pub task: NodeTask,
@@ -78,7 +80,7 @@ pub struct NodePlan {
 }
 
 /// A task of `node`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum NodeTask {
     /// Judge what is in force, or files.
     Audit {
@@ -115,6 +117,8 @@ pub enum NodeTask {
     },
     /// Let a plan stay that would undo itself.
     Confirm,
+    /// Name what takes busy cores' time.
+    Noise(Box<NoisePlan>),
     /// Undo a plan that nobody confirms; what apply starts.
     Guard {
         /// The plan's journal.
@@ -122,6 +126,17 @@ pub enum NodeTask {
         /// How long to wait.
         seconds: u64,
     },
+}
+
+/// What `node noise` is asked to do.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NoisePlan {
+    /// The run.
+    pub plan: noise::Plan,
+    /// How quiet the cores must be.
+    pub expect: Vec<noise::Bound>,
+    /// Where each gap is written to.
+    pub gaps: Option<PathBuf>,
 }
 
 /// Which settings a plan is about.
@@ -172,6 +187,63 @@ pub struct StatusPlan {
     pub page: Option<PathBuf>,
     /// Print JSON.
     pub json: bool,
+}
+
+/// What `watch` is asked to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WatchPlan {
+    /// In which form.
+    pub form: WatchForm,
+    /// The line of each interval.
+    pub line: bool,
+    /// Each core's row.
+    pub cores: bool,
+    /// Each domain's.
+    pub domains: bool,
+    /// Each interface's.
+    pub ports: bool,
+    /// A process's.
+    pub pid: Option<u32>,
+    /// What of it costs it time.
+    pub tracing: Tracing,
+    /// The length of an interval.
+    pub interval: std::time::Duration,
+    /// How many; `None`: until somebody ends it.
+    pub count: Option<u64>,
+    /// Count the machine's system calls.
+    pub syscalls: bool,
+    /// Where metrics are asked for.
+    pub openmetrics: Option<std::net::SocketAddr>,
+    /// Where samples are written to.
+    pub record: Option<PathBuf>,
+    /// Where samples come from instead of this machine.
+    pub replay: Option<PathBuf>,
+    /// Another machine's files.
+    pub root: Option<PathBuf>,
+}
+
+/// How `watch` shows what it sees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WatchForm {
+    /// Live where there is a terminal; else as text.
+    Best,
+    /// Lines and tables.
+    Text,
+    /// JSON, a line for each interval.
+    Ndjson,
+}
+
+/// What is looked at of a process that costs it time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tracing {
+    /// Its system calls.
+    pub syscalls: bool,
+    /// Its receives from sockets.
+    pub receives: bool,
+    /// Its calls of malloc.
+    pub mallocs: bool,
+    /// The functions that it is in.
+    pub symbols: bool,
 }
 
 /// Reads the process's own command line. Where it asks for help, or makes no

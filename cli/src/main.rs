@@ -7,6 +7,7 @@ mod man;
 mod node;
 mod numa;
 mod status;
+mod watch;
 
 use args::Command;
 use say::{Failure, eprintln};
@@ -36,6 +37,7 @@ fn call(command: Command) -> Result<ExitCode, Failure> {
         Command::Packet(plan) => testbed::packet(plan),
         Command::Links(plan) => done(links::links(plan.json)),
         Command::Status(plan) => done(status::status(&plan)),
+        Command::Watch(plan) => watch::watch(&plan),
         Command::Numa(plan) => done(numa::numa(&plan)),
         Command::Import(plan) => done(import::import(&plan)),
         Command::Node(plan) => node::node(&plan),

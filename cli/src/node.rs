@@ -1,5 +1,6 @@
 //! `nearside node`: the machine's settings, judged.
 
+mod noise;
 mod show;
 mod tune;
 
@@ -17,6 +18,9 @@ use std::process::ExitCode;
 const WORSE: u8 = 4;
 /// Something is dangerous.
 const DANGEROUS: u8 = 5;
+
+/// A core is not as quiet as was asked for, as where a load run misses an objective.
+const NOISY: u8 = 3;
 
 /// Longer recordings and files of settings are cut off or refused.
 const LONGEST_RECORDING: u64 = 256 << 20;
@@ -52,6 +56,7 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
         NodeTask::Apply { id, tuning, trial, persist } => {
             tune::apply_plan(&mut out, plan, (id, tuning), *trial, *persist)
         }
+        NodeTask::Noise(asked) => noise::noise(&mut out, asked, plan.json),
         NodeTask::Undo { all, force } => tune::undo_plans(&mut out, plan, *all, *force),
         NodeTask::Confirm => tune::confirm_plan(&mut out, plan),
         NodeTask::Guard { journal, seconds } => tune::guard(&mut out, plan, journal, *seconds),

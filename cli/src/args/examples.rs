@@ -81,6 +81,16 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     ("links", &["nearside links", "nearside links --json"]),
     ("status", &["nearside status", "nearside status --json | head", "nearside status /run/near/status"]),
     (
+        "watch",
+        &[
+            "nearside watch",
+            "nearside watch --line --record today.ndjson",
+            "nearside watch --replay today.ndjson --cores --ports",
+            "nearside watch --pid 4711 --trace syscalls,mallocs,symbols",
+            "nearside watch --ndjson --openmetrics 127.0.0.1:9477",
+        ],
+    ),
+    (
         "numa",
         &[
             "nearside numa",
@@ -112,6 +122,13 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "nearside node apply 3f2a90c51be7d604",
             "nearside node apply 3f2a90c51be7d604 --try 10m && nearside node confirm",
             "nearside node apply 3f2a90c51be7d604 --persist systemd",
+        ],
+    ),
+    (
+        "node noise",
+        &[
+            "nearside node noise --cores 1 --for 30s",
+            "nearside node noise --cores 2-3 --for 60s --threshold 1us --expect 'max<10us,share<0.01%' --json",
         ],
     ),
     ("node undo", &["nearside node undo", "nearside node undo --all"]),

@@ -13,6 +13,7 @@ mod packet;
 mod serve;
 mod sockets;
 mod status;
+mod watch;
 
 use super::Command;
 use ::host::values::Count;
@@ -43,6 +44,8 @@ pub(super) enum Typed {
     Links(links::LinksArgs),
     /// Print the statistics of running processes
     Status(status::StatusArgs),
+    /// Show what the machine does, interval by interval: traffic, cores, memory, and what filled first
+    Watch(Box<watch::WatchArgs>),
     /// Print what crosses between NUMA domains, and the machine's topology
     Numa(numa::NumaArgs),
     /// Judge the machine's settings: what matters for a server, and what is folklore
@@ -73,6 +76,7 @@ impl Typed {
             Self::Packet(args) => Command::Packet(args.plan()?),
             Self::Links(args) => Command::Links(args.plan()),
             Self::Status(args) => Command::Status(args.plan()),
+            Self::Watch(args) => Command::Watch(Box::new(args.plan())),
             Self::Numa(args) => Command::Numa(args.plan()?),
             Self::Node(args) => Command::Node(args.plan()),
             Self::Import(args) => Command::Import(args.plan()),

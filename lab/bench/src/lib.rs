@@ -10,10 +10,12 @@
 //! | [`dpdk`] | DPDK's memif beside our own |
 //! | [`kernel`] | `nearside serve` on kernel sockets beside nginx |
 //! | [`packet`] | `nearside packet forward` beside dpdk-testpmd |
+//! | [`noise`](mod@noise) | disturbances made on purpose, and what they are called |
 //! | [`uncached`] | pipelined requests for files that are not in memory |
 //! | [`readers`] | a download beside thousands of readers that take nothing |
 //! | [`silos`] | two silos or workers beside one |
 //! | [`storm`] | a packet storm on one silo's queue, felt at another or not |
+//! | [`watch`](mod@watch) | what `nearside watch` reads, beside sysstat |
 //! | [`valgrind`] | how `nearside` itself runs under it |
 //! | [`generator`] | `nearside load` beside wrk |
 //! | [`goodput`] | transfers over a lossy link beside the Mathis bound |
@@ -28,6 +30,7 @@ pub mod generator;
 pub mod goodput;
 pub mod kernel;
 mod linux;
+pub mod noise;
 pub mod packet;
 mod page;
 mod program;
@@ -37,6 +40,7 @@ pub mod silos;
 pub mod storm;
 pub mod uncached;
 pub mod valgrind;
+pub mod watch;
 
 /// What ends an experiment: a sentence for the user.
 pub type Failure = Box<dyn std::error::Error>;

@@ -2,7 +2,8 @@
 
 use bench::cost::{self, Case, Side};
 use bench::{
-    Failure, connections, dpdk, frames, generator, goodput, kernel, packet, readers, silos, storm, uncached, valgrind,
+    Failure, connections, dpdk, frames, generator, goodput, kernel, noise, packet, readers, silos, storm, uncached,
+    valgrind, watch,
 };
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
@@ -152,6 +153,10 @@ enum Command {
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
     },
+    /// Disturbances made on purpose, and what `nearside node noise` calls them
+    Noise(NoiseArgs),
+    /// What `nearside watch` reads, beside sysstat on the same interval, and what looking costs
+    Watch(WatchArgs),
     /// Pipelined requests for files that are not in memory, on both data paths
     Uncached {
         /// Measure each this often, by turns
@@ -277,6 +282,8 @@ fn call(command: Command) -> Result<bool, Failure> {
             kinds,
             json,
         }),
+        Command::Noise(args) => noise::run(&args.plan()),
+        Command::Watch(args) => watch::run(&args.plan()),
         Command::Uncached { rounds, seconds, connections, depth, nearside } => uncached::run(&uncached::Plan {
             nearside: program(nearside)?,
             rounds,
@@ -309,10 +316,7 @@ fn call(command: Command) -> Result<bool, Failure> {
         Command::CostCase { case, side, requests, silos, bonded } => {
             cost::run_case(case, side, requests, silos, bonded).map(|()| true)
         }
-        Command::Demo { quick, out, nearside } => {
-            let (rounds, seconds) = if quick { (1, 1) } else { (5, 4) };
-            beside_nginx(&DemoPlan { out, ..demo(rounds, seconds) }, &program(nearside)?)
-        }
+        Command::Demo { quick, out, nearside } => beside_nginx(quick, out, &program(nearside)?),
     }
 }
 
@@ -344,6 +348,56 @@ impl PacketArgs {
     }
 }
 
+/// What disturbances are asked for.
+#[derive(clap::Args)]
+struct NoiseArgs {
+    /// The core that is disturbed [default: the last]
+    #[arg(long, value_name = "CORE")]
+    core: Option<u16>,
+    /// Make each kind this often, by turns
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// For so many seconds each time, at most 8 for timers where files are limited to 1,024
+    #[arg(long, value_name = "SECONDS", default_value_t = 4)]
+    seconds: u64,
+    /// What disturbs
+    #[arg(
+        long,
+        value_enum,
+        value_name = "KIND,…",
+        value_delimiter = ',',
+        default_value = "timer,net-rx,fifo,ipi,faults,disk"
+    )]
+    kinds: Vec<noise::Kind>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl NoiseArgs {
+    fn plan(self) -> noise::Plan {
+        let Self { core, rounds, seconds, kinds, json } = self;
+        noise::Plan { core, rounds, duration: Duration::from_secs(seconds.max(1)), kinds, json }
+    }
+}
+
+/// What the comparison with sysstat is asked for.
+#[derive(clap::Args)]
+struct WatchArgs {
+    /// For so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    seconds: u64,
+    /// Only what a sample of this recorded machine costs: a folder with its proc/ and sys/
+    #[arg(long, value_name = "FOLDER")]
+    root: Option<PathBuf>,
+}
+
+impl WatchArgs {
+    fn plan(self) -> watch::Plan {
+        watch::Plan { duration: Duration::from_secs(self.seconds.max(2)), root: self.root }
+    }
+}
+
 /// What transfers over a lossy link are asked for.
 #[derive(clap::Args)]
 struct GoodputArgs {
@@ -369,8 +423,9 @@ impl GoodputArgs {
 }
 
 /// Runs the demo, and holds its rows against what is promised of them.
-fn beside_nginx(plan: &DemoPlan, nearside: &Path) -> Result<bool, Failure> {
-    let promises = demo::promises(&demo::run(plan, nearside)?);
+fn beside_nginx(quick: bool, out: PathBuf, nearside: &Path) -> Result<bool, Failure> {
+    let (rounds, seconds) = if quick { (1, 1) } else { (5, 4) };
+    let promises = demo::promises(&demo::run(&DemoPlan { out, ..demo(rounds, seconds) }, nearside)?);
     if promises.is_empty() {
         return Err("nginx was left out, so there is nothing to compare with".into());
     }

@@ -29,7 +29,7 @@ mod run;
 mod server_time;
 mod show;
 mod sweep;
-mod terminal;
+pub mod terminal;
 mod view;
 
 pub use plan::{Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, Place, ProgressKind, ServerPlan, SweepPlan, Task};

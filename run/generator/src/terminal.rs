@@ -2,11 +2,11 @@
 
 use super::view::{History, Moment, draw};
 use core::time::Duration;
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::crossterm::{cursor, execute};
+use ratatui::{Frame, Terminal};
 use std::io::{self, Stderr, stderr};
 use std::sync::Once;
 
@@ -59,7 +59,15 @@ impl Screen {
     /// # Errors
     /// If the terminal is gone.
     pub fn show(&mut self, title: &str, moment: &Moment, history: &History) -> io::Result<()> {
-        self.terminal.draw(|frame| draw(frame, title, moment, history)).map(|_| ())
+        self.draw(|frame| draw(frame, title, moment, history))
+    }
+
+    /// Shows whatever is drawn.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn draw(&mut self, with: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        self.terminal.draw(with).map(|_| ())
     }
 
     /// Waits for a key, at most for `patience`.
@@ -67,11 +75,19 @@ impl Screen {
     /// # Errors
     /// If the terminal is gone.
     pub fn wish(&self, patience: Duration) -> io::Result<Option<Wish>> {
+        Ok(self.key(patience)?.and_then(meaning))
+    }
+
+    /// Waits for any key, at most for `patience`.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn key(&self, patience: Duration) -> io::Result<Option<KeyEvent>> {
         if !event::poll(patience)? {
             return Ok(None);
         }
         Ok(match event::read()? {
-            Event::Key(key) if key.kind == KeyEventKind::Press => meaning(key),
+            Event::Key(key) if key.kind == KeyEventKind::Press => Some(key),
             _ => None,
         })
     }

@@ -62,6 +62,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("audit", &[]),
     ("apply", &["audit"]),
     ("fstack", &[]),
+    ("perf", &[]),
+    ("noise", &["perf"]),
+    ("watch", &[]),
     ("sockets", &["wire", "app", "rope", "silo", "ebpf", "topology"]),
     ("ebpf", &[]),
     ("server", &["wire", "app", "http"]),
@@ -100,7 +103,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "bench",
         &[
             "wire", "link", "tcp", "stack", "app", "silo", "bond", "steer", "tap", "memif", "server", "load", "demo",
-            "sim", "sockets", "lab", "stats",
+            "sim", "sockets", "lab", "stats", "perf", "noise", "watch",
         ],
     ),
     ("xtask", &[]),

@@ -1,9 +1,10 @@
 //! `nearside node`, as typed.
 
-use crate::args::{NodePlan, NodeTask, Trial, Tuning};
+use crate::args::{NodePlan, NodeTask, NoisePlan, Trial, Tuning};
 use apply::PersistTo;
 use audit::Role;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use host::Cores;
 use host::values::nonzero_duration;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -107,6 +108,12 @@ enum TypedTask {
         #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
         root: Option<PathBuf>,
     },
+    /// Name what takes a busy core's time: interrupts, threads, other cores, the hypervisor
+    ///
+    /// A loop on each core notices when its core was away. With root, or CAP_PERFMON,
+    /// tracepoints name every gap; without, only page faults of the loop and other
+    /// threads are told apart. Exit status: 3 if a core is not as quiet as --expect asks.
+    Noise(NoiseArgs),
     /// Wait for a confirmation, and undo a plan that gets none; apply starts it
     #[command(hide = true)]
     Guard {
@@ -117,6 +124,62 @@ enum TypedTask {
         #[arg(long)]
         root: Option<PathBuf>,
     },
+}
+
+#[derive(Args)]
+struct NoiseArgs {
+    /// The cores, as in 2,3 or 4-7: each has a thread that is always busy
+    #[arg(long, value_name = "LIST", value_parser = pinned)]
+    cores: Pinned,
+
+    /// How long
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = nonzero_duration)]
+    time: Duration,
+
+    /// What takes longer is a gap
+    #[arg(long, value_name = "TIME", default_value = "2us", value_parser = nonzero_duration)]
+    threshold: Duration,
+
+    /// How quiet each core must be: max<TIME, share<PERCENT%, rate<GAPS per second; separated by
+    /// commas
+    #[arg(long, value_name = "BOUNDS", value_parser = bounds)]
+    expect: Option<Bounds>,
+
+    /// Run the loops before all that share time (SCHED_FIFO), at this priority
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
+    fifo: Option<u8>,
+
+    /// Do not ask for tracepoints: what looking costs is then next to nothing, and gaps have fewer
+    /// names
+    #[arg(long)]
+    plain: bool,
+
+    /// Write a line of JSON for every gap
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    gaps: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A list, as one value.
+#[derive(Clone)]
+struct Bounds(Vec<noise::Bound>);
+
+/// Cores that loops are pinned to.
+#[derive(Clone)]
+struct Pinned(Vec<u16>);
+
+fn pinned(text: &str) -> Result<Pinned, String> {
+    match text.parse::<Cores>() {
+        Ok(Cores::List(cores)) => Ok(Pinned(cores)),
+        _ => Err("write cores as in 0-3,8".to_owned()),
+    }
+}
+
+fn bounds(text: &str) -> Result<Bounds, String> {
+    noise::Bound::parse_list(text).map(Bounds).map_err(|why| why.to_string())
 }
 
 #[derive(Args)]
@@ -229,6 +292,11 @@ impl NodeArgs {
                     TypedPersist::Systemd => PersistTo::Systemd,
                 });
                 (NodeTask::Apply { id, tuning: tuning.meant(), trial, persist }, root, false)
+            }
+            TypedTask::Noise(NoiseArgs { cores, time, threshold, expect, fifo, plain, gaps, json }) => {
+                let plan = noise::Plan { cores: cores.0, time, threshold, fifo, plain };
+                let expect = expect.map_or_else(Vec::new, |bounds| bounds.0);
+                (NodeTask::Noise(Box::new(NoisePlan { plan, expect, gaps })), None, json)
             }
             TypedTask::Undo { all, force, root } => (NodeTask::Undo { all, force }, root, false),
             TypedTask::Confirm { root } => (NodeTask::Confirm, root, false),

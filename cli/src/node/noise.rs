@@ -1,0 +1,81 @@
+//! `nearside node noise`: a run, its report, and what was expected of it.
+
+use super::NOISY;
+use crate::args::NoisePlan;
+use noise::{GapLine, Judged, Report};
+use say::Failure;
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+/// 128 and the number of SIGINT, as a shell shows it.
+const INTERRUPTED: u8 = 130;
+
+/// Runs the loops, and prints what was found.
+///
+/// # Errors
+/// If a core cannot be had, or something cannot be written.
+pub fn noise(out: &mut impl Write, asked: &NoisePlan, json: bool) -> Result<ExitCode, Failure> {
+    let file = match &asked.gaps {
+        Some(path) => Some(File::create(path).map_err(|why| format!("{}: {why}", path.display()))?),
+        None => None,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let plan = asked.plan.clone();
+    let ended = Arc::clone(&stop);
+    // Whoever listens goes to other cores, and this thread stays where it was.
+    let running = thread::Builder::new().name("noise".to_owned()).spawn(move || {
+        let mut gaps = file.map(BufWriter::new);
+        let mut failed: io::Result<()> = Ok(());
+        let report = noise::run(&plan, &ended, |_| None, &mut |core, named| {
+            if let (Some(file), Ok(())) = (&mut gaps, &failed) {
+                failed = line(file, &GapLine::new(core, named));
+            }
+        });
+        let flushed = gaps.map_or(Ok(()), |mut file| file.flush());
+        (report, failed.and(flushed))
+    })?;
+    let (report, written) = running.join().map_err(|_| "the run ended in a panic")?;
+    let report = report?;
+    let judged = report.judge(&asked.expect);
+    if json {
+        let mut whole = serde_json::to_value(&report)?;
+        whole["expect"] = json!(judged);
+        writeln!(out, "{}", serde_json::to_string_pretty(&whole)?)?;
+    } else {
+        show(out, &report, &judged)?;
+    }
+    if let (Err(why), Some(path)) = (written, &asked.gaps) {
+        return Err(format!("{}: {why}: it does not have all gaps", path.display()).into());
+    }
+    Ok(ExitCode::from(match () {
+        () if stop.load(Ordering::Relaxed) => INTERRUPTED,
+        () if judged.iter().any(|one| !one.broken_by.is_empty()) => NOISY,
+        () => 0,
+    }))
+}
+
+fn line(file: &mut impl Write, gap: &GapLine) -> io::Result<()> {
+    serde_json::to_writer(&mut *file, gap)?;
+    file.write_all(b"\n")
+}
+
+fn show(out: &mut impl Write, report: &Report, judged: &[Judged]) -> io::Result<()> {
+    write!(out, "{report}")?;
+    for one in judged {
+        let broken: Vec<String> = one.broken_by.iter().map(u16::to_string).collect();
+        match broken.as_slice() {
+            [] => writeln!(out, "{}: kept", one.bound)?,
+            cores => writeln!(out, "{}: MISSED by core {}", one.bound, cores.join(", "))?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,255 @@
+//! `nearside watch`: samples of this machine or of a recording, and what
+//! happened between them, shown as asked for.
+
+mod gather;
+mod metrics;
+mod process;
+mod profile;
+mod view;
+
+use crate::args::{WatchForm, WatchPlan};
+use ::watch::{Change, Recording, Sample, Saturation, show};
+use gather::Gatherer;
+use generator::terminal::Screen;
+use metrics::Server;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use say::Failure;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::fs::File;
+use std::io::{BufReader, BufWriter, IsTerminal, Write, stderr, stdin, stdout};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use view::View;
+
+/// Heads are printed again after so many lines.
+const HEADS: u64 = 20;
+
+/// Shows samples until somebody ends it, or so many as were asked for.
+///
+/// # Errors
+/// If a file or an address cannot be had, or output cannot be written.
+pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let live =
+        plan.form == WatchForm::Best && stdout().is_terminal() && stderr().is_terminal() && stdin().is_terminal();
+    let mut source = Source::open(plan)?;
+    let mut record = match &plan.record {
+        Some(path) => {
+            Some((BufWriter::new(File::create(path).map_err(|why| format!("{}: {why}", path.display()))?), path))
+        }
+        None => None,
+    };
+    let server = plan.openmetrics.map(Server::listen).transpose()?;
+    let mut screen = if live { Some(Screen::take()?) } else { None };
+    let mut shown = Shown { plan, saturation: Saturation::default(), changes: 0, view: View::default() };
+    let mut before: Option<Sample> = None;
+    let mut waits = Waits { next: perf::clock::raw(), length: plan.interval };
+    while !stop.load(Ordering::Relaxed) {
+        let Some(sample) = source.next()? else { break };
+        if let Some((file, path)) = &mut record {
+            let written = file.write_all(sample.line().as_bytes()).and_then(|()| file.flush());
+            written.map_err(|why| format!("{}: {why}", path.display()))?;
+        }
+        if let Some(server) = &server {
+            server.show(&sample);
+        }
+        if let Some(earlier) = &before {
+            let change = Change::between(earlier, &sample)?;
+            shown.on_change(&change, screen.as_mut())?;
+        }
+        before = Some(sample);
+        if plan.count.is_some_and(|count| shown.changes >= count) {
+            break;
+        }
+        let goes_on = match (&mut screen, &source) {
+            (Some(screen), _) => shown.keys(screen, &mut waits, &stop)?,
+            (None, Source::Machine(_)) => waits.sleep(&stop),
+            (None, Source::Recording(_)) => true,
+        };
+        if !goes_on {
+            break;
+        }
+    }
+    // The screen goes before the last words.
+    drop(screen);
+    shown.end()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where samples come from.
+enum Source {
+    Machine(Box<Gatherer>),
+    Recording(Box<Recording<BufReader<File>>>),
+}
+
+impl Source {
+    fn open(plan: &WatchPlan) -> Result<Self, Failure> {
+        match &plan.replay {
+            Some(path) => {
+                let file = File::open(path).map_err(|why| format!("{}: {why}", path.display()))?;
+                Ok(Self::Recording(Box::new(Recording::new(BufReader::new(file)))))
+            }
+            None => Ok(Self::Machine(Box::new(Gatherer::new(plan)?))),
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Sample>, String> {
+        match self {
+            Self::Machine(gatherer) => Ok(Some(gatherer.sample())),
+            Self::Recording(recording) => recording.read(),
+        }
+    }
+}
+
+/// The times at which samples are taken: in step, whatever showing took.
+struct Waits {
+    next: u64,
+    length: Duration,
+}
+
+impl Waits {
+    /// How long it is to the next; of those that were missed none is made up for.
+    fn ahead(&mut self) -> Duration {
+        let (now, length) = (perf::clock::raw(), u64::try_from(self.length.as_nanos()).unwrap_or(u64::MAX).max(1));
+        while self.next <= now {
+            let missed = (now - self.next) / length;
+            self.next = self.next.saturating_add(length.saturating_mul(missed + 1));
+        }
+        Duration::from_nanos(self.next - now)
+    }
+
+    /// Sleeps; whether it is to go on.
+    fn sleep(&mut self, stop: &AtomicBool) -> bool {
+        /// A signal may come just before a sleep.
+        const LONGEST: Duration = Duration::from_millis(500);
+        let mut left = self.ahead();
+        while !stop.load(Ordering::Relaxed) {
+            if left <= LONGEST {
+                std::thread::sleep(left);
+                return !stop.load(Ordering::Relaxed);
+            }
+            std::thread::sleep(LONGEST);
+            left = left.saturating_sub(LONGEST);
+        }
+        false
+    }
+}
+
+/// What has been shown.
+struct Shown<'a> {
+    plan: &'a WatchPlan,
+    saturation: Saturation,
+    changes: u64,
+    view: View,
+}
+
+impl Shown<'_> {
+    fn on_change(&mut self, change: &Change, screen: Option<&mut Screen>) -> Result<(), Failure> {
+        self.saturation.on_change(change);
+        self.changes += 1;
+        if let Some(screen) = screen {
+            self.view.push(change.clone(), self.saturation.words());
+            return Ok(screen.draw(|frame| self.view.draw(frame))?);
+        }
+        let mut out = stdout().lock();
+        match self.plan.form {
+            WatchForm::Ndjson => {
+                let mut whole = serde_json::to_value(change)?;
+                whole["first_at_its_limit"] = self.saturation.words().into();
+                writeln!(out, "{whole}")?;
+            }
+            WatchForm::Text | WatchForm::Best => self.text(&mut out, change)?,
+        }
+        // Whoever reads a pipe is to have it now.
+        Ok(out.flush()?)
+    }
+
+    fn text(&self, out: &mut impl Write, change: &Change) -> std::io::Result<()> {
+        let plan = self.plan;
+        let tables = plan.cores || plan.domains || plan.ports || plan.pid.is_some();
+        if self.changes == 1 {
+            for why in show::missing(change) {
+                writeln!(out, "{why}")?;
+            }
+        }
+        if plan.line {
+            if tables || self.changes % HEADS == 1 {
+                write!(out, "{}", show::heads())?;
+            }
+            writeln!(out, "{}", show::line(change))?;
+        } else {
+            writeln!(out, "{} UTC", show::clock(change.unix_ms))?;
+        }
+        if plan.cores {
+            write!(out, "{}", show::cores(&change.cores))?;
+        }
+        if plan.domains {
+            write!(out, "{}", show::domains(&change.domains))?;
+        }
+        if plan.ports {
+            write!(out, "{}", show::ports(&change.ports, &change.bypass))?;
+        }
+        match &change.process {
+            Some(row) => write!(out, "{}", show::process(row))?,
+            None if plan.pid.is_some() => writeln!(out, "process {}: it has ended", plan.pid.unwrap_or(0))?,
+            None => {}
+        }
+        if tables { writeln!(out) } else { Ok(()) }
+    }
+
+    /// Waits for the next interval, and does what keys say; whether it is to go
+    /// on.
+    fn keys(&mut self, screen: &mut Screen, waits: &mut Waits, stop: &AtomicBool) -> Result<bool, Failure> {
+        let ahead = waits.ahead();
+        let until = perf::clock::raw() + u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX);
+        while !stop.load(Ordering::Relaxed) {
+            let left = until.saturating_sub(perf::clock::raw());
+            if left == 0 {
+                return Ok(true);
+            }
+            let Some(key) = screen.key(Duration::from_nanos(left))? else { continue };
+            if ends(key) {
+                return Ok(false);
+            }
+            if let KeyCode::Char(char) = key.code {
+                self.view.on_key(char);
+                screen.draw(|frame| self.view.draw(frame))?;
+            }
+        }
+        Ok(false)
+    }
+
+    fn end(&self) -> Result<(), Failure> {
+        if self.plan.form == WatchForm::Ndjson || self.changes == 0 {
+            return Ok(());
+        }
+        let mut out = stdout().lock();
+        Ok(writeln!(out, "{}", self.saturation.words())?)
+    }
+}
+
+fn ends(key: KeyEvent) -> bool {
+    let control = key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
+    control || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_in_step_and_missed_ones_are_not_made_up_for() {
+        let now = perf::clock::raw();
+        let length = Duration::from_secs(3_600);
+        let mut waits = Waits { next: now.saturating_sub(10_000_000_000), length };
+        let ahead = waits.ahead();
+        assert!(ahead <= length && ahead > length - Duration::from_secs(60), "{ahead:?}");
+        let again = waits.ahead();
+        assert!(again <= ahead, "the same one: {again:?}");
+    }
+}

@@ -1,0 +1,134 @@
+//! A sample of this machine: its files, its system calls, and what processes of
+//! ours publish.
+
+use super::process::Looker;
+use crate::args::WatchPlan;
+use ::watch::{Bypass, Reader, Sample, Wanted};
+use perf::counter::{Count, What, Whose};
+use perf::{Tracefs, cost};
+use rustix::time::{ClockId, clock_gettime};
+use say::Failure;
+use silo::Clock;
+use silo::page::{living, usual_folder};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Takes samples.
+pub(super) struct Gatherer {
+    reader: Reader,
+    own: bool,
+    calls: Result<Calls, String>,
+    looker: Option<Looker>,
+    ticks: u64,
+    last: u64,
+}
+
+/// System calls of all cores.
+struct Calls {
+    counts: Vec<Count>,
+    nanos_each: f64,
+}
+
+impl Gatherer {
+    pub(super) fn new(plan: &WatchPlan) -> Result<Self, Failure> {
+        let root = plan.root.as_deref().unwrap_or(Path::new("/"));
+        let own = plan.root.is_none();
+        let calls = match (own, plan.syscalls) {
+            (false, _) => Err("another machine's files have none".to_owned()),
+            (true, false) => Err("not asked for".to_owned()),
+            (true, true) => Calls::count(),
+        };
+        // The live view shows cores, and the machine's form may become that.
+        let wanted = Wanted { interrupts: plan.cores };
+        let looker = plan.pid.map(|pid| Looker::new(pid, plan.tracing)).transpose()?;
+        Ok(Self {
+            reader: Reader::new(root, wanted),
+            own,
+            calls,
+            looker,
+            ticks: rustix::param::clock_ticks_per_second(),
+            last: 0,
+        })
+    }
+
+    /// As it is now.
+    pub(super) fn sample(&mut self) -> Sample {
+        let probes = self.looker.as_mut().map(|looker| looker.look());
+        let now = perf::clock::raw().max(self.last + 1);
+        self.last = now;
+        let unix_ms = u64::try_from(Clock.unix().as_millis()).unwrap_or(u64::MAX);
+        let mut sample = self.reader.sample(now, unix_ms, self.ticks);
+        match &mut self.calls {
+            Ok(calls) => {
+                let count = calls.read();
+                sample.counts.insert("syscalls".to_owned(), count);
+                sample.probe_nanos = (count as f64 * calls.nanos_each) as u64;
+            }
+            Err(why) => drop(sample.missing.insert("syscalls".to_owned(), why.clone())),
+        }
+        if self.own {
+            sample.bypass = pages();
+        }
+        if let Some((process, nanos)) = probes {
+            sample.process = process;
+            sample.probe_nanos = sample.probe_nanos.saturating_add(nanos);
+            let page = sample.process.as_ref().and_then(|process| sample.bypass.get(&process.pid));
+            let asked = page.and_then(|page| page.silos.iter().map(|silo| silo.get("app.requests").copied()).sum());
+            if let (Some(asked), Some(process)) = (asked, &mut sample.process) {
+                process.counts.insert("requests".to_owned(), asked);
+            }
+        }
+        let own = clock_gettime(ClockId::ProcessCPUTime);
+        sample.own_nanos = own.tv_sec.cast_unsigned() * 1_000_000_000 + own.tv_nsec.cast_unsigned();
+        sample
+    }
+}
+
+impl Calls {
+    fn count() -> Result<Self, String> {
+        let format = Tracefs::open()?.format("raw_syscalls/sys_enter")?;
+        let cores = perf::thread::online();
+        let counts: Result<Vec<Count>, String> =
+            cores.into_iter().map(|core| Count::start(What::Tracepoint(format.id), Whose::Core(core))).collect();
+        Ok(Self { counts: counts?, nanos_each: cost::of_a_tracepoint(false).unwrap_or(0.0) })
+    }
+
+    /// A core that went off line keeps what it had.
+    fn read(&mut self) -> u64 {
+        self.counts.iter_mut().filter_map(|count| count.read().ok()).fold(0, u64::wrapping_add)
+    }
+}
+
+/// What of a page is looked at: the rest is for `nearside status`.
+const LOOKED_AT: [&str; 12] = [
+    "link.rx_bytes",
+    "link.tx_bytes",
+    "link.rx_frames",
+    "link.tx_frames",
+    "link.rx_dropped",
+    "link.tx_dropped",
+    "stack.connections",
+    "sockets.connections",
+    "silo.busy_ns",
+    "tcp.retransmits",
+    "app.requests",
+    "app.connections_open",
+];
+
+/// What this user's processes publish; they may come and go meanwhile.
+fn pages() -> BTreeMap<u32, Bypass> {
+    let readers = usual_folder().and_then(|folder| living(&folder)).unwrap_or_default();
+    let page = |reader: &silo::page::Reader| {
+        let snapshot = reader.snapshot().ok()?;
+        let silo = |silo: &silo::page::SiloSnapshot| {
+            let values = reader.metrics().iter().zip(&silo.values);
+            values
+                .filter(|((name, _), _)| LOOKED_AT.contains(&name.as_str()))
+                .map(|((name, _), value)| (name.clone(), *value))
+                .collect()
+        };
+        let silos = snapshot.silos.iter().map(silo).collect();
+        Some((reader.pid(), Bypass { label: reader.label().to_owned(), silos }))
+    };
+    readers.iter().filter_map(page).collect()
+}

@@ -1,0 +1,320 @@
+//! What disturbs a core, and says when it did.
+
+use super::Kind;
+use super::storm::Storm;
+use core::time::Duration;
+use noise::{Cause, Each};
+use perf::clock::raw;
+use perf::thread::{first_in_first_out, own, pin};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::thread::{ClockId, clock_nanosleep_absolute};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime, timerfd_create,
+    timerfd_settime,
+};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// A disturbance that was made, by [`raw`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Disturbance {
+    pub(super) from: u64,
+    pub(super) until: u64,
+    /// What it took: of a thread the kernel's own account, which has the time of
+    /// waking up and going to sleep.
+    pub(super) nanos: u64,
+    /// The thread, where one disturbs.
+    pub(super) thread: Option<u32>,
+}
+
+impl Disturbance {
+    /// Whether this is what it is to be called.
+    pub(super) fn is_called(&self, kind: Kind, cause: &Cause) -> bool {
+        match cause {
+            Cause::Thread { thread, .. } => kind == Kind::Fifo && self.thread == Some(*thread),
+            // A disk's interrupt has its softirq after it.
+            Cause::Softirq(name) => match kind {
+                Kind::NetRx => &**name == "NET_RX",
+                Kind::Disk => &**name == "BLOCK",
+                _ => false,
+            },
+            other => other.kind() == kind.cause(),
+        }
+    }
+}
+
+/// Between two disturbances: not in step with a tick of 1, 4 or 10 ms.
+const PERIOD: Duration = Duration::from_micros(10_270);
+
+/// Before the first: the loop begins meanwhile.
+const LEAD: Duration = Duration::from_millis(700);
+
+/// What the loop touches for the first time at once.
+const PAGES: usize = 8;
+const PAGE: usize = 4_096;
+
+/// Something that will disturb.
+pub(super) struct Injector {
+    kind: Kind,
+    core: u16,
+    other: u16,
+    times: u32,
+}
+
+/// One that does.
+pub(super) struct Running {
+    thread: thread::JoinHandle<Result<Vec<Disturbance>, String>>,
+    /// Timers live as long as this.
+    _timers: Vec<OwnedFd>,
+}
+
+impl Injector {
+    pub(super) fn new(kind: Kind, core: u16, other: u16, time: Duration) -> Result<Self, String> {
+        let times = u32::try_from(time.as_nanos() / PERIOD.as_nanos()).map_err(|_| "that is too long".to_owned())?;
+        Ok(Self { kind, core, other, times: times.max(1) })
+    }
+
+    /// Begins; gives what the loop has to do itself.
+    pub(super) fn start(self) -> Result<(Option<Each>, Running), String> {
+        let Self { kind, core, other, times } = self;
+        let spawn = |work: Box<dyn FnOnce() -> Result<Vec<Disturbance>, String> + Send>| {
+            thread::Builder::new().name("inject".to_owned()).spawn(work).map_err(|why| why.to_string())
+        };
+        let mut timers = Vec::new();
+        let mut each: Option<Each> = None;
+        let thread = match kind {
+            Kind::Timer => {
+                let armed = thread::spawn(move || arm(core, times));
+                let (held, due) = armed.join().map_err(|_| "it panicked".to_owned())??;
+                timers = held;
+                spawn(Box::new(move || {
+                    thread::sleep(LEAD + PERIOD * times + PERIOD);
+                    Ok(due.into_iter().map(|at| Disturbance { from: at, until: at, nanos: 0, thread: None }).collect())
+                }))?
+            }
+            Kind::NetRx => spawn(Box::new(move || {
+                pin(&[other]).map_err(|why| why.to_string())?;
+                let storm = Storm::new(core)?;
+                by_turns(times, |_| storm.burst())
+            }))?,
+            Kind::Fifo => spawn(Box::new(move || {
+                pin(&[core]).map_err(|why| why.to_string())?;
+                first_in_first_out(50).map_err(|why| format!("SCHED_FIFO: {why}"))?;
+                by_turns(times, |turn| {
+                    // One stall in the middle.
+                    let length = if turn == times / 2 { 5_000_000 } else { 200_000 };
+                    let from = raw();
+                    while raw() < from + length {}
+                    Ok(())
+                })
+            }))?,
+            Kind::Ipi => spawn(Box::new(move || {
+                pin(&[other]).map_err(|why| why.to_string())?;
+                membarrier(REGISTER_PRIVATE_EXPEDITED)?;
+                by_turns(times, |_| membarrier(PRIVATE_EXPEDITED))
+            }))?,
+            Kind::Faults => {
+                let made = Arc::new(Mutex::new(Vec::with_capacity(times as usize)));
+                each = Some(touch(times, Arc::clone(&made))?);
+                spawn(Box::new(move || {
+                    thread::sleep(LEAD + PERIOD * times + PERIOD);
+                    made.lock().map(|made| made.clone()).map_err(|_| "the loop panicked".to_owned())
+                }))?
+            }
+            Kind::Disk => {
+                let file = disk(core, other)?;
+                spawn(Box::new(move || {
+                    pin(&[other]).map_err(|why| why.to_string())?;
+                    by_turns(times, |turn| read(&file, turn))
+                }))?
+            }
+        };
+        Ok((each, Running { thread, _timers: timers }))
+    }
+}
+
+impl Running {
+    /// Waits until it has made all that it was to make.
+    pub(super) fn finish(self) -> Result<Vec<Disturbance>, String> {
+        self.thread.join().map_err(|_| "it panicked".to_owned())?
+    }
+}
+
+/// Disturbs in each period once, and notes when.
+fn by_turns(times: u32, mut disturb: impl FnMut(u32) -> Result<(), String>) -> Result<Vec<Disturbance>, String> {
+    let mut made = Vec::with_capacity(times as usize);
+    let thread = Some(own());
+    let mut due = now() + LEAD;
+    let mut worked = worked_so_far();
+    for turn in 0..times {
+        due += PERIOD;
+        let until = Timespec { tv_sec: due.as_secs().cast_signed(), tv_nsec: due.subsec_nanos().into() };
+        // A signal ends it early, which does no harm.
+        let _ = clock_nanosleep_absolute(ClockId::Monotonic, &until);
+        let from = raw();
+        disturb(turn)?;
+        let (until, now) = (raw(), worked_so_far());
+        made.push(Disturbance { from, until, nanos: now.saturating_sub(worked), thread });
+        worked = now;
+    }
+    Ok(made)
+}
+
+/// Nanoseconds of this thread.
+fn worked_so_far() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+fn now() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec.cast_unsigned(), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+/// Timers that expire on this core, and when: they run where they were set.
+fn arm(core: u16, times: u32) -> Result<(Vec<OwnedFd>, Vec<u64>), String> {
+    pin(&[core]).map_err(|why| why.to_string())?;
+    let start = now() + LEAD;
+    // Both clocks at once: they drift by far less than a disturbance is long.
+    let (monotonic, raw) = (now(), raw());
+    let (mut timers, mut due) = (Vec::new(), Vec::new());
+    for turn in 1..=times {
+        let at = start + PERIOD * turn;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC);
+        let Ok(timer) = timer else {
+            // As many as there may be open files.
+            break;
+        };
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let value = Timespec { tv_sec: at.as_secs().cast_signed(), tv_nsec: at.subsec_nanos().into() };
+        let setting = Itimerspec { it_interval: zero, it_value: value };
+        timerfd_settime(&timer, TimerfdTimerFlags::ABSTIME, &setting).map_err(|why| format!("a timer: {why}"))?;
+        timers.push(timer);
+        let ahead = u64::try_from((at - monotonic).as_nanos()).unwrap_or(u64::MAX);
+        due.push(raw.saturating_add(ahead));
+    }
+    if timers.is_empty() { Err("no timer can be had".to_owned()) } else { Ok((timers, due)) }
+}
+
+/// Memory of the kernel's that nobody has touched, in small pages.
+struct Fresh(*mut u8, usize);
+
+// SAFETY: the memory is this one's alone, whatever thread it is in.
+unsafe impl Send for Fresh {}
+
+impl Fresh {
+    fn new(bytes: usize) -> Result<Self, String> {
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping at a place of the kernel's choice touches none of
+        // ours.
+        let memory = unsafe { libc::mmap(core::ptr::null_mut(), bytes, access, flags, -1, 0) };
+        if memory == libc::MAP_FAILED {
+            return Err(format!("memory: {}", std::io::Error::last_os_error()));
+        }
+        // SAFETY: it is the mapping just made; where there are no huge pages the
+        // call fails, which is as well.
+        unsafe { libc::madvise(memory, bytes, libc::MADV_NOHUGEPAGE) };
+        Ok(Self(memory.cast(), bytes))
+    }
+
+    fn touch(&self, at: usize) {
+        assert!(at < self.1);
+        // SAFETY: it is within the mapping, which lives as long as this.
+        unsafe { self.0.add(at).write_volatile(1) };
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        // SAFETY: nobody else knows the mapping.
+        unsafe { libc::munmap(self.0.cast(), self.1) };
+    }
+}
+
+/// A loop that touches pages that nobody has touched.
+fn touch(times: u32, made: Arc<Mutex<Vec<Disturbance>>>) -> Result<Each, String> {
+    let memory = Fresh::new(times as usize * PAGES * PAGE)?;
+    let start = raw() + nanos(LEAD);
+    let mut turn = 0_usize;
+    let mut steps = 0_u32;
+    Ok(Box::new(move |_| {
+        steps = steps.wrapping_add(1);
+        if !steps.is_multiple_of(64) || turn >= times as usize {
+            return;
+        }
+        let from = raw();
+        if from < start + nanos(PERIOD) * (turn as u64 + 1) {
+            return;
+        }
+        for page in 0..PAGES {
+            memory.touch((turn * PAGES + page) * PAGE);
+        }
+        turn += 1;
+        let until = raw();
+        if let Ok(mut made) = made.try_lock() {
+            made.push(Disturbance { from, until, nanos: until - from, thread: None });
+        }
+    }))
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// membarrier(2).
+const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+
+fn membarrier(command: libc::c_int) -> Result<(), String> {
+    // SAFETY: the call takes three numbers, and touches no memory of ours.
+    match unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(format!("membarrier: {}", std::io::Error::last_os_error())),
+    }
+}
+
+/// A file whose disk interrupts this core when it is read from the other.
+fn disk(core: u16, other: u16) -> Result<File, String> {
+    let path = std::env::current_exe().map_err(|why| why.to_string())?;
+    let opened = open(&path, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty());
+    let file = File::from(opened.map_err(|why| format!("{}: {why}", path.display()))?);
+    let before = counted();
+    let probing = thread::spawn(move || {
+        pin(&[other]).map_err(|why| why.to_string())?;
+        (0..64).try_for_each(|turn| read(&file, turn))?;
+        Ok::<_, String>(file)
+    });
+    let file = probing.join().map_err(|_| "it panicked".to_owned())??;
+    let grown = counted().into_iter().filter_map(|(key, now)| {
+        let then = &before.iter().find(|(other, _)| *other == key)?.1;
+        Some(now.iter().zip(then).map(|(now, then)| now.saturating_sub(*then)).collect::<Vec<u64>>())
+    });
+    let most = grown.max_by_key(|row| row.iter().max().copied().unwrap_or(0)).unwrap_or_default();
+    match most.get(usize::from(core)) {
+        Some(count) if *count >= 32 => Ok(file),
+        _ => Err(format!("reads of {} raise no interrupts on core {core}", path.display())),
+    }
+}
+
+/// Rows of `/proc/interrupts` that are devices'.
+fn counted() -> Vec<(String, Vec<u64>)> {
+    let text = std::fs::read_to_string("/proc/interrupts").unwrap_or_default();
+    let row = |line: &str| {
+        let (key, rest) = line.split_once(':')?;
+        key.trim().parse::<u32>().ok()?;
+        Some((key.trim().to_owned(), rest.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect()))
+    };
+    text.lines().filter_map(row).collect()
+}
+
+/// Reads one block past every cache.
+fn read(file: &File, turn: u32) -> Result<(), String> {
+    let mut memory = vec![0_u8; 2 * PAGE];
+    let offset = memory.as_ptr().align_offset(PAGE);
+    let block = memory.get_mut(offset..offset + PAGE).ok_or("no memory at a block's border")?;
+    file.read_at(block, u64::from(turn % 64) * PAGE as u64).map_err(|why| format!("read: {why}"))?;
+    Ok(())
+}

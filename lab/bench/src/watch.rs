@@ -1,0 +1,271 @@
+//! What `nearside watch` reads, beside sysstat on the same interval: each of
+//! sar's two readings stands between two of ours, so that what it counts must be
+//! between what was counted from the later of the first two to the earlier of
+//! the last two, and from the earlier to the later.
+
+use crate::Failure;
+use core::time::Duration;
+use demo::machine::find_program;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use watch::{Reader, Sample, Wanted, grown};
+
+/// What is measured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// For so long.
+    pub duration: Duration,
+    /// Another machine's files, for what reading them costs.
+    pub root: Option<std::path::PathBuf>,
+}
+
+/// Smaller counts say nothing.
+const LEAST: f64 = 10_000.0;
+
+/// What is counted may differ by so much beyond the bracket.
+const MARGIN: f64 = 0.01;
+
+/// Of a core, for a sample a second.
+const OWN: f64 = 0.005;
+
+/// Before and after each of sar's readings.
+const BRACKET: Duration = Duration::from_millis(150);
+
+/// Compares, and prints what looking costs.
+///
+/// # Errors
+/// If sar is not there, or says nothing.
+pub fn run(plan: &Plan) -> Result<bool, Failure> {
+    let cost = cost(plan.root.as_deref().unwrap_or(Path::new("/")));
+    let at = plan.root.as_deref().map_or_else(|| "this machine".to_owned(), |root| root.display().to_string());
+    println!("a sample of {at}: {:.3} ms of processor time, {:.3} % of a core at 1 s", cost * 1e3, cost * 100.0);
+    let mut kept = cost <= OWN;
+    println!("promised: at most {:.1} %: {}", OWN * 100.0, if kept { "kept" } else { "NOT KEPT" });
+    if plan.root.is_some() {
+        return Ok(kept);
+    }
+    if find_program("sar").is_none() || find_program("sadf").is_none() {
+        println!("the comparison is left out: sysstat (sar, sadf) is not there");
+        return Ok(kept);
+    }
+    let rows = compare(plan.duration)?;
+    println!("{:<28} {:>14} {:>14} {:>14} {:>9}", "count", "ours, least", "sysstat's", "ours, most", "beyond");
+    for row in &rows {
+        let word = if row.beyond() <= MARGIN { "" } else { "  NOT WITHIN 1 %" };
+        println!(
+            "{:<28} {:>14.0} {:>14.0} {:>14.0} {:>7.3} %{word}",
+            row.name,
+            row.least,
+            row.theirs,
+            row.most,
+            row.beyond() * 100.0
+        );
+    }
+    kept &= !rows.is_empty() && rows.iter().all(|row| row.beyond() <= MARGIN);
+    Ok(kept)
+}
+
+/// Processor seconds of a sample, of many.
+fn cost(root: &Path) -> f64 {
+    const TIMES: u64 = 100;
+    let mut reader = Reader::new(root, Wanted::default());
+    reader.sample(1, 0, 100);
+    let spent = || {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        text.split_ascii_whitespace().next().and_then(|nanos| nanos.parse::<u64>().ok()).unwrap_or(0)
+    };
+    let before = spent();
+    let mut last = reader.sample(2, 0, 100);
+    for at in 0..TIMES {
+        let next = reader.sample(3 + at, 0, 100);
+        // A sample is made to be compared.
+        let change = watch::Change::between(&last, &next).map(|change| watch::show::line(&change).len());
+        std::hint::black_box(change).ok();
+        last = next;
+    }
+    spent().saturating_sub(before) as f64 / 1e9 / (TIMES + 1) as f64
+}
+
+/// A count by both.
+struct Row {
+    name: String,
+    least: f64,
+    most: f64,
+    theirs: f64,
+}
+
+impl Row {
+    /// How far theirs is outside of ours, of ours.
+    fn beyond(&self) -> f64 {
+        let outside = (self.least - self.theirs).max(self.theirs - self.most).max(0.0);
+        outside / self.least.max(1.0)
+    }
+}
+
+fn compare(duration: Duration) -> Result<Vec<Row>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let load = {
+        let stop = Arc::clone(&stop);
+        thread::spawn(move || load(&stop))
+    };
+    let compared = readings(duration);
+    stop.store(true, Ordering::Relaxed);
+    let loaded = load.join().map_err(|_| "the load panicked")?;
+    let rows = compared?;
+    loaded?;
+    Ok(rows)
+}
+
+fn readings(duration: Duration) -> Result<Vec<Row>, Failure> {
+    let seconds = duration.as_secs().max(2);
+    let file = std::env::temp_dir().join(format!("nearside-bench-sar-{}", std::process::id()));
+    let mut reader = Reader::new(Path::new("/"), Wanted::default());
+    let mut look = || reader.sample(perf::clock::raw(), 0, 100);
+    let first = look();
+    let sar = Command::new("sar")
+        .args(["-u", "ALL", "-w", "-I", "SUM", "-n", "DEV,TCP,ETCP", "-o"])
+        .arg(&file)
+        .args([&seconds.to_string(), "1"])
+        .env("LC_ALL", "C")
+        .stdout(std::process::Stdio::null())
+        .spawn();
+    let mut sar = sar.map_err(|why| format!("sar: {why}"))?;
+    thread::sleep(2 * BRACKET);
+    let second = look();
+    thread::sleep(Duration::from_secs(seconds).saturating_sub(3 * BRACKET));
+    let third = look();
+    let status = sar.wait()?;
+    let fourth = look();
+    if !status.success() {
+        return Err(format!("sar ended with {status}").into());
+    }
+    let told =
+        Command::new("sadf").arg("-j").arg(&file).args(["--", "-w", "-I", "SUM", "-n", "DEV,TCP,ETCP"]).output()?;
+    let _ = std::fs::remove_file(&file);
+    let theirs = counts(&serde_json::from_slice(&told.stdout)?, seconds as f64)?;
+    let rows = theirs.into_iter().filter_map(|(name, theirs)| {
+        let between =
+            |before: &Sample, now: &Sample| Some(grown(count(before, &name)?, count(now, &name)?).ok()? as f64);
+        let (least, most) = (between(&second, &third)?, between(&first, &fourth)?);
+        (least >= LEAST).then_some(Row { least, most, theirs, name })
+    });
+    Ok(rows.collect())
+}
+
+/// A count of ours, by the name that it has here.
+fn count(sample: &Sample, name: &str) -> Option<u64> {
+    if let Some((port, what)) = name.split_once(": ") {
+        let port = sample.ports.get(port)?;
+        return Some(match what {
+            "packets in" => port.packets[0],
+            "packets out" => port.packets[1],
+            "bytes in" => port.bytes[0],
+            _ => port.bytes[1],
+        });
+    }
+    sample.counts.get(name).copied()
+}
+
+/// What sadf tells, as counts of the interval under our names.
+fn counts(told: &Value, seconds: f64) -> Result<BTreeMap<String, f64>, Failure> {
+    let statistics = told.pointer("/sysstat/hosts/0/statistics/0").ok_or("sadf told no interval")?;
+    let mut all = BTreeMap::new();
+    let mut take = |name: String, value: Option<&Value>, by: f64| {
+        if let Some(rate) = value.and_then(Value::as_f64) {
+            all.insert(name, rate * by * seconds);
+        }
+    };
+    let at = |path: &str| statistics.pointer(path);
+    take("switches".to_owned(), at("/process-and-context-switch/cswch"), 1.0);
+    take("forks".to_owned(), at("/process-and-context-switch/proc"), 1.0);
+    for row in at("/interrupts").and_then(Value::as_array).into_iter().flatten() {
+        if row.get("intr").and_then(Value::as_str) == Some("sum")
+            || row.get("intr").and_then(Value::as_str) == Some("SUM")
+        {
+            take("interrupts".to_owned(), row.get("value"), 1.0);
+        }
+    }
+    for (ours, path) in [
+        ("tcp.ActiveOpens", "/network/net-tcp/active"),
+        ("tcp.PassiveOpens", "/network/net-tcp/passive"),
+        ("tcp.InSegs", "/network/net-tcp/iseg"),
+        ("tcp.OutSegs", "/network/net-tcp/oseg"),
+        ("tcp.RetransSegs", "/network/net-etcp/retrans"),
+    ] {
+        take(ours.to_owned(), at(path), 1.0);
+    }
+    for row in at("/network/net-dev").and_then(Value::as_array).into_iter().flatten() {
+        let Some(name) = row.get("iface").and_then(Value::as_str) else { continue };
+        take(format!("{name}: packets in"), row.get("rxpck"), 1.0);
+        take(format!("{name}: packets out"), row.get("txpck"), 1.0);
+        take(format!("{name}: bytes in"), row.get("rxkB"), 1_024.0);
+        take(format!("{name}: bytes out"), row.get("txkB"), 1_024.0);
+    }
+    Ok(all)
+}
+
+/// New connections over the loopback with a few messages each, so that there is
+/// something to count.
+fn load(stop: &AtomicBool) -> Result<(), String> {
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(|why| why.to_string())?;
+    let address = listener.local_addr().map_err(|why| why.to_string())?;
+    let echo = thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut message = [0; 256];
+            let mut first = true;
+            while let Ok(length @ 1..) = stream.read(&mut message) {
+                if first && message[0] == b'q' {
+                    return;
+                }
+                first = false;
+                if stream.write_all(&message[..length]).is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    while !stop.load(Ordering::Relaxed) {
+        let mut stream = TcpStream::connect(address).map_err(|why| why.to_string())?;
+        let mut message = [b'm'; 256];
+        for _ in 0..4 {
+            stream.write_all(&message).and_then(|()| stream.read_exact(&mut message)).map_err(|why| why.to_string())?;
+        }
+    }
+    let quit = TcpStream::connect(address).and_then(|mut stream| stream.write_all(b"q"));
+    quit.map_err(|why| why.to_string())?;
+    echo.join().map_err(|_| "the echo panicked".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sadf_tells_is_counts_of_ours() {
+        let told = r#"{"sysstat": {"hosts": [{"statistics": [{
+            "process-and-context-switch": {"proc": 1.5, "cswch": 1000.25},
+            "interrupts": [{"intr": "sum", "value": 12.0}],
+            "network": {"net-dev": [{"iface": "lo", "rxpck": 7.0, "txpck": 8.0, "rxkB": 2.0, "txkB": 3.0}],
+                        "net-tcp": {"active": 4.0, "passive": 5.0, "iseg": 6.0, "oseg": 7.0}}}]}]}}"#;
+        let told = serde_json::from_str(told).expect("JSON");
+        let counts = counts(&told, 2.0).expect("an interval");
+        assert_eq!((counts["switches"], counts["interrupts"], counts["forks"]), (2_000.5, 24.0, 3.0));
+        assert_eq!((counts["lo: bytes in"], counts["lo: packets out"]), (4_096.0, 16.0));
+        assert_eq!(counts["tcp.OutSegs"], 14.0);
+        assert!(super::counts(&Value::Null, 1.0).is_err());
+    }
+
+    #[test]
+    fn theirs_is_within_ours_or_beyond() {
+        let row = |theirs| Row { name: String::new(), least: 100.0, most: 104.0, theirs };
+        assert_eq!([99.0, 100.0, 104.0, 106.0].map(|theirs| row(theirs).beyond()), [0.01, 0.0, 0.0, 0.02]);
+    }
+}

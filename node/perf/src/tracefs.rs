@@ -1,0 +1,85 @@
+//! The kernel's list of tracepoints.
+
+use crate::{Format, Why};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+
+/// Where it usually is; the second until Linux 4.1.
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// Longer files are none of it.
+const LONGEST: u64 = 1 << 20;
+
+/// The file system tracefs.
+#[derive(Debug)]
+pub struct Tracefs(OwnedFd);
+
+impl Tracefs {
+    /// Where it is mounted; where it is nowhere, an instance that only this
+    /// process sees.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn open() -> Result<Self, Why> {
+        for place in PLACES {
+            let opened = openat(CWD, place, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+            let Ok(folder) = opened else { continue };
+            if statat(&folder, "events", AtFlags::empty()).is_ok() {
+                return Ok(Self(folder));
+            }
+        }
+        let mounted = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC).and_then(|context| {
+            fsconfig_create(&context)?;
+            fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_NOEXEC)
+        });
+        let folder = mounted.map_err(|why| format!("no tracefs at {}, and none can be mounted: {why}", PLACES[0]))?;
+        Ok(Self(folder))
+    }
+
+    /// A tracepoint, as in `sched/sched_switch`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn format(&self, name: &str) -> Result<Format, Why> {
+        let text = self.read(&format!("events/{name}/format"))?;
+        Format::parse(&text)
+    }
+
+    /// A file of it.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn read(&self, path: &str) -> Result<String, Why> {
+        let file = openat(&self.0, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let file = file.map_err(|why| match why {
+            rustix::io::Errno::NOENT => "this kernel has none".to_owned(),
+            rustix::io::Errno::ACCESS | rustix::io::Errno::PERM => "not permitted: needs root".to_owned(),
+            other => other.to_string(),
+        })?;
+        let mut text = String::new();
+        File::from(file).take(LONGEST).read_to_string(&mut text).map_err(|why| why.to_string())?;
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_tracepoints_or_a_reason() {
+        match Tracefs::open() {
+            Ok(tracefs) => {
+                match tracefs.format("sched/sched_switch") {
+                    Ok(format) => assert!(format.field("next_pid").is_some()),
+                    Err(why) => assert!(!why.is_empty()),
+                }
+                assert!(tracefs.format("no/such").is_err());
+            }
+            Err(why) => assert!(why.contains("tracefs"), "{why}"),
+        }
+    }
+}

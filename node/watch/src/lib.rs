@@ -1,0 +1,26 @@
+//! A machine's counters, and what they say happened between two looks.
+//!
+//! ```text
+//! files ─► Reader ─► Sample ─► Change ─► line, tables, JSON
+//!             recording ─► ┘    └─► Saturation
+//!                          └─► OpenMetrics
+//! ```
+//!
+//! Everything that is shown is a difference of two samples, so that a recording
+//! of samples replays as what was seen live. Time comes in as an argument. What
+//! cannot be read has a reason in the place of a figure.
+#![forbid(unsafe_code)]
+
+mod change;
+mod metrics;
+mod read;
+mod sample;
+mod saturation;
+pub mod show;
+mod text;
+
+pub use change::{BypassRow, Change, CoreRow, DomainRow, Figure, PortRow, Presence, ProcessRow, TIMES, grown};
+pub use metrics::{MEDIA_TYPE, openmetrics};
+pub use read::{Reader, Wanted, outward};
+pub use sample::{Bypass, Core, Domain, LINE_LIMIT, Port, Process, Recording, Sample};
+pub use saturation::Saturation;

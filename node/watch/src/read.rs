@@ -1,0 +1,310 @@
+//! Reading a machine: its files below a folder.
+
+use crate::sample::{Port, Sample};
+use crate::text;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// The longest file that is read, bytes: `/proc/interrupts` of the largest
+/// machines has some ten million.
+const LONGEST: u64 = 64 << 20;
+
+/// What is asked for beside what always is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wanted {
+    /// Interrupts and softirqs of each core: long tables.
+    pub interrupts: bool,
+}
+
+/// Reads samples, and keeps files open between them.
+#[derive(Debug)]
+pub struct Reader {
+    root: PathBuf,
+    wanted: Wanted,
+    open: BTreeMap<&'static str, File>,
+    text: String,
+    /// What seldom changes: interfaces' devices and speeds, cores of domains.
+    slow: Slow,
+    turns: u64,
+}
+
+#[derive(Debug, Default)]
+struct Slow {
+    ports: BTreeMap<String, (bool, Option<u64>)>,
+    domains: Vec<(u16, Vec<u16>)>,
+    /// Folders that count traffic of memory, with their domain.
+    monitors: Vec<(u16, PathBuf)>,
+}
+
+/// What seldom changes is looked at again after so many samples.
+const SLOW: u64 = 10;
+
+impl Reader {
+    /// Of the machine whose `proc` and `sys` are below `root`.
+    #[must_use]
+    pub fn new(root: &Path, wanted: Wanted) -> Self {
+        Self {
+            root: root.to_owned(),
+            wanted,
+            open: BTreeMap::new(),
+            text: String::new(),
+            slow: Slow::default(),
+            turns: 0,
+        }
+    }
+
+    /// The machine's counters as they are now; the time is an argument.
+    pub fn sample(&mut self, at: u64, unix_ms: u64, ticks_per_second: u64) -> Sample {
+        let mut sample = Sample { at, unix_ms, ticks_per_second, ..Sample::default() };
+        if self.turns.is_multiple_of(SLOW) {
+            self.look_at_what_is_slow();
+        }
+        self.turns += 1;
+        self.cores(&mut sample);
+        self.network(&mut sample);
+        self.memory(&mut sample);
+        sample
+    }
+
+    /// Reads a file into the buffer, which is given back with [`Self::text`].
+    fn load(&mut self, path: &'static str) -> Result<(), String> {
+        self.text.clear();
+        let file = match self.open.remove(path) {
+            Some(file) => Ok(file),
+            None => File::open(self.root.join(path)),
+        };
+        let read = file.and_then(|mut file| {
+            file.seek(SeekFrom::Start(0))?;
+            let mut bytes = core::mem::take(&mut self.text).into_bytes();
+            let outcome = (&mut file).take(LONGEST).read_to_end(&mut bytes);
+            // Names that are no UTF-8 are not to hide all the rest.
+            self.text =
+                String::from_utf8(bytes).unwrap_or_else(|why| String::from_utf8_lossy(why.as_bytes()).into_owned());
+            outcome?;
+            self.open.insert(path, file);
+            Ok(())
+        });
+        read.map_err(|why| match why.kind() {
+            ErrorKind::NotFound => format!("no /{path}"),
+            ErrorKind::PermissionDenied => format!("/{path} is not for us to read"),
+            _ => format!("/{path}: {why}"),
+        })
+    }
+
+    fn small(&self, path: &Path) -> Option<String> {
+        let mut text = String::new();
+        File::open(path).ok()?.take(1 << 20).read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
+    fn cores(&mut self, sample: &mut Sample) {
+        match self.load("proc/stat") {
+            Ok(()) => text::stat(&self.text, &mut sample.cores, &mut sample.counts, &mut sample.levels),
+            Err(why) => {
+                for key in ["cpu", "interrupts", "switches"] {
+                    sample.missing.insert(key.to_owned(), why.clone());
+                }
+            }
+        }
+        if self.load("proc/net/softnet_stat").is_ok() {
+            for (core, backlog) in text::softnet(&self.text) {
+                if let Some(core) = sample.cores.get_mut(&core) {
+                    core.backlog = backlog;
+                }
+            }
+        }
+        if self.wanted.interrupts {
+            self.tables(sample);
+        }
+    }
+
+    fn tables(&mut self, sample: &mut Sample) {
+        if let Err(why) = self.load("proc/interrupts") {
+            sample.missing.insert("interrupts by core".to_owned(), why);
+        } else {
+            let mut sums: Vec<u64> = Vec::new();
+            let cores = text::by_core(&self.text, |_, counts| {
+                for (at, count) in counts.enumerate() {
+                    match sums.get_mut(at) {
+                        Some(sum) => *sum = sum.wrapping_add(count),
+                        None => sums.push(count),
+                    }
+                }
+            });
+            for (core, sum) in cores.iter().zip(sums) {
+                if let Some(core) = sample.cores.get_mut(core) {
+                    core.interrupts = Some(sum);
+                }
+            }
+        }
+        if self.load("proc/softirqs").is_ok() {
+            let mut rows: Vec<Vec<u64>> = Vec::new();
+            let cores = text::by_core(&self.text, |_, counts| rows.push(counts.collect()));
+            for (column, core) in cores.iter().enumerate() {
+                if let Some(core) = sample.cores.get_mut(core) {
+                    core.softirqs = rows.iter().map(|row| row.get(column).copied().unwrap_or(0)).collect();
+                }
+            }
+        }
+    }
+
+    fn network(&mut self, sample: &mut Sample) {
+        match self.load("proc/net/dev") {
+            Ok(()) => {
+                sample.ports = text::dev(&self.text);
+                for (name, port) in &mut sample.ports {
+                    if let Some((device, speed)) = self.slow.ports.get(name) {
+                        (port.device, port.speed) = (*device, *speed);
+                    }
+                }
+            }
+            Err(why) => {
+                sample.missing.insert("ports".to_owned(), why);
+            }
+        }
+        for (path, key) in [("proc/net/snmp", "tcp"), ("proc/net/netstat", "listen")] {
+            if let Err(why) = self.load(path) {
+                sample.missing.insert(key.to_owned(), why);
+                continue;
+            }
+            text::groups(&self.text, |group, name, value| {
+                let value = u64::try_from(value).unwrap_or(0);
+                match (group, name) {
+                    ("Tcp", "CurrEstab") => drop(sample.levels.insert("tcp.CurrEstab".to_owned(), value)),
+                    ("Tcp", "ActiveOpens" | "PassiveOpens" | "InSegs" | "OutSegs" | "RetransSegs" | "OutRsts")
+                    | (
+                        "TcpExt",
+                        "ListenOverflows" | "ListenDrops" | "TCPReqQFullDrop" | "TCPBacklogDrop" | "TCPSynRetrans"
+                        | "TCPTimeouts" | "TCPMemoryPressures",
+                    ) => drop(sample.counts.insert(format!("tcp.{name}"), value)),
+                    _ => {}
+                }
+            });
+        }
+    }
+
+    fn memory(&mut self, sample: &mut Sample) {
+        match self.load("proc/meminfo") {
+            Ok(()) => {
+                for (key, name) in
+                    [("MemTotal", "memory"), ("MemFree", "memory free"), ("MemAvailable", "memory available")]
+                {
+                    sample.levels.extend(text::memory(&self.text, key).map(|bytes| (name.to_owned(), bytes)));
+                }
+            }
+            Err(why) => drop(sample.missing.insert("memory".to_owned(), why)),
+        }
+        for (number, cores) in &self.slow.domains {
+            let folder = self.root.join(format!("sys/devices/system/node/node{number}"));
+            // It may be gone: memory can be taken off line.
+            let Some(meminfo) = self.small(&folder.join("meminfo")) else { continue };
+            let domain = sample.domains.entry(*number).or_default();
+            domain.memory = text::memory(&meminfo, "MemTotal").unwrap_or(0);
+            domain.free = text::memory(&meminfo, "MemFree").unwrap_or(0);
+            domain.cores.clone_from(cores);
+            if let Some(numastat) = self.small(&folder.join("numastat")) {
+                text::numastat(&numastat, domain);
+            }
+        }
+        for (number, folder) in &self.slow.monitors {
+            let read = |name: &str| self.small(&folder.join(name)).and_then(|text| text.trim().parse::<u64>().ok());
+            if let (Some(total), Some(domain)) = (read("mbm_total_bytes"), sample.domains.get_mut(number)) {
+                let sums = domain.traffic.get_or_insert([0, 0]);
+                sums[0] = sums[0].wrapping_add(total);
+                sums[1] = sums[1].wrapping_add(read("mbm_local_bytes").unwrap_or(0));
+            }
+        }
+    }
+
+    fn look_at_what_is_slow(&mut self) {
+        let names = |folder: &Path| -> Vec<String> {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+        };
+        let net = self.root.join("sys/class/net");
+        let ports = names(&net).into_iter().map(|name| {
+            let folder = net.join(&name);
+            // -1 where it has no carrier, and megabits else.
+            let speed = self.small(&folder.join("speed")).and_then(|text| text.trim().parse::<i64>().ok());
+            let speed = speed.filter(|speed| *speed > 0).and_then(|speed| u64::try_from(speed).ok());
+            let device = folder.join("device").exists();
+            (name, (device, speed.map(|speed| speed.saturating_mul(1_000_000))))
+        });
+        let ports = ports.collect();
+        let nodes = self.root.join("sys/devices/system/node");
+        let mut domains: Vec<(u16, Vec<u16>)> = names(&nodes)
+            .into_iter()
+            .filter_map(|name| {
+                let number = name.strip_prefix("node")?.parse().ok()?;
+                let cores = self.small(&nodes.join(&name).join("cpulist")).unwrap_or_default();
+                Some((number, text::list(&cores)))
+            })
+            .collect();
+        domains.sort_unstable();
+        self.slow = Slow { monitors: self.monitors(&domains, &names), ports, domains };
+    }
+
+    /// Where resctrl counts traffic: a folder for each cache of the third level,
+    /// whose cores tell its domain.
+    fn monitors(&self, domains: &[(u16, Vec<u16>)], names: &dyn Fn(&Path) -> Vec<String>) -> Vec<(u16, PathBuf)> {
+        let folder = self.root.join("sys/fs/resctrl/mon_data");
+        let mut found = Vec::new();
+        for name in names(&folder) {
+            let Some(cache) = name.strip_prefix("mon_L3_").and_then(|id| id.parse::<u32>().ok()) else { continue };
+            let of = |core: u16| {
+                let path = self.root.join(format!("sys/devices/system/cpu/cpu{core}/cache/index3/id"));
+                self.small(&path)?.trim().parse::<u32>().ok()
+            };
+            let domain = domains.iter().find(|(_, cores)| cores.iter().any(|core| of(*core) == Some(cache)));
+            found.extend(domain.map(|(number, _)| (*number, folder.join(&name))));
+        }
+        found
+    }
+}
+
+/// Interfaces whose traffic is the machine's: those with a device behind them,
+/// since others pass on what these carry; where there is none, all but the
+/// loopback.
+#[must_use]
+pub fn outward(ports: &BTreeMap<String, Port>) -> Vec<&str> {
+    let any = ports.values().any(|port| port.device);
+    let counts = |(name, port): &(&String, &Port)| if any { port.device } else { *name != "lo" };
+    ports.iter().filter(counts).map(|(name, _)| name.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_read_twice() {
+        let mut reader = Reader::new(Path::new("/"), Wanted { interrupts: true });
+        let one = reader.sample(1, 2, 100);
+        let two = reader.sample(3, 4, 100);
+        for sample in [&one, &two] {
+            assert!(!sample.cores.is_empty() && !sample.domains.is_empty(), "{sample:?}");
+            assert!(sample.counts["interrupts"] > 0 && sample.levels["memory"] > 0);
+            assert!(sample.cores.values().all(|core| core.interrupts.is_some()), "{sample:?}");
+        }
+        assert!(two.counts["switches"] >= one.counts["switches"]);
+    }
+
+    #[test]
+    fn a_machine_without_files_says_what_is_missing() {
+        let mut reader = Reader::new(Path::new("/nonexistent"), Wanted { interrupts: true });
+        let sample = reader.sample(1, 2, 100);
+        assert_eq!(sample.missing["cpu"], "no /proc/stat");
+        assert!(sample.missing.contains_key("tcp") && sample.missing.contains_key("ports") && sample.cores.is_empty());
+    }
+
+    #[test]
+    fn outward_are_devices_or_all_but_the_loopback() {
+        let port = |device| Port { device, ..Port::default() };
+        let mut ports: BTreeMap<String, Port> = [("lo".into(), port(false)), ("veth0".into(), port(false))].into();
+        assert_eq!(outward(&ports), ["veth0"]);
+        ports.insert("eth0".into(), port(true));
+        assert_eq!(outward(&ports), ["eth0"]);
+    }
+}

@@ -1,0 +1,238 @@
+//! A machine's counters at a moment: what is recorded, and replayed.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{BufRead, Read};
+
+/// Counters at a moment. What could not be read stands in `missing` and nowhere
+/// else.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Sample {
+    /// When, nanoseconds of a clock that only goes forward.
+    pub at: u64,
+    /// When, milliseconds since 1970.
+    pub unix_ms: u64,
+    /// Ticks of processor time in a second.
+    pub ticks_per_second: u64,
+    /// Cores that are on line.
+    pub cores: BTreeMap<u16, Core>,
+    /// Counters of the whole machine, by name.
+    pub counts: BTreeMap<String, u64>,
+    /// Levels of the whole machine, by name: what goes up and down.
+    pub levels: BTreeMap<String, u64>,
+    /// Network interfaces.
+    pub ports: BTreeMap<String, Port>,
+    /// NUMA domains.
+    pub domains: BTreeMap<u16, Domain>,
+    /// Processes of ours that serve or ask, by their number.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub bypass: BTreeMap<u32, Bypass>,
+    /// The process that is looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<Process>,
+    /// What is missing, and why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing: BTreeMap<String, String>,
+    /// Processor time of the program that looks, nanoseconds.
+    pub own_nanos: u64,
+    /// What looking makes others spend, nanoseconds: tracepoints.
+    #[serde(default)]
+    pub probe_nanos: u64,
+}
+
+/// A core.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Core {
+    /// Ticks by kind: user, nice, system, idle, waiting for disks, interrupts,
+    /// softirqs, stolen, guest, guest's nice (proc_stat(5)).
+    pub ticks: [u64; 10],
+    /// Interrupts, where each core's are asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupts: Option<u64>,
+    /// Softirqs by their names' order in `/proc/softirqs`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub softirqs: Vec<u64>,
+    /// Packets from the backlog; those dropped there; polls that ran out of
+    /// their budget.
+    #[serde(default)]
+    pub backlog: [u64; 3],
+}
+
+/// A network interface.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Port {
+    /// Bytes in and out.
+    pub bytes: [u64; 2],
+    /// Packets in and out.
+    pub packets: [u64; 2],
+    /// Errors in and out.
+    pub errors: [u64; 2],
+    /// Drops in and out.
+    pub drops: [u64; 2],
+    /// Bits per second of the link, where it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<u64>,
+    /// Whether there is a device behind it.
+    pub device: bool,
+}
+
+/// A NUMA domain.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Domain {
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Bytes of it that are free.
+    pub free: u64,
+    /// Pages that were given where they were asked for, and elsewhere
+    /// (numastat's local_node and other_node).
+    pub pages: [u64; 2],
+    /// Pages that were wanted here and given elsewhere (numa_foreign).
+    #[serde(default)]
+    pub foreign: u64,
+    /// Bytes that went over its memory's channels, all and those of its own
+    /// cores, where something counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<[u64; 2]>,
+    /// Its cores.
+    #[serde(default)]
+    pub cores: Vec<u16>,
+}
+
+/// A process of ours, as its statistics page tells.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Bypass {
+    /// What it does.
+    pub label: String,
+    /// Silos or workers: what each counts, by name.
+    pub silos: Vec<BTreeMap<String, u64>>,
+}
+
+/// A process.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// When it began, in ticks since boot: another process of the same number
+    /// has another.
+    pub began: u64,
+    /// Counters by name.
+    pub counts: BTreeMap<String, u64>,
+    /// Levels by name.
+    pub levels: BTreeMap<String, u64>,
+    /// Where the processor was when it was looked, by function.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub symbols: BTreeMap<String, u64>,
+    /// Bytes of its memory by domain.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub placed: BTreeMap<u16, u64>,
+    /// What is missing, and why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing: BTreeMap<String, String>,
+}
+
+/// The most samples of a recording that are read; a week of seconds is fewer.
+const SAMPLES_LIMIT: usize = 1_000_000;
+
+/// The longest line of a recording, bytes.
+pub const LINE_LIMIT: usize = 16 << 20;
+
+/// Reads a recording, a sample a line, as [`Sample::line`] wrote them.
+#[derive(Debug)]
+pub struct Recording<R> {
+    lines: R,
+    number: usize,
+    last: u64,
+}
+
+impl<R: BufRead> Recording<R> {
+    /// From a file's text.
+    pub const fn new(lines: R) -> Self {
+        Self { lines, number: 0, last: 0 }
+    }
+
+    /// The next sample; `None` at the end.
+    ///
+    /// # Errors
+    /// Which line is no sample, and why.
+    pub fn read(&mut self) -> Result<Option<Sample>, String> {
+        loop {
+            let mut line = Vec::new();
+            self.number += 1;
+            let place = |why: String| format!("line {}: {why}", self.number);
+            let read = (&mut self.lines).take(LINE_LIMIT as u64 + 1).read_until(b'\n', &mut line);
+            match read.map_err(|why| place(why.to_string()))? {
+                0 => return Ok(None),
+                length if length > LINE_LIMIT => return Err(place("longer than 16 MiB".to_owned())),
+                _ if self.number > SAMPLES_LIMIT => return Err(place("more samples than are read".to_owned())),
+                _ => {}
+            }
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let whole = line.last() == Some(&b'\n');
+            let sample: Sample = serde_json::from_slice(&line).map_err(|why| match whole {
+                true => place(format!("not a sample of nearside watch: {why}")),
+                false => place("cut off: the last sample is not whole".to_owned()),
+            })?;
+            if sample.at < self.last {
+                return Err(place("its time is before the line above's".to_owned()));
+            }
+            self.last = sample.at;
+            return Ok(Some(sample));
+        }
+    }
+}
+
+impl Sample {
+    /// A line of a recording, with its end.
+    #[must_use]
+    pub fn line(&self) -> String {
+        // Of numbers, texts and maps with such keys there is always JSON.
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(at: u64) -> Sample {
+        let mut sample = Sample { at, ticks_per_second: 100, ..Sample::default() };
+        sample.cores.insert(3, Core::default());
+        sample.ports.insert("eth0".into(), Port { bytes: [1, 2], ..Port::default() });
+        sample.missing.insert("syscalls".into(), "not permitted".into());
+        sample
+    }
+
+    fn all(text: &str) -> Result<Vec<Sample>, String> {
+        let mut recording = Recording::new(text.as_bytes());
+        let mut all = Vec::new();
+        while let Some(sample) = recording.read()? {
+            all.push(sample);
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn what_is_recorded_is_read_again() {
+        let text = sample(1).line() + "\n" + &sample(2).line();
+        assert_eq!(all(&text), Ok(vec![sample(1), sample(2)]));
+    }
+
+    #[test]
+    fn a_line_that_is_no_sample_is_named() {
+        let good = sample(5).line();
+        assert!(
+            all(&(good.clone() + "{\"at\":1}\n")).expect_err("fields are missing").starts_with("line 2: not a sample")
+        );
+        let cut = &sample(6).line()[..40];
+        assert_eq!(all(&(good.clone() + cut)).expect_err("cut"), "line 2: cut off: the last sample is not whole");
+        assert_eq!(
+            all(&(good + &sample(4).line())).expect_err("backwards"),
+            "line 2: its time is before the line above's"
+        );
+        assert!(all("x\n").is_err() && all("").is_ok_and(|all| all.is_empty()));
+    }
+}

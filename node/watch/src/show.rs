@@ -1,0 +1,316 @@
+//! A change in rows for people: one line, or tables.
+
+use crate::change::{BypassRow, Change, CoreRow, DomainRow, Figure, PortRow, Presence, ProcessRow, TIMES};
+use std::collections::BTreeMap;
+
+/// A column of the line: its figure, its head, its width, and what it is divided
+/// by.
+struct Column {
+    key: &'static str,
+    head: [&'static str; 2],
+    width: usize,
+    by: f64,
+    places: usize,
+}
+
+const fn column(key: &'static str, head: [&'static str; 2], width: usize, by: f64, places: usize) -> Column {
+    Column { key, head, width, by, places }
+}
+
+/// The line, from left to right.
+const COLUMNS: [Column; 16] = [
+    column("in_bits", ["Gb/s", "in"], 7, 1e9, 3),
+    column("out_bits", ["Gb/s", "out"], 7, 1e9, 3),
+    column("in_packets", ["Mpps", "in"], 6, 1e6, 3),
+    column("out_packets", ["Mpps", "out"], 6, 1e6, 3),
+    column("connections", ["TCP", "conns"], 7, 1.0, 0),
+    column("cpu", ["CPU", "%"], 5, 1.0, 1),
+    column("syscalls", ["system", "calls/s"], 8, 1.0, 0),
+    column("interrupts", ["inter-", "rupts/s"], 7, 1.0, 0),
+    column("switches", ["context", "switch/s"], 8, 1.0, 0),
+    column("memory_free", ["free", "GiB"], 6, 1_073_741_824.0, 1),
+    column("remote", ["remote", "%"], 6, 1.0, 1),
+    column("memory_traffic", ["memory", "GB/s"], 6, 1e9, 1),
+    column("retransmissions", ["re-", "trans/s"], 7, 1.0, 0),
+    column("drops", ["", "drops/s"], 7, 1.0, 0),
+    column("overflows", ["accept", "lost/s"], 6, 1.0, 0),
+    column("own_cpu", ["own", "CPU %"], 5, 1.0, 2),
+];
+
+/// The heads of the line, in two rows.
+#[must_use]
+pub fn heads() -> String {
+    let mut text = String::new();
+    for row in 0..2 {
+        text += if row == 0 { "        " } else { "UTC     " };
+        for column in &COLUMNS {
+            text += &format!(" {:>width$}", column.head[row], width = column.width);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The line of a change; it has the same width always.
+#[must_use]
+pub fn line(change: &Change) -> String {
+    let mut text = clock(change.unix_ms);
+    for column in &COLUMNS {
+        let value = change.machine.get(column.key).and_then(Figure::value);
+        text.push(' ');
+        text += &cell(value.map(|value| value / column.by), column.width, column.places);
+    }
+    text
+}
+
+/// What is missing in the line and why, a line for each.
+#[must_use]
+pub fn missing(change: &Change) -> Vec<String> {
+    let reason = |column: &Column| match change.machine.get(column.key) {
+        Some(Figure::Missing(why)) => {
+            Some(format!("{} {}: n/a ({why})", column.head[0], column.head[1]).trim().to_owned())
+        }
+        _ => None,
+    };
+    COLUMNS.iter().filter_map(reason).collect()
+}
+
+/// A value right-aligned in so many characters: with fewer places, then with a
+/// prefix, where it is too long.
+#[must_use]
+pub fn cell(value: Option<f64>, width: usize, places: usize) -> String {
+    let Some(value) = value.filter(|value| value.is_finite()) else { return format!("{:>width$}", "n/a") };
+    for places in (0..=places).rev() {
+        let text = format!("{value:.places$}");
+        if text.len() <= width {
+            return format!("{text:>width$}");
+        }
+    }
+    for (by, prefix) in [(1e3, 'k'), (1e6, 'M'), (1e9, 'G'), (1e12, 'T')] {
+        let text = format!("{:.0}{prefix}", value / by);
+        if text.len() <= width {
+            return format!("{text:>width$}");
+        }
+    }
+    "#".repeat(width)
+}
+
+/// The time of day, in UTC.
+#[must_use]
+pub fn clock(unix_ms: u64) -> String {
+    let seconds = unix_ms / 1_000 % 86_400;
+    format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}
+
+fn figure(figure: &Figure, by: f64, width: usize, places: usize) -> String {
+    cell(figure.value().map(|value| value / by), width, places)
+}
+
+const fn state(presence: Presence, came: &'static str, gone: &'static str) -> &'static str {
+    match presence {
+        Presence::Here => "",
+        Presence::Came => came,
+        Presence::Gone => gone,
+    }
+}
+
+/// Cores, as mpstat has them.
+#[must_use]
+pub fn cores(rows: &[CoreRow]) -> String {
+    let mut text = String::from("core ");
+    for name in TIMES {
+        text += &format!(" {name:>6}");
+    }
+    text += "  interr/s  softirq/s  drops/s  squeez/s\n";
+    for row in rows {
+        text += &format!("{:>4} ", row.core);
+        let note = state(row.presence, "came on line", "went off line");
+        if !note.is_empty() {
+            text += &format!(" {note}\n");
+            continue;
+        }
+        for share in row.times {
+            text += &format!(" {:>6.1}", share * 100.0);
+        }
+        let cells = [(&row.interrupts, 9), (&row.softirqs, 10), (&row.backlog_drops, 8), (&row.squeezed, 9)];
+        for (value, width) in cells {
+            text += &format!(" {}", figure(value, 1.0, width, 0));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Interfaces, as sar -n DEV and ifutil have them, and links of ours below.
+#[must_use]
+pub fn ports(rows: &[PortRow], ours: &[BypassRow]) -> String {
+    let mut text =
+        String::from("port                Mb/s in Mb/s out     pps in    pps out used %   drops/s  errors/s\n");
+    for row in rows {
+        text += &format!("{:<18}", row.name);
+        let note = state(row.presence, "new", "gone");
+        if !note.is_empty() {
+            text += &format!(" {note}\n");
+            continue;
+        }
+        text += &traffic(&row.bits, &row.packets);
+        text += &format!(" {}", cell(row.used.value().map(|share| share * 100.0), 6, 1));
+        for pair in [&row.drops, &row.errors] {
+            let sum = pair.iter().filter_map(Figure::value).sum();
+            text += &format!(" {}", cell(Some(sum), 9, 0));
+        }
+        text.push('\n');
+    }
+    for row in ours.iter().filter(|row| row.links) {
+        text += &format!("{:<18}", format!("nearside {}", row.pid));
+        let note = state(row.presence, "new", "gone");
+        if !note.is_empty() {
+            text += &format!(" {note}\n");
+            continue;
+        }
+        text += &traffic(&row.bits, &row.packets);
+        text += &format!(" {} {}", cell(None, 6, 1), figure(&row.drops, 1.0, 9, 0));
+        text += &format!("  busiest silo {} %\n", figure(&row.busiest, 0.01, 1, 0));
+    }
+    text
+}
+
+fn traffic(bits: &[Figure; 2], packets: &[Figure; 2]) -> String {
+    let [in_bits, out_bits] = [0, 1].map(|way| figure(&bits[way], 1e6, 8, 1));
+    let [in_packets, out_packets] = [0, 1].map(|way| figure(&packets[way], 1.0, 10, 0));
+    format!(" {in_bits} {out_bits} {in_packets} {out_packets}")
+}
+
+/// Domains, as numastat has them.
+#[must_use]
+pub fn domains(rows: &[DomainRow]) -> String {
+    let mut text =
+        String::from("domain  CPU %  memory GiB  free GiB  local pages/s  other pages/s  memory GB/s  remote %\n");
+    for row in rows {
+        text += &format!("{:>6}", row.domain);
+        if row.presence == Presence::Gone {
+            text += "  gone\n";
+            continue;
+        }
+        let gib = |bytes: u64| bytes as f64 / 1_073_741_824.0;
+        text += &format!(
+            " {} {:>11.1} {:>9.1} {} {} {} {}\n",
+            cell(row.busy.value().map(|share| share * 100.0), 6, 1),
+            gib(row.memory),
+            gib(row.free),
+            figure(&row.local_pages, 1.0, 14, 0),
+            figure(&row.other_pages, 1.0, 14, 0),
+            figure(&row.traffic, 1e9, 12, 2),
+            cell(row.remote.value().map(|share| share * 100.0), 9, 1),
+        );
+    }
+    let reasons: BTreeMap<&str, ()> = rows
+        .iter()
+        .flat_map(|row| [&row.busy, &row.traffic, &row.remote])
+        .filter_map(|figure| match figure {
+            Figure::Missing(why) => Some((why.as_str(), ())),
+            Figure::Is(_) => None,
+        })
+        .collect();
+    for why in reasons.into_keys() {
+        text += &format!("n/a ({why})\n");
+    }
+    text
+}
+
+/// A process.
+#[must_use]
+pub fn process(row: &ProcessRow) -> String {
+    let mut text = format!("process {} {}", row.pid, row.name);
+    match row.presence {
+        Presence::Gone => return text + ": it has ended\n",
+        Presence::Came => text += ": it has begun, or was not looked at before",
+        Presence::Here => {}
+    }
+    text.push('\n');
+    for (name, figure) in &row.figures {
+        match figure {
+            Figure::Is(value) => text += &format!("  {name:<44} {}\n", cell(Some(*value), 16, 2)),
+            Figure::Missing(why) => text += &format!("  {name:<44} {:>16} ({why})\n", "n/a"),
+        }
+    }
+    if !row.symbols.is_empty() {
+        text += "  where its processor time went\n";
+    }
+    for (name, share) in &row.symbols {
+        text += &format!("    {:>5.1} %  {name}\n", share * 100.0);
+    }
+    if !row.placed.is_empty() {
+        let all: Vec<String> =
+            row.placed.iter().map(|(domain, share)| format!("domain {domain} {:.1} %", share * 100.0)).collect();
+        text += &format!("  memory: {}\n", all.join(", "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_keep_their_width() {
+        let all = [0.0, 1.25, 99.999, 12_345.678, 1_234_567.0, 9.9e9, 8e15, f64::NAN];
+        let texts = all.map(|value| cell(Some(value), 6, 3));
+        assert_eq!(texts, [" 0.000", " 1.250", "99.999", " 12346", " 1235k", " 9900M", " 8000T", "   n/a"]);
+        assert_eq!((cell(None, 5, 1), cell(Some(8e30), 5, 1)), ("  n/a".to_owned(), "#####".to_owned()));
+    }
+
+    #[test]
+    fn the_line_has_one_width_whatever_is_in_it() {
+        let mut change = Change {
+            unix_ms: 86_400_000 + 3_723_004,
+            seconds: 1.0,
+            machine: BTreeMap::new(),
+            cores: vec![],
+            ports: vec![],
+            domains: vec![],
+            bypass: vec![],
+            process: None,
+        };
+        let width = line(&change).len();
+        assert!(heads().lines().all(|row| row.len() == width), "{}\n{}", heads(), line(&change));
+        for (at, column) in COLUMNS.iter().enumerate() {
+            change.machine.insert(column.key, Figure::Is(10_f64.powi(at as i32 - 2) * 1.7));
+        }
+        assert_eq!(line(&change).len(), width, "{}", line(&change));
+        assert!(line(&change).starts_with("01:02:03 "), "{}", line(&change));
+        change.machine.insert("remote", Figure::Missing("one domain".into()));
+        assert_eq!(missing(&change), ["remote %: n/a (one domain)"]);
+        assert_eq!(line(&change).len(), width);
+    }
+
+    #[test]
+    fn rows_that_come_and_go_say_so() {
+        let none = || Figure::Missing("x".into());
+        let core = |core, presence| CoreRow {
+            core,
+            presence,
+            times: [0.5, 0.0, 0.25, 0.0, 0.0, 0.05, 0.0, 0.0, 0.2],
+            interrupts: Figure::Is(1_000.0),
+            softirqs: none(),
+            backlog_drops: Figure::Is(0.0),
+            squeezed: Figure::Is(0.0),
+        };
+        let text = cores(&[core(0, Presence::Here), core(1, Presence::Gone), core(2, Presence::Came)]);
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            rows[1],
+            "   0    50.0    0.0   25.0    0.0    0.0    5.0    0.0    0.0   20.0      1000        n/a        0         0"
+        );
+        assert_eq!((rows[2], rows[3]), ("   1  went off line", "   2  came on line"));
+        let ended = ProcessRow {
+            pid: 7,
+            name: "web".into(),
+            presence: Presence::Gone,
+            figures: BTreeMap::new(),
+            symbols: vec![],
+            placed: BTreeMap::new(),
+        };
+        assert_eq!(process(&ended), "process 7 web: it has ended\n");
+    }
+}
