@@ -25,11 +25,11 @@ pub enum State {
     /// No connection of ours has this slot.
     #[default]
     Free,
-    /// Connecting, since [`Conn::since`].
+    /// Connecting, since [`LoadConnection::since`].
     Connecting,
     /// Established, nothing asked.
     Idle,
-    /// Requests under way, the oldest sent at [`Conn::since`].
+    /// Requests under way, the oldest sent at [`LoadConnection::since`].
     Busy,
     /// All is answered, and the peer said that it closes.
     Awaiting,
@@ -40,7 +40,7 @@ pub enum State {
 
 /// One connection's state.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Conn {
+pub struct LoadConnection {
     /// When the state began; for `Busy`, when the oldest request was sent.
     /// Nanoseconds.
     pub since: u64,
@@ -58,10 +58,10 @@ pub struct Conn {
     pub timed: bool,
 }
 
-const _: () = assert!(size_of::<Conn>() <= 48, "a million connections are 48 MB");
+const _: () = assert!(size_of::<LoadConnection>() <= 48, "a million connections are 48 MB");
 const _: () = assert!(crate::plan::PIPELINE_LIMIT <= u8::MAX as u16);
 
-impl Conn {
+impl LoadConnection {
     /// Time since `since`.
     #[inline]
     pub fn age(&self, now: Time) -> Duration {
@@ -84,9 +84,9 @@ pub struct Kept {
 /// Connections by slot, and what is kept of their requests.
 #[derive(Debug)]
 pub struct Table {
-    conns: Vec<Conn>,
+    conns: Vec<LoadConnection>,
     /// When a request was sent: `depth` entries for each slot, a ring from
-    /// [`Conn::oldest`]; empty without pipelining.
+    /// [`LoadConnection::oldest`]; empty without pipelining.
     times: Vec<u64>,
     /// When it was due; `depth` entries likewise, or empty.
     dues: Vec<u64>,
@@ -120,7 +120,7 @@ impl Table {
         let slot = id.index();
         if slot >= self.conns.len() {
             let slots = slot + 1;
-            self.conns.resize(slots, Conn::default());
+            self.conns.resize(slots, LoadConnection::default());
             if self.depth > 1 {
                 self.times.resize(slots * self.depth, 0);
             }
@@ -137,19 +137,23 @@ impl Table {
         if let Some(uses) = self.uses.get_mut(slot) {
             *uses = 0;
         }
-        self.conns[slot] =
-            Conn { since: now.as_nanos(), generation: id.generation(), state: State::Connecting, ..Conn::default() };
+        self.conns[slot] = LoadConnection {
+            since: now.as_nanos(),
+            generation: id.generation(),
+            state: State::Connecting,
+            ..LoadConnection::default()
+        };
     }
 
     /// The connection with this handle, unless it is not ours or gone.
     #[inline]
-    pub fn get_mut(&mut self, id: ConnId) -> Option<&mut Conn> {
+    pub fn get_mut(&mut self, id: ConnId) -> Option<&mut LoadConnection> {
         self.conns.get_mut(id.index()).filter(|conn| conn.generation == id.generation())
     }
 
     /// As [`Table::get_mut`], to read.
     #[inline]
-    pub fn get(&self, id: ConnId) -> Option<&Conn> {
+    pub fn get(&self, id: ConnId) -> Option<&LoadConnection> {
         self.conns.get(id.index()).filter(|conn| conn.generation == id.generation())
     }
 
@@ -161,13 +165,13 @@ impl Table {
 
     /// The connection in a slot, and its handle.
     #[inline]
-    pub fn at(&self, slot: usize) -> (ConnId, &Conn) {
+    pub fn at(&self, slot: usize) -> (ConnId, &LoadConnection) {
         let conn = &self.conns[slot];
         (ConnId::new(slot as u32, conn.generation), conn)
     }
 
     /// All slots.
-    pub fn iter(&self) -> impl Iterator<Item = &Conn> {
+    pub fn iter(&self) -> impl Iterator<Item = &LoadConnection> {
         self.conns.iter()
     }
 

@@ -7,7 +7,7 @@
 use crate::config::{Config, ConfigError, Content, Directory, Timeouts};
 use crate::conn::{ENDED, FIRST, MARKED, State};
 use crate::deadlines::DRAINED;
-use crate::files::Worker;
+use crate::files::FileReader;
 use crate::files::reader::{EntryId, Job};
 use crate::files::store::Store;
 use crate::head::Meta;
@@ -34,7 +34,7 @@ enum NewContent {
     Respond(&'static str, Vec<u8>),
     /// Who looks below the root, if that is another or looks otherwise, and
     /// the most content to hold.
-    Directory(Option<Box<Worker>>, usize),
+    Directory(Option<Box<FileReader>>, usize),
 }
 
 /// What a server has no more use for. To let go of it may take long: the rest
@@ -63,7 +63,7 @@ impl Change {
             (Content::Directory(directory), Content::Directory(next)) => {
                 let worker = match is_read_alike(directory, &next) {
                     true => None,
-                    false => Some(Box::new(Worker::new(&next, now.server_header)?)),
+                    false => Some(Box::new(FileReader::new(&next, now.server_header)?)),
                 };
                 Some(NewContent::Directory(worker, next.cache_bytes))
             }

@@ -1,6 +1,6 @@
 //! What the server is told: typed, with every limit named and defaulted.
 
-use crate::files::commons::Member;
+use crate::files::shared_content::Member;
 use core::time::Duration;
 use std::path::PathBuf;
 
@@ -81,9 +81,9 @@ pub struct Directory {
     /// Where the file system is read.
     pub reader: ReaderKind,
     /// Shares content of more than 16 KiB with other silos, within the limit
-    /// of [`crate::Commons::new`]; [`Directory::cache_bytes`] is then for what
+    /// of [`crate::SharedContent::new`]; [`Directory::cache_bytes`] is then for what
     /// is smaller, of which each silo has its own. Default: shares nothing.
-    pub commons: Option<Member>,
+    pub shared_content: Option<Member>,
 }
 
 /// Whether symbolic links below the root are followed.
@@ -234,13 +234,13 @@ impl Directory {
             types: Vec::new(),
             default_type: "application/octet-stream".into(),
             reader: ReaderKind::Thread,
-            commons: None,
+            shared_content: None,
         }
     }
 
     fn check(&mut self) -> Result<(), ConfigError> {
         // What is shared has a limit of its own.
-        let most = if self.commons.is_some() { usize::MAX } else { self.cache_bytes };
+        let most = if self.shared_content.is_some() { usize::MAX } else { self.cache_bytes };
         self.cache_file_bytes = self.cache_file_bytes.min(most).min(1 << 30);
         self.cache_entries = self.cache_entries.clamp(16, 1 << 24);
         self.revalidate = self.revalidate.max(Duration::from_secs(1));

@@ -22,7 +22,7 @@ use wire::Time;
 /// ```
 #[derive(Debug)]
 #[repr(align(64))]
-pub struct Conn {
+pub struct ServedConnection {
     pub engine: Engine,
     pub more: Option<Box<More>>,
     pub generation: u32,
@@ -42,7 +42,7 @@ pub struct Conn {
 }
 
 // A million idle connections are to cost the whole server 512 MB.
-const _: () = assert!(size_of::<Conn>() == 64);
+const _: () = assert!(size_of::<ServedConnection>() == 64);
 
 /// What happens to bytes that arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,7 +74,7 @@ pub const ENDED: u8 = 8;
 pub const DRY: u8 = 32;
 /// FIN is queued.
 pub const FINISHED: u8 = 64;
-/// The timer watches whether bytes are acknowledged; see [`Conn::mark`].
+/// The timer watches whether bytes are acknowledged; see [`ServedConnection::mark`].
 pub const MARKED: u8 = 16;
 
 /// What only some connections need.
@@ -89,7 +89,7 @@ pub struct More {
     pub again: bool,
 }
 
-impl Conn {
+impl ServedConnection {
     pub const fn vacant() -> Self {
         Self {
             engine: Engine::new(),

@@ -42,12 +42,12 @@ pub use clock::WallClock;
 pub use config::RESPOND_SIZE_MAX;
 pub use config::{AccessLog, Config, ConfigError, Content, Directory, Limits, ReaderKind, Respond, Symlinks, Timeouts};
 pub use counters::Counters;
-pub use files::commons::{Commons, Held, Member};
+pub use files::shared_content::{Held, Member, SharedContent};
 
 use app::{App, Closed, ConnId, Net, Opened, Reads, Wake};
-use conn::{Conn, DRY, ENDED, FIRST, PARTIAL, PAUSED, State, Tick};
+use conn::{DRY, ENDED, FIRST, PARTIAL, PAUSED, ServedConnection, State, Tick};
 use core::time::Duration;
-use files::Worker;
+use files::FileReader;
 use files::reader::{Done, EntryId, Job, Reader};
 use files::store::Store;
 use head::Meta;
@@ -68,7 +68,7 @@ const READER_POLL: Duration = Duration::from_micros(200);
 /// The server application of one silo. Not `Send`: made on the silo's thread.
 pub struct Server {
     // What the short way touches comes first.
-    conns: Vec<Conn>,
+    conns: Vec<ServedConnection>,
     store: Store,
     /// The only entry, where everything is answered alike.
     fixed: Option<EntryId>,
@@ -127,7 +127,7 @@ impl Server {
                 (Store::fixed(meta, content, server_header), Some(fixed), None)
             }
             Content::Directory(directory) => {
-                let worker = Worker::new(&directory, server_header)?;
+                let worker = FileReader::new(&directory, server_header)?;
                 let reader = Reader::new(worker, directory.reader, &helper_cpus)?;
                 (Store::new(&directory), None, Some(reader))
             }
@@ -210,7 +210,7 @@ impl Server {
     }
 
     /// What was sent of content that lies in other NUMA domains, by domain;
-    /// of each in [`Commons::domains`], and nothing where nothing is shared.
+    /// of each in [`SharedContent::domains`], and nothing where nothing is shared.
     pub fn far_reads(&self) -> impl Iterator<Item = (u16, &Reads)> {
         self.store.far_reads()
     }
@@ -220,7 +220,7 @@ impl Server {
     /// in another domain is not told: it is counted as it is sent.
     pub fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
         let start = self.conns.as_ptr().addr();
-        each(start..start + self.conns.capacity() * size_of::<Conn>());
+        each(start..start + self.conns.capacity() * size_of::<ServedConnection>());
         self.store.memory(each);
     }
 
@@ -386,18 +386,18 @@ impl App for Server {
         }
         if index >= self.conns.len() {
             // Within the capacity taken at the start.
-            self.conns.resize_with(index + 1, Conn::vacant);
+            self.conns.resize_with(index + 1, ServedConnection::vacant);
         }
         let now = net.now();
         self.counters.connections += 1;
         self.counters.connections_open += 1;
         let short = self.timeouts.http.keep_alive < self.timeouts.http.header;
-        self.conns[index] = Conn {
+        self.conns[index] = ServedConnection {
             generation: id.generation(),
             last: Tick::of(now),
             state: State::Ready,
             flags: if short { FIRST } else { 0 },
-            ..Conn::vacant()
+            ..ServedConnection::vacant()
         };
         if self.draining.is_some() {
             self.counters.connections_refused += 1;
@@ -459,7 +459,7 @@ impl App for Server {
             return;
         }
         self.counters.connections_open -= 1;
-        let conn = core::mem::replace(conn, Conn::vacant());
+        let conn = core::mem::replace(conn, ServedConnection::vacant());
         self.working -= u32::from(conn.state == State::Waiting);
         if let Some(stream) = conn.more.and_then(|more| more.stream) {
             self.stream_ended(&stream, now);
@@ -540,7 +540,7 @@ impl Server {
     }
 
     /// The connection's state, if `id` is still it.
-    fn conn(&mut self, id: ConnId) -> Option<&mut Conn> {
+    fn conn(&mut self, id: ConnId) -> Option<&mut ServedConnection> {
         let conn = self.conns.get_mut(id.index())?;
         (conn.state != State::Vacant && conn.generation == id.generation()).then_some(conn)
     }

@@ -79,7 +79,7 @@ pub struct Stream {
     charged: usize,
     /// The content queued last, as far as nothing stands behind it.
     tail: Range<u64>,
-    /// What the peer had acknowledged (see [`crate::conn::Conn::queued`]) when
+    /// What the peer had acknowledged (see [`crate::conn::ServedConnection::queued`]) when
     /// it was last looked at, and when that last moved.
     acknowledged: u32,
     moved: Time,

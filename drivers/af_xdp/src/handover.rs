@@ -275,7 +275,7 @@ pub(crate) struct Inherited {
 
 /// What the main thread and one queue tell each other.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct QueueMailbox {
     pub order: Order,
     /// The last order that the queue has followed.
     pub done: Order,
@@ -295,7 +295,7 @@ pub(crate) struct Seat {
     pub began: Arc<AtomicU64>,
 }
 
-impl Seat {
+impl QueueMailbox {
     fn new(order: Order) -> Self {
         Self {
             order,
@@ -317,7 +317,7 @@ impl Seat {
 pub(crate) struct Orders {
     /// Grows with each order, for queues to notice.
     pub changes: AtomicU32,
-    seats: Mutex<Vec<Seat>>,
+    seats: Mutex<Vec<QueueMailbox>>,
     /// A queue has followed.
     pub followed: Condvar,
     /// For how long nobody received when this process took over, in
@@ -328,20 +328,20 @@ pub(crate) struct Orders {
 impl Orders {
     /// For so many queues of our own.
     pub fn new(queues: u16) -> Self {
-        Self::with((0..queues).map(|_| Seat::new(Order::Serve)).collect())
+        Self::with((0..queues).map(|_| QueueMailbox::new(Order::Serve)).collect())
     }
 
-    fn with(seats: Vec<Seat>) -> Self {
+    fn with(seats: Vec<QueueMailbox>) -> Self {
         let (changes, followed, waited) = (AtomicU32::new(0), Condvar::new(), AtomicU64::new(0));
         Self { changes, seats: Mutex::new(seats), followed, waited }
     }
 
-    pub fn seats(&self) -> MutexGuard<'_, Vec<Seat>> {
+    pub fn seats(&self) -> MutexGuard<'_, Vec<QueueMailbox>> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has all queues do something, and wakes them.
-    fn give(&self, change: impl Fn(&mut Seat)) {
+    fn give(&self, change: impl Fn(&mut QueueMailbox)) {
         let mut seats = self.seats();
         seats.iter_mut().for_each(&change);
         self.changes.fetch_add(1, Ordering::Release);
@@ -365,7 +365,7 @@ impl Orders {
 
     /// Waits until all have followed.
     fn wait(&self, what: &'static str, limit: Duration) -> Result<(), HandoverError> {
-        let busy = |seats: &mut Vec<Seat>| seats.iter().any(|seat| seat.done != seat.order);
+        let busy = |seats: &mut Vec<QueueMailbox>| seats.iter().any(|seat| seat.done != seat.order);
         let waited = self.followed.wait_timeout_while(self.seats(), limit, busy);
         let (seats, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match seats.iter().position(|seat| seat.done != seat.order) {
@@ -389,9 +389,6 @@ pub struct Offer {
     /// Of each queue: its descriptors.
     pub queues: Vec<[OwnedFd; QUEUE_DESCRIPTORS]>,
 }
-
-/// The same, as it arrives.
-pub type Heritage = Offer;
 
 impl Handle {
     /// The port as it is now: its interface may have been another one.
@@ -598,7 +595,7 @@ pub(crate) fn adopt(
             let receiver = Receiver::new(Arc::clone(&relay), Way::Up);
             (receiver, Sender::new(Arc::clone(&relay), Way::Down, down))
         };
-        let mut seat = Seat::new(Order::Await);
+        let mut seat = QueueMailbox::new(Order::Await);
         seat.lower_bell = Some(Arc::clone(&up));
         seat.ends = Some(Ends { receiver, sender, bell: up, relay: Arc::clone(&relay) });
         seat.relay = Some(relay);

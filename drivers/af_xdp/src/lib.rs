@@ -62,7 +62,7 @@ pub use config::{BadConfig, ChecksumChoice, Config, CopyChoice, ModeChoice, QUEU
 pub use ebpf::XdpMode;
 pub use error::OpenError;
 pub use filter::{ADDRESSES_LIMIT, Claim};
-pub use handover::{Handle, HandoverError, Heritage, Offer, QUEUE_DESCRIPTORS, Terms};
+pub use handover::{Handle, HandoverError, Offer, QUEUE_DESCRIPTORS, Terms};
 pub use host::{HostAddress, HostEvent, HostRoute, HostView};
 pub use link::{KernelDrops, RelayCounts, XdpLink};
 pub use port::{AfXdp, Checksums, Report, domain, mac, queues};

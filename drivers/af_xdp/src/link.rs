@@ -2,7 +2,7 @@
 
 use crate::error::OpenError;
 use crate::frames::Rooms;
-use crate::handover::{Inherited, Order, Seat};
+use crate::handover::{Inherited, Order, QueueMailbox};
 use crate::host::HostEvent;
 use crate::interface::Presence;
 use crate::port::{Checksums, Report, Shared};
@@ -305,7 +305,7 @@ impl XdpLink {
 
     /// Another process's queue is to be ours: what it passes on is known from
     /// now.
-    fn on_await(&mut self, seat: &mut Seat) -> bool {
+    fn on_await(&mut self, seat: &mut QueueMailbox) -> bool {
         if let Some(ends) = seat.ends.take() {
             self.rx.set_lower(Some(ends.sender));
             self.tx.set_lower(Some(ends.receiver));
@@ -315,7 +315,7 @@ impl XdpLink {
     }
 
     /// It is: the rings are read on from where they are.
-    fn on_take(&mut self, seat: &mut Seat) -> bool {
+    fn on_take(&mut self, seat: &mut QueueMailbox) -> bool {
         self.on_await(seat);
         let Some(Inherited { socket, rings, umem, account }) = seat.inherited.take() else { return true };
         let config = &self.shared.config;
@@ -339,7 +339,7 @@ impl XdpLink {
     }
 
     /// Somebody may take over: from now on it can be woken for that.
-    fn on_offer(&mut self, seat: &mut Seat) -> bool {
+    fn on_offer(&mut self, seat: &mut QueueMailbox) -> bool {
         let (Some(at_work), Some(ends)) = (&self.at_work, &seat.ends) else { return false };
         seat.has = Some((Arc::clone(&at_work.socket), Arc::clone(&at_work.umem)));
         self.upper_bell = Some(Arc::clone(&ends.bell));
@@ -348,7 +348,7 @@ impl XdpLink {
 
     /// Stops: all that was sent is shown to the kernel, all that was received
     /// is given back, and what is in no ring goes into the account.
-    fn on_freeze(&mut self, seat: &mut Seat, now: Time) -> bool {
+    fn on_freeze(&mut self, seat: &mut QueueMailbox, now: Time) -> bool {
         if self.at_work.is_none() || !self.rx.can_stop() {
             return false;
         }

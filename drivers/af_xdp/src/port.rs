@@ -3,7 +3,7 @@
 use crate::config::{ChecksumChoice, Config, FRAME_SIZES, HEADER_ROOM, HEADROOM, ModeChoice, QUEUES_LIMIT};
 use crate::error::OpenError;
 use crate::filter::{Claim, Filter, solicited_mac};
-use crate::handover::{self, Handle, Heritage, Orders, Terms};
+use crate::handover::{self, Handle, Offer, Orders, Terms};
 use crate::host::{self, HostView};
 use crate::interface::Interface;
 use crate::link::XdpLink;
@@ -135,13 +135,13 @@ impl AfXdp {
         Ok(Self { shared: Arc::new(own.shared(config, interface, facts, orders, attachment, claim)) })
     }
 
-    /// Takes a port over from another process: `heritage` is what that offers
+    /// Takes a port over from another process: `offer` is what it needs for that
     /// ([`Handle::offer`]). Its links wait until [`Handle::take`].
     ///
     /// # Errors
     /// [`OpenError`]; the other process has it as before.
-    pub fn adopt(config: Config, claim: &Claim, heritage: Heritage) -> Result<Self, OpenError> {
-        let Heritage { terms, attachment, queues: given } = heritage;
+    pub fn adopt(config: Config, claim: &Claim, offer: Offer) -> Result<Self, OpenError> {
+        let Offer { terms, attachment, queues: given } = offer;
         let terms: Terms = terms.parse()?;
         let interface = interface_of(&config)?;
         let queues = count_queues(&config, interface.queues())?;

@@ -11,7 +11,7 @@ use load::{Load, Plan, Request, Stage, Stop};
 use server::{Config, Server, WallClock};
 use silo::{Silo, Turn};
 use stack::{Address, LinkOffload, Seeds, Stack};
-use steer::{Mesh, MeshConfig, Seat, Spread, Steered};
+use steer::{Mesh, MeshConfig, SiloSpec, Spread, Steered};
 use wire::{Mac, Time};
 
 /// The server's address.
@@ -220,10 +220,10 @@ impl Rack {
     /// If the servers or the plan cannot be set up.
     pub fn new(silos: usize, config: impl Fn() -> Config, plan: impl Fn() -> Plan) -> Result<Self, Failure> {
         let now = Time::from_millis(1);
-        let seats = vec![Seat { domain: 0, queues: 1 }; silos];
+        let seats = vec![SiloSpec { domain: 0, queues: 1 }; silos];
         let mesh = MeshConfig { spread: Spread::Keyed, ..MeshConfig::default() };
         let (mut servers, mut clients) = (Vec::new(), Vec::new());
-        for (index, corner) in Mesh::new(&seats, &mesh)?.into_iter().enumerate() {
+        for (index, mesh_end) in Mesh::new(&seats, &mesh)?.into_iter().enumerate() {
             let (near, far) = Pair::new(PairConfig::default());
             let plan = plan();
             let room = plan.connections as usize + plan.connections as usize / 2 + 1_024;
@@ -231,7 +231,7 @@ impl Rack {
             stack_config.steered = true;
             let (app, own) = (Server::new(config(), WallClock::new(now, EPOCH))?, index as u8 + 1);
             let stack = host(own, stack_config, &near, now);
-            servers.push(Silo { link: Steered::new(near, corner), stack, app });
+            servers.push(Silo { link: Steered::new(near, mesh_end), stack, app });
             let from = IpAddr::from([CLIENT[0], CLIENT[1], CLIENT[2], own]);
             let stack_config = host_config(own + 1, &far, &[from], &[], room);
             clients.push(Silo { stack: host(own + 100, stack_config, &far, now), link: far, app: Load::new(plan)? });

@@ -38,7 +38,7 @@ pub use limit::requests_and_frames;
 pub use promises::{Promise, promises};
 pub use results::{Nginx, Results, Row};
 
-use rounds::Course;
+use rounds::Measuring;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -86,11 +86,11 @@ fn put(text: &str) {
 pub fn run(plan: &DemoPlan, program: &Path) -> Result<Results, Error> {
     let mut parts = rounds::gather(plan, program)?;
     if plan.first_look && !plan.json {
-        let course = Course { rounds: 1, duration: Duration::from_secs(1), first_look: true };
+        let course = Measuring { rounds: 1, duration: Duration::from_secs(1), first_look: true };
         let look = rounds::run(&mut parts, course, plan.seed)?;
         put(&format!("{}\n", table::first_look(&look)));
     }
-    let course = Course { rounds: plan.rounds, duration: plan.duration, first_look: false };
+    let course = Measuring { rounds: plan.rounds, duration: plan.duration, first_look: false };
     let results = rounds::run(&mut parts, course, plan.seed)?;
     drop(parts);
     let write = |name: &str, text: &str| {

@@ -42,14 +42,14 @@ pub(crate) struct Parts {
 
 /// Which rows are measured, how often and for how long.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Course {
+pub(crate) struct Measuring {
     pub(crate) rounds: u32,
     pub(crate) duration: Duration,
     /// The rows of the first look alone, without frames.
     pub(crate) first_look: bool,
 }
 
-impl Course {
+impl Measuring {
     /// The duration in whole seconds, as wrk takes it, at least one.
     const fn seconds(self) -> u64 {
         let seconds = self.duration.as_secs() + (self.duration.subsec_nanos() > 0) as u64;
@@ -58,7 +58,7 @@ impl Course {
 }
 
 /// Measures all rounds.
-pub(crate) fn run(parts: &mut Parts, course: Course, seed: u64) -> Result<Results, Error> {
+pub(crate) fn run(parts: &mut Parts, course: Measuring, seed: u64) -> Result<Results, Error> {
     let duration = Duration::from_secs(course.seconds());
     let mut results = parts.results(course, seed);
     let mut progress = Progress::default();
@@ -203,7 +203,7 @@ fn draw(state: &mut u64) -> u64 {
 }
 
 impl Parts {
-    fn results(&self, course: Course, seed: u64) -> Results {
+    fn results(&self, course: Measuring, seed: u64) -> Results {
         let rows = SCENARIOS.into_iter().filter(|scenario| !course.first_look || scenario.is_first());
         let row = |scenario: Scenario| {
             let taken = scenario.stage.contenders().iter().filter(move |contender| self.takes_part(**contender));

@@ -21,7 +21,9 @@ mod read;
 mod recording;
 
 pub use list::Ranges;
-pub use plan::{Ask, MAX_PORTS, MAX_SILOS, Memory, Plan, PlanError, Port, Queue, Queues, Seat, Silos, Warning, plan};
+pub use plan::{
+    Ask, MAX_PORTS, MAX_SILOS, Memory, Plan, PlanError, PlannedSilo, Port, Queue, Queues, Silos, Warning, plan,
+};
 pub use quota::CpuQuota;
 pub use recording::Recording;
 

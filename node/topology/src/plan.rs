@@ -70,7 +70,7 @@ pub enum Silos {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// The silos, by index; at least one.
-    pub silos: Vec<Seat>,
+    pub silos: Vec<PlannedSilo>,
     /// The queue pairs to open on each port, in the order of [`Ask::ports`]:
     /// at least one each. Each of these has exactly one owner.
     pub queues: Vec<u16>,
@@ -80,7 +80,7 @@ pub struct Plan {
 
 /// Where a silo is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Seat {
+pub struct PlannedSilo {
     /// The core it is pinned to.
     pub core: u16,
     /// That core's domain.
@@ -130,7 +130,7 @@ pub fn plan(topology: &Topology, ask: &Ask) -> Result<Plan, PlanError> {
     let ports = placed(topology, ask);
     let mut warnings = Vec::new();
     let cores = cores::choose(topology, ask, &ports, &mut warnings)?;
-    let mut silos: Vec<Seat> = cores.into_iter().map(|core| seat(topology, ask, &ports, core)).collect();
+    let mut silos: Vec<PlannedSilo> = cores.into_iter().map(|core| seat(topology, ask, &ports, core)).collect();
     queues::tell_homes(topology, &silos, &ports, &mut warnings);
     let queues = queues::assign(topology, ask, &ports, &mut silos, &mut warnings);
     Ok(Plan { silos, queues, warnings })
@@ -141,7 +141,7 @@ impl Plan {
     /// them.
     #[must_use]
     pub fn crossing(&self, ports: &[Port]) -> usize {
-        let crosses = |seat: &Seat, queue: &Queue| {
+        let crosses = |seat: &PlannedSilo, queue: &Queue| {
             let domain = ports.get(usize::from(queue.port)).and_then(|port| port.domain);
             domain.is_some_and(|domain| domain != seat.domain)
         };
@@ -179,7 +179,7 @@ fn placed(topology: &Topology, ask: &Ask) -> Vec<Option<u16>> {
     ask.ports.iter().map(known).collect()
 }
 
-fn seat(topology: &Topology, ask: &Ask, ports: &[Option<u16>], core: u16) -> Seat {
+fn seat(topology: &Topology, ask: &Ask, ports: &[Option<u16>], core: u16) -> PlannedSilo {
     // Every usable core has one, but where sysfs contradicts itself.
     let domain = topology.domain_of(core).unwrap_or_else(|| topology.domains.first().map_or(0, |first| first.number));
     let nearest = topology.nearest(domain);
@@ -193,5 +193,5 @@ fn seat(topology: &Topology, ask: &Ask, ports: &[Option<u16>], core: u16) -> Sea
     let near = |port: &u16| ports.get(usize::from(*port)).is_some_and(|at| at.is_none_or(|at| at == home));
     let egress: Vec<u16> = all.clone().filter(near).collect();
     let egress = if egress.is_empty() { all.collect() } else { egress };
-    Seat { core, domain, memory, home, queues: Vec::new(), egress }
+    PlannedSilo { core, domain, memory, home, queues: Vec::new(), egress }
 }

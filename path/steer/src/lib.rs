@@ -1,7 +1,7 @@
 //! Steering: which silo a frame belongs to, and how it gets there.
 //!
-//! A [`Mesh`] of bounded rings joins the silos of a process, a [`Corner`] for
-//! each. [`Steered`] is a silo's own link with its corner: a [`link::Link`]
+//! A [`Mesh`] of bounded rings joins the silos of a process, a [`MeshEnd`] for
+//! each. [`Steered`] is a silo's own link with its end of the mesh: a [`link::Link`]
 //! that receives what the own queue and the other silos bring, passes on what
 //! is theirs, and lends its transmit queue to silos that have none.
 //!
@@ -34,7 +34,7 @@ pub use counters::Counters;
 pub use flows::FLOWS;
 pub use link::Rss;
 pub use mesh::{
-    Corner, FORWARD_RING, MESSAGE_RING, Mesh, MeshConfig, MeshError, Policy, SILOS_MAX, Seat, Spread, Watch,
+    FORWARD_RING, MESSAGE_RING, Mesh, MeshConfig, MeshEnd, MeshError, Policy, SILOS_MAX, SiloSpec, Spread, Watch,
 };
 pub use receive::SteeredRx;
 pub use returns::{KEY_LEN, ReturnQueue, Toeplitz};

@@ -25,7 +25,7 @@ pub const MESSAGE_RING: usize = 16 << 10;
 
 /// A silo as steering sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seat {
+pub struct SiloSpec {
     /// The domain of its core, and of its queues' ports.
     pub domain: u16,
     /// Queues that it owns; 0 if others receive and send for it.
@@ -153,7 +153,7 @@ pub(crate) enum Rule {
     Least,
 }
 
-/// What all corners share.
+/// What all ends of the mesh share.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub seats: Vec<Arc<Seated>>,
@@ -199,18 +199,18 @@ pub(crate) struct Seated {
     pub up: AtomicBool,
 }
 
-/// Makes the corners.
+/// Makes the ends of the mesh.
 #[derive(Clone, Copy, Debug)]
 pub struct Mesh;
 
 impl Mesh {
-    /// A corner for each of `seats`, in their order. Memory is reserved here,
-    /// and taken where and when a corner is joined to its link.
+    /// An end of the mesh for each of `seats`, in their order. Memory is reserved here,
+    /// and taken where and when an end of the mesh is joined to its link.
     ///
     /// # Errors
     /// [`MeshError`].
-    #[expect(clippy::new_ret_no_self, reason = "a mesh is only ever its corners")]
-    pub fn new(seats: &[Seat], config: &MeshConfig) -> Result<Vec<Corner>, MeshError> {
+    #[expect(clippy::new_ret_no_self, reason = "a mesh is only ever its mesh_ends")]
+    pub fn new(seats: &[SiloSpec], config: &MeshConfig) -> Result<Vec<MeshEnd>, MeshError> {
         if seats.is_empty() || seats.len() > SILOS_MAX {
             return Err(MeshError::Silos(seats.len()));
         }
@@ -232,15 +232,15 @@ impl Mesh {
             failover: AtomicBool::new(false),
             reason,
         });
-        let mut corners: Vec<Corner> = (0..seats.len()).map(|own| Corner::new(own, seats, &common)).collect();
+        let mut mesh_ends: Vec<MeshEnd> = (0..seats.len()).map(|own| MeshEnd::new(own, seats, &common)).collect();
         for to in 0..seats.len() {
-            join(&mut corners, seats, config, rule, to)?;
+            join(&mut mesh_ends, seats, config, rule, to)?;
         }
-        Ok(corners)
+        Ok(mesh_ends)
     }
 }
 
-fn domains(seats: &[Seat]) -> Vec<(u16, Vec<usize>)> {
+fn domains(seats: &[SiloSpec]) -> Vec<(u16, Vec<usize>)> {
     let mut found: Vec<(u16, Vec<usize>)> = Vec::new();
     for (silo, seat) in seats.iter().enumerate() {
         match found.iter_mut().find(|(domain, _)| *domain == seat.domain) {
@@ -252,9 +252,15 @@ fn domains(seats: &[Seat]) -> Vec<(u16, Vec<usize>)> {
 }
 
 /// Makes the rings that lead to `to`.
-fn join(corners: &mut [Corner], seats: &[Seat], config: &MeshConfig, rule: Rule, to: usize) -> Result<(), MeshError> {
+fn join(
+    mesh_ends: &mut [MeshEnd],
+    seats: &[SiloSpec],
+    config: &MeshConfig,
+    rule: Rule,
+    to: usize,
+) -> Result<(), MeshError> {
     let others: Vec<usize> = (0..seats.len()).filter(|from| *from != to).collect();
-    let lends: Vec<usize> = others.iter().copied().filter(|from| corners[*from].lenders.contains(&to)).collect();
+    let lends: Vec<usize> = others.iter().copied().filter(|from| mesh_ends[*from].lenders.contains(&to)).collect();
     let arriving = others.iter().map(|from| match rule {
         Rule::Software | Rule::Least if seats[*from].queues > 0 && seats[*from].domain == seats[to].domain => {
             config.ring
@@ -267,20 +273,20 @@ fn join(corners: &mut [Corner], seats: &[Seat], config: &MeshConfig, rule: Rule,
     let region = Arc::new(region);
     for (from, part) in others.iter().zip(&parts) {
         let (producer, consumer) = ring(&region, *part);
-        corners[*from].to[to] = Some(producer);
-        corners[to].from[*from] = Some(consumer);
+        mesh_ends[*from].to[to] = Some(producer);
+        mesh_ends[to].from[*from] = Some(consumer);
     }
     for (from, part) in lends.iter().zip(&parts[others.len()..]) {
         let (producer, consumer) = ring(&region, *part);
-        corners[*from].send_by.push((to, producer));
-        corners[to].send_for.push((*from, consumer));
+        mesh_ends[*from].send_by.push((to, producer));
+        mesh_ends[to].send_for.push((*from, consumer));
     }
-    corners[to].inbox = Some(region);
+    mesh_ends[to].inbox = Some(region);
     Ok(())
 }
 
 /// Who decides, and why, in words.
-fn rule(seats: &[Seat], config: &MeshConfig) -> (Rule, String) {
+fn rule(seats: &[SiloSpec], config: &MeshConfig) -> (Rule, String) {
     let without = seats.iter().filter(|seat| seat.queues == 0).count();
     match (config.policy, config.spread) {
         (Policy::Local, _) => (Rule::Queue, "local: a connection stays with the silo that receives it".into()),
@@ -305,10 +311,10 @@ fn rule(seats: &[Seat], config: &MeshConfig) -> (Rule, String) {
     }
 }
 
-/// A silo's corner of the mesh, to be joined to its link on its own thread:
+/// A silo's end of the mesh, to be joined to its link on its own thread:
 /// see [`crate::Steered::new`].
 #[derive(Debug)]
-pub struct Corner {
+pub struct MeshEnd {
     pub(crate) own: usize,
     pub(crate) queues: u16,
     pub(crate) common: Arc<Common>,
@@ -329,8 +335,8 @@ pub struct Corner {
     pub(crate) inbox: Option<Arc<Region>>,
 }
 
-impl Corner {
-    fn new(own: usize, seats: &[Seat], common: &Arc<Common>) -> Self {
+impl MeshEnd {
+    fn new(own: usize, seats: &[SiloSpec], common: &Arc<Common>) -> Self {
         let seat = seats[own];
         let candidates = common.members(seat.domain).to_vec();
         Self {
@@ -385,7 +391,7 @@ impl Watch {
 /// Whose queues silo `own` sends through if it has none, or if its own are
 /// down: one of its domain, and one of another. Silos of a kind are spread
 /// over those with queues.
-fn lenders(own: usize, seats: &[Seat]) -> Vec<usize> {
+fn lenders(own: usize, seats: &[SiloSpec]) -> Vec<usize> {
     let pick = |same: bool| {
         let fits = |silo: &usize| {
             *silo != own && seats[*silo].queues > 0 && (seats[*silo].domain == seats[own].domain) == same

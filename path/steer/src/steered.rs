@@ -1,7 +1,7 @@
-//! A silo's own link joined to its corner of the mesh.
+//! A silo's own link joined to its end of the mesh.
 
 use crate::counters::Counters as Steering;
-use crate::mesh::{Common, Corner, Rule, Watch};
+use crate::mesh::{Common, MeshEnd, Rule, Watch};
 use crate::receive::{RxState, SteeredRx};
 use crate::region::Region;
 use crate::returns::ReturnQueue;
@@ -39,13 +39,13 @@ pub struct Steered<L> {
 }
 
 impl<L: Link> Steered<L> {
-    /// Joins a silo's link to its corner. To be called on the silo's thread:
+    /// Joins a silo's link to its end of the mesh. To be called on the silo's thread:
     /// the memory of its rings is taken here, from the thread's domain. Other
     /// silos' frames for this one are dropped, and counted, before.
     #[must_use]
-    pub fn new(link: L, corner: Corner) -> Self {
-        let returns = corner.return_queue();
-        let Corner { own, queues, common, to, from, lenders: _, send_by, send_for, candidates, inbox } = corner;
+    pub fn new(link: L, mesh_end: MeshEnd) -> Self {
+        let returns = mesh_end.return_queue();
+        let MeshEnd { own, queues, common, to, from, lenders: _, send_by, send_for, candidates, inbox } = mesh_end;
         if let Some(inbox) = &inbox {
             inbox.touch();
         }
@@ -78,7 +78,7 @@ impl<L: Link> Steered<L> {
     }
 
     /// Which local ports this silo's outgoing connections may have: see
-    /// [`Corner::return_queue`].
+    /// [`MeshEnd::return_queue`].
     #[must_use]
     pub fn return_queue(&self) -> Option<ReturnQueue> {
         self.returns.clone()

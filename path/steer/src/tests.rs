@@ -24,16 +24,16 @@ struct House {
     far: Vec<PairLink>,
 }
 
-fn seats(queues: &[u16]) -> Vec<Seat> {
-    queues.iter().map(|&queues| Seat { domain: 0, queues }).collect()
+fn seats(queues: &[u16]) -> Vec<SiloSpec> {
+    queues.iter().map(|&queues| SiloSpec { domain: 0, queues }).collect()
 }
 
-fn house(seats: &[Seat], config: &MeshConfig) -> House {
-    let corners = Mesh::new(seats, config).expect("a mesh");
+fn house(seats: &[SiloSpec], config: &MeshConfig) -> House {
+    let mesh_ends = Mesh::new(seats, config).expect("a mesh");
     let (mut silos, mut far) = (Vec::new(), Vec::new());
-    for corner in corners {
+    for mesh_end in mesh_ends {
         let (near, other) = Pair::new(PairConfig { ring: 128, checksum_offload: true, ..PairConfig::default() });
-        silos.push(Steered::new(near, corner));
+        silos.push(Steered::new(near, mesh_end));
         far.push(other);
     }
     House { silos, far }
@@ -213,7 +213,7 @@ fn offloads_are_lent_as_well() {
 /// Its own link down, a silo sends through another's until it is back.
 #[test]
 fn a_dead_link_is_passed_by() {
-    let seats = [Seat { domain: 0, queues: 1 }, Seat { domain: 1, queues: 1 }];
+    let seats = [SiloSpec { domain: 0, queues: 1 }, SiloSpec { domain: 1, queues: 1 }];
     let mut house = house(&seats, &keyed());
     let frame = request(1);
     house.send(0, &frame, Offload::NONE);
@@ -291,7 +291,7 @@ fn own_and_others_frames_take_turns() {
 /// ports have changed; what comes back from nobody is dropped.
 #[test]
 fn strays_are_passed_on_after_a_failover() {
-    let seats = [0, 0, 1, 1].map(|domain| Seat { domain, queues: 1 });
+    let seats = [0, 0, 1, 1].map(|domain| SiloSpec { domain, queues: 1 });
     for (config, owners) in [(keyed(), 3), (software(), 1)] {
         let mut house = house(&seats, &config);
         let port = (10_000..).find(|port| {
@@ -419,8 +419,8 @@ impl Link for Still {
 #[test]
 fn nothing_is_slept_over() {
     const ROUNDS: u64 = 20_000;
-    let corners = Mesh::new(&seats(&[1, 1]), &keyed()).expect("a mesh");
-    let mut silos: Vec<_> = corners.into_iter().map(|corner| Steered::new(Still::default(), corner)).collect();
+    let mesh_ends = Mesh::new(&seats(&[1, 1]), &keyed()).expect("a mesh");
+    let mut silos: Vec<_> = mesh_ends.into_iter().map(|mesh_end| Steered::new(Still::default(), mesh_end)).collect();
     let pass = |mut silo: Steered<Still>| {
         let (mut now, mut seen) = (NOW, 0);
         for round in 1..=ROUNDS {
@@ -455,8 +455,8 @@ fn nothing_is_slept_over() {
 /// What else wakes a silo still does.
 #[test]
 fn the_callers_own_wake_up_wakes() {
-    let corners = Mesh::new(&seats(&[1, 1]), &keyed()).expect("a mesh");
-    let mut silo = Steered::new(Still::default(), corners.into_iter().next().expect("a corner"));
+    let mesh_ends = Mesh::new(&seats(&[1, 1]), &keyed()).expect("a mesh");
+    let mut silo = Steered::new(Still::default(), mesh_ends.into_iter().next().expect("a mesh_end"));
     let event = rustix::event::eventfd(1, rustix::event::EventfdFlags::CLOEXEC).expect("an eventfd");
     silo.wait(Some(event.as_fd()), Duration::from_secs(600)).expect("sleep");
     silo.wait(Some(event.as_fd()), Duration::from_secs(600)).expect("sleep");

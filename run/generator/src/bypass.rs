@@ -10,7 +10,7 @@ use host::figures::{Figures, SiloColumn};
 use host::fleet::{self, Part};
 use host::near::Domains;
 use host::values::LinkSpec;
-use host::{Crew, Finish, Layout, Losses, Notices, Port, Seat, stack};
+use host::{Finish, Layout, Losses, Notices, Port, SiloPlace, SiloWork, stack};
 use link::LinkState;
 use load::{Load, Plan};
 use say::Failure;
@@ -39,7 +39,7 @@ pub fn run(
     let silos = layout.seats.len();
     let mut figures = Figures::new(host, layout, "load", core::iter::empty())?;
     let stop = Stop::default();
-    let company = Company {
+    let company = LoadingSilos {
         host,
         layout,
         losses: Losses::new(layout),
@@ -59,7 +59,7 @@ pub fn run(
 }
 
 /// What all silos of a generator have in common.
-struct Company<'a> {
+struct LoadingSilos<'a> {
     host: &'a HostPlan,
     layout: &'a Layout,
     /// Ports whose interfaces are gone.
@@ -78,14 +78,14 @@ struct Company<'a> {
     gave_up: AtomicBool,
 }
 
-impl Company<'_> {
+impl LoadingSilos<'_> {
     /// The links, as they were named.
     fn names(&self) -> String {
         self.host.links.iter().map(LinkSpec::name).collect::<Vec<_>>().join(", ")
     }
 }
 
-impl Crew for Company<'_> {
+impl SiloWork for LoadingSilos<'_> {
     type Outcome = Side;
 
     const BONDS: bool = false;
@@ -94,7 +94,7 @@ impl Crew for Company<'_> {
         self.plan.sources.clone()
     }
 
-    fn work<L: Port>(&self, seat: &Seat, link: L) -> Result<Side, String> {
+    fn run<L: Port>(&self, seat: &SiloPlace, link: L) -> Result<Side, String> {
         let column =
             self.columns.lock().unwrap_or_else(PoisonError::into_inner).get_mut(seat.index).and_then(Option::take);
         let column = column.ok_or("it has no place on the statistics page")?;
@@ -137,7 +137,7 @@ impl Crew for Company<'_> {
 const TELL_AFTER: Duration = Duration::from_secs(1);
 
 struct LoadAttendant<'a> {
-    company: &'a Company<'a>,
+    company: &'a LoadingSilos<'a>,
     notices: Notices<'a>,
     column: SiloColumn,
     account: Account,

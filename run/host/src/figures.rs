@@ -3,7 +3,7 @@
 
 use crate::arrivals::Arrivals;
 use crate::plan::HostPlan;
-use crate::{Layout, Port, Seat, names};
+use crate::{Layout, Port, SiloPlace, names};
 use link::{Counters, LinkState};
 use say::Failure;
 use server::Server;
@@ -214,7 +214,7 @@ impl Figures {
         crate::near::names(&mut |name, value| named.push((name.to_owned(), value)));
         let metrics: Vec<Metric> = named.into_iter().map(metric).collect();
         let (page, writers) = Page::create(&path, &label, Clock.unix(), &metrics, layout.seats.len())?;
-        let column = |(writer, seat): (Writer, &Seat)| {
+        let column = |(writer, seat): (Writer, &SiloPlace)| {
             let number = |value: Option<u16>| value.map_or(0, u64::from);
             let place = [u64::from(seat.core.is_some()), number(seat.core), number(seat.domain)];
             SiloColumn { writer, values: Vec::with_capacity(metrics.len()), place }

@@ -1,10 +1,10 @@
 //! A thread for each silo.
 
 use super::ports::{self, AnyLink, Opened, Port};
-use super::{Layout, Seat};
+use super::{Layout, SiloPlace};
 use crate::plan::HostPlan;
 use crate::values::{DriverSpec, LinkSpec};
-use af_xdp::{Claim, Handle, Heritage};
+use af_xdp::{Claim, Handle, Offer};
 use bond::{Bond, Member};
 use core::cell::Cell;
 use core::net::IpAddr;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use steer::Steered;
 
 /// What each silo of a fleet does.
-pub trait Crew: Sync {
+pub trait SiloWork: Sync {
     /// What comes of it.
     type Outcome: Send;
 
@@ -29,7 +29,7 @@ pub trait Crew: Sync {
     ///
     /// # Errors
     /// A sentence for the user.
-    fn work<L: Port>(&self, seat: &Seat, link: L) -> Result<Self::Outcome, String>;
+    fn run<L: Port>(&self, seat: &SiloPlace, link: L) -> Result<Self::Outcome, String>;
 
     /// Addresses of ours beside the plan's: a link that chooses its frames is
     /// to know them.
@@ -44,7 +44,7 @@ pub trait Crew: Sync {
 
     /// What a process before this one leaves of the `index`th link, if
     /// anything.
-    fn heritage(&self, index: usize) -> Option<Heritage> {
+    fn offer(&self, index: usize) -> Option<Offer> {
         let _ = index;
         None
     }
@@ -59,24 +59,24 @@ pub trait Crew: Sync {
 /// If one fails, or panics, `stop` is set, for the others to look at.
 ///
 /// # Errors
-/// If a link or a core cannot be had, and those of `crew`.
-pub fn run<C: Crew>(host: &HostPlan, layout: &Layout, stop: &Stop, crew: &C) -> Result<Vec<C::Outcome>, Failure> {
+/// If a link or a core cannot be had, and those of `work`.
+pub fn run<C: SiloWork>(host: &HostPlan, layout: &Layout, stop: &Stop, work: &C) -> Result<Vec<C::Outcome>, Failure> {
     super::own::check(host)?;
-    let fleet = Fleet { host, layout, stop, crew };
+    let fleet = Fleet { host, layout, stop, work };
     match host.links.first().map(|link| &link.driver) {
         Some(DriverSpec::Memif(_)) => fleet.fast::<_, false>(ports::open(host, layout, ports::memif)?),
         Some(DriverSpec::Tap(_)) => fleet.slow(ports::open(host, layout, ports::tap)?),
         Some(DriverSpec::AfXdp(_)) => {
-            let addresses = host.addresses.iter().map(|cidr| cidr.address).chain(crew.sources()).collect();
+            let addresses = host.addresses.iter().map(|cidr| cidr.address).chain(work.sources()).collect();
             let claim = match host.uses_host_addresses() {
-                true => Claim::Host { ports: crew.ports() },
+                true => Claim::Host { ports: work.ports() },
                 false => Claim::Own { addresses, aggregated: host.speaks_lacp() },
             };
             let next = Cell::new(0);
             let open = |link: &LinkSpec, queues| {
-                let heritage = crew.heritage(next.replace(next.get() + 1));
-                let port = ports::af_xdp(host, link, queues, &claim, heritage)?;
-                crew.on_opened(port.handle());
+                let offer = work.offer(next.replace(next.get() + 1));
+                let port = ports::af_xdp(host, link, queues, &claim, offer)?;
+                work.on_opened(port.handle());
                 Ok(port.split_queues())
             };
             fleet.fast::<_, true>(ports::open(host, layout, open)?)
@@ -99,7 +99,7 @@ struct Fleet<'a, C> {
     host: &'a HostPlan,
     layout: &'a Layout,
     stop: &'a Stop,
-    crew: &'a C,
+    work: &'a C,
 }
 
 // What a link is made of decides which copy of the whole stack is run. Each
@@ -111,7 +111,7 @@ struct Fleet<'a, C> {
 // | network interfaces that serve | `L` | `Steered<L>` | `Steered<Bond<L>>` |
 // | those of a generator, memif | `L` | `Steered<L>` | `Steered<Bond<AnyLink>>` |
 // | TAP; what is captured or harmed | `AnyLink` | `Steered<Bond<AnyLink>>` | the same |
-impl<C: Crew> Fleet<'_, C> {
+impl<C: SiloWork> Fleet<'_, C> {
     /// Links whose every instruction counts; with `BONDS`, where a silo has
     /// several, too.
     fn fast<L: Port + Send + Into<AnyLink>, const BONDS: bool>(
@@ -132,11 +132,11 @@ impl<C: Crew> Fleet<'_, C> {
             };
         }
         let all = dealt.iter().flatten().map(|member| member.link.capabilities());
-        let corners = self.layout.join(self.host, all.map(|link| longest(&link)).max().unwrap_or(0))?;
+        let mesh_ends = self.layout.join(self.host, all.map(|link| longest(&link)).max().unwrap_or(0))?;
         let queues = dealt.into_iter().map(|mut queues| queues.pop().map(|member| member.link));
-        self.launch(queues.zip(corners).collect(), |(queue, corner)| {
+        self.launch(queues.zip(mesh_ends).collect(), |(queue, mesh_end)| {
             let queue = queue.ok_or("it has no queue")?;
-            Ok(Steered::new(queue, corner))
+            Ok(Steered::new(queue, mesh_end))
         })
     }
 
@@ -156,16 +156,16 @@ impl<C: Crew> Fleet<'_, C> {
         // What a silo without queue can do is what those can that send for it.
         let all = dealt.iter().flatten().map(|member| member.link.capabilities());
         let capabilities = all.reduce(bond::common).ok_or("no port has a queue")?;
-        let corners = self.layout.join(self.host, longest(&capabilities))?;
-        let parts: Vec<_> = dealt.into_iter().zip(corners).collect();
-        self.launch(parts, |(members, corner)| {
+        let mesh_ends = self.layout.join(self.host, longest(&capabilities))?;
+        let parts: Vec<_> = dealt.into_iter().zip(mesh_ends).collect();
+        self.launch(parts, |(members, mesh_end)| {
             let bond = match members.is_empty() {
                 true => Bond::without_members(Arc::clone(&aggregator), capabilities),
                 false => Bond::new(members, Arc::clone(&aggregator)).map_err(|why| why.to_string())?,
             };
             // Flows may come by another port when one fails.
-            corner.mesh().set_failover(self.layout.ports.len() > 1);
-            Ok(Steered::new(bond, corner))
+            mesh_end.mesh().set_failover(self.layout.ports.len() > 1);
+            Ok(Steered::new(bond, mesh_end))
         })
     }
 
@@ -176,12 +176,12 @@ impl<C: Crew> Fleet<'_, C> {
         parts: Vec<P>,
         make: impl Fn(P) -> Result<L, String> + Sync,
     ) -> Result<Vec<C::Outcome>, Failure> {
-        let Self { layout, stop, crew, .. } = self;
+        let Self { layout, stop, work, .. } = self;
         let parts: Mutex<Vec<Option<P>>> = Mutex::new(parts.into_iter().map(Some).collect());
         let body = |index: usize| {
             let part = parts.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index).and_then(Option::take);
             let (seat, part) = layout.seats.get(index).zip(part).ok_or("it has no link")?;
-            crew.work(seat, make(part)?)
+            work.run(seat, make(part)?)
         };
         fleet::run(&layout.cores(), stop, body).map_err(|why: FleetError<String>| match why {
             FleetError::Worker(_, why) if layout.seats.len() == 1 => why.into(),

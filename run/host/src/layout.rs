@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use silo::pin::allowed_cores;
 use std::path::Path;
 use std::sync::OnceLock;
-use steer::{Corner, Mesh, MeshConfig, Policy, Spread};
+use steer::{Mesh, MeshConfig, MeshEnd, Policy, Spread};
 use topology::{Ask, Memory, Queue, Queues, Topology, plan};
 
 /// Who works where.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// The silos, by index; at least one.
-    pub seats: Vec<Seat>,
+    pub seats: Vec<SiloPlace>,
     /// The ports, in the order of the plan's links.
     pub ports: Vec<PortLayout>,
     /// How connections are to find their silo, and why so; `None` where there
@@ -36,7 +36,7 @@ pub struct Layout {
 
 /// Where a silo is, and what it owns.
 #[derive(Clone, Debug)]
-pub struct Seat {
+pub struct SiloPlace {
     /// Which one it is.
     pub index: usize,
     /// The core that it is pinned to, if it is.
@@ -99,7 +99,7 @@ impl Layout {
             ask.silos = topology::Silos::Count(u16::try_from(heeded.threads).unwrap_or(u16::MAX));
             planned = plan(&topology, &ask)?;
         }
-        let seat = |(index, seat): (usize, topology::Seat)| Seat {
+        let seat = |(index, seat): (usize, topology::PlannedSilo)| SiloPlace {
             index,
             core: Some(seat.core),
             domain: Some(seat.domain),
@@ -129,7 +129,7 @@ impl Layout {
         let ports: Vec<PortLayout> = ports.collect();
         let all = (0_u16..).zip(&ports);
         let queues = all.clone().flat_map(|(port, it)| (0..it.queues).map(move |queue| Queue { port, queue }));
-        let seat = Seat {
+        let seat = SiloPlace {
             index: 0,
             core: None,
             domain: None,
@@ -155,16 +155,16 @@ impl Layout {
         !self.lacp && self.ports.len() == 1 && self.seats.iter().all(|seat| seat.queues.len() == 1)
     }
 
-    /// The corners of the mesh that joins the silos of open links, in their
+    /// The ends of the mesh that joins the silos of open links, in their
     /// order, for links that take packets of `longest` bytes.
     ///
     /// # Errors
     /// If the operating system gives no memory for its rings, or there are
     /// too many silos.
-    pub fn join(&self, host: &HostPlan, longest: usize) -> Result<Vec<Corner>, Failure> {
-        let (corners, steering) = self.mesh(host, longest)?;
+    pub fn join(&self, host: &HostPlan, longest: usize) -> Result<Vec<MeshEnd>, Failure> {
+        let (mesh_ends, steering) = self.mesh(host, longest)?;
         self.joined.get_or_init(|| steering);
-        Ok(corners)
+        Ok(mesh_ends)
     }
 
     /// How connections find their silo, and why so; `None` where there is
@@ -173,26 +173,26 @@ impl Layout {
         self.joined.get().or(self.planned.as_ref()).map(String::as_str)
     }
 
-    /// The corners, and how connections find their silo by what is known now.
-    fn mesh(&self, host: &HostPlan, longest: usize) -> Result<(Vec<Corner>, String), Failure> {
-        let seats = self.seats.iter().map(|seat| steer::Seat {
+    /// The ends of the mesh, and how connections find their silo by what is known now.
+    fn mesh(&self, host: &HostPlan, longest: usize) -> Result<(Vec<MeshEnd>, String), Failure> {
+        let seats = self.seats.iter().map(|seat| steer::SiloSpec {
             domain: seat.domain.unwrap_or(0),
             queues: u16::try_from(seat.queues.len()).unwrap_or(u16::MAX),
         });
-        let seats: Vec<steer::Seat> = seats.collect();
+        let seats: Vec<steer::SiloSpec> = seats.collect();
         let usual = MeshConfig::default();
         let ring = usual.ring.max(longest * PACKETS_IN_RING);
         let (spread, why) = spread(host, &self.ports);
         let config = MeshConfig { policy: host.steer, spread, key: random()?, ring, ..usual };
-        let corners = Mesh::new(&seats, &config)?;
-        let mut steering = corners.first().map_or(String::new(), |corner| corner.steering().to_owned());
+        let mesh_ends = Mesh::new(&seats, &config)?;
+        let mut steering = mesh_ends.first().map_or(String::new(), |mesh_end| mesh_end.steering().to_owned());
         // Where a silo has no queue, or another way is asked for, it is not for
         // that reason.
         let would = host.steer == Policy::Hash && seats.len() > 1 && seats.iter().all(|seat| seat.queues > 0);
         if let Some(why) = why.filter(|_| would) {
             let _ = write!(steering, "; {why}");
         }
-        Ok((corners, steering))
+        Ok((mesh_ends, steering))
     }
 
     /// The cores of the silos, in their order.
@@ -214,7 +214,7 @@ impl Layout {
     /// As JSON: what the table shows, and the ports that frames leave by.
     pub fn json(&self) -> Value {
         let name = |port: u16| self.ports.get(usize::from(port)).map_or("", |port| port.name.as_str());
-        let seat = |seat: &Seat| {
+        let seat = |seat: &SiloPlace| {
             let queue = |queue: &Queue| json!({ "port": name(queue.port), "queue": queue.queue });
             json!({
                 "silo": seat.index,

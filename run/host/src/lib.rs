@@ -37,8 +37,8 @@ mod spread;
 pub mod values;
 
 pub use cores::{Cores, Workers};
-pub use fleet::{Crew, Finish};
-pub use layout::{Layout, Seat};
+pub use fleet::{Finish, SiloWork};
+pub use layout::{Layout, SiloPlace};
 pub use neighbourhood::Neighbourhood;
 pub use notices::{Losses, Notices};
 pub use plan::{HostPlan, OnLinkLoss};

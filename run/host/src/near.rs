@@ -2,9 +2,9 @@
 //! start, looked at now and then, published.
 
 use crate::figures::Take;
-use crate::{Layout, Port, Seat};
+use crate::{Layout, Port, SiloPlace};
 use link::{Link, LinkState};
-use server::{Commons, Content, Server};
+use server::{Content, Server, SharedContent};
 use silo::placement::{self, Far, Inspector, Policy, Watch};
 use silo::{Silo, Usage};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Domains {
     /// Each port's domain, by the layout's order.
     ports: Vec<Option<u16>>,
     names: Arc<Names>,
-    commons: Option<Arc<Commons>>,
+    shared_content: Option<Arc<SharedContent>>,
 }
 
 /// One silo's part of it.
@@ -55,7 +55,7 @@ impl Domains {
         let names = Arc::new(Names::of(&topology));
         let inspector = Inspector::start(layout.seats.len()).ok();
         let ports = layout.ports.iter().map(|port| port.domain).collect();
-        Self { topology, inspector, ports, names, commons: None }
+        Self { topology, inspector, ports, names, shared_content: None }
     }
 
     /// Has the silos share content: half of what `asked` has for all of them
@@ -68,10 +68,10 @@ impl Domains {
             _ => return,
         };
         // Memory that is spread on purpose is in no domain.
-        let placed = |seat: &&Seat| seat.memory != Some(Memory::Interleave);
+        let placed = |seat: &&SiloPlace| seat.memory != Some(Memory::Interleave);
         let domains: Vec<u16> = layout.seats.iter().filter(placed).filter_map(|seat| seat.domain).collect();
         let (common, copies) = in_common(asked, copies);
-        self.commons = Some(Commons::new(&domains, common, copies, revalidate));
+        self.shared_content = Some(SharedContent::new(&domains, common, copies, revalidate));
         self.divide(layout, asked, content);
     }
 
@@ -87,16 +87,16 @@ impl Domains {
 
     /// From now on the silos have so much in common.
     pub fn set_limits(&self, asked: &Content, copies: Option<usize>) {
-        if let Some(commons) = &self.commons {
+        if let Some(shared_content) = &self.shared_content {
             let (common, copies) = in_common(asked, copies);
-            commons.set_limits(common, copies);
+            shared_content.set_limits(common, copies);
         }
     }
 
     /// Places the calling thread's memory and its link's for a silo, and
     /// returns its part. What cannot be had is told, and counted in the
     /// pages that are elsewhere.
-    pub fn settle<L: Link>(&self, seat: &Seat, link: &L) -> Near {
+    pub fn settle<L: Link>(&self, seat: &SiloPlace, link: &L) -> Near {
         let several = self.topology.domains.len() > 1;
         let outcome = match seat.memory {
             Some(Memory::Domain(domain)) if several => self.bring(domain, link),
@@ -136,11 +136,11 @@ impl Domains {
 
     /// The server's settings for a silo: its place among those that share,
     /// and helper threads on its own domain's cores.
-    pub fn server(&self, layout: &Layout, seat: &Seat, config: &server::Config) -> server::Config {
+    pub fn server(&self, layout: &Layout, seat: &SiloPlace, config: &server::Config) -> server::Config {
         let mut config = config.clone();
-        if let (Content::Directory(directory), Some(commons)) = (&mut config.content, &self.commons) {
+        if let (Content::Directory(directory), Some(shared_content)) = (&mut config.content, &self.shared_content) {
             let placed = seat.domain.filter(|_| seat.memory != Some(Memory::Interleave));
-            directory.commons = Some(commons.member(placed.unwrap_or(0)));
+            directory.shared_content = Some(shared_content.member(placed.unwrap_or(0)));
         }
         let Some(domain) = seat.domain.and_then(|domain| self.topology.domain(domain)) else { return config };
         if self.topology.domains.len() > 1 && seat.memory != Some(Memory::Interleave) {

@@ -4,7 +4,7 @@ use super::{Layout, spread};
 use crate::aggregation;
 use crate::plan::HostPlan;
 use crate::values::{DriverSpec, LinkSpec};
-use af_xdp::{AfXdp, Claim, Heritage, XdpLink};
+use af_xdp::{AfXdp, Claim, Offer, XdpLink};
 use bond::{Bond, Member};
 use core::time::Duration;
 use dpdk::{Dpdk, DpdkLink};
@@ -257,19 +257,19 @@ pub fn tap(link: &LinkSpec, queues: u16) -> Result<Vec<Tap>, Failure> {
 }
 
 /// Opens queues of a network interface, or takes those of another process over
-/// that are its `heritage`, and takes from it what `claim` says. It answers to
+/// that offers them in `offer`, and takes from it what `claim` says. It answers to
 /// the address that our stacks have, as each port does.
 pub fn af_xdp(
     host: &HostPlan,
     link: &LinkSpec,
     queues: u16,
     claim: &Claim,
-    heritage: Option<Heritage>,
+    offer: Option<Offer>,
 ) -> Result<AfXdp, Failure> {
     let DriverSpec::AfXdp(config) = &link.driver else { return Err(mixed()) };
     let config = af_xdp::Config { queues: Some(queues), ..config.clone() };
-    let mut port = match heritage {
-        Some(heritage) => AfXdp::adopt(config, claim, heritage)?,
+    let mut port = match offer {
+        Some(offer) => AfXdp::adopt(config, claim, offer)?,
         None => AfXdp::open(config, claim)?,
     };
     port.answer_to(super::mac(host))?;

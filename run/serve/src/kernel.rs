@@ -1,8 +1,8 @@
 //! `nearside serve` over kernel sockets: everything that is needed is made,
 //! workers are started, and the main thread looks after them.
 
-use super::orders::{Course, News, Orders, Stage};
-use super::reload::Dealer;
+use super::orders::{NewSettings, Orders, PathSettings, Stage};
+use super::reload::Prepare;
 use super::share::share;
 use super::supervisor::{Managed, Supervisor, count};
 use super::systemd::{self, Found};
@@ -142,8 +142,8 @@ fn worker_config(plan: &KernelPlan, workers: usize) -> (Config, Vec<String>) {
 /// So many workers, each of which has an even part of what is asked for.
 pub struct Even(pub usize);
 
-impl Dealer for Even {
-    fn deal(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<News>, Failure> {
+impl Prepare for Even {
+    fn prepare(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<NewSettings>, Failure> {
         let (Self(workers), ServePath::Kernel(plan)) = (self, &next.path) else { return Ok(Vec::new()) };
         let (config, warnings) = worker_config(plan, *workers);
         // Of the rest there was a word at the start.
@@ -153,11 +153,11 @@ impl Dealer for Even {
         let part = |plan: &ServePlan| share(plan.server.clone(), config.max_connections, *workers);
         let (now, next) = (part(now), part(next));
         let one = |_| {
-            Ok(News {
+            Ok(NewSettings {
                 change: Change::prepare(&now, &next)?,
                 connections: config.max_connections,
                 drain: next.timeouts.drain,
-                course: Course::Worker(config.spin),
+                path_settings: PathSettings::Worker(config.spin),
             })
         };
         (0..*workers).map(one).collect()

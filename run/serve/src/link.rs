@@ -3,30 +3,30 @@
 //!
 //! | module | for |
 //! | --- | --- |
-//! | `company` | what silos have in common, and one silo's life |
+//! | `serving` | what silos have in common, and one silo's life |
 //! | `supervisor` | the main thread |
-//! | `heritage` | queues that change hands |
+//! | `own_ports` | queues that change hands |
 
-mod company;
-mod heritage;
+mod own_ports;
+mod serving;
 mod supervisor;
 
 use super::orders::{Orders, Stage};
 use super::share::share;
 use super::takeover::Predecessor;
 use crate::plan::{ServePath, ServePlan};
-use company::Company;
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 use core::time::Duration;
-use heritage::Estate;
 use host::HostPlan;
 use host::figures::Figures;
 use host::near::Domains;
 use host::values::DriverSpec;
 use host::{Finish, Layout, Losses, Neighbourhood, fleet};
+use own_ports::OwnPorts;
 use say::Failure;
 use server::{Server, WallClock};
+use serving::ServingSilos;
 use silo::Clock;
 use sockets::fleet::Stop;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ use supervisor::{Restart, Supervisor};
 /// Whom a process follows, and what it takes over.
 #[derive(Default)]
 struct Following<'a> {
-    estate: Estate,
+    own_ports: OwnPorts,
     predecessor: Option<&'a Predecessor>,
     /// Where the statistics page is to be once the predecessor's has gone.
     page: Option<PathBuf>,
@@ -61,15 +61,15 @@ pub fn serve(plan: &ServePlan) -> Result<(), Failure> {
         Some(restart) => Predecessor::ask_for_queues(restart.take_over.as_ref())?,
         None => None,
     };
-    let Some((predecessor, heritage)) = asked else {
+    let Some((predecessor, offer)) = asked else {
         return over(plan, host, &layout, &Following::default(), program);
     };
     let mut host = HostPlan { follows: true, ..host.clone() };
     // Two pages cannot have one place, which is free once this one serves.
     let page = host.status_page.clone();
     host.status_page = page.as_deref().map(draft);
-    let followed = Estate::new(heritage, &host, &layout).map_err(Failure::from).and_then(|estate| {
-        let following = Following { estate, predecessor: Some(&predecessor), page };
+    let followed = OwnPorts::new(offer, &host, &layout).map_err(Failure::from).and_then(|own_ports| {
+        let following = Following { own_ports, predecessor: Some(&predecessor), page };
         over(plan, &host, &layout, &following, program)
     });
     // Whoever has been followed does not listen any more.
@@ -108,14 +108,14 @@ fn over(
     let columns = figures.columns().into_iter().map(Some);
     let restart = restart.as_ref().map(|restart| Restart::new(program, restart, host, following));
     let mut supervisor = Supervisor::new(&orders, plan, restart)?;
-    let company = Company {
+    let company = ServingSilos {
         host,
         server,
         ports,
         silos,
         layout,
         domains,
-        estate: &following.estate,
+        own_ports: &following.own_ports,
         orders: &orders,
         stop: &stop,
         finish: Finish::new(silos),

@@ -65,19 +65,19 @@ struct Report {
     reloads: AtomicUsize,
     /// What it is to take up next, and what it has no more use for. Locked
     /// for a reload only.
-    letters: Mutex<Letters>,
+    mail: Mutex<Mail>,
 }
 
 #[derive(Debug, Default)]
-struct Letters {
-    news: Option<News>,
+struct Mail {
+    news: Option<NewSettings>,
     replaced: Option<Replaced>,
 }
 
 /// Settings of one worker, or silo, that are others now; made ready by the
 /// main thread.
 #[derive(Debug)]
-pub struct News {
+pub struct NewSettings {
     /// The server's.
     pub change: Change,
     /// The most connections that it is to hold.
@@ -85,13 +85,13 @@ pub struct News {
     /// The longest that a drain may take.
     pub drain: Duration,
     /// How it trades latency for processor time.
-    pub course: Course,
+    pub path_settings: PathSettings,
 }
 
 /// How one trades latency for processor time, and what else is of its data
 /// path.
 #[derive(Clone, Copy, Debug)]
-pub enum Course {
+pub enum PathSettings {
     /// A silo's.
     Silo(Pace, Algorithm),
     /// How long a worker over kernel sockets polls.
@@ -184,9 +184,9 @@ impl Orders {
     /// The content is to be read again, and settings are to be taken up:
     /// those of each worker, in their order, or none. Only when
     /// [`Orders::all_reloaded`].
-    pub fn reload(&self, news: Vec<News>) {
+    pub fn reload(&self, news: Vec<NewSettings>) {
         for (report, news) in self.workers.iter().zip(news) {
-            report.letters().news = Some(news);
+            report.mail().news = Some(news);
         }
         self.reloads.fetch_add(1, Ordering::AcqRel);
         self.ring_workers();
@@ -199,15 +199,15 @@ impl Orders {
     }
 
     /// What worker `index` is to take up.
-    pub fn news(&self, index: usize) -> Option<News> {
-        self.workers.get(index)?.letters().news.take()
+    pub fn news(&self, index: usize) -> Option<NewSettings> {
+        self.workers.get(index)?.mail().news.take()
     }
 
     /// Worker `index` has read the content again so often, and has no more
     /// use for `replaced`.
     pub fn on_reloaded(&self, index: usize, reloads: usize, replaced: Option<Replaced>) {
         if let Some(report) = self.workers.get(index) {
-            report.letters().replaced = replaced;
+            report.mail().replaced = replaced;
             report.reloads.store(reloads, Ordering::Release);
         }
         self.ring();
@@ -222,7 +222,7 @@ impl Orders {
     /// What workers have no more use for: to be dropped where that may take
     /// its time.
     pub fn replaced(&self) -> Vec<Replaced> {
-        self.workers.iter().filter_map(|report| report.letters().replaced.take()).collect()
+        self.workers.iter().filter_map(|report| report.mail().replaced.take()).collect()
     }
 
     /// A worker accepts connections, and learns of work so.
@@ -294,13 +294,13 @@ impl Report {
             connections: AtomicUsize::new(0),
             at: AtomicU64::new(0),
             reloads: AtomicUsize::new(0),
-            letters: Mutex::default(),
+            mail: Mutex::default(),
         })
     }
 
-    fn letters(&self) -> MutexGuard<'_, Letters> {
+    fn mail(&self) -> MutexGuard<'_, Mail> {
         // One that panicked while it held it left a value whole.
-        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,7 +5,7 @@
 //! before the first of them hears of it: so either all take it up, or nothing
 //! changes.
 
-use super::orders::{News, Orders};
+use super::orders::{NewSettings, Orders};
 use super::settings::{self, Step};
 use super::supervisor::count;
 use super::systemd;
@@ -23,12 +23,12 @@ use std::thread;
 const DONE: &str = "reloaded: content is looked for again, and the log opened again";
 
 /// Who knows what each worker's part of a plan is.
-pub trait Dealer {
+pub trait Prepare {
     /// What each worker is to take up to get from `now` to `next`.
     ///
     /// # Errors
     /// If something cannot be had; nothing has changed then.
-    fn deal(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<News>, Failure>;
+    fn prepare(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<NewSettings>, Failure>;
 }
 
 /// What watches for the signal.
@@ -61,7 +61,7 @@ impl Reload {
 
     /// Has all workers take up what is new, if it was asked for and can be
     /// had; and tells of it, on `page` too, when all have.
-    pub fn look(&mut self, orders: &Orders, dealer: &impl Dealer, page: &mut Page) {
+    pub fn look(&mut self, orders: &Orders, prepare: &impl Prepare, page: &mut Page) {
         if !orders.all_reloaded() {
             // One after the other: there is one place for news.
             return;
@@ -78,7 +78,7 @@ impl Reload {
         }
         self.seen = signals;
         systemd::reloading("reading settings and content again");
-        match self.begin(dealer) {
+        match self.begin(prepare) {
             Ok((news, said)) => {
                 self.pending = Some(said);
                 orders.reload(news);
@@ -88,7 +88,7 @@ impl Reload {
     }
 
     /// What workers are to take up, and what there is to be said of it.
-    fn begin(&mut self, dealer: &impl Dealer) -> Result<(Vec<News>, String), Failure> {
+    fn begin(&mut self, prepare: &impl Prepare) -> Result<(Vec<NewSettings>, String), Failure> {
         let Step { plan, changed, left } = match &self.plan.settings.file {
             None => Step { plan: self.plan.clone(), changed: Vec::new(), left: Vec::new() },
             Some(_) => (self.plan.again)()
@@ -102,7 +102,7 @@ impl Reload {
             let root = directory.root.display();
             return Err(format!("cannot read {root} again: {why}; what was served is served on").into());
         }
-        let news = dealer.deal(&self.plan, &plan).map_err(|why| format!("{why}; everything stays as it was"))?;
+        let news = prepare.prepare(&self.plan, &plan).map_err(|why| format!("{why}; everything stays as it was"))?;
         let mut said = DONE.to_owned();
         if !changed.is_empty() {
             said.push_str(&format!("; changed: {}", changed.join(", ")));

@@ -242,8 +242,8 @@ impl<'a> Supervisor<'a> {
 
     /// SIGHUP: settings and content are read again.
     fn on_reload(&mut self) {
-        let dealer = Even(self.orders.workers());
-        self.reload.look(self.orders, &dealer, self.board.page());
+        let prepare = Even(self.orders.workers());
+        self.reload.look(self.orders, &prepare, self.board.page());
         if let ServePath::Kernel(plan) = &self.reload.plan().path {
             (self.plan.timeout, self.plan.drain) = (plan.restart.timeout, plan.restart.drain);
             self.succession.set_timeout(self.plan.timeout);

@@ -4,7 +4,7 @@
 use super::control::{Channel, ChannelError, Message, Offered, SOCKETS_MAX, VERSION};
 use super::systemd::{Found, listens_on};
 use crate::plan::{Control, RestartPlan, TakeOver};
-use af_xdp::{Heritage, QUEUE_DESCRIPTORS};
+use af_xdp::{Offer, QUEUE_DESCRIPTORS};
 use say::Failure;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -44,22 +44,22 @@ impl Predecessor {
     ///
     /// # Errors
     /// As [`Predecessor::ask`].
-    pub fn ask_for_queues(wanted: Option<&TakeOver>) -> Result<Option<(Self, Vec<Heritage>)>, Failure> {
+    pub fn ask_for_queues(wanted: Option<&TakeOver>) -> Result<Option<(Self, Vec<Offer>)>, Failure> {
         let Some((path, channel)) = find(wanted)? else { return Ok(None) };
         let asked = Self::ask_for_queues_by(channel);
         asked.map(Some).map_err(|why| format!("cannot take over by {}: {why}", path.display()).into())
     }
 
-    fn ask_for_queues_by(channel: Channel) -> Result<(Self, Vec<Heritage>), ChannelError> {
+    fn ask_for_queues_by(channel: Channel) -> Result<(Self, Vec<Offer>), ChannelError> {
         channel.send(&Message::Hello { version: VERSION, pid: std::process::id() }, &[])?;
-        let mut ports: Vec<Heritage> = Vec::new();
+        let mut ports: Vec<Offer> = Vec::new();
         loop {
             let mut received = channel.wait(ANSWER)?;
             match received.message {
                 Message::Port { terms } if ports.len() < PORTS_MAX => {
                     let attachment = received.descriptors.pop().filter(|_| received.descriptors.is_empty());
                     let attachment = attachment.ok_or(ChannelError::Nonsense)?;
-                    ports.push(Heritage { terms, attachment, queues: Vec::new() });
+                    ports.push(Offer { terms, attachment, queues: Vec::new() });
                 }
                 Message::Queues { count, more } => {
                     let port = ports.last_mut().ok_or(ChannelError::Nonsense)?;

@@ -1,13 +1,13 @@
 //! One worker: its server, its column of the statistics page, and what the
 //! main thread wants of it.
 
-use super::orders::{Course, Orders, Stage};
+use super::orders::{Orders, PathSettings, Stage};
 use super::wakes::Wakes;
 use core::time::Duration;
 use host::figures::Column;
 use server::{Server, WallClock};
 use silo::{ATTEND_EVERY, Clock, Next, Usage};
-use sockets::steer::Seat;
+use sockets::steer::WorkCounter;
 use sockets::{ATTEND_IDLE, Attendant, Config, Listener, Worker};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ pub struct Start<'a> {
     /// Where its statistics go.
     pub column: Column,
     /// What it tells the program that deals out connections, if one looks.
-    pub seat: Option<Seat>,
+    pub seat: Option<WorkCounter>,
     /// What is wanted of it.
     pub orders: &'a Orders,
     /// How often the log was to be opened again.
@@ -153,7 +153,7 @@ impl Attending<'_> {
         if let Some(news) = self.orders.news(self.index) {
             replaced = Some(worker.app.change(news.change));
             worker.set_max_connections(news.connections);
-            if let Course::Worker(spin) = news.course {
+            if let PathSettings::Worker(spin) = news.path_settings {
                 worker.set_spin(spin);
             }
             self.drain_limit = news.drain.saturating_add(DRAIN_GRACE);

@@ -243,7 +243,7 @@ fn heard(net: &mut Sockets, id: ConnId) {
 #[cold]
 fn deliver_behind<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, data: &[u8]) {
     hold(net, id, data);
-    let Some(held) = net.table.get_mut(id).and_then(crate::table::Conn::take_held) else { return };
+    let Some(held) = net.table.get_mut(id).and_then(crate::table::Socket::take_held) else { return };
     let consumed = app.on_data(net, id, held.bytes()).min(held.bytes().len());
     if let Some(conn) = net.table.get_mut(id) {
         conn.put_held(held, consumed);

@@ -12,7 +12,7 @@ use crate::listen::Listener;
 use crate::luck::Luck;
 use crate::net::Sockets;
 use crate::send::{self, Sent};
-use crate::table::{Conn, Flags};
+use crate::table::{Flags, Socket};
 use app::{App, ConnId, HELD_LIMIT};
 use core::time::Duration;
 use rustix::event::Timespec;
@@ -359,7 +359,7 @@ impl Poll {
     }
 
     #[cold]
-    fn watch_room(&self, conn: &mut Conn, id: ConnId) -> Sent {
+    fn watch_room(&self, conn: &mut Socket, id: ConnId) -> Sent {
         let Some(fd) = conn.fd() else { return Sent::All };
         match epoll::modify(&self.fd, fd, data(id), ARRIVALS_AND_ROOM) {
             Ok(()) => {

@@ -6,7 +6,7 @@
 
 use crate::config::StreamOptions;
 use crate::counters::Counters;
-use crate::steer::Seat;
+use crate::steer::WorkCounter;
 use crate::table::{Flags, Queue, Table};
 use crate::timers::Timers;
 use app::{Body, Closed, ConnId, ConnectError, Net, Sources};
@@ -39,7 +39,7 @@ pub struct Sockets {
     pub(crate) unanswered: Vec<ConnId>,
     /// Where what this worker has is told, for new connections to be dealt
     /// out by.
-    pub(crate) seat: Option<Seat>,
+    pub(crate) seat: Option<WorkCounter>,
     /// Clients with their connections, where these are limited.
     pub(crate) sources: Sources,
     pub(crate) counters: Counters,

@@ -1,7 +1,7 @@
 //! From a queue to the kernel.
 
 use crate::counters::Counters;
-use crate::table::{Conn, Flags};
+use crate::table::{Flags, Socket};
 use rope::{Front, GATHER};
 use rustix::fs::sendfile;
 use rustix::io::Errno;
@@ -30,7 +30,7 @@ pub(crate) enum Sent {
 
 /// Hands over what is queued, up to [`BUDGET`].
 #[inline]
-pub(crate) fn send_queue(conn: &mut Conn, no_push: bool, counters: &mut Counters) -> Sent {
+pub(crate) fn send_queue(conn: &mut Socket, no_push: bool, counters: &mut Counters) -> Sent {
     // The common case: one response, which the kernel takes at once.
     if let Front::Only(bytes) = conn.queue.front()
         && bytes.len() <= BUDGET
@@ -52,7 +52,7 @@ pub(crate) fn send_queue(conn: &mut Conn, no_push: bool, counters: &mut Counters
 }
 
 #[inline(never)]
-fn send_slices(conn: &mut Conn, no_push: bool, counters: &mut Counters) -> Sent {
+fn send_slices(conn: &mut Socket, no_push: bool, counters: &mut Counters) -> Sent {
     let mut left = BUDGET;
     loop {
         let step = match (conn.queue.front(), conn.fd()) {
@@ -102,7 +102,7 @@ fn send_slices(conn: &mut Conn, no_push: bool, counters: &mut Counters) -> Sent 
 /// Flags of a send. Where our FIN follows at once, what is sent waits for it:
 /// both share a segment, and the peer is woken once.
 #[inline]
-fn last_word(conn: &Conn) -> SendFlags {
+fn last_word(conn: &Socket) -> SendFlags {
     if conn.flags.has(Flags::FINISHED) { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL }
 }
 
@@ -124,7 +124,7 @@ fn is_connections(e: Errno) -> bool {
 /// One call for the pieces of memory that stand first. Returns how much of
 /// how much was taken. Where a file comes next, the last segment waits for it
 /// (MSG_MORE: TCP_CORK for one call).
-fn send_memory(conn: &Conn, fd: BorrowedFd<'_>, limit: usize, no_push: bool) -> Result<(usize, usize), Errno> {
+fn send_memory(conn: &Socket, fd: BorrowedFd<'_>, limit: usize, no_push: bool) -> Result<(usize, usize), Errno> {
     let mut pieces = [IoSlice::new(&[]); GATHER];
     let gathered = conn.queue.gather(&mut pieces, limit);
     let mut flags = last_word(conn);

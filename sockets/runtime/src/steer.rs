@@ -9,9 +9,9 @@
 //! models work as `reuseport`, and [`SteerError`] says why.
 
 mod candidates;
-mod seat;
+mod work_counter;
 
-pub use seat::Seat;
+pub use work_counter::WorkCounter;
 
 use crate::config::{Endpoint, Model};
 use crate::listen::Listeners;
@@ -229,9 +229,9 @@ impl Steering {
     /// that [`Listeners::for_worker`] gives its sockets to. `None` if there is
     /// no such worker, or the program does not look at what workers have.
     #[must_use]
-    pub fn seat(&self, worker: usize) -> Option<Seat> {
+    pub fn seat(&self, worker: usize) -> Option<WorkCounter> {
         let work = self.work.as_ref().filter(|_| worker < self.workers)?;
-        Some(Seat::new(Arc::clone(work), worker))
+        Some(WorkCounter::new(Arc::clone(work), worker))
     }
 
     /// What each worker has outstanding, as the program sees it: connections,

@@ -17,7 +17,7 @@ pub(crate) type Queue = Rope<Arc<OwnedFd>>;
 
 /// One connection: a cache line.
 #[derive(Debug)]
-pub(crate) struct Conn {
+pub(crate) struct Socket {
     fd: Option<OwnedFd>,
     generation: u32,
     pub(crate) flags: Flags,
@@ -26,7 +26,7 @@ pub(crate) struct Conn {
     held: Option<Box<Held>>,
 }
 
-const _: () = assert!(size_of::<Conn>() == 64, "a cache line");
+const _: () = assert!(size_of::<Socket>() == 64, "a cache line");
 
 /// Bytes that the application left unconsumed.
 #[derive(Debug, Default)]
@@ -101,7 +101,7 @@ impl Flags {
     }
 }
 
-impl Conn {
+impl Socket {
     const fn vacant() -> Self {
         Self { fd: None, generation: 0, flags: Flags(0), timer: Timer::IDLE, queue: Queue::EMPTY, held: None }
     }
@@ -140,7 +140,7 @@ impl Conn {
     }
 
     /// Takes the held bytes out, so that the application can be called with
-    /// them; give them back by [`Conn::put_held`].
+    /// them; give them back by [`Socket::put_held`].
     pub(crate) fn take_held(&mut self) -> Option<Box<Held>> {
         self.held.take()
     }
@@ -177,7 +177,7 @@ impl Held {
 /// A table that never shrinks: memory is taken as slots are first used.
 #[derive(Debug)]
 pub(crate) struct Table {
-    conns: Vec<Conn>,
+    conns: Vec<Socket>,
     /// Beside them, because only access logs and limits by address ask.
     peers: Vec<Option<SocketAddr>>,
     free: Vec<u32>,
@@ -221,7 +221,7 @@ impl Table {
             return None;
         }
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.conns.push(Conn::vacant());
+            self.conns.push(Socket::vacant());
             self.peers.push(None);
             self.conns.len() as u32 - 1
         });
@@ -235,7 +235,7 @@ impl Table {
 
     /// The connection, unless it is over.
     #[inline]
-    pub(crate) fn get(&self, id: ConnId) -> Option<&Conn> {
+    pub(crate) fn get(&self, id: ConnId) -> Option<&Socket> {
         let conn = self.conns.get(id.index())?;
         let live = conn.generation == id.generation() && conn.flags.0 & (Flags::USED | Flags::OVER) == Flags::USED;
         live.then_some(conn)
@@ -243,7 +243,7 @@ impl Table {
 
     /// The connection, unless it is over.
     #[inline]
-    pub(crate) fn get_mut(&mut self, id: ConnId) -> Option<&mut Conn> {
+    pub(crate) fn get_mut(&mut self, id: ConnId) -> Option<&mut Socket> {
         let conn = self.conns.get_mut(id.index())?;
         let live = conn.generation == id.generation() && conn.flags.0 & (Flags::USED | Flags::OVER) == Flags::USED;
         live.then_some(conn)
@@ -253,8 +253,8 @@ impl Table {
     /// on.
     pub(crate) fn sample(&self, from: usize, most: usize) -> impl Iterator<Item = BorrowedFd<'_>> {
         const ANY: u32 = Flags::USED | Flags::OVER | Flags::CONNECTING | Flags::UNIX;
-        let live = |conn: &&Conn| conn.flags.0 & ANY == Flags::USED;
-        self.conns.iter().skip(from).take(most).filter(live).filter_map(Conn::fd)
+        let live = |conn: &&Socket| conn.flags.0 & ANY == Flags::USED;
+        self.conns.iter().skip(from).take(most).filter(live).filter_map(Socket::fd)
     }
 
     /// Finds a connection to make room for a new one, from slot `hand` on: of
@@ -270,11 +270,11 @@ impl Table {
         let mut choices = 0;
         for _ in 0..IDLE_LOOKS.min(self.conns.len()) {
             *hand = if *hand + 1 < self.conns.len() { *hand + 1 } else { 0 };
-            let quiet = self.conns.get(*hand).is_some_and(Conn::is_quiet);
+            let quiet = self.conns.get(*hand).is_some_and(Socket::is_quiet);
             let Some(id) = self.id(*hand as u32).filter(|_| quiet) else { continue };
             let Some(time) = idle(id) else { continue };
             choices += 1;
-            if longest.is_none_or(|(most, _)| time > most) && self.get(id).is_some_and(Conn::is_read) {
+            if longest.is_none_or(|(most, _)| time > most) && self.get(id).is_some_and(Socket::is_read) {
                 longest = Some((time, id));
             }
             if choices == IDLE_CHOICES {
@@ -286,7 +286,7 @@ impl Table {
 
     /// What stands at `slot`, whatever its state.
     #[inline]
-    pub(crate) fn slot_mut(&mut self, slot: u32) -> Option<&mut Conn> {
+    pub(crate) fn slot_mut(&mut self, slot: u32) -> Option<&mut Socket> {
         self.conns.get_mut(slot as usize)
     }
 

@@ -32,7 +32,7 @@ use crate::listen::Listener;
 use crate::luck::Luck;
 use crate::net::Sockets;
 use crate::send::{self, BUDGET, Sent};
-use crate::table::{Conn, Flags};
+use crate::table::{Flags, Socket};
 use app::{App, Closed, ConnId, HELD_LIMIT};
 use buffers::Buffers;
 use core::time::Duration;
@@ -700,7 +700,7 @@ impl Ring {
 
     /// Receives from a connection until told otherwise.
     #[inline]
-    fn receive(&mut self, conn: &mut Conn, id: ConnId) {
+    fn receive(&mut self, conn: &mut Socket, id: ConnId) {
         let Some(fd) = conn.fd().map(|fd| Fd(fd.as_raw_fd())) else { return };
         if conn.flags.has(Flags::ARMED | Flags::ENDED) {
             return;
@@ -712,7 +712,7 @@ impl Ring {
 
     /// Receives what a new connection begins with. Often it is all: then
     /// nothing is left to be cancelled.
-    fn receive_once(&mut self, conn: &mut Conn, id: ConnId) {
+    fn receive_once(&mut self, conn: &mut Socket, id: ConnId) {
         let Some(fd) = conn.fd().map(|fd| Fd(fd.as_raw_fd())) else { return };
         conn.flags.set(Flags::ARMED);
         let receive = opcode::Recv::new(fd, core::ptr::null_mut(), 0).buf_group(buffers::GROUP).build();
@@ -720,7 +720,7 @@ impl Ring {
     }
 
     #[cold]
-    fn watch_room(&mut self, conn: &mut Conn, id: ConnId) {
+    fn watch_room(&mut self, conn: &mut Socket, id: ConnId) {
         let Some(fd) = conn.fd().map(|fd| Fd(fd.as_raw_fd())) else { return };
         conn.flags.set(Flags::WATCHES_ROOM);
         self.push(opcode::PollAdd::new(fd, libc::POLLOUT as u32).build(), tag_of(kind::ROOM, id));

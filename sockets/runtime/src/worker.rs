@@ -10,7 +10,7 @@ use crate::epoll::{Epoll, Ready};
 use crate::listen::Listener;
 use crate::net::Sockets;
 use crate::option::{self, OptionError};
-use crate::steer::Seat;
+use crate::steer::WorkCounter;
 use crate::uring::{NoRing, Uring};
 use app::{App, Sources, Wake};
 use core::fmt;
@@ -140,7 +140,7 @@ impl<A: App> Worker<A> {
 
     /// Has this worker tell what it has, for new connections to be dealt out
     /// by ([`crate::steer::Steering::seat`]). Before [`Worker::run`].
-    pub fn set_seat(&mut self, seat: Option<Seat>) {
+    pub fn set_seat(&mut self, seat: Option<WorkCounter>) {
         self.net.seat = seat;
     }
 

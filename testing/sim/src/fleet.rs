@@ -9,7 +9,7 @@ use core::time::Duration;
 use link::{Faults, Impairment, Link, Pair, PairConfig, PairLink, Receive, Transmit};
 use silo::{Silo, Turn};
 use stack::{Config, LinkOffload, Seeds, Stack};
-use steer::{KEY_LEN, Mesh, MeshConfig, Policy, ReturnQueue, Rss, Seat, Spread, Steered, Toeplitz, Watch};
+use steer::{KEY_LEN, Mesh, MeshConfig, Policy, ReturnQueue, Rss, SiloSpec, Spread, Steered, Toeplitz, Watch};
 use wire::checksum::LinkVouched;
 use wire::ethernet::{ETHER_IPV4, ETHER_IPV6, EthernetHeader};
 use wire::ipv4::Ipv4Header;
@@ -84,7 +84,7 @@ impl Fleet {
         let mut rng = Rng::new(seed);
         let each = plan.queues == Queues::Each;
         let queues = |silo| u16::from(each || silo == 0);
-        let seats: Vec<Seat> = (0..plan.count).map(|silo| Seat { domain: 0, queues: queues(silo) }).collect();
+        let seats: Vec<SiloSpec> = (0..plan.count).map(|silo| SiloSpec { domain: 0, queues: queues(silo) }).collect();
         let mesh = MeshConfig {
             policy: plan.policy,
             spread: Spread::Keyed,
@@ -100,23 +100,23 @@ impl Fleet {
         let rss = Rss { key, table, ports_v4: true, ports_v6: true };
         let toeplitz = Toeplitz::new(&rss.key);
         let (mut silos, mut ends, mut watch) = (Vec::new(), Vec::new(), None);
-        let corners = Mesh::new(&seats, &mesh).unwrap_or_else(|why| panic!("{why}"));
-        for ((index, corner), app) in corners.into_iter().enumerate().zip(peers) {
+        let mesh_ends = Mesh::new(&seats, &mesh).unwrap_or_else(|why| panic!("{why}"));
+        for ((index, mesh_end), app) in mesh_ends.into_iter().enumerate().zip(peers) {
             let (near, far) = Pair::new(PairConfig { ring: QUEUE, mtu: config.mtu, ..PairConfig::default() });
             // A silo without a queue has a link without another end.
             if queues(index) > 0 {
                 ends.push(far);
             }
-            watch = Some(corner.mesh());
+            watch = Some(mesh_end.mesh());
             let mut keys = || core::array::from_fn(|_| rng.next());
             let seeds = Seeds { table: keys(), secret: keys(), timestamps: core::array::from_fn(|_| rng.next()) };
             let config = Config { steered: true, ..config.clone() };
             let mut stack = Stack::new(config, LinkOffload::default(), &seeds, Time::ZERO);
             let by_nic = || ReturnQueue::rss(&rss, &[index as u16]);
-            if let Some(path) = corner.return_queue().or_else(by_nic) {
+            if let Some(path) = mesh_end.return_queue().or_else(by_nic) {
                 stack.set_return_path(Box::new(path));
             }
-            silos.push(Silo { link: Steered::new(near, corner), stack, app });
+            silos.push(Silo { link: Steered::new(near, mesh_end), stack, app });
         }
         let last = silos.iter().map(|_| None).collect();
         let failover = plan.failover;

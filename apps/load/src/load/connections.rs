@@ -1,7 +1,7 @@
 //! Connections: opening, giving up, closing.
 
 use super::{BACKOFF_FIRST, BACKOFF_LONGEST, CLOSES_PER_TURN, Load, Phase, SOURCES_PER_CONNECT, STARTS_PER_TURN};
-use crate::conn::{Conn, State};
+use crate::conn::{LoadConnection, State};
 use crate::plan::Reuse;
 use crate::samples::Class;
 use app::{Closed, ConnId, ConnectError, Net, Wake};
@@ -185,7 +185,7 @@ impl Load {
     pub(super) fn close_some<N: Net>(&mut self, net: &mut N) -> bool {
         let until = (self.closing + CLOSES_PER_TURN).min(self.table.slots());
         for slot in self.closing..until {
-            let (id, &Conn { state, .. }) = self.table.at(slot);
+            let (id, &LoadConnection { state, .. }) = self.table.at(slot);
             match state {
                 State::Free | State::Leaving => {}
                 State::Idle => self.leave(net, id),

@@ -9,13 +9,13 @@
 //! The silo never touches the file system: it asks the reader, parks the
 //! request, and goes on.
 
-pub mod commons;
 mod hot;
 pub mod reader;
+pub mod shared_content;
 pub mod store;
 pub mod target;
 mod types;
 mod worker;
 
 pub use types::Types;
-pub use worker::{Found, ReadOutcome, Source, Worker};
+pub use worker::{FileReader, Found, ReadOutcome, Source};

@@ -1,7 +1,7 @@
 //! The way to the file system and back, without waiting.
 
 use super::target::Key;
-use super::worker::{Found, Known, ReadOutcome, Source, Worker};
+use super::worker::{FileReader, Found, Known, ReadOutcome, Source};
 use crate::config::{ConfigError, ReaderKind};
 use crate::helper;
 use app::ConnId;
@@ -48,7 +48,7 @@ pub enum Job {
     /// Open the root again.
     Reopen,
     /// From now on this one looks: another root, or other rules for it.
-    Replace(Box<Worker>),
+    Replace(Box<FileReader>),
 }
 
 /// An entry of the store, by slot and generation.
@@ -80,7 +80,7 @@ pub struct Reader {
 
 #[derive(Debug)]
 enum Side {
-    Inline(Box<Worker>),
+    Inline(Box<FileReader>),
     Thread(Thread),
 }
 
@@ -105,7 +105,7 @@ struct Shared {
 }
 
 impl Reader {
-    pub fn new(worker: Worker, kind: ReaderKind, cpus: &[usize]) -> Result<Self, ConfigError> {
+    pub fn new(worker: FileReader, kind: ReaderKind, cpus: &[usize]) -> Result<Self, ConfigError> {
         let side = match kind {
             ReaderKind::Inline => Side::Inline(Box::new(worker)),
             ReaderKind::Thread => Side::Thread(Thread::start(worker, cpus).map_err(ConfigError::Helper)?),
@@ -205,7 +205,7 @@ impl Reader {
 }
 
 impl Thread {
-    fn start(worker: Worker, cpus: &[usize]) -> std::io::Result<Self> {
+    fn start(worker: FileReader, cpus: &[usize]) -> std::io::Result<Self> {
         let (jobs, jobs_out) = RingBuffer::new(IN_FLIGHT_MAX);
         let (done_in, done) = RingBuffer::new(IN_FLIGHT_MAX);
         let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -235,7 +235,7 @@ impl Drop for Thread {
     }
 }
 
-fn run(mut worker: Worker, mut jobs: Consumer<Job>, mut done: Producer<Done>, shared: &Shared) {
+fn run(mut worker: FileReader, mut jobs: Consumer<Job>, mut done: Producer<Done>, shared: &Shared) {
     while !shared.stop.load(Ordering::Acquire) {
         let Ok(job) = jobs.pop() else {
             // An unpark between the look and this returns at once.
@@ -251,7 +251,7 @@ fn run(mut worker: Worker, mut jobs: Consumer<Job>, mut done: Producer<Done>, sh
     }
 }
 
-fn serve(worker: &mut Worker, job: Job) -> Done {
+fn serve(worker: &mut FileReader, job: Job) -> Done {
     match job {
         Job::LookUp { entry, key, known, now } => {
             Done::LookUp { entry, found: worker.look_up(&key, known.as_ref(), now) }

@@ -11,9 +11,9 @@
 //! (CLOCK), and bytes of content that was replaced or evicted while
 //! connections still send it.
 
-use super::commons::{Commons, Member, Shared};
 use super::hot::Hot;
 use super::reader::EntryId;
+use super::shared_content::{Member, Shared, SharedContent};
 use super::target::{self, Key, Refused};
 use super::worker::{FileContent, Found, Identity, JOINED_MAX, Known, Source};
 use crate::answer::Ending;
@@ -107,7 +107,7 @@ struct Others {
 
 impl Others {
     fn new(member: Member) -> Self {
-        let domains = member.commons.domains().into_iter().map(|domain| (domain, Rc::default()));
+        let domains = member.shared_content.domains().into_iter().map(|domain| (domain, Rc::default()));
         Self { domains: domains.collect(), member }
     }
 
@@ -164,13 +164,13 @@ pub struct Store {
     revalidate: Duration,
     scratch: Vec<u8>,
     others: Option<Others>,
-    /// [`Commons::taken_off`] when it was last looked at.
+    /// [`SharedContent::taken_off`] when it was last looked at.
     taken_off: u64,
 }
 
 impl Store {
     pub fn new(directory: &Directory) -> Self {
-        let others = directory.commons.clone().map(Others::new);
+        let others = directory.shared_content.clone().map(Others::new);
         Self {
             hot: Hot::new(directory.cache_entries),
             entries: Vec::new(),
@@ -437,8 +437,8 @@ impl Store {
             *retired_bytes -= if free { body.len() as usize } else { 0 };
             !free
         });
-        let Some(commons) = self.others.as_ref().map(|others| &others.member.commons) else { return };
-        let taken_off = Commons::taken_off(commons);
+        let Some(shared_content) = self.others.as_ref().map(|others| &others.member.shared_content) else { return };
+        let taken_off = SharedContent::taken_off(shared_content);
         if taken_off != self.taken_off {
             self.let_go(taken_off);
         }
@@ -567,7 +567,7 @@ impl Store {
 }
 
 /// Takes a response out of the count; what of it connections still send stays
-/// known, but for what the commons count.
+/// known, but for what the shared content counts.
 fn retire(old: Option<Prepared>, bytes: &mut usize, retired: &mut Vec<Body>, retired_bytes: &mut usize) {
     let Some(old) = old else { return };
     *bytes -= old.bytes();

@@ -1,7 +1,7 @@
 //! The file system, blocking: what the reader thread does for the silo.
 
 use super::Types;
-use super::commons::{Member, Shared};
+use super::shared_content::{Member, Shared};
 use super::target::Key;
 use crate::config::{ConfigError, Directory, Symlinks};
 use crate::head::{self, FileMeta, Meta};
@@ -118,7 +118,7 @@ pub struct FileContent {
 
 /// The root and how its files are served.
 #[derive(Debug)]
-pub struct Worker {
+pub struct FileReader {
     /// Where the root was, and is looked for again.
     path: PathBuf,
     root: OwnedFd,
@@ -127,14 +127,14 @@ pub struct Worker {
     whole_max: u64,
     /// The most that is kept behind its head.
     joined_max: usize,
-    commons: Option<Member>,
+    shared_content: Option<Member>,
     server_header: bool,
     types: Types,
     /// False once the kernel said that it has no `openat2`.
     openat2: bool,
 }
 
-impl Worker {
+impl FileReader {
     pub fn new(directory: &Directory, server_header: bool) -> Result<Self, ConfigError> {
         let path = directory.root.clone();
         let root = open_root(&path).map_err(|error| ConfigError::Root(path.clone(), error.into()))?;
@@ -145,7 +145,7 @@ impl Worker {
             symlinks: directory.symlinks,
             whole_max: directory.cache_file_bytes as u64,
             joined_max: JOINED_MAX.min(directory.cache_bytes),
-            commons: directory.commons.clone(),
+            shared_content: directory.shared_content.clone(),
             server_header,
             types: Types::new(&directory.types, &directory.default_type),
             openat2: true,
@@ -303,7 +303,7 @@ impl Worker {
         if identity.size > self.whole_max {
             return self.to_be_streamed(path, identity);
         }
-        let Some(member) = self.commons.as_ref().filter(|_| identity.size > self.joined_max as u64) else {
+        let Some(member) = self.shared_content.as_ref().filter(|_| identity.size > self.joined_max as u64) else {
             let Some((identity, content)) = self.read_whole(fd, identity) else { return Found::Failed };
             let etag = content_etag(&content);
             return self.found(&path, identity, Content::Own(content), &etag, now);
@@ -314,17 +314,17 @@ impl Worker {
     /// Content that is as it was. If another domain has it, and it is asked
     /// for again, it comes to this one.
     fn still_asked_for(&self, path: &[u8], identity: Identity, content: &Shared, now: u64) -> Found {
-        let Some(Member { commons, domain, .. }) = &self.commons else { return Found::Unchanged };
-        let nearest = commons.find(*domain, path, &identity, now);
+        let Some(Member { shared_content, domain, .. }) = &self.shared_content else { return Found::Unchanged };
+        let nearest = shared_content.find(*domain, path, &identity, now);
         let size = content.bytes.len();
         let near = match nearest {
             Some(nearest) if nearest.domain == content.domain => {
-                if content.domain == *domain || !commons.reserve(size, true, now) {
+                if content.domain == *domain || !shared_content.reserve(size, true, now) {
                     return Found::Unchanged;
                 }
                 // Touched here first, and so near.
                 let copy = (content.bytes.to_vec(), &*content.etag);
-                commons.put(*domain, path, identity, copy, (true, true), now)
+                shared_content.put(*domain, path, identity, copy, (true, true), now)
             }
             Some(nearest) => nearest,
             None => return Found::Unchanged,
@@ -335,29 +335,29 @@ impl Worker {
 
     /// Content to be shared: what another silo has, or else what is read.
     fn look_up_shared(&self, member: &Member, path: Vec<u8>, fd: &OwnedFd, identity: Identity, now: u64) -> Found {
-        let Member { commons, domain, .. } = member;
-        if let Some(shared) = commons.find(*domain, &path, &identity, now) {
+        let Member { shared_content, domain, .. } = member;
+        if let Some(shared) = shared_content.find(*domain, &path, &identity, now) {
             let etag = Arc::clone(&shared.etag);
             return self.found(&path, identity, Content::Shared(shared), &etag, now);
         }
         let size = identity.size as usize;
-        if !commons.reserve(size, false, now) {
+        if !shared_content.reserve(size, false, now) {
             return self.to_be_streamed(path, identity);
         }
         match self.read_whole(fd, identity) {
             // It grew or shrank while it was read: room was made for another.
             Some((found, _)) if found.size != identity.size => {
-                commons.give_up(size, false);
+                shared_content.give_up(size, false);
                 Found::Failed
             }
             Some((identity, content)) => {
                 let etag = content_etag(&content);
                 let settled = !is_racy(&identity, now);
-                let shared = commons.put(*domain, &path, identity, (content, &etag), (false, settled), now);
+                let shared = shared_content.put(*domain, &path, identity, (content, &etag), (false, settled), now);
                 self.found(&path, identity, Content::Shared(shared), &etag, now)
             }
             None => {
-                commons.give_up(size, false);
+                shared_content.give_up(size, false);
                 Found::Failed
             }
         }

@@ -26,7 +26,7 @@ enum Queued {
 
 /// One connection, as the data path and the peer see it.
 #[derive(Debug)]
-pub struct Conn {
+pub struct ServedConnection {
     queue: VecDeque<Queued>,
     unsent: usize,
     pub most_unsent: usize,
@@ -50,7 +50,7 @@ pub struct Conn {
 #[derive(Debug)]
 pub struct Mock {
     pub now: Time,
-    pub conns: BTreeMap<usize, (ConnId, Conn)>,
+    pub conns: BTreeMap<usize, (ConnId, ServedConnection)>,
     pub timers_set: u64,
     /// Whether files are sent without the application's reading them.
     pub sends_files: bool,
@@ -93,7 +93,7 @@ impl Meanwhile {
 }
 
 impl Mock {
-    fn conn(&mut self, id: ConnId) -> Option<&mut Conn> {
+    fn conn(&mut self, id: ConnId) -> Option<&mut ServedConnection> {
         self.conns.get_mut(&id.index()).filter(|(found, _)| *found == id).map(|(_, conn)| conn)
     }
 }
@@ -257,7 +257,7 @@ impl World {
         let slot = (0..).find(|slot| !self.net.conns.contains_key(slot)).expect("there is always one");
         self.next += 1;
         let id = ConnId::new(slot as u32, self.next);
-        let conn = Conn {
+        let conn = ServedConnection {
             queue: VecDeque::new(),
             unsent: 0,
             most_unsent: 0,
@@ -279,7 +279,7 @@ impl World {
         id
     }
 
-    pub fn conn(&mut self, id: ConnId) -> &mut Conn {
+    pub fn conn(&mut self, id: ConnId) -> &mut ServedConnection {
         self.net.conn(id).expect("the connection is open")
     }
 

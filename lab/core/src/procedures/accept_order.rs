@@ -103,7 +103,7 @@ impl Procedure for AcceptOrder {
     fn run(&mut self, arm: usize, setting: &Setting) -> Result<Run, Failure> {
         let (model, workers) = (self.models[arm], self.settings.workers as usize);
         let cores = crew::cores(model, self.settings.workers);
-        let client = |crew: &crew::Crew| -> Result<Vec<usize>, Failure> {
+        let client = |crew: &crew::WorkersSeen| -> Result<Vec<usize>, Failure> {
             let mut order = Vec::new();
             for count in 0..self.settings.connections {
                 setting.interrupt.check()?;

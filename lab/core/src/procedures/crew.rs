@@ -27,14 +27,14 @@ const LOOK: Duration = Duration::from_micros(50);
 
 /// What a client sees of the workers.
 #[derive(Debug)]
-pub(crate) struct Crew<'a> {
+pub(crate) struct WorkersSeen<'a> {
     /// Where they listen.
     pub(crate) address: SocketAddr,
     threads: &'a [AtomicI32],
     stop: &'a Stop,
 }
 
-impl Crew<'_> {
+impl WorkersSeen<'_> {
     /// Waits until every worker sleeps in the kernel: each has done all that
     /// it had to, and the next connection finds them as an idle server's.
     ///
@@ -91,7 +91,7 @@ pub(crate) fn beside<A: App + Send, R>(
     model: Model,
     cores: &[Option<u16>],
     make: impl Fn(usize) -> A + Sync,
-    client: impl FnOnce(&Crew) -> Result<R, Failure>,
+    client: impl FnOnce(&WorkersSeen) -> Result<R, Failure>,
 ) -> Result<(R, Vec<A>), Failure> {
     let (listeners, steering) = listen(model, cores)?;
     let address = match listeners.endpoints().first() {
@@ -120,7 +120,7 @@ pub(crate) fn beside<A: App + Send, R>(
             turn.store(count, Ordering::Release);
             Ok::<(), Failure>(())
         });
-        let crew = Crew { address, threads: &threads, stop: &stop };
+        let crew = WorkersSeen { address, threads: &threads, stop: &stop };
         let outcome = seen.and_then(|()| client(&crew));
         stop.set();
         let ended = fleet.join().map_err(|_| "a worker panicked")?;

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
-use steer::{Corner, Mesh, MeshConfig, Policy, Seat, Steered};
+use steer::{Mesh, MeshConfig, MeshEnd, Policy, SiloSpec, Steered};
 use wire::{Mac, Time};
 
 /// Who queues, and what it costs to be served.
@@ -146,8 +146,8 @@ impl SteerQueue {
             match part.ok_or("there is no link for this silo")? {
                 Part::Alone(link) => serve(*link, app, seed, &stop, &joined),
                 Part::Joined(part) => {
-                    let (bond, corner) = *part;
-                    serve(Steered::new(bond, corner), app, seed, &stop, &joined)
+                    let (bond, mesh_end) = *part;
+                    serve(Steered::new(bond, mesh_end), app, seed, &stop, &joined)
                 }
             }
         };
@@ -170,10 +170,10 @@ impl SteerQueue {
 /// What a silo's thread is given.
 enum Part {
     Alone(Box<MemifLink>),
-    Joined(Box<(Bond<MemifLink>, Corner)>),
+    Joined(Box<(Bond<MemifLink>, MeshEnd)>),
 }
 
-/// The one queue for the first silo, and a corner of the mesh for each.
+/// The one queue for the first silo, and a mesh_end of the mesh for each.
 fn parts(
     policy: Option<Policy>,
     silos: usize,
@@ -184,14 +184,14 @@ fn parts(
     let Some(policy) = policy else { return Ok(Mutex::new(vec![Some(Part::Alone(Box::new(first)))])) };
     let capabilities = first.capabilities();
     let aggregator = Aggregator::new(bond::Config::single(MAC, "memif"));
-    let seats: Vec<Seat> = (0..silos).map(|silo| Seat { domain: 0, queues: u16::from(silo == 0) }).collect();
+    let seats: Vec<SiloSpec> = (0..silos).map(|silo| SiloSpec { domain: 0, queues: u16::from(silo == 0) }).collect();
     let mut random = stats::Random::new(seed);
     let key = [random.bits(), random.bits(), random.bits(), random.bits()];
-    let corners = Mesh::new(&seats, &MeshConfig { policy, key, ..MeshConfig::default() })?;
+    let mesh_ends = Mesh::new(&seats, &MeshConfig { policy, key, ..MeshConfig::default() })?;
     let mut first = Some(Bond::new(vec![Member { port: 0, link: first }], Arc::clone(&aggregator))?);
     let bond = |_: usize| first.take().unwrap_or_else(|| Bond::without_members(Arc::clone(&aggregator), capabilities));
     let bonds = (0..silos).map(bond).collect::<Vec<_>>();
-    let joined = bonds.into_iter().zip(corners).map(|joined| Some(Part::Joined(Box::new(joined))));
+    let joined = bonds.into_iter().zip(mesh_ends).map(|joined| Some(Part::Joined(Box::new(joined))));
     Ok(Mutex::new(joined.collect()))
 }
 

@@ -1,6 +1,6 @@
 //! Which queues the silos get.
 
-use super::{Ask, Memory, Queue, Queues, Seat, Warning};
+use super::{Ask, Memory, PlannedSilo, Queue, Queues, Warning};
 use crate::Topology;
 
 /// Gives every queue of every port one owner. Returns how many queues each
@@ -9,7 +9,7 @@ pub fn assign(
     topology: &Topology,
     ask: &Ask,
     ports: &[Option<u16>],
-    silos: &mut [Seat],
+    silos: &mut [PlannedSilo],
     warnings: &mut Vec<Warning>,
 ) -> Vec<u16> {
     let mut opened = Vec::with_capacity(ask.ports.len());
@@ -55,7 +55,7 @@ pub fn assign(
 
 /// The silos that a port in `domain` goes to: those at home there, or else at
 /// the nearest domain that is a home; all for a port that is nowhere.
-fn serving(topology: &Topology, domain: Option<u16>, silos: &[Seat]) -> Vec<usize> {
+fn serving(topology: &Topology, domain: Option<u16>, silos: &[PlannedSilo]) -> Vec<usize> {
     let Some(domain) = domain else { return (0..silos.len()).collect() };
     let nearest = topology.nearest(domain);
     let home = nearest.into_iter().find(|near| silos.iter().any(|seat| seat.home == *near));
@@ -63,9 +63,9 @@ fn serving(topology: &Topology, domain: Option<u16>, silos: &[Seat]) -> Vec<usiz
 }
 
 /// Says which silos are not where their ports are, or their memory is not.
-pub fn tell_homes(topology: &Topology, silos: &[Seat], ports: &[Option<u16>], warnings: &mut Vec<Warning>) {
+pub fn tell_homes(topology: &Topology, silos: &[PlannedSilo], ports: &[Option<u16>], warnings: &mut Vec<Warning>) {
     for domain in topology.domains.iter().map(|domain| domain.number) {
-        let of = |seat: &&Seat| seat.domain == domain;
+        let of = |seat: &&PlannedSilo| seat.domain == domain;
         let Some(first) = silos.iter().find(of) else { continue };
         if first.home != domain && ports.contains(&Some(first.home)) {
             let those = silos.iter().enumerate().filter(|(_, seat)| seat.domain == domain);

@@ -177,8 +177,8 @@ fn verify(topology: &Topology, ask: &Ask, plan: &Plan) {
         }
     }
     for (index, port) in ports.iter().enumerate() {
-        let of = |seat: &Seat| seat.queues.iter().filter(|queue| usize::from(queue.port) == index).count();
-        let at_home: Vec<&Seat> = plan.silos.iter().filter(|seat| Some(seat.domain) == port.domain).collect();
+        let of = |seat: &PlannedSilo| seat.queues.iter().filter(|queue| usize::from(queue.port) == index).count();
+        let at_home: Vec<&PlannedSilo> = plan.silos.iter().filter(|seat| Some(seat.domain) == port.domain).collect();
         if *numa && port.domain.is_some() && !at_home.is_empty() {
             // Strangers have none but those who have no port at all.
             for seat in &plan.silos {

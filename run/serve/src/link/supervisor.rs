@@ -3,14 +3,14 @@
 
 use super::super::control::{Channel, Listener};
 use super::super::orders::{Orders, Stage};
-use super::super::reload::{Dealer, Reload};
+use super::super::reload::{Prepare, Reload};
 use super::super::succession::{Outcome, Succession};
 use super::super::supervisor::{count, remove_pid_file, write_pid_file};
 use super::super::systemd;
 use super::super::takeover::{Predecessor, control_path};
 use super::super::wakes::PULSE;
 use super::Following;
-use super::heritage::Estate;
+use super::own_ports::OwnPorts;
 use crate::plan::{RestartPlan, ServePath, ServePlan};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -49,7 +49,7 @@ pub struct Supervisor<'a> {
 /// change hands.
 pub struct Restart<'a> {
     plan: RestartPlan,
-    estate: &'a Estate,
+    own_ports: &'a OwnPorts,
     predecessor: Option<&'a Predecessor>,
     /// The statistics page has a place of its own: a successor's too.
     own_page: bool,
@@ -68,7 +68,7 @@ impl<'a> Restart<'a> {
     pub fn new(program: PathBuf, plan: &RestartPlan, host: &HostPlan, following: &'a Following<'_>) -> Self {
         Self {
             plan: plan.clone(),
-            estate: &following.estate,
+            own_ports: &following.own_ports,
             predecessor: following.predecessor,
             own_page: host.status_page.is_some(),
             page: following.page.as_deref(),
@@ -108,7 +108,7 @@ impl<'a> Supervisor<'a> {
 
     /// Looks after the silos until they have ended, and has `announce` say
     /// when all have started: with the process that was followed, and for how
-    /// long nobody received. The `dealer` knows what is whose at a reload, and
+    /// long nobody received. The `prepare` knows what is whose at a reload, and
     /// the page is for what comes of it.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl<'a> Supervisor<'a> {
     pub fn serve<T>(
         &mut self,
         fleet: &ScopedJoinHandle<'_, T>,
-        (dealer, page): (&impl Dealer, &mut Page),
+        (prepare, page): (&impl Prepare, &mut Page),
         announce: impl FnOnce(Option<(u32, Duration)>),
     ) -> Result<(), Failure> {
         let mut announce = Some(announce);
@@ -134,7 +134,7 @@ impl<'a> Supervisor<'a> {
             self.on_stops();
             self.on_restarts(now);
             self.on_reopen();
-            self.reload.look(self.orders, dealer, page);
+            self.reload.look(self.orders, prepare, page);
             if let Some(restart) = &mut self.restart {
                 restart.on_plan(self.reload.plan());
                 restart.look(self.orders, page, now);
@@ -233,7 +233,7 @@ impl<'a> Restart<'a> {
     fn begin(&mut self, page: &mut Page) -> Result<Option<(u32, Duration)>, Failure> {
         let mut took_over = None;
         if let Some(predecessor) = self.predecessor {
-            let waited = self.estate.take_over(predecessor)?;
+            let waited = self.own_ports.take_over(predecessor)?;
             took_over = Some((predecessor.pid(), waited));
             if let Err(why) = predecessor.wait_for_places() {
                 say::warning(format_args!("the process before this one ended early: {why}"));
@@ -252,7 +252,7 @@ impl<'a> Restart<'a> {
 
     fn poll_fds<'f>(&'f self, fds: &mut Vec<PollFd<'f>>, now: Time) {
         fds.extend(self.control.as_ref().and_then(|control| control.poll_fd(now)));
-        if let Some(predecessor) = self.predecessor.filter(|_| self.estate.relays()) {
+        if let Some(predecessor) = self.predecessor.filter(|_| self.own_ports.relays()) {
             fds.push(PollFd::new(predecessor, PollFlags::IN));
         }
         fds.extend(self.succession.poll_fds());
@@ -268,8 +268,8 @@ impl<'a> Restart<'a> {
 
     /// Sees to whoever asks, or has ended.
     fn look(&mut self, orders: &Orders, page: &mut Page, now: Time) {
-        if self.estate.relays() && self.predecessor.is_some_and(Predecessor::has_ended) {
-            self.estate.on_predecessor_gone();
+        if self.own_ports.relays() && self.predecessor.is_some_and(Predecessor::has_ended) {
+            self.own_ports.on_predecessor_gone();
             orders.ring_workers();
         }
         if let Some(channel) = self.control.as_mut().and_then(|control| control.next(now)) {
@@ -278,8 +278,8 @@ impl<'a> Restart<'a> {
         // A silo that sleeps is to hear of what it is asked.
         orders.set_restless(self.succession.is_coming());
         if self.succession.is_coming() {
-            let estate = self.estate;
-            match self.succession.step_with(|channel| estate.offer(channel), now) {
+            let own_ports = self.own_ports;
+            match self.succession.step_with(|channel| own_ports.offer(channel), now) {
                 Outcome::Pending => {}
                 Outcome::Followed(pid) => self.on_ready(pid, orders, page, now),
                 Outcome::Failed(why) => self.on_failed(&why),
@@ -307,7 +307,7 @@ impl<'a> Restart<'a> {
     fn on_ready(&mut self, pid: u32, orders: &Orders, page: &mut Page, now: Time) {
         let channel = self.succession.channel();
         let handed =
-            channel.map_or(Err("the successor went away".to_owned()), |channel| self.estate.hand_over(channel));
+            channel.map_or(Err("the successor went away".to_owned()), |channel| self.own_ports.hand_over(channel));
         if let Err(why) = handed {
             self.give_up();
             return self.on_failed(&why);
@@ -331,7 +331,7 @@ impl<'a> Restart<'a> {
     }
 
     fn on_failed(&mut self, why: &str) {
-        self.estate.resume();
+        self.own_ports.resume();
         say::error(format_args!("{why}; this process serves on"));
         systemd::ready(&format!("serving; {why}"));
     }
@@ -340,7 +340,7 @@ impl<'a> Restart<'a> {
     fn give_up(&mut self) {
         self.succession.give_up();
         if self.drain_at.is_none() {
-            self.estate.resume();
+            self.own_ports.resume();
         }
     }
 

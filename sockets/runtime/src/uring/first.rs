@@ -39,7 +39,7 @@ impl Uring {
 
     /// One read. Whether it found something.
     fn read_first<A: App>(&mut self, app: &mut A, net: &mut Sockets, id: ConnId) -> bool {
-        let Some(fd) = net.table.get(id).and_then(crate::table::Conn::fd) else { return true };
+        let Some(fd) = net.table.get(id).and_then(crate::table::Socket::fd) else { return true };
         match recv(fd, &mut self.buffer[..BUFFER], RecvFlags::DONTWAIT) {
             Ok((0, _)) => dispatch::ended(app, net, id),
             Ok((n, _)) => dispatch::deliver(app, net, id, &self.buffer[..n]),

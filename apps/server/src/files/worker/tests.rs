@@ -3,7 +3,7 @@
 use super::*;
 use std::os::unix::fs::symlink;
 
-fn look(worker: &mut Worker, path: &str) -> String {
+fn look(worker: &mut FileReader, path: &str) -> String {
     let found = worker.look_up(&Key::of(path.as_bytes()), None, 0);
     match found {
         Found::File(file) => String::from_utf8_lossy(&file.message[file.head_len..]).into_owned(),
@@ -25,7 +25,7 @@ fn without_openat2_links_are_refused_and_files_are_found() {
     symlink("..", root.join("site/a/up")).expect("a link");
     for symlinks in [Symlinks::Off, Symlinks::WithinRoot] {
         let directory = Directory { symlinks, ..Directory::new(root.join("site")) };
-        let mut worker = Worker::new(&directory, true).expect("the root is there");
+        let mut worker = FileReader::new(&directory, true).expect("the root is there");
         worker.without_openat2();
         for (path, found) in [
             ("", "home"),

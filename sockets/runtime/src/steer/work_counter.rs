@@ -33,11 +33,11 @@ const BESIDES_MAX: u32 = OUT_FROM / 2;
 /// A worker's part in steering: whoever has it counts the worker's work.
 /// Dropped, the worker is out of service, and is chosen no more.
 ///
-/// Call [`Seat::taken`] for each connection accepted, [`Seat::finished`] for
-/// each of these that closes, and [`Seat::look`] now and then while nothing
+/// Call [`WorkCounter::taken`] for each connection accepted, [`WorkCounter::finished`] for
+/// each of these that closes, and [`WorkCounter::look`] now and then while nothing
 /// waits to be accepted.
 #[derive(Debug)]
-pub struct Seat {
+pub struct WorkCounter {
     work: Arc<ebpf::Shared>,
     line: usize,
     taken: u32,
@@ -65,7 +65,7 @@ impl Span {
     }
 }
 
-impl Seat {
+impl WorkCounter {
     pub(super) fn new(work: Arc<ebpf::Shared>, worker: usize) -> Self {
         let line = worker * WORK_LINE;
         Self { work, line, taken: 0, closed: 0, lost: 0, besides: 0, in_service: true, span: Span::new(Time::ZERO) }
@@ -156,7 +156,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for WorkCounter {
     fn drop(&mut self) {
         self.set_in_service(false);
     }

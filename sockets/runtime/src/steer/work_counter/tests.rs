@@ -6,7 +6,7 @@ use ebpf::{Map, MapKind};
 /// would.
 struct Rig {
     work: Arc<ebpf::Shared>,
-    seat: Seat,
+    seat: WorkCounter,
     now: Time,
 }
 
@@ -14,7 +14,7 @@ impl Rig {
     fn new() -> Self {
         let map = Map::create("work", MapKind::SharedArray, 4, 2 * WORK_LINE as u32, 1).unwrap();
         let work = Arc::new(map.share().unwrap());
-        let seat = Seat::new(Arc::clone(&work), 1);
+        let seat = WorkCounter::new(Arc::clone(&work), 1);
         Self { work, seat, now: Time::from_millis(5) }
     }
 

@@ -1,11 +1,11 @@
 //! One silo: its stack, its server, its column of the statistics page, and
 //! what the main thread wants of it.
 
-use super::super::orders::{Course, News, Orders, Stage};
-use super::super::reload::Dealer;
+use super::super::orders::{NewSettings, Orders, PathSettings, Stage};
+use super::super::reload::Prepare;
 use super::super::wakes::Wakes;
 use super::super::worker::{DRAIN_GRACE, WALL_CLOCK_EVERY};
-use super::heritage::Estate;
+use super::own_ports::OwnPorts;
 use super::share_out;
 use crate::plan::{ServePath, ServePlan};
 use app::App;
@@ -15,7 +15,7 @@ use host::HostPlan;
 use host::figures::SiloColumn;
 use host::fleet::Part;
 use host::near::{Domains, Near};
-use host::{Crew, Finish, Layout, Losses, Neighbourhood, Notices, Port, Seat, stack};
+use host::{Finish, Layout, Losses, Neighbourhood, Notices, Port, SiloPlace, SiloWork, stack};
 use link::LinkState;
 use say::Failure;
 use server::{Change, Server, WallClock};
@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wire::Time;
 
 /// What all silos of a server have in common.
-pub struct Company<'a> {
+pub struct ServingSilos<'a> {
     pub host: &'a HostPlan,
     /// What each serves: its part of the limits.
     pub server: server::Config,
@@ -38,7 +38,7 @@ pub struct Company<'a> {
     pub layout: &'a Layout,
     pub domains: Domains,
     /// Ports that change hands.
-    pub estate: &'a Estate,
+    pub own_ports: &'a OwnPorts,
     pub orders: &'a Orders,
     /// One of them is out.
     pub stop: &'a Stop,
@@ -55,7 +55,7 @@ pub struct Company<'a> {
     pub down: AtomicBool,
 }
 
-impl Company<'_> {
+impl ServingSilos<'_> {
     /// The link is down, with so many connections left.
     fn leave(&self, connections: usize) {
         self.left.fetch_add(connections, Ordering::Relaxed);
@@ -71,8 +71,8 @@ impl Company<'_> {
     }
 }
 
-impl Dealer for Company<'_> {
-    fn deal(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<News>, Failure> {
+impl Prepare for ServingSilos<'_> {
+    fn prepare(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<NewSettings>, Failure> {
         let ServePath::Link { host, copies, .. } = &next.path else { return Ok(Vec::new()) };
         let part = |plan: &ServePlan| {
             let mut server = share_out(plan, self.silos);
@@ -80,38 +80,38 @@ impl Dealer for Company<'_> {
             server
         };
         let (old, new) = (part(now), part(next));
-        let one = |seat: &Seat| {
+        let one = |seat: &SiloPlace| {
             let [old, new] = [&old, &new].map(|server| self.domains.server(self.layout, seat, server));
-            Ok(News {
+            Ok(NewSettings {
                 change: Change::prepare(&old, &new)?,
                 connections: new.limits.connections,
                 drain: new.timeouts.drain,
-                course: Course::Silo(host.pace(), host.congestion),
+                path_settings: PathSettings::Silo(host.pace(), host.congestion),
             })
         };
-        let news: Result<Vec<News>, Failure> = self.layout.seats.iter().map(one).collect();
+        let news: Result<Vec<NewSettings>, Failure> = self.layout.seats.iter().map(one).collect();
         let news = news?;
         self.domains.set_limits(&next.server.content, *copies);
         Ok(news)
     }
 }
 
-impl Crew for Company<'_> {
+impl SiloWork for ServingSilos<'_> {
     type Outcome = ();
 
     fn ports(&self) -> Vec<u16> {
         self.ports.to_vec()
     }
 
-    fn heritage(&self, index: usize) -> Option<af_xdp::Heritage> {
-        self.estate.take(index)
+    fn offer(&self, index: usize) -> Option<af_xdp::Offer> {
+        self.own_ports.take(index)
     }
 
     fn on_opened(&self, port: af_xdp::Handle) {
-        self.estate.add(port);
+        self.own_ports.add(port);
     }
 
-    fn work<L: Port>(&self, seat: &Seat, link: L) -> Result<(), String> {
+    fn run<L: Port>(&self, seat: &SiloPlace, link: L) -> Result<(), String> {
         // Whatever ends this early, the others hear of it.
         let mut end = End { orders: self.orders, well: false };
         let column =
@@ -134,7 +134,7 @@ impl Crew for Company<'_> {
         self.orders.report(seat.index, 0, Clock.now());
         self.orders.on_started(String::new);
         let mut attending = Attending {
-            company: self,
+            serving: self,
             index: seat.index,
             column,
             neighbourhood,
@@ -177,7 +177,7 @@ impl Drop for End<'_> {
 }
 
 struct Attending<'a> {
-    company: &'a Company<'a>,
+    serving: &'a ServingSilos<'a>,
     index: usize,
     column: SiloColumn,
     neighbourhood: Option<Neighbourhood>,
@@ -207,7 +207,7 @@ struct Attending<'a> {
 
 impl<L: Port> Attendant<L, Server> for Attending<'_> {
     fn attend(&mut self, silo: &mut Silo<L, Server>, now: Time, usage: &Usage, link: LinkState) -> Next {
-        self.company.orders.worker_heard(self.index);
+        self.serving.orders.worker_heard(self.index);
         if let Some(neighbourhood) = &mut self.neighbourhood {
             neighbourhood.attend(&mut silo.stack);
         }
@@ -223,12 +223,12 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
             self.next_wall_clock = now + WALL_CLOCK_EVERY;
             silo.app.set_wall_clock(WallClock::new(now, Clock.unix()));
         }
-        let reopen = self.company.reopen.load(Ordering::Relaxed);
+        let reopen = self.serving.reopen.load(Ordering::Relaxed);
         if reopen != self.reopened {
             self.reopened = reopen;
             silo.app.reopen_log();
         }
-        let reloads = self.company.orders.reloads();
+        let reloads = self.serving.orders.reloads();
         if reloads != self.reloaded {
             self.reloaded = reloads;
             self.reload(silo);
@@ -237,10 +237,10 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
             self.settling = !silo.app.settle(&mut silo.stack);
         }
         let open = silo.stack.connections();
-        self.company.orders.report(self.index, open, now);
-        match self.company.orders.stage() {
-            Stage::Serve if !self.company.stop.is_set() => Next::Go,
-            Stage::Retire if !self.company.stop.is_set() => self.retire(silo),
+        self.serving.orders.report(self.index, open, now);
+        match self.serving.orders.stage() {
+            Stage::Serve if !self.serving.stop.is_set() => Next::Go,
+            Stage::Retire if !self.serving.stop.is_set() => self.retire(silo),
             Stage::Halt => Next::Stop,
             _ => self.drain(silo, now, link),
         }
@@ -251,12 +251,12 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
     }
 
     fn due(&self, silo: &Silo<L, Server>, now: Time, usage: &Usage) -> Time {
-        let company = self.company;
+        let serving = self.serving;
         // Ports of one link watch each other, and a predecessor's frames come
         // by rings that nobody rings for.
-        let alone = company.layout.ports.len() == 1 && !company.host.speaks_lacp() && !company.estate.relays();
-        let quiet = alone && !self.settling && !company.stop.is_set();
-        let Some(pulse) = company.orders.pulse(silo.stack.connections()).filter(|_| quiet) else {
+        let alone = serving.layout.ports.len() == 1 && !serving.host.speaks_lacp() && !serving.own_ports.relays();
+        let quiet = alone && !self.settling && !serving.stop.is_set();
+        let Some(pulse) = serving.orders.pulse(silo.stack.connections()).filter(|_| quiet) else {
             return now + ATTEND_ASLEEP;
         };
         // What happened last shows on the page, too.
@@ -278,10 +278,10 @@ impl Attending<'_> {
     #[cold]
     fn reload<L: Port>(&mut self, silo: &mut Silo<L, Server>) {
         let mut replaced = None;
-        if let Some(news) = self.company.orders.news(self.index) {
+        if let Some(news) = self.serving.orders.news(self.index) {
             replaced = Some(silo.app.change(news.change));
             silo.stack.set_max_connections(news.connections);
-            if let Course::Silo(pace, congestion) = news.course {
+            if let PathSettings::Silo(pace, congestion) = news.path_settings {
                 silo.stack.set_congestion(congestion);
                 self.pace = Some(pace);
             }
@@ -289,7 +289,7 @@ impl Attending<'_> {
             self.settling = true;
         }
         silo.app.reload();
-        self.company.orders.on_reloaded(self.index, self.reloaded, replaced);
+        self.serving.orders.on_reloaded(self.index, self.reloaded, replaced);
     }
 
     /// A successor accepts: no SYN comes here any more, but what belongs to
@@ -302,7 +302,7 @@ impl Attending<'_> {
         let left = silo.stack.connections() + silo.stack.half_open();
         // One that has finished goes on passing on the others' frames, and those
         // of the process before this one.
-        let over = left == 0 && !self.company.estate.relays() && self.part.is_over();
+        let over = left == 0 && !self.serving.own_ports.relays() && self.part.is_over();
         if over { Next::Stop } else { Next::Go }
     }
 
@@ -312,14 +312,14 @@ impl Attending<'_> {
             now
         });
         let left = silo.stack.connections();
-        let done = silo.app.drain(&mut silo.stack) && left == 0 && !self.company.estate.relays();
+        let done = silo.app.drain(&mut silo.stack) && left == 0 && !self.serving.own_ports.relays();
         if !done && link == LinkState::Down {
             // Whoever they were, they cannot be told anything.
-            self.company.leave(left);
+            self.serving.leave(left);
             return Next::Stop;
         }
         // One that has finished goes on passing on the others' frames.
-        let over = done && (self.part.is_over() || self.company.stop.is_set());
+        let over = done && (self.part.is_over() || self.serving.stop.is_set());
         if over || now.since(since) >= self.drain_limit { Next::Stop } else { Next::Go }
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Directory;
 use crate::files::target::Key;
-use crate::files::worker::{Found, Known, Worker};
+use crate::files::worker::{FileReader, Found, Known};
 use core::time::Duration;
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -11,8 +11,8 @@ use std::time::SystemTime;
 
 const KIB: usize = 1 << 10;
 
-fn commons(bytes: usize, copies: usize) -> Arc<Commons> {
-    Commons::new(&[0, 1], bytes, copies, Duration::from_secs(1))
+fn shared_content(bytes: usize, copies: usize) -> Arc<SharedContent> {
+    SharedContent::new(&[0, 1], bytes, copies, Duration::from_secs(1))
 }
 
 /// A folder with files of known content, all of them old.
@@ -20,7 +20,7 @@ struct Site(PathBuf);
 
 impl Site {
     fn new(name: &str) -> Self {
-        let root = std::env::temp_dir().join(format!("nearside-commons-{name}-{}", std::process::id()));
+        let root = std::env::temp_dir().join(format!("nearside-shared_content-{name}-{}", std::process::id()));
         fs::create_dir_all(&root).unwrap();
         Self(root)
     }
@@ -34,9 +34,9 @@ impl Site {
         fs::rename(&draft, self.0.join(name)).unwrap();
     }
 
-    fn worker(&self, commons: &Arc<Commons>, domain: u16) -> Worker {
-        let directory = Directory { commons: Some(commons.member(domain)), ..Directory::new(&self.0) };
-        Worker::new(&directory, true).unwrap()
+    fn worker(&self, shared_content: &Arc<SharedContent>, domain: u16) -> FileReader {
+        let directory = Directory { shared_content: Some(shared_content.member(domain)), ..Directory::new(&self.0) };
+        FileReader::new(&directory, true).unwrap()
     }
 }
 
@@ -47,7 +47,7 @@ impl Drop for Site {
 }
 
 /// A look-up, and what a silo keeps of it.
-fn look(worker: &mut Worker, name: &str, known: Option<&Known>, now: u64) -> (&'static str, Option<Known>) {
+fn look(worker: &mut FileReader, name: &str, known: Option<&Known>, now: u64) -> (&'static str, Option<Known>) {
     match worker.look_up(&Key::of(name.as_bytes()), known, now) {
         Found::File(file) => {
             let known = Known { identity: file.identity, racy: file.racy, content: file.content };
@@ -67,24 +67,25 @@ fn domain(known: &Option<Known>) -> u16 {
 fn silos_of_a_domain_have_one_copy_and_those_of_another_theirs_when_it_is_hot() {
     let site = Site::new("near");
     site.write("a", b'a', 20 * KIB, 1_000);
-    let commons = commons(1 << 20, 1 << 20);
-    let (mut one, mut two, mut far) = (site.worker(&commons, 0), site.worker(&commons, 0), site.worker(&commons, 1));
+    let shared_content = shared_content(1 << 20, 1 << 20);
+    let (mut one, mut two, mut far) =
+        (site.worker(&shared_content, 0), site.worker(&shared_content, 0), site.worker(&shared_content, 1));
     let (_, first) = look(&mut one, "a", None, 5_000);
     let (_, second) = look(&mut two, "a", None, 5_000);
     let of = |known: &Option<Known>| Arc::clone(&known.as_ref().unwrap().content.as_ref().unwrap().bytes);
     assert!(Arc::ptr_eq(&of(&first), &of(&second)));
-    assert_eq!(commons.held(), Held { bytes: 20 * KIB, copies: 0 });
+    assert_eq!(shared_content.held(), Held { bytes: 20 * KIB, copies: 0 });
     // At first it is sent from where it is; asked for again, it is copied.
     let (_, third) = look(&mut far, "a", None, 5_000);
     assert_eq!(domain(&third), 0);
     let (what, fourth) = look(&mut far, "a", third.as_ref(), 5_001);
     assert_eq!((what, domain(&fourth)), ("file", 1));
     assert_eq!(*of(&fourth), vec![b'a'; 20 * KIB]);
-    assert_eq!(commons.held(), Held { bytes: 40 * KIB, copies: 20 * KIB });
+    assert_eq!(shared_content.held(), Held { bytes: 40 * KIB, copies: 20 * KIB });
     assert_eq!(look(&mut far, "a", fourth.as_ref(), 5_002).0, "unchanged");
     assert_eq!(look(&mut one, "a", first.as_ref(), 5_002).0, "unchanged");
     // A second silo of that domain finds the copy.
-    let mut further = site.worker(&commons, 1);
+    let mut further = site.worker(&shared_content, 1);
     assert_eq!(domain(&look(&mut further, "a", None, 5_002).1), 1);
     assert_eq!(look(&mut further, "a", third.as_ref(), 5_002).0, "file");
 }
@@ -95,8 +96,8 @@ fn copies_have_a_limit_of_their_own() {
     for name in ["a", "b"] {
         site.write(name, name.as_bytes()[0], 20 * KIB, 1_000);
     }
-    let commons = commons(1 << 20, 30 * KIB);
-    let (mut near, mut far) = (site.worker(&commons, 0), site.worker(&commons, 1));
+    let shared_content = shared_content(1 << 20, 30 * KIB);
+    let (mut near, mut far) = (site.worker(&shared_content, 0), site.worker(&shared_content, 1));
     let mut known = Vec::new();
     for name in ["a", "b"] {
         look(&mut near, name, None, 5_000);
@@ -105,21 +106,21 @@ fn copies_have_a_limit_of_their_own() {
     let copied = look(&mut far, "a", known[0].as_ref(), 5_001);
     assert_eq!((copied.0, domain(&copied.1)), ("file", 1));
     assert_eq!(look(&mut far, "b", known[1].as_ref(), 5_001).0, "unchanged");
-    assert_eq!(commons.held().copies, 20 * KIB);
+    assert_eq!(shared_content.held().copies, 20 * KIB);
     // Once the copy is cold, and nobody has it, there is room for the other.
     drop(copied);
     known[0] = None;
     let (what, now_near) = look(&mut far, "b", known[1].as_ref(), 5_009);
     assert_eq!((what, domain(&now_near)), ("file", 1));
-    assert_eq!(commons.held().copies, 20 * KIB);
+    assert_eq!(shared_content.held().copies, 20 * KIB);
 }
 
 #[test]
 fn what_is_changed_is_read_again_by_all_and_the_old_goes() {
     let site = Site::new("changed");
     site.write("a", b'1', 20 * KIB, 1_000);
-    let commons = commons(1 << 20, 1 << 20);
-    let (mut one, mut two) = (site.worker(&commons, 0), site.worker(&commons, 1));
+    let shared_content = shared_content(1 << 20, 1 << 20);
+    let (mut one, mut two) = (site.worker(&shared_content, 0), site.worker(&shared_content, 1));
     let first = look(&mut one, "a", None, 5_000).1;
     let second = look(&mut two, "a", None, 5_000).1;
     site.write("a", b'2', 24 * KIB, 2_000);
@@ -132,11 +133,11 @@ fn what_is_changed_is_read_again_by_all_and_the_old_goes() {
     assert_eq!((what, domain(&found)), ("file", 1));
     // Old content of another domain that nobody asks for is off the shelf
     // when there is need; what is held counts.
-    assert_eq!(commons.held().bytes, 44 * KIB);
-    commons.clear();
+    assert_eq!(shared_content.held().bytes, 44 * KIB);
+    shared_content.clear();
     assert!(!content.is_kept());
     drop((first, second, changed, found, content));
-    assert_eq!(commons.held(), Held::default());
+    assert_eq!(shared_content.held(), Held::default());
 }
 
 #[test]
@@ -145,8 +146,8 @@ fn a_newcomer_is_streamed_until_there_is_room() {
     for name in ["a", "b", "c"] {
         site.write(name, name.as_bytes()[0], 20 * KIB, 1_000);
     }
-    let commons = commons(50 * KIB, 0);
-    let mut worker = site.worker(&commons, 0);
+    let shared_content = shared_content(50 * KIB, 0);
+    let mut worker = site.worker(&shared_content, 0);
     let a = look(&mut worker, "a", None, 5_000).1;
     let b = look(&mut worker, "b", None, 5_000).1;
     assert_eq!(look(&mut worker, "c", None, 5_001).0, "large");
@@ -158,33 +159,33 @@ fn a_newcomer_is_streamed_until_there_is_room() {
     }
     // One is not any more. Off the shelf it is at once; the memory is free
     // when the silo has let go.
-    let before = commons.taken_off();
+    let before = shared_content.taken_off();
     for now in 5_010..5_014 {
         assert_eq!(look(&mut worker, "b", b.as_ref(), now).0, "unchanged");
     }
     assert_eq!(look(&mut worker, "c", None, 5_014).0, "large");
-    assert_eq!(commons.taken_off(), before + 1);
+    assert_eq!(shared_content.taken_off(), before + 1);
     assert!(!a.as_ref().unwrap().content.as_ref().unwrap().is_kept());
-    assert!(commons.held().bytes <= 50 * KIB);
+    assert!(shared_content.held().bytes <= 50 * KIB);
     drop(a);
     assert_eq!(look(&mut worker, "c", None, 5_015).0, "file");
-    assert_eq!(commons.held().bytes, 40 * KIB);
+    assert_eq!(shared_content.held().bytes, 40 * KIB);
 }
 
 #[test]
 fn a_file_that_may_still_change_is_for_its_asker_alone() {
     let site = Site::new("racy");
     site.write("a", b'a', 20 * KIB, 5_000);
-    let commons = commons(1 << 20, 1 << 20);
-    let (mut one, mut two) = (site.worker(&commons, 0), site.worker(&commons, 0));
+    let shared_content = shared_content(1 << 20, 1 << 20);
+    let (mut one, mut two) = (site.worker(&shared_content, 0), site.worker(&shared_content, 0));
     let first = look(&mut one, "a", None, 5_001).1;
     assert!(first.as_ref().unwrap().racy);
     let second = look(&mut two, "a", None, 5_001).1;
-    assert_eq!(commons.held().bytes, 40 * KIB);
+    assert_eq!(shared_content.held().bytes, 40 * KIB);
     let again = look(&mut one, "a", first.as_ref(), 5_004).1;
     assert!(!again.as_ref().unwrap().racy);
     drop((first, second));
-    assert_eq!(commons.held().bytes, 20 * KIB);
+    assert_eq!(shared_content.held().bytes, 20 * KIB);
 }
 
 /// Helper threads of four silos in two domains, files that change, and less
@@ -198,13 +199,13 @@ fn helper_threads_share_within_the_limits() {
     for file in 0..FILES {
         site.write(&format!("f{file}"), b'A', len(file), 1_000);
     }
-    let commons = commons(400 * KIB, 100 * KIB);
+    let shared_content = shared_content(400 * KIB, 100 * KIB);
     let second = AtomicU64::new(5_000);
     std::thread::scope(|scope| {
         for silo in 0..4_u16 {
-            let (site, commons, second) = (&site, &commons, &second);
+            let (site, shared_content, second) = (&site, &shared_content, &second);
             scope.spawn(move || {
-                let mut worker = site.worker(commons, silo % 2);
+                let mut worker = site.worker(shared_content, silo % 2);
                 let mut held: Vec<Option<Known>> = (0..FILES).map(|_| None).collect();
                 let mut random = u64::from(silo) + 1;
                 for turn in 0..3_000 {
@@ -229,7 +230,7 @@ fn helper_threads_share_within_the_limits() {
                         "large" => held[file] = None,
                         _ => assert!(held[file].is_some()),
                     }
-                    let seen = commons.held();
+                    let seen = shared_content.held();
                     assert!(seen.bytes <= 400 * KIB && seen.copies <= 100 * KIB, "{seen:?}");
                     if turn % 8 == 0 && silo == 0 {
                         second.fetch_add(1, Ordering::Relaxed);
@@ -243,6 +244,6 @@ fn helper_threads_share_within_the_limits() {
             });
         }
     });
-    commons.clear();
-    assert_eq!(commons.held(), Held::default());
+    shared_content.clear();
+    assert_eq!(shared_content.held(), Held::default());
 }

@@ -38,7 +38,7 @@ const COLD_SECONDS: u64 = 2;
 
 /// What the silos of a process share.
 #[derive(Debug)]
-pub struct Commons {
+pub struct SharedContent {
     state: Mutex<State>,
     /// How often content was taken off a shelf: silos look for theirs when
     /// this moves.
@@ -54,7 +54,7 @@ pub struct Commons {
 #[derive(Clone, Debug)]
 pub struct Member {
     /// What it shares.
-    pub commons: Arc<Commons>,
+    pub shared_content: Arc<SharedContent>,
     /// The domain that it is in.
     pub domain: u16,
     /// Whether it tells what all hold.
@@ -103,7 +103,7 @@ struct Item {
     touched: u64,
 }
 
-impl Commons {
+impl SharedContent {
     /// For silos in `domains`: at most `bytes` in all, of which `copies` for
     /// second and further copies. `revalidate` as in [`crate::Directory`].
     #[must_use]
@@ -132,7 +132,7 @@ impl Commons {
         })
     }
 
-    /// At most so much from now on, as [`Commons::new`] takes it. What is more
+    /// At most so much from now on, as [`SharedContent::new`] takes it. What is more
     /// goes as room is made for what is asked for.
     pub fn set_limits(&self, bytes: usize, copies: usize) {
         let mut state = self.state();
@@ -144,7 +144,7 @@ impl Commons {
     #[must_use]
     pub fn member(self: &Arc<Self>, domain: u16) -> Member {
         let reports = !self.reported.swap(true, Ordering::Relaxed);
-        Member { commons: Arc::clone(self), domain, reports }
+        Member { shared_content: Arc::clone(self), domain, reports }
     }
 
     /// The domains, ascending.
@@ -191,7 +191,7 @@ impl Commons {
     }
 
     /// Has room made for `size` bytes, and counts them. The caller gives them
-    /// to [`Commons::put`] or [`Commons::give_up`].
+    /// to [`SharedContent::put`] or [`SharedContent::give_up`].
     #[must_use]
     pub fn reserve(&self, size: usize, copy: bool, now: u64) -> bool {
         let mut state = self.state();
@@ -260,14 +260,14 @@ impl Commons {
     fn state(&self) -> Guard<'_> {
         // Whole at every moment: nothing in here panics between two changes
         // that belong together.
-        Guard { state: self.state.lock().unwrap_or_else(PoisonError::into_inner), commons: self }
+        Guard { state: self.state.lock().unwrap_or_else(PoisonError::into_inner), shared_content: self }
     }
 }
 
 /// The state under its lock; what is held is told when it is let go.
 struct Guard<'a> {
     state: MutexGuard<'a, State>,
-    commons: &'a Commons,
+    shared_content: &'a SharedContent,
 }
 
 impl Deref for Guard<'_> {
@@ -286,8 +286,8 @@ impl DerefMut for Guard<'_> {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        self.commons.bytes.store(self.state.held.bytes as u64, Ordering::Relaxed);
-        self.commons.copies.store(self.state.held.copies as u64, Ordering::Relaxed);
+        self.shared_content.bytes.store(self.state.held.bytes as u64, Ordering::Relaxed);
+        self.shared_content.copies.store(self.state.held.copies as u64, Ordering::Relaxed);
     }
 }
 
@@ -296,7 +296,7 @@ impl Member {
     /// told by the first of them, and nothing by the others.
     pub fn held(&self) -> (u64, u64) {
         let load = |value: &AtomicU64| if self.reports { value.load(Ordering::Relaxed) } else { 0 };
-        (load(&self.commons.bytes), load(&self.commons.copies))
+        (load(&self.shared_content.bytes), load(&self.shared_content.copies))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::super::control::{BATCH, Channel, ChannelError, Message};
 use super::super::takeover::Predecessor;
-use af_xdp::{Handle, HandoverError, Heritage, QUEUE_DESCRIPTORS};
+use af_xdp::{Handle, HandoverError, Offer, QUEUE_DESCRIPTORS};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use host::HostPlan;
@@ -25,34 +25,34 @@ const QUEUES: usize = BATCH / QUEUE_DESCRIPTORS;
 
 /// The ports of this process, and what it takes over.
 #[derive(Debug, Default)]
-pub struct Estate {
+pub struct OwnPorts {
     /// What a predecessor leaves, by link, until it is taken.
-    heritage: Mutex<Vec<Option<Heritage>>>,
+    offer: Mutex<Vec<Option<Offer>>>,
     handles: Mutex<Vec<Handle>>,
     /// A predecessor has connections left, whose frames pass through here.
     relays: AtomicBool,
 }
 
-impl Estate {
+impl OwnPorts {
     /// With what a predecessor leaves, of links like the plan's.
     ///
     /// # Errors
     /// If the two processes are not to do the same.
-    pub fn new(heritage: Vec<Heritage>, host: &HostPlan, layout: &Layout) -> Result<Self, String> {
-        if !heritage.is_empty() && heritage.len() != host.links.len() {
-            let (theirs, ours) = (heritage.len(), host.links.len());
+    pub fn new(offer: Vec<Offer>, host: &HostPlan, layout: &Layout) -> Result<Self, String> {
+        if !offer.is_empty() && offer.len() != host.links.len() {
+            let (theirs, ours) = (offer.len(), host.links.len());
             return Err(format!("the running process serves over {theirs} links, this one over {ours}"));
         }
-        if !heritage.is_empty() && layout.seats.iter().any(|seat| seat.queues.is_empty()) {
+        if !offer.is_empty() && layout.seats.iter().any(|seat| seat.queues.is_empty()) {
             return Err("a successor needs a queue for each silo".to_owned());
         }
-        let heritage = Mutex::new(heritage.into_iter().map(Some).collect());
-        Ok(Self { heritage, ..Self::default() })
+        let offer = Mutex::new(offer.into_iter().map(Some).collect());
+        Ok(Self { offer, ..Self::default() })
     }
 
     /// What is left of the `index`th link.
-    pub fn take(&self, index: usize) -> Option<Heritage> {
-        self.heritage.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index).and_then(Option::take)
+    pub fn take(&self, index: usize) -> Option<Offer> {
+        self.offer.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index).and_then(Option::take)
     }
 
     /// A port is open.
@@ -135,7 +135,7 @@ impl Estate {
     /// this returns.
     ///
     /// # Errors
-    /// If it does not take it; [`Estate::resume`] is next.
+    /// If it does not take it; [`OwnPorts::resume`] is next.
     pub fn hand_over(&self, channel: &Channel) -> Result<(), String> {
         let handles = self.handles();
         handles.iter().for_each(Handle::freeze);
