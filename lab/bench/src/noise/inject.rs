@@ -15,6 +15,7 @@ use rustix::time::{
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -49,8 +50,27 @@ impl Disturbance {
 /// Between two disturbances: not in step with a tick of 1, 4 or 10 ms.
 const PERIOD: Duration = Duration::from_micros(10_270);
 
-/// Before the first: the loop begins meanwhile.
-const LEAD: Duration = Duration::from_millis(700);
+/// Before the first.
+const LEAD: Duration = Duration::from_millis(200);
+
+/// The loop is there at the latest after so long: rights, rings and clocks come
+/// first.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Set by the loop's first step.
+type Began = Arc<AtomicBool>;
+
+/// Waits for the loop.
+fn wait(began: &Began) -> Result<(), String> {
+    let until = raw() + nanos(PATIENCE);
+    while !began.load(Ordering::Relaxed) {
+        if raw() > until {
+            return Err("the loop did not begin".to_owned());
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
 
 /// What the loop touches for the first time at once.
 const PAGES: usize = 8;
@@ -67,8 +87,6 @@ pub(super) struct Injector {
 /// One that does.
 pub(super) struct Running {
     thread: thread::JoinHandle<Result<Vec<Disturbance>, String>>,
-    /// Timers live as long as this.
-    _timers: Vec<OwnedFd>,
 }
 
 impl Injector {
@@ -77,62 +95,79 @@ impl Injector {
         Ok(Self { kind, core, other, times: times.max(1) })
     }
 
-    /// Begins; gives what the loop has to do itself.
-    pub(super) fn start(self) -> Result<(Option<Each>, Running), String> {
+    /// Begins as soon as the loop has; gives what the loop has to do itself.
+    pub(super) fn start(self) -> Result<(Each, Running), String> {
         let Self { kind, core, other, times } = self;
-        let spawn = |work: Box<dyn FnOnce() -> Result<Vec<Disturbance>, String> + Send>| {
-            thread::Builder::new().name("inject".to_owned()).spawn(work).map_err(|why| why.to_string())
+        let began = Began::default();
+        let made = Arc::new(Mutex::new(Vec::with_capacity(times as usize)));
+        let mut touch = match kind {
+            Kind::Faults => Some(touch(times, Arc::clone(&made))?),
+            _ => None,
         };
-        let mut timers = Vec::new();
-        let mut each: Option<Each> = None;
-        let thread = match kind {
-            Kind::Timer => {
-                let armed = thread::spawn(move || arm(core, times));
-                let (held, due) = armed.join().map_err(|_| "it panicked".to_owned())??;
-                timers = held;
-                spawn(Box::new(move || {
-                    thread::sleep(LEAD + PERIOD * times + PERIOD);
-                    Ok(due.into_iter().map(|at| Disturbance { from: at, until: at, nanos: 0, thread: None }).collect())
-                }))?
+        let first = Arc::clone(&began);
+        let mut seen = false;
+        let each: Each = Box::new(move |ticks| {
+            if !seen {
+                seen = true;
+                first.store(true, Ordering::Relaxed);
             }
-            Kind::NetRx => spawn(Box::new(move || {
-                pin(&[other]).map_err(|why| why.to_string())?;
-                let storm = Storm::new(core)?;
-                by_turns(times, |_| storm.burst())
-            }))?,
-            Kind::Fifo => spawn(Box::new(move || {
-                pin(&[core]).map_err(|why| why.to_string())?;
-                first_in_first_out(50).map_err(|why| format!("SCHED_FIFO: {why}"))?;
-                by_turns(times, |turn| {
-                    // One stall in the middle.
-                    let length = if turn == times / 2 { 5_000_000 } else { 200_000 };
-                    let from = raw();
-                    while raw() < from + length {}
-                    Ok(())
-                })
-            }))?,
-            Kind::Ipi => spawn(Box::new(move || {
-                pin(&[other]).map_err(|why| why.to_string())?;
-                membarrier(REGISTER_PRIVATE_EXPEDITED)?;
-                by_turns(times, |_| membarrier(PRIVATE_EXPEDITED))
-            }))?,
-            Kind::Faults => {
-                let made = Arc::new(Mutex::new(Vec::with_capacity(times as usize)));
-                each = Some(touch(times, Arc::clone(&made))?);
-                spawn(Box::new(move || {
-                    thread::sleep(LEAD + PERIOD * times + PERIOD);
-                    made.lock().map(|made| made.clone()).map_err(|_| "the loop panicked".to_owned())
-                }))?
+            if let Some(touch) = &mut touch {
+                touch(ticks);
             }
-            Kind::Disk => {
-                let file = disk(core, other)?;
-                spawn(Box::new(move || {
-                    pin(&[other]).map_err(|why| why.to_string())?;
-                    by_turns(times, |turn| read(&file, turn))
-                }))?
-            }
+        });
+        let file = if kind == Kind::Disk { Some(disk(core, other)?) } else { None };
+        let work = move || {
+            wait(&began)?;
+            disturb(kind, (core, other), times, file, &made)
         };
-        Ok((each, Running { thread, _timers: timers }))
+        let thread = thread::Builder::new().name("inject".to_owned()).spawn(work).map_err(|why| why.to_string())?;
+        Ok((each, Running { thread }))
+    }
+}
+
+/// Makes all of a kind, and says when each was.
+fn disturb(
+    kind: Kind,
+    (core, other): (u16, u16),
+    times: u32,
+    file: Option<File>,
+    made: &Mutex<Vec<Disturbance>>,
+) -> Result<Vec<Disturbance>, String> {
+    let place = if matches!(kind, Kind::Fifo | Kind::Timer) { core } else { other };
+    pin(&[place]).map_err(|why| why.to_string())?;
+    match kind {
+        Kind::Timer => {
+            let (timers, due) = arm(times)?;
+            thread::sleep(LEAD + PERIOD * times + PERIOD);
+            drop(timers);
+            Ok(due.into_iter().map(|at| Disturbance { from: at, until: at, nanos: 0, thread: None }).collect())
+        }
+        Kind::NetRx => {
+            let storm = Storm::new(core)?;
+            by_turns(times, |_| storm.burst())
+        }
+        Kind::Fifo => {
+            first_in_first_out(50).map_err(|why| format!("SCHED_FIFO: {why}"))?;
+            by_turns(times, |turn| {
+                // One stall in the middle.
+                let length = if turn == times / 2 { 5_000_000 } else { 200_000 };
+                let from = raw();
+                while raw() < from + length {}
+                Ok(())
+            })
+        }
+        Kind::Ipi => {
+            membarrier(REGISTER_PRIVATE_EXPEDITED)?;
+            by_turns(times, |_| membarrier(PRIVATE_EXPEDITED))
+        }
+        Kind::Faults => {
+            thread::sleep(LEAD + PERIOD * times + PERIOD);
+            made.lock().map(|made| made.clone()).map_err(|_| "the loop panicked".to_owned())
+        }
+        Kind::Disk => {
+            let file = file.ok_or("no file to read")?;
+            by_turns(times, |turn| read(&file, turn))
+        }
     }
 }
 
@@ -174,9 +209,9 @@ fn now() -> Duration {
     Duration::new(now.tv_sec.cast_unsigned(), u32::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// Timers that expire on this core, and when: they run where they were set.
-fn arm(core: u16, times: u32) -> Result<(Vec<OwnedFd>, Vec<u64>), String> {
-    pin(&[core]).map_err(|why| why.to_string())?;
+/// Timers that expire on the core that this thread is kept on, and when: they run
+/// where they were set.
+fn arm(times: u32) -> Result<(Vec<OwnedFd>, Vec<u64>), String> {
     let start = now() + LEAD;
     // Both clocks at once: they drift by far less than a disturbance is long.
     let (monotonic, raw) = (now(), raw());
@@ -237,7 +272,7 @@ impl Drop for Fresh {
 /// A loop that touches pages that nobody has touched.
 fn touch(times: u32, made: Arc<Mutex<Vec<Disturbance>>>) -> Result<Each, String> {
     let memory = Fresh::new(times as usize * PAGES * PAGE)?;
-    let start = raw() + nanos(LEAD);
+    let mut start = None;
     let mut turn = 0_usize;
     let mut steps = 0_u32;
     Ok(Box::new(move |_| {
@@ -246,7 +281,7 @@ fn touch(times: u32, made: Arc<Mutex<Vec<Disturbance>>>) -> Result<Each, String>
             return;
         }
         let from = raw();
-        if from < start + nanos(PERIOD) * (turn as u64 + 1) {
+        if from < *start.get_or_insert(from + nanos(LEAD)) + nanos(PERIOD) * (turn as u64 + 1) {
             return;
         }
         for page in 0..PAGES {
