@@ -84,6 +84,8 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"two silos beside one|$(SUDO) $(BENCH) silos" \
 		"the forwarder beside testpmd|$(SUDO) $(BENCH) packet" \
 		"memif of DPDK beside our own|$(SUDO) $(BENCH) dpdk --nearside $(TARGET)/dpdk/release/nearside" \
+		"disturbances of a core, by name|$(SUDO) $(BENCH) noise --rounds 2" \
+		"watch beside sysstat|$(SUDO) $(BENCH) watch" \
 		"goodput over a lossy link|$(SUDO) $(BENCH) goodput" \
 		"kernel sockets versus nginx|$(SUDO) $(BENCH) kernel" \
 		"the generator beside wrk|$(SUDO) $(BENCH) generator" \

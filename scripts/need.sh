@@ -93,7 +93,8 @@ case "${1:-}" in
     build) want_build ;;
     dpdk) want_build; want_dpdk ;;
     demo) want_build; want_run ;;
-    test | bench) want_build; want_test ;;
+    test) want_build; want_test ;;
+    bench) want_build; want_test; want sar sysstat ;;
     vm) want_build; want_vm ;;
     libfuzzer) want_build; want_libfuzzer ;;
     *) echo "usage: scripts/need.sh build|dpdk|test|demo|bench|vm|libfuzzer" >&2; exit 2 ;;
