@@ -1,18 +1,23 @@
 //! Somebody's settings, judged for a machine before they are in force.
 
+mod machine_config;
+mod manifest;
+mod nginx;
 mod parse;
+mod pod;
+mod script;
 
 pub use parse::{AdviceError, Form, Setting, parse};
+pub(crate) use pod::quantity;
 
 use crate::{Area, Case, Evidence, Finding, Report, Role, Row, Verdict};
-use crate::{find, origin};
+use crate::{catalogue, find, origin};
 
 /// Judges settings, in the order in which they act, for the machine.
 #[must_use]
 pub fn judge(evidence: &Evidence, role: Role, settings: &[Setting]) -> Report {
-    let others: Vec<(String, String)> = settings.iter().map(|one| (one.key.clone(), one.value.clone())).collect();
     let rows = settings.iter().enumerate().map(|(at, setting)| {
-        let row = of_one(evidence, role, setting, &others);
+        let row = repeated(settings, setting, of_one(evidence, role, setting, settings));
         twice(settings, at, row)
     });
     Report {
@@ -23,7 +28,7 @@ pub fn judge(evidence: &Evidence, role: Role, settings: &[Setting]) -> Report {
     }
 }
 
-fn of_one(evidence: &Evidence, role: Role, setting: &Setting, others: &[(String, String)]) -> Row {
+fn of_one(evidence: &Evidence, role: Role, setting: &Setting, others: &[Setting]) -> Row {
     let place = setting.place();
     let Some(rule) = find(&setting.key) else { return Row { set_by: place, ..without_rule(evidence, setting) } };
     let case = Case { value: &setting.value, subject: &setting.subject, advised: true, role, evidence, others };
@@ -39,7 +44,8 @@ fn of_one(evidence: &Evidence, role: Role, setting: &Setting, others: &[(String,
 /// A key that the catalogue does not have: whether the machine does is all
 /// that can be said.
 fn without_rule(evidence: &Evidence, setting: &Setting) -> Row {
-    let sysctl = matches!(setting.form, Form::Sysctl | Form::Tuned) && setting.key.contains('.');
+    let of_file = matches!(setting.form, Form::Sysctl | Form::Tuned | Form::Script);
+    let sysctl = of_file && setting.key.contains('.') && !setting.key.contains(' ');
     let (verdict, why) = match sysctl {
         true if origin::exists(evidence, &setting.key) => (
             Verdict::NoEffect,
@@ -74,9 +80,32 @@ fn without_rule(evidence: &Evidence, setting: &Setting) -> Row {
     }
 }
 
+/// Marks a setting that an operator writes without being told.
+fn repeated(settings: &[Setting], setting: &Setting, row: Row) -> Row {
+    match catalogue::repeated(settings, setting) {
+        Some(why) => Row {
+            verdict: row.verdict.max(Verdict::Unnecessary),
+            why: format!(
+                "{}; \
+            {why}",
+                row.why
+            ),
+            ..row
+        },
+        None => row,
+    }
+}
+
+/// Settings of which a set may well have several, all of them in force.
+const SEVERAL: &[&str] = &["cmdline hugepages", "cmdline hugepagesz", "cmdline console", "cmdline earlycon"];
+
 /// Marks a setting that another one of the same set overrules.
 fn twice(settings: &[Setting], at: usize, row: Row) -> Row {
     let Some(own) = settings.get(at) else { return row };
+    let last_counts = matches!(own.form, Form::Sysctl | Form::Tuned | Form::Limits | Form::CommandLine | Form::Script);
+    if !last_counts || SEVERAL.contains(&own.key.as_str()) {
+        return row;
+    }
     let later = settings.iter().skip(at + 1).rfind(|other| other.key == own.key && other.subject == own.subject);
     match later {
         Some(other) if other.value != own.value => Row {

@@ -1,5 +1,6 @@
 //! A value in its circumstances, and what is found of it.
 
+use crate::advice::Setting;
 use crate::{Evidence, Kernel, Role, Verdict};
 
 /// A value to be judged, and all that the judgement may depend on.
@@ -15,8 +16,9 @@ pub struct Case<'a> {
     pub role: Role,
     /// The machine.
     pub evidence: &'a Evidence,
-    /// Other values of the same set of advice, by key, if this is advice.
-    pub others: &'a [(String, String)],
+    /// The whole set of advice, in the order in which it acts, if this is
+    /// advice.
+    pub others: &'a [Setting],
 }
 
 /// What a rule says of a case.
@@ -63,16 +65,27 @@ impl<'a> Case<'a> {
     /// What another setting is: by the same advice, else in force.
     #[must_use]
     pub fn other(&self, key: &str) -> Option<&'a str> {
-        let advised = self.others.iter().rfind(|(other, _)| other == key).map(|(_, value)| value.as_str());
-        advised.or_else(|| self.evidence.sysctl(key))
+        self.advised(key).or_else(|| self.evidence.sysctl(key))
+    }
+
+    /// What the same advice has for a key, the last if it is there several
+    /// times.
+    pub(crate) fn advised(&self, key: &str) -> Option<&'a str> {
+        self.others.iter().rfind(|other| other.key == key).map(|other| other.value.as_str())
+    }
+
+    /// What the same advice says of the same thing for another key.
+    pub(crate) fn of_same(&self, key: &str) -> Option<&'a str> {
+        let same = |other: &&Setting| other.key == key && other.subject == self.subject;
+        self.others.iter().rfind(same).map(|other| other.value.as_str())
     }
 
     /// The value of an argument of the command line: of the advice, else in
     /// force.
     #[must_use]
     pub fn argument(&self, name: &str) -> Option<&'a str> {
-        let advised = self.others.iter().rfind(|(other, _)| other.strip_prefix("cmdline ") == Some(name));
-        advised.map(|(_, value)| value.as_str()).or_else(|| self.evidence.argument(name))
+        let advised = self.others.iter().rfind(|other| other.key.strip_prefix("cmdline ") == Some(name));
+        advised.map(|other| other.value.as_str()).or_else(|| self.evidence.argument(name))
     }
 
     /// Whether the kernel is at least this one; an unknown one is a current

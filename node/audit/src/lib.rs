@@ -26,6 +26,7 @@ mod report;
 mod rule;
 #[cfg(test)]
 mod tests;
+pub mod yaml;
 
 pub use case::{Case, Finding};
 pub use catalogue::{find, rules};

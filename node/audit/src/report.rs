@@ -94,7 +94,7 @@ impl Report {
 pub fn machine(evidence: &Evidence, role: Role) -> Report {
     let mut rows = Vec::new();
     for rule in rules() {
-        if !rule.roles.has(role) {
+        if !rule.roles.has(role) || matches!(rule.probe, Probe::Advice) {
             continue;
         }
         let readings = rule.read(evidence);
@@ -128,6 +128,7 @@ impl Rule {
                 let known = evidence.get("proc/cmdline").is_some();
                 known.then(|| Reading { subject: String::new(), value: Ok(value) }).into_iter().collect()
             }
+            Probe::Advice => Vec::new(),
             Probe::Each(probe) => probe(evidence),
         }
     }
@@ -186,6 +187,7 @@ impl Rule {
             }
             (None, Probe::File(path)) => format!("there is no /{path}"),
             (None, Probe::Argument(_)) => "there is no /proc/cmdline".to_owned(),
+            (None, Probe::Advice) => "stands in advice only".to_owned(),
             (None, Probe::Each(_)) => "there is nothing of this kind on this machine".to_owned(),
         };
         self.say(String::new(), String::new(), Finding::new(Verdict::NotApplicable, why))
@@ -234,7 +236,7 @@ impl Rule {
             }
             Probe::Argument(_) if value.is_empty() => by("not given"),
             Probe::Argument(_) => by("kernel command line"),
-            Probe::File(_) | Probe::Each(_) => by("found"),
+            Probe::File(_) | Probe::Advice | Probe::Each(_) => by("found"),
         }
     }
 

@@ -192,6 +192,8 @@ pub enum Probe {
     /// An argument of `/proc/cmdline`; the value of one that is not there is
     /// empty, and of one without a value its own name.
     Argument(&'static str),
+    /// Nothing of a machine has it: it stands in advice only.
+    Advice,
     /// Whatever the function finds; nothing found is "not applicable".
     Each(fn(&Evidence) -> Vec<Reading>),
 }

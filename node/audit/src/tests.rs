@@ -1,5 +1,7 @@
 //! The catalogue as a whole, and what it says of published sets.
 
+mod published;
+
 use crate::advice::{self, judge, parse};
 use crate::{Evidence, Probe, Role, Verdict, find, machine, rules};
 
@@ -104,7 +106,8 @@ fn a_hostile_value_does_not_reach_the_terminal() {
 #[test]
 fn a_published_set_has_a_verdict_for_every_key() {
     let set = "fs.file-max = 2097152\nnet.core.somaxconn = 40960\nnet.core.netdev_max_backlog = 40960\n\
-               net.core.rmem_default = 8388608\nnet.ipv4.tcp_rmem = 4096 87380 4194304\nnet.ipv4.tcp_wmem = 4096 16384 4194304\n\
+               net.core.rmem_default = 8388608\nnet.ipv4.tcp_rmem = 4096 87380 4194304\nnet.ipv4.tcp_wmem = \
+               4096 16384 4194304\n\
                net.ipv4.tcp_mem = 94500000 915000000 927000000\nnet.ipv4.tcp_max_tw_buckets = 6000\n\
                net.ipv4.tcp_timestamps = 0\nnet.ipv4.tcp_tw_recycle = 1\nnet.ipv4.tcp_tw_reuse = 1\n\
                net.ipv4.tcp_fin_timeout = 1\nnet.ipv4.tcp_synack_retries = 1\nnet.ipv4.tcp_max_orphans = 3276800\n\

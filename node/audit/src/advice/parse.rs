@@ -1,7 +1,9 @@
 //! From files to settings.
 
+use super::{manifest, nginx, script};
 use crate::evidence::arguments;
 use crate::origin::dotted;
+use crate::yaml::YamlError;
 use core::fmt;
 
 /// What kind of file it is.
@@ -15,6 +17,14 @@ pub enum Form {
     Limits,
     /// A kernel command line.
     CommandLine,
+    /// Kubernetes' or OpenShift's manifests.
+    Manifest,
+    /// Commands of a shell.
+    Script,
+    /// nginx's configuration.
+    Nginx,
+    /// Lines of tmpfiles.d that write into files.
+    Tmpfiles,
 }
 
 /// One setting of a file.
@@ -58,6 +68,13 @@ pub enum AdviceError {
         /// What is wrong with it.
         why: &'static str,
     },
+    /// It is no YAML, or not any that is read.
+    Yaml {
+        /// The file.
+        file: String,
+        /// Where, and what is wrong.
+        why: YamlError,
+    },
 }
 
 impl fmt::Display for AdviceError {
@@ -71,9 +88,11 @@ impl fmt::Display for AdviceError {
             ),
             Self::UnknownForm(file) => write!(
                 f,
-                "{file}: neither a sysctl.conf nor a tuned.conf, limits.conf or kernel command line, by its name \
-                    and content"
+                "{file}: neither a sysctl.conf nor a tuned.conf, limits.conf, kernel command line, manifest, \
+                    nginx.conf \
+                    or list of commands, by its name and content"
             ),
+            Self::Yaml { file, why } => write!(f, "{file}:{}: {}", why.line, why.why),
             Self::Line { file, line, why } => write!(f, "{file}:{line}: {why}"),
         }
     }
@@ -84,6 +103,9 @@ impl std::error::Error for AdviceError {}
 /// Longer files are refused.
 const LONGEST: usize = 1 << 20;
 
+/// More settings of one file are refused: each is compared with all others.
+const MOST: usize = 5_000;
+
 /// Reads a file's settings; what kind it is, its name and content tell.
 ///
 /// # Errors
@@ -92,15 +114,33 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
     if text.len() > LONGEST {
         return Err(AdviceError::TooLong(file.to_owned()));
     }
-    match form(file, text).ok_or_else(|| AdviceError::UnknownForm(file.to_owned()))? {
-        Form::Sysctl => sysctl(file, text),
-        Form::Tuned => Ok(tuned(file, text)),
-        Form::Limits => limits(file, text),
-        Form::CommandLine => Ok(command_line(file, 1, text)),
+    let form = form(file, text).ok_or_else(|| AdviceError::UnknownForm(file.to_owned()))?;
+    let settings = of_form(form, file, text)?;
+    match settings.get(MOST) {
+        Some(first) => Err(AdviceError::Line {
+            file: file.to_owned(),
+            line: first.line,
+            why: "one setting more than is judged at once",
+        }),
+        None => Ok(settings),
     }
 }
 
-fn form(file: &str, text: &str) -> Option<Form> {
+/// Reads a file of a kind that is known.
+pub(super) fn of_form(form: Form, file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
+    match form {
+        Form::Sysctl => sysctl(file, text),
+        Form::Tuned => Ok(tuned(file, text)),
+        Form::Limits => limits(file, text),
+        Form::CommandLine => Ok(command_lines(file, text)),
+        Form::Tmpfiles => Ok(tmpfiles(file, text)),
+        Form::Manifest => manifest::manifest(file, text),
+        Form::Script => Ok(script::script(file, text)),
+        Form::Nginx => nginx::nginx(file, text),
+    }
+}
+
+pub(super) fn form(file: &str, text: &str) -> Option<Form> {
     let name = file.rsplit('/').next().unwrap_or(file);
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
     let section = |line: &str| line.starts_with('[') && line.ends_with(']');
@@ -109,7 +149,25 @@ fn form(file: &str, text: &str) -> Option<Form> {
         "cmdline" => return Some(Form::CommandLine),
         "limits.conf" => return Some(Form::Limits),
         "sysctl.conf" => return Some(Form::Sysctl),
+        "nginx.conf" => return Some(Form::Nginx),
+        _ if name.ends_with(".yaml") || name.ends_with(".yml") => return Some(Form::Manifest),
+        _ if name.ends_with(".sh") => return Some(Form::Script),
         _ => {}
+    }
+    if lines().any(|line| line.starts_with(GRUB)) {
+        return Some(Form::CommandLine);
+    }
+    if lines().all(|line| line.starts_with("w ") || line.starts_with("w+ ")) && lines().next().is_some() {
+        return Some(Form::Tmpfiles);
+    }
+    if manifest::looks_like_one(text) {
+        return Some(Form::Manifest);
+    }
+    if script::looks_like_one(text) {
+        return Some(Form::Script);
+    }
+    if nginx::looks_like_one(text) {
+        return Some(Form::Nginx);
     }
     let first = lines().next()?;
     if lines().any(section) {
@@ -174,7 +232,7 @@ fn of_sysctl(file: &str, line: usize, key: String, value: &str, form: Form) -> S
 
 /// What a profile of tuned sets: sysctls, sysfs files by their rule's name,
 /// arguments of the command line.
-fn tuned(file: &str, text: &str) -> Vec<Setting> {
+pub(super) fn tuned(file: &str, text: &str) -> Vec<Setting> {
     let mut settings = Vec::new();
     let mut section = String::new();
     for (at, line) in text.lines().enumerate() {
@@ -214,9 +272,17 @@ fn tuned(file: &str, text: &str) -> Vec<Setting> {
                 settings.push(setting("energy bias", number));
             }
             ("bootloader", key) if key.starts_with("cmdline") => {
+                if key == "cmdline_crash" {
+                    settings.push(setting("tuned cmdline_crash", value));
+                }
                 settings.extend(command_line(file, at + 1, value.trim_start_matches('+')));
             }
             ("sysfs", path) => settings.push(setting(&of_sysfs(path), value)),
+            ("service", unit) => {
+                let unit = unit.trim_start_matches("service.").trim_end_matches(".service");
+                settings.push(setting(&format!("service {unit}"), value));
+            }
+            ("main", "include") => settings.push(setting("tuned include", value)),
             _ => {}
         }
     }
@@ -224,13 +290,46 @@ fn tuned(file: &str, text: &str) -> Vec<Setting> {
 }
 
 /// The rule on a file of sysfs, or the path itself.
-fn of_sysfs(path: &str) -> String {
+pub(super) fn of_sysfs(path: &str) -> String {
     let path = path.trim_start_matches('/');
     let rule = crate::rules().find(|rule| matches!(rule.probe, crate::Probe::File(file) if file == path));
     rule.map_or_else(|| format!("/{path}"), |rule| rule.key.to_owned())
 }
 
-fn command_line(file: &str, line: usize, text: &str) -> Vec<Setting> {
+/// How lines of grub's defaults begin that have arguments.
+const GRUB: &str = "GRUB_CMDLINE_LINUX";
+
+/// A command line as it is, or those within grub's defaults.
+fn command_lines(file: &str, text: &str) -> Vec<Setting> {
+    let of_grub = text.lines().enumerate().filter_map(|(at, line)| {
+        let (_, value) = line.trim().strip_prefix(GRUB)?.split_once('=')?;
+        let value = value.trim_matches('"').trim_start_matches("$GRUB_CMDLINE_LINUX");
+        Some(command_line(file, at + 1, value))
+    });
+    let settings: Vec<Setting> = of_grub.flatten().collect();
+    if settings.is_empty() { command_line(file, 1, text) } else { settings }
+}
+
+/// `w PATH - - - - VALUE` (man 5 tmpfiles.d).
+fn tmpfiles(file: &str, text: &str) -> Vec<Setting> {
+    let lines = text.lines().enumerate().filter(|(_, line)| line.starts_with('w'));
+    let setting = |(at, line): (usize, &str)| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, path, _, _, _, _, value @ ..] = words.as_slice() else { return None };
+        let key = path.strip_prefix("/proc/sys/").map_or_else(|| of_sysfs(path), |key| key.replace('/', "."));
+        Some(Setting {
+            key,
+            value: value.join(" "),
+            subject: String::new(),
+            file: file.to_owned(),
+            line: at + 1,
+            form: Form::Tmpfiles,
+        })
+    };
+    lines.filter_map(setting).collect()
+}
+
+pub(super) fn command_line(file: &str, line: usize, text: &str) -> Vec<Setting> {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let setting = |(name, value): (&str, &str)| {
         // A sysctl on the command line is a sysctl.

@@ -25,7 +25,8 @@ pub(super) const RULES: &[Rule] = &[
         By(file_max),
         "The most open files of the whole machine: a tenth of memory's kB or so by default, without limit on \
             systemd's \
-         machines. Published values of 500,000 or 2,097,152 lower it. What stops a server is the limit of its process \
+         machines. Published values of 500,000 or 2,097,152 lower it. What stops a server is the limit of its \
+         process \
          (LimitNOFILE of its unit), and fs.nr_open above that.",
     )
     .counters(&[Counter::File("proc/sys/fs/file-nr")])
@@ -78,7 +79,7 @@ pub(super) const RULES: &[Rule] = &[
         By(rt_runtime),
         "Microseconds of each sched_rt_period_us (1 s) that real-time threads may have: 950,000. A polling thread at \
          FIFO loses 50 ms in each second by it, unless nothing else wants the core; -1 removes it, and a thread that \
-         spins can then stop the machine. Since Linux 6.8 a deadline server does it instead, and only when others \
+         spins can then stop the machine. Since Linux 6.12 a deadline server does it instead, and only when others \
          wait.",
     )
     .roles(Roles::POLLING)
@@ -380,7 +381,7 @@ fn rt_runtime(case: &Case<'_>) -> Finding {
         )
         .want("950000"),
         Ok(0) => Finding::new(WorseThanDefault, "no real-time thread runs at all").want("950000"),
-        Ok(950_000) if case.kernel_from(6, 8) => Finding::ok(
+        Ok(950_000) if case.kernel_from(6, 12) => Finding::ok(
             "a deadline server gives others their share, and \
             only when they wait",
         ),

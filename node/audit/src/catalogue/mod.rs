@@ -6,16 +6,21 @@ mod interrupts;
 mod kernel;
 mod memory;
 mod network;
+mod nginx;
 mod nic;
+mod pod;
 mod processor;
+mod profile;
 mod services;
 mod tcp;
 mod tcp_limits;
 
+pub(crate) use profile::repeated;
+
 use crate::Rule;
 
 /// The catalogue's tables.
-const TABLES: [&[Rule]; 11] = [
+const TABLES: [&[Rule]; 14] = [
     network::RULES,
     tcp::RULES,
     tcp_limits::RULES,
@@ -27,6 +32,9 @@ const TABLES: [&[Rule]; 11] = [
     driver::RULES,
     command_line::RULES,
     services::RULES,
+    profile::RULES,
+    pod::RULES,
+    nginx::RULES,
 ];
 
 /// Every rule, in the order of areas.

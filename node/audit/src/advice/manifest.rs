@@ -1,0 +1,202 @@
+//! Kubernetes' and OpenShift's manifests, as settings: each line that says
+//! something of the node, with its place.
+
+use super::machine_config::machine_config;
+use super::parse::{AdviceError, Form, Setting, command_line, tuned};
+use super::pod::{pod, pods_of};
+use crate::yaml::{Node, Value, documents};
+
+/// A file's settings under way.
+pub(super) struct Manifest<'a> {
+    pub file: &'a str,
+    pub settings: Vec<Setting>,
+}
+
+/// The most documents and items of lists of a file; a cluster's dump has more.
+const MOST_DOCUMENTS: usize = 1_000;
+
+/// Whether a text looks like a manifest: a document with a kind.
+pub(super) fn looks_like_one(text: &str) -> bool {
+    let kind = |line: &str| line.starts_with("kind:") || line.trim_start().starts_with("\"kind\"");
+    text.lines().any(kind) || text.trim_start().starts_with('{') && text.contains("\"kind\"")
+}
+
+/// The settings of a file's documents.
+pub(super) fn manifest(file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
+    let documents = documents(text).map_err(|why| AdviceError::Yaml { file: file.to_owned(), why })?;
+    let mut manifest = Manifest { file, settings: Vec::new() };
+    let mut count = 0;
+    for document in &documents {
+        let items = match document.text_at("kind") {
+            Some("List") => document.at("items").map_or(&[][..], Node::list),
+            _ => core::slice::from_ref(document),
+        };
+        for item in items {
+            count += 1;
+            if count > MOST_DOCUMENTS {
+                return Err(manifest.wrong(item, "more documents than are judged at once"));
+            }
+            manifest.object(item)?;
+        }
+    }
+    Ok(manifest.settings)
+}
+
+impl Manifest<'_> {
+    pub(super) fn wrong(&self, node: &Node, why: &'static str) -> AdviceError {
+        AdviceError::Line { file: self.file.to_owned(), line: node.line, why }
+    }
+
+    pub(super) fn add(&mut self, key: &str, subject: &str, node: &Node, value: impl Into<String>) {
+        self.add_at(key, subject, node.line, value);
+    }
+
+    pub(super) fn add_at(&mut self, key: &str, subject: &str, line: usize, value: impl Into<String>) {
+        self.settings.push(Setting {
+            key: key.to_owned(),
+            value: value.into(),
+            subject: subject.to_owned(),
+            file: self.file.to_owned(),
+            line,
+            form: Form::Manifest,
+        });
+    }
+
+    fn object(&mut self, object: &Node) -> Result<(), AdviceError> {
+        let Some(kind) = object.text_at("kind") else {
+            return Err(self.wrong(object, "is no manifest: it has no kind"));
+        };
+        let name = object.text_at("metadata.name").unwrap_or("without a name").to_owned();
+        let spec = object.get("spec");
+        match (kind, spec) {
+            ("PerformanceProfile", Some(spec)) => self.performance_profile(&name, spec),
+            ("Tuned", Some(spec)) => self.tuned_object(&name, spec),
+            ("MachineConfig", Some(spec)) => machine_config(self, &name, spec)?,
+            ("KubeletConfig", Some(spec)) => self.kubelet_config(&name, spec),
+            ("KubeletConfiguration", _) => self.leaves("KubeletConfig", &name, object, &["apiVersion", "kind"]),
+            ("Pod", Some(_)) => pod(self, &name, object),
+            ("ConfigMap", _) => self.config_map(&name, object)?,
+            ("RuntimeClass", _) => {
+                let handler = object.get("handler").unwrap_or(object);
+                self.add("RuntimeClass handler", &name, handler, handler.text().unwrap_or_default());
+            }
+            ("Network" | "Console" | "Infrastructure", Some(spec)) => self.leaves(kind, &name, spec, &[]),
+            // Of an install-config, which has no kind of its own.
+            (_, Some(_)) if !pods_of(object).is_empty() => {
+                for template in pods_of(object) {
+                    pod(self, &name, template);
+                }
+            }
+            (kind, _) => self.add("another kind", &name, object, kind),
+        }
+        Ok(())
+    }
+
+    /// Each text under a node, by its path below it.
+    pub(super) fn leaves(&mut self, kind: &str, subject: &str, node: &Node, but: &[&str]) {
+        let mut open: Vec<(String, &Node)> = vec![(String::new(), node)];
+        while let Some((path, node)) = open.pop() {
+            match &node.value {
+                Value::Scalar(text) | Value::Block(text) => {
+                    self.add(&format!("{kind} {path}"), subject, node, text.trim())
+                }
+                Value::List(list) if list.iter().all(|item| item.text().is_some()) => {
+                    let words: Vec<&str> = list.iter().filter_map(Node::text).collect();
+                    self.add(&format!("{kind} {path}"), subject, node, words.join(","));
+                }
+                Value::List(list) => open.extend(list.iter().rev().map(|item| (path.clone(), item))),
+                Value::Map(map) => open.extend(
+                    map.iter()
+                        .rev()
+                        .filter(|(key, _)| !but.contains(&key.as_str()))
+                        .map(|(key, node)| (if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, node)),
+                ),
+            }
+        }
+    }
+
+    fn performance_profile(&mut self, name: &str, spec: &Node) {
+        const KIND: &str = "PerformanceProfile";
+        self.leaves(
+            KIND,
+            name,
+            spec,
+            &["additionalKernelArgs", "hugepages", "nodeSelector", "machineConfigLabel", "machineConfigPoolSelector"],
+        );
+        for word in spec.get("additionalKernelArgs").map_or(&[][..], Node::list) {
+            let text = word.text().unwrap_or_default();
+            self.settings.extend(command_line(self.file, word.line, text));
+        }
+        if let Some(size) = spec.at("hugepages.defaultHugepagesSize") {
+            self.add(
+                "PerformanceProfile \
+                hugepages.defaultHugepagesSize",
+                name,
+                size,
+                size.text().unwrap_or_default(),
+            );
+        }
+        for pages in spec.at("hugepages.pages").map_or(&[][..], Node::list) {
+            let (size, count) = (pages.text_at("size").unwrap_or("?"), pages.text_at("count").unwrap_or("0"));
+            let domain = pages.text_at("node").map_or_else(String::new, |domain| format!("@{domain}"));
+            self.add("PerformanceProfile hugepages.pages", name, pages, format!("{size}:{count}{domain}"));
+        }
+        if let Some((role, node)) = spec.get("nodeSelector").and_then(|selector| selector.map().first()) {
+            self.add("PerformanceProfile nodeSelector", name, node, role.rsplit('/').next().unwrap_or(role));
+        }
+    }
+
+    /// A Tuned's profiles are texts of their own.
+    fn tuned_object(&mut self, name: &str, spec: &Node) {
+        for profile in spec.get("profile").map_or(&[][..], Node::list) {
+            let Some(data) = profile.get("data") else { continue };
+            let mut settings = tuned(self.file, data.text().unwrap_or_default());
+            for setting in &mut settings {
+                // Lines are known only where the text stands as it is.
+                setting.line = match data.value {
+                    Value::Block(_) => setting.line.saturating_add(data.line - 1),
+                    _ => data.line,
+                };
+            }
+            self.settings.extend(settings);
+        }
+        if let Some(recommend) = spec.get("recommend") {
+            self.leaves("Tuned recommend", name, recommend, &["machineConfigLabels", "match", "operand"]);
+        }
+    }
+
+    fn kubelet_config(&mut self, name: &str, spec: &Node) {
+        if let Some(kubelet) = spec.get("kubeletConfig") {
+            self.leaves("KubeletConfig", name, kubelet, &["apiVersion", "kind"]);
+        }
+        let labels = spec.at("machineConfigPoolSelector.matchLabels").map_or(&[][..], Node::map);
+        for (key, value) in labels {
+            let role = match value.text() {
+                Some(text) if !text.is_empty() => text,
+                _ => key.rsplit('/').next().unwrap_or(key),
+            };
+            self.add("KubeletConfig machineConfigPoolSelector", name, value, role);
+        }
+    }
+
+    /// Of all ConfigMaps, that of the cluster's monitoring: YAML within YAML.
+    fn config_map(&mut self, name: &str, object: &Node) -> Result<(), AdviceError> {
+        let Some(config) = object.get("data").and_then(|data| data.get("config.yaml")) else {
+            self.add("another kind", name, object, "ConfigMap");
+            return Ok(());
+        };
+        let before = config.line - 1;
+        let inner = documents(config.text().unwrap_or_default()).map_err(|mut why| {
+            why.line += before;
+            AdviceError::Yaml { file: self.file.to_owned(), why }
+        })?;
+        for document in &inner {
+            let first = self.settings.len();
+            self.leaves("monitoring", name, document, &[]);
+            for setting in self.settings.iter_mut().skip(first) {
+                setting.line += before;
+            }
+        }
+        Ok(())
+    }
+}
