@@ -19,6 +19,7 @@
 
 mod apply;
 mod form;
+mod grub;
 mod journal;
 mod machine;
 mod obstacles;
@@ -32,10 +33,11 @@ mod undo;
 
 pub use apply::{Applied, ApplyError, apply, write_files};
 pub use form::Form;
+pub use grub::boot_once;
 pub use journal::{Journal, journals};
 pub use machine::{Lock, Machine, STATE, Tree};
 pub use obstacles::obstacles;
 pub use persist::{PersistTo, PersistedFile, files};
-pub use plan::{Left, Step, TuningPlan};
+pub use plan::{Argument, Left, Step, TuningPlan};
 pub use refusal::Refusal;
 pub use undo::{Outcome, Restored, Which, confirm, undo, waits};

@@ -112,6 +112,11 @@ impl Tree {
         Self { state: state.to_owned(), ..self }
     }
 
+    /// Whether drivers can be asked: those of a folder's machine are elsewhere.
+    fn is_this_machine(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
     /// The folder of journals, made if it is missing: what is written back
     /// comes from it, so nobody else may write there.
     fn state(&self) -> io::Result<&Path> {
@@ -152,8 +157,16 @@ fn text(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
 }
 
+/// A driver's setting by its path, as `ethtool/eth0/rings/rx`.
+fn of_driver(path: &str) -> Option<(&str, &str)> {
+    path.strip_prefix("ethtool/")?.split_once('/')
+}
+
 impl Machine for Tree {
     fn read(&self, path: &str) -> io::Result<String> {
+        if let Some((interface, setting)) = of_driver(path).filter(|_| self.is_this_machine()) {
+            return ethtool::get(interface, setting);
+        }
         text(&self.root.join(path))
     }
 
@@ -170,10 +183,18 @@ impl Machine for Tree {
     }
 
     fn may_set(&self, path: &str) -> io::Result<()> {
+        if let Some((interface, setting)) = of_driver(path).filter(|_| self.is_this_machine()) {
+            // Writing what is there is what tells whether it may be written;
+            // drivers leave a value alone that is the same.
+            return ethtool::set(interface, setting, &ethtool::get(interface, setting)?);
+        }
         OpenOptions::new().write(true).open(self.root.join(path)).map(|_| ())
     }
 
     fn set(&mut self, path: &str, value: &str) -> io::Result<()> {
+        if let Some((interface, setting)) = of_driver(path).filter(|_| self.is_this_machine()) {
+            return ethtool::set(interface, setting, value);
+        }
         let mut file = OpenOptions::new().write(true).truncate(true).open(self.root.join(path))?;
         file.write_all(format!("{value}\n").as_bytes())
     }

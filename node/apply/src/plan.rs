@@ -50,6 +50,26 @@ pub struct Left {
     pub why: String,
 }
 
+/// An argument of the kernel's command line that should be another: for the
+/// next boot.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Argument {
+    /// Before the `=`.
+    pub name: String,
+    /// Behind it, or the name itself where it has none; `None`: it goes.
+    pub value: Option<String>,
+    /// Why.
+    pub why: String,
+}
+
+impl Argument {
+    /// As a word of the command line, if it is to be there.
+    pub(crate) fn word(&self) -> Option<String> {
+        let value = self.value.as_ref()?;
+        Some(if *value == self.name { value.clone() } else { format!("{}={value}", self.name) })
+    }
+}
+
 /// Steps in their order, and what was left out.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct TuningPlan {
@@ -59,6 +79,8 @@ pub struct TuningPlan {
     pub role: Role,
     /// What is changed. What may cut a connection comes last.
     pub steps: Vec<Step>,
+    /// What the next boot would have ([`crate::boot_once`]); no step changes it.
+    pub arguments: Vec<Argument>,
     /// What is not, though the catalogue has something better.
     pub left: Vec<Left>,
 }
@@ -80,6 +102,10 @@ const INEXACT: &[(&str, &str)] = &[
     ("proc/sys/vm/nr_hugepages", "memory that was scattered meanwhile may not be found again"),
     ("proc/sys/vm/drop_caches", "what was dropped is read from disk again"),
     ("proc/sys/vm/compact_memory", "pages that moved do not move back"),
+    (
+        "ethtool/",
+        "the link may go down for a moment, and a driver that makes queues anew forgets its flow rules and RSS table",
+    ),
     ("sys/kernel/mm/ksm/run", "pages that were split are joined again only in time"),
     ("sys/kernel/mm/transparent_hugepage/", "pages that were joined or split stay so until they are freed"),
 ];
@@ -97,6 +123,7 @@ const CUTS: &[&str] = &[
     "proc/sys/net/netfilter/",
     "sys/class/net/",
     "proc/irq/",
+    "ethtool/",
 ];
 
 /// Values that no role's plan has, and what they do.
@@ -117,7 +144,7 @@ impl TuningPlan {
     #[must_use]
     pub fn for_role(evidence: &Evidence, role: Role, except: &[String]) -> Self {
         let mut steps: Vec<(Area, Step)> = Vec::new();
-        let mut left = Vec::new();
+        let (mut left, mut arguments) = (Vec::new(), Vec::new());
         for row in audit::machine(evidence, role).rows {
             let Some(want) = row.want.clone().filter(|_| row.verdict >= Verdict::Improvable) else { continue };
             let name = [row.key.as_str(), row.subject.as_str()].join(" ").trim().to_owned();
@@ -125,6 +152,10 @@ impl TuningPlan {
             if except.contains(&row.key) {
                 leave("left out by --except".to_owned());
                 continue;
+            }
+            // Words in capitals stand for something that a person has to fill in.
+            if !want.bytes().any(|byte| byte.is_ascii_uppercase()) {
+                arguments.extend(argument(&row.key, &want, &row.why));
             }
             let targets = match targets(evidence, &row, &want) {
                 Ok(targets) => targets,
@@ -148,7 +179,7 @@ impl TuningPlan {
         // needs it.
         steps.sort_by_key(|(area, step)| (step.may_cut, area_order(*area)));
         left.dedup();
-        Self::new(role, steps.into_iter().map(|(_, step)| step).collect(), left)
+        Self::new(role, steps.into_iter().map(|(_, step)| step).collect(), arguments, left)
     }
 
     /// Just these settings: sysctls by name, or rules of the catalogue, of
@@ -163,7 +194,18 @@ impl TuningPlan {
         settings: &[(String, String)],
     ) -> Result<Self, Refusal> {
         let mut steps: Vec<Step> = Vec::new();
+        let mut arguments: Vec<Argument> = Vec::new();
         for (key, value) in settings {
+            if key.starts_with("cmdline ") {
+                let asked = argument(key, value, &why_by_name(evidence, role, key, value));
+                arguments.push(asked.ok_or_else(|| {
+                    Refusal::Setting(format!(
+                        "{key}: is no argument and its \
+                    value"
+                    ))
+                })?);
+                continue;
+            }
             let (row, targets) = named(evidence, role, key, value)?;
             for target in targets {
                 let found = match evidence.get(&target.path) {
@@ -186,11 +228,11 @@ impl TuningPlan {
             }
         }
         steps.sort_by_key(|step| step.may_cut);
-        Ok(Self::new(role, steps, Vec::new()))
+        Ok(Self::new(role, steps, arguments, Vec::new()))
     }
 
-    fn new(role: Role, steps: Vec<Step>, left: Vec<Left>) -> Self {
-        Self { id: id(role, &steps), role, steps, left }
+    fn new(role: Role, steps: Vec<Step>, arguments: Vec<Argument>, left: Vec<Left>) -> Self {
+        Self { id: id(role, &steps, &arguments), role, steps, arguments, left }
     }
 
     /// Whether a step may drop the connection by which somebody works.
@@ -227,6 +269,29 @@ const fn area_order(area: Area) -> u8 {
         Area::Nic => 7,
         Area::CommandLine => 8,
     }
+}
+
+/// Why an argument is there that somebody named, and what is dangerous of it.
+fn why_by_name(evidence: &Evidence, role: Role, key: &str, value: &str) -> String {
+    let case = Case { value, subject: "", advised: true, role, evidence, others: &[] };
+    let finding =
+        audit::find(key).map(|rule| rule.judge(&case)).filter(|finding| finding.verdict == Verdict::Dangerous);
+    finding.map_or_else(
+        || "asked for by name".to_owned(),
+        |finding| format!("asked for by name; dangerous: {}", finding.why),
+    )
+}
+
+/// The argument that a rule or a person asks for, where that is one word.
+fn argument(key: &str, want: &str, why: &str) -> Option<Argument> {
+    let name = key.strip_prefix("cmdline ")?;
+    let plain = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.,:=/@+".contains(&byte))
+    };
+    // A rule's own words: nothing is better than the value.
+    let value = (want != "nothing").then(|| want.to_owned());
+    let fits = plain(name) && value.as_deref().is_none_or(plain);
+    fits.then(|| Argument { name: name.to_owned(), value, why: why.to_owned() })
 }
 
 /// A step of a role's plan, or why there is none.
@@ -338,10 +403,30 @@ fn command(target: &Target) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
     let value = quoted(&target.value);
     let plain = |rest: &&str| rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-/".contains(&byte));
+    if let Some(command) =
+        target.path.strip_prefix("ethtool/").filter(plain).and_then(|path| ethtool(path, &target.value))
+    {
+        return command;
+    }
     match target.path.strip_prefix("proc/sys/").filter(plain) {
         Some(rest) => format!("sysctl -w {}={value}", rest.replace('/', ".")),
         None => format!("echo {value} > {}", quoted(&format!("/{}", target.path))),
     }
+}
+
+/// The same for a driver's setting: `eth0/rings/rx`.
+fn ethtool(path: &str, value: &str) -> Option<String> {
+    let mut parts = path.split('/');
+    let (interface, group, name) = (parts.next()?, parts.next()?, parts.next()?);
+    let flag = match group {
+        "rings" => "-G",
+        "channels" => "-L",
+        "coalescing" => "-C",
+        "pause" => "-A",
+        "offloads" => "-K",
+        _ => return None,
+    };
+    Some(format!("ethtool {flag} {interface} {name} {value}"))
 }
 
 /// What a setting asked for by name is about.
@@ -404,7 +489,7 @@ fn unknown(key: &str) -> Row {
 
 /// A hash of what is done to which values. The key is fixed: it tells change,
 /// and keeps no secret.
-fn id(role: Role, steps: &[Step]) -> String {
+fn id(role: Role, steps: &[Step], arguments: &[Argument]) -> String {
     use std::hash::Hasher as _;
     let mut hasher = SipHasher24::new_with_keys(0, 0);
     let mut part = |text: &str| {
@@ -420,6 +505,10 @@ fn id(role: Role, steps: &[Step]) -> String {
             part(path);
             part(value);
         }
+    }
+    for argument in arguments {
+        part(&argument.name);
+        part(argument.value.as_deref().unwrap_or("nothing"));
     }
     format!("{:016x}", hasher.finish())
 }

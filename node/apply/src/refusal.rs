@@ -40,6 +40,8 @@ pub enum Refusal {
     Empty,
     /// Files of the system are not for writing.
     Image,
+    /// The next boot cannot be another for once.
+    Boot(String),
     /// There is no journal that it could be about.
     NoJournal(&'static str),
     /// A setting cannot be named or have this value.
@@ -53,10 +55,15 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Container(by) => write!(f, "this is a container ({by}): its settings are the host's, set them there"),
+            Self::Container(by) => write!(
+                f,
+                "this is a container ({by}): its settings are the host's, set them \
+                there"
+            ),
             Self::Managed(by) => write!(
                 f,
-                "{by} manages this node, and would undo the changes or report them as drift: give it a profile instead"
+                "{by} manages this node, and would undo the changes or report them as drift: give it a profile \
+                    instead"
             ),
             Self::NoHousekeeping(what) => write!(f, "{what} would leave no core for the kernel and other programs"),
             Self::Rights { path, why } => {
@@ -76,9 +83,11 @@ impl fmt::Display for Refusal {
             }
             Self::Unfinished(plan) => write!(f, "plan {plan} ended in the middle: nearside node undo first"),
             Self::Empty => f.write_str("there is nothing to change"),
-            Self::Image => {
-                f.write_str("the system is an ostree image: files belong into the image or its configuration's source")
-            }
+            Self::Image => f.write_str(
+                "the system is an ostree image: files belong into the image or its configuration's \
+                    source",
+            ),
+            Self::Boot(why) => f.write_str(why),
             Self::NoJournal(what) => f.write_str(what),
             Self::Setting(why) => f.write_str(why),
             Self::Journal(why) => write!(f, "the journal cannot be kept ({why}): nothing was changed"),

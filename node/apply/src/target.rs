@@ -74,6 +74,7 @@ pub(crate) fn targets(evidence: &Evidence, row: &Row, want: &str) -> Result<Vec<
             let value = if housekeeping { mask(&housekeepers(evidence)) } else { want.to_owned() };
             Ok(vec![Target { path: path.to_owned(), form: *form, value }])
         }
+        (_, Probe::Advice) => Err("stands in files of other programs".to_owned()),
         (_, Probe::Argument(_)) => Err("is an argument of the kernel's command line: the next boot".to_owned()),
         (key, Probe::Each(_)) => of_each(evidence, key, row, want),
     }
@@ -106,6 +107,12 @@ fn of_each(evidence: &Evidence, key: &str, row: &Row, want: &str) -> Result<Vec<
         let path = |queue: &str| format!("{NET}/{interface}/queues/{queue}/{file}");
         return Ok(words.map(|queue| Target { path: path(queue), form: *form, value: want.to_owned() }).collect());
     }
+    if let Some(rest) = want.strip_prefix("ethtool -") {
+        return of_driver(row, rest);
+    }
+    if let Some((_, flag)) = BY_DRIVER.iter().find(|(rule, _)| *rule == key) {
+        return of_driver(row, &format!("{flag} {} {want}", row.subject));
+    }
     match key {
         "frequency governor" => Ok(alike(policies("scaling_governor"))),
         "energy preference" => Ok(alike(policies("energy_performance_preference"))),
@@ -123,6 +130,55 @@ fn of_each(evidence: &Evidence, key: &str, row: &Row, want: &str) -> Result<Vec<
         }
         _ => Err("is for a person to do: no single file decides it".to_owned()),
     }
+}
+
+/// Rules on what drivers are told, and the flag of ethtool(8) that does it;
+/// their values by name are such as `rx 512`.
+const BY_DRIVER: &[(&str, &str)] = &[
+    ("ring sizes", "G"),
+    ("channels", "L"),
+    ("interrupt coalescing", "C"),
+    ("pause frames", "A"),
+    ("checksums by the interface", "K"),
+    ("segmentation by the interface", "K"),
+    ("merging of received segments", "K"),
+];
+
+/// Names that ethtool(8) has for offloads, and drivers theirs.
+const OFFLOADS: &[(&str, &str)] = &[
+    ("gro", "rx-gro"),
+    ("lro", "rx-lro"),
+    ("rx", "rx-checksum"),
+    ("tso", "tx-tcp-segmentation"),
+    ("gso", "tx-generic-segmentation"),
+];
+
+/// What a command of ethtool changes, setting by setting: `G eth0 rx 512`.
+fn of_driver(row: &Row, command: &str) -> Result<Vec<Target>, String> {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let [flag, interface, rest @ ..] = words.as_slice() else { return Err("is for a person to do".to_owned()) };
+    let group = match *flag {
+        "G" => "rings",
+        "L" => "channels",
+        "C" => "coalescing",
+        "A" => "pause",
+        "K" => "offloads",
+        _ => return Err("is for a person to do: netlink has no such setting here".to_owned()),
+    };
+    if *interface != row.subject || rest.is_empty() || rest.len() % 2 != 0 {
+        return Err("is for a person to do".to_owned());
+    }
+    let target = |pair: &[&str]| {
+        let [name, value] = pair else { return None };
+        let known = OFFLOADS.iter().find(|(short, _)| group == "offloads" && short == name);
+        let name = known.map_or(*name, |(_, name)| *name);
+        Some(Target {
+            path: format!("ethtool/{interface}/{group}/{name}"),
+            form: Form::Words,
+            value: (*value).to_owned(),
+        })
+    };
+    Ok(rest.chunks(2).filter_map(target).collect())
 }
 
 /// Cores on line that are not isolated.

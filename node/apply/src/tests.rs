@@ -1,5 +1,6 @@
 //! Plans on folders that stand for machines, ended after each write.
 
+mod boot;
 mod kernel;
 mod killed;
 
@@ -549,11 +550,11 @@ fn dangerous_values_are_in_no_roles_plan_and_named_ones_say_what_they_do() {
 fn files_are_written_whole_shown_and_undone() {
     let folder = Folder::new("files");
     let plan = folder.plan();
-    let (sysctls, left) = files(&plan, PersistTo::SysctlD);
+    let (sysctls, left) = files(&folder.evidence(), &plan, PersistTo::SysctlD);
     assert_eq!(sysctls.len(), 1);
     assert!(sysctls[0].text.contains("\nnet/ipv4/tcp_sack = 1\n"), "{}", sysctls[0].text);
     assert!(left.iter().any(|left| left.key == "ksm/run"));
-    let (both, left) = files(&plan, PersistTo::Systemd);
+    let (both, left) = files(&folder.evidence(), &plan, PersistTo::Systemd);
     assert!(both[1].text.contains("\nw /sys/kernel/mm/ksm/run - - - - 2\n"), "{}", both[1].text);
     assert_eq!(left, []);
     folder.put("etc/sysctl.d/90-nearside.conf", "# what was there");

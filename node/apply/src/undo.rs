@@ -106,8 +106,9 @@ fn of_journal(machine: &mut impl Machine, journal: &Journal, boot: &str, force: 
         // The kernel has these once for each namespace; elsewhere the same
         // path is another setting.
         let elsewhere = journal.network != machine.network();
-        let of_network =
-            |change: &Change| ["proc/sys/net/", "sys/class/net/"].iter().any(|start| change.path.starts_with(start));
+        let of_network = |change: &Change| {
+            ["proc/sys/net/", "sys/class/net/", "ethtool/"].iter().any(|start| change.path.starts_with(start))
+        };
         let (others, ours): (Vec<Change>, Vec<Change>) =
             journal.changes.iter().cloned().partition(|change| elsewhere && of_network(change));
         let mut all = restore_all(machine, &ours, force);
@@ -181,7 +182,7 @@ fn restore_file(machine: &mut impl Machine, change: &Change, force: bool) -> Out
         return Outcome::Foreign(now.map_or_else(|| "gone".to_owned(), |_| "another text".to_owned()));
     }
     let done = match &change.found {
-        Some(text) => machine.replace(&change.path, &format!("{text}\n")),
+        Some(text) => machine.replace(&change.path, &crate::grub::whole(text)),
         None => machine.remove(&change.path),
     };
     done.map_or_else(|why| Outcome::Failed(why.to_string()), |()| Outcome::Restored)
