@@ -20,7 +20,7 @@ mod quota;
 mod read;
 mod recording;
 
-pub use list::Ranges;
+pub use list::{Ranges, parse as parse_list};
 pub use plan::{
     Ask, MAX_PORTS, MAX_SILOS, Memory, Plan, PlanError, PlannedSilo, Port, Queue, Queues, Silos, Warning, plan,
 };

@@ -11,6 +11,7 @@ pub mod page;
 pub mod pin;
 pub mod placement;
 mod run;
+pub mod sched;
 mod tsc;
 mod turn;
 

@@ -176,12 +176,17 @@ impl<C: SiloWork> Fleet<'_, C> {
         parts: Vec<P>,
         make: impl Fn(P) -> Result<L, String> + Sync,
     ) -> Result<Vec<C::Outcome>, Failure> {
-        let Self { layout, stop, work, .. } = self;
+        let Self { host, layout, stop, work, .. } = self;
         let parts: Mutex<Vec<Option<P>>> = Mutex::new(parts.into_iter().map(Some).collect());
         let body = |index: usize| {
             let part = parts.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index).and_then(Option::take);
             let (seat, part) = layout.seats.get(index).zip(part).ok_or("it has no link")?;
-            work.run(seat, make(part)?)
+            let link = make(part)?;
+            if let Some(priority) = host.fifo {
+                silo::sched::fifo(priority)
+                    .map_err(|why| format!("--sched fifo:{priority}: {why}; it takes CAP_SYS_NICE"))?;
+            }
+            work.run(seat, link)
         };
         fleet::run(&layout.cores(), stop, body).map_err(|why: FleetError<String>| match why {
             FleetError::Worker(_, why) if layout.seats.len() == 1 => why.into(),

@@ -1,5 +1,6 @@
 //! Which silo has which core, memory domain and queues.
 
+use super::sched::Scheduling;
 use super::spread::spread;
 use super::{quota, random};
 use crate::plan::HostPlan;
@@ -75,6 +76,10 @@ impl Layout {
         let by_peer = layout.is_plain() && spread(host, &layout.ports).0 == Spread::Peer;
         if host.opens && layout.seats.len() > 1 && !by_peer && host.steer != Policy::Hash {
             return Err("to open connections over such a link, several silos need --steer hash".into());
+        }
+        if let Some(priority) = host.fifo {
+            let said = Scheduling::read(Path::new("/")).allows(priority, &layout.cores())?;
+            layout.warnings.push(format!("--sched: {said}"));
         }
         if !layout.is_single() {
             layout.planned = Some(layout.mesh(host, 0)?.1);

@@ -11,6 +11,7 @@
 //! | `own` | addresses that the host has, and our stack cannot have |
 //! | `notices` | what an operator is to hear of links and addresses |
 //! | `neighbourhood` | what the kernel tells of an interface, for a stack on it |
+//! | `sched` | whether polling threads may have a real-time priority |
 //! | `quota` | how much processor time there is for it |
 //! | `spread` | how ports spread flows over their queues |
 //! | `fleet` | a thread for each silo |
@@ -32,6 +33,7 @@ pub mod own;
 mod plan;
 mod ports;
 pub mod quota;
+pub mod sched;
 mod silos;
 mod spread;
 pub mod values;

@@ -41,6 +41,8 @@ pub struct HostPlan {
     pub plan_only: bool,
     /// What to do while there is nothing to do.
     pub idle: Idle,
+    /// The real-time priority of silos' threads, if they have one.
+    pub fifo: Option<u8>,
     /// How long frames to send may be held back; zero: not at all.
     pub tx_delay: Duration,
     /// Leave checksums and segmentation to links that do them.
@@ -97,6 +99,7 @@ impl HostPlan {
             numa: true,
             plan_only: false,
             idle: Idle::default(),
+            fifo: None,
             tx_delay: Duration::ZERO,
             offload: true,
             congestion: Algorithm::Cubic,
