@@ -67,6 +67,16 @@ pub fn unlike(after: &Results, before: &Results, pairs: &[(&ArmResults, &ArmResu
         .filter(|(key, value)| b.get(*key) != Some(value))
         .map(|(key, value)| format!("machine: {key}: {} and {value}", b.get(key).map_or("unknown", String::as_str)))
         .collect();
+    let (a, b) = (after.machine.surroundings(), before.machine.surroundings());
+    // Results of earlier versions tell nothing of these.
+    if !a.is_empty() && !b.is_empty() {
+        let keys: BTreeSet<&&String> = a.keys().chain(b.keys()).collect();
+        let text = |value: Option<&&String>| value.map_or("not there", |value| value.as_str()).to_owned();
+        let differing = keys.into_iter().filter(|key| a.get(**key) != b.get(**key));
+        found.extend(
+            differing.map(|key| format!("environment: {key}: {} and {}", text(b.get(*key)), text(a.get(*key)))),
+        );
+    }
     for (arm, baseline) in pairs {
         found.extend(unlike_conditions(arm, baseline));
     }

@@ -80,6 +80,13 @@ impl Fingerprint {
         ])
     }
 
+    /// What else makes figures of one machine those of another: firmware,
+    /// microcode, quotas, interfaces.
+    #[must_use]
+    pub fn surroundings(&self) -> BTreeMap<&String, &String> {
+        self.host.environment.iter().filter(|(name, _)| matters(name)).collect()
+    }
+
     /// How it is set: may be what a comparison is about.
     #[must_use]
     pub fn settings(&self) -> BTreeMap<String, String> {
@@ -92,8 +99,16 @@ impl Fingerprint {
         ]);
         settings.extend(self.mitigations.iter().map(|(name, what)| (format!("mitigation of {name}"), what.clone())));
         settings.extend(self.sysctls.clone());
+        let others = self.host.environment.iter().filter(|(name, _)| !matters(name));
+        settings.extend(others.map(|(name, value)| (name.clone(), value.clone())));
         settings
     }
+}
+
+/// Whether nobody compares two figures on purpose that differ in this.
+fn matters(name: &str) -> bool {
+    ["firmware", "machine", "microcode", "processor quota", "threads of a core"].contains(&name)
+        || name.starts_with("interface ")
 }
 
 fn line(path: &str) -> Option<String> {

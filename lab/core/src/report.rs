@@ -227,6 +227,8 @@ fn footer(page: &mut String, results: &Results) {
     page.push_str("<details><summary>Machine, settings and versions</summary>\n<table class=\"left\">\n");
     let identity = results.machine.identity();
     let mut rows: Vec<(String, String)> = identity.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    let around = results.machine.surroundings();
+    rows.extend(around.into_iter().map(|(key, value)| (key.clone(), value.clone())));
     rows.extend(results.machine.settings());
     rows.extend(results.tools.clone());
     for (key, value) in rows {

@@ -233,6 +233,16 @@ fn results_of_different_things_are_told_apart() {
     assert!(unlike[0].starts_with("machine: processor: ") && unlike[0].ends_with(" and Another"));
     assert_eq!(unlike[1..], ["connections: 64 (b) and 128 (b)", "link: not said (b) and veth (b)"]);
     assert_eq!(differences, [format!("kernel: {} and 9.9", before.machine.host.kernel)], "may be what is compared");
+    let mut after = before.clone();
+    let environment = &mut after.machine.host.environment;
+    environment.insert("microcode".to_owned(), "0xother".to_owned());
+    environment.insert("turbo off".to_owned(), "other".to_owned());
+    let (unlike, differences) = of(&after);
+    assert!(unlike.len() == 1 && unlike[0].starts_with("environment: microcode: "), "{unlike:?}");
+    assert!(differences.len() == 1 && differences[0].starts_with("turbo off: "), "{differences:?}");
+    // Results of versions that had none are compared as they were.
+    after.machine.host.environment.clear();
+    assert_eq!(of(&after).0, Vec::<String>::new());
 }
 
 #[test]

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod child;
+mod environment;
 mod error;
 pub mod field;
 pub mod frames;

@@ -1,7 +1,10 @@
 //! The machine that is measured on: what it is, and how busy it is.
 
+use crate::environment::environment;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The clock of everything here that takes time.
@@ -25,6 +28,10 @@ pub struct Fingerprint {
     pub memory_mib: u64,
     /// The distribution.
     pub system: String,
+    /// Firmware, microcode, quotas, interfaces: what else a figure depends on,
+    /// by name. Results of earlier versions have none.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
 }
 
 impl Fingerprint {
@@ -44,6 +51,7 @@ impl Fingerprint {
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             memory_mib: memory / 1024,
             system: system.unwrap_or_else(unknown),
+            environment: environment(Path::new("/")),
         }
     }
 }

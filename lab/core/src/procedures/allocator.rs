@@ -1,5 +1,5 @@
-//! nginx with one malloc and another: the C library's, and jemalloc loaded
-//! before it (`LD_PRELOAD`). nginx is started anew for each run, for where
+//! nginx with one malloc and another: the C library's, and jemalloc, tcmalloc
+//! and mimalloc loaded before it (`LD_PRELOAD`). nginx is started anew for each run, for where
 //! its memory happens to lie is part of what varies (Mytkowicz, Diwan,
 //! Hauswirth, Sweeney: Producing wrong data without doing anything obviously
 //! wrong!, ASPLOS 2009).
@@ -31,11 +31,24 @@ pub struct Settings {
     /// Whole seconds of each measurement.
     #[serde(default = "default_seconds")]
     pub seconds: u64,
-    /// The other library; looked for where Debian puts libjemalloc2 if it is
-    /// not named.
+    /// jemalloc's library; looked for where Debian puts it if it is not named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jemalloc: Option<PathBuf>,
+    /// tcmalloc's, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcmalloc: Option<PathBuf>,
+    /// mimalloc's, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mimalloc: Option<PathBuf>,
 }
+
+/// Libraries loaded before the C library: arm, how their files' names begin,
+/// and Debian's packages.
+const OTHERS: [(&str, &str, &str); 3] = [
+    ("jemalloc", "libjemalloc.so", "libjemalloc2"),
+    ("tcmalloc", "libtcmalloc_minimal.so", "libtcmalloc-minimal4"),
+    ("mimalloc", "libmimalloc.so", "libmimalloc2.0"),
+];
 
 const fn default_connections() -> u32 {
     64
@@ -62,7 +75,8 @@ pub struct Allocator {
     cores: (u16, u16),
     scratch: Option<Scratch>,
     missing: Option<String>,
-    jemalloc: Option<PathBuf>,
+    /// Of [`OTHERS`], as far as they are here.
+    libraries: [Option<PathBuf>; 3],
     nginx: String,
 }
 
@@ -77,13 +91,16 @@ impl Allocator {
             [server, client, ..] => ((server, client), None),
             _ => ((0, 0), Some("it needs two cores: one for nginx, one for wrk".to_owned())),
         };
-        let jemalloc = settings.jemalloc.clone().filter(|file| file.is_file()).or_else(debian_jemalloc);
+        let named = [&settings.jemalloc, &settings.tcmalloc, &settings.mimalloc];
+        let libraries = core::array::from_fn(|at| {
+            named[at].clone().filter(|file| file.is_file()).or_else(|| debians(OTHERS[at].1))
+        });
         let mut this = Self {
             settings: settings.clone(),
             cores,
             scratch: None,
             missing: kernel::missing().or(few),
-            jemalloc,
+            libraries,
             nginx: "unknown".to_owned(),
         };
         if this.missing.is_none() {
@@ -95,18 +112,26 @@ impl Allocator {
     }
 
     fn preload(&self, arm: usize) -> Result<Option<&Path>, Failure> {
-        match (arm, &self.jemalloc) {
-            (0, _) => Ok(None),
-            (_, Some(file)) => Ok(Some(file)),
-            (_, None) => Err("libjemalloc is not installed".into()),
+        let Some(other) = arm.checked_sub(1) else { return Ok(None) };
+        match self.libraries.get(other) {
+            Some(Some(file)) => Ok(Some(file)),
+            _ => Err(format!("the library of arm {arm} is not installed").into()),
         }
     }
 }
 
-/// Where Debian's package puts the library, on any architecture.
-fn debian_jemalloc() -> Option<PathBuf> {
-    let folders = fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
-    folders.map(|folder| folder.join("libjemalloc.so.2")).find(|file| file.is_file())
+/// Where Debian's packages put a library, on any architecture.
+fn debians(start: &str) -> Option<PathBuf> {
+    let folders = fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    let files = folders.flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+    let mut found: Vec<PathBuf> = files
+        .filter(|file| file.file_name().to_string_lossy().starts_with(start))
+        .map(|file| file.path())
+        .filter(|path| path.is_file())
+        .collect();
+    // The shortest name is the link by which programs find it.
+    found.sort_unstable_by_key(|path| (path.as_os_str().len(), path.clone()));
+    found.into_iter().next()
 }
 
 impl Procedure for Allocator {
@@ -118,10 +143,13 @@ impl Procedure for Allocator {
             ("server".to_owned(), "one nginx worker on a core of its own".to_owned()),
             ("client".to_owned(), "wrk, one thread on a core of its own".to_owned()),
         ]);
-        let none = || Some("libjemalloc is not installed (package libjemalloc2)".to_owned());
         let glibc = Arm { name: "glibc".to_owned(), conditions: conditions.clone(), left_out: self.missing.clone() };
-        let missing = self.missing.clone().or_else(|| if self.jemalloc.is_none() { none() } else { None });
-        vec![glibc, Arm { name: "jemalloc".to_owned(), conditions, left_out: missing }]
+        let other = |(library, (name, _, package)): (&Option<PathBuf>, (&str, &str, &str))| {
+            let absent = || library.is_none().then(|| format!("{name} is not installed (package {package})"));
+            let left_out = self.missing.clone().or_else(absent);
+            Arm { name: name.to_owned(), conditions: conditions.clone(), left_out }
+        };
+        core::iter::once(glibc).chain(self.libraries.iter().zip(OTHERS).map(other)).collect()
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -144,7 +172,7 @@ impl Procedure for Allocator {
 
     fn tools(&self) -> BTreeMap<String, String> {
         let mut tools = BTreeMap::from([("nginx".to_owned(), self.nginx.clone())]);
-        for package in ["nginx-light", "nginx", "libc6", "libjemalloc2", "wrk"] {
+        for package in ["nginx-light", "nginx", "libc6", "wrk"].into_iter().chain(OTHERS.map(|(.., package)| package)) {
             tools.extend(package_version(package).map(|version| (format!("package {package}"), version)));
         }
         tools
@@ -197,7 +225,7 @@ impl Procedure for Allocator {
                 what: format!("{}'s worker has that malloc in every run", arm.name),
                 found: arm.left_out.clone().unwrap_or_else(|| malloc(arm)),
                 kept: arm.left_out.is_none().then(|| {
-                    let wanted = if arm.name == "glibc" { "libc" } else { "jemalloc" };
+                    let wanted = if arm.name == "glibc" { "libc" } else { arm.name.as_str() };
                     !arm.runs.is_empty() && arm.runs.iter().all(|run| run.details["malloc"].contains(wanted))
                 }),
             })
@@ -296,8 +324,8 @@ fn verify(pid: u32, preload: Option<&Path>) -> Result<PathBuf, Failure> {
 
 fn malloc_of(maps: &str, preload: Option<&Path>) -> Result<PathBuf, String> {
     let mut files = maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5)).map(Path::new);
-    let named = |file: &Path, part| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(part));
-    let mut other = files.clone().filter(|file| named(file, "libjemalloc"));
+    let named = |file: &Path, part: &str| file.file_name().is_some_and(|name| name.to_string_lossy().starts_with(part));
+    let mut other = files.clone().filter(|file| OTHERS.iter().any(|(_, start, _)| named(file, start)));
     match (preload, other.next()) {
         (None, None) => {
             let libc = files.find(|file| named(file, "libc.so") || named(file, "libc-"));
@@ -306,7 +334,14 @@ fn malloc_of(maps: &str, preload: Option<&Path>) -> Result<PathBuf, String> {
         }
         (None, Some(file)) => Err(format!("nginx has {} without being asked to", file.display())),
         (Some(wanted), None) => Err(format!("nginx's worker did not load {}", wanted.display())),
-        (Some(_), Some(file)) => Ok(file.to_owned()),
+        // A link has another name than what is mapped: the library is the same.
+        (Some(wanted), Some(file)) => {
+            let kind = |path: &Path| OTHERS.iter().position(|(_, start, _)| named(path, start));
+            match kind(wanted).is_none() || kind(wanted) == kind(file) {
+                true => Ok(file.to_owned()),
+                false => Err(format!("nginx's worker loaded {} instead of {}", file.display(), wanted.display())),
+            }
+        }
     }
 }
 
@@ -333,5 +368,7 @@ mod tests {
         assert!(malloc_of(GLIBC, Some(jemalloc)).expect_err("not loaded").contains("did not load"));
         assert!(malloc_of(&both, None).expect_err("loaded").contains("without being asked"));
         assert!(malloc_of("", None).is_err());
+        let mimalloc = Path::new("/usr/lib/libmimalloc.so.2");
+        assert!(malloc_of(&both, Some(mimalloc)).expect_err("another").contains("instead of"));
     }
 }
