@@ -90,6 +90,8 @@ pub enum NodeTask {
         of: Vec<PathBuf>,
         /// Print also what is as it should be.
         all: bool,
+        /// Write a page to this file instead.
+        html: Option<PathBuf>,
     },
     /// Say what is true of a setting; `None`: list them.
     Explain(Option<String>),
@@ -119,6 +121,8 @@ pub enum NodeTask {
     Confirm,
     /// Name what takes busy cores' time.
     Noise(Box<NoisePlan>),
+    /// Something of profiles.
+    Profile(ProfileTask),
     /// Undo a plan that nobody confirms; what apply starts.
     Guard {
         /// The plan's journal.
@@ -137,6 +141,31 @@ pub struct NoisePlan {
     pub expect: Vec<noise::Bound>,
     /// Where each gap is written to.
     pub gaps: Option<PathBuf>,
+}
+
+/// A task of `node profile`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ProfileTask {
+    /// Write files.
+    Render {
+        /// What for.
+        wanted: Box<profile::Wanted>,
+        /// For whom.
+        target: profile::Target,
+        /// Where to; `None`: print them.
+        out: Option<PathBuf>,
+    },
+    /// Judge files as a set.
+    Explain(Vec<PathBuf>),
+    /// Judge the pods in files.
+    Pod(Vec<PathBuf>),
+    /// Hold a node against files.
+    Check {
+        /// The files.
+        files: Vec<PathBuf>,
+        /// The cluster's version.
+        version: profile::Version,
+    },
 }
 
 /// Which settings a plan is about.
@@ -185,6 +214,8 @@ pub struct LinksPlan {
 pub struct StatusPlan {
     /// The page to read; `None`: those of all running processes.
     pub page: Option<PathBuf>,
+    /// The machine's listening sockets instead.
+    pub listening: bool,
     /// Print JSON.
     pub json: bool,
 }

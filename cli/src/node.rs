@@ -1,6 +1,8 @@
 //! `nearside node`: the machine's settings, judged.
 
+mod html;
 mod noise;
+mod profile;
 mod show;
 mod tune;
 
@@ -52,6 +54,7 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
             write!(out, "{text}")?;
             Ok(ExitCode::SUCCESS)
         }
+        NodeTask::Profile(task) => profile::task(&mut out, plan, task),
         NodeTask::Plan(tuning) => tune::plan(&mut out, plan, tuning),
         NodeTask::Apply { id, tuning, trial, persist } => {
             tune::apply_plan(&mut out, plan, (id, tuning), *trial, *persist)
@@ -60,10 +63,14 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
         NodeTask::Undo { all, force } => tune::undo_plans(&mut out, plan, *all, *force),
         NodeTask::Confirm => tune::confirm_plan(&mut out, plan),
         NodeTask::Guard { journal, seconds } => tune::guard(&mut out, plan, journal, *seconds),
-        NodeTask::Audit { role, of, all } => {
+        NodeTask::Audit { role, of, all, html } => {
             let evidence = evidence(plan.root.as_deref())?;
             let report = report(&evidence, *role, of)?;
-            if plan.json {
+            if let Some(file) = html {
+                let page = html::page(&report, !of.is_empty());
+                std::fs::write(file, page).map_err(|why| format!("{}: {why}", file.display()))?;
+                writeln!(out, "{}", file.display())?;
+            } else if plan.json {
                 writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
             } else {
                 write!(
@@ -94,6 +101,10 @@ fn evidence(root: Option<&Path>) -> Result<Evidence, Failure> {
             for name in interfaces {
                 for (file, text) in links::driver_settings(&name) {
                     evidence = evidence.with(&format!("ethtool/{name}/{file}"), &text);
+                }
+                // One by one, as plans change them; without netlink there are none to change.
+                for (setting, value) in ethtool::settings(&name).unwrap_or_default() {
+                    evidence = evidence.with(&format!("ethtool/{name}/{setting}"), &value);
                 }
             }
             Ok(evidence)

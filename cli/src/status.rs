@@ -1,5 +1,7 @@
 //! `nearside status`.
 
+mod listening;
+
 use crate::args::StatusPlan;
 use core::time::Duration;
 use host::aggregation::{self, Port};
@@ -17,6 +19,9 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// # Errors
 /// If the page named is none, or output cannot be written.
 pub fn status(plan: &StatusPlan) -> Result<(), Failure> {
+    if plan.listening {
+        return listening(plan.json);
+    }
     let readers = match &plan.page {
         Some(path) => vec![Reader::open(path)?],
         None => living(&usual_folder()?)?,
@@ -40,6 +45,28 @@ pub fn status(plan: &StatusPlan) -> Result<(), Failure> {
     if plan.json {
         writeln!(out, "{}", Value::Array(pages))?;
     }
+    Ok(())
+}
+
+/// Listening sockets of all processes, and how full their queues are.
+fn listening(json: bool) -> Result<(), Failure> {
+    let (listeners, lost) = (listening::listeners()?, listening::lost());
+    let mut out = std::io::stdout().lock();
+    if json {
+        let listeners: Vec<Value> = listeners.iter().map(listening::Listener::json).collect();
+        let lost = json!({ "overflows": lost.overflows, "drops": lost.drops });
+        writeln!(out, "{}", json!({ "listeners": listeners, "lost": lost }))?;
+        return Ok(());
+    }
+    writeln!(out, "{:>8} {:>8}  {:<28} process", "waiting", "room", "address")?;
+    for listener in &listeners {
+        writeln!(out, "{listener}")?;
+    }
+    writeln!(
+        out,
+        "since boot {} handshakes found a queue full (ListenOverflows), {} were dropped in all (ListenDrops)",
+        lost.overflows, lost.drops
+    )?;
     Ok(())
 }
 

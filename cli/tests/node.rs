@@ -131,3 +131,32 @@ fn files_are_shown_as_they_were_written() {
     assert!(folder.says("etc/sysctl.d/90-nearside.conf").contains("net/ipv4/tcp_sack = 1"));
     assert_eq!(folder.says(SACK), "0", "what is in force stays");
 }
+
+#[test]
+fn a_profile_is_rendered_explained_and_held_against_its_node() {
+    let folder = Folder::new("profile");
+    folder.put("sys/devices/system/cpu/online", "0-3");
+    folder.put("proc/cmdline", "ro");
+    let out = folder.0.join("profile");
+    let out = out.to_str().expect("a path");
+    let render = ["profile", "render", "--for", "openshift", "--cluster", "4.12", "--huge", "1G:2", "--out", out];
+    let rendered = folder.node(&render);
+    assert!(rendered.status.success(), "{}", text(&rendered));
+    let again = folder.node(&render);
+    assert!(!again.status.success() && text(&again).contains("not empty"), "{}", text(&again));
+    let explained = folder.node(&["profile", "explain", out]);
+    assert!(text(&explained).contains("PerformanceProfile cpu.isolated"), "{}", text(&explained));
+    let pods = folder.node(&["profile", "pod", out]);
+    assert!(pods.status.success() && text(&pods).contains("Guaranteed, whole cores"), "{}", text(&pods));
+    let held = folder.node(&["profile", "check", out, "--cluster", "4.12"]);
+    assert_eq!(held.status.code(), Some(4), "{}", text(&held));
+    assert!(text(&held).contains("otherwise  argument nohz_full: not given"), "{}", text(&held));
+    let refused = folder.node(&["profile", "render", "--for", "grub", "--isolated", "0-9"]);
+    assert!(!refused.status.success() && text(&refused).contains("no core 4"), "{}", text(&refused));
+    let page = folder.0.join("audit.html");
+    let judged = folder.node(&["audit", "--of", out, "--html", page.to_str().expect("a path")]);
+    assert!(!judged.status.success(), "a folder is no file: {}", text(&judged));
+    let manifest = format!("{out}/10-performance-profile.yaml");
+    folder.node(&["audit", "--of", &manifest, "--html", page.to_str().expect("a path")]);
+    assert!(folder.says("audit.html").contains("PerformanceProfile cpu.isolated"));
+}

@@ -79,7 +79,15 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     ("packet report", &["nearside packet report alone.json loaded.json --out latency.html"]),
     ("packet compare", &["nearside packet compare before/ after/"]),
     ("links", &["nearside links", "nearside links --json"]),
-    ("status", &["nearside status", "nearside status --json | head", "nearside status /run/near/status"]),
+    (
+        "status",
+        &[
+            "nearside status",
+            "nearside status --json | head",
+            "nearside status --listening",
+            "nearside status /run/near/status",
+        ],
+    ),
     (
         "watch",
         &[
@@ -104,6 +112,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "nearside node audit --role web",
             "nearside node audit --of /etc/sysctl.d/99-tuning.conf --all",
+            "nearside node audit --of nginx.conf performance-profile.yaml",
             "nearside node record > node.txt; nearside node audit --root node.txt --json",
         ],
     ),
@@ -131,6 +140,24 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "nearside node noise --cores 2-3 --for 60s --threshold 1us --expect 'max<10us,share<0.01%' --json",
         ],
     ),
+    (
+        "node profile",
+        &[
+            "nearside node profile render --for openshift --huge 1G:20 --out profile",
+            "nearside node profile check profile --node node.txt",
+        ],
+    ),
+    (
+        "node profile render",
+        &[
+            "nearside node profile render --isolated 2-15,18-31 --reserved 0-1,16-17 --huge 1G:20 --for \
+                openshift --out profile --root node.txt",
+            "nearside node profile render --for grub",
+        ],
+    ),
+    ("node profile explain", &["nearside node profile explain manifests/"]),
+    ("node profile check", &["nearside node profile check profile --node node.txt --cluster 4.18"]),
+    ("node profile pod", &["nearside node profile pod pod.yaml profile/10-performance-profile.yaml"]),
     ("node undo", &["nearside node undo", "nearside node undo --all"]),
     ("node confirm", &["nearside node confirm"]),
     ("import", &["nearside import /data/f-stack/config.ini", "nearside import f-stack.conf --explain"]),

@@ -60,7 +60,7 @@ pub(super) fn plan(out: &mut impl Write, node: &NodePlan, tuning: &Tuning) -> Re
             writeln!(out, "\napply would refuse: {obstacle}")?;
         }
     }
-    if !plan.steps.is_empty() {
+    if !plan.steps.is_empty() || !plan.arguments.is_empty() {
         let only: String = tuning.only.iter().map(|(key, value)| format!(" --only '{key}={value}'")).collect();
         let except: String = tuning.except.iter().map(|key| format!(" --except '{key}'")).collect();
         let trial = if plan.may_cut() { "  (undoes itself after 120 s unless confirmed)" } else { "" };
@@ -80,6 +80,13 @@ fn show(out: &mut impl Write, plan: &TuningPlan) -> Result<(), Failure> {
         writeln!(out, "     by hand  {}", line(command))?;
         writeln!(out, "     risk     {}{cut}", line(risk))?;
         writeln!(out, "     undo     {}", line(undo))?;
+    }
+    if !plan.arguments.is_empty() {
+        writeln!(out, "\nof the kernel's command line (apply --persist grub boots them once):")?;
+    }
+    for argument in &plan.arguments {
+        let word = argument.value.as_ref().map_or_else(|| "goes".to_owned(), |value| format!("= {value}"));
+        writeln!(out, "  {} {}; {}", line(&argument.name), line(&word), line(&argument.why))?;
     }
     if !plan.left.is_empty() {
         writeln!(out, "\nnot in the plan:")?;
@@ -108,7 +115,10 @@ pub(super) fn apply_plan(
     let evidence = evidence(node.root.as_deref())?;
     let plan = of_id(&evidence, &machine, id, tuning)?;
     if let Some(to) = persist {
-        let (files, left) = apply::files(&plan, to);
+        let (mut files, left) = apply::files(&evidence, &plan, to);
+        if to == PersistTo::Grub {
+            files = apply::boot_once(&machine, &evidence, &plan)?;
+        }
         let applied = apply::write_files(&mut machine, &plan, &files)?;
         for file in &files {
             writeln!(out, "/{}\n{}", file.path, file.text)?;
@@ -116,7 +126,12 @@ pub(super) fn apply_plan(
         for left in &left {
             writeln!(out, "not in a file: {} = {}; it {}", left.key, left.want, left.why)?;
         }
-        writeln!(out, "{} files are written and act from the next boot; nearside node undo", applied.changes)?;
+        let when = match to {
+            PersistTo::Tuned => "act with tuned-adm profile nearside",
+            PersistTo::Grub => "act at the next boot, and only then",
+            PersistTo::SysctlD | PersistTo::Systemd => "act from the next boot",
+        };
+        writeln!(out, "{} files are written and {when}; nearside node undo", applied.changes)?;
         return Ok(ExitCode::SUCCESS);
     }
     let seconds = match trial {

@@ -159,6 +159,15 @@ pub(in crate::args) struct HostArgs {
     #[arg(long, value_name = "POLICY")]
     pub(super) idle: Option<Idle>,
 
+    /// Give silos' threads a real-time priority: fifo:N, N from 1 to 98 [default: ordinary threads]
+    ///
+    /// For silos that poll (--idle spin) on isolated cores; needs CAP_SYS_NICE.
+    /// Refused for cores that are not isolated, for all cores, and where RCU's
+    /// threads would not come before (N below rcutree.kthread_prio). What
+    /// throttling or the deadline server takes is said at the start.
+    #[arg(long = "sched", value_name = "fifo:N", requires = "link", value_parser = fifo)]
+    fifo: Option<u8>,
+
     /// Hold frames back for up to this long, so that they leave together [default: 0, not at all]
     ///
     /// A time as in 100us, at most 100ms; a bare number is of microseconds.
@@ -305,7 +314,8 @@ impl HostArgs {
         match (xdp == self.link.len(), role, self.link.len()) {
             (false, ..) => Err("the link needs an address of ours: --addr ADDRESS/PREFIX".to_owned()),
             (true, memif::Role::Client, _) => Err("load needs an address of its own, beside the host's: --addr \
-                 ADDRESS/PREFIX (the answers to the host's address are for any of its ports, and stay with the kernel)"
+                 ADDRESS/PREFIX (the answers to the host's address are for any of its ports, and stay with the \
+                 kernel)"
                 .to_owned()),
             (true, memif::Role::Server, 1) => Ok(()),
             (true, memif::Role::Server, _) => {
@@ -369,6 +379,7 @@ impl HostArgs {
             numa: self.numa != Some(Switch::Off),
             plan_only: self.plan_only,
             idle: self.idle.unwrap_or_default(),
+            fifo: self.fifo,
             tx_delay: self.tx_delay.unwrap_or_default(),
             offload,
             congestion: match self.congestion.as_deref() {
@@ -386,6 +397,15 @@ impl HostArgs {
             follows: false,
         })
     }
+}
+
+/// `fifo:N`.
+fn fifo(text: &str) -> Result<u8, String> {
+    let priority = text.strip_prefix("fifo:").and_then(|number| number.parse::<u8>().ok());
+    // 99 is the kernel's own: migration and watchdogs.
+    priority
+        .filter(|number| (1..=98).contains(number))
+        .ok_or_else(|| "expected fifo:N, as fifo:2; N is 1 to 98".to_owned())
 }
 
 /// The links, which are of one kind, each another.

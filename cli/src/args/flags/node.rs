@@ -114,6 +114,8 @@ enum TypedTask {
     /// tracepoints name every gap; without, only page faults of the loop and other
     /// threads are told apart. Exit status: 3 if a core is not as quiet as --expect asks.
     Noise(NoiseArgs),
+    /// Files that make a node one of low latency: written, judged, held against a node
+    Profile(super::profile::ProfileArgs),
     /// Wait for a confirmation, and undo a plan that gets none; apply starts it
     #[command(hide = true)]
     Guard {
@@ -219,6 +221,10 @@ enum TypedPersist {
     SysctlD,
     /// The same, and what is in sysfs in /etc/tmpfiles.d
     Systemd,
+    /// A profile of tuned, on top of the one in force
+    Tuned,
+    /// Arguments of the kernel's command line, as a second entry of grub's menu that is booted once
+    Grub,
 }
 
 #[derive(Args)]
@@ -231,8 +237,8 @@ struct AuditArgs {
     #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     root: Option<PathBuf>,
 
-    /// Judge these files instead of what is in force: sysctl.conf, tuned.conf, limits.conf, a
-    /// kernel command line
+    /// Judge these files instead of what is in force: sysctl.conf, tuned.conf, limits.conf, a kernel
+    /// command line, nginx.conf, manifests of Kubernetes and OpenShift, commands of a shell
     #[arg(long = "of", value_name = "FILE", value_hint = ValueHint::FilePath, num_args = 1..)]
     of: Vec<PathBuf>,
 
@@ -243,6 +249,10 @@ struct AuditArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+
+    /// Write everything as a page to this file, and print its name
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["json", "all"])]
+    html: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -274,8 +284,8 @@ impl TypedRole {
 impl NodeArgs {
     pub(super) fn plan(self) -> NodePlan {
         let (task, root, json) = match self.task {
-            TypedTask::Audit(AuditArgs { role, root, of, all, json }) => {
-                (NodeTask::Audit { role: role.meant(), of, all }, root, json)
+            TypedTask::Audit(AuditArgs { role, root, of, all, json, html }) => {
+                (NodeTask::Audit { role: role.meant(), of, all, html }, root, json)
             }
             TypedTask::Explain { key, json } => (NodeTask::Explain(key), None, json),
             TypedTask::Record { root } => (NodeTask::Record, root, false),
@@ -290,6 +300,8 @@ impl NodeArgs {
                 let persist = persist.map(|to| match to {
                     TypedPersist::SysctlD => PersistTo::SysctlD,
                     TypedPersist::Systemd => PersistTo::Systemd,
+                    TypedPersist::Tuned => PersistTo::Tuned,
+                    TypedPersist::Grub => PersistTo::Grub,
                 });
                 (NodeTask::Apply { id, tuning: tuning.meant(), trial, persist }, root, false)
             }
@@ -300,6 +312,10 @@ impl NodeArgs {
             }
             TypedTask::Undo { all, force, root } => (NodeTask::Undo { all, force }, root, false),
             TypedTask::Confirm { root } => (NodeTask::Confirm, root, false),
+            TypedTask::Profile(profile) => {
+                let (task, root, json) = profile.meant();
+                (NodeTask::Profile(task), root, json)
+            }
             TypedTask::Guard { journal, seconds, root } => (NodeTask::Guard { journal, seconds }, root, false),
         };
         NodePlan { task, root, json }

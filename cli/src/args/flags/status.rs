@@ -10,6 +10,11 @@ pub(in crate::args) struct StatusArgs {
     #[arg(value_name = "PAGE", value_hint = ValueHint::FilePath)]
     page: Option<PathBuf>,
 
+    /// Print the machine's listening TCP sockets instead: connections that wait, for how many there is room, whose
+    /// they are
+    #[arg(long, conflicts_with = "page")]
+    listening: bool,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -17,6 +22,6 @@ pub(in crate::args) struct StatusArgs {
 
 impl StatusArgs {
     pub(super) fn plan(self) -> StatusPlan {
-        StatusPlan { page: self.page, json: self.json }
+        StatusPlan { page: self.page, listening: self.listening, json: self.json }
     }
 }
