@@ -76,6 +76,13 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "nearside packet search --link af_xdp:eth1 --link af_xdp:eth2 --goal rfc2544 --settle 5s --out found.json",
         ],
     ),
+    (
+        "packet latency",
+        &[
+            "nearside packet latency --link memif:/run/a.sock --link memif:/run/b.sock --rates 0,1M --core 1 --out today",
+            "nearside packet latency --link af_xdp:eth1 --link af_xdp:eth2 --probe 76B:10k --rates 0,100k,500k -d 8h",
+        ],
+    ),
     ("packet report", &["nearside packet report alone.json loaded.json --out latency.html"]),
     ("packet compare", &["nearside packet compare before/ after/"]),
     ("links", &["nearside links", "nearside links --json"]),

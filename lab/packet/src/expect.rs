@@ -56,6 +56,8 @@ pub struct Judged {
     /// The worst that was measured; `None`: there is no such figure, or too
     /// few samples for it.
     pub measured: Option<f64>,
+    /// It is a time, in nanoseconds.
+    pub is_time: bool,
     /// Whether it was met. What was not measured was not.
     pub met: bool,
 }
@@ -146,7 +148,7 @@ impl Expectation {
         let known = measured.iter().flatten().copied();
         let worst = if highest { known.reduce(f64::max) } else { known.reduce(f64::min) };
         let measured = if measured.iter().all(Option::is_some) { worst } else { None };
-        Judged { expectation: self.text.clone(), measured, met }
+        Judged { expectation: self.text.clone(), measured, is_time: of_latency, met }
     }
 
     fn holds(&self, value: f64) -> bool {

@@ -7,13 +7,13 @@ use crate::trial::{Distribution, LaneResult, TrialResult};
 use core::fmt::Write;
 use load::units::{grouped, seconds, share, si};
 use report::{Axis, Chart, Series};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Bins of a frequency curve.
 const BINS: usize = 90;
 
 /// What `load --out` keeps.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Kept {
     /// How it is done again.
     pub command: Vec<String>,
@@ -30,7 +30,7 @@ pub struct Kept {
 }
 
 /// The clock of a run.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Clock {
     /// A sentence about it.
     pub told: String,

@@ -5,6 +5,7 @@
 //! | `ends` | links opened, and dealt out to threads |
 //! | `forward` | the forwarder's threads, and what they tell |
 //! | `load` | the tester's thread, checkpoints, what is printed |
+//! | `latency` | a probe beside a background, rate by rate |
 //! | `search` | trials, until bounds are near |
 //! | `pages` | results drawn and compared |
 //! | `rig` | a tester's links and clock, and trials over them |
@@ -14,6 +15,7 @@
 mod ends;
 mod forward;
 mod keep;
+mod latency;
 mod load;
 mod pages;
 mod place;
@@ -39,6 +41,8 @@ pub enum PacketPlan {
     Load(Box<LoadPlan>),
     /// Search for rates.
     Search(Box<SearchPlan>),
+    /// Measure latency rate by rate.
+    Latency(Box<LatencyPlan>),
     /// Draw results.
     Report(ReportPlan),
     /// Compare results.
@@ -129,6 +133,35 @@ pub struct SearchPlan {
     pub json: bool,
 }
 
+/// What latency is measured beside.
+#[derive(Clone, Debug)]
+pub struct LatencyPlan {
+    /// One link, or two.
+    pub links: Vec<LinkSpec>,
+    /// The probe.
+    pub probe: Stream,
+    /// The background, but for its rate.
+    pub background: Stream,
+    /// Its rates, in frames per second and direction; zero is none.
+    pub rates: Vec<f64>,
+    /// For how long at each.
+    pub duration: Duration,
+    /// How long stragglers are waited for.
+    pub drain: Duration,
+    /// The share of frames that may be late in a result that is valid.
+    pub late_limit: f64,
+    /// Latencies above it are counted.
+    pub threshold: Duration,
+    /// How long the links' other side is waited for.
+    pub link_limit: Duration,
+    /// Where.
+    pub pace: Pace,
+    /// The folder for results and page.
+    pub out: Option<PathBuf>,
+    /// Print JSON.
+    pub json: bool,
+}
+
 /// What is drawn.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReportPlan {
@@ -158,6 +191,7 @@ pub fn packet(plan: PacketPlan) -> Result<ExitCode, Failure> {
         PacketPlan::Forward(plan) => forward::forward(&plan),
         PacketPlan::Load(plan) => load::load(&plan),
         PacketPlan::Search(plan) => search::search(&plan),
+        PacketPlan::Latency(plan) => latency::latency(&plan),
         PacketPlan::Report(plan) => pages::report(&plan),
         PacketPlan::Compare(plan) => pages::compare_runs(&plan),
     }

@@ -5,8 +5,10 @@ use crate::keep::write_whole;
 use crate::rig::{CALIBRATION, Clocked, Rig, Watch};
 use crate::{LoadPlan, place};
 use host::stop_signals;
+use host::values::LinkSpec;
 use link::Link;
 use load::units::{grouped, seconds, si};
+pub use packet::page::Kept;
 use packet::table;
 use packet::tester::{Plan, Recorders, fill};
 use packet::trial::TrialResult;
@@ -59,12 +61,17 @@ pub fn load(plan: &LoadPlan) -> Result<ExitCode, Failure> {
         print!("{}", table::render(&result, nanos(plan.threshold)));
         for judged in &judged {
             let word = if judged.met { "met" } else { "NOT MET" };
-            let measured = judged.measured.map_or_else(|| "not measured".to_owned(), |value| format!("{value}"));
+            let measured = match judged.measured {
+                None => "not measured".to_owned(),
+                Some(nanos) if judged.is_time => seconds(nanos),
+                Some(value) => format!("{value}"),
+            };
             println!("expected {}: {word} ({measured})", judged.expectation);
         }
     }
     Ok(match () {
-        () if !result.complete => ExitCode::from(INTERRUPTED),
+        () if !result.complete && signals.load(Ordering::Relaxed) > 0 => ExitCode::from(INTERRUPTED),
+        () if !result.complete => return Err("a link had lost its other side at the end".into()),
         () if judged.iter().any(|judged| !judged.met) => ExitCode::from(MISSED),
         () => ExitCode::SUCCESS,
     })
@@ -80,7 +87,8 @@ pub fn seed(asked: Option<u64>) -> Result<u64, Failure> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-fn nanos(span: Duration) -> u64 {
+/// Nanoseconds, as many as there are.
+pub fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -227,12 +235,24 @@ fn to_json(plan: &LoadPlan, clock: &Clocked, result: &TrialResult) -> Value {
         "command": replay(),
         "complete": result.complete,
         "clock": clock.to_json(),
-        "links": plan.links.iter().map(host::values::LinkSpec::name).collect::<Vec<_>>(),
+        "links": plan.links.iter().map(LinkSpec::name).collect::<Vec<_>>(),
         "threshold_ns": nanos(plan.threshold),
         "summary": lanes.collect::<Vec<_>>(),
         "expectations": judged,
         "result": result,
     })
+}
+
+/// A result as a page takes it.
+pub fn kept(links: &[LinkSpec], clock: &Clocked, threshold: Duration, result: &TrialResult) -> Kept {
+    Kept {
+        command: replay(),
+        complete: result.complete,
+        clock: packet::page::Clock { told: clock.told() },
+        links: links.iter().map(LinkSpec::name).collect(),
+        threshold_ns: nanos(threshold),
+        result: result.clone(),
+    }
 }
 
 /// The command that was given.

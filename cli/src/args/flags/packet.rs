@@ -1,6 +1,7 @@
 //! `nearside packet`, as typed.
 
 mod forward;
+mod latency;
 mod load;
 mod search;
 
@@ -39,6 +40,14 @@ enum What {
     /// result is COMPLETE, PARTIAL (what was left out is named) or INVALID;
     /// the exit status is 0, 2 if INVALID, 130 after Ctrl-C, 1 if it failed.
     Search(Box<search::SearchArgs>),
+    /// Measure a probe's latency beside a background, at one rate after the other
+    ///
+    /// One-way latency of every frame of the probe, of which one is in flight
+    /// in each direction: without a background (0) and with. Told are the
+    /// figures of RFC 8219, the whole distribution, and the curves of all rates
+    /// over each other (--out). The exit status is 0, 2 if INVALID, 130 after
+    /// Ctrl-C, 1 if it failed.
+    Latency(Box<latency::LatencyArgs>),
     /// Turn what load --out kept into one page of HTML: tables and curves
     Report {
         /// Results; those of several runs are drawn over each other
@@ -74,6 +83,7 @@ impl PacketArgs {
             What::Forward(args) => PacketPlan::Forward(Box::new(args.plan()?)),
             What::Load(args) => PacketPlan::Load(Box::new(args.plan()?)),
             What::Search(args) => PacketPlan::Search(Box::new(args.plan()?)),
+            What::Latency(args) => PacketPlan::Latency(Box::new(args.plan()?)),
             What::Report { files, out } => PacketPlan::Report(ReportPlan { files, out }),
             What::Compare { before, after, json } => PacketPlan::Compare(ComparePlan { before, after, json }),
         })
@@ -122,4 +132,11 @@ impl FromStr for Sched {
         let priority = priority.filter(|priority| (1..=99).contains(priority));
         priority.map(Self).ok_or_else(|| "write fifo:PRIORITY, with a priority from 1 to 99".to_owned())
     }
+}
+
+/// A share, with its percent sign.
+fn percent(text: &str) -> Result<f64, String> {
+    let value = text.strip_suffix('%').and_then(|digits| digits.parse::<f64>().ok());
+    let value = value.filter(|value| (0.0..=50.0).contains(value));
+    value.map(|value| value / 100.0).ok_or_else(|| "write a share with its sign, as in 0.5%, at most 50%".to_owned())
 }

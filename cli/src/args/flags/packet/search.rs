@@ -1,6 +1,6 @@
 //! `nearside packet search`, as typed.
 
-use super::{PortArgs, Sched};
+use super::{PortArgs, Sched, percent};
 use clap::{Args, ValueHint};
 use host::values::{duration, nonzero_duration};
 use packet::search::{Goal, TRIALS_LIMIT};
@@ -86,13 +86,6 @@ pub(in crate::args::flags) struct SearchArgs {
 
 fn goal(text: &str) -> Result<Goal, String> {
     Goal::named(text).ok_or_else(|| format!("there is no goal {text}: rfc2544, tst009, ndr and pdr are"))
-}
-
-/// A share, with its percent sign.
-fn percent(text: &str) -> Result<f64, String> {
-    let value = text.strip_suffix('%').and_then(|digits| digits.parse::<f64>().ok());
-    let value = value.filter(|value| (0.0..=50.0).contains(value));
-    value.map(|value| value / 100.0).ok_or_else(|| "write a share with its sign, as in 0.5%, at most 50%".to_owned())
 }
 
 impl SearchArgs {

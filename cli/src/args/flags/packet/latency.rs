@@ -1,0 +1,104 @@
+//! `nearside packet latency`, as typed.
+
+use super::{PortArgs, Sched};
+use clap::{Args, ValueHint};
+use host::values::{duration, nonzero_duration};
+use packet::spec::{Asked, Spec};
+use packet::tester::{Pacing, Stream};
+use std::path::PathBuf;
+use std::time::Duration;
+use testbed::{LatencyPlan, Pace};
+
+#[derive(Args)]
+pub(in crate::args::flags) struct LatencyArgs {
+    #[command(flatten)]
+    ports: PortArgs,
+
+    /// The probe: SIZE[:RATE][,key=value]…, with one frame in flight in each direction
+    #[arg(long, value_name = "STREAM", default_value = "76", value_parser = Spec::parse)]
+    probe: Spec,
+
+    /// The background: SIZE[,key=value]…, without a rate
+    #[arg(long, value_name = "STREAM", default_value = "64", value_parser = Spec::parse)]
+    background: Spec,
+
+    /// The background's rates, in frames per second and direction, with commas; 0 is none
+    #[arg(long, value_name = "RATE,…", value_delimiter = ',', required = true, value_parser = rate)]
+    rates: Vec<f64>,
+
+    /// Measure at each rate for this long (RFC 2544 section 26.2: 120 s)
+    #[arg(long, short, value_name = "TIME", default_value = "120s", value_parser = nonzero_duration)]
+    duration: Duration,
+
+    /// Wait this long for stragglers (RFC 2544 section 23: two seconds)
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    drain: Duration,
+
+    /// With more than this share of frames late or not sent by the tester the result is INVALID
+    #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = super::percent)]
+    late_limit: f64,
+
+    /// Count latencies above this time
+    #[arg(long, value_name = "TIME", default_value = "15us", value_parser = nonzero_duration)]
+    threshold: Duration,
+
+    /// Wait this long for the links' other side
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = nonzero_duration)]
+    link_limit: Duration,
+
+    /// Pin the one thread that has all ports to this core [default: not pinned]
+    #[arg(long, value_name = "N")]
+    core: Option<u16>,
+
+    /// Run with a real-time policy: fifo:PRIORITY, as in fifo:50
+    #[arg(long, value_name = "POLICY")]
+    sched: Option<Sched>,
+
+    /// Keep a file of results for each rate, and a page of all curves, in this folder
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    out: Option<PathBuf>,
+
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Frames per second; zero is none.
+fn rate(text: &str) -> Result<f64, String> {
+    if text == "0" {
+        return Ok(0.0);
+    }
+    match Asked::parse(text)?.pacing(64.0, 1)? {
+        Pacing::Rate { milli, .. } if !text.ends_with("bit") => Ok(milli as f64 / 1e3),
+        _ => Err("write frames per second, as in 0 or 1M".to_owned()),
+    }
+}
+
+impl LatencyArgs {
+    pub(super) fn plan(self) -> Result<LatencyPlan, String> {
+        let links = self.ports.plan(memif::Role::Client)?;
+        if self.background.asked.is_some() {
+            return Err("--background: its rates are those of --rates".to_owned());
+        }
+        let usual = [true, links.len() > 1];
+        let stream = |name: &str, spec: &Spec, pacing: Pacing| {
+            let ways = spec.ways.unwrap_or(usual);
+            let stream = Stream { name: name.to_owned(), shape: spec.shape.clone(), pacing, ways };
+            if ways[1] && links.len() < 2 { Err("with one link there is one direction".to_owned()) } else { Ok(stream) }
+        };
+        Ok(LatencyPlan {
+            probe: stream("probe", &self.probe, self.probe.probe()?)?,
+            background: stream("background", &self.background, Pacing::Max)?,
+            links: links.clone(),
+            rates: self.rates,
+            duration: self.duration,
+            drain: self.drain,
+            late_limit: self.late_limit,
+            threshold: self.threshold,
+            link_limit: self.link_limit,
+            pace: Pace { cores: vec![self.core], fifo: self.sched.map(|sched| sched.0) },
+            out: self.out,
+            json: self.json,
+        })
+    }
+}
