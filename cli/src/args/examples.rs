@@ -79,7 +79,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "packet latency",
         &[
-            "nearside packet latency --link memif:/run/a.sock --link memif:/run/b.sock --rates 0,1M --core 1 --out today",
+            "nearside packet latency --link memif:/run/a.sock --link memif:/run/b.sock --rates 0,1M --out today",
             "nearside packet latency --link af_xdp:eth1 --link af_xdp:eth2 --probe 76B:10k --rates 0,100k,500k -d 8h",
         ],
     ),
