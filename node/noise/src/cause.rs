@@ -136,6 +136,7 @@ impl fmt::Display for Cause {
         match self {
             Self::Interrupt { number, name } => write!(f, "interrupt {number} ({name})"),
             Self::Softirq(name) => write!(f, "softirq {name}"),
+            Self::Thread { thread: u32::MAX, .. } => f.write_str("another thread: which one is not permitted to see"),
             Self::Thread { thread, name, work: None } => write!(f, "thread {name} ({thread})"),
             Self::Thread { name, work: Some(work), .. } => write!(f, "thread {name} ({work})"),
             Self::Ipi { kind, function: None } => write!(f, "IPI {}", kind.name()),

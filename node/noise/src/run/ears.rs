@@ -74,7 +74,7 @@ impl Ears {
         }
         let cores = cores.into_iter().map(|made| made.ear).collect();
         let cost = tracepoints.as_ref().ok().and_then(|_| perf::cost::of_a_tracepoint(true));
-        Self { cores, tracepoints, cost, stolen: stolen(), another: "another, not permitted to see which".into() }
+        Self { cores, tracepoints, cost, stolen: stolen(), another: "another".into() }
     }
 
     /// The loops' threads.

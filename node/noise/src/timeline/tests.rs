@@ -215,6 +215,9 @@ fn lost_events_make_no_story() {
 fn a_gap_that_is_not_over_for_its_events_is_named_by_what_runs() {
     let events = [(11_000, to(7, "hog"))];
     assert_eq!(verdict(&events, 10_000, 50_000).cause.to_string(), "thread hog (7)");
+    // Without rights.
+    let hidden = verdict(&[(11_000, to(u32::MAX, "another"))], 10_000, 50_000).cause;
+    assert_eq!(hidden.to_string(), "another thread: which one is not permitted to see");
 }
 
 #[test]
