@@ -79,9 +79,19 @@ pub fn run(plan: &Plan) -> Result<ExitCode, String> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// How many tests of a program run at once (libtest).
+const THREADS: &str = "RUST_TEST_THREADS";
+
+/// Most of what takes long waits: for timers, for peers, for processes.
+const THREADS_PER_CORE: usize = 2;
+
 fn cargo(plan: &Plan) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.arg("test").args(&plan.arguments);
+    if std::env::var_os(THREADS).is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
+        command.env(THREADS, (cores * THREADS_PER_CORE).to_string());
+    }
     command
 }
 
