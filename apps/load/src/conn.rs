@@ -2,7 +2,7 @@
 
 use app::ConnId;
 use core::time::Duration;
-use http::client::Engine;
+use h1::client::Engine;
 use wire::Time;
 
 /// What a connection is about.

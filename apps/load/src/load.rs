@@ -34,12 +34,12 @@ use crate::schedule::Arrival;
 use app::{App, Body, Closed, ConnId, Net, Opened, Wake};
 use core::time::Duration;
 use cuts::Cuts;
-use http::Method;
-use http::client::{Counted, Limits, Summary};
+use h1::client::{Counted, Limits, Summary};
 use in_progress::{InProgress, Mark};
 use mix::{ANY_STATUS, Kind, Mix};
 use open::Open;
 use parts::Parts;
+use semantics::Method;
 use turns::TurnClock;
 use wire::Time;
 

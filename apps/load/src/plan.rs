@@ -7,7 +7,7 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::RangeInclusive;
 use core::time::Duration;
-use http::client::Head;
+use h1::client::Head;
 use serde::Serialize;
 
 /// Connections that one [`Plan`] may ask of one silo. 16 Mi at 48 bytes are

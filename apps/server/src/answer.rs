@@ -1,6 +1,6 @@
 //! From a request to a response: everything but the short way.
 
-use crate::conn::{DRY, State, Tick};
+use crate::conn::{DRY, Ending, State, Tick};
 use crate::files::ReadOutcome;
 use crate::files::reader::{EntryId, Job};
 use crate::files::store::{Freshness, Kind, NoEntry, Prepared};
@@ -10,11 +10,13 @@ use crate::log::Line;
 use crate::{Server, line};
 use app::{ConnId, Net};
 use core::ops::Range;
-use http::conditional::{Validators, Verdict, evaluate};
-use http::date::HttpDate;
-use http::range::{Parts, Ranges};
-use http::server::{Engine, Event, Request};
-use http::{Framing, Method, Status, Version, response};
+use h1::server::{Engine, Event, Transfer};
+use h1::{Framing, Version, response};
+use semantics::OwnedRequest;
+use semantics::conditional::{Validators, Verdict, evaluate};
+use semantics::date::HttpDate;
+use semantics::range::{Parts, Ranges};
+use semantics::{Method, Request, Status};
 use std::collections::VecDeque;
 
 /// Requests behind one that waits for the reader, for which it looks as well.
@@ -22,13 +24,6 @@ const AHEAD: usize = 16;
 
 /// What is served of a file, to anyone.
 const ALLOW_FILES: &[u8] = b"GET, HEAD, OPTIONS";
-
-/// How a response ends its message, and the connection perhaps with it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ending {
-    pub version: Version,
-    pub keep_alive: bool,
-}
 
 /// What every head begins with.
 #[derive(Clone, Copy)]
@@ -40,7 +35,8 @@ struct Begin {
 
 impl Begin {
     fn head(self, out: &mut Vec<u8>, status: Status) -> response::Head<'_, Vec<u8>> {
-        head::start(out, status, self.server_header, self.date).connection(self.ending.version, self.ending.keep_alive)
+        head::start(out, status, self.server_header, self.date)
+            .connection(self.ending.version(), self.ending.keep_alive())
     }
 }
 
@@ -69,17 +65,20 @@ impl Server {
     /// slots of a memif link that copies nothing). What is decided by it more
     /// than once, or remembered of it, is read from a copy, so that it is one
     /// and the same each time; a head that became another since is no request.
-    pub(crate) fn on_request<N: Net>(&mut self, net: &mut N, id: ConnId, seen: &Request<'_>) {
+    pub(crate) fn on_request<N: Net>(&mut self, net: &mut N, id: ConnId, seen: &Request<'_>, transfer: &Transfer) {
+        self.conns[id.index()].ending = Ending::of(transfer);
         if !net.shares_frames() {
-            self.on_own_request(net, id, seen);
+            self.on_own_request(net, id, seen, transfer);
             return;
         }
         let mut head = core::mem::take(&mut self.head);
         head.clear();
         head.extend_from_slice(seen.head());
         match Engine::new().on_bytes(&head, &self.http_limits) {
-            Event::Request { request, consumed } if consumed == head.len() && ends_alike(&request, seen) => {
-                self.on_own_request(net, id, &request);
+            Event::Request { request, transfer: again, consumed }
+                if consumed == head.len() && ends_alike(&again, transfer) =>
+            {
+                self.on_own_request(net, id, &request, transfer);
             }
             _ => {
                 self.counters.parse_errors += 1;
@@ -90,19 +89,19 @@ impl Server {
     }
 
     /// As [`Server::on_request`], from memory that is ours alone.
-    fn on_own_request<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>) {
-        if !matches!(request.framing(), Framing::None) {
-            self.begin_body(net, id, request);
+    fn on_own_request<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, transfer: &Transfer) {
+        if !matches!(transfer.framing(), Framing::None) {
+            self.begin_body(net, id, request, transfer);
         } else if !self.respond(net, id, request) {
-            self.conns[id.index()].more().head = Some(request.head().into());
+            self.conns[id.index()].more().request = Some((*request).into());
         }
     }
 
     /// A body follows. It is read to its end, and discarded, before the
     /// request is answered (RFC 9112 §9.3: all of it, or close).
-    fn begin_body<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>) {
+    fn begin_body<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, transfer: &Transfer) {
         // RFC 9110 §10.1.1: an HTTP/1.0 client's expectation is ignored.
-        if request.expect_continue() && request.version() == Version::Http11 {
+        if transfer.expect_continue() && transfer.version() == Version::Http11 {
             if let Some(status) = self.refused(request.method()) {
                 // Answered at once. Whether the body follows all the same is
                 // not known, so nothing after it can be understood.
@@ -113,7 +112,7 @@ impl Server {
             self.counters.responses_1xx += 1;
         }
         let conn = &mut self.conns[id.index()];
-        conn.more().head = Some(request.head().into());
+        conn.more().request = Some((*request).into());
         conn.state = State::Body;
         conn.last = Tick::of(net.now());
         self.arm(net, id, self.timeouts.http.body);
@@ -124,20 +123,17 @@ impl Server {
         let conn = &mut self.conns[id.index()];
         conn.state = State::Ready;
         conn.last = Tick::of(net.now());
-        let head = conn.more.as_mut().and_then(|more| more.head.take());
+        let request = conn.more.as_mut().and_then(|more| more.request.take());
         self.arm(net, id, self.timeouts.http.keep_alive);
-        if let Some(head) = head {
-            self.respond_to(net, id, head);
+        if let Some(request) = request {
+            self.respond_to(net, id, request);
         }
     }
 
-    /// Answers a request from a copy of its head.
-    fn respond_to<N: Net>(&mut self, net: &mut N, id: ConnId, head: Box<[u8]>) {
-        // It was accepted before, under the same limits.
-        if let Event::Request { request, .. } = Engine::new().on_bytes(&head, &self.http_limits)
-            && !self.respond(net, id, &request)
-        {
-            self.conns[id.index()].more().head = Some(head);
+    /// Answers a request that was kept.
+    fn respond_to<N: Net>(&mut self, net: &mut N, id: ConnId, request: OwnedRequest) {
+        if !self.respond(net, id, &request.get()) {
+            self.conns[id.index()].more().request = Some(request);
         }
     }
 
@@ -145,7 +141,7 @@ impl Server {
     /// waits for the reader: its head is then to be kept.
     fn respond<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>) -> bool {
         if let Some(status) = self.refused(request.method()) {
-            self.error(net, id, Some(request), status, request.keep_alive());
+            self.error(net, id, Some(request), status, true);
             return true;
         }
         if let Some(entry) = self.fixed {
@@ -166,7 +162,7 @@ impl Server {
         let entry = match self.store.find(request.path()) {
             Ok(entry) => entry,
             Err(NoEntry::Refused(_)) => {
-                self.error(net, id, Some(request), Status::BAD_REQUEST, request.keep_alive());
+                self.error(net, id, Some(request), Status::BAD_REQUEST, true);
                 return true;
             }
             Err(NoEntry::Full(_)) => return self.overloaded(net, id, request),
@@ -198,11 +194,11 @@ impl Server {
             }
             Kind::Large { .. } => self.respond_large(net, id, request, entry),
             Kind::Directory => self.redirect(net, id, request, entry),
-            Kind::Missing => self.error(net, id, Some(request), Status::NOT_FOUND, request.keep_alive()),
-            Kind::Forbidden => self.error(net, id, Some(request), Status::FORBIDDEN, request.keep_alive()),
+            Kind::Missing => self.error(net, id, Some(request), Status::NOT_FOUND, true),
+            Kind::Forbidden => self.error(net, id, Some(request), Status::FORBIDDEN, true),
             // `Unknown` always waits.
             Kind::Failed | Kind::Unknown => {
-                self.error(net, id, Some(request), Status::INTERNAL_SERVER_ERROR, request.keep_alive());
+                self.error(net, id, Some(request), Status::INTERNAL_SERVER_ERROR, true);
             }
         }
         true
@@ -254,9 +250,11 @@ impl Server {
         }
         let mut engine = conn.engine;
         for _ in 0..AHEAD {
-            let Event::Request { request, consumed } = engine.on_bytes(rest, &self.http_limits) else { return };
+            let Event::Request { request, transfer, consumed } = engine.on_bytes(rest, &self.http_limits) else {
+                return;
+            };
             let reads = matches!(request.method(), Method::Get | Method::Head);
-            if !reads || !matches!(request.framing(), Framing::None) {
+            if !reads || !matches!(transfer.framing(), Framing::None) {
                 return;
             }
             rest = rest.get(consumed..).unwrap_or_default();
@@ -324,10 +322,10 @@ impl Server {
         }
         conn.state = State::Ready;
         conn.last = Tick::of(net.now());
-        let head = conn.more.as_mut().and_then(|more| more.head.take());
+        let request = conn.more.as_mut().and_then(|more| more.request.take());
         self.working -= 1;
-        if let Some(head) = head {
-            self.respond_to(net, id, head);
+        if let Some(request) = request {
+            self.respond_to(net, id, request);
         }
         self.offer_again(net, id);
     }
@@ -338,11 +336,8 @@ impl Server {
         self.working -= 1;
         let conn = &mut self.conns[id.index()];
         conn.state = State::Ready;
-        let head = conn.more.take().and_then(|more| more.head);
-        if let Some(head) = head
-            && let Event::Request { request, .. } = Engine::new().on_bytes(&head, &self.http_limits)
-        {
-            self.error(net, id, Some(&request), Status::SERVICE_UNAVAILABLE, request.keep_alive());
+        if let Some(request) = conn.more.take().and_then(|more| more.request) {
+            self.error(net, id, Some(&request.get()), Status::SERVICE_UNAVAILABLE, true);
         }
         self.offer_again(net, id);
     }
@@ -361,22 +356,20 @@ impl Server {
         conn.state = State::Ready;
         let Some(more) = &mut conn.more else { return };
         let again = outcome == ReadOutcome::Changed && !core::mem::replace(&mut more.again, true);
-        let Some(head) = more.head.take() else { return };
+        let Some(request) = more.request.take() else { return };
         if again {
-            if let Event::Request { request, .. } = Engine::new().on_bytes(&head, &self.http_limits) {
-                self.store.forget(request.path());
-            }
-            self.respond_to(net, id, head);
-        } else if let Event::Request { request, .. } = Engine::new().on_bytes(&head, &self.http_limits) {
+            self.store.forget(request.get().path());
+            self.respond_to(net, id, request);
+        } else {
             self.counters.file_errors += 1;
-            self.error(net, id, Some(&request), Status::SERVICE_UNAVAILABLE, request.keep_alive());
+            self.error(net, id, Some(&request.get()), Status::SERVICE_UNAVAILABLE, true);
         }
         self.offer_again(net, id);
     }
 
     /// Content in memory.
     fn respond_content<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, entry: EntryId) {
-        let ending = self.ending(id, request);
+        let ending = self.ending(id);
         let Kind::Content(meta) = &self.store.entry(entry).kind else { return };
         let selected = select(meta, request, self.second);
         if let Selected::Whole = selected {
@@ -396,9 +389,9 @@ impl Server {
                 if let Some(prepared) = self.store.entry(entry).prepared() {
                     sent = send_parts(net, id, prepared, &parts);
                 }
-                self.answered(net, id, Some(request), status, head.len(), sent, ending.keep_alive);
+                self.answered(net, id, Some(request), status, head.len(), sent, ending.keep_alive());
             }
-            Err(status) => self.error_of(net, id, Some(request), status, ending.keep_alive, size),
+            Err(status) => self.error_of(net, id, Some(request), status, ending.keep_alive(), size),
         }
         head.clear();
         self.scratch = head;
@@ -446,12 +439,12 @@ impl Server {
             net.send_body(id, content, 0..content.len());
             sent += content.len() as usize;
         }
-        self.answered(net, id, Some(request), Status::OK, bytes, sent as u64, ending.keep_alive);
+        self.answered(net, id, Some(request), Status::OK, bytes, sent as u64, ending.keep_alive());
     }
 
     /// A file that is streamed.
     fn respond_large<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, entry: EntryId) {
-        let ending = self.ending(id, request);
+        let ending = self.ending(id);
         let Kind::Large { meta, .. } = &self.store.entry(entry).kind else { return };
         let (size, selected) = (meta.size, select(meta, request, self.second));
         let boundary = self.serial;
@@ -463,27 +456,29 @@ impl Server {
         match composed {
             Ok((status, parts)) if request.method() == Method::Head || parts.is_empty() => {
                 net.send_bytes(id, &head);
-                self.answered(net, id, Some(request), status, head.len(), 0, ending.keep_alive);
+                self.answered(net, id, Some(request), status, head.len(), 0, ending.keep_alive());
             }
             Ok(_) if self.counters.streams_open >= self.limits.streams as u64 => {
                 self.overloaded(net, id, request);
             }
-            Ok((status, parts)) => self.begin_stream(net, id, request, entry, (status, head, parts), ending.keep_alive),
-            Err(status) => self.error_of(net, id, Some(request), status, ending.keep_alive, size),
+            Ok((status, parts)) => {
+                self.begin_stream(net, id, request, entry, (status, head, parts), ending.keep_alive())
+            }
+            Err(status) => self.error_of(net, id, Some(request), status, ending.keep_alive(), size),
         }
     }
 
     /// RFC 9110 §9.3.7.
     fn respond_options<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>) {
-        let ending = self.ending(id, request);
+        let ending = self.ending(id);
         let mut head = core::mem::take(&mut self.scratch);
         head.clear();
         head::start(&mut head, Status::NO_CONTENT, self.server_header, self.date)
             .field("Allow", ALLOW_FILES)
-            .connection(ending.version, ending.keep_alive)
+            .connection(ending.version(), ending.keep_alive())
             .end();
         net.send_bytes(id, &head);
-        self.answered(net, id, Some(request), Status::NO_CONTENT, head.len(), 0, ending.keep_alive);
+        self.answered(net, id, Some(request), Status::NO_CONTENT, head.len(), 0, ending.keep_alive());
         self.scratch = head;
     }
 
@@ -496,15 +491,13 @@ impl Server {
             location.push(b'?');
             location.extend_from_slice(query);
         }
-        self.short(net, id, Some(request), Status::MOVED_PERMANENTLY, request.keep_alive(), |head| {
-            head.field("Location", &location)
-        });
+        self.short(net, id, Some(request), Status::MOVED_PERMANENTLY, true, |head| head.field("Location", &location));
     }
 
     /// At a limit of ours: 503, and a moment's rest. Always true: answered.
     pub(crate) fn overloaded<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>) -> bool {
         self.counters.overloads += 1;
-        self.error(net, id, Some(request), Status::SERVICE_UNAVAILABLE, request.keep_alive());
+        self.error(net, id, Some(request), Status::SERVICE_UNAVAILABLE, true);
         true
     }
 
@@ -561,8 +554,12 @@ impl Server {
         keep_alive: bool,
         fields: impl for<'s> FnOnce(response::Head<'s, Vec<u8>>) -> response::Head<'s, Vec<u8>>,
     ) {
-        let (method, version) = request.map_or((Method::Get, Version::Http11), |it| (it.method(), it.version()));
-        let keep_alive = keep_alive && self.goes_on(id);
+        let method = request.map_or(Method::Get, |request| request.method());
+        let ending = match request {
+            Some(_) => self.ending(id).and(keep_alive),
+            None => Ending::GOES_ON.and(keep_alive && self.goes_on(id)),
+        };
+        let (version, keep_alive) = (ending.version(), ending.keep_alive());
         let page = page(status);
         let mut out = core::mem::take(&mut self.scratch);
         out.clear();
@@ -639,9 +636,9 @@ impl Server {
         }
     }
 
-    /// What the response to `request` says of the connection.
-    fn ending(&self, id: ConnId, request: &Request<'_>) -> Ending {
-        Ending { version: request.version(), keep_alive: request.keep_alive() && self.goes_on(id) }
+    /// What the response that is due says of the connection.
+    fn ending(&self, id: ConnId) -> Ending {
+        self.conns[id.index()].ending.and(self.goes_on(id))
     }
 
     /// Whether the connection serves another request after this one.
@@ -651,8 +648,8 @@ impl Server {
 }
 
 /// Whether the connection's engine stands where it would after either.
-fn ends_alike(request: &Request<'_>, other: &Request<'_>) -> bool {
-    request.framing() == other.framing() && request.keep_alive() == other.keep_alive()
+fn ends_alike(one: &Transfer, other: &Transfer) -> bool {
+    one.framing() == other.framing() && one.keep_alive() == other.keep_alive()
 }
 
 /// Which response `request` gets for content that exists: preconditions
@@ -671,7 +668,7 @@ fn select(meta: &Meta, request: &Request<'_>, now: u64) -> Selected {
         Verdict::ProceedWhole => Selected::Whole,
         // RFC 9110 §14.2: a Range field is for GET only.
         Verdict::Proceed if request.method() == Method::Get && meta.file.is_some() => match request.range() {
-            Some(range) => match http::range::parse(range, meta.size) {
+            Some(range) => match semantics::range::parse(range, meta.size) {
                 Ranges::Whole => Selected::Whole,
                 Ranges::Partial(parts) => Selected::Partial(parts),
                 Ranges::Unsatisfiable => Selected::Unsatisfiable,
@@ -781,7 +778,7 @@ fn send_parts<N: Net>(net: &mut N, id: ConnId, prepared: &Prepared, parts: &VecD
 
 /// What [`response::Head::connection`] writes.
 const fn connection_line(ending: Ending) -> &'static [u8] {
-    match (ending.version, ending.keep_alive) {
+    match (ending.version(), ending.keep_alive()) {
         (Version::Http11, true) | (Version::Http10, false) => b"",
         (Version::Http11, false) => b"Connection: close\r\n",
         (Version::Http10, true) => b"Connection: keep-alive\r\n",

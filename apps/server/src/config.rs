@@ -127,7 +127,7 @@ pub struct Limits {
     /// space each, touched on use. One more is reset and counted.
     pub connections: usize,
     /// Bounds on a request: head, fields, body (read and discarded).
-    pub http: http::server::Limits,
+    pub http: h1::server::Limits,
     /// Requests answered on one connection; the last carries
     /// `Connection: close`. Default none.
     pub requests_per_connection: Option<u32>,
@@ -163,7 +163,7 @@ pub struct Timeouts {
     /// response. The last is kept to a sixteenth, and never exceeded, for
     /// responses that fill the queue; one that fits is given up at the latest a
     /// keep-alive time later.
-    pub http: http::server::Timeouts,
+    pub http: h1::server::Timeouts,
     /// From our FIN to the peer's. Default 5 s. Then reset.
     pub linger: Duration,
     /// From the start of a drain to the reset of what is left. Default 30 s.
@@ -263,7 +263,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 1 << 20,
-            http: http::server::Limits::default(),
+            http: h1::server::Limits::default(),
             requests_per_connection: None,
             unsent_bytes: 256 << 10,
             streams: 16_384,
@@ -278,7 +278,7 @@ impl Default for Limits {
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            http: http::server::Timeouts { keep_alive: Duration::from_secs(65), ..http::server::Timeouts::default() },
+            http: h1::server::Timeouts { keep_alive: Duration::from_secs(65), ..h1::server::Timeouts::default() },
             linger: Duration::from_secs(5),
             drain: Duration::from_secs(30),
         }

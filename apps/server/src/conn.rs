@@ -3,7 +3,9 @@
 use crate::files::reader::EntryId;
 use crate::stream::Stream;
 use core::time::Duration;
-use http::server::Engine;
+use h1::Version;
+use h1::server::{Engine, Transfer};
+use semantics::OwnedRequest;
 use wire::Time;
 
 /// A connection's state. One cache line; what only some connections need is
@@ -39,6 +41,8 @@ pub struct ServedConnection {
     pub flags: u8,
     /// Looks in a row that found nothing acknowledged, if [`MARKED`].
     pub quiet: u8,
+    /// Of the request that is being answered.
+    pub ending: Ending,
 }
 
 // A million idle connections are to cost the whole server 512 MB.
@@ -77,11 +81,44 @@ pub const FINISHED: u8 = 64;
 /// The timer watches whether bytes are acknowledged; see [`ServedConnection::mark`].
 pub const MARKED: u8 = 16;
 
+/// How a response ends its message, and the connection perhaps with it: the
+/// request's version, and whether its client goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ending(u8);
+
+impl Ending {
+    pub const GOES_ON: Self = Self::new(Version::Http11, true);
+    const HTTP10: u8 = 1;
+    const LAST: u8 = 2;
+
+    pub const fn new(version: Version, keep_alive: bool) -> Self {
+        let version = if matches!(version, Version::Http10) { Self::HTTP10 } else { 0 };
+        Self(if keep_alive { version } else { version | Self::LAST })
+    }
+
+    pub const fn of(transfer: &Transfer) -> Self {
+        Self::new(transfer.version(), transfer.keep_alive())
+    }
+
+    pub const fn version(self) -> Version {
+        if self.0 & Self::HTTP10 == 0 { Version::Http11 } else { Version::Http10 }
+    }
+
+    pub const fn keep_alive(self) -> bool {
+        self.0 & Self::LAST == 0
+    }
+
+    /// The same, as the last on its connection unless `goes_on`.
+    pub const fn and(self, goes_on: bool) -> Self {
+        Self::new(self.version(), self.keep_alive() && goes_on)
+    }
+}
+
 /// What only some connections need.
 #[derive(Debug, Default)]
 pub struct More {
-    /// The head of a request whose body was, or is being, discarded.
-    pub head: Option<Box<[u8]>>,
+    /// A request that waits, or whose body is being discarded.
+    pub request: Option<OwnedRequest>,
     /// What a waiting request waits for.
     pub wait: Option<EntryId>,
     pub stream: Option<Stream>,
@@ -102,6 +139,7 @@ impl ServedConnection {
             state: State::Vacant,
             flags: 0,
             quiet: 0,
+            ending: Ending::GOES_ON,
         }
     }
 

@@ -9,8 +9,8 @@ use crate::Server;
 use crate::conn::{DRY, ENDED, FINISHED, MARKED, PARTIAL, PAUSED, State};
 use app::{ConnId, Net};
 use core::time::Duration;
-use http::Status;
-use http::server::Waiting;
+use h1::server::Waiting;
+use semantics::Status;
 use wire::Time;
 
 /// Connections looked at in one call of `drain`, or of `settle`: a million take several

@@ -1,9 +1,9 @@
 //! The heads of successful responses: what does not change between two
 //! requests for the same content is written once.
 
-use http::Status;
-use http::date::HttpDate;
-use http::response::Head;
+use h1::response::Head;
+use semantics::Status;
+use semantics::date::HttpDate;
 
 /// The product token of the `Server` field (RFC 9110 §10.2.4).
 const PRODUCT: &[u8] = b"nearside";

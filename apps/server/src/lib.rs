@@ -50,12 +50,12 @@ use core::time::Duration;
 use files::FileReader;
 use files::reader::{Done, EntryId, Job, Reader};
 use files::store::Store;
+use h1::server::{Event, Waiting};
 use head::Meta;
-use http::Status;
-use http::date::HttpDate;
-use http::server::{Event, Request, Waiting};
 use log::{Line, Log};
 use rustix::fd::BorrowedFd;
+use semantics::date::HttpDate;
+use semantics::{Known, Request, Status};
 use wire::Time;
 
 /// Answers of the reader taken in one turn.
@@ -84,7 +84,7 @@ pub struct Server {
     ready: u64,
     counters: Counters,
     log: Option<Log>,
-    http_limits: http::server::Limits,
+    http_limits: h1::server::Limits,
     limits: Limits,
     timeouts: Timeouts,
     reader: Option<Reader>,
@@ -347,12 +347,12 @@ impl Server {
         let conn = &mut self.conns[id.index()];
         match event {
             Event::NeedMore => None,
-            Event::Request { request, consumed } => {
+            Event::Request { request, transfer, consumed } => {
                 if conn.flags & (PARTIAL | FIRST) != 0 {
                     conn.flags &= !(PARTIAL | FIRST);
                     self.arm(net, id, self.timeouts.http.keep_alive.min(self.timeouts.http.header));
                 }
-                self.on_request(net, id, &request);
+                self.on_request(net, id, &request, &transfer);
                 Some(consumed)
             }
             Event::Body { consumed, .. } => {
@@ -560,8 +560,8 @@ fn line<'a, N: Net>(net: &N, id: ConnId, request: &Request<'a>, status: Status) 
         peer: net.peer(id),
         request: request.line(),
         status: status.code(),
-        referer: request.known(http::server::Known::Referer),
-        agent: request.known(http::server::Known::UserAgent),
+        referer: request.known(Known::Referer),
+        agent: request.known(Known::UserAgent),
     }
 }
 

@@ -16,8 +16,8 @@ use crate::helper;
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
-use http::date::HttpDate;
 use rtrb::{Consumer, Producer, RingBuffer};
+use semantics::date::HttpDate;
 use sink::{Appended, Sink, Stream};
 use std::io::Write;
 use std::sync::Arc;
@@ -294,7 +294,7 @@ fn put_before(out: &mut Vec<u8>, time: &[u8; TIME_LEN], line: &Line<'_>) {
 }
 
 fn put_bytes(out: &mut Vec<u8>, bytes: u64) {
-    out.extend_from_slice(http::response::decimal(bytes, &mut [0; 20]));
+    out.extend_from_slice(h1::response::decimal(bytes, &mut [0; 20]));
 }
 
 fn put_after(out: &mut Vec<u8>, line: &Line<'_>) {

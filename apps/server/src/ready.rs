@@ -3,14 +3,14 @@
 //! but for a connection's last request.
 
 use crate::Server;
-use crate::answer::Ending;
-use crate::conn::{FINISHED, MARKED, State, Tick};
+use crate::conn::{Ending, FINISHED, MARKED, State, Tick};
 use crate::files::reader::EntryId;
 use crate::line;
 use app::{ConnId, Net};
 use core::hint::cold_path;
-use http::server::{Event, Plain, Request};
-use http::{Framing, Method, Status, Version};
+use h1::server::{Event, Plain, Transfer};
+use h1::{Framing, Version};
+use semantics::{Method, Request, Status};
 use wire::Time;
 
 impl Server {
@@ -72,7 +72,7 @@ impl Server {
     /// it, or it is in two pieces.
     #[inline(never)]
     fn serve_other_plain<N: Net>(&mut self, net: &mut N, id: ConnId, entry: EntryId, plain: Plain, now: Time) -> usize {
-        let ending = Ending { version: Version::Http11, keep_alive: plain.keep_alive() };
+        let ending = Ending::new(Version::Http11, plain.keep_alive());
         if net.unsent(id) >= self.unsent_max || self.serve_known(net, id, entry, ending, now) == 0 {
             return 0;
         }
@@ -96,8 +96,8 @@ impl Server {
             }
             let event = conn.engine.on_bytes(rest, &self.http_limits);
             let bytes = match &event {
-                Event::Request { request, consumed } => {
-                    let bytes = self.serve_ready(net, id, request, now);
+                Event::Request { request, transfer, consumed } => {
+                    let bytes = self.serve_ready(net, id, request, transfer, now);
                     if bytes > 0 {
                         rest = rest.get(*consumed..).unwrap_or_default();
                     }
@@ -119,12 +119,19 @@ impl Server {
     /// Answers a plain GET for content that is ready. Returns the bytes
     /// queued; 0 if it takes the long way.
     #[inline(always)]
-    fn serve_ready<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, now: Time) -> usize {
-        let ending = Ending { version: request.version(), keep_alive: request.keep_alive() };
+    fn serve_ready<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        request: &Request<'_>,
+        transfer: &Transfer,
+        now: Time,
+    ) -> usize {
+        let ending = Ending::of(transfer);
         let plain = request.method() == Method::Get
             && request.is_plain()
-            && (ending.version == Version::Http11 || !ending.keep_alive)
-            && matches!(request.framing(), Framing::None);
+            && (ending.version() == Version::Http11 || !ending.keep_alive())
+            && matches!(transfer.framing(), Framing::None);
         if !plain {
             return 0;
         }
@@ -158,11 +165,11 @@ impl Server {
     #[inline(always)]
     fn serve_known<N: Net>(&mut self, net: &mut N, id: ConnId, entry: EntryId, ending: Ending, now: Time) -> usize {
         let Some(conn) = self.conns.get_mut(id.index()) else { return 0 };
-        if ending.keep_alive && conn.requests.wrapping_add(1) >= self.requests_max {
+        if ending.keep_alive() && conn.requests.wrapping_add(1) >= self.requests_max {
             return 0;
         }
         let Some(prepared) = self.store.ready(entry, self.second) else { return 0 };
-        let (message, len) = match (ending.keep_alive, ending.version, &prepared.closing) {
+        let (message, len) = match (ending.keep_alive(), ending.version(), &prepared.closing) {
             (true, ..) | (false, Version::Http10, _) => (&prepared.message, prepared.message_len),
             (false, Version::Http11, Some(closing)) => (closing, closing.len()),
             (false, Version::Http11, None) => return self.prepare_closing(net, id, entry, now),
@@ -179,7 +186,7 @@ impl Server {
         conn.requests = conn.requests.saturating_add(1);
         self.ready += 1;
         self.counters.bytes_queued += bytes as u64;
-        if !ending.keep_alive {
+        if !ending.keep_alive() {
             cold_path();
             // The client said so: nothing follows its request.
             conn.flags |= FINISHED;
@@ -210,6 +217,6 @@ impl Server {
         if !self.store.prepare_closing(entry) {
             return 0;
         }
-        self.serve_parsed(net, id, entry, Ending { version: Version::Http11, keep_alive: false }, now)
+        self.serve_parsed(net, id, entry, Ending::new(Version::Http11, false), now)
     }
 }

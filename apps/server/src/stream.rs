@@ -25,8 +25,7 @@ use crate::log::OpenLine;
 use app::{Body, ConnId, Net};
 use core::ops::Range;
 use core::time::Duration;
-use http::Status;
-use http::server::Request;
+use semantics::{Request, Status};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wire::Time;
@@ -168,7 +167,7 @@ impl Server {
         let conn = &mut self.conns[id.index()];
         conn.state = State::Streaming;
         let more = conn.more();
-        more.head = Some(request.head().into());
+        more.request = Some((*request).into());
         more.stream = Some(stream);
         self.watch_progress(net, id);
         self.pump(net, id);
@@ -343,7 +342,7 @@ impl Server {
         let Some(more) = &mut conn.more else { return };
         let Some(stream) = &mut more.stream else { return };
         let Some(head) = stream.head.take() else { return };
-        more.head = None;
+        more.request = None;
         net.send_bytes(id, &head);
         let bytes = head.len() as u64 + stream.send_delimiters(net, id);
         conn.queued = conn.queued.wrapping_add(bytes as u32);

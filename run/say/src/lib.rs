@@ -14,8 +14,8 @@
 use core::error::Error;
 use core::fmt::Display;
 use core::time::Duration;
-use http::date::HttpDate;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use semantics::date::HttpDate;
 use silo::Clock;
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Write};

@@ -41,11 +41,12 @@ pub(super) fn crates_have_callers(workspace: &Workspace) -> Vec<Complaint> {
 
 /// What each crate may depend on within the workspace, tests apart. What a
 /// packet touches knows only what comes before it; `stack` does not know
-/// `link`, and `http` knows `vector` alone.
+/// `link`, and protocols know `vector` alone.
 const LAYERS: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("vector", &[]),
-    ("http", &["vector"]),
+    ("semantics", &["vector"]),
+    ("h1", &["semantics", "vector"]),
     ("link", &["wire"]),
     ("app", &["wire"]),
     ("rope", &["wire", "app"]),
@@ -69,10 +70,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("watch", &[]),
     ("sockets", &["wire", "app", "rope", "silo", "ebpf", "topology"]),
     ("ebpf", &[]),
-    ("server", &["wire", "app", "http"]),
-    ("load", &["wire", "app", "http"]),
+    ("server", &["wire", "app", "h1", "semantics"]),
+    ("load", &["wire", "app", "h1", "semantics"]),
     ("report", &["wire", "load"]),
-    ("say", &["http", "silo"]),
+    ("say", &["semantics", "silo"]),
     (
         "host",
         &[
@@ -96,8 +97,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "lab",
         &[
-            "wire", "link", "stack", "bond", "steer", "memif", "app", "http", "silo", "sockets", "server", "load",
-            "report", "stats", "demo", "topology", "audit", "fstack",
+            "wire", "link", "stack", "bond", "steer", "memif", "app", "silo", "sockets", "server", "load", "report",
+            "stats", "demo", "topology", "audit", "fstack",
         ],
     ),
     ("demo", &["silo", "load"]),

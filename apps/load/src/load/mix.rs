@@ -4,7 +4,7 @@ use crate::heads::{Front, Heads, Own};
 use crate::plan::{Expect, Plan, PlanError};
 use crate::random::Random;
 use app::{Body, ConnId, Net};
-use http::Method;
+use semantics::Method;
 
 /// A length and a status that no plan has: any will do.
 pub const ANY_LENGTH: u64 = u64::MAX;

@@ -7,8 +7,8 @@ use crate::figures::Ended;
 use crate::plan::Reuse;
 use crate::samples::Class;
 use app::{ConnId, Net};
-use http::Method;
-use http::client::Summary;
+use h1::client::Summary;
+use semantics::Method;
 use wire::Time;
 
 impl Load {

@@ -16,13 +16,14 @@ use super::reader::EntryId;
 use super::shared_content::{Member, Shared, SharedContent};
 use super::target::{self, Key, Refused};
 use super::worker::{FileContent, Found, Identity, JOINED_MAX, Known, Source};
-use crate::answer::Ending;
 use crate::config::Directory;
+use crate::conn::Ending;
 use crate::head::{self, Meta};
 use app::{Body, ConnId, Reads};
 use core::time::Duration;
-use http::date::HttpDate;
-use http::{Status, Version};
+use h1::Version;
+use semantics::Status;
+use semantics::date::HttpDate;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -315,7 +316,7 @@ impl Store {
     /// Bytes of the head that a response from `entry` begins with.
     pub fn head_len(&self, id: EntryId, ending: Ending) -> usize {
         let prepared = self.entries.get(id.slot as usize).and_then(|entry| entry.prepared.as_ref());
-        let says_so = ending.version == Version::Http11 && !ending.keep_alive;
+        let says_so = ending.version() == Version::Http11 && !ending.keep_alive();
         let line = if says_so { CLOSE.len() } else { 0 };
         prepared.map_or(0, |prepared| prepared.head_len as usize + line)
     }

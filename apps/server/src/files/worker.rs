@@ -6,10 +6,10 @@ use super::target::Key;
 use crate::config::{ConfigError, Directory, Symlinks};
 use crate::head::{self, FileMeta, Meta};
 use core::hash::Hasher;
-use http::date::HttpDate;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Advice, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
+use semantics::date::HttpDate;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 

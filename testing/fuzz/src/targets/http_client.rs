@@ -1,8 +1,9 @@
 //! The client's HTTP engine, fed with a connection's bytes.
 
 use crate::Target;
-use http::client::{Counted, Engine, Error, Event, Limits, Summary};
-use http::{Framing, Method, Status, Version, response};
+use h1::client::{Counted, Engine, Error, Event, Limits, Summary};
+use h1::{Framing, Version, response};
+use semantics::{Method, Status};
 
 pub(crate) const TARGET: Target = Target {
     name: "http_client",

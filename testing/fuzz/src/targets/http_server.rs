@@ -2,9 +2,10 @@
 
 use crate::Target;
 use crate::corpus::digest;
-use http::conditional::{Validators, evaluate};
-use http::server::{Engine, Event, Form, Known, Limits, Request};
-use http::{Framing, Method, Version};
+use h1::server::{Engine, Event, Limits, Transfer};
+use h1::{Framing, Version};
+use semantics::conditional::{Validators, evaluate};
+use semantics::{Form, Known, Method, Request};
 
 pub(crate) const TARGET: Target = Target {
     name: "http_server",
@@ -93,21 +94,21 @@ fn offer(input: &[u8], cuts: &[usize], limits: &Limits) -> Vec<Seen> {
             let mut passed = engine;
             let event = engine.on_bytes(data, limits);
             if let Some(plain) = plain {
-                let Event::Request { request, consumed } = event else { panic!("plain, and no request") };
+                let Event::Request { request, transfer, consumed } = event else { panic!("plain, and no request") };
                 passed.pass(plain.keep_alive());
                 assert_eq!(passed, engine, "the short pass and the whole parser");
-                let of_whole = (request.path(), consumed, request.keep_alive(), request.framing());
+                let of_whole = (request.path(), consumed, transfer.keep_alive(), transfer.framing());
                 assert_eq!((plain.path(data), plain.len(), plain.keep_alive(), Framing::None), of_whole);
-                assert!(request.method() == Method::Get && request.is_plain() && request.version() == Version::Http11);
+                assert!(request.method() == Method::Get && request.is_plain() && transfer.version() == Version::Http11);
             }
             match event {
                 Event::NeedMore => {
                     events += 1;
                     break;
                 }
-                Event::Request { request, consumed } => {
-                    check_request(&request, &data[..consumed]);
-                    seen.push(Seen::Head(request.head().to_vec(), request.framing(), request.keep_alive()));
+                Event::Request { request, transfer, consumed } => {
+                    check_request(&request, &transfer, &data[..consumed]);
+                    seen.push(Seen::Head(request.head().to_vec(), transfer.framing(), transfer.keep_alive()));
                     start += consumed;
                 }
                 Event::Body { bytes, consumed } => {
@@ -142,12 +143,12 @@ fn offer(input: &[u8], cuts: &[usize], limits: &Limits) -> Vec<Seen> {
     seen
 }
 
-fn check_request(request: &Request<'_>, consumed: &[u8]) {
+fn check_request(request: &Request<'_>, transfer: &Transfer, consumed: &[u8]) {
     let head = request.head();
     assert!(consumed == head || consumed.strip_prefix(b"\r\n") == Some(head));
 
     // The parts of the request line, put together, are the line.
-    let version: &[u8] = match request.version() {
+    let version: &[u8] = match transfer.version() {
         Version::Http10 => b"HTTP/1.0",
         Version::Http11 => request.line().last_chunk::<8>().expect("a version"),
     };
@@ -176,7 +177,7 @@ fn check_request(request: &Request<'_>, consumed: &[u8]) {
     }
     assert_eq!(rest, b"\r\n");
     check_known(request);
-    check_framing(request);
+    check_framing(request, transfer);
 }
 
 fn check_known(request: &Request<'_>) {
@@ -208,14 +209,14 @@ fn check_known(request: &Request<'_>) {
 }
 
 /// RFC 9112 section 6.3, said in another way.
-fn check_framing(request: &Request<'_>) {
+fn check_framing(request: &Request<'_>, transfer: &Transfer) {
     let values = |name: &str| -> Vec<&[u8]> {
         request.fields().filter(|field| field.is(name)).map(|field| field.value).collect()
     };
     let (lengths, codings) = (values("content-length"), values("transfer-encoding"));
-    match request.framing() {
+    match transfer.framing() {
         Framing::Chunked => {
-            assert!(lengths.is_empty() && request.version() == Version::Http11);
+            assert!(lengths.is_empty() && transfer.version() == Version::Http11);
             assert!(codings.len() == 1 && codings[0].eq_ignore_ascii_case(b"chunked"));
         }
         Framing::Length(length) => {
@@ -229,18 +230,18 @@ fn check_framing(request: &Request<'_>) {
         Framing::UntilClose => panic!("a request's end is never that of the connection"),
     }
     let hosts = values("host");
-    assert!(hosts.len() == 1 || hosts.is_empty() && request.version() == Version::Http10);
+    assert!(hosts.len() == 1 || hosts.is_empty() && transfer.version() == Version::Http10);
 }
 
 fn seeds() -> Vec<Vec<u8>> {
     let mut written = Vec::new();
-    http::client::Head::new(&mut written, "PUT", b"/a?b=c", b"example.org:8080")
+    h1::client::Head::new(&mut written, "PUT", b"/a?b=c", b"example.org:8080")
         .field("User-Agent", b"x/1")
         .field("Accept-Encoding", b"gzip")
         .content_length(5)
         .end();
     written.extend_from_slice(b"hello");
-    http::client::Head::new(&mut written, "GET", b"/", b"[::1]").close().end();
+    h1::client::Head::new(&mut written, "GET", b"/", b"[::1]").close().end();
     let streams: [&[u8]; 9] = [
         b"GET /index.html HTTP/1.1\r\nHost: 10.0.0.2\r\n\r\n",
         b"\r\nGET / HTTP/1.0\r\nConnection: keep-alive\r\nUser-Agent: old/1.0 (a long comment, longer than words)\r\n\r\n",

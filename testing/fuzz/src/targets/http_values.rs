@@ -2,9 +2,9 @@
 
 use crate::Target;
 use core::ops::Range;
-use http::conditional::{strong_match, weak_match};
-use http::date::{self, HttpDate};
-use http::range::{self, MAX_RANGES, Ranges};
+use semantics::conditional::{strong_match, weak_match};
+use semantics::date::{self, HttpDate};
+use semantics::range::{self, MAX_RANGES, Ranges};
 
 pub(crate) const TARGET: Target = Target {
     name: "http_values",

@@ -6,8 +6,9 @@ mod plain;
 use crate::chunked::{self, Boundary, Bounds};
 use crate::lines::{Progress, Section};
 use crate::response::{Sink, decimal};
-use crate::{Fields, Framing, Method, Status, Version};
+use crate::{Framing, Version};
 use plain::Plain;
+use semantics::{Fields, Method, Status};
 
 /// Bounds on what a server sends. Beyond a bound the response is
 /// [`Error::TooLarge`].

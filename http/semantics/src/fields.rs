@@ -32,7 +32,8 @@ impl<'a> Fields<'a> {
     /// Over `lines`: the field lines of a valid head, each ended by CR LF.
     /// An empty line, or anything that is no field line, ends the iteration.
     #[inline]
-    pub(crate) const fn new(lines: &'a [u8]) -> Self {
+    #[must_use]
+    pub const fn new(lines: &'a [u8]) -> Self {
         Self { lines }
     }
 }

@@ -3,65 +3,67 @@
 //! requests are smuggled, so everything doubtful is refused (RFC 9112
 //! section 11.2).
 
-use super::Limits;
-use super::request::{Known, Request};
-use crate::{Framing, Status, Version, number};
+use super::{Limits, Transfer};
+use crate::{Framing, Version};
+use semantics::{Known, Request, Status, number};
 
 /// The fields that say something about framing or the connection.
 const FRAMING: u16 =
     Known::ContentLength.bit() | Known::TransferEncoding.bit() | Known::Connection.bit() | Known::Expect.bit();
 
-/// Sets the request's framing, persistence and authority.
+/// Finds out the request's framing and persistence, and whether it says for
+/// whom it is.
 ///
 /// # Errors
 /// The status to reject the request with.
 #[inline(always)]
-pub(super) fn judge(request: &mut Request<'_>, limits: &Limits) -> Result<(), Status> {
+pub(super) fn judge(request: &Request<'_>, transfer: &mut Transfer, limits: &Limits) -> Result<(), Status> {
     // RFC 9112 section 3.2: an HTTP/1.1 request has exactly one Host, valid;
     // an HTTP/1.0 request may lack it.
-    let host = Known::Host.bit();
-    if request.seen & host == 0 {
-        if request.version == Version::Http11 {
+    let at = request.at();
+    if !at.has(Known::Host) {
+        if transfer.version == Version::Http11 {
             return Err(Status::BAD_REQUEST);
         }
-    } else if request.repeated & host != 0 || request.bad_host {
+    } else if at.repeats(Known::Host) || transfer.bad_host {
         return Err(Status::BAD_REQUEST);
     }
-    request.keep_alive = request.version == Version::Http11;
-    if request.seen & FRAMING != 0 { judge_framing(request, limits) } else { Ok(()) }
+    transfer.keep_alive = transfer.version == Version::Http11;
+    if at.has_any(FRAMING) { judge_framing(request, transfer, limits) } else { Ok(()) }
 }
 
 #[inline(never)]
-fn judge_framing(request: &mut Request<'_>, limits: &Limits) -> Result<(), Status> {
-    if request.seen & Known::Connection.bit() != 0 {
-        request.keep_alive = keep_alive(request);
+fn judge_framing(request: &Request<'_>, transfer: &mut Transfer, limits: &Limits) -> Result<(), Status> {
+    let at = request.at();
+    if at.has(Known::Connection) {
+        transfer.keep_alive = keep_alive(request, transfer.version);
     }
-    if request.seen & Known::TransferEncoding.bit() != 0 {
-        request.chunked = chunked(request)?;
+    if at.has(Known::TransferEncoding) {
+        transfer.chunked = chunked(request, transfer.version)?;
     } else if let Some(length) = request.known(Known::ContentLength) {
         // RFC 9112 section 6.3, rule 5: an invalid length is unrecoverable. A
         // repeated one is refused even if both agree.
-        if request.repeated & Known::ContentLength.bit() != 0 {
+        if at.repeats(Known::ContentLength) {
             return Err(Status::BAD_REQUEST);
         }
         let length = number::parse(length).ok_or(Status::BAD_REQUEST)?;
         if length > limits.body {
             return Err(Status::CONTENT_TOO_LARGE);
         }
-        request.length = length;
+        transfer.length = length;
     }
-    if request.seen & Known::Expect.bit() != 0 {
-        request.expect_continue = expect(request)?;
+    if at.has(Known::Expect) {
+        transfer.expect_continue = expect(request, transfer)?;
     }
     Ok(())
 }
 
 /// RFC 9112 section 9.3: `close` ends the connection; without it HTTP/1.1
 /// goes on, and HTTP/1.0 if `keep-alive` is there.
-fn keep_alive(request: &Request<'_>) -> bool {
+fn keep_alive(request: &Request<'_>, version: Version) -> bool {
     let Some(values) = request.values(Known::Connection, "connection") else { return false };
     let mut options = values.members();
-    if request.version == Version::Http11 {
+    if version == Version::Http11 {
         !options.any(|option| option.eq_ignore_ascii_case(b"close"))
     } else {
         let mut keep_alive = false;
@@ -73,10 +75,10 @@ fn keep_alive(request: &Request<'_>) -> bool {
 }
 
 /// RFC 9112 section 6.3, rules 3 and 4.
-fn chunked(request: &Request<'_>) -> Result<bool, Status> {
+fn chunked(request: &Request<'_>, version: Version) -> Result<bool, Status> {
     // Section 6.1: with Content-Length, or in HTTP/1.0, where it is not
     // defined, an attempt at smuggling.
-    if request.seen & Known::ContentLength.bit() != 0 || request.version == Version::Http10 {
+    if request.at().has(Known::ContentLength) || version == Version::Http10 {
         return Err(Status::BAD_REQUEST);
     }
     let Some(values) = request.values(Known::TransferEncoding, "transfer-encoding") else { return Ok(false) };
@@ -100,11 +102,11 @@ fn chunked(request: &Request<'_>) -> Result<bool, Status> {
 /// RFC 9110 section 10.1.1: an expectation other than 100-continue cannot be
 /// met. One without a body to wait for, or from an HTTP/1.0 client, is
 /// ignored.
-fn expect(request: &Request<'_>) -> Result<bool, Status> {
+fn expect(request: &Request<'_>, transfer: &Transfer) -> Result<bool, Status> {
     let Some(mut values) = request.values(Known::Expect, "expect") else { return Ok(false) };
     let met = values.all(|value| value.eq_ignore_ascii_case(b"100-continue"));
-    if request.version == Version::Http10 {
+    if transfer.version == Version::Http10 {
         return Ok(false);
     }
-    if met { Ok(request.framing() != Framing::None) } else { Err(Status::EXPECTATION_FAILED) }
+    if met { Ok(transfer.framing() != Framing::None) } else { Err(Status::EXPECTATION_FAILED) }
 }

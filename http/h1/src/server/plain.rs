@@ -3,9 +3,9 @@
 
 use super::Limits;
 use super::head::identify;
-use super::request::Known;
-use crate::lines::skip_field;
-use crate::scan::{Name, skip_plain_host, skip_value, split_target};
+use semantics::Known;
+use semantics::lines::skip_field;
+use semantics::scan::{Name, skip_plain_host, skip_value, split_target};
 use vector::{BLOCK, Blocks, Marks, Work};
 
 /// A GET in origin form by HTTP/1.1, with one Host that is a name or an IPv4

@@ -1,7 +1,8 @@
 //! Responses out: head writer and chunked body framing.
 
-use crate::Status;
-use crate::date::HttpDate;
+use crate::Version;
+use semantics::Status;
+use semantics::date::HttpDate;
 
 /// Where a writer puts bytes.
 pub trait Sink {
@@ -86,11 +87,11 @@ impl<'s, S: Sink> Head<'s, S> {
     /// `Connection: close` if this is the last response, or
     /// `Connection: keep-alive` to an HTTP/1.0 client that asked for it.
     #[inline]
-    pub fn connection(self, version: crate::Version, keep_alive: bool) -> Self {
+    pub fn connection(self, version: Version, keep_alive: bool) -> Self {
         match (version, keep_alive) {
-            (crate::Version::Http11, true) | (crate::Version::Http10, false) => {}
-            (crate::Version::Http11, false) => self.out.put(b"Connection: close\r\n"),
-            (crate::Version::Http10, true) => self.out.put(b"Connection: keep-alive\r\n"),
+            (Version::Http11, true) | (Version::Http10, false) => {}
+            (Version::Http11, false) => self.out.put(b"Connection: close\r\n"),
+            (Version::Http10, true) => self.out.put(b"Connection: keep-alive\r\n"),
         }
         self
     }
@@ -177,7 +178,6 @@ pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Version;
 
     #[test]
     fn a_head_with_everything() {

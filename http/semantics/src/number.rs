@@ -2,7 +2,7 @@
 
 /// `1*DIGIT`; `None` also if it does not fit (RFC 9110 section 8.6).
 #[inline]
-pub(crate) fn parse(value: &[u8]) -> Option<u64> {
+pub fn parse(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
     }

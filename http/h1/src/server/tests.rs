@@ -1,7 +1,8 @@
 //! The server's engine: RFC 9112, and RFC 9110 where said.
 
 use super::*;
-use crate::{Framing, Method, Version};
+use crate::{Framing, Version};
+use semantics::{Form, Known, Method};
 
 mod limits;
 mod plain;
@@ -29,14 +30,14 @@ pub(super) fn offer(bytes: &[u8], ends: &[usize], limits: &Limits) -> Vec<Seen> 
             plain::agrees(engine, data, limits);
             let consumed = match engine.on_bytes(data, limits) {
                 Event::NeedMore => break,
-                Event::Request { request, consumed } => {
+                Event::Request { request, transfer, consumed } => {
                     assert_eq!(request.head(), &data[consumed - request.head().len()..consumed]);
                     seen.push(Seen::Request {
                         line: request.line().to_vec(),
                         fields: request.fields().map(|field| (field.name.to_vec(), field.value.to_vec())).collect(),
-                        framing: request.framing(),
-                        keep_alive: request.keep_alive(),
-                        expect: request.expect_continue(),
+                        framing: transfer.framing(),
+                        keep_alive: transfer.keep_alive(),
+                        expect: transfer.expect_continue(),
                     });
                     consumed
                 }
@@ -80,8 +81,13 @@ pub(super) fn all(bytes: &[u8]) -> Vec<Seen> {
 
 /// The only request in `bytes`, which are its head.
 fn request(bytes: &[u8]) -> Request<'_> {
+    message(bytes).0
+}
+
+/// As [`request`], with what it says of its message.
+fn message(bytes: &[u8]) -> (Request<'_>, Transfer) {
     match Engine::new().on_bytes(bytes, &Limits::default()) {
-        Event::Request { request, consumed } if consumed == bytes.len() => request,
+        Event::Request { request, transfer, consumed } if consumed == bytes.len() => (request, transfer),
         event => panic!("{event:?}"),
     }
 }
@@ -99,7 +105,7 @@ pub(super) fn rejected(lines: &str) -> Option<u16> {
 /// Section 3.
 #[test]
 fn a_request_line() {
-    let request = request(b"GET /where?q=now&x HTTP/1.1\r\nHost: www.example.org\r\n\r\n");
+    let (request, transfer) = message(b"GET /where?q=now&x HTTP/1.1\r\nHost: www.example.org\r\n\r\n");
     assert_eq!(request.method(), Method::Get);
     assert_eq!(request.method_name(), b"GET");
     assert_eq!(request.target(), b"/where?q=now&x");
@@ -107,10 +113,10 @@ fn a_request_line() {
     assert_eq!(request.query(), Some(&b"q=now&x"[..]));
     assert_eq!(request.form(), Form::Origin);
     assert_eq!(request.authority(), b"www.example.org");
-    assert_eq!(request.version(), Version::Http11);
+    assert_eq!(transfer.version(), Version::Http11);
     assert_eq!(request.line(), b"GET /where?q=now&x HTTP/1.1");
-    assert_eq!(request.framing(), Framing::None);
-    assert!(request.keep_alive() && !request.expect_continue() && request.is_plain());
+    assert_eq!(transfer.framing(), Framing::None);
+    assert!(transfer.keep_alive() && !transfer.expect_continue() && request.is_plain());
 }
 
 /// RFC 9110 section 9.1.
@@ -427,7 +433,7 @@ fn persistence() {
         ("HTTP/1.0\r\nConnection: x\r\nConnection: keep-alive", true),
     ] {
         let head = format!("GET / {lines}\r\n\r\n");
-        assert_eq!(request(head.as_bytes()).keep_alive(), keep_alive, "{lines}");
+        assert_eq!(message(head.as_bytes()).1.keep_alive(), keep_alive, "{lines}");
         let pipelined = format!("{head}{head}");
         let events = all(pipelined.as_bytes());
         if keep_alive {

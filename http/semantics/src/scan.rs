@@ -49,7 +49,7 @@ const fn target_stops(word: u64) -> u64 {
 /// with the blanks around it, and what follows the CR LF. `None` if something
 /// else ends the value (RFC 9110 section 5.5), or nothing does.
 #[inline(always)]
-pub(crate) fn split_value(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+pub fn split_value(rest: &[u8]) -> Option<(&[u8], &[u8])> {
     // Most values are short.
     let marks = value_stops(word(rest));
     if marks != 0 {
@@ -106,7 +106,7 @@ impl<'a> Work for Value<'a> {
 }
 
 /// A field line, `name ":" OWS value OWS CR LF`; what follows it.
-pub(crate) struct Line<'a>(pub &'a [u8]);
+pub struct Line<'a>(pub &'a [u8]);
 
 impl<'a> Work for Line<'a> {
     type Output = Option<&'a [u8]>;
@@ -137,14 +137,14 @@ impl<'a> Work for Line<'a> {
 /// What follows the value that `rest` begins with and its CR LF; `None` as
 /// for [`split_value`].
 #[inline(always)]
-pub(crate) fn skip_value(rest: &[u8]) -> Option<&[u8]> {
+pub fn skip_value(rest: &[u8]) -> Option<&[u8]> {
     split_value(rest).map(|(_, after)| after)
 }
 
 /// The end of `rest` after its path, or after the part of a query up to the
 /// next `?`, and the byte that it begins with: one that no path contains.
 #[inline(always)]
-pub(crate) fn split_target(rest: &[u8]) -> Option<(&[u8], u8)> {
+pub fn split_target(rest: &[u8]) -> Option<(&[u8], u8)> {
     let mut left = rest;
     while let Some((chunk, next)) = left.split_first_chunk::<8>() {
         let marks = target_stops(u64::from_le_bytes(*chunk));
@@ -174,7 +174,7 @@ fn split_any_target(rest: &[u8]) -> Option<(&[u8], u8)> {
 /// How many bytes at the start of `rest` a token may contain (RFC 9110
 /// section 5.6.2).
 #[inline]
-pub(crate) fn token_len(rest: &[u8]) -> usize {
+pub fn token_len(rest: &[u8]) -> usize {
     let of = |byte: u8| CLASSES[byte as usize] & TOKEN;
     let mut left = rest;
     // Four look-ups and one branch cost less than a branch for each.
@@ -193,14 +193,14 @@ pub(crate) fn token_len(rest: &[u8]) -> usize {
 
 /// The first `byte` from `at` on.
 #[inline]
-pub(crate) fn find(data: &[u8], at: usize, byte: u8) -> Option<usize> {
+pub fn find(data: &[u8], at: usize, byte: u8) -> Option<usize> {
     Some(at + memchr::memchr(byte, data.get(at..)?)?)
 }
 
 /// Whether a field value may contain the byte: HTAB, SP, VCHAR, obs-text
 /// (RFC 9110 section 5.5).
 #[inline(always)]
-pub(crate) const fn is_field_byte(byte: u8) -> bool {
+pub const fn is_field_byte(byte: u8) -> bool {
     byte == b'\t' || byte >= 0x20 && byte != 0x7f
 }
 
@@ -242,21 +242,21 @@ static CLASSES: [u8; 256] = {
 
 /// Whether a token may contain the byte (RFC 9110 section 5.6.2).
 #[inline(always)]
-pub(crate) fn is_token(byte: u8) -> bool {
+pub fn is_token(byte: u8) -> bool {
     CLASSES[byte as usize] & TOKEN != 0
 }
 
 /// How many bytes at the start of `rest` a host and port may contain
 /// (RFC 3986 sections 3.2.2 and 3.2.3).
 #[inline(always)]
-pub(crate) fn host_len(rest: &[u8]) -> usize {
+pub fn host_len(rest: &[u8]) -> usize {
     rest.iter().position(|&byte| CLASSES[byte as usize] & HOST == 0).unwrap_or(rest.len())
 }
 
 /// How many bytes at the start of `rest` are of a name or an IPv4 address, of
 /// any that is sent in practice: nothing in them has to be looked at again.
 #[inline(always)]
-pub(crate) fn plain_host_len(rest: &[u8]) -> usize {
+pub fn plain_host_len(rest: &[u8]) -> usize {
     rest.iter().position(|&byte| CLASSES[byte as usize] & PLAIN_HOST == 0).unwrap_or(rest.len())
 }
 
@@ -279,7 +279,7 @@ const fn host_stops(word: u64) -> u64 {
 /// The end of `rest` after what is certainly of a name or an IPv4 address (see
 /// [`plain_host_len`], but a `_` may end it, too).
 #[inline(always)]
-pub(crate) fn skip_plain_host(rest: &[u8]) -> Option<&[u8]> {
+pub fn skip_plain_host(rest: &[u8]) -> Option<&[u8]> {
     let mut left = rest;
     while let Some((chunk, next)) = left.split_first_chunk::<8>() {
         let marks = host_stops(u64::from_le_bytes(*chunk));
@@ -293,21 +293,21 @@ pub(crate) fn skip_plain_host(rest: &[u8]) -> Option<&[u8]> {
 
 /// Text to be found by a few comparisons of words.
 #[derive(Clone, Copy)]
-pub(crate) struct Name<const N: usize> {
+pub struct Name<const N: usize> {
     text: [u8; N],
     case: [u8; N],
 }
 
 impl<const N: usize> Name<N> {
     /// Text that is compared as it is.
-    pub(crate) const fn exact(text: &[u8; N]) -> Self {
+    pub const fn exact(text: &[u8; N]) -> Self {
         assert!(N >= 4 && N <= 24);
         Self { text: *text, case: [0; N] }
     }
 
     /// Lower-case text to be found whatever the case it is sent in: letters
     /// are compared without their case bit, all other characters exactly.
-    pub(crate) const fn new(text: &[u8; N]) -> Self {
+    pub const fn new(text: &[u8; N]) -> Self {
         assert!(N >= 4 && N <= 24);
         let mut case = [0; N];
         let mut i = 0;
@@ -322,14 +322,14 @@ impl<const N: usize> Name<N> {
 
     /// What follows the name, if `rest` begins with it.
     #[inline(always)]
-    pub(crate) fn strip<'a>(&self, rest: &'a [u8]) -> Option<&'a [u8]> {
+    pub fn strip<'a>(&self, rest: &'a [u8]) -> Option<&'a [u8]> {
         let (sent, rest) = rest.split_first_chunk::<N>()?;
         if self.equals(sent) { Some(rest) } else { None }
     }
 
     /// Whether it is this text.
     #[inline(always)]
-    pub(crate) fn equals(&self, sent: &[u8; N]) -> bool {
+    pub fn equals(&self, sent: &[u8; N]) -> bool {
         // Words that overlap where the length is no multiple of theirs.
         if N < 8 {
             self.equal4(sent, 0) && (N == 4 || self.equal4(sent, N - 4))

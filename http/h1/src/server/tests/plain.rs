@@ -3,21 +3,22 @@
 
 use super::{Engine, Event, Limits};
 use crate::random::Random;
-use crate::{Framing, Method, Version};
+use crate::{Framing, Version};
+use semantics::Method;
 
 /// If `data` begins with a plain head, the whole parser says the same of it;
 /// and either leaves the engine as the other does. Returns whether it does.
 pub(crate) fn agrees(engine: Engine, data: &[u8], limits: &Limits) -> bool {
     let Some(plain) = engine.plain(data, limits) else { return false };
     let (mut whole, mut short) = (engine, engine);
-    let Event::Request { request, consumed } = whole.on_bytes(data, limits) else {
+    let Event::Request { request, transfer, consumed } = whole.on_bytes(data, limits) else {
         panic!("no request: {:?}", data.escape_ascii().to_string())
     };
     short.pass(plain.keep_alive());
     assert_eq!(short, whole);
-    assert_eq!((plain.path(data), plain.len(), plain.keep_alive()), (request.path(), consumed, request.keep_alive()));
-    assert_eq!((request.method(), request.version()), (Method::Get, Version::Http11));
-    assert!(request.is_plain() && !request.expect_continue() && request.framing() == Framing::None);
+    assert_eq!((plain.path(data), plain.len(), plain.keep_alive()), (request.path(), consumed, transfer.keep_alive()));
+    assert_eq!((request.method(), transfer.version()), (Method::Get, Version::Http11));
+    assert!(request.is_plain() && !transfer.expect_continue() && transfer.framing() == Framing::None);
     true
 }
 

@@ -76,7 +76,7 @@ fn arbitrary_offers_never_panic() {
             };
             let consumed = match engine.on_bytes(&bytes, &TIGHT) {
                 Event::NeedMore => 0,
-                Event::Request { request, consumed } => {
+                Event::Request { request, consumed, .. } => {
                     assert!(request.fields().count() <= usize::from(TIGHT.fields));
                     consumed
                 }
@@ -106,15 +106,15 @@ fn written_requests_are_read() {
             head = head.close();
         }
         head.end();
-        let Event::Request { request, consumed } = Engine::new().on_bytes(&out, &Limits::default()) else {
+        let Event::Request { request, transfer, consumed } = Engine::new().on_bytes(&out, &Limits::default()) else {
             panic!("{:?}", out.escape_ascii().to_string())
         };
         assert_eq!(consumed, out.len());
         assert_eq!((request.target(), request.authority()), (target.as_bytes(), host.as_bytes()));
-        assert_eq!(request.known(crate::server::Known::UserAgent), Some(agent.as_bytes()));
-        assert_eq!(request.keep_alive(), keep_alive);
+        assert_eq!(request.known(semantics::Known::UserAgent), Some(agent.as_bytes()));
+        assert_eq!(transfer.keep_alive(), keep_alive);
         let framing = if body == 0 { crate::Framing::None } else { crate::Framing::Length(body) };
-        assert_eq!(request.framing(), framing);
+        assert_eq!(transfer.framing(), framing);
     }
 }
 

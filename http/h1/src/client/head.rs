@@ -1,10 +1,12 @@
 //! One pass over a response head.
 
 use super::{Error, Limits, Response};
-use crate::lines::{is_complete, skip_field, trim};
-use crate::number;
-use crate::scan::{Name, skip_value, split_value};
-use crate::{Framing, Method, Status, Version};
+use crate::lines::is_complete;
+use crate::{Framing, Version};
+use semantics::lines::{skip_field, trim};
+use semantics::number;
+use semantics::scan::{Name, skip_value, split_value};
+use semantics::{Method, Status};
 
 const VERSION: Name<9> = Name::exact(b"HTTP/1.1 ");
 const CONTENT_LENGTH: Name<15> = Name::new(b"content-length:");

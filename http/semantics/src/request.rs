@@ -1,8 +1,8 @@
-//! A parsed request head.
+//! A request's head.
 
 use crate::conditional::Preconditions;
 use crate::lines::value_at;
-use crate::{Fields, Framing, Method, Values, Version};
+use crate::{Fields, Method, Values};
 
 /// The form of a request target (RFC 9112 section 3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,21 +44,22 @@ pub enum Known {
     Referer,
     /// Connection
     Connection,
-    /// Content-Length; judged already, see [`Request::framing`].
+    /// Content-Length; the engine has judged it.
     ContentLength,
-    /// Transfer-Encoding; judged already, see [`Request::framing`].
+    /// Transfer-Encoding; the engine has judged it.
     TransferEncoding,
-    /// Expect; judged already, see [`Request::expect_continue`].
+    /// Expect; the engine has judged it.
     Expect,
 }
 
 impl Known {
     /// How many there are.
-    pub(super) const COUNT: usize = 14;
+    const COUNT: usize = 14;
 
     /// The field's bit in a set of fields.
     #[inline(always)]
-    pub(super) const fn bit(self) -> u16 {
+    #[must_use]
+    pub const fn bit(self) -> u16 {
         1 << self as u16
     }
 }
@@ -73,59 +74,167 @@ const CONDITIONS: u16 = Known::Range.bit()
     | Known::IfModifiedSince.bit()
     | Known::IfUnmodifiedSince.bit();
 
-/// A request head, borrowed from the bytes it was parsed from.
+/// Where in its image the parts of a request's head are.
+///
+/// Made by the engine that read or wrote the image. Whatever they say, no
+/// accessor of [`Request`] leaves the image.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offsets {
+    /// Where each known field's value begins, 0 if it is absent.
+    known: [u16; Known::COUNT],
+    /// The target's path, which is its beginning except in absolute form.
+    pub path_start: u16,
+    /// The end of the path.
+    pub path_end: u16,
+    /// The end of the target.
+    pub target_end: u16,
+    /// Behind the request line and its CR LF.
+    pub fields_start: u16,
+    /// The known fields that appeared.
+    seen: u16,
+    /// Those that appeared more than once.
+    repeated: u16,
+    /// The method.
+    pub method: Method,
+    /// The target's form.
+    pub form: Form,
+}
+
+impl Offsets {
+    /// Where an engine begins.
+    pub const NONE: Self = Self {
+        known: [0; Known::COUNT],
+        path_start: 0,
+        path_end: 0,
+        target_end: 0,
+        fields_start: 0,
+        seen: 0,
+        repeated: 0,
+        method: Method::Other,
+        form: Form::Origin,
+    };
+
+    /// Notes where a known field's value begins; of a repeated one, the
+    /// first.
+    #[inline(always)]
+    pub fn note(&mut self, known: Known, start: u16) {
+        let bit = known.bit();
+        if self.seen & bit == 0 {
+            self.seen |= bit;
+            self.known[known as usize] = start;
+        } else {
+            self.repeated |= bit;
+        }
+    }
+
+    /// Whether the field appeared.
+    #[inline(always)]
+    #[must_use]
+    pub const fn has(&self, known: Known) -> bool {
+        self.seen & known.bit() != 0
+    }
+
+    /// Whether one of the fields appeared of which `set` has the bits
+    /// ([`Known::bit`]).
+    #[inline(always)]
+    #[must_use]
+    pub const fn has_any(&self, set: u16) -> bool {
+        self.seen & set != 0
+    }
+
+    /// Whether the field appeared more than once.
+    #[inline(always)]
+    #[must_use]
+    pub const fn repeats(&self, known: Known) -> bool {
+        self.repeated & known.bit() != 0
+    }
+}
+
+/// A request's head, borrowed from its image: the request line, field lines
+/// `name: value`, and the empty line, each ended by CR LF.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    pub(super) head: &'a [u8],
-    /// Bytes of a body that is not chunked.
-    pub(super) length: u64,
-    /// Where each known field's value begins, 0 if it is absent.
-    pub(super) known: [u16; Known::COUNT],
-    // Positions in the head, in this order. The target begins with its path,
-    // except in absolute form.
-    pub(super) path_start: u16,
-    pub(super) path_end: u16,
-    pub(super) target_end: u16,
-    pub(super) fields_start: u16,
-    /// The known fields that appeared.
-    pub(super) seen: u16,
-    /// Those that appeared more than once.
-    pub(super) repeated: u16,
-    pub(super) method: Method,
-    pub(super) form: Form,
-    pub(super) version: Version,
-    pub(super) chunked: bool,
-    pub(super) keep_alive: bool,
-    pub(super) expect_continue: bool,
-    pub(super) bad_host: bool,
+    image: &'a [u8],
+    at: Offsets,
+}
+
+/// A request that waits: its head, kept once, and never parsed again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OwnedRequest {
+    image: Box<[u8]>,
+    at: Offsets,
+}
+
+impl OwnedRequest {
+    /// The request.
+    #[inline]
+    #[must_use]
+    pub fn get(&self) -> Request<'_> {
+        Request { image: &self.image, at: self.at }
+    }
+}
+
+impl From<Request<'_>> for OwnedRequest {
+    fn from(request: Request<'_>) -> Self {
+        Self { image: request.image.into(), at: request.at }
+    }
 }
 
 impl<'a> Request<'a> {
+    /// No request: where an engine begins.
+    pub const NONE: Self = Self { image: &[], at: Offsets::NONE };
+
+    /// The request whose head is `image`, with its parts at `at`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(image: &'a [u8], at: Offsets) -> Self {
+        Self { image, at }
+    }
+
+    /// The offsets, for the engine that fills them in.
+    #[inline(always)]
+    pub const fn offsets(&mut self) -> &mut Offsets {
+        &mut self.at
+    }
+
+    /// Gives the request its image, when all of it is there.
+    #[inline(always)]
+    pub const fn set_image(&mut self, image: &'a [u8]) {
+        self.image = image;
+    }
+
+    /// Where the parts are.
+    #[inline(always)]
+    #[must_use]
+    pub const fn at(&self) -> &Offsets {
+        &self.at
+    }
+
     /// The method.
     #[inline]
     #[must_use]
     pub const fn method(&self) -> Method {
-        self.method
+        self.at.method
     }
 
     /// The method as sent, also for [`Method::Other`].
     #[must_use]
     pub fn method_name(&self) -> &'a [u8] {
-        self.bytes(0, self.target_start() - 1)
+        self.bytes(0, self.target_start().saturating_sub(1))
     }
 
     /// The whole request target as sent.
     #[inline]
     #[must_use]
     pub fn target(&self) -> &'a [u8] {
-        self.bytes(self.target_start(), self.target_end)
+        self.bytes(self.target_start(), self.at.target_end)
     }
 
     /// The form that the target has.
     #[inline]
     #[must_use]
     pub const fn form(&self) -> Form {
-        self.form
+        self.at.form
     }
 
     /// The target's path as sent, percent-encoding included, without query:
@@ -133,14 +242,18 @@ impl<'a> Request<'a> {
     #[inline]
     #[must_use]
     pub fn path(&self) -> &'a [u8] {
-        self.bytes(self.path_start, self.path_end)
+        self.bytes(self.at.path_start, self.at.path_end)
     }
 
     /// The target's query, without the `?`; `None` without a `?`.
     #[inline]
     #[must_use]
     pub fn query(&self) -> Option<&'a [u8]> {
-        if self.path_end < self.target_end { Some(self.bytes(self.path_end + 1, self.target_end)) } else { None }
+        if self.at.path_end < self.at.target_end {
+            Some(self.bytes(self.at.path_end + 1, self.at.target_end))
+        } else {
+            None
+        }
     }
 
     /// The host and port asked for: from the target in absolute and authority
@@ -149,11 +262,11 @@ impl<'a> Request<'a> {
     #[inline]
     #[must_use]
     pub fn authority(&self) -> &'a [u8] {
-        match self.form {
+        match self.at.form {
             Form::Authority => self.target(),
             Form::Absolute => {
                 // After "http://" or "https://".
-                let before_path = self.bytes(self.target_start(), self.path_start);
+                let before_path = self.bytes(self.target_start(), self.at.path_start);
                 before_path.splitn(3, |&byte| byte == b'/').nth(2).unwrap_or_default()
             }
             Form::Origin | Form::Asterisk => self.known(Known::Host).unwrap_or_default(),
@@ -164,59 +277,24 @@ impl<'a> Request<'a> {
     #[inline]
     #[must_use]
     pub fn line(&self) -> &'a [u8] {
-        self.head.get(..usize::from(self.fields_start).saturating_sub(2)).unwrap_or_default()
-    }
-
-    /// The version.
-    #[inline]
-    #[must_use]
-    pub const fn version(&self) -> Version {
-        self.version
-    }
-
-    /// Whether the connection goes on after the response (RFC 9112
-    /// section 9.3). Where false, the response should carry
-    /// `Connection: close`.
-    #[inline]
-    #[must_use]
-    pub const fn keep_alive(&self) -> bool {
-        self.keep_alive
-    }
-
-    /// Whether the client waits for `100 Continue` before it sends the body
-    /// (RFC 9110 section 10.1.1).
-    #[inline]
-    #[must_use]
-    pub const fn expect_continue(&self) -> bool {
-        self.expect_continue
-    }
-
-    /// Whether and how a body follows; never `UntilClose`.
-    #[inline]
-    #[must_use]
-    pub const fn framing(&self) -> Framing {
-        match (self.chunked, self.length) {
-            (true, _) => Framing::Chunked,
-            (false, 0) => Framing::None,
-            (false, length) => Framing::Length(length),
-        }
+        self.image.get(..usize::from(self.at.fields_start).saturating_sub(2)).unwrap_or_default()
     }
 
     /// The value of a known field's first line; `None` if absent.
     #[inline]
     #[must_use]
     pub fn known(&self, field: Known) -> Option<&'a [u8]> {
-        match self.known[field as usize] {
+        match self.at.known[field as usize] {
             0 => None,
-            start => Some(value_at(self.head, usize::from(start))),
+            start => Some(value_at(self.image, usize::from(start))),
         }
     }
 
     /// The values of a known field, line by line; none if it is absent.
     #[inline]
-    pub(super) fn values(&self, field: Known, name: &'static str) -> Option<Values<'a>> {
+    pub fn values(&self, field: Known, name: &'static str) -> Option<Values<'a>> {
         let first = self.known(field)?;
-        let repeated = self.repeated & field.bit() != 0;
+        let repeated = self.at.repeated & field.bit() != 0;
         Some(if repeated { Values::repeated(self.fields(), name) } else { Values::one(first) })
     }
 
@@ -225,7 +303,7 @@ impl<'a> Request<'a> {
     #[inline]
     #[must_use]
     pub const fn is_plain(&self) -> bool {
-        self.seen & CONDITIONS == 0
+        self.at.seen & CONDITIONS == 0
     }
 
     /// The `If-*` fields, for [`crate::conditional::evaluate`].
@@ -233,7 +311,7 @@ impl<'a> Request<'a> {
     pub fn preconditions(&self) -> Preconditions<'a> {
         // A repeated singleton field is invalid, and invalid dates are as if
         // absent; lists go on in further lines (RFC 9110 section 5.3).
-        let single = |known: Known| if self.repeated & known.bit() == 0 { self.known(known) } else { None };
+        let single = |known: Known| if self.at.repeated & known.bit() == 0 { self.known(known) } else { None };
         Preconditions {
             if_match: self.values(Known::IfMatch, "if-match"),
             if_none_match: self.values(Known::IfNoneMatch, "if-none-match"),
@@ -251,33 +329,33 @@ impl<'a> Request<'a> {
     #[inline]
     #[must_use]
     pub fn range(&self) -> Option<&'a [u8]> {
-        if self.repeated & Known::Range.bit() == 0 { self.known(Known::Range) } else { None }
+        if self.at.repeated & Known::Range.bit() == 0 { self.known(Known::Range) } else { None }
     }
 
     /// All field lines.
     #[inline]
     #[must_use]
     pub fn fields(&self) -> Fields<'a> {
-        Fields::new(self.head.get(usize::from(self.fields_start)..).unwrap_or_default())
+        Fields::new(self.image.get(usize::from(self.at.fields_start)..).unwrap_or_default())
     }
 
     /// The whole head as sent, empty line included.
     #[inline]
     #[must_use]
     pub const fn head(&self) -> &'a [u8] {
-        self.head
+        self.image
     }
 
     /// After the method and its space.
     fn target_start(&self) -> u16 {
-        match self.form {
-            Form::Origin => self.path_start,
-            _ => self.head.iter().position(|&byte| byte == b' ').map_or(1, |space| space as u16 + 1),
+        match self.at.form {
+            Form::Origin => self.at.path_start,
+            _ => self.image.iter().position(|&byte| byte == b' ').map_or(1, |space| space as u16 + 1),
         }
     }
 
     #[inline]
     fn bytes(&self, start: u16, end: u16) -> &'a [u8] {
-        self.head.get(usize::from(start)..usize::from(end)).unwrap_or_default()
+        self.image.get(usize::from(start)..usize::from(end)).unwrap_or_default()
     }
 }

@@ -2,8 +2,8 @@
 //! keeps in registers what it finds. Nothing is remembered of other responses.
 
 use super::Limits;
-use crate::lines::skip_field;
-use crate::scan::{Name, skip_value};
+use semantics::lines::skip_field;
+use semantics::scan::{Name, skip_value};
 
 /// A 200 by HTTP/1.1 on a connection that goes on, with one Content-Length and
 /// no transfer coding.

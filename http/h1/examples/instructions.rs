@@ -3,7 +3,7 @@
 //! the cost of one.
 //!
 //! ```text
-//! cargo build --release -p http --example instructions
+//! cargo build --release -p h1 --example instructions
 //! for n in 1000 2000; do
 //!   valgrind --tool=callgrind --callgrind-out-file=/dev/null instructions minimal $n
 //! done
@@ -11,10 +11,10 @@
 
 use std::hint::black_box;
 
-use http::Method;
-use http::client::{self, Counted};
-use http::response::Head;
-use http::server::{Engine, Event, Limits};
+use h1::client::{self, Counted};
+use h1::response::Head;
+use h1::server::{Engine, Event, Limits};
+use semantics::Method;
 
 const MINIMAL: &[u8] = b"GET /index.html HTTP/1.1\r\nHost: 10.0.0.2\r\n\r\n";
 const CURL: &[u8] = b"GET /index.html HTTP/1.1\r\nHost: 10.0.0.2\r\nUser-Agent: curl/7.88.1\r\nAccept: */*\r\n\r\n";
@@ -63,7 +63,7 @@ fn serve(bytes: &[u8], count: u32) {
     let mut engine = Engine::new();
     for _ in 0..count {
         match engine.on_bytes(black_box(bytes), &limits) {
-            Event::Request { request, consumed } => {
+            Event::Request { request, consumed, .. } => {
                 black_box((request.method(), request.path(), request.is_plain(), consumed));
             }
             event => panic!("{event:?}"),
@@ -105,10 +105,10 @@ fn receive_counted(count: u32, other_head_each_time: bool) {
 
 fn write_heads(count: u32) {
     let mut out = Vec::with_capacity(1024);
-    let date = http::date::HttpDate::from_unix(784_111_777);
+    let date = semantics::date::HttpDate::from_unix(784_111_777);
     for n in 0..count {
         out.clear();
-        Head::new(&mut out, http::Status::OK)
+        Head::new(&mut out, semantics::Status::OK)
             .lines(b"Server: nearside\r\n")
             .date(&date)
             .field("Content-Type", b"text/plain")
@@ -120,6 +120,6 @@ fn write_heads(count: u32) {
 
 fn dates(count: u32) {
     for n in 0..count {
-        black_box(http::date::HttpDate::from_unix(784_111_777 + u64::from(n)));
+        black_box(semantics::date::HttpDate::from_unix(784_111_777 + u64::from(n)));
     }
 }

@@ -1,7 +1,7 @@
 //! The chunked transfer coding, inwards (RFC 9112 section 7.1).
 
 use crate::lines::{Section, section};
-use crate::scan::find;
+use semantics::scan::find;
 
 /// Bounds on the framing of chunks.
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +86,8 @@ fn extensions_end(data: &[u8], start: usize, at: usize, chunk_line: u16) -> Resu
     }
     let Some(end) = end else { return Err(Boundary::Incomplete) };
     let valid = data[at..end].strip_suffix(b"\r").is_some_and(|extensions| {
-        crate::lines::trim(extensions).starts_with(b";")
-            && extensions.iter().all(|&byte| crate::scan::is_field_byte(byte))
+        semantics::lines::trim(extensions).starts_with(b";")
+            && extensions.iter().all(|&byte| semantics::scan::is_field_byte(byte))
     });
     if valid { Ok(end + 1) } else { Err(Boundary::Malformed) }
 }

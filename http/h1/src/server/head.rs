@@ -1,10 +1,13 @@
 //! One pass over a request head.
 
-use super::request::{Form, Known, Request};
-use super::{Limits, authority, framing};
-use crate::lines::{is_complete, skip_field, trim};
-use crate::scan::{Name, find, host_len, is_token, plain_host_len, skip_value, split_target, split_value, token_len};
-use crate::{Method, Status, Version};
+use super::{Limits, Transfer, authority, framing};
+use crate::Version;
+use crate::lines::is_complete;
+use semantics::lines::{skip_field, trim};
+use semantics::scan::{
+    Name, find, host_len, is_token, plain_host_len, skip_value, split_target, split_value, token_len,
+};
+use semantics::{Form, Known, Method, Offsets, Request, Status};
 
 const GET: Name<4> = Name::exact(b"GET ");
 const VERSION: Name<11> = Name::exact(b" HTTP/1.1\r\n");
@@ -26,37 +29,43 @@ pub(super) enum Stop {
 /// lines mean together only once the head is: so the answer does not depend
 /// on how the bytes arrived.
 #[inline(always)]
-pub(super) fn parse<'a>(data: &'a [u8], limits: &Limits, request: &mut Request<'a>) -> Result<(), Stop> {
-    let Some(mut rest) = request_line(data, request) else { return Err(request_line_stop(data, limits)) };
+pub(super) fn parse<'a>(
+    data: &'a [u8],
+    limits: &Limits,
+    request: &mut Request<'a>,
+    transfer: &mut Transfer,
+) -> Result<(), Stop> {
+    let at = request.offsets();
+    let Some(mut rest) = request_line(data, at, transfer) else { return Err(request_line_stop(data, limits)) };
     let line = data.len() - rest.len();
     if line - 2 > usize::from(limits.request_line) {
         return Err(Stop::Reject(Status::URI_TOO_LONG));
     }
-    request.fields_start = line as u16;
+    at.fields_start = line as u16;
     let mut fields = 0;
     let after = loop {
         if let [b'\r', b'\n', after @ ..] = rest {
             break after;
         }
-        let Some(next) = field(data, rest, request) else { return Err(field_stop(data, rest, fields)) };
+        let Some(next) = field(data, rest, at, transfer) else { return Err(field_stop(data, rest, fields)) };
         if fields == limits.fields {
             return Err(Stop::Reject(Status::REQUEST_HEADER_FIELDS_TOO_LARGE));
         }
         fields += 1;
         rest = next;
     };
-    request.head = data.get(..data.len() - after.len()).unwrap_or(data);
-    framing::judge(request, limits).map_err(Stop::Reject)
+    request.set_image(data.get(..data.len() - after.len()).unwrap_or(data));
+    framing::judge(request, transfer, limits).map_err(Stop::Reject)
 }
 
 /// `method SP request-target SP HTTP-version CR LF` (RFC 9112 section 3).
 /// Returns what follows.
 #[inline(always)]
-fn request_line<'a>(data: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
-    let rest = target(data, method(data, request)?, request)?;
+fn request_line<'a>(data: &'a [u8], at: &mut Offsets, transfer: &mut Transfer) -> Option<&'a [u8]> {
+    let rest = target(data, method(data, at)?, at)?;
     let (version, rest) = rest.split_first_chunk::<11>()?;
     if !VERSION.equals(version) {
-        request.version = other_version(version)?;
+        transfer.version = other_version(version)?;
     }
     Some(rest)
 }
@@ -64,27 +73,27 @@ fn request_line<'a>(data: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8
 /// The method and its space; names are case-sensitive (RFC 9110 section 9.1).
 /// Returns what follows.
 #[inline(always)]
-fn method<'a>(data: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
+fn method<'a>(data: &'a [u8], at: &mut Offsets) -> Option<&'a [u8]> {
     match GET.strip(data) {
         Some(rest) => {
-            request.method = Method::Get;
+            at.method = Method::Get;
             Some(rest)
         }
-        None => other_method(data, request),
+        None => other_method(data, at),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn other_method<'a>(data: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
+fn other_method<'a>(data: &'a [u8], at: &mut Offsets) -> Option<&'a [u8]> {
     let (name, rest) = data.split_at_checked(token_len(data))?;
     if name.is_empty() {
         return None;
     }
-    request.method = Method::from_name(name);
+    at.method = Method::from_name(name);
     match rest.strip_prefix(b" ")? {
         // RFC 9112 section 3.2.3: CONNECT has the authority form alone.
-        [b'/', ..] if request.method == Method::Connect => None,
+        [b'/', ..] if at.method == Method::Connect => None,
         rest => Some(rest),
     }
 }
@@ -95,16 +104,16 @@ fn other_method<'a>(data: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8
 /// Bytes from 0x80 on are let through, as clients send them unencoded; none
 /// of them is a delimiter.
 #[inline(always)]
-fn target<'a>(data: &'a [u8], start: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
-    let path = if start.first() == Some(&b'/') { start } else { other_form(start, request)? };
+fn target<'a>(data: &'a [u8], start: &'a [u8], at: &mut Offsets) -> Option<&'a [u8]> {
+    let path = if start.first() == Some(&b'/') { start } else { other_form(start, at)? };
     let (end, mut stop) = split_target(path)?;
-    request.path_start = position(data, path);
-    request.path_end = position(data, end);
+    at.path_start = position(data, path);
+    at.path_end = position(data, end);
     let mut end = end;
     while stop == b'?' {
         (end, stop) = split_target(end.get(1..)?)?;
     }
-    request.target_end = position(data, end);
+    at.target_end = position(data, end);
     if stop == b' ' { Some(end) } else { None }
 }
 
@@ -112,16 +121,16 @@ fn target<'a>(data: &'a [u8], start: &'a [u8], request: &mut Request<'_>) -> Opt
 /// the rest from the path on; where there is none, from the target's end.
 #[cold]
 #[inline(never)]
-fn other_form<'a>(start: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
-    if request.method == Method::Connect {
+fn other_form<'a>(start: &'a [u8], at: &mut Offsets) -> Option<&'a [u8]> {
+    if at.method == Method::Connect {
         let (host, end) = start.split_at_checked(host_len(start))?;
-        request.form = Form::Authority;
+        at.form = Form::Authority;
         return (authority::is_valid(host) && end.first() == Some(&b' ')).then_some(end);
     }
     if start.starts_with(b"* ") {
         // RFC 9112 section 3.2.4: for OPTIONS alone.
-        request.form = Form::Asterisk;
-        return if request.method == Method::Options { start.get(1..) } else { None };
+        at.form = Form::Asterisk;
+        return if at.method == Method::Options { start.get(1..) } else { None };
     }
     // RFC 9112 section 3.2.2: a server accepts the absolute form in requests,
     // although only proxies are sent it.
@@ -130,7 +139,7 @@ fn other_form<'a>(start: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]
         sent.eq_ignore_ascii_case(scheme).then_some(host)
     })?;
     let (host, end) = host.split_at_checked(host_len(host))?;
-    request.form = Form::Absolute;
+    at.form = Form::Absolute;
     // Userinfo is refused with the `@` that follows (RFC 9110 section 4.2.4).
     (authority::is_valid(host) && matches!(end.first(), Some(b'/' | b'?' | b' '))).then_some(end)
 }
@@ -191,26 +200,26 @@ fn field_stop(data: &[u8], rest: &[u8], fields: u16) -> Stop {
 /// The field line that `rest` begins with: notes where its value is if the
 /// name is a known one. Returns what follows the line.
 #[inline(always)]
-fn field<'a>(data: &[u8], rest: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
+fn field<'a>(data: &[u8], rest: &'a [u8], at: &mut Offsets, transfer: &mut Transfer) -> Option<&'a [u8]> {
     // Host mostly comes first, and as written here: a name or an IPv4 address,
     // without a port.
     const HOST: Name<6> = Name::new(b"host: ");
     if let Some(value) = HOST.strip(rest)
         && let Some([b'\r', b'\n', next @ ..]) = value.get(plain_host_len(value)..)
     {
-        request.note(Known::Host, position(data, value));
+        at.note(Known::Host, position(data, value));
         return Some(next);
     }
-    other_field(data, rest, request)
+    other_field(data, rest, at, transfer)
 }
 
-fn other_field<'a>(data: &[u8], rest: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
+fn other_field<'a>(data: &[u8], rest: &'a [u8], at: &mut Offsets, transfer: &mut Transfer) -> Option<&'a [u8]> {
     match identify(rest) {
         None => skip_field(rest),
         Some((None, value)) => skip_value(value),
-        Some((Some(Known::Host), value)) => host(data, value, request),
+        Some((Some(Known::Host), value)) => host(data, value, at, transfer),
         Some((Some(known), value)) => {
-            request.note(known, position(data, value));
+            at.note(known, position(data, value));
             skip_value(value)
         }
     }
@@ -265,45 +274,10 @@ pub(super) fn identify(rest: &[u8]) -> Option<(Option<Known>, &[u8])> {
 /// (RFC 9112 section 3.2).
 #[cold]
 #[inline(never)]
-fn host<'a>(data: &[u8], rest: &'a [u8], request: &mut Request<'_>) -> Option<&'a [u8]> {
-    request.note(Known::Host, position(data, rest));
+fn host<'a>(data: &[u8], rest: &'a [u8], at: &mut Offsets, transfer: &mut Transfer) -> Option<&'a [u8]> {
+    at.note(Known::Host, position(data, rest));
     let (value, after) = split_value(rest)?;
     let host = trim(value);
-    request.bad_host |= !host.is_empty() && !authority::is_valid(host);
+    transfer.bad_host |= !host.is_empty() && !authority::is_valid(host);
     Some(after)
-}
-
-impl Request<'_> {
-    /// Where parsing begins.
-    pub(super) const EMPTY: Self = Self {
-        head: &[],
-        length: 0,
-        known: [0; Known::COUNT],
-        path_start: 0,
-        path_end: 0,
-        target_end: 0,
-        fields_start: 0,
-        seen: 0,
-        repeated: 0,
-        method: Method::Other,
-        form: Form::Origin,
-        version: Version::Http11,
-        chunked: false,
-        keep_alive: true,
-        expect_continue: false,
-        bad_host: false,
-    };
-
-    /// Notes where a known field's value begins; of a repeated one, the
-    /// first.
-    #[inline(always)]
-    fn note(&mut self, known: Known, start: u16) {
-        let bit = known.bit();
-        if self.seen & bit == 0 {
-            self.seen |= bit;
-            self.known[known as usize] = start;
-        } else {
-            self.repeated |= bit;
-        }
-    }
 }

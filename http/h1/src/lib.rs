@@ -1,5 +1,4 @@
-//! HTTP/1.1, both ends, without I/O: RFC 9110 (semantics) and RFC 9112
-//! (message syntax).
+//! HTTP/1.1, both ends, without I/O: RFC 9112.
 //!
 //! An engine is told what bytes are there and answers what they mean; it never
 //! buffers, allocates or waits. Unconsumed bytes are offered again by the
@@ -12,9 +11,8 @@
 //! | [`server`] | requests in: [`server::Engine`], limits, timeouts |
 //! | [`response`] | response heads out, chunked bodies out |
 //! | [`client`] | requests out, responses in: [`client::Engine`] |
-//! | [`conditional`] | `If-*` fields, entity tags (RFC 9110 section 13) |
-//! | [`range`] | `Range` (RFC 9110 section 14) |
-//! | [`date`] | `Date`, `Last-Modified` and the three date formats |
+//!
+//! What a request means is in the crate `semantics`; here is how it is sent.
 //!
 //! What it costs, in instructions on x86-64, caller's loop included
 //! (`examples/instructions.rs` under callgrind):
@@ -29,25 +27,13 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
-pub mod conditional;
-pub mod date;
-pub mod range;
 pub mod response;
 pub mod server;
 
 mod chunked;
-mod fields;
 mod lines;
-mod method;
-mod number;
 #[cfg(test)]
 mod random;
-mod scan;
-mod status;
-
-pub use fields::{Field, Fields, Values};
-pub use method::Method;
-pub use status::Status;
 
 /// A protocol version. Any other major version is refused with 505
 /// (RFC 9110 section 15.6.6).

@@ -15,15 +15,15 @@ mod framing;
 mod head;
 mod limits;
 mod plain;
-mod request;
+mod transfer;
 
 pub use limits::{Limits, Timeouts, Waiting};
 pub use plain::Plain;
-pub use request::{Form, Known, Request};
+pub use transfer::Transfer;
 
-use crate::Status;
 use crate::chunked::{self, Boundary, Bounds};
 use crate::lines::{Progress, Section};
+use semantics::{Request, Status};
 
 /// What the offered bytes mean. `consumed` bytes are to be dropped from the
 /// front before the next call.
@@ -31,11 +31,13 @@ use crate::lines::{Progress, Section};
 pub enum Event<'a> {
     /// Nothing complete; offer the same bytes again when more arrived.
     NeedMore,
-    /// A request's head. If [`Request::framing`] is not `None`, `Body` events
+    /// A request's head. If [`Transfer::framing`] is not `None`, `Body` events
     /// follow and end with `EndOfBody`.
     Request {
         /// The parsed head.
         request: Request<'a>,
+        /// What it says of its message and the connection.
+        transfer: Transfer,
         /// The length of the head.
         consumed: usize,
     },
@@ -139,7 +141,7 @@ impl Engine {
 
     /// Serves no request after the one under way: what follows it is
     /// [`Event::Ignored`]. The engine does this itself where the client asked
-    /// for it ([`Request::keep_alive`] is false) and after a `Reject`; call it
+    /// for it ([`Transfer::keep_alive`] is false) and after a `Reject`; call it
     /// when the server decides so (drain, request limit).
     pub const fn close(&mut self) {
         self.last = true;
@@ -177,7 +179,9 @@ impl Engine {
         match data {
             [b'\r'] | [b'\r', b'\n'] => Event::NeedMore,
             [b'\r', b'\n', head @ ..] => match self.on_head_at(data, head, limits) {
-                Event::Request { request, consumed } => Event::Request { request, consumed: consumed + 2 },
+                Event::Request { request, transfer, consumed } => {
+                    Event::Request { request, transfer, consumed: consumed + 2 }
+                }
                 event => event,
             },
             _ => self.reject(data, Status::BAD_REQUEST),
@@ -195,12 +199,12 @@ impl Engine {
             }
         }
         // Parsed where it is returned, so that it is not copied.
-        let mut event = Event::Request { request: Request::EMPTY, consumed: 0 };
-        if let Event::Request { request, consumed } = &mut event {
-            match head::parse(window, limits, request) {
+        let mut event = Event::Request { request: Request::NONE, transfer: Transfer::NONE, consumed: 0 };
+        if let Event::Request { request, transfer, consumed } = &mut event {
+            match head::parse(window, limits, request, transfer) {
                 Ok(()) => {
-                    *consumed = request.head.len();
-                    self.enter(request, limits);
+                    *consumed = request.head().len();
+                    self.enter(transfer, limits);
                 }
                 Err(stop) => event = self.stop(data, window, limits, stop),
             }
@@ -247,14 +251,14 @@ impl Engine {
 
     /// Past a head.
     #[inline(always)]
-    fn enter(&mut self, request: &Request<'_>, limits: &Limits) {
+    fn enter(&mut self, transfer: &Transfer, limits: &Limits) {
         self.progress = Progress::NONE;
         self.served = true;
-        self.last |= !request.keep_alive;
-        if request.length != 0 {
-            self.remaining = request.length;
+        self.last |= !transfer.keep_alive;
+        if transfer.length != 0 {
+            self.remaining = transfer.length;
             self.state = State::Length;
-        } else if request.chunked {
+        } else if transfer.chunked {
             self.allowance = limits.body;
             self.state = State::FirstChunk;
         } else if self.last {
