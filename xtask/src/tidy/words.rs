@@ -19,7 +19,8 @@ enum Place {
 }
 
 /// Crates that take time, randomness and frames as arguments.
-pub(super) const PURE: [&str; 6] = ["path/wire/", "path/link/", "path/tcp/", "path/stack/", "path/app/", "http/"];
+pub(super) const PURE: [&str; 7] =
+    ["path/wire/", "path/link/", "path/tcp/", "path/stack/", "path/app/", "http/semantics/", "http/h1/"];
 
 /// What is not written here, where, and what to do in its place.
 const BANNED: &[(&str, Place, &str)] = &[
