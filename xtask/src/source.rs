@@ -26,12 +26,26 @@ pub struct Function<'a> {
     pub length: usize,
 }
 
+/// A module that a source declares.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Declared {
+    /// Its name.
+    pub name: String,
+    /// The files that it may be, in order.
+    pub places: Vec<String>,
+    /// Whether it is compiled for tests only.
+    pub tests: bool,
+    /// Whether it stands in for another where a feature is missing.
+    pub instead: bool,
+}
+
 impl Source {
     /// Whether files of this name are looked into.
     #[must_use]
     pub fn is_read(path: &str) -> bool {
         [".rs", ".toml", ".md", ".sh", ".lua"].iter().any(|end| path.ends_with(end))
             || path == "Makefile"
+            || (path.starts_with("xtask/") && path.ends_with(".txt"))
             || path.starts_with(".ci/")
     }
 
@@ -63,6 +77,11 @@ impl Source {
         self.lines.iter().enumerate().map(|(index, line)| (index + 1, line.as_str()))
     }
 
+    /// Its product code, without comments that take the rest of a line.
+    pub fn product(&self) -> impl Iterator<Item = &str> {
+        self.lines[..self.tests_from].iter().map(|line| line.split_once("//").map_or(line.as_str(), |(code, _)| code))
+    }
+
     /// Its functions, nested ones included.
     #[must_use]
     pub fn functions(&self) -> Vec<Function<'_>> {
@@ -83,9 +102,9 @@ impl Source {
         found
     }
 
-    /// The files that its `mod name;` lines name, as candidates in order.
+    /// The modules that its `mod name;` lines declare.
     #[must_use]
-    pub fn modules(&self) -> Vec<Vec<String>> {
+    pub fn modules(&self) -> Vec<Declared> {
         let (folder, file) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
         let own = match file {
             "mod.rs" | "lib.rs" | "main.rs" => folder.to_owned(),
@@ -93,8 +112,11 @@ impl Source {
         };
         let mut found = Vec::new();
         let mut path = None;
+        let (mut tests, mut instead) = (false, false);
         for line in &self.lines {
             let code = line.trim();
+            tests |= code == "#[cfg(test)]";
+            instead |= code.starts_with("#[cfg(not(feature");
             if let Some(given) = code.strip_prefix("#[path = \"") {
                 path = given.split('"').next().map(|given| resolve(folder, given));
                 continue;
@@ -103,10 +125,12 @@ impl Source {
                 // A crate's root may be any file: its modules lie beside it.
                 let mut places = vec![format!("{own}/{name}.rs"), format!("{own}/{name}/mod.rs")];
                 places.extend([format!("{folder}/{name}.rs"), format!("{folder}/{name}/mod.rs")]);
-                found.push(path.take().map_or(places, |path| vec![path]));
+                let places = path.take().map_or(places, |path| vec![path]);
+                found.push(Declared { name: name.to_owned(), places, tests, instead });
             }
             if !code.starts_with('#') && !code.starts_with("//") {
                 path = None;
+                (tests, instead) = (false, false);
             }
         }
         found
@@ -191,8 +215,10 @@ mod tests {
         let source = Source::new("p/src/a.rs", "pub(crate) mod b;\n#[path = \"../odd.rs\"]\nmod c;\nmod d {\n}\n");
         let found = source.modules();
         assert_eq!(found.len(), 2);
-        assert_eq!(found[0][0], "p/src/a/b.rs");
-        assert_eq!(found[1], ["p/odd.rs"]);
-        assert_eq!(Source::new("p/src/lib.rs", "mod b;").modules()[0][1], "p/src/b/mod.rs");
+        assert_eq!((found[0].name.as_str(), found[0].places[0].as_str()), ("b", "p/src/a/b.rs"));
+        assert_eq!(found[1].places, ["p/odd.rs"]);
+        assert_eq!(Source::new("p/src/lib.rs", "mod b;").modules()[0].places[1], "p/src/b/mod.rs");
+        let mixed = Source::new("p/src/lib.rs", "#[cfg(test)]\nmod b;\nmod c;").modules();
+        assert_eq!(mixed.iter().map(|module| module.tests).collect::<Vec<_>>(), [true, false]);
     }
 }

@@ -4,8 +4,11 @@
 //! complaint says what to do.
 
 mod documents;
+mod exceptions;
 mod files;
 mod manifests;
+mod modules;
+mod nouns;
 mod words;
 
 use crate::workspace::Workspace;
@@ -41,13 +44,17 @@ impl fmt::Display for Complaint {
 
 type Rule = fn(&Workspace) -> Vec<Complaint>;
 
-const RULES: [(&str, Rule); 14] = [
+const RULES: [(&str, Rule); 18] = [
     ("banned names and words", words::banned),
     ("line length", words::long_lines),
     ("function length", files::long_functions),
+    ("file length", files::long_files),
     ("dead files", files::dead),
     ("large files", files::large),
     ("crates without unsafe code", files::forbids_unsafe),
+    ("circles between modules", modules::circles),
+    ("one noun, one type", nouns::twice),
+    ("documentation of what is public", manifests::docs_are_asked_for),
     ("comments on workspace members", manifests::members_have_comments),
     ("callers of crates", manifests::crates_have_callers),
     ("direction of dependencies", manifests::layers),

@@ -122,8 +122,8 @@ fn known(text: Option<String>) -> String {
 
 /// How many are in a list such as `0-3`; one where there is no list.
 fn count(list: &Option<String>) -> u32 {
-    let numbers = list.as_deref().map_or_else(Vec::new, demo::machine::parse_list);
-    u32::try_from(numbers.len()).unwrap_or(u32::MAX).max(1)
+    let numbers = list.as_deref().and_then(|list| topology::parse_list(list, 65_536));
+    u32::try_from(numbers.unwrap_or_default().len()).unwrap_or(u32::MAX).max(1)
 }
 
 /// `always [madvise] never` as the kernel shows a choice.

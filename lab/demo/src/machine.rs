@@ -75,18 +75,7 @@ fn number(text: &str) -> Option<u64> {
 
 /// The cores that this process may use, in order.
 pub fn allowed_cores() -> Vec<u16> {
-    field(&read("/proc/self/status"), "Cpus_allowed_list").map_or_else(Vec::new, |list| parse_list(&list))
-}
-
-/// `0-2,5` as the kernel writes it.
-pub fn parse_list(list: &str) -> Vec<u16> {
-    list.split(',')
-        .filter_map(|part| {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            Some(first.trim().parse().ok()?..=last.trim().parse().ok()?)
-        })
-        .flatten()
-        .collect()
+    silo::pin::allowed_cores().unwrap_or_default()
 }
 
 /// Whether this process runs as root.

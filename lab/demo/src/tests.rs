@@ -1,6 +1,6 @@
 use crate::field::Generator;
 use crate::frames::rates;
-use crate::machine::{CoreTicks, CpuShare, Fingerprint, core_ticks, parse_list, process_ticks};
+use crate::machine::{CoreTicks, CpuShare, Fingerprint, core_ticks, process_ticks};
 use crate::measure::{Contender, Heads, Latency, Measurement, PERCENTILES, SCENARIOS, Stage, thousands};
 use crate::promises::promises;
 use crate::results::{Nginx, Results, Row};
@@ -237,12 +237,6 @@ fn processor_time_is_read_past_odd_names() {
     let stat = "cpu  1 2 3 4 5 6 7 8\ncpu0 10 20 30 40 50 60 70 80\ncpu1 1 1 1 1 1 1 9 1\n";
     assert_eq!(core_ticks(stat, 0), Some(CoreTicks { busy: 270, softirq: 70 }));
     assert_eq!((core_ticks(stat, 1).map(|c| c.softirq), core_ticks(stat, 10)), (Some(9), None));
-}
-
-#[test]
-fn core_lists_are_read_as_the_kernel_writes_them() {
-    assert_eq!(parse_list("0-2,5,7-8"), [0, 1, 2, 5, 7, 8]);
-    assert_eq!(parse_list(""), [0_u16; 0]);
 }
 
 #[test]

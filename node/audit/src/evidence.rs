@@ -508,30 +508,11 @@ pub(crate) fn arguments(line: &str) -> impl DoubleEndedIterator<Item = (&str, &s
     })
 }
 
-/// `0-3,8,10-14:2/4` as numbers (lib/bitmap.c); `None` where it is no list.
+/// `0-3,8,10-14:2/4` as numbers; `None` where it is no list.
 #[must_use]
 pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
-    const MOST: u32 = 65_536;
-    let mut cores = Vec::new();
-    for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        let (range, group) = part.split_once(':').map_or((part, None), |(range, group)| (range, Some(group)));
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if first > last || last >= MOST {
-            return None;
-        }
-        let (used, size): (u32, u32) = match group.map(|group| group.split_once('/')) {
-            None => (1, 1),
-            Some(parts) => parts.and_then(|(used, size)| Some((used.parse().ok()?, size.parse().ok()?)))?,
-        };
-        if used == 0 || used > size {
-            return None;
-        }
-        cores.extend((first..=last).filter(|core| (core - first) % size < used));
-    }
-    cores.sort_unstable();
-    cores.dedup();
-    Some(cores)
+    const MOST: usize = 65_536;
+    Some(topology::parse_list(text, MOST)?.into_iter().map(u32::from).collect())
 }
 
 /// A mask as the kernel prints it: words of eight hexadecimal digits with

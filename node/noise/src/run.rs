@@ -188,7 +188,7 @@ struct Seat {
 fn run_loop(mut seat: Seat, order: Order, gate: &Gate, tell: &Sender<Birth>) -> Spun {
     let pinned = threads::pin(&[seat.core]).map_err(|why| RunError::Core(seat.core, why));
     let ready = pinned.and_then(|()| match seat.fifo {
-        Some(priority) => threads::first_in_first_out(priority).map_err(RunError::Priority),
+        Some(priority) => silo::sched::fifo(priority).map_err(RunError::Priority),
         None => Ok(()),
     });
     let late = if ready.is_ok() { sleeps() } else { Vec::new() };

@@ -1,6 +1,11 @@
 //! Ticks of the processor, and the clock that events are stamped with.
 
+#[cfg(target_arch = "x86_64")]
+pub use silo::tsc::read as ticks;
+
 use rustix::time::{ClockId, clock_gettime};
+use silo::tsc::Trust;
+use std::path::Path;
 
 /// Nanoseconds of CLOCK_MONOTONIC_RAW.
 #[must_use]
@@ -9,36 +14,25 @@ pub fn raw() -> u64 {
     (now.tv_sec.cast_unsigned()).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec.cast_unsigned())
 }
 
-/// Ticks of the processor's counter; without one, nanoseconds of [`raw`].
+/// There is no counter that programs may read: nanoseconds of [`raw`].
+#[cfg(not(target_arch = "x86_64"))]
 #[inline]
 #[must_use]
 pub fn ticks() -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    {
-        // SAFETY: every x86-64 processor has the instruction; where a process
-        // may not use it (PR_SET_TSC) it is ended by a signal, which is what it
-        // asked for.
-        unsafe { core::arch::x86_64::_rdtsc() }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
     raw()
 }
 
-/// Whether all cores count the same ticks at the same rate, as the kernel found:
-/// it keeps its own time by them only then.
+/// Whether all cores count the same ticks, as the kernel found. Between two
+/// moments of [`Pair`] that is enough, as the rate is measured between them.
 ///
 /// # Errors
 /// What it keeps time by instead.
 pub fn steady() -> Result<(), String> {
-    const FILE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    if !cfg!(target_arch = "x86_64") {
-        return Ok(());
-    }
-    let source = std::fs::read_to_string(FILE).unwrap_or_default();
-    // A guest's clock of KVM or Hyper-V is made of the TSC.
-    match source.trim() {
-        "" | "tsc" | "kvm-clock" | "hyperv_clocksource_tsc_page" => Ok(()),
-        other => Err(format!("the kernel keeps time by {other}, not by the TSC: cores may not agree on it")),
+    match Trust::read(Path::new("/")) {
+        Trust::Whole | Trust::Near => Ok(()),
+        Trust::Not(other) => {
+            Err(format!("the kernel keeps time by {other}, not by the TSC: cores may not agree on it"))
+        }
     }
 }
 

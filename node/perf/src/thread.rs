@@ -1,6 +1,8 @@
-//! Where a thread runs, and before whom.
+//! Where a thread runs.
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+pub use silo::pin::allowed_cores as allowed;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
 
 /// Keeps this thread on these cores.
@@ -17,25 +19,11 @@ pub fn pin(cores: &[u16]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// The cores that this thread may run on, ascending.
-///
-/// # Errors
-/// If the kernel does not tell.
-pub fn allowed() -> io::Result<Vec<u16>> {
-    let set = sched_getaffinity(None)?;
-    let cores = (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core));
-    Ok(cores.filter_map(|core| u16::try_from(core).ok()).collect())
-}
-
 /// The cores that are on line, ascending.
 #[must_use]
 pub fn online() -> Vec<u16> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let part = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.trim().parse::<u16>().ok()?..=last.trim().parse().ok()?)
-    };
-    text.split(',').filter_map(part).flatten().collect()
+    topology::parse_list(&text, CpuSet::MAX_CPU).unwrap_or_default()
 }
 
 /// This thread's number.
@@ -48,20 +36,6 @@ pub fn own() -> u32 {
 #[must_use]
 pub fn core() -> usize {
     rustix::thread::sched_getcpu()
-}
-
-/// Puts this thread before all that share time (SCHED_FIFO), at a priority of 1
-/// to 99.
-///
-/// # Errors
-/// If it is not permitted: that needs root, CAP_SYS_NICE or RLIMIT_RTPRIO.
-pub fn first_in_first_out(priority: u8) -> io::Result<()> {
-    let parameter = libc::sched_param { sched_priority: i32::from(priority) };
-    // SAFETY: zero is this thread, and the parameter lives through the call.
-    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub mod pin;
 pub mod placement;
 mod run;
 pub mod sched;
-mod tsc;
+pub mod tsc;
 mod turn;
 
 pub use idle::Idle;

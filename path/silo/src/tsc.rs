@@ -1,6 +1,13 @@
-//! The processor's time-stamp counter: what a tester stamps frames with, and a
-//! forwarder counts its cycles by. Reading it takes some 20 ns less than asking
-//! the kernel's clock.
+//! The processor's time-stamp counter: what a tester stamps frames with, a
+//! forwarder counts its cycles by, and the noise of a core is seen in. Reading
+//! it takes some 20 ns less than asking the kernel's clock.
+//!
+//! Two things are asked of it, and [`Trust`] has an answer for each. [`Ticks`]
+//! measures its rate once and relies on that for hours: only where the kernel
+//! itself does so is it relied on. Who measures the rate again and again, as
+//! `perf::clock` does, needs no more than that cores agree and that it runs on
+//! between two moments near each other, which is so below a hypervisor's clock,
+//! too.
 
 use crate::Clock;
 use core::time::Duration;
@@ -39,7 +46,7 @@ impl Ticks {
     /// kernel's clock stands in.
     #[must_use]
     pub fn calibrate(span: Duration) -> Self {
-        if !is_trusted(Path::new("/")) {
+        if Trust::read(Path::new("/")) != Trust::Whole {
             return Self { source: Source::Kernel, hz: 1_000_000_000, error: 0.0 };
         }
         let first = pair();
@@ -108,25 +115,52 @@ fn pair() -> (u64, Time, u64) {
     (0..READINGS).map(one).min_by_key(|reading| reading.2).unwrap_or((0, Time::ZERO, 0))
 }
 
-/// Whether the kernel uses the counter as its own clock, which it does only
-/// where it has found it to run at one rate on all processors.
-fn is_trusted(root: &Path) -> bool {
-    let file = root.join("sys/devices/system/clocksource/clocksource0/current_clocksource");
-    let used = std::fs::read_to_string(file).unwrap_or_default();
-    cfg!(target_arch = "x86_64") && used.trim() == "tsc"
+/// How far the counter can be relied on, by what the kernel makes its own clock
+/// of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Trust {
+    /// The kernel's clock is the counter, which it is only where the kernel has
+    /// found one rate on all processors: one rate for as long as the machine is
+    /// up.
+    Whole,
+    /// A hypervisor's clock is made of it, whose figures change where the
+    /// machine is moved to another host; or the kernel does not say. Cores
+    /// agree; a rate that was measured once need not hold for good.
+    Near,
+    /// The kernel uses this instead: cores may not agree on the counter.
+    Not(String),
 }
 
+impl Trust {
+    /// What the machine below `root` says.
+    #[must_use]
+    pub fn read(root: &Path) -> Self {
+        let file = root.join("sys/devices/system/clocksource/clocksource0/current_clocksource");
+        let used = std::fs::read_to_string(file).unwrap_or_default();
+        match used.trim() {
+            _ if cfg!(not(target_arch = "x86_64")) => Self::Near,
+            "tsc" => Self::Whole,
+            "" | "kvm-clock" | "hyperv_clocksource_tsc_page" => Self::Near,
+            other => Self::Not(other.to_owned()),
+        }
+    }
+}
+
+/// The counter now.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn read() -> u64 {
+#[must_use]
+pub fn read() -> u64 {
     // SAFETY: every 64-bit x86 processor has the instruction, and Linux lets programs use it (PR_SET_TSC apart, under
     // which the program would end, and nothing else happen).
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// Where there is none, nanoseconds of the kernel's monotonic clock.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-fn read() -> u64 {
+#[must_use]
+pub fn read() -> u64 {
     Clock.now().as_nanos()
 }
 
@@ -149,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_the_kernel_does_not_use_is_not_trusted() {
-        assert!(!is_trusted(Path::new("/nonexistent")));
+    fn a_counter_that_the_kernel_does_not_use_is_trusted_for_moments_at_most() {
+        assert_eq!(Trust::read(Path::new("/nonexistent")), Trust::Near);
     }
 }

@@ -52,7 +52,7 @@ impl Scheduling {
     pub fn allows(&self, priority: u8, cores: &[Option<u16>]) -> Result<String, Failure> {
         let pinned: Option<Vec<u16>> = cores.iter().copied().collect();
         let Some(pinned) = pinned else {
-            return Err("--sched: a thread at FIFO must be pinned: give --silos CORES or --core".into());
+            return Err("--sched: a thread at FIFO must be pinned: name its core (--core, --cores or --silos)".into());
         };
         if !self.online.is_empty() && self.online.iter().all(|core| pinned.contains(core)) {
             return Err(

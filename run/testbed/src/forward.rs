@@ -37,6 +37,7 @@ const NAP: Duration = Duration::from_millis(20);
 /// # Errors
 /// What the user is to know.
 pub fn forward(plan: &ForwardPlan) -> Result<ExitCode, Failure> {
+    place::consider(&plan.pace)?;
     let signals = stop_signals()?;
     let ticks = Ticks::calibrate(CALIBRATION);
     let threads = plan.pace.cores.len();

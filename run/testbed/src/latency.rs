@@ -1,11 +1,10 @@
 //! `nearside packet latency`: a probe beside a background, at one rate after
 //! the other.
 
-use crate::ends::Ends;
+use crate::LatencyPlan;
 use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, Kept, MISSED, kept, nanos, seed};
-use crate::rig::{CALIBRATION, Clocked, Rig, Watch};
-use crate::{LatencyPlan, place};
+use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
 use host::stop_signals;
 use link::Link;
 use load::units::{seconds, si};
@@ -17,12 +16,7 @@ use packet::verdict::{Verdict, Word, spoilt};
 use say::{Failure, eprintln, print, println};
 use serde_json::json;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
-
-/// How often it is looked for a signal.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Measures, prints, and keeps results and a page.
 ///
@@ -34,12 +28,9 @@ pub fn latency(plan: &LatencyPlan) -> Result<ExitCode, Failure> {
         std::fs::create_dir_all(folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
     }
     let clock = Clocked::measure(CALIBRATION);
-    let (results, stopped) = match Ends::open(&plan.links, 1)? {
-        Ends::Memif(mut links) => run(plan, &clock, links.pop().unwrap_or_default(), &signals),
-        Ends::AfXdp(mut links) => run(plan, &clock, links.pop().unwrap_or_default(), &signals),
-        Ends::Dpdk(mut links) => run(plan, &clock, links.pop().unwrap_or_default(), &signals),
-        Ends::Any(mut links) => run(plan, &clock, links.pop().unwrap_or_default(), &signals),
-    }?;
+    let bench =
+        Bench { links: &plan.links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals: &signals };
+    let (results, stopped) = bench.measure(Rates(plan), &mut |_| {})?;
     let verdict = judge(plan, &results, stopped);
     show(plan, &clock, &results, &verdict)?;
     Ok(match verdict.word {
@@ -50,37 +41,23 @@ pub fn latency(plan: &LatencyPlan) -> Result<ExitCode, Failure> {
 }
 
 /// A trial for each rate, as far as it goes.
-fn run<L: Link + Send>(
-    plan: &LatencyPlan,
-    clock: &Clocked,
-    links: Vec<L>,
-    signals: &AtomicUsize,
-) -> Result<(Vec<TrialResult>, bool), Failure> {
-    let watch = Watch::default();
-    let results = thread::scope(|scope| {
-        let polling = thread::Builder::new().name("near-tester".into()).spawn_scoped(scope, || {
-            place::settle(&plan.pace, 0)?;
-            let mut rig = Rig::new(links, clock.ticks);
-            rig.wait_for_links(plan.link_limit, &watch)?;
-            let mut results = Vec::new();
-            for rate in &plan.rates {
-                if watch.is_stopped() {
-                    break;
-                }
-                eprintln!("{} with {}", seconds(plan.duration.as_nanos() as f64), name(*rate));
-                results.push(one(plan, *rate, &mut rig, &watch)?);
+struct Rates<'a>(&'a LatencyPlan);
+
+impl Trials for Rates<'_> {
+    type Found = Vec<TrialResult>;
+
+    fn run<L: Link>(self, rig: &mut Rig<L>, watch: &Watch) -> Result<Vec<TrialResult>, String> {
+        let plan = self.0;
+        let mut results = Vec::new();
+        for rate in &plan.rates {
+            if watch.is_stopped() {
+                break;
             }
-            Ok::<_, String>(results)
-        })?;
-        while !polling.is_finished() {
-            thread::sleep(LOOK);
-            if signals.load(Ordering::Relaxed) > 0 {
-                watch.stop();
-            }
+            eprintln!("{} with {}", seconds(plan.duration.as_nanos() as f64), name(*rate));
+            results.push(one(plan, *rate, rig, watch)?);
         }
-        polling.join().map_err(|_| "the testing thread panicked")?.map_err(Failure::from)
-    })?;
-    Ok((results, watch.is_stopped()))
+        Ok(results)
+    }
 }
 
 /// One rate: zero is none.

@@ -1,9 +1,8 @@
 //! `nearside packet load`: one trial, shown, kept and judged.
 
-use crate::ends::Ends;
+use crate::LoadPlan;
 use crate::keep::write_whole;
-use crate::rig::{CALIBRATION, Clocked, Rig, Watch};
-use crate::{LoadPlan, place};
+use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
 use host::stop_signals;
 use host::values::LinkSpec;
 use link::Link;
@@ -18,8 +17,7 @@ use silo::Clock;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::Time;
 
@@ -27,9 +25,6 @@ use wire::Time;
 pub const MISSED: u8 = 2;
 /// After Ctrl-C, as shells do (128 + SIGINT).
 pub const INTERRUPTED: u8 = 130;
-
-/// How often it is looked for news of the trial.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs the trial.
 ///
@@ -43,12 +38,12 @@ pub fn load(plan: &LoadPlan) -> Result<ExitCode, Failure> {
     }
     let clock = Clocked::measure(CALIBRATION);
     let trial = Plan { seed: seed(plan.seed)?, signature: seed(plan.seed)? as u32, ..plan.plan.clone() };
-    let result = match Ends::open(&plan.links, 1)? {
-        Ends::Memif(mut links) => run(plan, trial, &clock, links.pop().unwrap_or_default(), &signals),
-        Ends::AfXdp(mut links) => run(plan, trial, &clock, links.pop().unwrap_or_default(), &signals),
-        Ends::Dpdk(mut links) => run(plan, trial, &clock, links.pop().unwrap_or_default(), &signals),
-        Ends::Any(mut links) => run(plan, trial, &clock, links.pop().unwrap_or_default(), &signals),
-    }?;
+    let bench =
+        Bench { links: &plan.links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals: &signals };
+    let mut seen = Seen::new(plan, &clock);
+    let (mut result, _) = bench.measure(Trial(trial), &mut |watch| seen.look(watch))?;
+    seen.end();
+    fill(&mut result, &seen.totals);
     let judged: Vec<_> = plan.expect.iter().map(|expectation| expectation.judge(&result)).collect();
     let value = to_json(plan, &clock, &result);
     if let Some(path) = &plan.out {
@@ -92,37 +87,15 @@ pub fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The trial on a thread of its own, watched from this one.
-fn run<L: Link + Send>(
-    plan: &LoadPlan,
-    trial: Plan,
-    clock: &Clocked,
-    links: Vec<L>,
-    signals: &AtomicUsize,
-) -> Result<TrialResult, Failure> {
-    let watch = Watch::default();
-    thread::scope(|scope| {
-        let polling = thread::Builder::new().name("near-tester".into()).spawn_scoped(scope, || {
-            place::settle(&plan.pace, 0)?;
-            let mut rig = Rig::new(links, clock.ticks);
-            rig.wait_for_links(plan.link_limit, &watch)?;
-            rig.trial(trial, &watch)
-        })?;
-        let mut seen = Seen::new(plan, clock);
-        while !polling.is_finished() {
-            thread::sleep(LOOK);
-            if signals.load(Ordering::Relaxed) > 0 {
-                watch.stop();
-            }
-            seen.look(&watch);
-        }
-        seen.end();
-        let result = polling.join().map_err(|_| "the testing thread panicked")?;
-        seen.look(&watch);
-        let mut result = result.map_err(Failure::from)?;
-        fill(&mut result, &seen.totals);
-        Ok(result)
-    })
+/// One trial.
+struct Trial(Plan);
+
+impl Trials for Trial {
+    type Found = TrialResult;
+
+    fn run<L: Link>(self, rig: &mut Rig<L>, watch: &Watch) -> Result<TrialResult, String> {
+        rig.trial(self.0, watch)
+    }
 }
 
 /// What the watching thread has seen so far.

@@ -1,7 +1,22 @@
 //! A polling thread's place.
 
 use crate::Pace;
+use host::sched::Scheduling;
+use say::{Failure, eprintln};
 use silo::pin::pin;
+use std::path::Path;
+
+/// Says what a real-time policy means here, before a thread has it.
+///
+/// # Errors
+/// Where it would stop the machine.
+pub fn consider(pace: &Pace) -> Result<(), Failure> {
+    if let Some(priority) = pace.fifo {
+        let said = Scheduling::read(Path::new("/")).allows(priority, &pace.cores)?;
+        eprintln!("nearside: --sched: {said}");
+    }
+    Ok(())
+}
 
 /// Puts this thread, the `index`th, where it is to be.
 ///
@@ -12,12 +27,8 @@ pub fn settle(pace: &Pace, index: usize) -> Result<(), String> {
         pin(core).map_err(|why| why.to_string())?;
     }
     if let Some(priority) = pace.fifo {
-        let param = libc::sched_param { sched_priority: i32::from(priority) };
-        // SAFETY: the structure is whole and outlives the call, which changes nothing but this thread's policy.
-        if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) } != 0 {
-            let why = std::io::Error::last_os_error();
-            return Err(format!("--sched fifo:{priority}: {why} (CAP_SYS_NICE, or ulimit -r, is needed)"));
-        }
+        silo::sched::fifo(priority)
+            .map_err(|why| format!("--sched fifo:{priority}: {why} (CAP_SYS_NICE, or ulimit -r, is needed)"))?;
     }
     Ok(())
 }

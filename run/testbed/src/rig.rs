@@ -1,13 +1,18 @@
-//! The links of a tester, its clock, and trials over them.
+//! The links of a tester, its clock, its thread, and trials over them.
 
+use crate::ends::Ends;
+use crate::{Pace, place};
+use host::values::LinkSpec;
 use link::{Link, LinkState, Pair, PairConfig};
 use packet::stream::Shape;
 use packet::tester::{Pacing, Plan, Recorders, Stage, Stream, Tester};
 use packet::trial::{Distribution, TrialResult};
+use say::Failure;
 use serde_json::{Value, json};
 use silo::{Clock, TickSource, Ticks};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 /// How long the clock is measured: the rate is then known to some parts in a
@@ -27,6 +32,9 @@ const TELL_EVERY: Duration = Duration::from_millis(100);
 
 /// Trials begin this long after they are made.
 const LEAD: Duration = Duration::from_millis(1);
+
+/// How often it is looked for a signal, and for news of a trial.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Between two looks for the links' other side.
 const NAP: Duration = Duration::from_millis(2);
@@ -199,7 +207,7 @@ impl<L: Link> Rig<L> {
                     states.len()
                 ));
             }
-            std::thread::sleep(NAP);
+            thread::sleep(NAP);
         }
     }
 
@@ -245,5 +253,77 @@ impl<L: Link> Rig<L> {
                 return Ok(TrialResult { complete, ..counts });
             }
         }
+    }
+}
+
+/// What a tester has, whatever it measures.
+pub struct Bench<'a> {
+    /// One link, or two.
+    pub links: &'a [LinkSpec],
+    /// Where its thread runs.
+    pub pace: &'a Pace,
+    /// How long the links' other side is waited for.
+    pub link_limit: Duration,
+    /// Its clock.
+    pub clock: &'a Clocked,
+    /// How often it was told to end.
+    pub signals: &'a AtomicUsize,
+}
+
+/// What is measured on a tester's thread, over links of whatever kind.
+pub trait Trials: Send {
+    /// What comes of it.
+    type Found: Send;
+
+    /// Measures.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    fn run<L: Link>(self, rig: &mut Rig<L>, watch: &Watch) -> Result<Self::Found, String>;
+}
+
+impl Bench<'_> {
+    /// Opens the links and measures on a thread of its own, which has them
+    /// all; `look` is called here again and again meanwhile, and once at the
+    /// end. What was found, and whether it was told to end.
+    ///
+    /// # Errors
+    /// What the user is to know.
+    pub fn measure<T: Trials>(&self, trials: T, look: &mut dyn FnMut(&Watch)) -> Result<(T::Found, bool), Failure> {
+        place::consider(self.pace)?;
+        match Ends::open(self.links, 1)? {
+            Ends::Memif(mut links) => self.watched(links.pop().unwrap_or_default(), trials, look),
+            Ends::AfXdp(mut links) => self.watched(links.pop().unwrap_or_default(), trials, look),
+            Ends::Dpdk(mut links) => self.watched(links.pop().unwrap_or_default(), trials, look),
+            Ends::Any(mut links) => self.watched(links.pop().unwrap_or_default(), trials, look),
+        }
+    }
+
+    fn watched<L: Link + Send, T: Trials>(
+        &self,
+        links: Vec<L>,
+        trials: T,
+        look: &mut dyn FnMut(&Watch),
+    ) -> Result<(T::Found, bool), Failure> {
+        let watch = Watch::default();
+        let found = thread::scope(|scope| {
+            let polling = thread::Builder::new().name("near-tester".into()).spawn_scoped(scope, || {
+                place::settle(self.pace, 0)?;
+                let mut rig = Rig::new(links, self.clock.ticks);
+                rig.wait_for_links(self.link_limit, &watch)?;
+                trials.run(&mut rig, &watch)
+            })?;
+            while !polling.is_finished() {
+                thread::sleep(LOOK);
+                if self.signals.load(Ordering::Relaxed) > 0 {
+                    watch.stop();
+                }
+                look(&watch);
+            }
+            let found = polling.join().map_err(|_| "the testing thread panicked")?;
+            look(&watch);
+            found.map_err(Failure::from)
+        })?;
+        Ok((found, watch.is_stopped()))
     }
 }

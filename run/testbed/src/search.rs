@@ -1,10 +1,9 @@
 //! `nearside packet search`: trials by trials, until the bounds are near.
 
-use crate::ends::Ends;
+use crate::SearchPlan;
 use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, MISSED, replay, seed};
-use crate::rig::{CALIBRATION, Clocked, Rig, Watch};
-use crate::{SearchPlan, place};
+use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
 use host::stop_signals;
 use link::Link;
 use load::units::{share, si};
@@ -15,15 +14,11 @@ use packet::verdict::{Verdict, Word, spoilt};
 use say::{Failure, eprintln, println};
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 /// How long the highest rate is measured.
 const HIGHEST: Duration = Duration::from_secs(1);
-
-/// How often it is looked for a signal.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Searches, and prints what was found.
 ///
@@ -32,12 +27,9 @@ const LOOK: Duration = Duration::from_millis(20);
 pub fn search(plan: &SearchPlan) -> Result<ExitCode, Failure> {
     let signals = stop_signals()?;
     let clock = Clocked::measure(CALIBRATION);
-    let done = match Ends::open(&plan.links, 1)? {
-        Ends::Memif(mut links) => run(plan, &clock, links.pop().unwrap_or_default(), &signals),
-        Ends::AfXdp(mut links) => run(plan, &clock, links.pop().unwrap_or_default(), &signals),
-        Ends::Dpdk(mut links) => run(plan, &clock, links.pop().unwrap_or_default(), &signals),
-        Ends::Any(mut links) => run(plan, &clock, links.pop().unwrap_or_default(), &signals),
-    }?;
+    let bench =
+        Bench { links: &plan.links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals: &signals };
+    let (done, _) = bench.measure(Rounds(plan), &mut |_| {})?;
     let verdict = judge(plan, &done);
     let value = to_json(plan, &clock, &done, &verdict);
     if let Some(path) = &plan.out {
@@ -69,28 +61,15 @@ struct Done {
     stopped: bool,
 }
 
-fn run<L: Link + Send>(
-    plan: &SearchPlan,
-    clock: &Clocked,
-    links: Vec<L>,
-    signals: &AtomicUsize,
-) -> Result<Done, Failure> {
-    let watch = Watch::default();
-    thread::scope(|scope| {
-        let polling = thread::Builder::new().name("near-tester".into()).spawn_scoped(scope, || {
-            place::settle(&plan.pace, 0)?;
-            let mut rig = Rig::new(links, clock.ticks);
-            rig.wait_for_links(plan.link_limit, &watch)?;
-            rounds(plan, &mut rig, &watch)
-        })?;
-        while !polling.is_finished() {
-            thread::sleep(LOOK);
-            if signals.load(Ordering::Relaxed) > 0 {
-                watch.stop();
-            }
-        }
-        polling.join().map_err(|_| "the testing thread panicked")?.map_err(Failure::from)
-    })
+/// Trials until the bounds are near.
+struct Rounds<'a>(&'a SearchPlan);
+
+impl Trials for Rounds<'_> {
+    type Found = Done;
+
+    fn run<L: Link>(self, rig: &mut Rig<L>, watch: &Watch) -> Result<Done, String> {
+        rounds(self.0, rig, watch)
+    }
 }
 
 /// The trials.

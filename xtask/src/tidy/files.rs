@@ -1,6 +1,7 @@
 //! Rules on files and functions.
 
 use super::Complaint;
+use super::exceptions::Exceptions;
 use super::words::PURE;
 use crate::workspace::Workspace;
 use std::collections::BTreeSet;
@@ -11,6 +12,12 @@ const MAX_FUNCTION: usize = 70;
 /// Longer ones that are allowed, with their lengths and reasons. Lengths may
 /// only fall.
 const EXCEPTIONS: &str = "xtask/long-functions.txt";
+
+/// The longest Rust file, tests included: what one idea takes.
+const MAX_LINES: usize = 600;
+
+/// Longer ones, with their lengths, which they may not pass.
+const LONG_FILES: &str = "xtask/long-files.txt";
 
 /// The largest file, but for the inputs of fuzz targets and tests.
 const MAX_FILE: u64 = 200 * 1024;
@@ -41,6 +48,30 @@ pub(super) fn long_functions(workspace: &Workspace) -> Vec<Complaint> {
         Complaint::at(EXCEPTIONS, e.line, format!("{} in {} is no longer long: remove the line", e.name, e.path))
     });
     found.extend(stale);
+    found
+}
+
+/// No Rust file has more than [`MAX_LINES`] lines, but for exceptions, which
+/// may not grow.
+pub(super) fn long_files(workspace: &Workspace) -> Vec<Complaint> {
+    let mut exceptions = Exceptions::read(workspace, LONG_FILES);
+    let mut found = Vec::new();
+    for source in workspace.sources.iter().filter(|source| source.is_rust() && source.lines.len() > MAX_LINES) {
+        let lines = source.lines.len();
+        let allowed = exceptions.take(|words| words.first().is_some_and(|path| *path == source.path));
+        let allowed = allowed.map(|words| words.get(1).and_then(|lines| lines.parse().ok()).unwrap_or(MAX_LINES));
+        match allowed {
+            Some(allowed) if lines <= allowed => {}
+            Some(allowed) => {
+                found.push(Complaint::file(&source.path, format!("grew from {allowed} to {lines} lines")));
+            }
+            None => found.push(Complaint::file(
+                &source.path,
+                format!("has {lines} lines, more than {MAX_LINES}: divide it by what it is about"),
+            )),
+        }
+    }
+    found.extend(exceptions.stale());
     found
 }
 
@@ -80,8 +111,8 @@ pub(super) fn dead(workspace: &Workspace) -> Vec<Complaint> {
         if !reached.insert(path) {
             continue;
         }
-        for places in source.modules() {
-            open.extend(places.into_iter().find(|place| workspace.source(place).is_some()));
+        for module in source.modules() {
+            open.extend(module.places.into_iter().find(|place| workspace.source(place).is_some()));
         }
         // A file may be taken in as text, or into a test, without a module.
         for (_, line) in source.numbered() {
@@ -139,6 +170,20 @@ mod tests {
         let text = |lines: usize| format!("fn f() {{\n{}}}\n", "    ();\n".repeat(lines - 2));
         assert_eq!(long_functions(&workspace(vec![Source::new("a/src/lib.rs", &text(70))])), []);
         assert_eq!(long_functions(&workspace(vec![Source::new("a/src/lib.rs", &text(71))])).len(), 1);
+    }
+
+    #[test]
+    fn a_file_may_have_six_hundred_lines() {
+        let lines = |lines: usize| workspace(vec![Source::new("a/src/lib.rs", &"//\n".repeat(lines))]);
+        assert_eq!(long_files(&lines(600)), []);
+        assert_eq!(long_files(&lines(601)).len(), 1);
+        let with = |lines: usize, list: &str| {
+            let text = "//\n".repeat(lines);
+            long_files(&workspace(vec![Source::new("a/src/lib.rs", &text), Source::new(LONG_FILES, list)]))
+        };
+        assert_eq!(with(610, "# why\na/src/lib.rs 610\n"), []);
+        assert!(with(611, "a/src/lib.rs 610\n")[0].text.contains("grew"));
+        assert!(with(600, "a/src/lib.rs 610\n")[0].text.contains("remove the line"));
     }
 
     #[test]

@@ -60,13 +60,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("af_xdp", &["wire", "link", "ebpf"]),
     ("dpdk", &["wire", "link"]),
     ("topology", &[]),
-    ("audit", &[]),
+    ("audit", &["topology"]),
     ("ethtool", &[]),
     ("apply", &["audit", "ethtool"]),
     ("profile", &["audit"]),
     ("fstack", &[]),
-    ("perf", &[]),
-    ("noise", &["perf"]),
+    ("perf", &["silo", "topology"]),
+    ("noise", &["perf", "silo"]),
     ("watch", &[]),
     ("sockets", &["wire", "app", "rope", "silo", "ebpf", "topology"]),
     ("ebpf", &[]),
@@ -179,6 +179,27 @@ pub(super) fn lints_are_shared(workspace: &Workspace) -> Vec<Complaint> {
     found
 }
 
+/// What is public is documented: the compiler is asked to look, and no crate
+/// forbids it.
+pub(super) fn docs_are_asked_for(workspace: &Workspace) -> Vec<Complaint> {
+    let root = workspace.source(ROOT).map(|source| source.lines.join("\n")).unwrap_or_default();
+    let mut found = Vec::new();
+    if !root.contains("\nmissing_docs = \"deny\"\n") {
+        found.push(Complaint::file(ROOT, "write missing_docs = \"deny\" below [workspace.lints.rust]"));
+    }
+    for source in workspace.sources.iter().filter(|source| source.is_rust()) {
+        let excused = source.product().zip(1..).filter(|(line, _)| {
+            let attribute = line.trim_start();
+            attribute.starts_with("#[") || attribute.starts_with("#![")
+        });
+        let excused = excused.filter(|(line, _)| line.contains("(missing_docs"));
+        found.extend(excused.map(|(_, number)| {
+            Complaint::at(&source.path, number, "document what is public, or make it private")
+        }));
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,6 +241,18 @@ mod tests {
         let members = || vec![member("tcp", "path/tcp", &[], &["siphasher"])];
         assert_eq!(dependencies_have_reasons(&workspace(members(), "| `siphasher` | why |")), []);
         assert_eq!(dependencies_have_reasons(&workspace(members(), "| `other` | why |")).len(), 2);
+    }
+
+    #[test]
+    fn what_is_public_is_documented() {
+        let of = |root: &str, code: &str| {
+            let sources = vec![Source::new(ROOT, root), Source::new("a/src/lib.rs", code)];
+            docs_are_asked_for(&Workspace { sources, ..workspace(Vec::new(), "") }).len()
+        };
+        let root = "[workspace.lints.rust]\nmissing_docs = \"deny\"\n";
+        assert_eq!(of(root, "//! Documented.\n"), 0);
+        assert_eq!(of(root, "#![allow(missing_docs, reason = \"later\")]\n"), 1);
+        assert_eq!(of("", ""), 1);
     }
 
     #[test]

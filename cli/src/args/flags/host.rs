@@ -362,7 +362,6 @@ impl HostArgs {
             }
         }
         Ok(HostPlan {
-            links,
             addresses: self.addresses,
             gateways: self.gateways,
             detection: self.detection.into(),
@@ -390,17 +389,16 @@ impl HostArgs {
             },
             user_timeout: self.user_timeout,
             max_connections,
-            per_source: None,
             capture: self.capture,
             faults: self.faults.plan(),
             status_page: self.status_page,
-            follows: false,
+            ..HostPlan::new(links)
         })
     }
 }
 
 /// `fifo:N`.
-fn fifo(text: &str) -> Result<u8, String> {
+pub(super) fn fifo(text: &str) -> Result<u8, String> {
     let priority = text.strip_prefix("fifo:").and_then(|number| number.parse::<u8>().ok());
     // 99 is the kernel's own: migration and watchdogs.
     priority
@@ -408,20 +406,27 @@ fn fifo(text: &str) -> Result<u8, String> {
         .ok_or_else(|| "expected fifo:N, as fifo:2; N is 1 to 98".to_owned())
 }
 
-/// The links, which are of one kind, each another.
-fn links(texts: &[String], role: memif::Role) -> Result<Vec<LinkSpec>, String> {
+/// The links, each another.
+pub(super) fn each_once(texts: &[String], role: memif::Role) -> Result<Vec<LinkSpec>, String> {
     let mut links: Vec<LinkSpec> = Vec::new();
     for text in texts {
         let link = LinkSpec::parse(text, role).map_err(|why| format!("--link {text}: {why}"))?;
-        if let Some(first) = links.first().filter(|first| first.kind() != link.kind()) {
-            return Err(format!("--link {text}: all links are of one kind, and the first is {}", first.kind()));
-        }
         if links.iter().any(|other| other.name() == link.name()) {
             return Err(format!("--link {text}: this link is given twice"));
         }
         links.push(link);
     }
-    if links.is_empty() { Err("give a link with --link".to_owned()) } else { Ok(links) }
+    Ok(links)
+}
+
+/// The links, which are of one kind, each another.
+fn links(texts: &[String], role: memif::Role) -> Result<Vec<LinkSpec>, String> {
+    let links = each_once(texts, role)?;
+    let Some(first) = links.first().map(LinkSpec::kind) else { return Err("give a link with --link".to_owned()) };
+    match links.iter().position(|link| link.kind() != first) {
+        Some(other) => Err(format!("--link {}: all links are of one kind, and the first is {first}", texts[other])),
+        None => Ok(links),
+    }
 }
 
 /// What may wait before a bottleneck: as long as a common router's queue.

@@ -5,11 +5,12 @@ mod latency;
 mod load;
 mod search;
 
+use super::host::{each_once, fifo};
 use clap::{Args, Subcommand, ValueHint};
-use host::values::{self, LinkSpec};
+use host::values::{self, LinkSpec, duration, nonzero_duration};
 use std::path::PathBuf;
-use std::str::FromStr;
-use testbed::{ComparePlan, PacketPlan, ReportPlan};
+use std::time::Duration;
+use testbed::{ComparePlan, Pace, PacketPlan, ReportPlan};
 
 #[derive(Args)]
 pub(in crate::args) struct PacketArgs {
@@ -107,30 +108,33 @@ impl PortArgs {
         if self.links.len() > 2 {
             return Err("there are one or two links".to_owned());
         }
-        let mut links: Vec<LinkSpec> = Vec::new();
-        for text in &self.links {
-            let link = LinkSpec::parse(text, role).map_err(|why| format!("--link {text}: {why}"))?;
-            if links.iter().any(|other| other.name() == link.name()) {
-                return Err(format!("--link {text}: this link is given twice"));
-            }
-            links.push(link);
-        }
-        Ok(links)
+        each_once(&self.links, role)
     }
 }
 
-/// A real-time policy's priority.
-#[derive(Clone, Copy, Debug)]
-struct Sched(u8);
+/// How the one thread of a tester runs, and what it waits for.
+#[derive(Args)]
+struct TesterArgs {
+    /// Wait this long for stragglers (RFC 2544 section 23: two seconds)
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    drain: Duration,
 
-impl FromStr for Sched {
-    type Err = String;
+    /// Wait this long for the links' other side
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = nonzero_duration)]
+    link_limit: Duration,
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        // The priorities of sched(7).
-        let priority = text.strip_prefix("fifo:").and_then(|priority| priority.parse().ok());
-        let priority = priority.filter(|priority| (1..=99).contains(priority));
-        priority.map(Self).ok_or_else(|| "write fifo:PRIORITY, with a priority from 1 to 99".to_owned())
+    /// Pin the one thread that has all ports to this core [default: not pinned]
+    #[arg(long, value_name = "N")]
+    core: Option<u16>,
+
+    /// Run with a real-time policy: fifo:PRIORITY from 1 to 98, as in fifo:50
+    #[arg(long = "sched", value_name = "POLICY", value_parser = fifo)]
+    fifo: Option<u8>,
+}
+
+impl TesterArgs {
+    fn pace(&self) -> Pace {
+        Pace { cores: vec![self.core], fifo: self.fifo }
     }
 }
 

@@ -5,7 +5,7 @@ use super::storm::Storm;
 use core::time::Duration;
 use noise::{Cause, Each};
 use perf::clock::raw;
-use perf::thread::{first_in_first_out, own, pin};
+use perf::thread::{own, pin};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::{
@@ -147,7 +147,7 @@ fn disturb(
             by_turns(times, |_| storm.burst())
         }
         Kind::Fifo => {
-            first_in_first_out(50).map_err(|why| format!("SCHED_FIFO: {why}"))?;
+            silo::sched::fifo(50).map_err(|why| format!("SCHED_FIFO: {why}"))?;
             by_turns(times, |turn| {
                 // One stall in the middle.
                 let length = if turn == times / 2 { 5_000_000 } else { 200_000 };

@@ -1,6 +1,6 @@
 //! `nearside packet forward`, as typed.
 
-use super::{PortArgs, Sched};
+use super::{PortArgs, fifo};
 use clap::Args;
 use host::Cores;
 use host::values::Cidr;
@@ -42,13 +42,13 @@ pub(in crate::args::flags) struct ForwardArgs {
     #[arg(long, value_name = "CORES")]
     cores: Option<Cores>,
 
-    /// Run with a real-time policy: fifo:PRIORITY, as in fifo:50
+    /// Run with a real-time policy: fifo:PRIORITY from 1 to 98, as in fifo:50
     ///
     /// On a core that others are kept off (isolcpus, or a cpuset), or they
     /// starve: the kernel's own work on that core included, but for what it
     /// saves by kernel.sched_rt_runtime_us.
-    #[arg(long, value_name = "POLICY")]
-    sched: Option<Sched>,
+    #[arg(long = "sched", value_name = "POLICY", value_parser = fifo)]
+    fifo: Option<u8>,
 
     /// End after this time [default: Ctrl-C]
     #[arg(long, short, value_name = "TIME", value_parser = nonzero_duration)]
@@ -145,7 +145,7 @@ impl ForwardArgs {
         Ok(ForwardPlan {
             links,
             settings,
-            pace: Pace { cores, fifo: self.sched.map(|sched| sched.0) },
+            pace: Pace { cores, fifo: self.fifo },
             duration: self.duration,
             stats_period: self.stats_period,
             json: self.json,

@@ -1,13 +1,13 @@
 //! `nearside packet latency`, as typed.
 
-use super::{PortArgs, Sched};
+use super::{PortArgs, TesterArgs, percent};
 use clap::{Args, ValueHint};
-use host::values::{duration, nonzero_duration};
+use host::values::nonzero_duration;
 use packet::spec::{Asked, Spec};
 use packet::tester::{Pacing, Stream};
 use std::path::PathBuf;
 use std::time::Duration;
-use testbed::{LatencyPlan, Pace};
+use testbed::LatencyPlan;
 
 #[derive(Args)]
 pub(in crate::args::flags) struct LatencyArgs {
@@ -30,29 +30,16 @@ pub(in crate::args::flags) struct LatencyArgs {
     #[arg(long, short, value_name = "TIME", default_value = "120s", value_parser = nonzero_duration)]
     duration: Duration,
 
-    /// Wait this long for stragglers (RFC 2544 section 23: two seconds)
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
-    drain: Duration,
-
     /// With more than this share of frames late or not sent by the tester the result is INVALID
-    #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = super::percent)]
+    #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = percent)]
     late_limit: f64,
 
     /// Count latencies above this time
     #[arg(long, value_name = "TIME", default_value = "15us", value_parser = nonzero_duration)]
     threshold: Duration,
 
-    /// Wait this long for the links' other side
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = nonzero_duration)]
-    link_limit: Duration,
-
-    /// Pin the one thread that has all ports to this core [default: not pinned]
-    #[arg(long, value_name = "N")]
-    core: Option<u16>,
-
-    /// Run with a real-time policy: fifo:PRIORITY, as in fifo:50
-    #[arg(long, value_name = "POLICY")]
-    sched: Option<Sched>,
+    #[command(flatten)]
+    tester: TesterArgs,
 
     /// Keep a file of results for each rate, and a page of all curves, in this folder
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
@@ -92,11 +79,11 @@ impl LatencyArgs {
             links: links.clone(),
             rates: self.rates,
             duration: self.duration,
-            drain: self.drain,
+            drain: self.tester.drain,
             late_limit: self.late_limit,
             threshold: self.threshold,
-            link_limit: self.link_limit,
-            pace: Pace { cores: vec![self.core], fifo: self.sched.map(|sched| sched.0) },
+            link_limit: self.tester.link_limit,
+            pace: self.tester.pace(),
             out: self.out,
             json: self.json,
         })

@@ -1,6 +1,6 @@
 //! `nearside packet load`, as typed.
 
-use super::{PortArgs, Sched};
+use super::{PortArgs, TesterArgs};
 use clap::{Args, ValueHint};
 use host::values::{duration, nonzero_duration};
 use packet::expect::Expectation;
@@ -8,7 +8,7 @@ use packet::spec::Spec;
 use packet::tester::{Plan, Stream};
 use std::path::PathBuf;
 use std::time::Duration;
-use testbed::{LoadPlan, Pace};
+use testbed::LoadPlan;
 
 #[derive(Args)]
 pub(in crate::args::flags) struct LoadArgs {
@@ -29,18 +29,18 @@ pub(in crate::args::flags) struct LoadArgs {
     /// Each frame is due at a time of its own. One that finds the ring full
     /// then is lost at the entrance of the device under test, as a NIC would
     /// drop it: it is told apart, and never sent late.
-    #[arg(long, value_name = "STREAM", value_parser = stream)]
+    #[arg(long, value_name = "STREAM", value_parser = Spec::parse)]
     stream: Vec<Spec>,
 
     /// The same, called the background
-    #[arg(long, value_name = "STREAM", value_parser = stream)]
+    #[arg(long, value_name = "STREAM", value_parser = Spec::parse)]
     background: Option<Spec>,
 
     /// A probe: SIZE[:RATE][,key=value]…, with one frame in flight in each direction
     ///
     /// The next leaves when the last has come, or --probe-timeout after it
     /// left, and no sooner than RATE says.
-    #[arg(long, value_name = "STREAM", value_parser = stream)]
+    #[arg(long, value_name = "STREAM", value_parser = Spec::parse)]
     probe: Option<Spec>,
 
     /// When a probe counts as lost
@@ -51,21 +51,8 @@ pub(in crate::args::flags) struct LoadArgs {
     #[arg(long, short, value_name = "TIME", default_value = "10s", value_parser = nonzero_duration)]
     duration: Duration,
 
-    /// Wait this long for stragglers (RFC 2544 section 23: two seconds)
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
-    drain: Duration,
-
-    /// Wait this long for the links' other side
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = nonzero_duration)]
-    link_limit: Duration,
-
-    /// Pin the one thread that has all ports to this core [default: not pinned]
-    #[arg(long, value_name = "N")]
-    core: Option<u16>,
-
-    /// Run with a real-time policy: fifo:PRIORITY, as in fifo:50
-    #[arg(long, value_name = "POLICY")]
-    sched: Option<Sched>,
+    #[command(flatten)]
+    tester: TesterArgs,
 
     /// What the run is to show, as in 'loss=0,max<20us'; else the exit status is 2
     ///
@@ -102,11 +89,6 @@ pub(in crate::args::flags) struct LoadArgs {
     json: bool,
 }
 
-/// Reads a stream.
-fn stream(text: &str) -> Result<Spec, String> {
-    Spec::parse(text)
-}
-
 impl LoadArgs {
     pub(super) fn plan(self) -> Result<LoadPlan, String> {
         let links = self.ports.plan(memif::Role::Client)?;
@@ -134,7 +116,7 @@ impl LoadArgs {
         let plan = Plan {
             streams,
             duration: self.duration,
-            drain: self.drain,
+            drain: self.tester.drain,
             probe_timeout: self.probe_timeout,
             ..Plan::default()
         };
@@ -143,8 +125,8 @@ impl LoadArgs {
             links,
             plan,
             seed: self.seed,
-            pace: Pace { cores: vec![self.core], fifo: self.sched.map(|sched| sched.0) },
-            link_limit: self.link_limit,
+            pace: self.tester.pace(),
+            link_limit: self.tester.link_limit,
             expect: self.expect,
             threshold: self.threshold,
             out: self.out,

@@ -1,6 +1,6 @@
 //! `nearside packet search`, as typed.
 
-use super::{PortArgs, Sched, percent};
+use super::{PortArgs, TesterArgs, percent};
 use clap::{Args, ValueHint};
 use host::values::{duration, nonzero_duration};
 use packet::search::{Goal, TRIALS_LIMIT};
@@ -8,7 +8,7 @@ use packet::spec::{Asked, Spec};
 use packet::tester::{Pacing, Stream};
 use std::path::PathBuf;
 use std::time::Duration;
-use testbed::{Pace, SearchPlan};
+use testbed::SearchPlan;
 
 /// The most trials, usually.
 const TRIALS: u16 = TRIALS_LIMIT as u16;
@@ -47,10 +47,6 @@ pub(in crate::args::flags) struct SearchArgs {
     #[arg(long, value_name = "RATE", value_parser = Asked::parse)]
     max_rate: Option<Asked>,
 
-    /// Wait this long for stragglers (RFC 2544 section 23: two seconds)
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
-    drain: Duration,
-
     /// Let the device settle between trials (RFC 2544 section 23: five seconds)
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
     settle: Duration,
@@ -63,17 +59,8 @@ pub(in crate::args::flags) struct SearchArgs {
     #[arg(long, value_name = "N", default_value_t = TRIALS, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     trials: u16,
 
-    /// Wait this long for the links' other side
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = nonzero_duration)]
-    link_limit: Duration,
-
-    /// Pin the one thread that has all ports to this core [default: not pinned]
-    #[arg(long, value_name = "N")]
-    core: Option<u16>,
-
-    /// Run with a real-time policy: fifo:PRIORITY, as in fifo:50
-    #[arg(long, value_name = "POLICY")]
-    sched: Option<Sched>,
+    #[command(flatten)]
+    tester: TesterArgs,
 
     /// Keep the results in this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -129,12 +116,12 @@ impl SearchArgs {
             goals,
             min_rate,
             max_rate,
-            drain: self.drain,
+            drain: self.tester.drain,
             settle: self.settle,
             late_limit: self.late_limit,
             trials: usize::from(self.trials),
-            link_limit: self.link_limit,
-            pace: Pace { cores: vec![self.core], fifo: self.sched.map(|sched| sched.0) },
+            link_limit: self.tester.link_limit,
+            pace: self.tester.pace(),
             out: self.out,
             json: self.json,
         })

@@ -3,12 +3,9 @@
 
 use demo::machine::{TICKS_PER_SECOND, core_ticks, now, process_times};
 use object::{Object, ObjectSegment, ObjectSymbol};
-use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Software};
-use perf_event::{Builder, Counter};
-use std::ffi::CString;
+use perf::counter::{What, Whose};
+use perf::{Count, Why};
 use std::fs;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -22,19 +19,23 @@ const CALLS: [(&str, &[&str]); 4] = [
     ("free", &["free"]),
 ];
 
-const TLB: Cache = Cache { which: CacheId::DTLB, operation: CacheOp::READ, result: CacheResult::MISS };
-
 /// Counters of one process.
 #[derive(Debug, Default)]
-pub(super) struct Counters(Vec<(&'static str, Counter)>);
+pub(super) struct Counters(Vec<Counted>);
+
+/// What is counted, and what was counted before it mattered.
+#[derive(Debug)]
+struct Counted {
+    figure: &'static str,
+    count: Count,
+    before: u64,
+}
 
 impl Counters {
     /// TLB misses and page faults, where there are counters of them.
     pub(super) fn of_memory(pid: u32) -> Self {
-        let mut this = Self::default();
-        this.0.extend(of(pid, Builder::new(TLB)).ok().map(|counter| ("dTLB misses", counter)));
-        this.0.extend(of(pid, Builder::new(Software::PAGE_FAULTS)).ok().map(|counter| ("page faults", counter)));
-        this
+        let kinds = [("dTLB misses", What::TlbMisses), ("page faults", What::PageFaults)];
+        Self(kinds.into_iter().filter_map(|(figure, what)| Counted::new(figure, what, pid).ok()).collect())
     }
 
     /// Calls of a library's functions; nothing where there are no uprobes.
@@ -42,10 +43,10 @@ impl Counters {
         let mut this = Self::default();
         for (figure, functions) in CALLS {
             let places = offsets(library, functions);
-            let counters: io::Result<Vec<Counter>> = places.iter().map(|at| probe(pid, library, *at)).collect();
+            let counted: Result<Vec<Counted>, Why> =
+                places.iter().map(|at| Counted::new(figure, What::Uprobe(library, *at), pid)).collect();
             // Some of them would be a wrong count.
-            let counters = counters.unwrap_or_default();
-            this.0.extend(counters.into_iter().map(|counter| (figure, counter)));
+            this.0.extend(counted.unwrap_or_default());
         }
         this
     }
@@ -55,15 +56,19 @@ impl Counters {
     }
 
     pub(super) fn start(&mut self) {
-        // One that cannot be started stays at zero, and is then left out.
-        self.0.retain_mut(|(_, counter)| counter.reset().and_then(|_| counter.enable()).is_ok());
+        // One that cannot be read is left out.
+        self.0.retain_mut(|counted| counted.count.read().is_ok_and(|count| {
+            counted.before = count;
+            true
+        }));
     }
 
     /// The counts, those of one figure together.
     pub(super) fn stop(mut self) -> Vec<(&'static str, u64)> {
         let mut counts: Vec<(&'static str, u64)> = Vec::new();
-        for (figure, counter) in &mut self.0 {
-            let Ok(count) = counter.read() else { continue };
+        for Counted { figure, count, before } in &mut self.0 {
+            let Ok(count) = count.read() else { continue };
+            let count = count.saturating_sub(*before);
             match counts.iter_mut().find(|(known, _)| known == figure) {
                 Some((_, sum)) => *sum += count,
                 None => counts.push((figure, count)),
@@ -73,27 +78,10 @@ impl Counters {
     }
 }
 
-fn of(pid: u32, mut builder: Builder) -> io::Result<Counter> {
-    builder.observe_pid(pid.cast_signed()).any_cpu().include_kernel().build()
-}
-
-/// A place in a file that a process runs, counted each time that it comes by:
-/// the PMU "uprobe", Linux 4.17.
-fn probe(pid: u32, library: &Path, offset: u64) -> io::Result<Counter> {
-    let kind = fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
-    let kind = kind.trim().parse().map_err(|_| io::ErrorKind::InvalidData)?;
-    let library = CString::new(library.as_os_str().as_bytes())?;
-    // perf-event2 has a type for it, but has left out what makes it an event.
-    let mut builder = Builder::new(Software::DUMMY);
-    let attributes = builder.attrs_mut();
-    attributes.type_ = kind;
-    attributes.config = 0;
-    attributes.uprobe_path = library.as_ptr() as u64;
-    attributes.probe_offset = offset;
-    let counter = of(pid, builder);
-    // The kernel reads the path while the counter is made.
-    drop(library);
-    counter
+impl Counted {
+    fn new(figure: &'static str, what: What<'_>, pid: u32) -> Result<Self, Why> {
+        Ok(Self { figure, count: Count::start(what, Whose::Alone(pid))?, before: 0 })
+    }
 }
 
 /// Where in the file the functions begin. Names for the same place count
@@ -120,17 +108,20 @@ fn offsets(library: &Path, functions: &[&str]) -> Vec<u64> {
 
 /// What cannot be counted on this machine, and why.
 pub(super) fn unavailable() -> Vec<String> {
-    let own = std::process::id();
+    let own = Whose::Alone(std::process::id());
     let mut found = Vec::new();
-    if let Err(why) = of(own, Builder::new(TLB)) {
+    if let Err(why) = Count::start(What::TlbMisses, own) {
         found.push(format!("TLB misses: the processor's counters cannot be had ({why})"));
     }
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let libc = super::malloc_of(&maps, None).ok();
-    let tried = libc.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound)).and_then(|library| {
-        let place = offsets(&library, &["malloc"]).first().copied();
-        probe(own, &library, place.ok_or(io::ErrorKind::NotFound)?)
+    let place = super::malloc_of(&maps, None).ok().and_then(|library| {
+        let place = *offsets(&library, &["malloc"]).first()?;
+        Some((library, place))
     });
+    let tried = match &place {
+        Some((library, place)) => Count::start(What::Uprobe(library, *place), own).map(drop),
+        None => Err("no malloc was found".to_owned()),
+    };
     if let Err(why) = tried {
         found.push(format!("calls of malloc: no uprobe can be set ({why})"));
     }
