@@ -1,13 +1,7 @@
 //! The one binary: the command line, turned into a plan, turned into one call.
 
 mod args;
-mod import;
-mod lab;
 mod man;
-mod node;
-mod numa;
-mod status;
-mod watch;
 
 use args::Command;
 use say::{Failure, eprintln};
@@ -33,14 +27,14 @@ fn call(command: Command) -> Result<ExitCode, Failure> {
         Command::Serve(plan) => done(serve::serve(&plan)),
         Command::Load(plan) => generator::load(*plan),
         Command::Demo(plan) => Ok(demo::run(&plan, &std::env::current_exe()?).map(|_| ExitCode::SUCCESS)?),
-        Command::Lab(plan) => lab::lab(plan),
+        Command::Lab(plan) => console::lab(plan),
         Command::Packet(plan) => testbed::packet(plan),
         Command::Links(plan) => done(links::links(plan.json)),
-        Command::Status(plan) => done(status::status(&plan)),
-        Command::Watch(plan) => watch::watch(&plan),
-        Command::Numa(plan) => done(numa::numa(&plan)),
-        Command::Import(plan) => done(import::import(&plan)),
-        Command::Node(plan) => node::node(&plan),
+        Command::Status(plan) => done(console::status(&plan)),
+        Command::Watch(plan) => console::watch(&plan),
+        Command::Numa(plan) => done(console::numa(&plan)),
+        Command::Import(plan) => done(console::import(&plan)),
+        Command::Node(plan) => console::node(&plan),
         Command::Completions(shell) => {
             // It panics where it cannot write.
             let mut script = Vec::new();

@@ -580,3 +580,13 @@ fn what_is_no_link_no_port_and_no_address_says_what_is() {
         assert!(told.contains(reason), "{arguments}: {told}");
     }
 }
+
+/// What import prints is a command line that serve takes.
+#[test]
+fn the_command_of_an_import_is_one_that_is_understood() {
+    let text = "[dpdk]\nlcore_mask=14\nallow=02:00.0\nport_list=0\npkt_tx_delay=100\n[port0]\naddr=192.0.2.2\n\
+                netmask=255.255.255.0\ngateway=192.0.2.1\n";
+    let import = fstack::read(text).expect("a configuration");
+    let parsed = definition().try_get_matches_from(import.command.iter().map(String::as_str));
+    parsed.unwrap_or_else(|why| panic!("{why}"));
+}

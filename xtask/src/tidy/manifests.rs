@@ -91,6 +91,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("generator", &["app", "host", "link", "load", "report", "say", "silo", "sockets", "wire"]),
     ("testbed", &["af_xdp", "dpdk", "host", "link", "load", "memif", "packet", "say", "silo", "tap", "wire"]),
+    (
+        "console",
+        &[
+            "apply", "audit", "demo", "ethtool", "fstack", "generator", "host", "judge", "lab", "links", "load",
+            "noise", "perf", "profile", "say", "silo", "topology", "watch",
+        ],
+    ),
     ("stats", &[]),
     ("judge", &[]),
     ("packet", &["wire", "link", "load", "report", "stats"]),
@@ -98,7 +105,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "lab",
         &[
             "wire", "link", "stack", "bond", "steer", "memif", "app", "silo", "sockets", "server", "load", "report",
-            "stats", "demo", "topology", "audit", "fstack",
+            "stats", "demo", "topology", "audit", "fstack", "perf",
         ],
     ),
     ("demo", &["silo", "load"]),

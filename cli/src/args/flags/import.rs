@@ -1,6 +1,6 @@
 //! `nearside import`, as typed.
 
-use crate::args::ImportPlan;
+use console::ImportPlan;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! `nearside lab`, as typed.
 
-use crate::lab::{ComparePlan, JudgePlan, LabPlan, RunPlan, Side};
+use console::{ComparisonPlan, ExperimentPlan, JudgePlan, LabPlan, Side};
 use ::lab::experiment::Set;
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
@@ -131,7 +131,7 @@ impl LabArgs {
             What::Run(args) => LabPlan::Run(args.plan()?),
             What::Report { folder } => LabPlan::Report(folder),
             What::Judge(args) => LabPlan::Judge(JudgePlan { files: args.files, link: args.link, json: args.json }),
-            What::Compare(args) => LabPlan::Compare(ComparePlan {
+            What::Compare(args) => LabPlan::Compare(ComparisonPlan {
                 before: Side::from(args.before.as_str()),
                 after: Side::from(args.after.as_str()),
                 force: args.force,
@@ -143,7 +143,7 @@ impl LabArgs {
 
 impl RunArgs {
     /// The flags that have a name of their own stand for changes as well.
-    fn plan(self) -> Result<RunPlan, String> {
+    fn plan(self) -> Result<ExperimentPlan, String> {
         let mut sets = self.sets;
         let named = [
             self.rounds.map(|rounds| format!("rounds={rounds}")),
@@ -153,7 +153,7 @@ impl RunArgs {
         for set in named.into_iter().flatten() {
             sets.push(set.parse()?);
         }
-        Ok(RunPlan { name: self.name, sets, out: self.out, json: self.json })
+        Ok(ExperimentPlan { name: self.name, sets, out: self.out, json: self.json })
     }
 }
 

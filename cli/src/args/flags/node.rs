@@ -1,6 +1,6 @@
 //! `nearside node`, as typed.
 
-use crate::args::{NodePlan, NodeTask, NoisePlan, Trial, Tuning};
+use console::{NodePlan, NodeTask, NoisePlan, Trial, Tuning};
 use apply::PersistTo;
 use audit::Role;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};

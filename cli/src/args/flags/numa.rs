@@ -1,6 +1,6 @@
 //! `nearside numa`, as typed.
 
-use crate::args::NumaPlan;
+use console::NumaPlan;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! `nearside node profile`, as typed.
 
-use crate::args::ProfileTask;
+use console::ProfileTask;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use profile::{Huge, Target, Version, Wanted};
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! `nearside status`, as typed.
 
-use crate::args::StatusPlan;
+use console::StatusPlan;
 use clap::{Args, ValueHint};
 use std::path::PathBuf;
 

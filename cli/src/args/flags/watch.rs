@@ -1,6 +1,6 @@
 //! `nearside watch`, as typed.
 
-use crate::args::{Tracing, WatchForm, WatchPlan};
+use console::{Tracing, WatchForm, WatchPlan};
 use clap::{Args, ValueEnum, ValueHint};
 use host::values::nonzero_duration;
 use std::net::SocketAddr;

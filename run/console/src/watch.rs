@@ -7,7 +7,7 @@ mod process;
 mod profile;
 mod view;
 
-use crate::args::{WatchForm, WatchPlan};
+use crate::plan::{WatchForm, WatchPlan};
 use ::watch::{Change, Recording, Sample, Saturation, show};
 use gather::Gatherer;
 use generator::terminal::Screen;

@@ -20,11 +20,11 @@ pub enum LabPlan {
     /// one, as an example.
     Schema(Option<String>),
     /// Run one.
-    Run(RunPlan),
+    Run(ExperimentPlan),
     /// Turn results into a page.
     Report(PathBuf),
     /// Compare two results.
-    Compare(ComparePlan),
+    Compare(ComparisonPlan),
     /// Hold published results against what is possible.
     Judge(JudgePlan),
 }
@@ -42,7 +42,7 @@ pub struct JudgePlan {
 
 /// Which experiment, and how.
 #[derive(Clone, PartialEq, Debug)]
-pub struct RunPlan {
+pub struct ExperimentPlan {
     /// A built-in one's name, or a file.
     pub name: String,
     /// Changes, in their order.
@@ -55,7 +55,7 @@ pub struct RunPlan {
 
 /// Which results.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ComparePlan {
+pub struct ComparisonPlan {
     /// The earlier: a folder, or an arm of it.
     pub before: Side,
     /// The later.
@@ -127,7 +127,7 @@ fn schema(name: Option<&str>) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn run(plan: &RunPlan) -> Result<ExitCode, Failure> {
+fn run(plan: &ExperimentPlan) -> Result<ExitCode, Failure> {
     let experiment = builtin::find(&plan.name, &plan.sets)?;
     let interrupt = Interrupt::watch()?;
     let folder = plan.out.clone().unwrap_or_else(|| fresh(&experiment.name));
@@ -163,7 +163,7 @@ fn write_report(folder: &Path, results: &Results) -> Result<(), Failure> {
     Ok(())
 }
 
-fn compare_results(plan: &ComparePlan) -> Result<ExitCode, Failure> {
+fn compare_results(plan: &ComparisonPlan) -> Result<ExitCode, Failure> {
     let (before, after) = (Results::read(&plan.before.folder)?, Results::read(&plan.after.folder)?);
     let pairs = compare::pairs((&after, plan.after.arm.as_deref()), (&before, plan.before.arm.as_deref()))?;
     let unlike = compare::unlike(&after, &before, &pairs);

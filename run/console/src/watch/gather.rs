@@ -2,7 +2,7 @@
 //! ours publish.
 
 use super::process::Looker;
-use crate::args::WatchPlan;
+use crate::plan::WatchPlan;
 use ::watch::{Bypass, Reader, Sample, Wanted};
 use perf::counter::{Count, What, Whose};
 use perf::{Tracefs, cost};

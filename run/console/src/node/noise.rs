@@ -1,7 +1,7 @@
 //! `nearside node noise`: a run, its report, and what was expected of it.
 
 use super::NOISY;
-use crate::args::NoisePlan;
+use crate::plan::NoisePlan;
 use noise::{GapLine, Judged, Report};
 use say::Failure;
 use serde_json::json;

@@ -11,7 +11,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-use crate::args::NumaPlan;
+use crate::plan::NumaPlan;
 use report::Process;
 use say::Failure;
 use serde_json::json;

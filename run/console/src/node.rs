@@ -6,7 +6,7 @@ mod profile;
 mod show;
 mod tune;
 
-use crate::args::{NodePlan, NodeTask};
+use crate::plan::{NodePlan, NodeTask};
 use audit::advice::{Setting, judge, parse};
 use audit::{Evidence, Report, Role, Verdict};
 use say::Failure;

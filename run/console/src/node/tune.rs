@@ -1,7 +1,7 @@
 //! `nearside node plan`, `apply`, `undo` and `confirm`.
 
 use super::{WORSE, evidence};
-use crate::args::{NodePlan, Trial, Tuning};
+use crate::plan::{NodePlan, Trial, Tuning};
 use apply::{Machine as _, Outcome, PersistTo, Refusal, Restored, Step, Tree, TuningPlan, Which};
 use audit::{Evidence, Role};
 use rustix::process::setsid;

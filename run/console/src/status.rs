@@ -2,7 +2,7 @@
 
 mod listening;
 
-use crate::args::StatusPlan;
+use crate::plan::StatusPlan;
 use core::time::Duration;
 use host::aggregation::{self, Port};
 use say::{Failure, println};

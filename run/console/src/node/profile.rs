@@ -2,7 +2,7 @@
 //! somebody's.
 
 use super::{LONGEST_FILE, WORSE, evidence, read, show, status};
-use crate::args::{NodePlan, ProfileTask};
+use crate::plan::{NodePlan, ProfileTask};
 use audit::advice::{AdviceError, Setting, judge, parse};
 use audit::{Report, Role};
 use profile::{Check, Checked, Profile, Rendered, Shape, Version, Wanted, check, render};

@@ -1,7 +1,7 @@
 //! One process: what `/proc` tells of it, and what is counted where it runs.
 
 use super::profile::Profile;
-use crate::args::Tracing;
+use crate::plan::Tracing;
 use ::watch::Process;
 use object::{Object, ObjectSegment, ObjectSymbol};
 use perf::counter::{Count, What, Whose};

@@ -1,0 +1,36 @@
+//! What an operator asks at a terminal, and is answered: the machine, running
+//! processes, experiments.
+//!
+//! Each command is a plan, made of words by whoever has them, and one function
+//! that does it: asks the crates that know, writes what they say to standard
+//! output, and tells the worst of it by the exit status. Crates of `node/` and
+//! `lab/` have no terminal, no signals and no exit status; those are here.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | `plan` | what is asked for |
+//! | `node` | the machine's settings: judged, planned, changed, undone; noise; profiles |
+//! | `watch` | what the machine does, interval by interval |
+//! | `numa` | what crosses between NUMA domains |
+//! | `status` | the statistics of running processes |
+//! | `lab` | experiments, results, published results |
+//! | `import` | other stacks' configurations |
+
+mod import;
+mod lab;
+mod node;
+mod numa;
+mod plan;
+mod status;
+mod watch;
+
+pub use import::import;
+pub use lab::{ComparisonPlan, ExperimentPlan, JudgePlan, LabPlan, Side, lab};
+pub use node::node;
+pub use numa::numa;
+pub use plan::{
+    ImportPlan, NodePlan, NodeTask, NoisePlan, NumaPlan, ProfileTask, StatusPlan, Tracing, Trial, Tuning, WatchForm,
+    WatchPlan,
+};
+pub use status::status;
+pub use watch::watch;

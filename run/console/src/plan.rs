@@ -1,0 +1,222 @@
+//! What the commands here are asked to do.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What `numa` is asked to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NumaPlan {
+    /// The page to read; `None`: those of all running processes.
+    pub page: Option<PathBuf>,
+    /// Print JSON.
+    pub json: bool,
+    /// Print the machine's topology.
+    pub topology: bool,
+    /// Print what sysfs says of it.
+    pub record: bool,
+    /// Another machine's; `None`: this one's.
+    pub root: Option<PathBuf>,
+}
+
+/// What `node` is asked to do.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NodePlan {
+    /// Which of its tasks.
+    pub task: NodeTask,
+    /// Another machine's files; `None`: this one's.
+    pub root: Option<PathBuf>,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// A task of `node`.
+#[derive(Clone, PartialEq, Debug)]
+pub enum NodeTask {
+    /// Judge what is in force, or files.
+    Audit {
+        /// What the machine is for.
+        role: audit::Role,
+        /// The files; none: what is in force.
+        of: Vec<PathBuf>,
+        /// Print also what is as it should be.
+        all: bool,
+        /// Write a page to this file instead.
+        html: Option<PathBuf>,
+    },
+    /// Say what is true of a setting; `None`: list them.
+    Explain(Option<String>),
+    /// Print what audit looks at.
+    Record,
+    /// Print what would change.
+    Plan(Tuning),
+    /// Make a plan true.
+    Apply {
+        /// The plan's id.
+        id: String,
+        /// Which plan.
+        tuning: Tuning,
+        /// Whether it undoes itself unless it is confirmed.
+        trial: Trial,
+        /// Write files instead.
+        persist: Option<apply::PersistTo>,
+    },
+    /// Put back what was changed.
+    Undo {
+        /// Every plan, not only the last.
+        all: bool,
+        /// Also what somebody else wrote since.
+        force: bool,
+    },
+    /// Let a plan stay that would undo itself.
+    Confirm,
+    /// Name what takes busy cores' time.
+    Noise(Box<NoisePlan>),
+    /// Something of profiles.
+    Profile(ProfileTask),
+    /// Undo a plan that nobody confirms; what apply starts.
+    Guard {
+        /// The plan's journal.
+        journal: String,
+        /// How long to wait.
+        seconds: u64,
+    },
+}
+
+/// What `node noise` is asked to do.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NoisePlan {
+    /// The run.
+    pub plan: noise::Plan,
+    /// How quiet the cores must be.
+    pub expect: Vec<noise::Bound>,
+    /// Where each gap is written to.
+    pub gaps: Option<PathBuf>,
+}
+
+/// A task of `node profile`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ProfileTask {
+    /// Write files.
+    Render {
+        /// What for.
+        wanted: Box<profile::Wanted>,
+        /// For whom.
+        target: profile::Target,
+        /// Where to; `None`: print them.
+        out: Option<PathBuf>,
+    },
+    /// Judge files as a set.
+    Explain(Vec<PathBuf>),
+    /// Judge the pods in files.
+    Pod(Vec<PathBuf>),
+    /// Hold a node against files.
+    Check {
+        /// The files.
+        files: Vec<PathBuf>,
+        /// The cluster's version.
+        version: profile::Version,
+    },
+}
+
+/// Which settings a plan is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tuning {
+    /// What the machine is for; `None`: web-kernel for a plan, whichever fits
+    /// the id for apply.
+    pub role: Option<audit::Role>,
+    /// Just these settings; none: all that the role's rules would change.
+    pub only: Vec<(String, String)>,
+    /// Rules that are left out.
+    pub except: Vec<String>,
+}
+
+/// Whether a plan undoes itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trial {
+    /// If a step may cut the connection, after 120 s.
+    Default,
+    /// After so many seconds.
+    Seconds(u64),
+    /// Never.
+    No,
+}
+
+/// What `import` is asked to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ImportPlan {
+    /// The configuration.
+    pub file: PathBuf,
+    /// Say of every key what it means here.
+    pub explain: bool,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// What `status` is asked to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StatusPlan {
+    /// The page to read; `None`: those of all running processes.
+    pub page: Option<PathBuf>,
+    /// The machine's listening sockets instead.
+    pub listening: bool,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// What `watch` is asked to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WatchPlan {
+    /// In which form.
+    pub form: WatchForm,
+    /// The line of each interval.
+    pub line: bool,
+    /// Each core's row.
+    pub cores: bool,
+    /// Each domain's.
+    pub domains: bool,
+    /// Each interface's.
+    pub ports: bool,
+    /// A process's.
+    pub pid: Option<u32>,
+    /// What of it costs it time.
+    pub tracing: Tracing,
+    /// The length of an interval.
+    pub interval: Duration,
+    /// How many; `None`: until somebody ends it.
+    pub count: Option<u64>,
+    /// Count the machine's system calls.
+    pub syscalls: bool,
+    /// Where metrics are asked for.
+    pub openmetrics: Option<SocketAddr>,
+    /// Where samples are written to.
+    pub record: Option<PathBuf>,
+    /// Where samples come from instead of this machine.
+    pub replay: Option<PathBuf>,
+    /// Another machine's files.
+    pub root: Option<PathBuf>,
+}
+
+/// How `watch` shows what it sees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WatchForm {
+    /// Live where there is a terminal; else as text.
+    Best,
+    /// Lines and tables.
+    Text,
+    /// JSON, a line for each interval.
+    Ndjson,
+}
+
+/// What is looked at of a process that costs it time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tracing {
+    /// Its system calls.
+    pub syscalls: bool,
+    /// Its receives from sockets.
+    pub receives: bool,
+    /// Its calls of malloc.
+    pub mallocs: bool,
+    /// The functions that it is in.
+    pub symbols: bool,
+}
