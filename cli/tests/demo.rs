@@ -22,7 +22,7 @@ fn the_demo_measures_everything_it_finds_and_leaves_nothing_behind() {
     assert!(status.success(), "{status}");
 
     let read = |name: &str| std::fs::read_to_string(out.join(name)).expect(name);
-    let results: demo::Results = serde_json::from_str(&read("results.json")).expect("its own form");
+    let results: demo::DemoResults = serde_json::from_str(&read("results.json")).expect("its own form");
     // All contenders in all scenarios, or what is missing is named.
     use demo::measure::{Contender, SCENARIOS};
     let nginx = results.nginx.len();
@@ -55,7 +55,7 @@ fn the_demo_measures_everything_it_finds_and_leaves_nothing_behind() {
     gone(format!("/run/netns/nearside-demo-{id}-client"));
 }
 
-fn left_out(results: &demo::Results, what: &str) -> bool {
+fn left_out(results: &demo::DemoResults, what: &str) -> bool {
     results.left_out.iter().any(|line| line.contains(what))
 }
 

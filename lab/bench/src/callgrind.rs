@@ -4,7 +4,7 @@
 //! function says little. Instructions are counted by address instead, and
 //! addr2line tells the inlined functions that each address belongs to.
 
-use crate::Failure;
+use crate::BenchError;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ impl Profile {
     }
 
     /// A number that the program printed after `name`.
-    pub(crate) fn said(&self, name: &str) -> Result<u64, Failure> {
+    pub(crate) fn said(&self, name: &str) -> Result<u64, BenchError> {
         self.said.get(name).copied().ok_or_else(|| format!("the profiled program does not say its {name}").into())
     }
 
@@ -52,7 +52,7 @@ fn descending(items: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> 
 
 /// Runs this program with `arguments` and counts the instructions of the
 /// functions that `pattern` names, with all that they call.
-pub(crate) fn profile(arguments: &[String], pattern: &str) -> Result<Profile, Failure> {
+pub(crate) fn profile(arguments: &[String], pattern: &str) -> Result<Profile, BenchError> {
     let this = std::env::current_exe()?;
     let out = std::env::temp_dir().join(format!("nearside-bench-{}.callgrind", std::process::id()));
     let output = Command::new("valgrind")
@@ -133,7 +133,7 @@ fn read_costs(text: &str) -> Vec<Cost> {
 
 /// Crate and function of each address: of the functions inlined there, the
 /// innermost that is in this workspace.
-fn resolve(program: &Path, addresses: &[u64]) -> Result<HashMap<u64, (String, String)>, Failure> {
+fn resolve(program: &Path, addresses: &[u64]) -> Result<HashMap<u64, (String, String)>, BenchError> {
     let mut asked = addresses.to_vec();
     asked.sort_unstable();
     asked.dedup();

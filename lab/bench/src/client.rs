@@ -1,7 +1,7 @@
 //! What asks a server over kernel sockets: wrk, or our own generator, each on
 //! the client's core, with what it costs there.
 
-use crate::Failure;
+use crate::BenchError;
 use demo::child::{Interrupt, Program, Running, Scratch};
 use demo::kernel::{self, Kernel, parse};
 use demo::machine::{CpuSample, CpuShare, allowed_cores};
@@ -24,7 +24,7 @@ pub(crate) enum Client {
 ///
 /// # Errors
 /// If nginx cannot be measured here.
-pub(crate) fn prepare() -> Result<(Interrupt, (u16, u16), Scratch), Failure> {
+pub(crate) fn prepare() -> Result<(Interrupt, (u16, u16), Scratch), BenchError> {
     if let Some(why) = kernel::missing() {
         return Err(format!("nginx cannot be measured: {why}").into());
     }
@@ -38,8 +38,8 @@ pub(crate) fn prepare() -> Result<(Interrupt, (u16, u16), Scratch), Failure> {
 pub(crate) fn by_turns<T>(
     rounds: u32,
     count: usize,
-    mut measure: impl FnMut(usize) -> Result<Option<T>, Failure>,
-) -> Result<Vec<Vec<T>>, Failure> {
+    mut measure: impl FnMut(usize) -> Result<Option<T>, BenchError>,
+) -> Result<Vec<Vec<T>>, BenchError> {
     let mut samples: Vec<Vec<T>> = (0..count).map(|_| Vec::new()).collect();
     for round in 0..rounds as usize {
         for turn in 0..count {
@@ -102,7 +102,7 @@ fn watch(
     client: &Running,
     warm_up: Duration,
     at: Place<'_>,
-) -> Result<(CpuShare, f64, CpuShare), Failure> {
+) -> Result<(CpuShare, f64, CpuShare), BenchError> {
     let (server, generator) = at.cores;
     let sample = || (CpuSample::take(ask.servers, server), CpuSample::take(&[client.pid()], generator));
     at.interrupt.sleep(warm_up + ask.duration / 5)?;
@@ -128,7 +128,7 @@ impl Client {
     }
 
     /// Asks, after a second that is not counted.
-    pub(crate) fn ask(&self, ask: Ask<'_>, at: Place<'_>) -> Result<Sample, Failure> {
+    pub(crate) fn ask(&self, ask: Ask<'_>, at: Place<'_>) -> Result<Sample, BenchError> {
         let Ask { url, connections, count, duration, .. } = ask;
         let Place { kernel, cores, interrupt, .. } = at;
         match self {
@@ -185,7 +185,7 @@ pub(crate) struct Pace<'a> {
 
 impl Pace<'_> {
     /// The mean latency that our generator tells, in microseconds.
-    pub(crate) fn nearside(&self, program: &Path, engine: &str) -> Result<f64, Failure> {
+    pub(crate) fn nearside(&self, program: &Path, engine: &str) -> Result<f64, BenchError> {
         let mut words = nearside(program, engine, self.at.cores.1, self.url, self.count, self.duration);
         words.push(format!("--rate={}", self.rate));
         let mut load = run(words, self.at)?;
@@ -194,7 +194,7 @@ impl Pace<'_> {
     }
 
     /// The mean latency that wrk2 tells, in microseconds.
-    pub(crate) fn wrk2(&self, wrk2: &Path) -> Result<f64, Failure> {
+    pub(crate) fn wrk2(&self, wrk2: &Path) -> Result<f64, BenchError> {
         // It spends its first ten seconds on calibration, and counts after them.
         let seconds = self.duration.as_secs().max(1) + 11;
         let mut words = vec![wrk2.display().to_string(), "--threads=1".to_owned(), "--latency".to_owned()];
@@ -222,11 +222,11 @@ fn nearside(program: &Path, engine: &str, core: u16, url: &str, count: u32, dura
     words
 }
 
-fn run(words: Vec<String>, at: Place<'_>) -> Result<Running, Failure> {
+fn run(words: Vec<String>, at: Place<'_>) -> Result<Running, BenchError> {
     start("nearside load", words, at)
 }
 
-fn start(name: &str, words: Vec<String>, at: Place<'_>) -> Result<Running, Failure> {
+fn start(name: &str, words: Vec<String>, at: Place<'_>) -> Result<Running, BenchError> {
     let program = Program { name, netns: Some(&at.kernel.names().client), core: Some(at.cores.1), words };
     Ok(program.start(at.dir)?)
 }
@@ -251,7 +251,7 @@ struct Latencies {
 }
 
 impl Said {
-    fn read(said: &str) -> Result<Self, Failure> {
+    fn read(said: &str) -> Result<Self, BenchError> {
         let begin = said.find('{').ok_or_else(|| format!("nearside load printed no report, but:\n{said}"))?;
         serde_json::from_str(&said[begin..]).map_err(|why| format!("nearside load's report: {why}").into())
     }

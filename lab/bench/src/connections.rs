@@ -2,7 +2,7 @@
 //! a request on the others cost: `nearside serve` and `nearside load`, two
 //! processes over memif, with few connections open and with many.
 
-use crate::Failure;
+use crate::BenchError;
 use crate::program::{Program, Scratch, memory};
 use core::time::Duration;
 use silo::Clock;
@@ -61,7 +61,7 @@ struct Sample {
 ///
 /// # Errors
 /// If a process cannot be run, or opens no connections.
-pub fn run(plan: &Plan) -> Result<bool, Failure> {
+pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     println!("server's side; nanoseconds are those of busy turns, median of {SLICE:?} slices");
     println!("      open  requests on  opened in   server memory   ns/request   requests/s");
     let (mut few, mut many, mut mixed) = (Vec::new(), Vec::new(), Vec::new());
@@ -103,7 +103,7 @@ fn verdict(plan: &Plan, few: &[Sample], many: &[Sample], mixed: &[Sample]) -> bo
     reached && each <= BYTES_BOUND && dearer <= COST_BOUND
 }
 
-fn measure(plan: &Plan, count: u64, mix: bool) -> Result<Sample, Failure> {
+fn measure(plan: &Plan, count: u64, mix: bool) -> Result<Sample, BenchError> {
     let scratch = Scratch::make()?;
     let page = scratch.path().join("serve.page");
     let mut server = serve(plan, count, scratch.path(), &page)?;
@@ -125,7 +125,7 @@ fn measure(plan: &Plan, count: u64, mix: bool) -> Result<Sample, Failure> {
     Ok(Sample { open, memory, nanoseconds, requests_per_second, opening })
 }
 
-fn serve(plan: &Plan, count: u64, scratch: &Path, page: &Path) -> Result<Program, Failure> {
+fn serve(plan: &Plan, count: u64, scratch: &Path, page: &Path) -> Result<Program, BenchError> {
     let mut words = vec!["serve".to_owned(), "--respond=text:Hello, World!".into(), "--addr=10.0.0.2/8".into()];
     // Room for those that are closing.
     words.push(format!("--max-connections={}", count + count / 16 + 100));
@@ -136,7 +136,7 @@ fn serve(plan: &Plan, count: u64, scratch: &Path, page: &Path) -> Result<Program
     Program::start(&plan.nearside, "serve", &words, scratch)
 }
 
-fn load(plan: &Plan, count: u64, mix: bool, scratch: &Path) -> Result<Program, Failure> {
+fn load(plan: &Plan, count: u64, mix: bool, scratch: &Path) -> Result<Program, BenchError> {
     let sources = count.div_ceil(PER_SOURCE);
     let last = core::net::Ipv4Addr::from(u32::from(core::net::Ipv4Addr::new(10, 1, 0, 0)) + sources as u32);
     let mut words = vec!["load".to_owned(), "http://10.0.0.2/".into(), "--addr=10.0.0.1/8".into()];
@@ -157,7 +157,7 @@ fn load(plan: &Plan, count: u64, mix: bool, scratch: &Path) -> Result<Program, F
 
 /// Waits until `count` are open, or no more are opened: the generator gives
 /// up after a time of its own, and goes on with what there is.
-fn open_all(reader: &Reader, count: u64, client: &mut Program) -> Result<Duration, Failure> {
+fn open_all(reader: &Reader, count: u64, client: &mut Program) -> Result<Duration, BenchError> {
     let mut seen = 0;
     let mut begun = None;
     let mut grown = Clock.now();
@@ -179,10 +179,10 @@ fn open_all(reader: &Reader, count: u64, client: &mut Program) -> Result<Duratio
 }
 
 /// Busy nanoseconds per request, and requests per second: medians of slices.
-fn watch(reader: &Reader, duration: Duration) -> Result<(f64, f64), Failure> {
+fn watch(reader: &Reader, duration: Duration) -> Result<(f64, f64), BenchError> {
     let end = Clock.now() + duration;
     let (mut costs, mut rates) = (Vec::new(), Vec::new());
-    let read = || -> Result<_, Failure> {
+    let read = || -> Result<_, BenchError> {
         let snapshot = reader.snapshot()?;
         let at = snapshot.silos.first().and_then(|silo| silo.time).ok_or("the server never published")?;
         Ok((at, value(reader, &snapshot, "silo.busy_ns")?, value(reader, &snapshot, "app.requests")?))
@@ -204,7 +204,7 @@ fn watch(reader: &Reader, duration: Duration) -> Result<(f64, f64), Failure> {
     Ok((median(costs), median(rates)))
 }
 
-fn value(reader: &Reader, snapshot: &Snapshot, name: &str) -> Result<u64, Failure> {
+fn value(reader: &Reader, snapshot: &Snapshot, name: &str) -> Result<u64, BenchError> {
     let index = reader.metrics().iter().position(|(known, _)| known == name);
     let silo = snapshot.silos.first();
     let value = index.and_then(|index| silo?.values.get(index).copied());

@@ -2,7 +2,7 @@
 //! to the frame sent, counted by callgrind. The other side runs beside it and
 //! is not counted.
 
-use crate::Failure;
+use crate::BenchError;
 use crate::callgrind::{self, Profile};
 use crate::program::Scratch;
 use crate::rig::{Rack, Rig, endless};
@@ -53,14 +53,14 @@ pub enum Case {
 
 /// Whose instructions are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Side {
+pub enum CostSide {
     /// The server
     Server,
     /// The generator
     Generator,
 }
 
-impl Side {
+impl CostSide {
     fn title(self) -> &'static str {
         match self {
             Self::Server => "server's side",
@@ -84,12 +84,12 @@ impl Case {
     }
 
     /// What the specification promises.
-    fn bound(self, side: Side) -> Option<f64> {
+    fn bound(self, side: CostSide) -> Option<f64> {
         match (side, self) {
-            (Side::Server, Self::SmallBurst) => Some(BOUND),
-            (Side::Server, Self::SmallSingle) => Some(BOUND_ALONE),
-            (Side::Server, Self::BrowserBurst) => Some(BOUND_BROWSER),
-            (Side::Server, Self::BrowserSingle) => Some(BOUND_BROWSER_ALONE),
+            (CostSide::Server, Self::SmallBurst) => Some(BOUND),
+            (CostSide::Server, Self::SmallSingle) => Some(BOUND_ALONE),
+            (CostSide::Server, Self::BrowserBurst) => Some(BOUND_BROWSER),
+            (CostSide::Server, Self::BrowserSingle) => Some(BOUND_BROWSER_ALONE),
             _ => None,
         }
     }
@@ -114,7 +114,7 @@ impl Case {
 ///
 /// # Errors
 /// If callgrind or addr2line cannot be run, or a case does not work.
-pub fn run(cases: &[Case], side: Side, requests: u64, functions: usize) -> Result<bool, Failure> {
+pub fn run(cases: &[Case], side: CostSide, requests: u64, functions: usize) -> Result<bool, BenchError> {
     let cases = if cases.is_empty() { Case::value_variants() } else { cases };
     let mut kept = true;
     let mut sums = Vec::new();
@@ -147,7 +147,7 @@ pub const GROWTH: f64 = 1.05;
 ///
 /// # Errors
 /// As for [`run`].
-pub fn run_silos(cases: &[Case], silos: &[u16], requests: u64) -> Result<bool, Failure> {
+pub fn run_silos(cases: &[Case], silos: &[u16], requests: u64) -> Result<bool, BenchError> {
     let cases = if cases.is_empty() { &[Case::SmallSingle, Case::SmallBurst] } else { cases };
     let mut kept = true;
     println!("instructions per request, server's side, wire to wire, by number of silos");
@@ -155,14 +155,14 @@ pub fn run_silos(cases: &[Case], silos: &[u16], requests: u64) -> Result<bool, F
         println!("{}", case.title());
         let mut first = None;
         for &count in silos {
-            let mut arguments = case_arguments(*case, Side::Server, requests * u64::from(count)).to_vec();
+            let mut arguments = case_arguments(*case, CostSide::Server, requests * u64::from(count)).to_vec();
             arguments.extend(["--silos".into(), count.to_string()]);
             let profile = callgrind::profile(&arguments, "*counted_turn*")?;
             let each = profile.total() as f64 / profile.said("requests")? as f64;
             let grown = each / *first.get_or_insert(each);
             let holds = grown <= GROWTH;
-            kept &= holds || case.bound(Side::Server).is_none();
-            let verdict = match case.bound(Side::Server) {
+            kept &= holds || case.bound(CostSide::Server).is_none();
+            let verdict = match case.bound(CostSide::Server) {
                 Some(_) if holds => format!("  at most {GROWTH}: kept"),
                 Some(_) => format!("  at most {GROWTH}: NOT KEPT"),
                 None => String::new(),
@@ -178,22 +178,22 @@ pub fn run_silos(cases: &[Case], silos: &[u16], requests: u64) -> Result<bool, F
 ///
 /// # Errors
 /// As for [`run`].
-pub fn run_bonded(cases: &[Case], requests: u64) -> Result<(), Failure> {
+pub fn run_bonded(cases: &[Case], requests: u64) -> Result<(), BenchError> {
     let cases = if cases.is_empty() { &[Case::SmallSingle, Case::SmallBurst] } else { cases };
     println!("instructions per request, server's side, wire to wire: the link, and it as an aggregation's only port");
     for case in cases {
-        let mut arguments = case_arguments(*case, Side::Server, requests).to_vec();
+        let mut arguments = case_arguments(*case, CostSide::Server, requests).to_vec();
         let bare = callgrind::profile(&arguments, "*counted_turn*")?;
         arguments.push("--bonded".into());
         let bonded = callgrind::profile(&arguments, "*counted_turn*")?;
-        let each = |profile: &Profile| Ok::<_, Failure>(profile.total() as f64 / profile.said("requests")? as f64);
+        let each = |profile: &Profile| Ok::<_, BenchError>(profile.total() as f64 / profile.said("requests")? as f64);
         let (bare, bonded) = (each(&bare)?, each(&bonded)?);
         println!("{bare:9.1} {bonded:9.1} {:+9.1}  {}", bonded - bare, case.title());
     }
     Ok(())
 }
 
-fn case_arguments(case: Case, side: Side, requests: u64) -> [String; 4] {
+fn case_arguments(case: Case, side: CostSide, requests: u64) -> [String; 4] {
     ["cost-case".into(), name_of(case), name_of(side), requests.to_string()]
 }
 
@@ -221,7 +221,7 @@ fn print_profile(case: Case, profile: &Profile, requests: u64, turns: u64, funct
 ///
 /// # Errors
 /// If the case does not work.
-pub fn run_case(case: Case, side: Side, requests: u64, silos: u16, bonded: bool) -> Result<(), Failure> {
+pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, bonded: bool) -> Result<(), BenchError> {
     let site = Scratch::make()?;
     std::fs::write(site.path().join("page.html"), [b'x'; FILE_BYTES])?;
     let config = || match case {
@@ -246,16 +246,16 @@ pub fn run_case(case: Case, side: Side, requests: u64, silos: u16, bonded: bool)
     }
 }
 
-fn run_rig<L: Link>(mut rig: Rig<L>, side: Side, requests: u64) -> Result<(), Failure> {
+fn run_rig<L: Link>(mut rig: Rig<L>, side: CostSide, requests: u64) -> Result<(), BenchError> {
     rig.warm_up(WARM_UP)?;
     let start = rig.requests();
     while rig.requests() - start < requests {
         match side {
-            Side::Server => {
+            CostSide::Server => {
                 rig.client_turn();
                 rig.counted_server_turn();
             }
-            Side::Generator => {
+            CostSide::Generator => {
                 rig.counted_client_turn();
                 rig.server_turn();
             }
@@ -266,7 +266,7 @@ fn run_rig<L: Link>(mut rig: Rig<L>, side: Side, requests: u64) -> Result<(), Fa
     Ok(())
 }
 
-fn run_rack(mut rack: Rack, requests: u64) -> Result<(), Failure> {
+fn run_rack(mut rack: Rack, requests: u64) -> Result<(), BenchError> {
     rack.warm_up(WARM_UP)?;
     let start = rack.requests();
     rack.count();

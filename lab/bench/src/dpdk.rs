@@ -2,7 +2,7 @@
 //! the same generator, the same cores, by turns. DPDK's driver copies each
 //! frame in and out; what that and its packet buffers cost is the difference.
 
-use crate::Failure;
+use crate::BenchError;
 use crate::program::{Program, Scratch};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ fn server_link(arm: usize, socket: &str) -> String {
 ///
 /// # Errors
 /// If either cannot be measured.
-pub fn run(plan: &Plan) -> Result<bool, Failure> {
+pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let scratch = Scratch::make()?;
     println!("{:>14} {:>14}   ratio", format!("{}/s", ARMS[0]), format!("{}/s", ARMS[1]));
     let mut ratios = Vec::new();
@@ -71,7 +71,7 @@ pub fn run(plan: &Plan) -> Result<bool, Failure> {
 }
 
 /// Requests per second over the link of this arm.
-fn measure(plan: &Plan, folder: &Path, arm: usize) -> Result<f64, Failure> {
+fn measure(plan: &Plan, folder: &Path, arm: usize) -> Result<f64, BenchError> {
     let socket = folder.join("memif.sock");
     let _ = std::fs::remove_file(&socket);
     let path = socket.display().to_string();

@@ -1,7 +1,7 @@
 //! Requests per second over memif, beside the frames per second that the same
 //! kind of memif carries between two programs that do nothing else.
 
-use crate::Failure;
+use crate::BenchError;
 use demo::DemoPlan;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ pub const BOUND: f64 = 0.12;
 ///
 /// # Errors
 /// If either cannot be measured.
-pub fn run(plan: &DemoPlan, nearside: &Path) -> Result<bool, Failure> {
+pub fn run(plan: &DemoPlan, nearside: &Path) -> Result<bool, BenchError> {
     println!("  requests/s     frames/s   ratio");
     let rounds = demo::requests_and_frames(plan, nearside)?;
     let mut ratios = Vec::new();

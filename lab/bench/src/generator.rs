@@ -2,7 +2,7 @@
 //! gives; whether the figures agree with Little's law; and the mean at a
 //! pace that leaves the server idle, beside wrk2 where there is one.
 
-use crate::Failure;
+use crate::BenchError;
 use crate::client::{Ask, Client, Pace, Place, Sample, by_turns, prepare};
 use crate::kernel::{spread, word};
 use demo::child::{Program, Running};
@@ -42,7 +42,7 @@ const PACED_CONNECTIONS: u32 = 10;
 ///
 /// # Errors
 /// If something cannot be measured.
-pub fn run(plan: &Plan) -> Result<bool, Failure> {
+pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let (interrupt, cores, scratch) = prepare()?;
     let (server, client) = cores;
     let nginx = Kernel::start(scratch.path(), scratch.path(), cores, None, &interrupt)?;
@@ -102,7 +102,7 @@ fn closed_loop(name: &str, wrk: &[Sample], ours: &[Sample]) -> bool {
 
 /// The mean at a fixed rate against a server that does nothing, by engine:
 /// whether it is no higher than wrk2's.
-fn at_a_pace(plan: &Plan, at: Place<'_>) -> Result<[bool; 2], Failure> {
+fn at_a_pace(plan: &Plan, at: Place<'_>) -> Result<[bool; 2], BenchError> {
     let mut null = start_null(plan, at)?;
     let url = format!("http://{SERVER}:8000/");
     let pace = Pace { url: &url, count: PACED_CONNECTIONS, rate: PACE, duration: plan.duration, at };
@@ -135,7 +135,7 @@ fn at_a_pace(plan: &Plan, at: Place<'_>) -> Result<[bool; 2], Failure> {
     Ok(kept)
 }
 
-fn start_null(plan: &Plan, at: Place<'_>) -> Result<Running, Failure> {
+fn start_null(plan: &Plan, at: Place<'_>) -> Result<Running, BenchError> {
     let Place { kernel, dir, cores: (core, _), interrupt } = at;
     let page = dir.join("null");
     let mut words = vec![plan.nearside.display().to_string(), "serve".to_owned()];

@@ -1,7 +1,7 @@
 //! A bulk transfer over a lossy link: our stack in virtual time, beside the
 //! Mathis bound and beside Linux over the same faults in real time.
 
-use crate::{Failure, linux};
+use crate::{BenchError, linux};
 use core::time::Duration;
 use sim::transfer::Transfer;
 use tcp::congestion::Algorithm;
@@ -40,7 +40,7 @@ impl Plan {
         Transfer { bytes: self.bytes, loss: LOSS, loss_back, rtt: RTT, rate: None, congestion, timestamps, seed }
     }
 
-    fn rates(&self, congestion: Algorithm, loss_back: bool, timestamps: bool) -> Result<Rates, Failure> {
+    fn rates(&self, congestion: Algorithm, loss_back: bool, timestamps: bool) -> Result<Rates, BenchError> {
         let mut rates = Vec::new();
         for seed in 1..=self.seeds {
             let transfer = self.transfer(congestion, loss_back, timestamps, seed);
@@ -57,14 +57,14 @@ impl Plan {
 ///
 /// # Errors
 /// If there is nothing to measure.
-pub fn run(plan: &Plan) -> Result<bool, Failure> {
+pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     println!("{:.0} MB at 1 % loss of frames and {RTT:?} round trip, in virtual time", plan.bytes as f64 / 1e6);
     let kept = plan.only_timestamps || beside_mathis(plan)?;
     Ok(kept & without_timestamps(plan)?)
 }
 
 /// A peer without timestamps, beside one that knows them.
-fn without_timestamps(plan: &Plan) -> Result<bool, Failure> {
+fn without_timestamps(plan: &Plan) -> Result<bool, BenchError> {
     let mut kept = true;
     for loss_back in [true, false] {
         let with = plan.rates(Algorithm::Cubic, loss_back, true)?;
@@ -95,7 +95,7 @@ const fn verdict(kept: bool) -> &'static str {
     if kept { "kept" } else { "NOT KEPT" }
 }
 
-fn beside_mathis(plan: &Plan) -> Result<bool, Failure> {
+fn beside_mathis(plan: &Plan) -> Result<bool, BenchError> {
     let bound = plan.transfer(Algorithm::Cubic, true, true, 0).mathis() / 1e6;
     println!("Mathis bound: MSS / RTT * sqrt(3/2) / sqrt(p) = {bound:.2} Mbit/s, with an MSS of 1,448 bytes.");
     println!("sqrt(3/2) is the constant of Reno that is not held back by delayed acknowledgements;");

@@ -12,7 +12,7 @@
 
 mod table;
 
-use crate::Failure;
+use crate::BenchError;
 use crate::client::{Ask, Client, Place, Sample, by_turns, prepare};
 use demo::child::{Interrupt, Program, Running};
 use demo::kernel::Kernel;
@@ -35,12 +35,12 @@ pub struct Plan {
     /// The engines to measure, as `--engine` takes them.
     pub engines: Vec<String>,
     /// The rows to measure.
-    pub rows: Vec<Kind>,
+    pub rows: Vec<AnswerKind>,
 }
 
 /// What a row asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum Kind {
+pub enum AnswerKind {
     /// Small answers over kept connections.
     Small,
     /// A file of 1 MB over kept connections.
@@ -57,7 +57,7 @@ const CONNECTIONS: u32 = 64;
 
 /// One row of the table.
 struct Row {
-    kind: Kind,
+    kind: AnswerKind,
     title: &'static str,
     connections: Connections,
     /// What is held against wrk's figures, and against our generator's.
@@ -82,21 +82,21 @@ const NONE: Bounds = Bounds { rate: None, rate_low: None, work: None, p99: None 
 const FILE: Bounds = Bounds { rate_low: Some(0.97), p99: Some(1.05), ..NONE };
 const ROWS: [Row; 3] = [
     Row {
-        kind: Kind::Small,
+        kind: AnswerKind::Small,
         title: "small response, keep-alive, 64 connections",
         connections: Connections::KeepAlive,
         wrk: Bounds { work: Some(1.15), ..NONE },
         ours: Bounds { rate: Some(1.35), p99: Some(1.0), ..NONE },
     },
     Row {
-        kind: Kind::Large,
+        kind: AnswerKind::Large,
         title: "1 MB file by sendfile, keep-alive, 64 connections",
         connections: Connections::KeepAlive,
         wrk: FILE,
         ours: FILE,
     },
     Row {
-        kind: Kind::New,
+        kind: AnswerKind::New,
         title: "small response, new connection per request, 64 at a time",
         connections: Connections::New,
         wrk: Bounds { rate: Some(1.15), ..NONE },
@@ -119,7 +119,7 @@ struct Contender {
 ///
 /// # Errors
 /// If either side cannot be measured.
-pub fn run(plan: &Plan) -> Result<bool, Failure> {
+pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let (interrupt, (server, client), scratch) = prepare()?;
     let site = make_site(scratch.path())?;
     let kernel = Kernel::start(scratch.path(), &site, (server, client), None, &interrupt)?;
@@ -159,7 +159,7 @@ pub fn run(plan: &Plan) -> Result<bool, Failure> {
 }
 
 /// The folder that both serve.
-fn make_site(dir: &Path) -> Result<PathBuf, Failure> {
+fn make_site(dir: &Path) -> Result<PathBuf, BenchError> {
     let site = dir.join("site");
     fs::create_dir(&site)?;
     let bytes: Vec<u8> = (0..LARGE).map(|at| (at % 251) as u8).collect();
@@ -179,7 +179,7 @@ fn start(
     site: &Path,
     dir: &Path,
     interrupt: &Interrupt,
-) -> Result<Vec<Running>, Failure> {
+) -> Result<Vec<Running>, BenchError> {
     let what = [format!("--respond=text:{SMALL_BODY}"), site.display().to_string()];
     let mut servers = Vec::new();
     for (port, what) in ports.into_iter().zip(what) {
@@ -207,11 +207,11 @@ fn measure(
     contenders: &mut [Contender],
     client: &Client,
     at: Place<'_>,
-) -> Result<Vec<Vec<Sample>>, Failure> {
+) -> Result<Vec<Vec<Sample>>, BenchError> {
     by_turns(plan.rounds, contenders.len(), |index| {
         let contender = &mut contenders[index];
         let ask = Ask {
-            url: if row.kind == Kind::Large { &contender.large } else { &contender.small },
+            url: if row.kind == AnswerKind::Large { &contender.large } else { &contender.small },
             connections: row.connections,
             count: CONNECTIONS,
             duration: plan.duration,

@@ -43,4 +43,4 @@ pub mod valgrind;
 pub mod watch;
 
 /// What ends an experiment: a sentence for the user.
-pub type Failure = Box<dyn std::error::Error>;
+pub type BenchError = Box<dyn std::error::Error>;

@@ -2,7 +2,7 @@
 //! own, over two TAPs that this process joins with faults. Namespaces and TAPs
 //! are gone when their threads and links are.
 
-use crate::Failure;
+use crate::BenchError;
 use core::net::SocketAddr;
 use core::time::Duration;
 use link::{FaultPlan, Faults, Impairment, Link, Probability, Receive, Transmit};
@@ -31,16 +31,16 @@ const NAP: Duration = Duration::from_micros(200);
 
 /// Transfers `bytes` from one kernel stack to the other, with the kernel's
 /// congestion control of this name. Returns bits of the application per second.
-pub(crate) fn transfer(bytes: u64, loss: f64, rtt: Duration, congestion: &'static str) -> Result<f64, Failure> {
+pub(crate) fn transfer(bytes: u64, loss: f64, rtt: Duration, congestion: &'static str) -> Result<f64, BenchError> {
     let (give, taps) = channel();
     let (told, done) = channel();
     let (ready, listening) = channel();
     let giver = give.clone();
     let receiver = thread::spawn(move || in_namespace(RECEIVER, &giver, || receive(bytes, &ready, &told)));
-    let one = taps.recv()?.map_err(Failure::from)?;
+    let one = taps.recv()?.map_err(BenchError::from)?;
     listening.recv().map_err(|_| "nobody listens")?;
     let sender = thread::spawn(move || in_namespace(SENDER, &give, || send(bytes, congestion)));
-    let other = taps.recv()?.map_err(Failure::from)?;
+    let other = taps.recv()?.map_err(BenchError::from)?;
 
     let impairment = Impairment { loss: Probability::new(loss), delay: rtt / 2, ..Impairment::default() };
     // On the way in and on the way out of one TAP: both directions, once each.

@@ -1,8 +1,8 @@
 //! `bench`: runs one experiment and prints what it shows.
 
-use bench::cost::{self, Case, Side};
+use bench::cost::{self, Case, CostSide};
 use bench::{
-    Failure, connections, dpdk, frames, generator, goodput, kernel, noise, packet, readers, silos, storm, uncached,
+    BenchError, connections, dpdk, frames, generator, goodput, kernel, noise, packet, readers, silos, storm, uncached,
     valgrind, watch,
 };
 use clap::{Parser, Subcommand};
@@ -31,8 +31,8 @@ enum Command {
         #[arg(value_enum)]
         cases: Vec<Case>,
         /// Whose instructions
-        #[arg(long, value_enum, default_value_t = Side::Server)]
-        side: Side,
+        #[arg(long, value_enum, default_value_t = CostSide::Server)]
+        side: CostSide,
         /// Requests of each case
         #[arg(long, value_name = "N", default_value_t = 20_000)]
         requests: u64,
@@ -100,7 +100,7 @@ enum Command {
         engines: Vec<String>,
         /// Measure these rows
         #[arg(long, value_enum, value_name = "ROW,…", value_delimiter = ',', default_value = "small,large,new")]
-        rows: Vec<kernel::Kind>,
+        rows: Vec<kernel::AnswerKind>,
         /// The program to measure [default: nearside beside this one]
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
@@ -124,7 +124,7 @@ enum Command {
             value_delimiter = ',',
             default_value = "syn,unknown,junk,shared"
         )]
-        kinds: Vec<storm::Kind>,
+        kinds: Vec<storm::FrameKind>,
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
@@ -229,7 +229,7 @@ enum Command {
     #[command(hide = true)]
     CostCase {
         case: Case,
-        side: Side,
+        side: CostSide,
         requests: u64,
         #[arg(long, default_value_t = 1)]
         silos: u16,
@@ -251,7 +251,7 @@ fn main() -> ExitCode {
 }
 
 /// Whether the promises were kept.
-fn call(command: Command) -> Result<bool, Failure> {
+fn call(command: Command) -> Result<bool, BenchError> {
     match command {
         Command::Cost { cases, requests, bonded: true, .. } => cost::run_bonded(&cases, requests).map(|()| true),
         Command::Cost { cases, requests, silos, .. } if !silos.is_empty() => cost::run_silos(&cases, &silos, requests),
@@ -341,7 +341,7 @@ struct PacketArgs {
 }
 
 impl PacketArgs {
-    fn plan(self) -> Result<packet::Plan, Failure> {
+    fn plan(self) -> Result<packet::Plan, BenchError> {
         let Self { rounds, seconds, modes, json, nearside } = self;
         let duration = Duration::from_secs(seconds.max(2));
         Ok(packet::Plan { nearside: program(nearside)?, rounds, duration, modes, json })
@@ -368,7 +368,7 @@ struct NoiseArgs {
         value_delimiter = ',',
         default_value = "timer,net-rx,fifo,ipi,faults,disk"
     )]
-    kinds: Vec<noise::Kind>,
+    kinds: Vec<noise::DisturbanceKind>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
@@ -423,7 +423,7 @@ impl GoodputArgs {
 }
 
 /// Runs the demo, and holds its rows against what is promised of them.
-fn beside_nginx(quick: bool, out: PathBuf, nearside: &Path) -> Result<bool, Failure> {
+fn beside_nginx(quick: bool, out: PathBuf, nearside: &Path) -> Result<bool, BenchError> {
     let (rounds, seconds) = if quick { (1, 1) } else { (5, 4) };
     let promises = demo::promises(&demo::run(&DemoPlan { out, ..demo(rounds, seconds) }, nearside)?);
     if promises.is_empty() {
@@ -450,7 +450,7 @@ fn count(text: &str) -> Result<u64, String> {
 }
 
 /// The program to measure: as named, or beside this one.
-fn program(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
+fn program(named: Option<PathBuf>) -> Result<PathBuf, BenchError> {
     let path = match named {
         Some(path) => path,
         None => std::env::current_exe()?.with_file_name("nearside"),

@@ -10,7 +10,7 @@
 mod inject;
 mod storm;
 
-use crate::Failure;
+use crate::BenchError;
 use clap::ValueEnum;
 use core::time::Duration;
 use demo::machine::allowed_cores;
@@ -31,7 +31,7 @@ pub struct Plan {
     /// For so long each time.
     pub duration: Duration,
     /// What disturbs.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<DisturbanceKind>,
     /// Whether the result is printed as JSON.
     pub json: bool,
 }
@@ -39,7 +39,7 @@ pub struct Plan {
 /// A kind of disturbance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum DisturbanceKind {
     /// A timer that expires on the core
     Timer,
     /// Packets that receive packet steering has the core handle
@@ -54,7 +54,7 @@ pub enum Kind {
     Disk,
 }
 
-impl Kind {
+impl DisturbanceKind {
     /// The kind of cause that it is to be called.
     const fn cause(self) -> &'static str {
         match self {
@@ -126,7 +126,7 @@ struct Found {
 ///
 /// # Errors
 /// If there is no core to disturb.
-pub fn run(plan: &Plan) -> Result<bool, Failure> {
+pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let cores = allowed_cores();
     let core = plan.core.or_else(|| cores.last().copied()).ok_or("there is no core")?;
     let other = cores.iter().copied().find(|other| *other != core);
@@ -149,12 +149,12 @@ pub fn run(plan: &Plan) -> Result<bool, Failure> {
     } else {
         print(&all, core);
     }
-    let kept = |(kind, found): (&Kind, &Found)| found.left_out.is_some() || found.keeps(*kind);
+    let kept = |(kind, found): (&DisturbanceKind, &Found)| found.left_out.is_some() || found.keeps(*kind);
     Ok(plan.kinds.iter().zip(&all).all(kept))
 }
 
 impl Found {
-    fn keeps(&self, kind: Kind) -> bool {
+    fn keeps(&self, kind: DisturbanceKind) -> bool {
         let named = self.made > 0 && (self.named + self.beside) as f64 / (self.made.max(1)) as f64 >= NAMED;
         let ratio = self.found_nanos as f64 / (self.made_nanos.max(1)) as f64;
         named && (!kind.has_length() || (ratio - 1.0).abs() <= TIME)
@@ -162,7 +162,7 @@ impl Found {
 }
 
 /// One round of one kind.
-fn one(plan: &Plan, kind: Kind, core: u16, other: u16, found: &mut Found) -> Result<(), String> {
+fn one(plan: &Plan, kind: DisturbanceKind, core: u16, other: u16, found: &mut Found) -> Result<(), String> {
     let injector = Injector::new(kind, core, other, plan.duration)?;
     let (each, running) = injector.start()?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -196,7 +196,7 @@ fn one(plan: &Plan, kind: Kind, core: u16, other: u16, found: &mut Found) -> Res
 }
 
 impl Found {
-    fn judge(&mut self, kind: Kind, made: &[Disturbance], gaps: &[Named]) {
+    fn judge(&mut self, kind: DisturbanceKind, made: &[Disturbance], gaps: &[Named]) {
         let (Some(from), Some(until)) = (gaps.first(), gaps.last()) else { return };
         // Those that came while the loop was there.
         let span = Gap { from: from.gap.from, until: until.gap.until };
@@ -278,10 +278,10 @@ fn print(all: &[Found], core: u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use noise::{Cause, Verdict};
+    use noise::{Cause, Attribution};
 
     fn gap(from: u64, nanos: u64, cause: Cause) -> Named {
-        let verdict = Verdict { cause: cause.clone(), parts: vec![(cause, nanos)], incomplete: false };
+        let verdict = Attribution { cause: cause.clone(), parts: vec![(cause, nanos)], incomplete: false };
         Named { gap: Gap { from, until: from + nanos }, verdict }
     }
 
@@ -300,14 +300,14 @@ mod tests {
         // The last one came when the loop was gone.
         let made = [at(10 * ms), at(20 * ms), at(30 * ms), at(40 * ms), at(60 * ms)];
         let mut found = Found::default();
-        found.judge(Kind::Fifo, &made, &gaps);
+        found.judge(DisturbanceKind::Fifo, &made, &gaps);
         assert_eq!((found.made, found.seen, found.named), (4, 3, 2));
         assert_eq!((found.made_nanos, found.found_nanos), (800_000, 390_000));
         assert_eq!(found.miscalled, ["0.019 s: thread x (8) 200 us", "0.039 s: no gap"]);
-        assert!(!found.keeps(Kind::Fifo));
+        assert!(!found.keeps(DisturbanceKind::Fifo));
         let good = Found { made: 100, named: 95, made_nanos: 100, found_nanos: 91, ..Found::default() };
-        assert!(good.keeps(Kind::Fifo) && good.keeps(Kind::Timer));
-        assert!(!Found { found_nanos: 80, ..good.clone() }.keeps(Kind::Fifo));
-        assert!(!Found { named: 94, ..good }.keeps(Kind::Timer));
+        assert!(good.keeps(DisturbanceKind::Fifo) && good.keeps(DisturbanceKind::Timer));
+        assert!(!Found { found_nanos: 80, ..good.clone() }.keeps(DisturbanceKind::Fifo));
+        assert!(!Found { named: 94, ..good }.keeps(DisturbanceKind::Timer));
     }
 }

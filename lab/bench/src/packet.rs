@@ -2,7 +2,7 @@
 //! kind of memif, from one generator (testpmd flowgen, which sends, receives
 //! and drops), each forwarder in turn on the same core.
 
-use crate::Failure;
+use crate::BenchError;
 use demo::child::{Interrupt, Program, Running, Scratch};
 use demo::frames::{self, HugePages, Testpmd};
 use demo::machine::allowed_cores;
@@ -69,7 +69,7 @@ struct Mode {
 ///
 /// # Errors
 /// If either cannot be measured.
-pub fn run(plan: &Plan) -> Result<bool, Failure> {
+pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     if let Some(why) = frames::missing() {
         return Err(format!("testpmd: {why}").into());
     }
@@ -147,7 +147,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn measure(&self, mode: &str, arm: usize) -> Result<Run, Failure> {
+    fn measure(&self, mode: &str, arm: usize) -> Result<Run, BenchError> {
         let socket = self.folder.join("packet.sock");
         let _ = std::fs::remove_file(&socket);
         let mut forwarder = self.forwarder(mode, arm, &socket)?;
@@ -175,7 +175,7 @@ impl Bench<'_> {
         Ok(Run { returned: spread(whole.to_vec())[1], cycles, busy, empty })
     }
 
-    fn forwarder(&self, mode: &str, arm: usize, socket: &Path) -> Result<Running, Failure> {
+    fn forwarder(&self, mode: &str, arm: usize, socket: &Path) -> Result<Running, BenchError> {
         if arm == 1 {
             let further = ["--record-core-cycles", "--record-burst-stats"];
             let of = Testpmd { role: "server", mode, socket, core: self.cores.0, further: &further };
@@ -196,7 +196,7 @@ fn received(output: &str) -> Vec<f64> {
 
 /// Cycles for each frame of all polls, of busy ones, and the share of empty
 /// polls.
-fn ours(said: &str) -> Result<(f64, Option<f64>, f64), Failure> {
+fn ours(said: &str) -> Result<(f64, Option<f64>, f64), BenchError> {
     let report: Value = serde_json::from_str(said).map_err(|_| format!("nearside gave no report: {said}"))?;
     let at = |path: &str| report.pointer(path).and_then(Value::as_f64);
     let frames = at("/ports/0/totals/rx_packets").filter(|frames| *frames > 0.0).ok_or("no frames")?;
@@ -212,7 +212,7 @@ fn ours(said: &str) -> Result<(f64, Option<f64>, f64), Failure> {
 /// `CPU cycles/packet=602.98 (total cycles=… / total RX packets=…) at 2300 MHz
 /// Clock`, and `RX-bursts : 770 [82% of 0 pkts + …]`, as testpmd prints them
 /// when it is stopped.
-fn theirs(said: &str) -> Result<(f64, Option<f64>, f64), Failure> {
+fn theirs(said: &str) -> Result<(f64, Option<f64>, f64), BenchError> {
     let after = |text: &str, key: &str| -> Option<f64> {
         let rest = text.split_once(key)?.1;
         let end = rest.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(rest.len());

@@ -1,6 +1,6 @@
 //! What the silos or workers of a server tell on their page.
 
-use crate::Failure;
+use crate::BenchError;
 use silo::page::{Reader, Snapshot};
 use std::path::Path;
 
@@ -14,25 +14,25 @@ pub(crate) struct Values<'a> {
 }
 
 impl Page {
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn open(path: &Path) -> Result<Self, BenchError> {
         Ok(Self(Reader::open(path).map_err(|why| format!("the server's statistics: {why}"))?))
     }
 
-    pub(crate) fn read(&self) -> Result<Values<'_>, Failure> {
+    pub(crate) fn read(&self) -> Result<Values<'_>, BenchError> {
         Ok(Values { reader: &self.0, snapshot: self.0.snapshot()? })
     }
 }
 
 impl Values<'_> {
     /// One silo's value.
-    pub(crate) fn of(&self, silo: usize, name: &str) -> Result<u64, Failure> {
+    pub(crate) fn of(&self, silo: usize, name: &str) -> Result<u64, BenchError> {
         let index = self.reader.metrics().iter().position(|(known, _)| known == name);
         let value = index.and_then(|index| self.snapshot.silos.get(silo)?.values.get(index).copied());
         value.ok_or_else(|| format!("the server tells no {name} of silo {silo}").into())
     }
 
     /// All silos' values together.
-    pub(crate) fn sum(&self, name: &str) -> Result<u64, Failure> {
+    pub(crate) fn sum(&self, name: &str) -> Result<u64, BenchError> {
         (0..self.silos()).map(|silo| self.of(silo, name)).sum()
     }
 

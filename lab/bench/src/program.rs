@@ -1,7 +1,7 @@
 //! Programs that an experiment starts, and a folder for them; both are gone
 //! when dropped.
 
-use crate::Failure;
+use crate::BenchError;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,7 +17,7 @@ pub(crate) struct Program {
 
 impl Program {
     /// Starts `program` as `name`; what it prints goes into the folder.
-    pub(crate) fn start(program: &Path, name: &str, words: &[String], folder: &Path) -> Result<Self, Failure> {
+    pub(crate) fn start(program: &Path, name: &str, words: &[String], folder: &Path) -> Result<Self, BenchError> {
         let said = folder.join(format!("{name}.said"));
         let file = File::create(&said)?;
         // It dies with us, however we die.
@@ -39,7 +39,7 @@ impl Program {
     }
 
     /// An error if it ended.
-    pub(crate) fn still_runs(&mut self) -> Result<(), Failure> {
+    pub(crate) fn still_runs(&mut self) -> Result<(), BenchError> {
         let Some(status) = self.child.try_wait()? else { return Ok(()) };
         let said = std::fs::read_to_string(&self.said).unwrap_or_default();
         Err(format!("{} ended with {status} and said:\n{said}", self.name).into())
@@ -59,7 +59,7 @@ impl Drop for Program {
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    pub(crate) fn make() -> Result<Self, Failure> {
+    pub(crate) fn make() -> Result<Self, BenchError> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("nearside-bench-{}-{number}", std::process::id()));
@@ -81,7 +81,7 @@ impl Drop for Scratch {
 
 /// Bytes of memory that a process has of its own: resident, and not shared
 /// (RssAnon of proc_pid_status(5)).
-pub(crate) fn memory(process: u32) -> Result<u64, Failure> {
+pub(crate) fn memory(process: u32) -> Result<u64, BenchError> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     let kilobytes: u64 = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).ok_or("no RssAnon")?;

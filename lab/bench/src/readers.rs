@@ -1,7 +1,7 @@
 //! A good client's download beside others that read nothing: over a link of
 //! its own, all from one host, with one silo to serve them.
 
-use crate::Failure;
+use crate::BenchError;
 use crate::program::{Program, Scratch};
 use app::{App, Closed, ConnId, Net, Opened, Wake};
 use core::net::Ipv4Addr;
@@ -59,7 +59,7 @@ const WARM_UP: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// If it cannot be measured.
-pub fn run(plan: &Plan) -> Result<bool, Failure> {
+pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let interrupt = Interrupt::watch()?;
     let [server, client, ..] = allowed_cores()[..] else { return Err("two cores are needed".into()) };
     let scratch = Scratch::make()?;
@@ -87,7 +87,7 @@ pub fn run(plan: &Plan) -> Result<bool, Failure> {
 }
 
 /// Bytes in a second that the good client gets.
-fn sample(plan: &Plan, stalled: u32, cores: (u16, u16), folder: &Path, on: &Interrupt) -> Result<f64, Failure> {
+fn sample(plan: &Plan, stalled: u32, cores: (u16, u16), folder: &Path, on: &Interrupt) -> Result<f64, BenchError> {
     let socket = folder.join("memif.sock");
     let _ = std::fs::remove_file(&socket);
     let words = [
@@ -117,7 +117,7 @@ fn sample(plan: &Plan, stalled: u32, cores: (u16, u16), folder: &Path, on: &Inte
 }
 
 /// Opens what is to stall, lets it stall, and downloads.
-fn ask(core: u16, stalled: u32, duration: Duration, link: memif::MemifLink) -> Result<f64, Failure> {
+fn ask(core: u16, stalled: u32, duration: Duration, link: memif::MemifLink) -> Result<f64, BenchError> {
     silo::pin::pin(core)?;
     let capabilities = link.capabilities();
     let mut config = stack::Config::new(CLIENT_MAC, capabilities.mtu);

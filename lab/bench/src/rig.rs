@@ -1,7 +1,7 @@
 //! The real server and the real load generator, a silo each, over a pair in
 //! memory and in virtual time: all on one thread, so that turns alternate.
 
-use crate::Failure;
+use crate::BenchError;
 use app::App;
 use bond::{Bond, Member, Setup};
 use core::net::IpAddr;
@@ -56,7 +56,7 @@ impl Rig {
     ///
     /// # Errors
     /// If the server or the plan cannot be set up.
-    pub fn new(config: Config, plan: Plan) -> Result<Self, Failure> {
+    pub fn new(config: Config, plan: Plan) -> Result<Self, BenchError> {
         Self::with(config, plan, |near, _| Ok(near))
     }
 }
@@ -66,7 +66,7 @@ impl Rig<Bond<PairLink>> {
     ///
     /// # Errors
     /// As [`Rig::new`].
-    pub fn bonded(config: Config, plan: Plan) -> Result<Self, Failure> {
+    pub fn bonded(config: Config, plan: Plan) -> Result<Self, BenchError> {
         Self::with(config, plan, |link, now| {
             let aggregator = Setup::default().aggregator(Mac([2, 0, 0, 0, 0, 1]), ["pair".to_owned()]);
             let mut bond = Bond::new(vec![Member { port: 0, link }], aggregator)?;
@@ -80,8 +80,8 @@ impl<L: Link> Rig<L> {
     fn with(
         config: Config,
         plan: Plan,
-        wrap: impl FnOnce(PairLink, Time) -> Result<L, Failure>,
-    ) -> Result<Self, Failure> {
+        wrap: impl FnOnce(PairLink, Time) -> Result<L, BenchError>,
+    ) -> Result<Self, BenchError> {
         let (near, far) = Pair::new(PairConfig::default());
         let now = Time::from_millis(1);
         let room = plan.connections as usize + plan.connections as usize / 2 + 1_024;
@@ -142,7 +142,7 @@ impl<L: Link> Rig<L> {
     ///
     /// # Errors
     /// If that does not come to pass.
-    pub fn warm_up(&mut self, count: u64) -> Result<(), Failure> {
+    pub fn warm_up(&mut self, count: u64) -> Result<(), BenchError> {
         self.until("open its connections", |rig| {
             let stage = rig.client.app.stage();
             stage != Stage::Waiting && stage != Stage::Ramp && rig.requests() > 0
@@ -151,7 +151,7 @@ impl<L: Link> Rig<L> {
         self.until("warm up", |rig| rig.requests() >= end)
     }
 
-    fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) -> Result<(), Failure> {
+    fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) -> Result<(), BenchError> {
         for _ in 0..PATIENCE {
             self.round();
             if done(self) {
@@ -218,7 +218,7 @@ impl Rack {
     ///
     /// # Errors
     /// If the servers or the plan cannot be set up.
-    pub fn new(silos: usize, config: impl Fn() -> Config, plan: impl Fn() -> Plan) -> Result<Self, Failure> {
+    pub fn new(silos: usize, config: impl Fn() -> Config, plan: impl Fn() -> Plan) -> Result<Self, BenchError> {
         let now = Time::from_millis(1);
         let seats = vec![SiloSpec { domain: 0, queues: 1 }; silos];
         let mesh = MeshConfig { spread: Spread::Keyed, ..MeshConfig::default() };
@@ -282,7 +282,7 @@ impl Rack {
     ///
     /// # Errors
     /// If that does not come to pass.
-    pub fn warm_up(&mut self, count: u64) -> Result<(), Failure> {
+    pub fn warm_up(&mut self, count: u64) -> Result<(), BenchError> {
         for _ in 0..PATIENCE {
             if self.servers.iter().all(|server| server.app.snapshot().requests >= count) {
                 return Ok(());

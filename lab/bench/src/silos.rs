@@ -19,7 +19,7 @@
 mod instructions;
 mod stand;
 
-use crate::Failure;
+use crate::BenchError;
 use crate::kernel::{spread, word};
 use clap::ValueEnum;
 use demo::child::{Interrupt, Scratch};
@@ -97,7 +97,7 @@ struct Found {
 ///
 /// # Errors
 /// If something cannot be measured.
-pub fn run(plan: &Plan) -> Result<bool, Failure> {
+pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let interrupt = Interrupt::watch()?;
     let [first, second, ..] = allowed_cores()[..] else { return Err("two cores are needed".into()) };
     let scratch = Scratch::make()?;
@@ -117,7 +117,7 @@ pub fn run(plan: &Plan) -> Result<bool, Failure> {
     Ok(all.iter().all(Found::kept))
 }
 
-fn measure(plan: &Plan, stand: &Stand<'_>) -> Result<Vec<Vec<Sample>>, Failure> {
+fn measure(plan: &Plan, stand: &Stand<'_>) -> Result<Vec<Vec<Sample>>, BenchError> {
     let mut samples: Vec<Vec<Sample>> = Place::ALL.iter().map(|_| Vec::new()).collect();
     for round in 0..plan.rounds as usize {
         for turn in 0..Place::ALL.len() {

@@ -18,9 +18,9 @@ mod asker;
 mod frames;
 mod neighbour;
 
-pub use frames::Kind;
+pub use frames::FrameKind;
 
-use crate::Failure;
+use crate::BenchError;
 use crate::kernel::{spread, word};
 use crate::page::Page;
 use core::net::Ipv4Addr;
@@ -51,7 +51,7 @@ pub struct Plan {
     /// Connections to silo 1, each with a request under way.
     pub connections: u32,
     /// What the storm is made of.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<FrameKind>,
     /// Whether the result is printed as JSON.
     pub json: bool,
 }
@@ -116,7 +116,7 @@ struct Sample {
 ///
 /// # Errors
 /// If it cannot be measured.
-pub fn run(plan: &Plan) -> Result<bool, Failure> {
+pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let interrupt = Interrupt::watch()?;
     let [first, second, ..] = allowed_cores()[..] else { return Err("two cores are needed".into()) };
     let scratch = Scratch::make()?;
@@ -153,7 +153,7 @@ struct Asker {
 }
 
 impl Stand<'_> {
-    fn measure(&self) -> Result<Vec<Vec<Sample>>, Failure> {
+    fn measure(&self) -> Result<Vec<Vec<Sample>>, BenchError> {
         let socket = self.folder.join("memif.sock");
         let (mut server, page) = self.serve(&socket)?;
         let config = memif::Config::parse(&format!("memif:{},queues=2", socket.display()), Role::Client)?;
@@ -180,7 +180,7 @@ impl Stand<'_> {
         })
     }
 
-    fn serve(&self, socket: &Path) -> Result<(Running, Page), Failure> {
+    fn serve(&self, socket: &Path) -> Result<(Running, Page), BenchError> {
         let path = self.folder.join("serve.page");
         let words = [
             self.plan.nearside.display().to_string(),
@@ -207,7 +207,7 @@ impl Stand<'_> {
         asker: &Asker,
         page: &Page,
         server: &mut Running,
-    ) -> Result<Vec<Vec<Sample>>, Failure> {
+    ) -> Result<Vec<Vec<Sample>>, BenchError> {
         let end = Clock.now() + PATIENCE;
         while !neighbour.is_up() {
             if Clock.now() > end {
@@ -236,7 +236,7 @@ impl Stand<'_> {
         Ok(samples)
     }
 
-    fn sample(&self, neighbour: &Neighbour, asker: &Asker, page: &Page, weather: Weather) -> Result<Sample, Failure> {
+    fn sample(&self, neighbour: &Neighbour, asker: &Asker, page: &Page, weather: Weather) -> Result<Sample, BenchError> {
         neighbour.set(weather);
         let before = (Clock.now(), page.read()?, neighbour.counts());
         asker.orders.send(self.plan.duration).map_err(|_| "the generator has ended")?;
@@ -248,7 +248,7 @@ impl Stand<'_> {
             return Err(format!("{errors} requests failed, {} were answered", figures.latency.len()).into());
         }
         let seconds = now.since(before.0).as_secs_f64();
-        let grown = |silo: usize, names: &[&str]| -> Result<f64, Failure> {
+        let grown = |silo: usize, names: &[&str]| -> Result<f64, BenchError> {
             let mut sum = 0;
             for name in names {
                 sum += after.of(silo, name)?.saturating_sub(before.1.of(silo, name)?);
@@ -275,7 +275,7 @@ impl Stand<'_> {
         })
     }
 
-    fn wait(&self, found: &Receiver<Figures>) -> Result<Figures, Failure> {
+    fn wait(&self, found: &Receiver<Figures>) -> Result<Figures, BenchError> {
         let end = Clock.now() + WARM_UP + self.plan.duration + PATIENCE;
         loop {
             match found.recv_timeout(LOOK) {

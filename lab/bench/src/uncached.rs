@@ -1,7 +1,7 @@
 //! Requests for files that are not in memory, pipelined: each waits for the
 //! file reader, and the one behind it for the answer.
 
-use crate::Failure;
+use crate::BenchError;
 use crate::program::{Program, Scratch};
 use demo::child::Interrupt;
 use demo::machine::allowed_cores;
@@ -48,7 +48,7 @@ const PATHS: [&str; 2] = ["kernel sockets", "memif"];
 ///
 /// # Errors
 /// If it cannot be measured.
-pub fn run(plan: &Plan) -> Result<bool, Failure> {
+pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let interrupt = Interrupt::watch()?;
     let [server, client, ..] = allowed_cores()[..] else { return Err("two cores are needed".into()) };
     let scratch = Scratch::make()?;
@@ -82,7 +82,7 @@ pub fn run(plan: &Plan) -> Result<bool, Failure> {
 }
 
 /// Makes the files. Returns the list of their paths.
-fn make_files(folder: &Path) -> Result<PathBuf, Failure> {
+fn make_files(folder: &Path) -> Result<PathBuf, BenchError> {
     let site = folder.join("site");
     std::fs::create_dir(&site)?;
     let mut list = String::new();
@@ -103,7 +103,7 @@ fn sample(
     folder: &Path,
     urls: &Path,
     interrupt: &Interrupt,
-) -> Result<f64, Failure> {
+) -> Result<f64, BenchError> {
     let socket = folder.join("memif.sock");
     let _ = std::fs::remove_file(&socket);
     let (serve, load, url) = match path {

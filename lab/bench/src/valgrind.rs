@@ -6,7 +6,7 @@
 //! this one: the program reads memory that is not there, and ends. Refused the
 //! question, it reads /proc/self/auxv, which valgrind answers itself.
 
-use crate::Failure;
+use crate::BenchError;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -22,7 +22,7 @@ const NUMBER: u32 = 0;
 ///
 /// # Errors
 /// Returns only if that fails.
-pub fn exec(words: &[String]) -> Failure {
+pub fn exec(words: &[String]) -> BenchError {
     match refuse_auxv() {
         Ok(()) => format!("cannot run valgrind: {}", Command::new("valgrind").args(words).exec()).into(),
         Err(why) => format!("cannot set a filter of system calls: {why}").into(),

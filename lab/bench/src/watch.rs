@@ -3,7 +3,7 @@
 //! between what was counted from the later of the first two to the earlier of
 //! the last two, and from the earlier to the later.
 
-use crate::Failure;
+use crate::BenchError;
 use core::time::Duration;
 use demo::child::Scratch;
 use demo::machine::find_program;
@@ -16,7 +16,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use watch::{Reader, Sample, Wanted, grown};
+use watch::{Reader, Sample, ReadOptions, grown};
 
 /// What is measured.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,7 +43,7 @@ const BRACKET: Duration = Duration::from_millis(150);
 ///
 /// # Errors
 /// If sar is not there, or says nothing.
-pub fn run(plan: &Plan) -> Result<bool, Failure> {
+pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let mut kept = true;
     match &plan.root {
         Some(root) => return Ok(told_cost(&root.display().to_string(), root)),
@@ -77,7 +77,7 @@ pub fn run(plan: &Plan) -> Result<bool, Failure> {
 
 /// Prints what a sample of a machine costs; whether that is as promised.
 fn told_cost(name: &str, root: &Path) -> bool {
-    let (line, tables) = (cost(root, Wanted::default()), cost(root, Wanted { interrupts: true }));
+    let (line, tables) = (cost(root, ReadOptions::default()), cost(root, ReadOptions { interrupts: true }));
     let kept = line <= OWN;
     println!(
         "a sample of {name}: {:.3} ms of processor time, {:.3} % of a core at 1 s, promised at most {:.1} %: {}; with \
@@ -131,7 +131,7 @@ fn large(root: &Path) -> std::io::Result<()> {
 }
 
 /// Processor seconds of a sample, of many.
-fn cost(root: &Path, wanted: Wanted) -> f64 {
+fn cost(root: &Path, wanted: ReadOptions) -> f64 {
     const TIMES: u64 = 100;
     let mut reader = Reader::new(root, wanted);
     reader.sample(1, 0, 100);
@@ -167,7 +167,7 @@ impl Row {
     }
 }
 
-fn compare(duration: Duration) -> Result<Vec<Row>, Failure> {
+fn compare(duration: Duration) -> Result<Vec<Row>, BenchError> {
     let stop = Arc::new(AtomicBool::new(false));
     let load = {
         let stop = Arc::clone(&stop);
@@ -181,10 +181,10 @@ fn compare(duration: Duration) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-fn readings(duration: Duration) -> Result<Vec<Row>, Failure> {
+fn readings(duration: Duration) -> Result<Vec<Row>, BenchError> {
     let seconds = duration.as_secs().max(2);
     let file = std::env::temp_dir().join(format!("nearside-bench-sar-{}", std::process::id()));
-    let mut reader = Reader::new(Path::new("/"), Wanted::default());
+    let mut reader = Reader::new(Path::new("/"), ReadOptions::default());
     let mut look = || reader.sample(perf::clock::raw(), 0, 100);
     let first = look();
     let sar = Command::new("sar")
@@ -232,7 +232,7 @@ fn count(sample: &Sample, name: &str) -> Option<u64> {
 }
 
 /// What sadf tells, as counts of the interval under our names.
-fn counts(told: &Value, seconds: f64) -> Result<BTreeMap<String, f64>, Failure> {
+fn counts(told: &Value, seconds: f64) -> Result<BTreeMap<String, f64>, BenchError> {
     let statistics = told.pointer("/sysstat/hosts/0/statistics/0").ok_or("sadf told no interval")?;
     let mut all = BTreeMap::new();
     let mut take = |name: String, value: Option<&Value>, by: f64| {

@@ -26,7 +26,7 @@ const SYSCTLS: [&str; 16] = [
 
 /// What the machine is, and how it is set.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Fingerprint {
+pub struct MachineState {
     /// Processor, cores, kernel, memory, distribution.
     pub host: demo::machine::Fingerprint,
     /// NUMA domains.
@@ -46,7 +46,7 @@ pub struct Fingerprint {
     pub sysctls: BTreeMap<String, String>,
 }
 
-impl Fingerprint {
+impl MachineState {
     /// Reads it from `/proc` and `/sys`; what cannot be read is said to be
     /// unknown.
     #[must_use]
@@ -147,10 +147,10 @@ mod tests {
 
     #[test]
     fn this_machine_is_known() {
-        let machine = Fingerprint::read();
+        let machine = MachineState::read();
         assert!(!machine.host.cores.is_empty() && machine.numa_nodes >= 1);
         assert!(machine.sysctls.contains_key("net.core.somaxconn"));
-        assert_eq!(machine.identity(), Fingerprint::read().identity());
+        assert_eq!(machine.identity(), MachineState::read().identity());
     }
 
     #[test]

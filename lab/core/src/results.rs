@@ -3,7 +3,7 @@
 
 use crate::Failure;
 use crate::experiment::Experiment;
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::MachineState;
 use serde::{Deserialize, Serialize};
 use stats::Better;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub struct Results {
     /// Version of Nearside.
     pub nearside: String,
     /// The machine that the figures belong to.
-    pub machine: Fingerprint,
+    pub machine: MachineState,
     /// Programs and libraries measured or used, with their versions.
     pub tools: BTreeMap<String, String>,
     /// What each run measured.

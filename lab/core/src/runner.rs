@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::experiment::Experiment;
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::MachineState;
 use crate::procedure::{Arm, Procedure, Progress, Setting};
 use crate::results::{ArmResults, Results, Run, SCHEMA};
 use demo::child::Interrupt;
@@ -55,7 +55,7 @@ pub fn run_procedure(
         complete: false,
         began: now_unix(),
         nearside: env!("CARGO_PKG_VERSION").to_owned(),
-        machine: Fingerprint::read(),
+        machine: MachineState::read(),
         tools: procedure.tools(),
         figures: procedure.figures(),
         percentiles: PERCENTILES.to_vec(),

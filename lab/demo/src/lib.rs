@@ -37,7 +37,7 @@ mod tests;
 pub use error::Error;
 pub use limit::requests_and_frames;
 pub use promises::{Promise, promises};
-pub use results::{Nginx, Results, Row};
+pub use results::{Nginx, DemoResults, Row};
 
 use rounds::Measuring;
 use std::fs;
@@ -84,7 +84,7 @@ fn put(text: &str) {
 /// If Nearside cannot be measured, the results cannot be written, or the user
 /// interrupts. What else is missing (root, nginx, wrk, testpmd) is left out
 /// and said so.
-pub fn run(plan: &DemoPlan, program: &Path) -> Result<Results, Error> {
+pub fn run(plan: &DemoPlan, program: &Path) -> Result<DemoResults, Error> {
     let mut parts = rounds::gather(plan, program)?;
     if plan.first_look && !plan.json {
         let course = Measuring { rounds: 1, duration: Duration::from_secs(1), first_look: true };

@@ -3,13 +3,13 @@
 
 use crate::field::Generator;
 use crate::measure::{Connections, Contender, Content, Scenario, Stage, thousands};
-use crate::results::Results;
+use crate::results::DemoResults;
 use crate::summary::{median, summaries};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A part's heading.
-pub(crate) fn stage(results: &Results, stage: Stage) -> String {
+pub(crate) fn stage(results: &DemoResults, stage: Stage) -> String {
     match stage {
         Stage::OnePair => format!(
             "Like for like: every server on the same veth pair, asked by the same generator (nearside load over {})",
@@ -28,7 +28,7 @@ pub(crate) fn stage(results: &Results, stage: Stage) -> String {
 }
 
 /// The same in a few words.
-pub(crate) const fn short_stage(results: &Results, stage: Stage) -> &'static str {
+pub(crate) const fn short_stage(results: &DemoResults, stage: Stage) -> &'static str {
     match stage {
         Stage::OnePair => "on the same veth pair, asked by the same generator",
         Stage::SharedMemory if results.nginx.is_empty() => "over shared memory",
@@ -37,7 +37,7 @@ pub(crate) const fn short_stage(results: &Results, stage: Stage) -> &'static str
 }
 
 /// All of them.
-pub(crate) fn all(results: &Results) -> Vec<String> {
+pub(crate) fn all(results: &DemoResults) -> Vec<String> {
     let mut notes = Vec::new();
     let with_nginx = !results.nginx.is_empty();
     notes.push(requests(with_nginx));
@@ -76,7 +76,7 @@ fn requests(with_nginx: bool) -> String {
     note
 }
 
-fn about_links(results: &Results) -> Vec<String> {
+fn about_links(results: &DemoResults) -> Vec<String> {
     let mut notes = vec![
         "Link, like for like: a veth pair between two network namespaces, inside the kernel. Each end's received \
          packets are worked on by its own side's core (RPS), so each side pays for its own softirq; but for packets \
@@ -100,7 +100,7 @@ fn about_links(results: &Results) -> Vec<String> {
 }
 
 /// What a request costs each server on the one pair.
-fn server_time(results: &Results) -> Option<String> {
+fn server_time(results: &DemoResults) -> Option<String> {
     let mut parts = Vec::new();
     for scenario in results.scenarios(Stage::OnePair) {
         let times: Vec<String> = summaries(results, scenario)
@@ -143,7 +143,7 @@ fn configuration(text: &str) -> String {
 }
 
 /// Requests as a share of the frames that the link can carry.
-pub(crate) fn frames(results: &Results) -> Option<String> {
+pub(crate) fn frames(results: &DemoResults) -> Option<String> {
     let frames = median(&results.frames);
     if frames <= 0.0 {
         return None;
@@ -170,13 +170,13 @@ pub(crate) fn frames(results: &Results) -> Option<String> {
     Some(note)
 }
 
-fn over_memif(results: &Results, scenario: Scenario) -> Option<f64> {
+fn over_memif(results: &DemoResults, scenario: Scenario) -> Option<f64> {
     let rows = summaries(results, scenario);
     rows.iter().find(|row| row.contender == Contender::Memif).map(|row| row.rate.median)
 }
 
 /// What failed, and what a client had to say against its figures.
-fn complaints(results: &Results) -> Vec<String> {
+fn complaints(results: &DemoResults) -> Vec<String> {
     let mut notes = Vec::new();
     let mut warnings: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for scenario in Stage::ALL.into_iter().flat_map(|stage| results.scenarios(stage)) {
@@ -201,7 +201,7 @@ fn complaints(results: &Results) -> Vec<String> {
 }
 
 /// How long the answers are; the bodies are the same.
-fn responses(results: &Results) -> Option<String> {
+fn responses(results: &DemoResults) -> Option<String> {
     let mut parts: Vec<String> = Vec::new();
     for content in [Content::Small, Content::File] {
         let of = |s: &Scenario| s.content == content && s.connections == Connections::KeepAlive;

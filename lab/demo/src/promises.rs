@@ -2,7 +2,7 @@
 //! kept it.
 
 use crate::measure::{Connections, Contender, Content, Heads, PERCENTILES, Scenario, Stage};
-use crate::results::Results;
+use crate::results::DemoResults;
 use crate::summary::{Summary, summaries};
 
 /// A promise and what a run found.
@@ -58,7 +58,7 @@ const TAIL: f64 = 99.0;
 
 /// The promises that these results can show; none where nginx was left out.
 #[must_use]
-pub fn promises(results: &Results) -> Vec<Promise> {
+pub fn promises(results: &DemoResults) -> Vec<Promise> {
     let mut promises = Vec::new();
     for scenario in Stage::ALL.into_iter().flat_map(|stage| results.scenarios(stage)) {
         let rows = summaries(results, scenario);

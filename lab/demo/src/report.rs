@@ -3,14 +3,14 @@
 
 use crate::measure::{Contender, Latency, Scenario, Stage, thousands};
 use crate::notes;
-use crate::results::Results;
+use crate::results::DemoResults;
 use crate::summary::{Summary, summaries};
 use crate::table;
 use std::fmt::Write;
 
 /// The page.
 #[must_use]
-pub(crate) fn render(results: &Results) -> String {
+pub(crate) fn render(results: &DemoResults) -> String {
     let title = escape(&table::title(results));
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -42,7 +42,7 @@ const fn class(contender: Contender) -> &'static str {
     }
 }
 
-fn key(page: &mut String, results: &Results, stage: Stage) {
+fn key(page: &mut String, results: &DemoResults, stage: Stage) {
     page.push_str("<div class=\"key\">");
     for contender in stage.contenders() {
         if results.rows.iter().any(|row| row.scenario.stage == stage && row.contender == *contender) {
@@ -55,7 +55,7 @@ fn key(page: &mut String, results: &Results, stage: Stage) {
 
 /// Bars: each scenario on a scale of its own, because connections and
 /// requests differ by two orders of magnitude.
-fn rates(page: &mut String, results: &Results) {
+fn rates(page: &mut String, results: &DemoResults) {
     page.push_str("<h2>Requests per second, one core for the server</h2>\n");
     for stage in Stage::ALL.into_iter().filter(|stage| !results.scenarios(*stage).is_empty()) {
         let _ = writeln!(page, "<p class=\"stage\">{}</p>", escape(&notes::stage(results, stage)));
@@ -70,7 +70,7 @@ fn rates(page: &mut String, results: &Results) {
     }
 }
 
-fn bars(page: &mut String, results: &Results, scenario: Scenario) {
+fn bars(page: &mut String, results: &DemoResults, scenario: Scenario) {
     let rows = summaries(results, scenario);
     let longest = rows.iter().map(|row| row.rate.median).fold(0.0, f64::max);
     let _ = writeln!(page, "<div class=\"card\"><h3>{}</h3>", escape(&scenario.title()));
@@ -92,7 +92,7 @@ fn bars(page: &mut String, results: &Results, scenario: Scenario) {
     page.push_str("</div>\n");
 }
 
-fn latencies(page: &mut String, results: &Results) {
+fn latencies(page: &mut String, results: &DemoResults) {
     page.push_str(
         "<h2>Latency by percentile</h2>\n<p class=\"lead\">Each nine is as wide as the one before; the latency's \
          axis is logarithmic. Points are medians of the rounds, the ring is the largest latency of all.</p>\n",
@@ -119,7 +119,7 @@ const BOTTOM: f64 = 218.0;
 const NINES: f64 = 5.0;
 const MAX_AT: f64 = 5.4;
 
-fn chart(page: &mut String, results: &Results, scenario: Scenario, rows: &[Summary]) {
+fn chart(page: &mut String, results: &DemoResults, scenario: Scenario, rows: &[Summary]) {
     let values = || rows.iter().flat_map(|row| row.latency.curve.iter().chain([&row.latency.max]));
     let low = values().copied().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min).max(0.1).log10().floor();
     let high = values().copied().fold(1.0, f64::max).log10().ceil().max(low + 1.0);
@@ -178,7 +178,7 @@ fn decade_label(decade: i32) -> String {
     }
 }
 
-fn figures(page: &mut String, results: &Results) {
+fn figures(page: &mut String, results: &DemoResults) {
     page.push_str(
         "<h2>All figures</h2>\n<div class=\"card scroll\"><table>\n<thead><tr><th></th><th>requests/s</th>\
          <th>min – max</th><th>p50 µs</th><th>p99 µs</th><th>p99.9 µs</th><th>max µs</th>\
@@ -216,7 +216,7 @@ fn figures(page: &mut String, results: &Results) {
     page.push_str("</tbody></table></div>\n");
 }
 
-fn footer(page: &mut String, results: &Results) {
+fn footer(page: &mut String, results: &DemoResults) {
     page.push_str("<h2>How it was measured, and what differs between the rows</h2>\n<ul>\n");
     for note in notes::all(results) {
         let _ = writeln!(page, "<li>{}</li>", escape(&note));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The figures of all rounds.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Results {
+pub struct DemoResults {
     /// The machine that they belong to.
     pub machine: Fingerprint,
     /// Version of Nearside.
@@ -58,7 +58,7 @@ pub struct Row {
     pub rounds: Vec<Measurement>,
 }
 
-impl Results {
+impl DemoResults {
     /// The contents of `results.json`.
     #[must_use]
     pub fn to_json(&self) -> String {

@@ -12,7 +12,7 @@ use crate::measure::{
     Connections, Contender, Content, FILE_BYTES, Measurement, PERCENTILES, SCENARIOS, Scenario, Stage,
 };
 use crate::progress::Progress;
-use crate::results::{Results, Row};
+use crate::results::{DemoResults, Row};
 use crate::stand::{Server, Stand};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ impl Measuring {
 }
 
 /// Measures all rounds.
-pub(crate) fn run(parts: &mut Parts, course: Measuring, seed: u64) -> Result<Results, Error> {
+pub(crate) fn run(parts: &mut Parts, course: Measuring, seed: u64) -> Result<DemoResults, Error> {
     let duration = Duration::from_secs(course.seconds());
     let mut results = parts.results(course, seed);
     let mut progress = Progress::default();
@@ -170,7 +170,7 @@ pub(crate) fn make_site(dir: &Path) -> Result<PathBuf, Error> {
 /// The items of a round. Scenarios are shuffled, and who comes first in each;
 /// the contenders of a scenario stay next to each other, so that their ratio
 /// is of one moment.
-fn order(results: &Results, with_frames: bool, random: &mut u64) -> Vec<Item> {
+fn order(results: &DemoResults, with_frames: bool, random: &mut u64) -> Vec<Item> {
     let mut groups: Vec<Vec<Item>> = Vec::new();
     for scenario in SCENARIOS {
         let rows = results.rows.iter().filter(|row| row.scenario == scenario);
@@ -203,13 +203,13 @@ fn draw(state: &mut u64) -> u64 {
 }
 
 impl Parts {
-    fn results(&self, course: Measuring, seed: u64) -> Results {
+    fn results(&self, course: Measuring, seed: u64) -> DemoResults {
         let rows = SCENARIOS.into_iter().filter(|scenario| !course.first_look || scenario.is_first());
         let row = |scenario: Scenario| {
             let taken = scenario.stage.contenders().iter().filter(move |contender| self.takes_part(**contender));
             taken.map(move |contender| Row { scenario, contender: *contender, rounds: Vec::new() })
         };
-        Results {
+        DemoResults {
             machine: Fingerprint::read(),
             nearside: env!("CARGO_PKG_VERSION").to_owned(),
             nginx: self.kernel.as_ref().map(Kernel::known).unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! From rounds to rows: medians, ranges, and the ratio to nginx.
 
 use crate::measure::{Contender, Latency, Measurement, PERCENTILES, Scenario};
-use crate::results::{Results, Row};
+use crate::results::{DemoResults, Row};
 
 /// A median with the range that it was taken from.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -53,7 +53,7 @@ pub(crate) struct Summary {
 }
 
 /// The rows of a scenario, nginx first.
-pub(crate) fn summaries(results: &Results, scenario: Scenario) -> Vec<Summary> {
+pub(crate) fn summaries(results: &DemoResults, scenario: Scenario) -> Vec<Summary> {
     let row = |contender: &Contender| {
         let mut rows = results.rows.iter();
         rows.find(|row| row.scenario == scenario && row.contender == *contender && !row.rounds.is_empty())

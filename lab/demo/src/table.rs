@@ -2,13 +2,13 @@
 
 use crate::measure::{Contender, Stage, thousands};
 use crate::notes;
-use crate::results::Results;
+use crate::results::DemoResults;
 use crate::summary::{Summary, summaries};
 use std::fmt::Write;
 
 /// The table and its notes.
 #[must_use]
-pub(crate) fn render(results: &Results) -> String {
+pub(crate) fn render(results: &DemoResults) -> String {
     let mut text = format!("{}\n", title(results));
     if let Some(doubt) = results.doubt() {
         text.push_str(&wrapped(&doubt, 100, "! "));
@@ -47,7 +47,7 @@ pub(crate) fn render(results: &Results) -> String {
 
 /// The first look: a few lines, while the rest is measured.
 #[must_use]
-pub(crate) fn first_look(results: &Results) -> String {
+pub(crate) fn first_look(results: &DemoResults) -> String {
     let mut text = String::from("First look: one round of 1 s for each row; the whole table follows\n");
     if let Some(doubt) = results.doubt() {
         text.push_str(&wrapped(&doubt, 100, "! "));
@@ -77,7 +77,7 @@ pub(crate) fn first_look(results: &Results) -> String {
 }
 
 /// What was compared.
-pub(crate) fn title(results: &Results) -> String {
+pub(crate) fn title(results: &DemoResults) -> String {
     let versions: Vec<String> = results.nginx.iter().map(|nginx| format!("nginx {}", nginx.version)).collect();
     match versions.is_empty() {
         false => format!("Nearside {} versus {}", results.nearside, versions.join(" and ")),
@@ -86,7 +86,7 @@ pub(crate) fn title(results: &Results) -> String {
 }
 
 /// On what, and for how long.
-pub(crate) fn conditions(results: &Results) -> String {
+pub(crate) fn conditions(results: &DemoResults) -> String {
     let machine = &results.machine;
     format!(
         "{}, {} cores{}, {}, Linux {}; server on core {}, client on core {}\n\
@@ -103,7 +103,7 @@ pub(crate) fn conditions(results: &Results) -> String {
     )
 }
 
-fn cells(results: &Results, row: &Summary) -> [String; 9] {
+fn cells(results: &DemoResults, row: &Summary) -> [String; 9] {
     let at = |percentile| row.latency.at(percentile).map_or_else(|| "-".to_owned(), micros);
     [
         format!("  {}", results.name(row.contender)),

@@ -3,12 +3,12 @@ use crate::frames::rates;
 use crate::machine::{CoreTicks, CpuShare, Fingerprint, core_ticks, process_ticks};
 use crate::measure::{Contender, Heads, Latency, Measurement, PERCENTILES, SCENARIOS, Stage, thousands};
 use crate::promises::promises;
-use crate::results::{Nginx, Results, Row};
+use crate::results::{Nginx, DemoResults, Row};
 use crate::summary::{median, summaries};
 use crate::{report, table};
 
 /// Invented figures, for the rendering only.
-pub(crate) fn invented() -> Results {
+pub(crate) fn invented() -> DemoResults {
     let measurement = |rate: f64, base: f64| Measurement {
         requests_per_second: rate,
         response_bytes: 160.0,
@@ -33,7 +33,7 @@ pub(crate) fn invented() -> Results {
         let rounds = [0.9, 1.0, 1.2].map(|factor| measurement(rate * factor, base / factor)).to_vec();
         Row { scenario, contender, rounds }
     };
-    Results {
+    DemoResults {
         machine: Fingerprint { processor: "Processor <of> a test".into(), ..Fingerprint::read() },
         nearside: "0.1.0".into(),
         nginx: ["1.22.1", "1.31.0"].map(|version| Nginx { version: version.into(), path: "/nginx".into() }).into(),
@@ -52,7 +52,7 @@ pub(crate) fn invented() -> Results {
 }
 
 /// The rows of a contender.
-fn rows_of(results: &mut Results, contender: Contender) -> impl Iterator<Item = &mut Row> {
+fn rows_of(results: &mut DemoResults, contender: Contender) -> impl Iterator<Item = &mut Row> {
     results.rows.iter_mut().filter(move |row| row.contender == contender)
 }
 
@@ -179,7 +179,7 @@ fn failures_and_warnings_are_told() {
 #[test]
 fn a_promise_that_is_not_kept_is_told() {
     let mut results = invented();
-    let missed = |results: &Results| {
+    let missed = |results: &DemoResults| {
         promises(results).iter().filter(|promise| !promise.kept).map(|promise| promise.what.clone()).collect::<Vec<_>>()
     };
     rows_of(&mut results, Contender::Memif).flat_map(|row| &mut row.rounds).for_each(|round| {
@@ -211,7 +211,7 @@ fn the_report_needs_nothing_but_itself() {
 #[test]
 fn results_survive_their_json() {
     let results = invented();
-    let read: Results = serde_json::from_str(&results.to_json()).expect("its own JSON");
+    let read: DemoResults = serde_json::from_str(&results.to_json()).expect("its own JSON");
     assert_eq!(read.rows.len(), results.rows.len());
     assert_eq!(read.frames, results.frames);
 }

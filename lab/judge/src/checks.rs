@@ -3,10 +3,10 @@
 pub(crate) mod compare;
 mod distribution;
 
-use crate::figure::{Figure, Show};
+use crate::figure::{PrintedFigure, Show};
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
-use crate::run::{Little, Run};
+use crate::run::{Little, PublishedRun};
 
 /// Of a link's rate, what is called its limit.
 pub(crate) const AT_LIMIT: f64 = 0.95;
@@ -20,7 +20,7 @@ const PROOF_RATE: &str = "count and duration of one and the same phase";
 const PROOF_LINK: &str = "the same load over a faster link: where the figure then stays, it is the server's";
 
 /// What must hold of one run.
-pub(crate) fn of_run(run: &Run, link: Option<f64>) -> Vec<Relation> {
+pub(crate) fn of_run(run: &PublishedRun, link: Option<f64>) -> Vec<Relation> {
     let mut out = run.relations.clone();
     rates(run, &mut out);
     out.extend(little(run));
@@ -32,7 +32,7 @@ pub(crate) fn of_run(run: &Run, link: Option<f64>) -> Vec<Relation> {
         {
             let says = format!("the longest {} is longer than the run", latency.name);
             // Tools end a run a little late, and some count what is on its way.
-            let right = seconds.loose(0.05) + Figure { low: 0.0, high: 0.2, line: 0 };
+            let right = seconds.loose(0.05) + PrintedFigure { low: 0.0, high: 0.2, line: 0 };
             let arithmetic = format!("{max} s in a run of {seconds} s");
             out.push(Relation::new("duration", (max, AtMost, right), says, arithmetic, PROOF_RATE));
         }
@@ -41,7 +41,7 @@ pub(crate) fn of_run(run: &Run, link: Option<f64>) -> Vec<Relation> {
 }
 
 /// Rates against counts and durations, transfer against rate and size.
-fn rates(run: &Run, out: &mut Vec<Relation>) {
+fn rates(run: &PublishedRun, out: &mut Vec<Relation>) {
     if let (Some(rate), Some(requests), Some(seconds)) = (run.rate, run.requests, run.seconds) {
         let arithmetic = format!("{requests} requests / {seconds} s = {}/s; {rate}/s is said", requests / seconds);
         let says = "the rate is not the requests divided by the duration";
@@ -69,7 +69,7 @@ fn rates(run: &Run, out: &mut Vec<Relation>) {
 /// Rates with many failures in them say nothing of the server's work. Some
 /// tools count failures that are of no request, so that more of them than
 /// requests are possible.
-fn failures(run: &Run, failed: Figure, requests: Figure, out: &mut Vec<Relation>) {
+fn failures(run: &PublishedRun, failed: PrintedFigure, requests: PrintedFigure, out: &mut Vec<Relation>) {
     let share = failed.low / requests.high.max(1.0);
     if run.rate.is_some() && share > FAILURES {
         let percent = Show((share * 1e4).round() / 100.0);
@@ -81,7 +81,7 @@ fn failures(run: &Run, failed: Figure, requests: Figure, out: &mut Vec<Relation>
 
 /// Little (1961): the mean number under way is rate times mean time; at most
 /// one request is under way on each connection.
-fn little(run: &Run) -> Option<Relation> {
+fn little(run: &PublishedRun) -> Option<Relation> {
     let (rate, connections) = (run.rate?, run.connections?);
     let mean = run.latency.first()?.mean?;
     let batches = match run.little {
@@ -97,7 +97,7 @@ fn little(run: &Run) -> Option<Relation> {
         Show(connections.middle() / rate.middle() * 1e3),
     );
     // What is under way at both ends of the run is in one figure only.
-    let most = connections.loose(0.02) + Figure::exact(0.0, 0);
+    let most = connections.loose(0.02) + PrintedFigure::exact(0.0, 0);
     let says = match run.little {
         Little::Adds => {
             "rate times mean latency is more than the connections can carry: this tool adds samples of its own for \
@@ -115,16 +115,16 @@ fn little(run: &Run) -> Option<Relation> {
 
 /// What was received against a link's rate. Frames have more on the wire than
 /// the tools count, so that the counted bytes alone must be below it.
-fn limit(run: &Run, link: f64) -> Option<Relation> {
+fn limit(run: &PublishedRun, link: f64) -> Option<Relation> {
     let bits = run.received_rate?.times(8.0);
     let line = bits.line;
     let arithmetic = format!("{bits} bit/s of {} bit/s: {:.2} %", Show(link), bits.middle() / link * 100.0);
     if bits.low > link {
         let says = "more was received than the link carries";
-        let right = Figure::exact(link, line);
+        let right = PrintedFigure::exact(link, line);
         return Some(Relation::new("link", (bits, AtMost, right), says, arithmetic, "the interface's counters"));
     }
     let says = "the link was at its limit: this is its figure, not the server's";
-    let right = Figure::exact(link * AT_LIMIT, line);
+    let right = PrintedFigure::exact(link * AT_LIMIT, line);
     Some(Relation::new("link", (bits, AtMost, right), says, arithmetic, PROOF_LINK).unproven())
 }

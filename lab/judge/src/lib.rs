@@ -5,7 +5,7 @@
 //! of claims in TOML, and refuses whatever is none of them; [`judge`] finds
 //! what cannot be true, and what is not shown.
 //!
-//! A printed figure stands for all values that print so ([`Figure`]): two
+//! A printed figure stands for all values that print so ([`PrintedFigure`]): two
 //! figures contradict each other only where no values behind them agree.
 
 #![forbid(unsafe_code)]
@@ -17,9 +17,9 @@ mod run;
 mod text;
 mod tools;
 
-pub use figure::Figure;
+pub use figure::PrintedFigure;
 pub use relation::{Finding, Severity};
-pub use run::Run;
+pub use run::PublishedRun;
 pub use text::{LONGEST_FILE, LONGEST_LINE, ReadError};
 pub use tools::TOOLS;
 
@@ -31,7 +31,7 @@ pub struct Source {
     /// Its name, as findings call it.
     pub name: String,
     /// The runs in it: one of a tool's output, any number of claims.
-    pub runs: Vec<Run>,
+    pub runs: Vec<PublishedRun>,
 }
 
 /// Reads one file.

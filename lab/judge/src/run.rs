@@ -1,12 +1,12 @@
 //! One run, as its tool printed it.
 
-use crate::figure::Figure;
+use crate::figure::PrintedFigure;
 use crate::relation::Relation;
 
 /// What a tool or a claim says of one run. Times are in seconds, rates per
 /// second, sizes in bytes.
 #[derive(Clone, Debug, Default)]
-pub struct Run {
+pub struct PublishedRun {
     /// The tool, or the claim's name.
     pub name: String,
     /// The tool; `claim` for a claim.
@@ -14,17 +14,17 @@ pub struct Run {
     pub(crate) claim: bool,
     /// Of a claim: the comparison that it is a side of.
     pub group: Option<String>,
-    pub(crate) connections: Option<Figure>,
+    pub(crate) connections: Option<PrintedFigure>,
     pub(crate) little: Little,
-    pub(crate) requests: Option<Figure>,
-    pub(crate) failed: Option<Figure>,
-    pub(crate) seconds: Option<Figure>,
-    pub(crate) rate: Option<Figure>,
+    pub(crate) requests: Option<PrintedFigure>,
+    pub(crate) failed: Option<PrintedFigure>,
+    pub(crate) seconds: Option<PrintedFigure>,
+    pub(crate) rate: Option<PrintedFigure>,
     /// All bytes received, or as many of them as the tool counts.
-    pub(crate) received: Option<Figure>,
-    pub(crate) received_rate: Option<Figure>,
+    pub(crate) received: Option<PrintedFigure>,
+    pub(crate) received_rate: Option<PrintedFigure>,
     /// Bytes of one response; `sized_with_head`: with its head.
-    pub(crate) size: Option<Figure>,
+    pub(crate) size: Option<PrintedFigure>,
     pub(crate) sized_with_head: bool,
     /// What was asked for.
     pub(crate) path: Option<String>,
@@ -55,13 +55,13 @@ pub(crate) enum Little {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Latency {
     pub name: String,
-    pub min: Option<Figure>,
-    pub mean: Option<Figure>,
-    pub median: Option<Figure>,
-    pub deviation: Option<Figure>,
-    pub max: Option<Figure>,
+    pub min: Option<PrintedFigure>,
+    pub mean: Option<PrintedFigure>,
+    pub median: Option<PrintedFigure>,
+    pub deviation: Option<PrintedFigure>,
+    pub max: Option<PrintedFigure>,
     /// Shares, as 0.99, and their values; in the order printed.
-    pub percentiles: Vec<(f64, Figure)>,
+    pub percentiles: Vec<(f64, PrintedFigure)>,
     pub samples: Option<f64>,
     /// How far percentiles may be off, as a share; `None`: they are
     /// interpolated, and nothing but their order is known.

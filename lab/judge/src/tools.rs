@@ -14,7 +14,7 @@ mod testpmd;
 mod vegeta;
 mod wrk;
 
-use crate::run::Run;
+use crate::run::PublishedRun;
 use crate::text::{ReadError, Text};
 
 /// What is read.
@@ -22,10 +22,10 @@ pub const TOOLS: &str =
     "ab, wrk, wrk2, hey, oha, k6, vegeta, fortio, nighthawk, testpmd, iperf3, perf stat, sar, nearside load --json";
 
 /// Reads one tool's form.
-type Parser = fn(&Text) -> Result<Run, ReadError>;
+type Parser = fn(&Text) -> Result<PublishedRun, ReadError>;
 
 /// The runs in a file.
-pub(crate) fn parse(text: &Text) -> Result<Vec<Run>, ReadError> {
+pub(crate) fn parse(text: &Text) -> Result<Vec<PublishedRun>, ReadError> {
     let first = text.lines.iter().position(|line| !line.trim().is_empty()).unwrap_or(0);
     if text.lines[first].trim_start().starts_with('{') {
         return json::parse(text).map(|run| vec![run]);

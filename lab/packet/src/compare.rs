@@ -14,7 +14,7 @@ const SEED: u64 = 1;
 
 /// A figure of one stream and direction, on both sides.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Comparison {
+pub struct LaneComparison {
     /// The stream and direction.
     pub of: String,
     /// The figure.
@@ -43,14 +43,14 @@ const FIGURES: [Figure; 8] = [
     ("latency max", Better::Lower, |lane| latency(lane, |it| Some(it.max_ns))),
 ];
 
-fn latency(lane: &LaneResult, of: fn(&crate::trial::Distribution) -> Option<u64>) -> Option<f64> {
+fn latency(lane: &LaneResult, of: fn(&crate::trial::LatencyDistribution) -> Option<u64>) -> Option<f64> {
     (lane.latency.samples > 0).then(|| of(&lane.latency)).flatten().map(|nanos| nanos as f64)
 }
 
 /// Compares runs of the same streams. Streams that only one side has are left
 /// out.
 #[must_use]
-pub fn compare(before: &[TrialResult], after: &[TrialResult]) -> Vec<Comparison> {
+pub fn compare(before: &[TrialResult], after: &[TrialResult]) -> Vec<LaneComparison> {
     let name = |lane: &LaneResult| format!("{} {}", lane.stream, way(lane));
     let names = before.first().into_iter().flat_map(|run| run.lanes.iter().map(name));
     let values = |runs: &[TrialResult], of: &str, figure: &Figure| -> Vec<f64> {
@@ -66,7 +66,7 @@ pub fn compare(before: &[TrialResult], after: &[TrialResult]) -> Vec<Comparison>
             }
             let effect = effect(&new, &old, Centre::Median, Design::Independent, SEED);
             let policy = Policy { better: figure.1, margin: MARGIN, floor: 0.0 };
-            all.push(Comparison {
+            all.push(LaneComparison {
                 of: of.clone(),
                 figure: figure.0,
                 medians: [stats::median(&old), stats::median(&new)],
@@ -91,11 +91,11 @@ fn word(verdict: Verdict, better: Better) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::{Distribution, Sent};
+    use crate::trial::{LatencyDistribution, Sent};
 
     fn run(rate: f64, median_ns: u64) -> TrialResult {
         let buckets = vec![(median_ns, 1_000)];
-        let latency = Distribution { samples: 1_000, min_ns: 1, mean_ns: 1.0, max_ns: median_ns, buckets };
+        let latency = LatencyDistribution { samples: 1_000, min_ns: 1, mean_ns: 1.0, max_ns: median_ns, buckets };
         let sent = Sent { frames: 1_000, ..Sent::default() };
         let lane = LaneResult { stream: "load".into(), to: 1, rate, sent, latency, ..LaneResult::default() };
         TrialResult { lanes: vec![lane], ..TrialResult::default() }

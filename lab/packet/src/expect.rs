@@ -183,7 +183,7 @@ impl Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::{Distribution, Losses, Sent};
+    use crate::trial::{LatencyDistribution, Losses, Sent};
 
     fn lane(probe: bool, lost: u64, max_ns: u64) -> LaneResult {
         LaneResult {
@@ -191,7 +191,7 @@ mod tests {
             rate: 1_000.0,
             sent: Sent { frames: 1_000, ..Sent::default() },
             losses: Losses { frames: lost, ..Losses::default() },
-            latency: Distribution { samples: 1_000, min_ns: 10, mean_ns: 20.0, max_ns, buckets: vec![(max_ns, 1_000)] },
+            latency: LatencyDistribution { samples: 1_000, min_ns: 10, mean_ns: 20.0, max_ns, buckets: vec![(max_ns, 1_000)] },
             ..LaneResult::default()
         }
     }

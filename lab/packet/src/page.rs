@@ -3,7 +3,7 @@
 //! is XML as well, so that any parser checks it.
 
 use crate::table::{PERCENTILES, figures, way};
-use crate::trial::{Distribution, LaneResult, TrialResult};
+use crate::trial::{LatencyDistribution, LaneResult, TrialResult};
 use core::fmt::Write;
 use load::units::{grouped, seconds, share, si};
 use report::{Axis, Chart, Series};
@@ -163,7 +163,7 @@ fn doubts(kept: &Kept) -> Vec<String> {
 fn curves(page: &mut String, runs: &[(String, Kept)]) {
     let probes = runs.iter().any(|(_, kept)| kept.result.lanes.iter().any(|lane| lane.probe));
     let several = runs.len() > 1;
-    let mut drawn: Vec<(String, &Distribution)> = Vec::new();
+    let mut drawn: Vec<(String, &LatencyDistribution)> = Vec::new();
     for (name, kept) in runs {
         for lane in kept.result.lanes.iter().filter(|lane| lane.latency.samples > 0 && (lane.probe || !probes)) {
             let prefix = if several { format!("{name} ") } else { String::new() };
@@ -207,7 +207,7 @@ fn chart(title: &str, x: (&str, bool), y: (&str, bool), series: Vec<Series>) -> 
 }
 
 /// Counts in equal bins of microseconds between two latencies.
-fn bins(latency: &Distribution, from: f64, to: f64) -> Vec<(f64, f64)> {
+fn bins(latency: &LatencyDistribution, from: f64, to: f64) -> Vec<(f64, f64)> {
     let width = ((to - from) / BINS as f64).max(1.0);
     let mut counts = [0_u64; BINS + 1];
     for (value, count) in &latency.buckets {
@@ -226,7 +226,7 @@ fn bins(latency: &Distribution, from: f64, to: f64) -> Vec<(f64, f64)> {
 }
 
 /// Latency by log10(1 ÷ (1 − p)), up to where ten samples lie beyond.
-fn nines(latency: &Distribution) -> Vec<(f64, f64)> {
+fn nines(latency: &LatencyDistribution) -> Vec<(f64, f64)> {
     let steps = (0..60).map(|step| f64::from(step) / 10.0);
     let points = steps.map_while(|nines| {
         let at = 1.0 - 10_f64.powf(-nines);
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     fn kept(max_ns: u64, complete: bool) -> Kept {
-        let latency = Distribution {
+        let latency = LatencyDistribution {
             samples: 10_000,
             min_ns: 2_000,
             mean_ns: 5_000.0,

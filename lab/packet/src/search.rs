@@ -80,7 +80,7 @@ impl Goal {
 
 /// A trial that is wanted.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Ask {
+pub struct TrialInput {
     /// Frames per second, of all streams in one direction.
     pub load: f64,
     /// Seconds.
@@ -183,7 +183,7 @@ impl Search {
     }
 
     /// The trial that is wanted next; `None`: none.
-    pub fn poll_trial(&mut self) -> Option<Ask> {
+    pub fn poll_trial(&mut self) -> Option<TrialInput> {
         if self.gave_up.is_some() {
             return None;
         }
@@ -194,10 +194,10 @@ impl Search {
         // Nothing is known: the highest load first, which tells how much gets through.
         let first = self.goals.first()?;
         match self.trials.as_slice() {
-            [] => return Some(Ask { load: self.max, duration: first_phase(first).duration }),
+            [] => return Some(TrialInput { load: self.max, duration: first_phase(first).duration }),
             [only] if only.loss_ratio > 0.0 => {
                 let through = (only.load * (1.0 - only.loss_ratio)).clamp(self.min, self.max);
-                return Some(Ask { load: through, duration: first_phase(first).duration });
+                return Some(TrialInput { load: through, duration: first_phase(first).duration });
             }
             _ => {}
         }
@@ -209,7 +209,7 @@ impl Search {
             };
             if let Some(load) = self.wanted(&goal, phase) {
                 self.at = Some(load);
-                return Some(Ask { load, duration: phase.duration });
+                return Some(TrialInput { load, duration: phase.duration });
             }
             self.hint = self.bounds(&goal, phase);
             (self.phase, self.steps, self.at) = (self.phase + 1, 0, None);

@@ -6,7 +6,7 @@ use crate::tester::Pacing;
 
 /// Frames per second, as they are asked for.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Asked {
+pub enum IntendedLoad {
     /// So many.
     Frames(f64),
     /// As many as give so many bits per second on a wire: with preamble and
@@ -16,7 +16,7 @@ pub enum Asked {
     Max,
 }
 
-impl Asked {
+impl IntendedLoad {
     /// Reads `1M`, `14.88M`, `10Gbit` or `max`.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ pub struct Spec {
     /// Its frames.
     pub shape: Shape,
     /// How many of them; `None`: not said.
-    pub asked: Option<Asked>,
+    pub asked: Option<IntendedLoad>,
     /// Frames that are due at one time.
     pub burst: u32,
     /// Which ways: there, and back; `None`: not said.
@@ -99,7 +99,7 @@ impl Spec {
         };
         let mut spec = Self {
             shape: Shape { sizes, ..Shape::default() },
-            asked: rate.map(Asked::parse).transpose()?,
+            asked: rate.map(IntendedLoad::parse).transpose()?,
             burst: 1,
             ways: None,
         };
@@ -158,15 +158,15 @@ impl Spec {
     /// When its frames are due.
     ///
     /// # Errors
-    /// As [`Asked::pacing`].
+    /// As [`IntendedLoad::pacing`].
     pub fn pacing(&self) -> Result<Pacing, String> {
-        self.asked.unwrap_or(Asked::Max).pacing(self.shape.mean_size(), self.burst)
+        self.asked.unwrap_or(IntendedLoad::Max).pacing(self.shape.mean_size(), self.burst)
     }
 
     /// The same for a probe, one of which is in flight at a time.
     ///
     /// # Errors
-    /// As [`Asked::pacing`].
+    /// As [`IntendedLoad::pacing`].
     pub fn probe(&self) -> Result<Pacing, String> {
         Ok(match self.asked.map(|asked| asked.pacing(self.shape.mean_size(), 1)).transpose()? {
             Some(Pacing::Rate { milli, .. }) => Pacing::Probe(Some(milli)),

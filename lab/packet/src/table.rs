@@ -1,6 +1,6 @@
 //! A trial's results as lines for people.
 
-use crate::trial::{Distribution, LaneResult, TrialResult};
+use crate::trial::{LatencyDistribution, LaneResult, TrialResult};
 use core::fmt::Write;
 use load::units::{digits, grouped, seconds, share, si};
 
@@ -104,7 +104,7 @@ fn latencies(out: &mut String, result: &TrialResult, threshold_ns: u64) {
 /// Min, median, mean, max and the percentiles; a dash for what too few samples
 /// stand behind.
 #[must_use]
-pub fn figures(latency: &Distribution) -> Vec<String> {
+pub fn figures(latency: &LatencyDistribution) -> Vec<String> {
     if latency.samples == 0 {
         return vec!["-".to_owned(); 4 + PERCENTILES.len()];
     }
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_table_as_the_published_measurement_has_it() {
-        let latency = Distribution {
+        let latency = LatencyDistribution {
             samples: 100_000,
             min_ns: 2_100,
             mean_ns: 8_700.0,

@@ -7,7 +7,7 @@ use crate::mark::Mark;
 use crate::schedule::{MILLI, Schedule};
 use crate::stream::{Frames, Seen, Shape, look};
 use crate::track::{Arrival, Tracker};
-use crate::trial::{Distribution, Gaps, LaneResult, Sent, Stalls, TrialResult};
+use crate::trial::{LatencyDistribution, Gaps, LaneResult, Sent, Stalls, TrialResult};
 use core::time::Duration;
 use link::{Link, Receive, Transmit};
 use load::Recorder;
@@ -168,7 +168,7 @@ impl Recorders {
 
 /// Where the tester stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stage {
+pub enum TrialStage {
     /// Frames are sent.
     Sending,
     /// Stragglers are waited for.
@@ -248,11 +248,11 @@ impl Tester {
 
     /// Where the trial stands.
     #[must_use]
-    pub fn stage(&self, now: u64) -> Stage {
+    pub fn stage(&self, now: u64) -> TrialStage {
         match now {
-            now if now < self.end => Stage::Sending,
-            now if now < self.over => Stage::Draining,
-            _ => Stage::Over,
+            now if now < self.end => TrialStage::Sending,
+            now if now < self.over => TrialStage::Draining,
+            _ => TrialStage::Over,
         }
     }
 
@@ -450,7 +450,7 @@ impl Tester {
 /// Puts the distributions of all lanes into a result.
 pub fn fill(result: &mut TrialResult, recorders: &[Recorders]) {
     for (lane, recorded) in result.lanes.iter_mut().zip(recorders) {
-        lane.latency = Distribution::of(&recorded.latency);
+        lane.latency = LatencyDistribution::of(&recorded.latency);
         lane.gaps = Gaps::of(&recorded.gaps, &recorded.behind);
     }
 }
@@ -549,7 +549,7 @@ impl Lane {
             damaged: self.damaged,
             strayed: self.strayed,
             backwards: self.backwards,
-            latency: Distribution::default(),
+            latency: LatencyDistribution::default(),
             gaps: Gaps::default(),
         }
     }

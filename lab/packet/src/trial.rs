@@ -52,7 +52,7 @@ impl Stalls {
 
 /// A distribution, whole.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Distribution {
+pub struct LatencyDistribution {
     /// How many samples.
     pub samples: u64,
     /// The smallest, in nanoseconds.
@@ -66,7 +66,7 @@ pub struct Distribution {
     pub buckets: Vec<(u64, u64)>,
 }
 
-impl Distribution {
+impl LatencyDistribution {
     /// What a recorder holds.
     #[must_use]
     pub fn of(recorder: &Recorder) -> Self {
@@ -178,7 +178,7 @@ pub struct LaneResult {
     /// Frames from the future: the clock stepped.
     pub backwards: u64,
     /// One-way latency.
-    pub latency: Distribution,
+    pub latency: LatencyDistribution,
     /// How the times were kept.
     pub gaps: Gaps,
 }

@@ -21,20 +21,20 @@ pub enum Word {
 
 /// A verdict with its reasons.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Verdict {
+pub struct Validity {
     /// The word.
     pub word: Word,
     /// What spoils it, and which clauses are missing.
     pub reasons: Vec<String>,
 }
 
-impl Default for Verdict {
+impl Default for Validity {
     fn default() -> Self {
         Self { word: Word::Complete, reasons: Vec::new() }
     }
 }
 
-impl Verdict {
+impl Validity {
     /// Something is missing.
     pub fn lacks(&mut self, reason: impl Into<String>) {
         self.note(Word::Partial, reason.into());
@@ -76,7 +76,7 @@ impl fmt::Display for Word {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for Validity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.word.fmt(f)?;
         self.reasons.iter().try_for_each(|reason| write!(f, "\n  {reason}"))
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn the_worst_word_counts_and_every_reason_stands() {
-        let mut verdict = Verdict::default();
+        let mut verdict = Validity::default();
         assert_eq!(verdict.to_string(), "COMPLETE");
         verdict.lacks("six sizes");
         let found = |open: Option<&str>, upper| Found {

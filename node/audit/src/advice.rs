@@ -7,7 +7,7 @@ mod parse;
 mod pod;
 mod script;
 
-pub use parse::{AdviceError, Form, Setting, parse};
+pub use parse::{AdviceError, FileForm, Setting, parse};
 pub(crate) use pod::quantity;
 
 use crate::{Area, Case, Evidence, Finding, Report, Role, Row, Verdict};
@@ -44,7 +44,7 @@ fn of_one(evidence: &Evidence, role: Role, setting: &Setting, others: &[Setting]
 /// A key that the catalogue does not have: whether the machine does is all
 /// that can be said.
 fn without_rule(evidence: &Evidence, setting: &Setting) -> Row {
-    let of_file = matches!(setting.form, Form::Sysctl | Form::Tuned | Form::Script);
+    let of_file = matches!(setting.form, FileForm::Sysctl | FileForm::Tuned | FileForm::Script);
     let sysctl = of_file && setting.key.contains('.') && !setting.key.contains(' ');
     let (verdict, why) = match sysctl {
         true if origin::exists(evidence, &setting.key) => (
@@ -102,7 +102,7 @@ const SEVERAL: &[&str] = &["cmdline hugepages", "cmdline hugepagesz", "cmdline c
 /// Marks a setting that another one of the same set overrules.
 fn twice(settings: &[Setting], at: usize, row: Row) -> Row {
     let Some(own) = settings.get(at) else { return row };
-    let last_counts = matches!(own.form, Form::Sysctl | Form::Tuned | Form::Limits | Form::CommandLine | Form::Script);
+    let last_counts = matches!(own.form, FileForm::Sysctl | FileForm::Tuned | FileForm::Limits | FileForm::CommandLine | FileForm::Script);
     if !last_counts || SEVERAL.contains(&own.key.as_str()) {
         return row;
     }

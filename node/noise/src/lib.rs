@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! spin ──────────────────────► gaps ─┐
-//! rings ─► tracepoints ─► events ─► Timeline ─► Verdict ─► Tally ─► Report
+//! rings ─► tracepoints ─► events ─► Timeline ─► Attribution ─► Tally ─► NoiseReport
 //! counters of steal and SMIs ────────┘
 //! ```
 //!
@@ -27,8 +27,8 @@ mod tracepoints;
 
 pub use bound::{Bound, BoundError, Figures};
 pub use cause::{Cause, Name, Vector};
-pub use report::{CauseReport, CoreReport, Cost, GapLine, GapReport, Judged, Report, RowReport, nanos};
+pub use report::{CauseReport, CoreReport, Cost, GapLine, GapReport, Judged, NoiseReport, RowReport, nanos};
 pub use run::{Each, Plan, RunError, run};
 pub use sources::{Sight, Source};
 pub use tally::{Account, Gap, Named, ROWS, Tally, row};
-pub use timeline::{Beyond, Event, Frame, Timeline, Verdict};
+pub use timeline::{Beyond, Event, Frame, Timeline, Attribution};

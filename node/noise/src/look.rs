@@ -5,7 +5,7 @@ use std::fs;
 
 /// A row of `/proc/interrupts` or `/proc/softirqs`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Row {
+pub struct InterruptRow {
     /// What stands before the colon: a number, or a short name.
     pub key: String,
     /// What stands after the counts.
@@ -19,7 +19,7 @@ pub struct Row {
 pub struct Table {
     cores: Vec<u16>,
     /// Its rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<InterruptRow>,
 }
 
 impl Table {
@@ -41,7 +41,7 @@ impl Table {
                 rest = after.trim_start();
             }
             let name = rest.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
-            Some(Row { key: key.trim().to_owned(), name, counts })
+            Some(InterruptRow { key: key.trim().to_owned(), name, counts })
         };
         Self { rows: lines.filter_map(row).collect(), cores }
     }
@@ -59,7 +59,7 @@ impl Table {
         self.of(row, core)
     }
 
-    fn of(&self, row: &Row, core: u16) -> Option<u64> {
+    fn of(&self, row: &InterruptRow, core: u16) -> Option<u64> {
         let column = self.cores.iter().position(|known| *known == core)?;
         row.counts.get(column).copied()
     }
@@ -68,7 +68,7 @@ impl Table {
     /// that grew most first. Kernel counters have 32 bits, and wrap.
     #[must_use]
     pub fn grown(&self, earlier: &Self, core: u16) -> Vec<(&str, &str, u64)> {
-        let grown = |row: &'_ Row| {
+        let grown = |row: &'_ InterruptRow| {
             let (now, before) = (self.of(row, core)?, earlier.count(&row.key, core)?);
             Some(difference(now, before)).filter(|grown| *grown > 0)
         };

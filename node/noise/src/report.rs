@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// A run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct NoiseReport {
     /// What took longer was a gap, nanoseconds.
     pub threshold_nanos: u64,
     /// How long the loops ran.
@@ -185,7 +185,7 @@ pub struct Judged {
     pub broken_by: Vec<u16>,
 }
 
-impl Report {
+impl NoiseReport {
     /// Holds every core against bounds. A core whose loop did not run, or that
     /// had gaps without room for them, keeps none.
     #[must_use]
@@ -199,7 +199,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for NoiseReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for core in &self.cores {
             core.show(f, self.threshold_nanos)?;
@@ -367,16 +367,16 @@ mod tests {
     use super::*;
     use crate::cause::Cause;
     use crate::sources::{Sight, sources};
-    use crate::{Gap, Named, Verdict};
+    use crate::{Gap, Named, Attribution};
 
-    fn report() -> Report {
+    fn report() -> NoiseReport {
         let mut tally = Tally::default();
         for (at, length, cause) in [(1_000, 3_000, Cause::Tick), (900_000, 200_000, Cause::Unknown)] {
-            let verdict = Verdict { cause: cause.clone(), parts: vec![(cause, length)], incomplete: false };
+            let verdict = Attribution { cause: cause.clone(), parts: vec![(cause, length)], incomplete: false };
             tally.add(Named { gap: Gap { from: at, until: at + length }, verdict });
         }
         let cost = Cost { hits: 12, nanos_per_hit: Some(250.0), hits_nanos: 3_000.0, writing_nanos: 80.0 };
-        Report {
+        NoiseReport {
             threshold_nanos: 2_000,
             seconds: 2.0,
             cores: vec![CoreReport::new(3, 2e9, 12.0, 500, &tally, cost, 0, 0)],
@@ -409,7 +409,7 @@ mod tests {
     fn bounds_are_every_cores() {
         let bounds = Bound::parse_list("max<150us,share<1%,rate<=1").expect("bounds");
         let mut report = report();
-        let broken = |report: &Report| report.judge(&bounds).into_iter().map(|one| one.broken_by).collect::<Vec<_>>();
+        let broken = |report: &NoiseReport| report.judge(&bounds).into_iter().map(|one| one.broken_by).collect::<Vec<_>>();
         assert_eq!(broken(&report), [vec![3], vec![], vec![]]);
         // What was not seen is not known to be quiet.
         report.cores[0].dropped = 1;

@@ -3,7 +3,7 @@
 mod account;
 mod ears;
 
-use crate::report::{CoreReport, Cost, Report};
+use crate::report::{CoreReport, Cost, NoiseReport};
 use crate::spin::{Order, Spun, Ticks, spin};
 use crate::tally::{Gap, Named};
 use account::Account;
@@ -102,7 +102,7 @@ pub fn run(
     stop: &Arc<AtomicBool>,
     each: impl Fn(u16) -> Option<Each>,
     on_gap: &mut dyn FnMut(u16, &Named),
-) -> Result<Report, RunError> {
+) -> Result<NoiseReport, RunError> {
     step_aside(&plan.cores);
     let first = Pair::now();
     thread::sleep(Duration::from_millis(20));
@@ -264,7 +264,7 @@ fn report(
     first: Pair,
     began: Pair,
     counts: (&Account, &Account),
-) -> Report {
+) -> NoiseReport {
     let scale = Scale::between(first, Pair::now());
     let per_hit = ears.cost_of_a_hit();
     let sources = account::sights(&mut ears, counts.0, counts.1);
@@ -286,7 +286,7 @@ fn report(
             last.stolen_ms = counts.1.stolen_ms(counts.0, ear.core);
         }
     }
-    Report {
+    NoiseReport {
         threshold_nanos: nanos(plan.threshold),
         seconds: spun.iter().map(|one| scale.nanos(one.until.wrapping_sub(one.from))).fold(0.0, f64::max) / 1e9,
         listener_seconds: counts.1.own_seconds(counts.0),

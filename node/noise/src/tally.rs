@@ -1,7 +1,7 @@
 //! Gaps by what they went to, and how long they were.
 
 use crate::cause::Cause;
-use crate::timeline::Verdict;
+use crate::timeline::Attribution;
 use std::collections::HashMap;
 
 /// A gap in a thread's time.
@@ -27,7 +27,7 @@ pub struct Named {
     /// The gap.
     pub gap: Gap,
     /// What it went to.
-    pub verdict: Verdict,
+    pub verdict: Attribution,
 }
 
 /// Lower ends of the histogram's rows, nanoseconds.
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     fn named(from: u64, nanos: u64, parts: &[(Cause, u64)]) -> Named {
-        let verdict = Verdict { cause: parts[0].0.clone(), parts: parts.to_vec(), incomplete: false };
+        let verdict = Attribution { cause: parts[0].0.clone(), parts: parts.to_vec(), incomplete: false };
         Named { gap: Gap { from, until: from + nanos }, verdict }
     }
 

@@ -98,7 +98,7 @@ enum Running {
 
 /// What a gap went to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Verdict {
+pub struct Attribution {
     /// What most of it went to.
     pub cause: Cause,
     /// All of it: causes with their nanoseconds, the largest first.
@@ -348,7 +348,7 @@ impl Timeline {
     /// What a gap in the watched thread's time went to. Gaps are asked for in
     /// their order, each when the events of its time have been taken; what was
     /// before is forgotten.
-    pub fn verdict(&mut self, from: u64, until: u64, beyond: &mut Beyond) -> Verdict {
+    pub fn verdict(&mut self, from: u64, until: u64, beyond: &mut Beyond) -> Attribution {
         let length = until.saturating_sub(from);
         let before = from.saturating_sub(SLACK);
         while self.stretches.front().is_some_and(|stretch| stretch.until <= before) {
@@ -379,7 +379,7 @@ impl Timeline {
         }
         parts.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
         let cause = parts.first().map_or(Cause::Unknown, |(cause, _)| cause.clone());
-        Verdict { cause, parts, incomplete }
+        Attribution { cause, parts, incomplete }
     }
 
     /// What the stretches of a gap went to, and how often the core left the

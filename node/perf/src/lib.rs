@@ -19,7 +19,7 @@ mod tracefs;
 pub use counter::Count;
 pub use format::{Field, Format};
 pub use places::{Place, Places};
-pub use ring::{Record, Ring, Sample};
+pub use ring::{Record, Ring, TraceEvent};
 pub use symbols::Symbols;
 pub use tracefs::Tracefs;
 

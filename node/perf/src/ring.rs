@@ -26,7 +26,7 @@ impl fmt::Debug for Ring {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record<'a> {
     /// A tracepoint came by, or a page fault where there are no tracepoints.
-    Sample(Sample<'a>),
+    Sample(TraceEvent<'a>),
     /// The thread got its core, or lost it; only of one thread's ring.
     Switch {
         /// When, by [`crate::clock::raw`].
@@ -45,7 +45,7 @@ pub enum Record<'a> {
 
 /// A tracepoint's event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sample<'a> {
+pub struct TraceEvent<'a> {
     /// When, by [`crate::clock::raw`].
     pub at: u64,
     /// The thread that it happened in.
@@ -54,7 +54,7 @@ pub struct Sample<'a> {
     pub record: &'a [u8],
 }
 
-impl Sample<'_> {
+impl TraceEvent<'_> {
     /// The tracepoint's number: each record begins with it.
     #[must_use]
     pub fn id(&self) -> Option<u64> {
@@ -153,14 +153,14 @@ fn parse(kind: u32, misc: u16, data: &[u8]) -> Record<'_> {
 }
 
 /// Process, thread, time; of a tracepoint the record's size and the record.
-fn sample(data: &[u8]) -> Option<Sample<'_>> {
+fn sample(data: &[u8]) -> Option<TraceEvent<'_>> {
     let thread = u32::try_from(number(data, 0)? >> 32).ok()?;
     let at = number(data, 8)?;
     let record = match data.get(16..20) {
         None => &[],
         Some(size) => data.get(20..20 + u32::from_ne_bytes(size.try_into().ok()?) as usize)?,
     };
-    Some(Sample { at, thread, record })
+    Some(TraceEvent { at, thread, record })
 }
 
 fn number(data: &[u8], at: usize) -> Option<u64> {

@@ -8,7 +8,7 @@ use crate::wanted::{PageSize, Profile};
 pub(crate) fn pod(profile: &Profile) -> String {
     let wanted = &profile.wanted;
     let of_domain =
-        |domain: &crate::Domain| domain.cores.iter().filter(|core| profile.isolated().contains(core)).count();
+        |domain: &crate::NumaNode| domain.cores.iter().filter(|core| profile.isolated().contains(core)).count();
     let best = profile.shape.domains.iter().max_by_key(|domain| of_domain(domain));
     let (number, most) = best.map_or((0, 1), |domain| (domain.number, of_domain(domain)));
     let threads = profile.isolated().first().map_or(1, |core| profile.shape.siblings_of(*core).len().max(1));

@@ -17,7 +17,7 @@ pub enum Vendor {
 
 /// Cores and memory that are near each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Domain {
+pub struct NumaNode {
     /// The kernel's number of it.
     pub number: u32,
     /// Its cores, ascending.
@@ -34,7 +34,7 @@ pub struct Shape {
     /// Sets of threads that share a core, by their first one.
     pub siblings: Vec<Vec<u32>>,
     /// Domains that have cores, ascending; at least one.
-    pub domains: Vec<Domain>,
+    pub domains: Vec<NumaNode>,
     /// Who made the processor.
     pub vendor: Vendor,
     /// Whether the TSC is the clock in force; `None` where it is not told.
@@ -71,20 +71,20 @@ impl Shape {
     }
 }
 
-fn domains(evidence: &Evidence, cores: &[u32]) -> Vec<Domain> {
+fn domains(evidence: &Evidence, cores: &[u32]) -> Vec<NumaNode> {
     const NODE: &str = "sys/devices/system/node";
     let numbers = evidence.names(NODE).into_iter().filter_map(|name| name.strip_prefix("node")?.parse::<u32>().ok());
-    let mut domains: Vec<Domain> = numbers
+    let mut domains: Vec<NumaNode> = numbers
         .filter_map(|number| {
             let own = evidence.get(&format!("{NODE}/node{number}/cpulist")).and_then(cpu_list)?;
             let own: Vec<u32> = own.into_iter().filter(|core| cores.contains(core)).collect();
             let memory = evidence.get(&format!("{NODE}/node{number}/meminfo")).and_then(total);
-            (!own.is_empty()).then_some(Domain { number, cores: own, memory })
+            (!own.is_empty()).then_some(NumaNode { number, cores: own, memory })
         })
         .collect();
     domains.sort_by_key(|domain| domain.number);
     if domains.is_empty() {
-        domains.push(Domain { number: 0, cores: cores.to_vec(), memory: evidence.memory() });
+        domains.push(NumaNode { number: 0, cores: cores.to_vec(), memory: evidence.memory() });
     }
     domains
 }

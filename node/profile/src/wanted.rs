@@ -266,7 +266,7 @@ fn divide(shape: &Shape, wanted: &mut Wanted) {
         cores.dedup();
     }
     if wanted.reserved.is_empty() && wanted.isolated.is_empty() {
-        let first = |domain: &crate::Domain| shape.siblings_of(*domain.cores.first()?).to_vec().into();
+        let first = |domain: &crate::NumaNode| shape.siblings_of(*domain.cores.first()?).to_vec().into();
         wanted.reserved = shape.domains.iter().filter_map(first).flat_map(|set: Vec<u32>| set).collect();
         wanted.reserved.sort_unstable();
     }

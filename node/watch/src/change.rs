@@ -1,7 +1,7 @@
 //! What happened between two samples.
 
 use crate::read::outward;
-use crate::sample::{Bypass, Core, Domain, Port, Process, Sample};
+use crate::sample::{Bypass, CoreCounters, DomainCounters, PortCounters, Process, Sample};
 use std::collections::BTreeMap;
 
 mod rows;
@@ -110,12 +110,12 @@ impl Span<'_> {
     }
 
     fn cores(&self) -> Vec<CoreRow> {
-        let row = |(core, before, now): (u16, Option<&Core>, Option<&Core>)| {
-            let of = |field: fn(&Core) -> Option<u64>| match now {
+        let row = |(core, before, now): (u16, Option<&CoreCounters>, Option<&CoreCounters>)| {
+            let of = |field: fn(&CoreCounters) -> Option<u64>| match now {
                 Some(core) if field(core).is_none() => Figure::missing("not asked for: --cores does"),
                 _ => self.rate(before.and_then(field), now.and_then(field)),
             };
-            let sum = |core: &Core| (!core.softirqs.is_empty()).then(|| core.softirqs.iter().sum());
+            let sum = |core: &CoreCounters| (!core.softirqs.is_empty()).then(|| core.softirqs.iter().sum());
             CoreRow {
                 core,
                 presence: presence(before, now),
@@ -131,13 +131,13 @@ impl Span<'_> {
 
     fn ports(&self) -> Vec<PortRow> {
         let outwards = outward(&self.now.ports);
-        let keys = |ports: &BTreeMap<String, Port>| ports.keys().cloned().collect::<Vec<String>>();
+        let keys = |ports: &BTreeMap<String, PortCounters>| ports.keys().cloned().collect::<Vec<String>>();
         let mut names = keys(&self.now.ports);
         names.extend(keys(&self.before.ports).into_iter().filter(|name| !self.now.ports.contains_key(name)));
         names.sort_unstable();
         let row = |name: String| {
             let (before, now) = (self.before.ports.get(&name), self.now.ports.get(&name));
-            let pair = |field: fn(&Port) -> [u64; 2]| {
+            let pair = |field: fn(&PortCounters) -> [u64; 2]| {
                 [0, 1].map(|way| self.rate(before.map(|port| field(port)[way]), now.map(|port| field(port)[way])))
             };
             let bits = pair(|port| port.bytes).map(|rate| rate.map(|bytes| bytes * 8.0));
@@ -163,8 +163,8 @@ impl Span<'_> {
     }
 
     fn domains(&self, cores: &[CoreRow]) -> Vec<DomainRow> {
-        let row = |(number, before, now): (u16, Option<&Domain>, Option<&Domain>)| {
-            let of = |field: fn(&Domain) -> Option<u64>| self.rate(before.and_then(field), now.and_then(field));
+        let row = |(number, before, now): (u16, Option<&DomainCounters>, Option<&DomainCounters>)| {
+            let of = |field: fn(&DomainCounters) -> Option<u64>| self.rate(before.and_then(field), now.and_then(field));
             let known = now.or(before);
             let own = |row: &&CoreRow| {
                 row.presence == Presence::Here && known.is_some_and(|domain| domain.cores.contains(&row.core))
@@ -191,8 +191,8 @@ impl Span<'_> {
     }
 
     /// Bytes per second of a domain's memory, and the share that was others'.
-    fn traffic(&self, before: Option<&Domain>, now: Option<&Domain>) -> (Figure, Figure) {
-        let at = |domain: Option<&Domain>, which: usize| domain.and_then(|domain| Some(domain.traffic?[which]));
+    fn traffic(&self, before: Option<&DomainCounters>, now: Option<&DomainCounters>) -> (Figure, Figure) {
+        let at = |domain: Option<&DomainCounters>, which: usize| domain.and_then(|domain| Some(domain.traffic?[which]));
         if at(now, 0).is_none() {
             let why = self.now.missing.get("traffic").map_or("no resctrl at /sys/fs/resctrl counts it", String::as_str);
             return (Figure::missing(why), Figure::missing(why));

@@ -120,16 +120,16 @@ fn word(key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Bypass, Core, Domain, Port};
+    use crate::sample::{Bypass, CoreCounters, DomainCounters, PortCounters};
 
     #[test]
     fn a_sample_is_families_with_their_values() {
         let mut sample = Sample { ticks_per_second: 100, own_nanos: 5_000_000, ..Sample::default() };
-        sample.cores.insert(3, Core { ticks: [150, 0, 0, 0, 0, 0, 0, 0, 0, 0], ..Core::default() });
-        sample.ports.insert("a\"b".into(), Port { bytes: [7, 8], ..Port::default() });
+        sample.cores.insert(3, CoreCounters { ticks: [150, 0, 0, 0, 0, 0, 0, 0, 0, 0], ..CoreCounters::default() });
+        sample.ports.insert("a\"b".into(), PortCounters { bytes: [7, 8], ..PortCounters::default() });
         sample.counts.insert("tcp.RetransSegs".into(), 9);
         sample.levels.insert("memory free".into(), 10);
-        sample.domains.insert(0, Domain { free: 11, ..Domain::default() });
+        sample.domains.insert(0, DomainCounters { free: 11, ..DomainCounters::default() });
         let silos = vec![[("tcp.retransmits".to_owned(), 12)].into()];
         sample.bypass.insert(5, Bypass { label: "x".into(), silos });
         let text = openmetrics(&sample);

@@ -1,6 +1,6 @@
 //! Reading a machine: its files below a folder.
 
-use crate::sample::{Port, Sample};
+use crate::sample::{PortCounters, Sample};
 use crate::text;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ const LONGEST: u64 = 64 << 20;
 
 /// What is asked for beside what always is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wanted {
+pub struct ReadOptions {
     /// Interrupts and softirqs of each core: long tables.
     pub interrupts: bool,
 }
@@ -22,7 +22,7 @@ pub struct Wanted {
 #[derive(Debug)]
 pub struct Reader {
     root: PathBuf,
-    wanted: Wanted,
+    wanted: ReadOptions,
     open: BTreeMap<&'static str, File>,
     text: String,
     /// What seldom changes: interfaces' devices and speeds, cores of domains.
@@ -44,7 +44,7 @@ const SLOW: u64 = 10;
 impl Reader {
     /// Of the machine whose `proc` and `sys` are below `root`.
     #[must_use]
-    pub fn new(root: &Path, wanted: Wanted) -> Self {
+    pub fn new(root: &Path, wanted: ReadOptions) -> Self {
         Self {
             root: root.to_owned(),
             wanted,
@@ -268,9 +268,9 @@ impl Reader {
 /// since others pass on what these carry; where there is none, all but the
 /// loopback.
 #[must_use]
-pub fn outward(ports: &BTreeMap<String, Port>) -> Vec<&str> {
+pub fn outward(ports: &BTreeMap<String, PortCounters>) -> Vec<&str> {
     let any = ports.values().any(|port| port.device);
-    let counts = |(name, port): &(&String, &Port)| if any { port.device } else { *name != "lo" };
+    let counts = |(name, port): &(&String, &PortCounters)| if any { port.device } else { *name != "lo" };
     ports.iter().filter(counts).map(|(name, _)| name.as_str()).collect()
 }
 
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn this_machine_is_read_twice() {
-        let mut reader = Reader::new(Path::new("/"), Wanted { interrupts: true });
+        let mut reader = Reader::new(Path::new("/"), ReadOptions { interrupts: true });
         let one = reader.sample(1, 2, 100);
         let two = reader.sample(3, 4, 100);
         for sample in [&one, &two] {
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_machine_without_files_says_what_is_missing() {
-        let mut reader = Reader::new(Path::new("/nonexistent"), Wanted { interrupts: true });
+        let mut reader = Reader::new(Path::new("/nonexistent"), ReadOptions { interrupts: true });
         let sample = reader.sample(1, 2, 100);
         assert_eq!(sample.missing["cpu"], "no /proc/stat");
         assert!(sample.missing.contains_key("tcp") && sample.missing.contains_key("ports") && sample.cores.is_empty());
@@ -301,8 +301,8 @@ mod tests {
 
     #[test]
     fn outward_are_devices_or_all_but_the_loopback() {
-        let port = |device| Port { device, ..Port::default() };
-        let mut ports: BTreeMap<String, Port> = [("lo".into(), port(false)), ("veth0".into(), port(false))].into();
+        let port = |device| PortCounters { device, ..PortCounters::default() };
+        let mut ports: BTreeMap<String, PortCounters> = [("lo".into(), port(false)), ("veth0".into(), port(false))].into();
         assert_eq!(outward(&ports), ["veth0"]);
         ports.insert("eth0".into(), port(true));
         assert_eq!(outward(&ports), ["eth0"]);

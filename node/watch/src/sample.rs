@@ -15,15 +15,15 @@ pub struct Sample {
     /// Ticks of processor time in a second.
     pub ticks_per_second: u64,
     /// Cores that are on line.
-    pub cores: BTreeMap<u16, Core>,
+    pub cores: BTreeMap<u16, CoreCounters>,
     /// Counters of the whole machine, by name.
     pub counts: BTreeMap<String, u64>,
     /// Levels of the whole machine, by name: what goes up and down.
     pub levels: BTreeMap<String, u64>,
     /// Network interfaces.
-    pub ports: BTreeMap<String, Port>,
+    pub ports: BTreeMap<String, PortCounters>,
     /// NUMA domains.
-    pub domains: BTreeMap<u16, Domain>,
+    pub domains: BTreeMap<u16, DomainCounters>,
     /// Processes of ours that serve or ask, by their number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bypass: BTreeMap<u32, Bypass>,
@@ -42,7 +42,7 @@ pub struct Sample {
 
 /// A core.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Core {
+pub struct CoreCounters {
     /// Ticks by kind: user, nice, system, idle, waiting for disks, interrupts,
     /// softirqs, stolen, guest, guest's nice (proc_stat(5)).
     pub ticks: [u64; 10],
@@ -60,7 +60,7 @@ pub struct Core {
 
 /// A network interface.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Port {
+pub struct PortCounters {
     /// Bytes in and out.
     pub bytes: [u64; 2],
     /// Packets in and out.
@@ -78,7 +78,7 @@ pub struct Port {
 
 /// A NUMA domain.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Domain {
+pub struct DomainCounters {
     /// Bytes of memory.
     pub memory: u64,
     /// Bytes of it that are free.
@@ -140,13 +140,13 @@ pub const LINE_LIMIT: usize = 16 << 20;
 
 /// Reads a recording, a sample a line, as [`Sample::line`] wrote them.
 #[derive(Debug)]
-pub struct Recording<R> {
+pub struct SampleReader<R> {
     lines: R,
     number: usize,
     last: u64,
 }
 
-impl<R: BufRead> Recording<R> {
+impl<R: BufRead> SampleReader<R> {
     /// From a file's text.
     pub const fn new(lines: R) -> Self {
         Self { lines, number: 0, last: 0 }
@@ -200,14 +200,14 @@ mod tests {
 
     fn sample(at: u64) -> Sample {
         let mut sample = Sample { at, ticks_per_second: 100, ..Sample::default() };
-        sample.cores.insert(3, Core::default());
-        sample.ports.insert("eth0".into(), Port { bytes: [1, 2], ..Port::default() });
+        sample.cores.insert(3, CoreCounters::default());
+        sample.ports.insert("eth0".into(), PortCounters { bytes: [1, 2], ..PortCounters::default() });
         sample.missing.insert("syscalls".into(), "not permitted".into());
         sample
     }
 
     fn all(text: &str) -> Result<Vec<Sample>, String> {
-        let mut recording = Recording::new(text.as_bytes());
+        let mut recording = SampleReader::new(text.as_bytes());
         let mut all = Vec::new();
         while let Some(sample) = recording.read()? {
             all.push(sample);

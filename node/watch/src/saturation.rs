@@ -138,14 +138,14 @@ fn full(change: &Change) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Core, Port, Sample};
+    use crate::sample::{CoreCounters, PortCounters, Sample};
 
     fn change(at: u64, busy: u64, soft: u64, bytes: u64) -> Change {
         let mut before = Sample { at: at * 1_000_000_000, ..Sample::default() };
         let mut now = Sample { at: (at + 1) * 1_000_000_000, unix_ms: (at + 1) * 1_000, ..Sample::default() };
-        before.cores.insert(3, Core::default());
-        now.cores.insert(3, Core { ticks: [busy, 0, 0, 100 - busy - soft, 0, 0, soft, 0, 0, 0], ..Core::default() });
-        let port = |bytes| Port { bytes: [0, bytes], speed: Some(8_000), device: true, ..Port::default() };
+        before.cores.insert(3, CoreCounters::default());
+        now.cores.insert(3, CoreCounters { ticks: [busy, 0, 0, 100 - busy - soft, 0, 0, soft, 0, 0, 0], ..CoreCounters::default() });
+        let port = |bytes| PortCounters { bytes: [0, bytes], speed: Some(8_000), device: true, ..PortCounters::default() };
         before.ports.insert("eth0".into(), port(0));
         now.ports.insert("eth0".into(), port(bytes));
         Change::between(&before, &now).expect("time passed")

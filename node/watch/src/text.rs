@@ -1,6 +1,6 @@
 //! The kernel's files, as texts.
 
-use crate::sample::{Core, Domain, Port};
+use crate::sample::{CoreCounters, DomainCounters, PortCounters};
 use std::collections::BTreeMap;
 
 /// Numbers of a line, as many as there are.
@@ -12,7 +12,7 @@ pub fn numbers(text: &str) -> impl Iterator<Item = u64> + '_ {
 /// machine. Of the long line of interrupts only the sum is read.
 pub fn stat(
     text: &str,
-    cores: &mut BTreeMap<u16, Core>,
+    cores: &mut BTreeMap<u16, CoreCounters>,
     counts: &mut BTreeMap<String, u64>,
     levels: &mut BTreeMap<String, u64>,
 ) {
@@ -56,7 +56,7 @@ pub fn groups<'a>(text: &'a str, mut take: impl FnMut(&'a str, &'a str, i64)) {
 }
 
 /// `/proc/net/dev`.
-pub fn dev(text: &str) -> BTreeMap<String, Port> {
+pub fn dev(text: &str) -> BTreeMap<String, PortCounters> {
     let line = |line: &str| {
         let (name, rest) = line.rsplit_once(':')?;
         let all: Vec<u64> = numbers(rest).collect();
@@ -65,7 +65,7 @@ pub fn dev(text: &str) -> BTreeMap<String, Port> {
         else {
             return None;
         };
-        let port = Port {
+        let port = PortCounters {
             bytes: [bytes, out_bytes],
             packets: [packets, out_packets],
             errors: [errors, out_errors],
@@ -134,7 +134,7 @@ pub fn memory(text: &str, key: &str) -> Option<u64> {
 }
 
 /// A domain's `numastat`: a name and a number a line.
-pub fn numastat(text: &str, domain: &mut Domain) {
+pub fn numastat(text: &str, domain: &mut DomainCounters) {
     let find = |key: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?;
         line.trim().parse::<u64>().ok()
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(memory("MemTotal:  4 kB\nMemFree: 3 kB\n", "MemFree"), Some(3 << 10));
         assert_eq!(memory("Node 0 MemFree:  3 kB\n", "MemFree"), Some(3 << 10));
         assert_eq!(memory("x", "MemFree"), None);
-        let mut domain = Domain::default();
+        let mut domain = DomainCounters::default();
         numastat("numa_hit 1\nnuma_foreign 9\nlocal_node 5\nother_node 6\n", &mut domain);
         assert_eq!((domain.pages, domain.foreign), ([5, 6], 9));
         assert_eq!((list("0-2,5\n"), list("x")), (vec![0, 1, 2, 5], vec![]));

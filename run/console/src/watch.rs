@@ -8,7 +8,7 @@ mod profile;
 mod view;
 
 use crate::plan::{WatchForm, WatchPlan};
-use ::watch::{Change, Recording, Sample, Saturation, show};
+use ::watch::{Change, SampleReader, Sample, Saturation, show};
 use gather::Gatherer;
 use generator::terminal::Screen;
 use metrics::Server;
@@ -69,7 +69,7 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
         let goes_on = match (&mut screen, &source) {
             (Some(screen), _) => shown.keys(screen, &mut waits, &stop)?,
             (None, Source::Machine(_)) => waits.sleep(&stop),
-            (None, Source::Recording(_)) => true,
+            (None, Source::SampleReader(_)) => true,
         };
         if !goes_on {
             break;
@@ -84,7 +84,7 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
 /// Where samples come from.
 enum Source {
     Machine(Box<Gatherer>),
-    Recording(Box<Recording<BufReader<File>>>),
+    SampleReader(Box<SampleReader<BufReader<File>>>),
 }
 
 impl Source {
@@ -92,7 +92,7 @@ impl Source {
         match &plan.replay {
             Some(path) => {
                 let file = File::open(path).map_err(|why| format!("{}: {why}", path.display()))?;
-                Ok(Self::Recording(Box::new(Recording::new(BufReader::new(file)))))
+                Ok(Self::SampleReader(Box::new(SampleReader::new(BufReader::new(file)))))
             }
             None => Ok(Self::Machine(Box::new(Gatherer::new(plan)?))),
         }
@@ -101,7 +101,7 @@ impl Source {
     fn next(&mut self) -> Result<Option<Sample>, String> {
         match self {
             Self::Machine(gatherer) => Ok(Some(gatherer.sample())),
-            Self::Recording(recording) => recording.read(),
+            Self::SampleReader(recording) => recording.read(),
         }
     }
 }

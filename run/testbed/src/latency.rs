@@ -12,7 +12,7 @@ use packet::page::render;
 use packet::table;
 use packet::tester::{Pacing, Plan, Stream, fill};
 use packet::trial::{LaneResult, TrialResult};
-use packet::verdict::{Verdict, Word, spoilt};
+use packet::verdict::{Validity, Word, spoilt};
 use say::{Failure, eprintln, print, println};
 use serde_json::json;
 use std::process::ExitCode;
@@ -82,8 +82,8 @@ fn name(rate: f64) -> String {
     if rate > 0.0 { format!("a background of {} each way", si(rate, "frames/s")) } else { "no background".to_owned() }
 }
 
-fn judge(plan: &LatencyPlan, results: &[TrialResult], stopped: bool) -> Verdict {
-    let mut verdict = Verdict::default();
+fn judge(plan: &LatencyPlan, results: &[TrialResult], stopped: bool) -> Validity {
+    let mut verdict = Validity::default();
     if stopped || results.len() < plan.rates.len() {
         verdict.lacks("it was stopped");
     }
@@ -110,7 +110,7 @@ fn rfc8219(lane: &LaneResult) -> Option<(u64, u64, u64)> {
     Some((lane.latency.quantile(0.5), worst, worst - lane.latency.min_ns))
 }
 
-fn show(plan: &LatencyPlan, clock: &Clocked, results: &[TrialResult], verdict: &Verdict) -> Result<(), Failure> {
+fn show(plan: &LatencyPlan, clock: &Clocked, results: &[TrialResult], verdict: &Validity) -> Result<(), Failure> {
     let runs: Vec<(String, Kept)> = plan
         .rates
         .iter()

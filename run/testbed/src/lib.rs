@@ -38,7 +38,7 @@ pub enum PacketPlan {
     /// Forward frames.
     Forward(Box<ForwardPlan>),
     /// Send frames and follow them.
-    Load(Box<LoadPlan>),
+    Load(Box<TesterPlan>),
     /// Search for rates.
     Search(Box<SearchPlan>),
     /// Measure latency rate by rate.
@@ -77,7 +77,7 @@ pub struct ForwardPlan {
 
 /// What is sent, and what is told of it.
 #[derive(Clone, Debug)]
-pub struct LoadPlan {
+pub struct TesterPlan {
     /// One link, or two.
     pub links: Vec<LinkSpec>,
     /// The trial, but for its signature and seed.

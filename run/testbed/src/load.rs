@@ -1,6 +1,6 @@
 //! `nearside packet load`: one trial, shown, kept and judged.
 
-use crate::LoadPlan;
+use crate::TesterPlan;
 use crate::keep::write_whole;
 use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
 use host::stop_signals;
@@ -30,7 +30,7 @@ pub const INTERRUPTED: u8 = 130;
 ///
 /// # Errors
 /// What the user is to know.
-pub fn load(plan: &LoadPlan) -> Result<ExitCode, Failure> {
+pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
     let signals = stop_signals()?;
     // What cannot be written is told before the run, not after it.
     if let Some(path) = &plan.out {
@@ -100,7 +100,7 @@ impl Trials for Trial {
 
 /// What the watching thread has seen so far.
 struct Seen<'a> {
-    plan: &'a LoadPlan,
+    plan: &'a TesterPlan,
     clock: &'a Clocked,
     totals: Vec<Recorders>,
     last: TrialResult,
@@ -112,7 +112,7 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn new(plan: &'a LoadPlan, clock: &'a Clocked) -> Self {
+    fn new(plan: &'a TesterPlan, clock: &'a Clocked) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let usual = if terminal { Duration::from_secs(1) } else { Duration::ZERO };
         let now = Clock.now();
@@ -188,7 +188,7 @@ fn line(now: &TrialResult, before: &TrialResult) -> String {
     )
 }
 
-fn to_json(plan: &LoadPlan, clock: &Clocked, result: &TrialResult) -> Value {
+fn to_json(plan: &TesterPlan, clock: &Clocked, result: &TrialResult) -> Value {
     let judged: Vec<_> = plan.expect.iter().map(|expectation| expectation.judge(result)).collect();
     let lanes = result.lanes.iter().map(|lane| {
         let latency = &lane.latency;

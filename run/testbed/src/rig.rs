@@ -5,8 +5,8 @@ use crate::{Pace, place};
 use host::values::LinkSpec;
 use link::{Link, LinkState, Pair, PairConfig};
 use packet::stream::Shape;
-use packet::tester::{Pacing, Plan, Recorders, Stage, Stream, Tester};
-use packet::trial::{Distribution, TrialResult};
+use packet::tester::{Pacing, Plan, Recorders, TrialStage, Stream, Tester};
+use packet::trial::{LatencyDistribution, TrialResult};
 use say::Failure;
 use serde_json::{Value, json};
 use silo::{Clock, TickSource, Ticks};
@@ -48,7 +48,7 @@ pub struct Clocked {
     resolution: (f64, f64),
     /// What the tester measures where nothing is between sending and
     /// receiving.
-    floor: Distribution,
+    floor: LatencyDistribution,
 }
 
 impl Clocked {
@@ -69,7 +69,7 @@ impl Clocked {
             near.poll_control(Clock.now());
             near
         }];
-        while tester.stage(ticks.now()) != Stage::Over {
+        while tester.stage(ticks.now()) != TrialStage::Over {
             tester.turn(&mut links, &mut || ticks.now(), Clock.now());
         }
         let mut result = tester.result(ticks.now());
@@ -243,7 +243,7 @@ impl<L: Link> Rig<L> {
                 tell_at = now + tell_every;
                 watch.leave(&mut tester, now);
             }
-            if tester.stage(now) == Stage::Over {
+            if tester.stage(now) == TrialStage::Over {
                 let counts = tester.counts(now, true);
                 watch.leave_last(&mut tester, now);
                 let (ports, complete) = (self.links.len(), counts.complete && down == 0);

@@ -7,10 +7,10 @@ use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
 use host::stop_signals;
 use link::Link;
 use load::units::{share, si};
-use packet::search::{Ask, Found, Outcome, Search};
+use packet::search::{TrialInput, Found, Outcome, Search};
 use packet::tester::{Pacing, Plan, Stream};
 use packet::trial::{LaneResult, TrialResult};
-use packet::verdict::{Verdict, Word, spoilt};
+use packet::verdict::{Validity, Word, spoilt};
 use say::{Failure, eprintln, println};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -111,7 +111,7 @@ fn rounds<L: Link>(plan: &SearchPlan, rig: &mut Rig<L>, watch: &Watch) -> Result
     Ok(Done { highest, found: search.found(), log, stopped: watch.is_stopped() })
 }
 
-fn line(number: usize, ask: Ask, result: &TrialResult, why: Option<&str>) -> String {
+fn line(number: usize, ask: TrialInput, result: &TrialResult, why: Option<&str>) -> String {
     let achieved = result.lanes.iter().map(|lane| lane.rate).fold(f64::INFINITY, f64::min);
     format!(
         "trial {number}: {:.0} s at {} (sent at {}), lost {} of {} ({}){}",
@@ -126,7 +126,7 @@ fn line(number: usize, ask: Ask, result: &TrialResult, why: Option<&str>) -> Str
 }
 
 /// A trial for the log: asked for, and done.
-fn entry(ask: Ask, result: &TrialResult, why: Option<&str>) -> Value {
+fn entry(ask: TrialInput, result: &TrialResult, why: Option<&str>) -> Value {
     let lanes = result.lanes.iter().map(|lane| {
         json!({
             "way": packet::table::way(lane),
@@ -162,8 +162,8 @@ fn told(found: &Found) -> String {
     )
 }
 
-fn judge(plan: &SearchPlan, done: &Done) -> Verdict {
-    let mut verdict = Verdict::default();
+fn judge(plan: &SearchPlan, done: &Done) -> Validity {
+    let mut verdict = Validity::default();
     verdict.judge_found(&done.found);
     if done.stopped {
         verdict.lacks("it was stopped");
@@ -189,7 +189,7 @@ fn judge(plan: &SearchPlan, done: &Done) -> Verdict {
     verdict
 }
 
-fn to_json(plan: &SearchPlan, clock: &Clocked, done: &Done, verdict: &Verdict) -> Value {
+fn to_json(plan: &SearchPlan, clock: &Clocked, done: &Done, verdict: &Validity) -> Value {
     json!({
         "command": replay(),
         "clock": clock.to_json(),

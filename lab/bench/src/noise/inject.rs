@@ -1,6 +1,6 @@
 //! What disturbs a core, and says when it did.
 
-use super::Kind;
+use super::DisturbanceKind;
 use super::storm::Storm;
 use core::time::Duration;
 use noise::{Cause, Each};
@@ -33,13 +33,13 @@ pub(super) struct Disturbance {
 
 impl Disturbance {
     /// Whether this is what it is to be called.
-    pub(super) fn is_called(&self, kind: Kind, cause: &Cause) -> bool {
+    pub(super) fn is_called(&self, kind: DisturbanceKind, cause: &Cause) -> bool {
         match cause {
-            Cause::Thread { thread, .. } => kind == Kind::Fifo && self.thread == Some(*thread),
+            Cause::Thread { thread, .. } => kind == DisturbanceKind::Fifo && self.thread == Some(*thread),
             // A disk's interrupt has its softirq after it.
             Cause::Softirq(name) => match kind {
-                Kind::NetRx => &**name == "NET_RX",
-                Kind::Disk => &**name == "BLOCK",
+                DisturbanceKind::NetRx => &**name == "NET_RX",
+                DisturbanceKind::Disk => &**name == "BLOCK",
                 _ => false,
             },
             other => other.kind() == kind.cause(),
@@ -78,7 +78,7 @@ const PAGE: usize = 4_096;
 
 /// Something that will disturb.
 pub(super) struct Injector {
-    kind: Kind,
+    kind: DisturbanceKind,
     core: u16,
     other: u16,
     times: u32,
@@ -90,7 +90,7 @@ pub(super) struct Running {
 }
 
 impl Injector {
-    pub(super) fn new(kind: Kind, core: u16, other: u16, time: Duration) -> Result<Self, String> {
+    pub(super) fn new(kind: DisturbanceKind, core: u16, other: u16, time: Duration) -> Result<Self, String> {
         let times = u32::try_from(time.as_nanos() / PERIOD.as_nanos()).map_err(|_| "that is too long".to_owned())?;
         Ok(Self { kind, core, other, times: times.max(1) })
     }
@@ -101,7 +101,7 @@ impl Injector {
         let began = Began::default();
         let made = Arc::new(Mutex::new(Vec::with_capacity(times as usize)));
         let mut touch = match kind {
-            Kind::Faults => Some(touch(times, Arc::clone(&made))?),
+            DisturbanceKind::Faults => Some(touch(times, Arc::clone(&made))?),
             _ => None,
         };
         let first = Arc::clone(&began);
@@ -115,7 +115,7 @@ impl Injector {
                 touch(ticks);
             }
         });
-        let file = if kind == Kind::Disk { Some(disk(core, other)?) } else { None };
+        let file = if kind == DisturbanceKind::Disk { Some(disk(core, other)?) } else { None };
         let work = move || {
             wait(&began)?;
             disturb(kind, (core, other), times, file, &made)
@@ -127,26 +127,26 @@ impl Injector {
 
 /// Makes all of a kind, and says when each was.
 fn disturb(
-    kind: Kind,
+    kind: DisturbanceKind,
     (core, other): (u16, u16),
     times: u32,
     file: Option<File>,
     made: &Mutex<Vec<Disturbance>>,
 ) -> Result<Vec<Disturbance>, String> {
-    let place = if matches!(kind, Kind::Fifo | Kind::Timer) { core } else { other };
+    let place = if matches!(kind, DisturbanceKind::Fifo | DisturbanceKind::Timer) { core } else { other };
     pin(&[place]).map_err(|why| why.to_string())?;
     match kind {
-        Kind::Timer => {
+        DisturbanceKind::Timer => {
             let (timers, due) = arm(times)?;
             thread::sleep(LEAD + PERIOD * times + PERIOD);
             drop(timers);
             Ok(due.into_iter().map(|at| Disturbance { from: at, until: at, nanos: 0, thread: None }).collect())
         }
-        Kind::NetRx => {
+        DisturbanceKind::NetRx => {
             let storm = Storm::new(core)?;
             by_turns(times, |_| storm.burst())
         }
-        Kind::Fifo => {
+        DisturbanceKind::Fifo => {
             silo::sched::fifo(50).map_err(|why| format!("SCHED_FIFO: {why}"))?;
             by_turns(times, |turn| {
                 // One stall in the middle.
@@ -156,15 +156,15 @@ fn disturb(
                 Ok(())
             })
         }
-        Kind::Ipi => {
+        DisturbanceKind::Ipi => {
             membarrier(REGISTER_PRIVATE_EXPEDITED)?;
             by_turns(times, |_| membarrier(PRIVATE_EXPEDITED))
         }
-        Kind::Faults => {
+        DisturbanceKind::Faults => {
             thread::sleep(LEAD + PERIOD * times + PERIOD);
             made.lock().map(|made| made.clone()).map_err(|_| "the loop panicked".to_owned())
         }
-        Kind::Disk => {
+        DisturbanceKind::Disk => {
             let file = file.ok_or("no file to read")?;
             by_turns(times, |turn| read(&file, turn))
         }

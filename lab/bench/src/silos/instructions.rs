@@ -2,7 +2,7 @@
 //! by what more of them cost, so that what a server does once falls out.
 
 use super::stand::{Place, Stand, check};
-use crate::Failure;
+use crate::BenchError;
 use crate::page::Page;
 use core::time::Duration;
 use serde::Serialize;
@@ -50,13 +50,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 /// If the server does not run under callgrind.
-pub(super) fn count(stand: &Stand<'_>, requests: u64) -> Result<[Counted; 2], Failure> {
+pub(super) fn count(stand: &Stand<'_>, requests: u64) -> Result<[Counted; 2], BenchError> {
     let one = slope(stand, Place::Apart, requests)?;
     let two = slope(stand, Place::Both, requests)?;
     Ok([one, two])
 }
 
-fn slope(stand: &Stand<'_>, place: Place, requests: u64) -> Result<Counted, Failure> {
+fn slope(stand: &Stand<'_>, place: Place, requests: u64) -> Result<Counted, BenchError> {
     let short = run(stand, place, requests.div_ceil(LONGER - 1))?;
     let long = run(stand, place, requests.div_ceil(LONGER - 1) * LONGER)?;
     let grown = |of: fn(&Run) -> u64| of(&long).saturating_sub(of(&short)) as f64;
@@ -80,7 +80,7 @@ fn slope(stand: &Stand<'_>, place: Place, requests: u64) -> Result<Counted, Fail
     Ok(counted)
 }
 
-fn run(stand: &Stand<'_>, place: Place, requests: u64) -> Result<Run, Failure> {
+fn run(stand: &Stand<'_>, place: Place, requests: u64) -> Result<Run, BenchError> {
     let out = std::env::temp_dir().join(format!("nearside-bench-{}.callgrind", std::process::id()));
     let this = std::env::current_exe()?.display().to_string();
     let mut callgrind = vec![this, "valgrind".to_owned(), "--".to_owned(), "--tool=callgrind".to_owned()];
@@ -101,7 +101,7 @@ fn run(stand: &Stand<'_>, place: Place, requests: u64) -> Result<Run, Failure> {
 }
 
 /// Requests and turns, as the server publishes them.
-fn told(page: &Page) -> Result<(u64, u64, u64), Failure> {
+fn told(page: &Page) -> Result<(u64, u64, u64), BenchError> {
     // Published a hundred times a second; nothing more comes.
     std::thread::sleep(5 * silo::page::PUBLISH_INTERVAL);
     let values = page.read()?;

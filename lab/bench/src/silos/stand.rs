@@ -2,7 +2,7 @@
 //! and what one measurement of them gives.
 
 use super::{CONNECTIONS, Path};
-use crate::Failure;
+use crate::BenchError;
 use crate::page::{Page, Values};
 use core::time::Duration;
 use demo::child::{Interrupt, Program, Running};
@@ -95,14 +95,14 @@ impl<'a> Stand<'a> {
         path: Path,
         cores: (u16, u16),
         interrupt: &'a Interrupt,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, BenchError> {
         let alone = path == Path::Kernel && is_root();
         let netns = alone.then(|| Alone::make("silos")).transpose()?;
         Ok(Self { program: program.display().to_string(), folder, path, cores, interrupt, netns })
     }
 
     /// Measures one server from start to end.
-    pub(super) fn sample(&self, place: Place, duration: Duration) -> Result<Sample, Failure> {
+    pub(super) fn sample(&self, place: Place, duration: Duration) -> Result<Sample, BenchError> {
         let (mut server, page) = self.serve(place, IDLE, &[])?;
         let timed = [format!("--duration={}ms", duration.as_millis()), format!("--warmup={}ms", WARM_UP.as_millis())];
         let mut client = self.ask(place, &timed)?;
@@ -118,7 +118,7 @@ impl<'a> Stand<'a> {
     }
 
     /// Starts a server, through `before` if that is another program.
-    pub(super) fn serve(&self, place: Place, idle: &str, before: &[String]) -> Result<(Running, Page), Failure> {
+    pub(super) fn serve(&self, place: Place, idle: &str, before: &[String]) -> Result<(Running, Page), BenchError> {
         let path = self.folder.join("serve.page");
         let (socket, control) = (self.socket(), self.folder.join("memif.sock"));
         let _ = fs::remove_file(&path);
@@ -154,7 +154,7 @@ impl<'a> Stand<'a> {
     }
 
     /// Starts the generator, for as long as `how` says.
-    pub(super) fn ask(&self, place: Place, how: &[String]) -> Result<Running, Failure> {
+    pub(super) fn ask(&self, place: Place, how: &[String]) -> Result<Running, BenchError> {
         let (first, second) = self.cores;
         let mut words = vec![self.program.clone(), "load".to_owned(), "--json".to_owned()];
         words.push(format!("--connections={}", CONNECTIONS * place.count()));
@@ -185,7 +185,7 @@ impl<'a> Stand<'a> {
         self.start("nearside load", words)
     }
 
-    fn start(&self, name: &str, words: Vec<String>) -> Result<Running, Failure> {
+    fn start(&self, name: &str, words: Vec<String>) -> Result<Running, BenchError> {
         let netns = self.netns.as_ref().map(Alone::name);
         Ok(Program { name, netns, core: None, words }.start(self.folder)?)
     }
@@ -196,7 +196,7 @@ impl<'a> Stand<'a> {
 }
 
 /// An error if the generator's report tells of one.
-pub(super) fn check(report: &str) -> Result<(), Failure> {
+pub(super) fn check(report: &str) -> Result<(), BenchError> {
     let begin = report.find('{').ok_or("nearside load gave no report")?;
     let report: Value = serde_json::from_str(&report[begin..]).map_err(|_| "nearside load gave no whole report")?;
     let errors = report["errors"].as_object().ok_or("nearside load's report tells no errors")?;
@@ -213,7 +213,7 @@ struct Moment {
 }
 
 impl Moment {
-    fn take(server: u32, cores: (u16, u16), values: Values<'_>) -> Result<Self, Failure> {
+    fn take(server: u32, cores: (u16, u16), values: Values<'_>) -> Result<Self, BenchError> {
         let stat = fs::read_to_string("/proc/stat")?;
         let busy =
             |core| core_ticks(&stat, core).map(|ticks| ticks.busy).ok_or(format!("/proc/stat has no core {core}"));
@@ -226,7 +226,7 @@ impl Moment {
         })
     }
 
-    fn until(&self, later: &Self) -> Result<Sample, Failure> {
+    fn until(&self, later: &Self) -> Result<Sample, BenchError> {
         let seconds = later.nanos.saturating_sub(self.nanos).max(1) as f64 / 1e9;
         let answered = self.requests.iter().zip(&later.requests).map(|(before, after)| after.saturating_sub(*before));
         let answered: Vec<u64> = answered.collect();
@@ -247,7 +247,7 @@ impl Moment {
 /// Seconds that all threads of a process had a processor: by the scheduler's
 /// account in nanoseconds (Documentation/scheduler/sched-stats.rst), or
 /// without that in ticks (proc(5)).
-fn processor_time(process: u32) -> Result<f64, Failure> {
+fn processor_time(process: u32) -> Result<f64, BenchError> {
     let mut seconds = 0.0;
     for task in fs::read_dir(format!("/proc/{process}/task"))? {
         let task = task?.path();

@@ -1,7 +1,7 @@
 //! Who asks silo 1: the load generator's application on a queue of its own.
 
 use super::{CLIENT, CLIENT_MAC, PORT, SERVER, THIS_SEED, WARM_UP};
-use crate::Failure;
+use crate::BenchError;
 use app::App;
 use core::time::Duration;
 use link::{Link, LinkState};
@@ -22,7 +22,7 @@ pub(super) fn run(
     link: MemifLink,
     orders: &Receiver<Duration>,
     found: &Sender<Figures>,
-) -> Result<(), Failure> {
+) -> Result<(), BenchError> {
     silo::pin::pin(core)?;
     let capabilities = link.capabilities();
     let mut config = stack::Config::new(CLIENT_MAC, capabilities.mtu);

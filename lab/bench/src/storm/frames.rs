@@ -17,7 +17,7 @@ use wire::{Mac, protocol};
 /// A kind of frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum FrameKind {
     /// SYNs to the served port, from random addresses and ports
     Syn,
     /// Acknowledgements of flows that do not exist
@@ -37,18 +37,18 @@ const EACH: usize = 4_096;
 const SOURCES: [u8; 2] = [100, 64];
 
 /// Frames of all `kinds`, by turns.
-pub(super) fn pool(kinds: &[Kind], random: &mut Random) -> Vec<Vec<u8>> {
+pub(super) fn pool(kinds: &[FrameKind], random: &mut Random) -> Vec<Vec<u8>> {
     (0..EACH).flat_map(|_| kinds.iter().map(|kind| frame(*kind, random)).collect::<Vec<_>>()).collect()
 }
 
-fn frame(kind: Kind, random: &mut Random) -> Vec<u8> {
+fn frame(kind: FrameKind, random: &mut Random) -> Vec<u8> {
     let bits = random.bits();
     let source = Ipv4Addr::new(SOURCES[0], SOURCES[1], (bits >> 8) as u8, bits as u8);
     let port = 1_024 + (bits >> 16) as u16 % 64_000;
     match kind {
-        Kind::Syn => syn(source, port, bits),
-        Kind::Unknown => segment(source, port, Flags::ACK, b"", bits),
-        Kind::Junk => {
+        FrameKind::Syn => syn(source, port, bits),
+        FrameKind::Unknown => segment(source, port, Flags::ACK, b"", bits),
+        FrameKind::Junk => {
             let mut frame =
                 segment(source, port, Flags::ACK.union(Flags::PSH), b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", bits);
             if bits >> 63 == 0
@@ -58,7 +58,7 @@ fn frame(kind: Kind, random: &mut Random) -> Vec<u8> {
             }
             frame
         }
-        Kind::Shared => match bits >> 62 {
+        FrameKind::Shared => match bits >> 62 {
             0 => neighbour(bits),
             1 => packet(source, protocol::TCP, &[0; 24], true),
             _ => error(source, port),
@@ -202,19 +202,19 @@ mod tests {
         let mut random = Random::new(1);
         let mut flows = std::collections::BTreeSet::new();
         for _ in 0..100 {
-            let syn = parsed(&frame(Kind::Syn, &mut random)).expect("a sound SYN");
+            let syn = parsed(&frame(FrameKind::Syn, &mut random)).expect("a sound SYN");
             assert!(syn.flags == Flags::SYN && syn.dst_port == PORT && syn.options.mss == Some(1_460));
             flows.insert(syn.src_port);
-            let unknown = parsed(&frame(Kind::Unknown, &mut random)).expect("a sound segment");
+            let unknown = parsed(&frame(FrameKind::Unknown, &mut random)).expect("a sound segment");
             assert!(unknown.flags == Flags::ACK && unknown.dst_port == PORT);
         }
         assert!(flows.len() > 90, "of many flows");
-        let junk: Vec<_> = (0..100).map(|_| parsed(&frame(Kind::Junk, &mut random))).collect();
+        let junk: Vec<_> = (0..100).map(|_| parsed(&frame(FrameKind::Junk, &mut random))).collect();
         let spoilt = junk.iter().filter(|junk| junk.is_err()).count();
         assert!((20..80).contains(&spoilt), "{spoilt} of 100");
         let (mut errors, mut neighbours, mut fragments) = (0, 0, 0);
         for _ in 0..100 {
-            let frame = frame(Kind::Shared, &mut random);
+            let frame = frame(FrameKind::Shared, &mut random);
             let (ethernet, packet) = EthernetHeader::parse(&frame).expect("a frame");
             if ethernet.ether_type == ETHER_ARP {
                 neighbours += usize::from(ArpPacket::parse(packet).is_ok());

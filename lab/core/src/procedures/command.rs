@@ -25,7 +25,7 @@ pub struct Settings {
     /// What is read from the JSON that a program prints.
     pub figures: Vec<Reading>,
     /// The programs.
-    pub arms: Vec<Side>,
+    pub arms: Vec<CommandSide>,
 }
 
 const fn default_timeout() -> u64 {
@@ -51,7 +51,7 @@ pub struct Reading {
 /// One side of the comparison.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Side {
+pub struct CommandSide {
     /// Its name in tables and results.
     pub name: String,
     /// The program and its arguments. NEARSIDE_LAB_SEED is in its environment.
@@ -88,7 +88,7 @@ impl Command {
 
 impl Procedure for Command {
     fn arms(&self) -> Vec<Arm> {
-        let arm = |side: &Side| {
+        let arm = |side: &CommandSide| {
             let missing = demo::machine::find_program(&side.command[0]).is_none() && !side.command[0].contains('/');
             let left_out = missing.then(|| format!("{} is not installed", side.command[0]));
             Arm { name: side.name.clone(), conditions: side.conditions.clone(), left_out }

@@ -38,13 +38,13 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<PathBuf>,
     /// The paces.
-    pub arms: Vec<Side>,
+    pub arms: Vec<PacedServer>,
 }
 
 /// One server's pace.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Side {
+pub struct PacedServer {
     /// Its name in tables and results.
     pub name: String,
     /// What it does while there is nothing to do, as --idle takes it.
@@ -112,7 +112,7 @@ impl Paces {
             )
             .into());
         }
-        let pace = |side: &Side| -> Result<Pace, Failure> {
+        let pace = |side: &PacedServer| -> Result<Pace, Failure> {
             let idle = side.idle.parse().map_err(|why| format!("pace: idle of {}: {why}", side.name))?;
             Ok(Pace { idle, tx_delay: Duration::from_micros(side.tx_delay_us) })
         };
@@ -165,7 +165,7 @@ impl Procedure for Paces {
         ]);
         let left_out = self.stand.as_ref().err().cloned();
         let arm =
-            |side: &Side| Arm { name: side.name.clone(), conditions: conditions.clone(), left_out: left_out.clone() };
+            |side: &PacedServer| Arm { name: side.name.clone(), conditions: conditions.clone(), left_out: left_out.clone() };
         self.settings.arms.iter().map(arm).collect()
     }
 
@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     fn settings(sides: &[(&str, &str, u64)]) -> Settings {
-        let side = |(name, idle, tx_delay_us): &(&str, &str, u64)| Side {
+        let side = |(name, idle, tx_delay_us): &(&str, &str, u64)| PacedServer {
             name: (*name).to_owned(),
             idle: (*idle).to_owned(),
             tx_delay_us: *tx_delay_us,

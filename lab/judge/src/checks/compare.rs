@@ -1,21 +1,21 @@
 //! What is not alike on the sides of a comparison.
 
 use crate::Source;
-use crate::figure::Figure;
+use crate::figure::PrintedFigure;
 use crate::relation::{Finding, Severity, distance};
-use crate::run::Run;
+use crate::run::PublishedRun;
 
 /// Sizes of responses that differ by more are of different responses.
 const ALIKE: f64 = 0.01;
 
 /// Every side against the first: the files, and claims of one comparison.
 pub(crate) fn sides(sources: &[Source]) -> Vec<Finding> {
-    let all: Vec<(&str, &Run)> =
+    let all: Vec<(&str, &PublishedRun)> =
         sources.iter().flat_map(|source| source.runs.iter().map(|run| (source.name.as_str(), run))).collect();
     let mut found = Vec::new();
     for (at, (file, run)) in all.iter().enumerate() {
         // Claims without a comparison stand alone.
-        let alike = |(_, other): &&(&str, &Run)| match &run.group {
+        let alike = |(_, other): &&(&str, &PublishedRun)| match &run.group {
             Some(_) => other.group == run.group,
             None => !run.claim && !other.claim,
         };
@@ -54,14 +54,14 @@ pub(crate) fn sides(sources: &[Source]) -> Vec<Finding> {
     found
 }
 
-type Numbers = (&'static str, &'static str, Option<Figure>, Option<Figure>, f64);
+type Numbers = (&'static str, &'static str, Option<PrintedFigure>, Option<PrintedFigure>, f64);
 
-fn numbers(run: &Run, first: &Run) -> Vec<Numbers> {
+fn numbers(run: &PublishedRun, first: &PublishedRun) -> Vec<Numbers> {
     let mut out = vec![("concurrency", "other connections", run.connections, first.connections, 0.0)];
-    let each = |run: &Run| {
+    let each = |run: &PublishedRun| {
         run.size.or_else(|| {
             let figure = run.received? / run.requests?;
-            Some(Figure { line: run.received?.line, ..figure })
+            Some(PrintedFigure { line: run.received?.line, ..figure })
         })
     };
     // Tools that count heads and tools that do not cannot be compared.
@@ -73,10 +73,10 @@ fn numbers(run: &Run, first: &Run) -> Vec<Numbers> {
 
 type Words = (&'static str, &'static str, Option<String>, Option<String>);
 
-fn words(run: &Run, first: &Run) -> Vec<Words> {
+fn words(run: &PublishedRun, first: &PublishedRun) -> Vec<Words> {
     let switch = |on: Option<bool>| on.map(|on| if on { "on" } else { "off" }.to_owned());
     // Other kinds of tools may be of the same run.
-    let tool = |run: &Run| run.rate.map(|_| run.tool.to_owned());
+    let tool = |run: &PublishedRun| run.rate.map(|_| run.tool.to_owned());
     vec![
         ("tool", "another tool, which counts and times otherwise,", tool(run), tool(first)),
         ("path", "another path", run.path.clone(), first.path.clone()),

@@ -1,9 +1,9 @@
 //! ApacheBench 2.3 (`support/ab.c`, `output_results`).
 
-use crate::figure::Figure;
+use crate::figure::PrintedFigure;
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
-use crate::run::{Latency, Run};
+use crate::run::{Latency, PublishedRun};
 use crate::text::{AtLine, ReadError, Text, once};
 
 const PROOF: &str = "ab's output as it printed it";
@@ -11,17 +11,17 @@ const PROOF: &str = "ab's output as it printed it";
 /// What is printed before it is put together.
 #[derive(Default)]
 struct Read {
-    total: Option<Figure>,
-    html: Option<Figure>,
-    length: Option<Figure>,
-    each: Option<Figure>,
-    across: Option<Figure>,
-    median: Option<Figure>,
-    waiting: Option<Figure>,
+    total: Option<PrintedFigure>,
+    html: Option<PrintedFigure>,
+    length: Option<PrintedFigure>,
+    each: Option<PrintedFigure>,
+    across: Option<PrintedFigure>,
+    median: Option<PrintedFigure>,
+    waiting: Option<PrintedFigure>,
 }
 
-pub(super) fn parse(text: &Text) -> Result<Run, ReadError> {
-    let mut run = Run { name: "ab".into(), tool: "ab", sized_with_head: true, ..Run::default() };
+pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
+    let mut run = PublishedRun { name: "ab".into(), tool: "ab", sized_with_head: true, ..PublishedRun::default() };
     let mut read = Read::default();
     let mut latency = Latency { name: "request".into(), off: Some(0.02), ..Latency::default() };
     run.keep_alive = Some(false);
@@ -35,17 +35,17 @@ pub(super) fn parse(text: &Text) -> Result<Run, ReadError> {
             let (Ok(percent), Some(value)) = (percent.parse::<u32>(), value.split_whitespace().next()) else {
                 continue;
             };
-            let value = Figure::printed(value, number).at(number)?.times(1e-3);
+            let value = PrintedFigure::printed(value, number).at(number)?.times(1e-3);
             latency.percentiles.push((f64::from(percent) / 100.0, value));
         }
     }
     finish(text, run, &read, latency)
 }
 
-fn field(run: &mut Run, read: &mut Read, (key, value): (&str, &str), line: usize) -> Result<(), ReadError> {
+fn field(run: &mut PublishedRun, read: &mut Read, (key, value): (&str, &str), line: usize) -> Result<(), ReadError> {
     let word = value.split_whitespace().next().unwrap_or("");
-    let count = || Figure::count(word, line).at(line);
-    let number = || Figure::printed(word, line).at(line);
+    let count = || PrintedFigure::count(word, line).at(line);
+    let number = || PrintedFigure::printed(word, line).at(line);
     match key {
         "Concurrency Level" => once(&mut run.connections, count()?, key),
         "Time taken for tests" => once(&mut run.seconds, number()?, key),
@@ -78,8 +78,8 @@ fn field(run: &mut Run, read: &mut Read, (key, value): (&str, &str), line: usize
 
 /// `min mean[+/-sd] median max`, in whole milliseconds but for the deviation.
 fn row(latency: &mut Latency, read: &mut Read, key: &str, value: &str, line: usize) -> Result<(), ReadError> {
-    let cells: Result<Vec<Figure>, ReadError> =
-        value.split_whitespace().map(|cell| Ok(Figure::printed(cell, line).at(line)?.times(1e-3))).collect();
+    let cells: Result<Vec<PrintedFigure>, ReadError> =
+        value.split_whitespace().map(|cell| Ok(PrintedFigure::printed(cell, line).at(line)?.times(1e-3))).collect();
     let cells = cells?;
     let [min, mean, deviation, median, max] = cells[..] else {
         return Err(ReadError::new(line, format!("{key} has {} columns; ab prints five", cells.len())));
@@ -93,7 +93,7 @@ fn row(latency: &mut Latency, read: &mut Read, key: &str, value: &str, line: usi
     Ok(())
 }
 
-fn finish(text: &Text, mut run: Run, read: &Read, mut latency: Latency) -> Result<Run, ReadError> {
+fn finish(text: &Text, mut run: PublishedRun, read: &Read, mut latency: Latency) -> Result<PublishedRun, ReadError> {
     let (Some(requests), Some(seconds), Some(_), Some(connections)) =
         (run.requests, run.seconds, run.rate, run.connections)
     else {
@@ -126,7 +126,7 @@ fn finish(text: &Text, mut run: Run, read: &Read, mut latency: Latency) -> Resul
         && run.failed.is_none_or(|failed| failed.high <= 0.0)
     {
         // What is on its way at the end is counted as bytes, not as requests.
-        let all = (requests + Figure { low: 0.0, high: connections.high, line: 0 }) * length;
+        let all = (requests + PrintedFigure { low: 0.0, high: connections.high, line: 0 }) * length;
         let arithmetic = format!("{requests} × {length} B = {} B; {html} B are said", requests * length);
         relate(
             "transfer",

@@ -12,10 +12,10 @@
 //! last digit. A key that is not known is an error.
 
 use crate::checks::AT_LIMIT;
-use crate::figure::{Figure, Show};
+use crate::figure::{PrintedFigure, Show};
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
-use crate::run::{Latency, Run};
+use crate::run::{Latency, PublishedRun};
 use crate::text::{AtLine, ReadError, Text, once};
 use serde::Deserialize;
 
@@ -93,7 +93,7 @@ struct Claim {
     pause_frames: Option<bool>,
 }
 
-pub(super) fn parse(text: &Text) -> Result<Vec<Run>, ReadError> {
+pub(super) fn parse(text: &Text) -> Result<Vec<PublishedRun>, ReadError> {
     let whole = text.lines.join("\n");
     let line_of = |at: usize| whole[..at.min(whole.len())].matches('\n').count() + 1;
     let file: File = toml::from_str(&whole)
@@ -105,7 +105,7 @@ pub(super) fn parse(text: &Text) -> Result<Vec<Run>, ReadError> {
 }
 
 impl Claim {
-    fn run(&self, line: usize) -> Result<Run, ReadError> {
+    fn run(&self, line: usize) -> Result<PublishedRun, ReadError> {
         if self.name.is_empty() {
             return Err(ReadError::new(line, "a claim has to have a name"));
         }
@@ -114,7 +114,7 @@ impl Claim {
             Some(source) => format!("{} ({source})", self.name),
             None => self.name.clone(),
         };
-        let mut run = Run { name, tool: "claim", claim: true, group: self.comparison.clone(), ..Run::default() };
+        let mut run = PublishedRun { name, tool: "claim", claim: true, group: self.comparison.clone(), ..PublishedRun::default() };
         for (place, value, what) in [
             (&mut run.connections, &self.connections, "connections"),
             (&mut run.requests, &self.requests, "requests"),
@@ -138,8 +138,8 @@ impl Claim {
         Ok(run)
     }
 
-    fn latency(&self, run: &mut Run, line: usize) -> Result<(), ReadError> {
-        let milli = |number: &Option<Number>| -> Result<Option<Figure>, ReadError> {
+    fn latency(&self, run: &mut PublishedRun, line: usize) -> Result<(), ReadError> {
+        let milli = |number: &Option<Number>| -> Result<Option<PrintedFigure>, ReadError> {
             Ok(number.as_ref().map(|number| number.figure(line)).transpose()?.map(|figure| figure.times(1e-3)))
         };
         let mut latency = Latency { name: "latency".into(), off: Some(0.02), ..Latency::default() };
@@ -159,20 +159,20 @@ impl Claim {
             run.relations
                 .push(Relation::new("minimum-under-load", (idle, AtMost, loaded), says, arithmetic, proof).unproven());
         }
-        latency.samples = run.requests.map(Figure::middle);
+        latency.samples = run.requests.map(PrintedFigure::middle);
         run.latency.push(latency);
         Ok(())
     }
 
-    fn link(&self, run: &mut Run, line: usize) -> Result<(), ReadError> {
+    fn link(&self, run: &mut PublishedRun, line: usize) -> Result<(), ReadError> {
         if let Some(used) = &self.link_used_percent {
             let used = used.figure(line)?;
             let proof = "the same load over a faster link: where the figure then stays, it is the server's";
-            let full = Figure::exact(100.0, line);
+            let full = PrintedFigure::exact(100.0, line);
             let says = "more than the whole link is used";
             run.relations.push(Relation::new("link", (used, AtMost, full), says, format!("{used} %"), proof));
             let says = "the link was at its limit: this is its figure, not the server's";
-            let right = Figure::exact(AT_LIMIT * 100.0, line);
+            let right = PrintedFigure::exact(AT_LIMIT * 100.0, line);
             run.relations
                 .push(Relation::new("link", (used, AtMost, right), says, format!("{used} %"), proof).unproven());
         }
@@ -187,8 +187,8 @@ impl Claim {
     }
 
     /// One quantity of one state has one value.
-    fn repeated(&self, run: &mut Run, line: usize) -> Result<(), ReadError> {
-        let figures: Result<Vec<Figure>, ReadError> = self.printed.iter().map(|number| number.figure(line)).collect();
+    fn repeated(&self, run: &mut PublishedRun, line: usize) -> Result<(), ReadError> {
+        let figures: Result<Vec<PrintedFigure>, ReadError> = self.printed.iter().map(|number| number.figure(line)).collect();
         let figures = figures?;
         if let Some(first) = figures.first() {
             let what = self.quantity.as_deref().unwrap_or("one quantity");
@@ -213,7 +213,7 @@ impl Claim {
         Ok(())
     }
 
-    fn packets(&self, run: &mut Run, line: usize) -> Result<(), ReadError> {
+    fn packets(&self, run: &mut PublishedRun, line: usize) -> Result<(), ReadError> {
         let Some(rate) = &self.packets_per_second else { return Ok(()) };
         let rate = rate.figure(line)?;
         match self.direction.as_deref() {
@@ -235,7 +235,7 @@ impl Claim {
         }
         if let (Some(bytes), Some(link)) = (&self.frame_bytes, &self.link_bits_per_second) {
             // Preamble, delimiter and gap are 20 bytes (IEEE 802.3, 4.4.2 and 3.2).
-            let bits = (bytes.figure(line)? + Figure::exact(20.0, line)).times(8.0);
+            let bits = (bytes.figure(line)? + PrintedFigure::exact(20.0, line)).times(8.0);
             let most = link.figure(line)? / bits;
             let most = if self.direction.as_deref() == Some("both") { most.times(2.0) } else { most };
             let says = "more packets than the link carries";
@@ -246,7 +246,7 @@ impl Claim {
     }
 
     /// Cycles by packet against the clock; what a poll takes.
-    fn cycles(&self, run: &mut Run, line: usize) -> Result<(), ReadError> {
+    fn cycles(&self, run: &mut PublishedRun, line: usize) -> Result<(), ReadError> {
         if let (Some(cycles), Some(clock), Some(rate)) =
             (&self.cycles_per_packet, &self.clock_hz, &self.packets_per_second)
         {
@@ -263,7 +263,7 @@ impl Claim {
             let polls = polls.figure(line)?;
             // An empty poll of a ring takes tens to hundreds of nanoseconds;
             // below this rate each takes more than ten microseconds.
-            let least = Figure::exact(100_000.0, line);
+            let least = PrintedFigure::exact(100_000.0, line);
             let says = "a poller that never sleeps polls far more often: either it sleeps, or each turn is long";
             let arithmetic = format!("1 / {polls} = {} µs for each poll", Show(1e6 / polls.middle()));
             let proof = "empty and full polls counted apart, with the time of a turn";
@@ -274,7 +274,7 @@ impl Claim {
 
     /// No loss in n packets shows, at 95 % confidence, a share below 3/n (the
     /// rule of three: Hanley and Lippman-Hand 1983).
-    fn loss(&self, run: &mut Run, line: usize) -> Result<(), ReadError> {
+    fn loss(&self, run: &mut PublishedRun, line: usize) -> Result<(), ReadError> {
         let Some(lost) = &self.packets_lost else { return Ok(()) };
         let lost = lost.figure(line)?;
         let sent = self.packets_sent.as_ref().map(|sent| sent.figure(line)).transpose()?;
@@ -292,7 +292,7 @@ impl Claim {
                 run.relations.push(Relation::missing("zero-loss", line, says, "the number of packets sent"));
             }
             (Some(sent), Some(bound)) => {
-                let (bound, shown) = (bound.figure(line)?, Figure::exact(3.0, line) / sent);
+                let (bound, shown) = (bound.figure(line)?, PrintedFigure::exact(3.0, line) / sent);
                 let says = "so few packets without loss do not show so small a share of loss";
                 let arithmetic = format!("3 / {sent} = {shown} at 95 %; {bound} is claimed");
                 let relation =
@@ -311,12 +311,12 @@ impl Claim {
 }
 
 impl Number {
-    fn figure(&self, line: usize) -> Result<Figure, ReadError> {
+    fn figure(&self, line: usize) -> Result<PrintedFigure, ReadError> {
         let figure = match self {
-            Self::Whole(value) => Figure::exact(*value as f64, line),
-            Self::Real(value) if value.is_finite() => Figure::exact(*value, line),
+            Self::Whole(value) => PrintedFigure::exact(*value as f64, line),
+            Self::Real(value) if value.is_finite() => PrintedFigure::exact(*value, line),
             Self::Real(_) => return Err(ReadError::new(line, "a figure is not finite")),
-            Self::Text(text) => Figure::printed(text, line).at(line)?,
+            Self::Text(text) => PrintedFigure::printed(text, line).at(line)?,
         };
         match figure.high < 0.0 {
             true => Err(ReadError::new(line, "a figure is negative")),

@@ -1,9 +1,9 @@
 //! iperf3's text: `MBytes` count 1024 to the step, `Mbits` 1000.
 
-use crate::figure::{Figure, prefix_power};
+use crate::figure::{PrintedFigure, prefix_power};
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
-use crate::run::Run;
+use crate::run::PublishedRun;
 use crate::text::{AtLine, ReadError, Text};
 
 pub(super) const PROOF: &str = "iperf3's output as JSON";
@@ -13,21 +13,21 @@ pub(super) const PROOF: &str = "iperf3's output as JSON";
 struct Row {
     all: bool,
     sender: bool,
-    bytes: Figure,
+    bytes: PrintedFigure,
 }
 
-pub(super) fn parse(text: &Text) -> Result<Run, ReadError> {
-    let mut run = Run { name: "iperf3".into(), tool: "iperf3", ..Run::default() };
+pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
+    let mut run = PublishedRun { name: "iperf3".into(), tool: "iperf3", ..PublishedRun::default() };
     let mut rows: Vec<Row> = Vec::new();
     for (number, line) in text.numbered() {
         let Some((id, rest)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) else { continue };
         let words: Vec<&str> = rest.split_whitespace().collect();
         let [interval, "sec", amount, unit, rate, rate_unit, ..] = words[..] else { continue };
         let (from, to) = interval.split_once('-').ok_or_else(|| ReadError::new(number, "an interval belongs here"))?;
-        let seconds = Figure::printed(to, number).at(number)? - Figure::printed(from, number).at(number)?;
+        let seconds = PrintedFigure::printed(to, number).at(number)? - PrintedFigure::printed(from, number).at(number)?;
         // The start of a run is exact.
-        let seconds = if from == "0.00" { Figure::printed(to, number).at(number)? } else { seconds };
-        let bytes = Figure::bytes(&format!("{amount}{unit}"), 1024.0, number).at(number)?;
+        let seconds = if from == "0.00" { PrintedFigure::printed(to, number).at(number)? } else { seconds };
+        let bytes = PrintedFigure::bytes(&format!("{amount}{unit}"), 1024.0, number).at(number)?;
         let bits = bits(rate, rate_unit, number)?;
         let right = bytes.times(8.0) / seconds;
         let says = "the bit rate is not the transfer divided by the interval";
@@ -52,23 +52,23 @@ pub(super) fn parse(text: &Text) -> Result<Run, ReadError> {
     Ok(run)
 }
 
-fn bits(digits: &str, unit: &str, line: usize) -> Result<Figure, ReadError> {
+fn bits(digits: &str, unit: &str, line: usize) -> Result<PrintedFigure, ReadError> {
     let power = unit.strip_suffix("bits/sec").and_then(prefix_power);
     let power =
         power.ok_or_else(|| ReadError::new(line, format!("{unit:?} is no unit of bit rates: it is cut off")))?;
-    Ok(Figure::printed(digits, line).at(line)?.times(1000_f64.powi(power)))
+    Ok(PrintedFigure::printed(digits, line).at(line)?.times(1000_f64.powi(power)))
 }
 
 /// `3/382 (0.79%)`
-fn loss(run: &mut Run, words: &[&str], at: usize, line: usize) -> Result<(), ReadError> {
+fn loss(run: &mut PublishedRun, words: &[&str], at: usize, line: usize) -> Result<(), ReadError> {
     let counts = at.checked_sub(1).and_then(|at| words[at].split_once('/'));
     let (lost, total) = counts.ok_or_else(|| ReadError::new(line, "lost and all datagrams belong here"))?;
-    let (lost, total) = (Figure::count(lost, line).at(line)?, Figure::count(total, line).at(line)?);
+    let (lost, total) = (PrintedFigure::count(lost, line).at(line)?, PrintedFigure::count(total, line).at(line)?);
     let text = words[at].trim_matches(['(', ')']).trim_end_matches('%');
     // Printed with two significant digits.
-    let share = Figure::printed(text.split("e-").next().unwrap_or(text), line).at(line)?;
-    let share = if text.contains("e-") { Figure { low: 0.0, high: 0.001, line } } else { share };
-    let right = lost / total * Figure::exact(100.0, line);
+    let share = PrintedFigure::printed(text.split("e-").next().unwrap_or(text), line).at(line)?;
+    let share = if text.contains("e-") { PrintedFigure { low: 0.0, high: 0.001, line } } else { share };
+    let right = lost / total * PrintedFigure::exact(100.0, line);
     if total.middle() > 0.0 {
         let says = "the share of loss is not lost by all";
         let arithmetic = format!("{lost} / {total} = {right} %; {share} % is said");
@@ -79,7 +79,7 @@ fn loss(run: &mut Run, words: &[&str], at: usize, line: usize) -> Result<(), Rea
     Ok(())
 }
 
-fn sums(run: &mut Run, rows: &[Row]) {
+fn sums(run: &mut PublishedRun, rows: &[Row]) {
     for sender in [true, false] {
         let of = |all: bool| rows.iter().filter(move |row| row.all == all && row.sender == sender);
         if let (Some(sum), Some(first)) = (of(true).next(), of(false).next()) {
@@ -96,7 +96,7 @@ fn sums(run: &mut Run, rows: &[Row]) {
     }
 }
 
-pub(super) fn received(run: &mut Run, sent: Figure, received: Figure) {
+pub(super) fn received(run: &mut PublishedRun, sent: PrintedFigure, received: PrintedFigure) {
     let says = "more was received than sent";
     let arithmetic = format!("{received} B of {sent} B");
     run.relations.push(Relation::new("transfer", (received, AtMost, sent), says, arithmetic, PROOF));

@@ -1,10 +1,10 @@
 //! JSON: of `nearside load`, iperf3, vegeta, k6, fortio and oha.
 
 use super::{fortio, iperf3, k6, vegeta};
-use crate::figure::Figure;
+use crate::figure::PrintedFigure;
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
-use crate::run::{Latency, Little, Run};
+use crate::run::{Latency, Little, PublishedRun};
 use crate::text::{ReadError, Text};
 use serde_json::Value;
 
@@ -40,25 +40,25 @@ impl Document<'_> {
         path.iter().try_fold(&self.root, |value, key| value.get(key))
     }
 
-    fn find(&self, path: &[&str]) -> Option<Figure> {
+    fn find(&self, path: &[&str]) -> Option<PrintedFigure> {
         let value = self.value(path)?.as_f64()?;
-        let figure = Figure::exact(value, self.line(path));
+        let figure = PrintedFigure::exact(value, self.line(path));
         Some(if value.fract() == 0.0 { figure } else { figure.loose(DIGITS) })
     }
 
-    fn need(&self, path: &[&str]) -> Result<Figure, ReadError> {
+    fn need(&self, path: &[&str]) -> Result<PrintedFigure, ReadError> {
         let why = || format!("{} is missing: another version's", path.join("."));
         self.find(path).ok_or_else(|| ReadError::new(self.line(&path[..path.len() - 1]), why()))
     }
 
-    fn count_of(&self, path: &[&str]) -> Option<Figure> {
+    fn count_of(&self, path: &[&str]) -> Option<PrintedFigure> {
         let all = self.value(path)?.as_object()?;
         let sum = all.values().filter_map(Value::as_f64).sum();
-        Some(Figure::exact(sum, self.line(path)))
+        Some(PrintedFigure::exact(sum, self.line(path)))
     }
 }
 
-pub(super) fn parse(text: &Text) -> Result<Run, ReadError> {
+pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     let whole = text.lines.join("\n");
     let root: Value = serde_json::from_str(&whole)
         .map_err(|why| ReadError::new(why.line().max(1), format!("no JSON, or cut off: {why}")))?;
@@ -80,13 +80,13 @@ pub(super) fn parse(text: &Text) -> Result<Run, ReadError> {
     }
 }
 
-fn ours(document: &Document<'_>) -> Result<Run, ReadError> {
+fn ours(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
     let schema = document.need(&["schema"])?;
     if schema.middle() != 1.0 {
         return Err(ReadError::new(schema.line, format!("schema {schema} is not known here; 1 is")));
     }
     let closed = document.value(&["setup", "arrival"]).and_then(Value::as_str) == Some("closed");
-    let mut run = Run { name: "nearside".into(), tool: "nearside", sized_with_head: true, ..Run::default() };
+    let mut run = PublishedRun { name: "nearside".into(), tool: "nearside", sized_with_head: true, ..PublishedRun::default() };
     run.little = if closed { Little::Holds } else { Little::Not };
     run.connections = Some(document.need(&["setup", "active"])? * document.need(&["setup", "pipeline"])?);
     run.path = document.value(&["setup", "path"]).and_then(Value::as_str).map(str::to_owned);
@@ -110,7 +110,7 @@ fn ours(document: &Document<'_>) -> Result<Run, ReadError> {
         latency.percentiles.push((share, time(key)?));
     }
     let (responses, body) = (document.need(&["traffic", "responses"])?, document.need(&["traffic", "body_bytes"])?);
-    let mut relate = |check, left: Figure, right: Figure, says: &str| {
+    let mut relate = |check, left: PrintedFigure, right: PrintedFigure, says: &str| {
         let arithmetic = format!("{left} of {right}");
         let proof = "the same run's .hgrm and its results by interval";
         run.relations.push(Relation::new(check, (left, AtMost, right), says, arithmetic, proof));
@@ -121,8 +121,8 @@ fn ours(document: &Document<'_>) -> Result<Run, ReadError> {
     Ok(run)
 }
 
-fn iperf(document: &Document<'_>) -> Result<Run, ReadError> {
-    let mut run = Run { name: "iperf3".into(), tool: "iperf3", ..Run::default() };
+fn iperf(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
+    let mut run = PublishedRun { name: "iperf3".into(), tool: "iperf3", ..PublishedRun::default() };
     let end = |name: &'static str, key: &'static str| document.find(&["end", name, key]);
     for name in ["sum_sent", "sum_received"] {
         let (Some(bytes), Some(seconds), Some(bits)) =
@@ -154,7 +154,7 @@ fn iperf(document: &Document<'_>) -> Result<Run, ReadError> {
     if let (Some(all), Some(sum)) = (all, end("sum_sent", "bytes"))
         && !streams.is_empty()
     {
-        let left = Figure::exact(all, sum.line);
+        let left = PrintedFigure::exact(all, sum.line);
         let arithmetic = format!("{left} B; {sum} B are said");
         let says = "the streams do not add up to the sum";
         run.relations.push(Relation::new("count", (left, Equal, sum), says, arithmetic, iperf3::PROOF));
@@ -167,7 +167,7 @@ fn iperf(document: &Document<'_>) -> Result<Run, ReadError> {
     }
 }
 
-fn vegeta(document: &Document<'_>) -> Result<Run, ReadError> {
+fn vegeta(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
     let mut report = vegeta::Report::default();
     let time = |path: &[&str]| document.need(path).map(|figure| figure.times(1e-9));
     report.total = Some(document.need(&["requests"])?);
@@ -182,12 +182,12 @@ fn vegeta(document: &Document<'_>) -> Result<Run, ReadError> {
         let (Ok(code), Some(count)) = (code.parse(), count.as_f64()) else {
             return Err(ReadError::new(document.line(&["status_codes"]), format!("{code:?} is no code and count")));
         };
-        report.codes.push((code, Figure::exact(count, document.line(&["status_codes"]))));
+        report.codes.push((code, PrintedFigure::exact(count, document.line(&["status_codes"]))));
     }
     let latency = &mut report.latency;
     // Means are cut to whole nanoseconds.
     let mean = time(&["latencies", "mean"])?;
-    latency.mean = Some(Figure { high: mean.high + 1e-9, ..mean });
+    latency.mean = Some(PrintedFigure { high: mean.high + 1e-9, ..mean });
     latency.max = Some(time(&["latencies", "max"])?);
     latency.min = document.find(&["latencies", "min"]).map(|min| min.times(1e-9));
     for (share, key) in [(0.5, "50th"), (0.9, "90th"), (0.95, "95th"), (0.99, "99th")] {
@@ -198,8 +198,8 @@ fn vegeta(document: &Document<'_>) -> Result<Run, ReadError> {
     Ok(report.run())
 }
 
-fn k6(document: &Document<'_>) -> Result<Run, ReadError> {
-    let mut run = Run { name: "k6".into(), tool: "k6", little: Little::Batches(k6::BATCH), ..Run::default() };
+fn k6(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
+    let mut run = PublishedRun { name: "k6".into(), tool: "k6", little: Little::Batches(k6::BATCH), ..PublishedRun::default() };
     let metric = |name: &str, key: &str| {
         document.find(&["metrics", name, key]).or_else(|| document.find(&["metrics", name, "values", key]))
     };
@@ -217,7 +217,7 @@ fn k6(document: &Document<'_>) -> Result<Run, ReadError> {
     for (share, key) in [(0.9, "p(90)"), (0.95, "p(95)"), (0.99, "p(99)")] {
         latency.percentiles.extend(time(key).map(|value| (share, value)));
     }
-    latency.samples = run.requests.map(Figure::middle);
+    latency.samples = run.requests.map(PrintedFigure::middle);
     if let (Some(requests), Some(rate), Some(received), Some(received_rate)) =
         (run.requests, run.rate, run.received, run.received_rate)
     {
@@ -231,8 +231,8 @@ fn k6(document: &Document<'_>) -> Result<Run, ReadError> {
     Ok(run)
 }
 
-fn fortio(document: &Document<'_>) -> Result<Run, ReadError> {
-    let mut run = Run { name: "fortio".into(), tool: "fortio", ..Run::default() };
+fn fortio(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
+    let mut run = PublishedRun { name: "fortio".into(), tool: "fortio", ..PublishedRun::default() };
     run.connections = Some(document.need(&["NumThreads"])?);
     run.rate = Some(document.need(&["ActualQPS"])?);
     run.seconds = Some(document.need(&["ActualDuration"])?.times(1e-9));
@@ -250,18 +250,18 @@ fn fortio(document: &Document<'_>) -> Result<Run, ReadError> {
         let (Some(percent), Some(value)) = (find("Percentile"), find("Value")) else {
             return Err(ReadError::new(line, "a percentile without its value"));
         };
-        latency.percentiles.push((percent / 100.0, Figure::exact(value, line).loose(DIGITS)));
+        latency.percentiles.push((percent / 100.0, PrintedFigure::exact(value, line).loose(DIGITS)));
     }
     let sum = histogram("Sum")?;
     Ok(fortio::finish(run, latency, Some(sum), document.count_of(&["RetCodes"])))
 }
 
-fn oha(document: &Document<'_>) -> Result<Run, ReadError> {
-    let mut run = Run { name: "oha".into(), tool: "oha", little: Little::Not, ..Run::default() };
+fn oha(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
+    let mut run = PublishedRun { name: "oha".into(), tool: "oha", little: Little::Not, ..PublishedRun::default() };
     let summary = |key: &str| document.need(&["summary", key]);
     let (rate, seconds) = (summary("requestsPerSec")?, summary("total")?);
     let counted = document.count_of(&["statusCodeDistribution"]);
-    let failed = document.count_of(&["errorDistribution"]).unwrap_or(Figure::exact(0.0, rate.line));
+    let failed = document.count_of(&["errorDistribution"]).unwrap_or(PrintedFigure::exact(0.0, rate.line));
     let mut latency = Latency { name: "response time".into(), off: Some(0.02), ..Latency::default() };
     (latency.min, latency.max) = (Some(summary("fastest")?), Some(summary("slowest")?));
     latency.mean = Some(summary("average")?);
@@ -272,7 +272,7 @@ fn oha(document: &Document<'_>) -> Result<Run, ReadError> {
     }
     if let Some(counted) = counted {
         // Requests that the deadline cut count in some versions.
-        let all = Figure { high: counted.high + failed.high, ..counted };
+        let all = PrintedFigure { high: counted.high + failed.high, ..counted };
         let says = "the rate is not the responses divided by the duration";
         let arithmetic = format!("{counted} / {seconds} s = {}/s; {rate}/s is said", counted / seconds);
         let proof = "count and duration of one and the same phase";
@@ -280,7 +280,7 @@ fn oha(document: &Document<'_>) -> Result<Run, ReadError> {
         if let Some(total) = document.find(&["summary", "totalData"])
             && let Some(size) = document.find(&["summary", "sizePerRequest"])
         {
-            let each = Figure { high: size.high + 1.0, ..size };
+            let each = PrintedFigure { high: size.high + 1.0, ..size };
             let says = "the total is not the responses times the size of one";
             let arithmetic = format!("{counted} × {size} B; {total} B are said");
             let proof = "bytes counted at the interface";

@@ -2,10 +2,10 @@
 //! the end of each kind.
 
 use crate::checks::AT_LIMIT;
-use crate::figure::Figure;
+use crate::figure::PrintedFigure;
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
-use crate::run::Run;
+use crate::run::PublishedRun;
 use crate::text::{AtLine, ReadError, Text};
 
 const PROOF: &str = "sar's recording (sar -o), read with sadf";
@@ -15,11 +15,11 @@ const PROOF: &str = "sar's recording (sar -o), read with sadf";
 struct Table {
     names: Vec<String>,
     /// The name of the row, and its columns.
-    rows: Vec<(String, Vec<Figure>)>,
+    rows: Vec<(String, Vec<PrintedFigure>)>,
 }
 
-pub(super) fn parse(text: &Text) -> Result<Run, ReadError> {
-    let mut run = Run { name: "sar".into(), tool: "sar", ..Run::default() };
+pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
+    let mut run = PublishedRun { name: "sar".into(), tool: "sar", ..PublishedRun::default() };
     let mut table = Table::default();
     let (mut header, mut averages) = (true, 0);
     for (number, line) in text.numbered().skip(1) {
@@ -71,33 +71,33 @@ pub(super) fn parse(text: &Text) -> Result<Run, ReadError> {
     }
 }
 
-fn row(table: &Table, cells: &[&str], line: usize) -> Result<(String, Vec<Figure>), ReadError> {
+fn row(table: &Table, cells: &[&str], line: usize) -> Result<(String, Vec<PrintedFigure>), ReadError> {
     let named = table.names.first().is_some_and(|name| name.chars().all(char::is_uppercase));
     if cells.len() != table.names.len() {
         let why = format!("{} columns under {} names: it is cut off", cells.len(), table.names.len());
         return Err(ReadError::new(line, why));
     }
     let name = if named { cells[0] } else { "" };
-    let values: Result<Vec<Figure>, ReadError> =
-        cells[usize::from(named)..].iter().map(|cell| Figure::printed(cell, line).at(line)).collect();
+    let values: Result<Vec<PrintedFigure>, ReadError> =
+        cells[usize::from(named)..].iter().map(|cell| PrintedFigure::printed(cell, line).at(line)).collect();
     Ok((name.to_owned(), values?))
 }
 
-fn columns(run: &mut Run, names: &[String], name: &str, values: &[Figure]) {
+fn columns(run: &mut PublishedRun, names: &[String], name: &str, values: &[PrintedFigure]) {
     let names = &names[names.len() - values.len()..];
     let find = |wanted: &str| names.iter().position(|name| name == wanted).map(|at| values[at]);
     for (column, value) in names.iter().zip(values) {
         if column.starts_with('%') {
-            let right = Figure::exact(100.0, value.line);
+            let right = PrintedFigure::exact(100.0, value.line);
             let says = format!("{name} {column} is more than all");
             run.relations.push(Relation::new("share", (*value, AtMost, right), says, format!("{value} %"), PROOF));
         }
     }
     if let (Some(user), Some(idle)) = (find("%user"), find("%idle")) {
-        let all = values.iter().fold(Figure::exact(0.0, idle.line), |sum, value| sum + *value);
+        let all = values.iter().fold(PrintedFigure::exact(0.0, idle.line), |sum, value| sum + *value);
         // A core that is off line has no time at all.
         if user.middle() + idle.middle() > 0.0 || all.middle() > 0.0 {
-            let right = Figure::exact(100.0, idle.line);
+            let right = PrintedFigure::exact(100.0, idle.line);
             let says = format!("the shares of {name} do not add up");
             run.relations.push(Relation::new("share", (all, Equal, right), says, format!("{all} %"), PROOF));
         }
@@ -112,7 +112,7 @@ fn columns(run: &mut Run, names: &[String], name: &str, values: &[Figure]) {
         run.relations.push(Relation::new("frame-size", (least, AtMost, bytes), says, arithmetic, PROOF));
     }
     if let Some(used) = find("%ifutil") {
-        let right = Figure::exact(AT_LIMIT * 100.0, used.line);
+        let right = PrintedFigure::exact(AT_LIMIT * 100.0, used.line);
         let says = format!("the link of {name} was at its limit: what is measured over it is the link's figure");
         let proof = "the same load over a faster link";
         run.relations.push(Relation::new("link", (used, AtMost, right), says, format!("{used} %"), proof).unproven());
@@ -120,8 +120,8 @@ fn columns(run: &mut Run, names: &[String], name: &str, values: &[Figure]) {
 }
 
 /// Averages lie between the rows that they are of.
-fn mean(run: &mut Run, table: &Table, name: &str, values: &[Figure]) {
-    let rows: Vec<&Vec<Figure>> = table.rows.iter().filter(|row| row.0 == name).map(|row| &row.1).collect();
+fn mean(run: &mut PublishedRun, table: &Table, name: &str, values: &[PrintedFigure]) {
+    let rows: Vec<&Vec<PrintedFigure>> = table.rows.iter().filter(|row| row.0 == name).map(|row| &row.1).collect();
     if rows.is_empty() {
         return;
     }
@@ -129,7 +129,7 @@ fn mean(run: &mut Run, table: &Table, name: &str, values: &[Figure]) {
         let column = rows.iter().filter_map(|row| row.get(at));
         let (low, high) =
             column.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), row| (low.min(row.low), high.max(row.high)));
-        let right = Figure { low, high, line: value.line };
+        let right = PrintedFigure { low, high, line: value.line };
         let column = &table.names[table.names.len() - values.len() + at];
         let says = format!("the average of {name} {column} lies outside of all its rows");
         let arithmetic = format!("{value}; the rows lie between {low:.2} and {high:.2}");

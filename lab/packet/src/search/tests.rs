@@ -18,7 +18,7 @@ impl Device {
         (self.state >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn trial(&mut self, ask: Ask) -> Outcome {
+    fn trial(&mut self, ask: TrialInput) -> Outcome {
         let above = (1.0 - self.rate / ask.load).max(0.0);
         let chance = 1.0 - (1.0 - self.noise).powf(ask.duration);
         let loss_ratio = if self.unit() < chance { above.max(1e-6) } else { above };

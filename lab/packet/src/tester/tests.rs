@@ -45,7 +45,7 @@ impl World {
     }
 
     fn run(&mut self) -> TrialResult {
-        while self.tester.stage(self.now) != Stage::Over {
+        while self.tester.stage(self.now) != TrialStage::Over {
             self.turn();
         }
         self.tester.result(self.now)
@@ -271,7 +271,7 @@ fn a_device_that_swaps_addresses_and_ports_is_no_fault() {
     let mut world = World::new(plan(vec![stream("load", rate(1_000_000))], millis(5)), 1, Faults::default());
     let settings = crate::forward::Settings { mode: crate::forward::Mode::FiveTuple, ..Default::default() };
     let mut forwarder = crate::forward::Forwarder::new(settings);
-    while world.tester.stage(world.now) != Stage::Over {
+    while world.tester.stage(world.now) != TrialStage::Over {
         world.now += TURN;
         let now = world.now;
         world.tester.turn(&mut world.near, &mut || now, Time::ZERO);

@@ -2,7 +2,7 @@
 //! units.
 
 use super::manifest::Manifest;
-use super::parse::{AdviceError, Form, Setting, command_line, form, of_form};
+use super::parse::{AdviceError, FileForm, Setting, command_line, form, of_form};
 use crate::yaml::{Node, documents};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -80,9 +80,9 @@ fn content(manifest: &mut Manifest<'_>, path: &str, source: &Node, text: &str) -
     }
     let settings = match form(path, text) {
         // Units and scripts have lines with = too; a folder says what is what.
-        Some(Form::Sysctl) if !path.contains("sysctl") => Vec::new(),
-        Some(Form::Tuned) if !path.contains("tuned") => environment(path, text),
-        Some(form @ (Form::Sysctl | Form::Tuned | Form::Limits | Form::CommandLine | Form::Script | Form::Nginx)) => {
+        Some(FileForm::Sysctl) if !path.contains("sysctl") => Vec::new(),
+        Some(FileForm::Tuned) if !path.contains("tuned") => environment(path, text),
+        Some(form @ (FileForm::Sysctl | FileForm::Tuned | FileForm::Limits | FileForm::CommandLine | FileForm::Script | FileForm::Nginx)) => {
             of_form(form, &place, text)?
         }
         _ => Vec::new(),
@@ -128,7 +128,7 @@ fn environment(unit: &str, text: &str) -> Vec<Setting> {
                 subject: unit.to_owned(),
                 file: unit.to_owned(),
                 line: at + 1,
-                form: Form::Manifest,
+                form: FileForm::Manifest,
             });
         };
         let line = line.trim();

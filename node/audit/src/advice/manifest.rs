@@ -2,7 +2,7 @@
 //! something of the node, with its place.
 
 use super::machine_config::machine_config;
-use super::parse::{AdviceError, Form, Setting, command_line, tuned};
+use super::parse::{AdviceError, FileForm, Setting, command_line, tuned};
 use super::pod::{pod, pods_of};
 use crate::yaml::{Node, Value, documents};
 
@@ -58,7 +58,7 @@ impl Manifest<'_> {
             subject: subject.to_owned(),
             file: self.file.to_owned(),
             line,
-            form: Form::Manifest,
+            form: FileForm::Manifest,
         });
     }
 

@@ -1,6 +1,6 @@
 //! `nginx.conf`: the directives by which it asks something of the node.
 
-use super::parse::{AdviceError, Form, Setting};
+use super::parse::{AdviceError, FileForm, Setting};
 
 /// Directives whose meaning depends on the machine, or that say how the
 /// kernel is asked.
@@ -53,7 +53,7 @@ pub(super) fn nginx(file: &str, text: &str) -> Result<Vec<Setting>, AdviceError>
                 subject: subject.to_owned(),
                 file: file.to_owned(),
                 line,
-                form: Form::Nginx,
+                form: FileForm::Nginx,
             });
         };
         if name == "listen" {

@@ -8,7 +8,7 @@ use core::fmt;
 
 /// What kind of file it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum FileForm {
     /// `sysctl.conf`, or a file of sysctl.d: `key = value`.
     Sysctl,
     /// A profile of tuned: sections with `key=value`.
@@ -41,7 +41,7 @@ pub struct Setting {
     /// The line, from 1.
     pub line: usize,
     /// What kind of file that is.
-    pub form: Form,
+    pub form: FileForm,
 }
 
 impl Setting {
@@ -127,54 +127,54 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
 }
 
 /// Reads a file of a kind that is known.
-pub(super) fn of_form(form: Form, file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
+pub(super) fn of_form(form: FileForm, file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
     match form {
-        Form::Sysctl => sysctl(file, text),
-        Form::Tuned => Ok(tuned(file, text)),
-        Form::Limits => limits(file, text),
-        Form::CommandLine => Ok(command_lines(file, text)),
-        Form::Tmpfiles => Ok(tmpfiles(file, text)),
-        Form::Manifest => manifest::manifest(file, text),
-        Form::Script => Ok(script::script(file, text)),
-        Form::Nginx => nginx::nginx(file, text),
+        FileForm::Sysctl => sysctl(file, text),
+        FileForm::Tuned => Ok(tuned(file, text)),
+        FileForm::Limits => limits(file, text),
+        FileForm::CommandLine => Ok(command_lines(file, text)),
+        FileForm::Tmpfiles => Ok(tmpfiles(file, text)),
+        FileForm::Manifest => manifest::manifest(file, text),
+        FileForm::Script => Ok(script::script(file, text)),
+        FileForm::Nginx => nginx::nginx(file, text),
     }
 }
 
-pub(super) fn form(file: &str, text: &str) -> Option<Form> {
+pub(super) fn form(file: &str, text: &str) -> Option<FileForm> {
     let name = file.rsplit('/').next().unwrap_or(file);
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
     let section = |line: &str| line.starts_with('[') && line.ends_with(']');
     let items = |line: &str| line.split_whitespace().count() == 4 && !line.contains('=');
     match name {
-        "cmdline" => return Some(Form::CommandLine),
-        "limits.conf" => return Some(Form::Limits),
-        "sysctl.conf" => return Some(Form::Sysctl),
-        "nginx.conf" => return Some(Form::Nginx),
-        _ if name.ends_with(".yaml") || name.ends_with(".yml") => return Some(Form::Manifest),
-        _ if name.ends_with(".sh") => return Some(Form::Script),
+        "cmdline" => return Some(FileForm::CommandLine),
+        "limits.conf" => return Some(FileForm::Limits),
+        "sysctl.conf" => return Some(FileForm::Sysctl),
+        "nginx.conf" => return Some(FileForm::Nginx),
+        _ if name.ends_with(".yaml") || name.ends_with(".yml") => return Some(FileForm::Manifest),
+        _ if name.ends_with(".sh") => return Some(FileForm::Script),
         _ => {}
     }
     if lines().any(|line| line.starts_with(GRUB)) {
-        return Some(Form::CommandLine);
+        return Some(FileForm::CommandLine);
     }
     if lines().all(|line| line.starts_with("w ") || line.starts_with("w+ ")) && lines().next().is_some() {
-        return Some(Form::Tmpfiles);
+        return Some(FileForm::Tmpfiles);
     }
     if manifest::looks_like_one(text) {
-        return Some(Form::Manifest);
+        return Some(FileForm::Manifest);
     }
     if script::looks_like_one(text) {
-        return Some(Form::Script);
+        return Some(FileForm::Script);
     }
     if nginx::looks_like_one(text) {
-        return Some(Form::Nginx);
+        return Some(FileForm::Nginx);
     }
     let first = lines().next()?;
     if lines().any(section) {
-        return Some(Form::Tuned);
+        return Some(FileForm::Tuned);
     }
     if lines().all(items) {
-        return Some(Form::Limits);
+        return Some(FileForm::Limits);
     }
     // One line of words, of which some are arguments that kernels know.
     let words = [
@@ -189,9 +189,9 @@ pub(super) fn form(file: &str, text: &str) -> Option<Form> {
         "quiet",
     ];
     if lines().count() == 1 && first.split_whitespace().any(|word| words.iter().any(|start| word.starts_with(start))) {
-        return Some(Form::CommandLine);
+        return Some(FileForm::CommandLine);
     }
-    lines().all(|line| line.contains('=') || line.starts_with('-')).then_some(Form::Sysctl)
+    lines().all(|line| line.contains('=') || line.starts_with('-')).then_some(FileForm::Sysctl)
 }
 
 /// `key = value`, one a line; `-` before a key ignores its errors, or, without
@@ -214,13 +214,13 @@ fn sysctl(file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
         if key.is_empty() || key.contains(char::is_whitespace) {
             return Err(wrong("has no key before ="));
         }
-        settings.push(of_sysctl(file, at + 1, key, value.trim(), Form::Sysctl));
+        settings.push(of_sysctl(file, at + 1, key, value.trim(), FileForm::Sysctl));
     }
     Ok(settings)
 }
 
 /// A sysctl, with the interface that it is about apart from its key.
-fn of_sysctl(file: &str, line: usize, key: String, value: &str, form: Form) -> Setting {
+fn of_sysctl(file: &str, line: usize, key: String, value: &str, form: FileForm) -> Setting {
     let parts: Vec<&str> = key.split('.').collect();
     let subject = match parts.as_slice() {
         ["net", "ipv4" | "ipv6", "conf", interface, _] => (*interface).to_owned(),
@@ -252,11 +252,11 @@ pub(super) fn tuned(file: &str, text: &str) -> Vec<Setting> {
             subject: String::new(),
             file: file.to_owned(),
             line: at + 1,
-            form: Form::Tuned,
+            form: FileForm::Tuned,
         };
         match (section.as_str(), key) {
             ("sysctl", key) => {
-                settings.push(of_sysctl(file, at + 1, dotted(key), value.trim_start_matches(['>', '<']), Form::Tuned));
+                settings.push(of_sysctl(file, at + 1, dotted(key), value.trim_start_matches(['>', '<']), FileForm::Tuned));
             }
             ("vm", "transparent_hugepages" | "transparent_hugepage") => {
                 settings.push(setting("transparent_hugepage/enabled", value));
@@ -323,7 +323,7 @@ fn tmpfiles(file: &str, text: &str) -> Vec<Setting> {
             subject: String::new(),
             file: file.to_owned(),
             line: at + 1,
-            form: Form::Tmpfiles,
+            form: FileForm::Tmpfiles,
         })
     };
     lines.filter_map(setting).collect()
@@ -340,7 +340,7 @@ pub(super) fn command_line(file: &str, line: usize, text: &str) -> Vec<Setting> 
             subject: String::new(),
             file: file.to_owned(),
             line,
-            form: Form::CommandLine,
+            form: FileForm::CommandLine,
         }
     };
     arguments(&words).map(setting).collect()
@@ -368,7 +368,7 @@ fn limits(file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
             subject: (*domain).to_owned(),
             file: file.to_owned(),
             line: at + 1,
-            form: Form::Limits,
+            form: FileForm::Limits,
         });
     }
     Ok(settings)

@@ -1,6 +1,6 @@
 //! Commands that articles tell people to type, as the settings that they make.
 
-use super::parse::{Form, Setting, command_line};
+use super::parse::{FileForm, Setting, command_line};
 use crate::origin::dotted;
 
 /// Words that begin a command which is looked into.
@@ -41,7 +41,7 @@ pub(super) fn command(file: &str, line: usize, text: &str) -> Vec<Setting> {
             subject: subject.to_owned(),
             file: file.to_owned(),
             line,
-            form: Form::Script,
+            form: FileForm::Script,
         };
         // What runs under a shell or another command counts, too.
         let Some(at) = words.iter().position(|word| KNOWN.contains(&word.rsplit('/').next().unwrap_or(word))) else {

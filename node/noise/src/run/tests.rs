@@ -23,7 +23,7 @@ fn away(_: u16) -> Option<Each> {
 }
 
 /// In a thread of its own, since who listens steps aside.
-fn ran(plan: Plan) -> (Report, u64) {
+fn ran(plan: Plan) -> (NoiseReport, u64) {
     let running = thread::spawn(move || {
         let mut told = 0;
         let stop = Arc::new(AtomicBool::new(false));

@@ -32,7 +32,7 @@ fn timeline(events: &[(u64, Event)]) -> Timeline {
     timeline
 }
 
-fn verdict(events: &[(u64, Event)], from: u64, until: u64) -> Verdict {
+fn verdict(events: &[(u64, Event)], from: u64, until: u64) -> Attribution {
     timeline(events).verdict(from, until, &mut Beyond::default())
 }
 

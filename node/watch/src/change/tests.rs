@@ -1,5 +1,5 @@
 use super::*;
-use crate::sample::Domain;
+use crate::sample::DomainCounters;
 
 fn sample(at: u64) -> Sample {
     Sample { at, unix_ms: at / 1_000_000, ticks_per_second: 100, ..Sample::default() }
@@ -21,9 +21,9 @@ fn rates_are_growth_by_time() {
         sample.counts.insert("tcp.RetransSegs".into(), n(u64::from(u32::MAX) - 1, 8));
         sample.counts.insert("switches".into(), n(5_000, 10));
         sample.levels.insert("tcp.CurrEstab".into(), 7);
-        let port = Port { bytes: [n(0, 1_000), n(0, 500)], speed: Some(8_000), device: true, ..Port::default() };
+        let port = PortCounters { bytes: [n(0, 1_000), n(0, 500)], speed: Some(8_000), device: true, ..PortCounters::default() };
         sample.ports.insert("eth0".into(), port);
-        sample.ports.insert("lo".into(), Port { bytes: [n(0, 1 << 30); 2], ..Port::default() });
+        sample.ports.insert("lo".into(), PortCounters { bytes: [n(0, 1 << 30); 2], ..PortCounters::default() });
         sample.missing.insert("syscalls".into(), "not permitted".into());
     });
     let figure = |key: &str| change.machine[key].clone();
@@ -41,15 +41,15 @@ fn rates_are_growth_by_time() {
 #[test]
 fn cores_and_ports_that_come_and_go_say_so() {
     let change = two(|sample, later| {
-        let core = |busy: u64| Core { ticks: [busy, 0, 0, 200 - busy, 0, 0, 0, 0, 0, 0], ..Core::default() };
+        let core = |busy: u64| CoreCounters { ticks: [busy, 0, 0, 200 - busy, 0, 0, 0, 0, 0, 0], ..CoreCounters::default() };
         if later {
             sample.cores.insert(0, core(150));
             sample.cores.insert(2, core(0));
-            sample.ports.insert("veth0".into(), Port::default());
+            sample.ports.insert("veth0".into(), PortCounters::default());
         } else {
             sample.cores.insert(0, core(0));
             sample.cores.insert(1, core(0));
-            sample.ports.insert("tap0".into(), Port::default());
+            sample.ports.insert("tap0".into(), PortCounters::default());
         }
     });
     let cores: Vec<(u16, Presence)> = change.cores.iter().map(|row| (row.core, row.presence)).collect();
@@ -76,7 +76,7 @@ fn what_is_remote_is_told_by_domain_and_together() {
     let change = two(|sample, later| {
         for (number, own) in [(0, 3_000_u64), (1, 500)] {
             let traffic = if later { Some([4_000, own]) } else { Some([0, 0]) };
-            sample.domains.insert(number, Domain { traffic, ..Domain::default() });
+            sample.domains.insert(number, DomainCounters { traffic, ..DomainCounters::default() });
         }
     });
     assert_eq!(change.domains[0].remote, Figure::Is(0.25));
@@ -84,7 +84,7 @@ fn what_is_remote_is_told_by_domain_and_together() {
         (&change.machine["memory_traffic"], &change.machine["remote"]),
         (&Figure::Is(4_000.0), &Figure::Is(56.25))
     );
-    let one = two(|sample, _| drop(sample.domains.insert(0, Domain::default())));
+    let one = two(|sample, _| drop(sample.domains.insert(0, DomainCounters::default())));
     assert_eq!(one.machine["remote"], Figure::Missing("one domain: there is nothing remote".into()));
     assert_eq!(one.machine["memory_traffic"], Figure::Missing("no resctrl at /sys/fs/resctrl counts it".into()));
 }

@@ -2,7 +2,7 @@
 
 use super::NOISY;
 use crate::plan::NoisePlan;
-use noise::{GapLine, Judged, Report};
+use noise::{GapLine, Judged, NoiseReport};
 use say::Failure;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -68,7 +68,7 @@ fn line(file: &mut impl Write, gap: &GapLine) -> io::Result<()> {
     file.write_all(b"\n")
 }
 
-fn show(out: &mut impl Write, report: &Report, judged: &[Judged]) -> io::Result<()> {
+fn show(out: &mut impl Write, report: &NoiseReport, judged: &[Judged]) -> io::Result<()> {
     write!(out, "{report}")?;
     for one in judged {
         let broken: Vec<String> = one.broken_by.iter().map(u16::to_string).collect();

@@ -3,7 +3,7 @@
 
 use super::process::Looker;
 use crate::plan::WatchPlan;
-use ::watch::{Bypass, Reader, Sample, Wanted};
+use ::watch::{Bypass, Reader, Sample, ReadOptions};
 use perf::counter::{Count, What, Whose};
 use perf::{Tracefs, cost};
 use rustix::time::{ClockId, clock_gettime};
@@ -39,7 +39,7 @@ impl Gatherer {
             (true, true) => Calls::count(),
         };
         // The live view shows cores, and the machine's form may become that.
-        let wanted = Wanted { interrupts: plan.cores };
+        let wanted = ReadOptions { interrupts: plan.cores };
         let looker = plan.pid.map(|pid| Looker::new(pid, plan.tracing)).transpose()?;
         Ok(Self {
             reader: Reader::new(root, wanted),

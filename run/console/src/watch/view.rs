@@ -181,7 +181,7 @@ fn letter(port: usize) -> char {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::watch::{Core, Port, Sample};
+    use ::watch::{CoreCounters, PortCounters, Sample};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -189,10 +189,10 @@ mod tests {
         let sample = |at: u64, later: bool| {
             let mut sample = Sample { at: at * 1_000_000_000, unix_ms: at * 1_000, ..Sample::default() };
             let ticks = if later { [50, 0, 0, 50, 0, 0, 0, 0, 0, 0] } else { [0; 10] };
-            sample.cores.insert(0, Core { ticks, ..Core::default() });
+            sample.cores.insert(0, CoreCounters { ticks, ..CoreCounters::default() });
             for (name, bytes) in [("eth0", one), ("eth1", other)] {
                 let bytes = if later { [bytes, 0] } else { [0, 0] };
-                sample.ports.insert(name.into(), Port { bytes, device: true, ..Port::default() });
+                sample.ports.insert(name.into(), PortCounters { bytes, device: true, ..PortCounters::default() });
             }
             sample
         };

@@ -3,7 +3,7 @@
 use super::{PortArgs, TesterArgs, percent};
 use clap::{Args, ValueHint};
 use host::values::nonzero_duration;
-use packet::spec::{Asked, Spec};
+use packet::spec::{IntendedLoad, Spec};
 use packet::tester::{Pacing, Stream};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn rate(text: &str) -> Result<f64, String> {
     if text == "0" {
         return Ok(0.0);
     }
-    match Asked::parse(text)?.pacing(64.0, 1)? {
+    match IntendedLoad::parse(text)?.pacing(64.0, 1)? {
         Pacing::Rate { milli, .. } if !text.ends_with("bit") => Ok(milli as f64 / 1e3),
         _ => Err("write frames per second, as in 0 or 1M".to_owned()),
     }

@@ -8,7 +8,7 @@ use packet::spec::Spec;
 use packet::tester::{Plan, Stream};
 use std::path::PathBuf;
 use std::time::Duration;
-use testbed::LoadPlan;
+use testbed::TesterPlan;
 
 #[derive(Args)]
 pub(in crate::args::flags) struct LoadArgs {
@@ -90,7 +90,7 @@ pub(in crate::args::flags) struct LoadArgs {
 }
 
 impl LoadArgs {
-    pub(super) fn plan(self) -> Result<LoadPlan, String> {
+    pub(super) fn plan(self) -> Result<TesterPlan, String> {
         let links = self.ports.plan(memif::Role::Client)?;
         let usual = [true, links.len() > 1];
         let mut streams = Vec::new();
@@ -121,7 +121,7 @@ impl LoadArgs {
             ..Plan::default()
         };
         plan.check(links.len())?;
-        Ok(LoadPlan {
+        Ok(TesterPlan {
             links,
             plan,
             seed: self.seed,

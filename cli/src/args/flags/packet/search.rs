@@ -4,7 +4,7 @@ use super::{PortArgs, TesterArgs, percent};
 use clap::{Args, ValueHint};
 use host::values::{duration, nonzero_duration};
 use packet::search::{Goal, TRIALS_LIMIT};
-use packet::spec::{Asked, Spec};
+use packet::spec::{IntendedLoad, Spec};
 use packet::tester::{Pacing, Stream};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,12 +40,12 @@ pub(in crate::args::flags) struct SearchArgs {
     trial: Vec<Duration>,
 
     /// The lowest rate, in frames per second and direction
-    #[arg(long, value_name = "RATE", default_value = "1k", value_parser = Asked::parse)]
-    min_rate: Asked,
+    #[arg(long, value_name = "RATE", default_value = "1k", value_parser = IntendedLoad::parse)]
+    min_rate: IntendedLoad,
 
     /// The highest rate, in frames, or bits as in 10Gbit [default: what the tester can send through it]
-    #[arg(long, value_name = "RATE", value_parser = Asked::parse)]
-    max_rate: Option<Asked>,
+    #[arg(long, value_name = "RATE", value_parser = IntendedLoad::parse)]
+    max_rate: Option<IntendedLoad>,
 
     /// Let the device settle between trials (RFC 2544 section 23: five seconds)
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = duration)]
@@ -97,7 +97,7 @@ impl SearchArgs {
                 }
             }
         }
-        let rate = |asked: Asked| match asked.pacing(self.stream.shape.mean_size(), 1)? {
+        let rate = |asked: IntendedLoad| match asked.pacing(self.stream.shape.mean_size(), 1)? {
             Pacing::Rate { milli, .. } => Ok(milli as f64 / 1e3),
             _ => Err("--min-rate and --max-rate are rates".to_owned()),
         };
