@@ -1,8 +1,12 @@
-//! The table of functions, as packetdrill's header describes it, and the
-//! functions: arguments from C to Rust, results back.
+//! The functions that packetdrill calls: arguments from C to Rust, results back.
 //!
 //! Descriptors are real ones, of `/dev/null`: packetdrill closes those that a
 //! script left open by the system's own `close`.
+
+mod buffers;
+mod table;
+
+pub use table::Interface;
 
 use crate::address;
 use crate::errno::{self, Errno, Result};
@@ -14,92 +18,10 @@ use core::ffi::{CStr, c_char, c_int, c_long, c_longlong, c_short, c_uint, c_ulon
 use core::time::Duration;
 use core::{ptr, slice};
 use libc::{iovec, msghdr, pollfd, size_t, sockaddr, socklen_t, ssize_t, timeval};
+use buffers::{bytes, gather, receive, transmit, vectors, waits};
 use std::fs::File;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
-
-type Userdata = *mut c_void;
-
-/// What packetdrill asks to be filled in: its state, and functions that get
-/// it as their first argument and otherwise are the system calls of the same
-/// name.
-#[repr(C)]
-#[derive(Debug)]
-pub struct Interface {
-    /// Given to every function.
-    pub userdata: Userdata,
-    /// Frees `userdata`.
-    pub free: unsafe extern "C" fn(Userdata),
-    /// `socket`
-    pub socket: unsafe extern "C" fn(Userdata, c_int, c_int, c_int) -> c_int,
-    /// `bind`
-    pub bind: unsafe extern "C" fn(Userdata, c_int, *const sockaddr, socklen_t) -> c_int,
-    /// `listen`
-    pub listen: unsafe extern "C" fn(Userdata, c_int, c_int) -> c_int,
-    /// `accept`
-    pub accept: unsafe extern "C" fn(Userdata, c_int, *mut sockaddr, *mut socklen_t) -> c_int,
-    /// `connect`
-    pub connect: unsafe extern "C" fn(Userdata, c_int, *const sockaddr, socklen_t) -> c_int,
-    /// `read`
-    pub read: unsafe extern "C" fn(Userdata, c_int, *mut c_void, size_t) -> ssize_t,
-    /// `readv`
-    pub readv: unsafe extern "C" fn(Userdata, c_int, *const iovec, c_int) -> ssize_t,
-    /// `recv`
-    pub recv: unsafe extern "C" fn(Userdata, c_int, *mut c_void, size_t, c_int) -> ssize_t,
-    /// `recvfrom`
-    pub recvfrom:
-        unsafe extern "C" fn(Userdata, c_int, *mut c_void, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t,
-    /// `recvmsg`
-    pub recvmsg: unsafe extern "C" fn(Userdata, c_int, *mut msghdr, c_int) -> ssize_t,
-    /// `write`
-    pub write: unsafe extern "C" fn(Userdata, c_int, *const c_void, size_t) -> ssize_t,
-    /// `writev`
-    pub writev: unsafe extern "C" fn(Userdata, c_int, *const iovec, c_int) -> ssize_t,
-    /// `send`
-    pub send: unsafe extern "C" fn(Userdata, c_int, *const c_void, size_t, c_int) -> ssize_t,
-    /// `sendto`
-    pub sendto:
-        unsafe extern "C" fn(Userdata, c_int, *const c_void, size_t, c_int, *const sockaddr, socklen_t) -> ssize_t,
-    /// `sendmsg`
-    pub sendmsg: unsafe extern "C" fn(Userdata, c_int, *const msghdr, c_int) -> ssize_t,
-    /// `fcntl`. Variadic in C; on the 64-bit Linux ABIs (System V for x86-64,
-    /// AAPCS64) a variadic argument of a word is passed as a named one is.
-    pub fcntl: unsafe extern "C" fn(Userdata, c_int, c_int, c_long) -> c_int,
-    /// `ioctl`; likewise.
-    pub ioctl: unsafe extern "C" fn(Userdata, c_int, c_ulong, *mut c_int) -> c_int,
-    /// `close`
-    pub close: unsafe extern "C" fn(Userdata, c_int) -> c_int,
-    /// `shutdown`
-    pub shutdown: unsafe extern "C" fn(Userdata, c_int, c_int) -> c_int,
-    /// `getsockopt`
-    pub getsockopt: unsafe extern "C" fn(Userdata, c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int,
-    /// `setsockopt`
-    pub setsockopt: unsafe extern "C" fn(Userdata, c_int, c_int, c_int, *const c_void, socklen_t) -> c_int,
-    /// `poll`
-    pub poll: unsafe extern "C" fn(Userdata, *mut pollfd, libc::nfds_t, c_int) -> c_int,
-    /// An IP packet arrives at the host under test.
-    pub netdev_send: unsafe extern "C" fn(Userdata, *const c_void, size_t) -> c_int,
-    /// The next IP packet that it sends, with its length and time in
-    /// microseconds.
-    pub netdev_receive: unsafe extern "C" fn(Userdata, *mut c_void, *mut size_t, *mut c_longlong) -> c_int,
-    /// `usleep`
-    pub usleep: unsafe extern "C" fn(Userdata, c_uint) -> c_int,
-    /// `gettimeofday`
-    pub gettimeofday: unsafe extern "C" fn(Userdata, *mut timeval, *mut c_void) -> c_int,
-    /// `epoll_create`
-    pub epoll_create: unsafe extern "C" fn(Userdata, c_int) -> c_int,
-    /// `epoll_ctl`
-    pub epoll_ctl: unsafe extern "C" fn(Userdata, c_int, c_int, c_int, *mut libc::epoll_event) -> c_int,
-    /// `epoll_wait`
-    pub epoll_wait: unsafe extern "C" fn(Userdata, c_int, *mut libc::epoll_event, c_int, c_int) -> c_int,
-    /// `pipe`
-    pub pipe: unsafe extern "C" fn(Userdata, *mut c_int) -> c_int,
-    /// `splice`
-    pub splice:
-        unsafe extern "C" fn(Userdata, c_int, *mut libc::loff_t, c_int, *mut libc::loff_t, size_t, c_uint) -> ssize_t,
-}
-
-// 33 slots: a pointer and 32 functions, and nothing between them.
-const _: () = assert!(size_of::<Interface>() == 33 * size_of::<usize>());
+use table::Userdata;
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("`fcntl` and `ioctl` rely on how x86-64 and AArch64 Linux pass variadic arguments");
@@ -197,93 +119,6 @@ fn give_back(fd: RawFd) {
         // SAFETY: it is open, and one of those that this library opened and owns.
         drop(unsafe { OwnedFd::from_raw_fd(fd) });
     }
-}
-
-/// A buffer to read from.
-///
-/// # Safety
-/// `len` bytes can be read at `at`, unless it is null.
-unsafe fn bytes<'a>(at: *const c_void, len: usize) -> Result<&'a [u8]> {
-    match (at.is_null(), len) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(Errno(libc::EFAULT)),
-        // SAFETY: as the caller says.
-        (false, _) => Ok(unsafe { slice::from_raw_parts(at.cast(), len) }),
-    }
-}
-
-/// The vectors of a scattered buffer.
-///
-/// # Safety
-/// `count` vectors can be read at `at`, unless it is null.
-unsafe fn vectors<'a>(at: *const iovec, count: usize) -> Result<&'a [iovec]> {
-    match (at.is_null(), count) {
-        (_, 0) => Ok(&[]),
-        (_, count) if count > libc::UIO_MAXIOV as usize => Err(Errno(libc::EINVAL)),
-        (true, _) => Err(Errno(libc::EFAULT)),
-        // SAFETY: as the caller says.
-        (false, _) => Ok(unsafe { slice::from_raw_parts(at, count) }),
-    }
-}
-
-/// Receives into scattered buffers.
-///
-/// # Safety
-/// The vectors can be written to.
-unsafe fn receive(instance: &Instance, fd: c_int, vectors: &[iovec], flags: c_int) -> Result<i64> {
-    if vectors.iter().any(|vector| vector.iov_base.is_null() && vector.iov_len > 0) {
-        return Err(Errno(libc::EFAULT));
-    }
-    let most = vectors.iter().fold(0usize, |sum, vector| sum.saturating_add(vector.iov_len));
-    let mut got = Vec::new();
-    if waits(instance, fd, flags)? {
-        instance.block(None, |host| host.recv(fd, &mut got, most, flags))?;
-    } else {
-        at_once(instance.call(|host| host.recv(fd, &mut got, most, flags & !libc::MSG_WAITALL)))?;
-    }
-    let mut rest = &got[..];
-    for vector in vectors {
-        let (now, later) = rest.split_at(rest.len().min(vector.iov_len));
-        rest = later;
-        if !now.is_empty() {
-            // SAFETY: the caller says that the vector can be written to.
-            unsafe { ptr::copy_nonoverlapping(now.as_ptr(), vector.iov_base.cast(), now.len()) };
-        }
-    }
-    Ok(got.len() as i64)
-}
-
-fn transmit(instance: &Instance, fd: c_int, bytes: &[u8], flags: c_int) -> Result<i64> {
-    let mut left = bytes;
-    let outcome = if waits(instance, fd, flags)? {
-        instance.block(None, |host| host.send(fd, &mut left, flags)).map(|_| ())
-    } else {
-        at_once(instance.call(|host| host.send(fd, &mut left, flags)))
-    };
-    // What was taken counts, even if the rest failed.
-    match (bytes.len() - left.len(), outcome) {
-        (0, Err(error)) => Err(error),
-        (sent, _) => Ok(sent as i64),
-    }
-}
-
-/// Gathers scattered buffers.
-///
-/// # Safety
-/// The vectors can be read.
-unsafe fn gather(vectors: &[iovec]) -> Result<Vec<u8>> {
-    let mut all = Vec::new();
-    for vector in vectors {
-        // SAFETY: as the caller says.
-        all.extend_from_slice(unsafe { bytes(vector.iov_base, vector.iov_len) }?);
-    }
-    Ok(all)
-}
-
-/// Whether a call on this descriptor may block.
-fn waits(instance: &Instance, fd: c_int, flags: c_int) -> Result<bool> {
-    let nonblocking = instance.call(|host| host.silo.app.socket(fd).map(|socket| socket.nonblocking))?;
-    Ok(!nonblocking && flags & libc::MSG_DONTWAIT == 0)
 }
 
 unsafe extern "C" fn free(userdata: Userdata) {
