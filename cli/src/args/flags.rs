@@ -18,7 +18,7 @@ mod watch;
 
 use super::Command;
 use ::host::values::Count;
-use clap::{Parser, Subcommand, ValueHint};
+use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
 /// A web server and a load generator on a TCP/IP stack of their own.
@@ -85,6 +85,15 @@ impl Typed {
             Self::Man { folder } => Command::Man(folder),
         })
     }
+}
+
+/// On or off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Switch {
+    /// Yes
+    On,
+    /// No
+    Off,
 }
 
 /// The most connections that may be asked for: ten million, and half as many

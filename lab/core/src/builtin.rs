@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::experiment::{Experiment, Set};
 
 /// Their files, in the order of the list.
-const FILES: [(&str, &str); 11] = [
+const FILES: &[(&str, &str)] = &[
     ("accept-order", include_str!("../experiments/accept-order.toml")),
     ("accept-queue", include_str!("../experiments/accept-queue.toml")),
     ("accept-queue-keep-alive", include_str!("../experiments/accept-queue-keep-alive.toml")),

@@ -1,6 +1,7 @@
 //! Effect, interval and verdict of each figure; and what may not be compared.
 
-use crate::results::{ArmResults, Figure, Results};
+use crate::results::Results;
+use crate::runs::{ArmResults, Figure};
 use serde::Serialize;
 use stats::{Centre, Design, Effect, Policy, Verdict, effect, noise_floor, verdict};
 use std::collections::BTreeSet;

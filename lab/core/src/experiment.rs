@@ -3,6 +3,7 @@
 //! `nearside lab schema` prints.
 
 use crate::Failure;
+use crate::procedure::{Procedure, ProcedureSettings};
 use crate::procedures::{accept_order, accept_queue, allocator, bypass, command, offload, pace, scaling, steer_queue};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -147,6 +148,33 @@ impl Experiment {
         serde_json::to_string_pretty(&schemars::schema_for!(Self)).unwrap_or_default() + "\n"
     }
 
+    /// The tables that say what is done: each kind of experiment has a row.
+    fn tables(&self) -> Vec<(&'static str, Option<&dyn ProcedureSettings>)> {
+        fn given<S: ProcedureSettings>(settings: &Option<S>) -> Option<&dyn ProcedureSettings> {
+            settings.as_ref().map(|settings| settings as &dyn ProcedureSettings)
+        }
+        vec![
+            ("accept-order", given(&self.accept_order)),
+            ("accept-queue", given(&self.accept_queue)),
+            ("allocator", given(&self.allocator)),
+            ("pace", given(&self.pace)),
+            ("offload", given(&self.offload)),
+            ("kernel-vs-bypass", given(&self.kernel_vs_bypass)),
+            ("scaling", given(&self.scaling)),
+            ("steer-queue", given(&self.steer_queue)),
+            ("command", given(&self.command)),
+        ]
+    }
+
+    /// The procedure that it asks for.
+    ///
+    /// # Errors
+    /// If its settings make no sense, or the machine lacks what all arms need.
+    pub fn procedure(&self) -> Result<Box<dyn Procedure>, Failure> {
+        let given = self.tables().into_iter().find_map(|(_, given)| given);
+        given.ok_or("the experiment names nothing to do")?.procedure()
+    }
+
     /// What each type cannot say by itself.
     ///
     /// # Errors
@@ -165,21 +193,10 @@ impl Experiment {
         if !(0.0..=100.0).contains(&self.margin_percent) {
             return Err("margin-percent: write 0 to 100".to_owned());
         }
-        let kinds = [
-            self.accept_order.is_some(),
-            self.accept_queue.is_some(),
-            self.allocator.is_some(),
-            self.pace.is_some(),
-            self.offload.is_some(),
-            self.kernel_vs_bypass.is_some(),
-            self.scaling.is_some(),
-            self.steer_queue.is_some(),
-            self.command.is_some(),
-        ];
-        if kinds.iter().filter(|given| **given).count() != 1 {
-            return Err("write exactly one of the tables accept-order, accept-queue, allocator, pace, offload, \
-                        kernel-vs-bypass, scaling, steer-queue, command"
-                .to_owned());
+        let tables = self.tables();
+        if tables.iter().filter(|(_, given)| given.is_some()).count() != 1 {
+            let names: Vec<&str> = tables.iter().map(|(name, _)| *name).collect();
+            return Err(format!("write exactly one of the tables {}", names.join(", ")));
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Latencies of one run: exact moments, and a histogram that other tools read.
 
-use crate::results::Distribution;
+use crate::runs::Distribution;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use demo::measure::PERCENTILES;
 use hdrhistogram::Histogram;

@@ -14,6 +14,7 @@
 //! | [`procedure`] | what an experiment does: the trait |
 //! | [`procedures`] | those that there are |
 //! | [`runner`] | rounds, order, Ctrl-C |
+//! | [`runs`] | what runs measured |
 //! | [`results`] | a result's directory |
 //! | [`fingerprint`] | the machine that a figure belongs to |
 //! | [`compare`] | effect, interval and verdict; what may not be compared |
@@ -26,11 +27,13 @@ pub mod compare;
 pub mod experiment;
 pub mod fingerprint;
 pub mod latencies;
+mod number;
 pub mod procedure;
 pub mod procedures;
 pub mod report;
 pub mod results;
 pub mod runner;
+pub mod runs;
 pub mod table;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,7 @@
 //! What an experiment does.
 
 use crate::Failure;
-use crate::experiment::Experiment;
-use crate::procedures::{accept_order, accept_queue, allocator, bypass, command, offload, pace, scaling, steer_queue};
-use crate::results::{ArmResults, Check, Figure, Run};
+use crate::runs::{ArmResults, Check, Figure, Run};
 use demo::child::Interrupt;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -65,39 +63,13 @@ pub struct Setting<'a> {
     pub progress: &'a Progress,
 }
 
-/// The procedure that a file asks for.
-///
-/// # Errors
-/// If its settings make no sense, or the machine lacks what all arms need.
-pub fn procedure(experiment: &Experiment) -> Result<Box<dyn Procedure>, Failure> {
-    if let Some(settings) = &experiment.accept_order {
-        return Ok(Box::new(accept_order::AcceptOrder::new(settings)?));
-    }
-    if let Some(settings) = &experiment.accept_queue {
-        return Ok(Box::new(accept_queue::AcceptQueue::new(settings)?));
-    }
-    if let Some(settings) = &experiment.allocator {
-        return Ok(Box::new(allocator::Allocator::new(settings)?));
-    }
-    if let Some(settings) = &experiment.pace {
-        return Ok(Box::new(pace::Paces::new(settings)?));
-    }
-    if let Some(settings) = &experiment.offload {
-        return Ok(Box::new(offload::Offload::new(settings)?));
-    }
-    if let Some(settings) = &experiment.kernel_vs_bypass {
-        return Ok(Box::new(bypass::Bypass::new(settings)?));
-    }
-    if let Some(settings) = &experiment.scaling {
-        return Ok(Box::new(scaling::Scaling::new(settings)?));
-    }
-    if let Some(settings) = &experiment.steer_queue {
-        return Ok(Box::new(steer_queue::SteerQueue::new(settings)?));
-    }
-    match &experiment.command {
-        Some(settings) => Ok(Box::new(command::Command::new(settings)?)),
-        None => Err("the experiment names nothing to do".into()),
-    }
+/// What a file's table says of a procedure.
+pub trait ProcedureSettings {
+    /// The procedure with these settings.
+    ///
+    /// # Errors
+    /// If they make no sense, or the machine lacks what all arms need.
+    fn procedure(&self) -> Result<Box<dyn Procedure>, Failure>;
 }
 
 /// A line on the terminal that says how far a run is; nothing elsewhere, for

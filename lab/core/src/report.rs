@@ -5,7 +5,9 @@ mod forest;
 mod plot;
 
 use crate::compare;
-use crate::results::{ArmResults, Results};
+use crate::number::number;
+use crate::results::Results;
+use crate::runs::ArmResults;
 use crate::table;
 use std::fmt::Write;
 
@@ -145,8 +147,8 @@ fn verdicts(page: &mut String, results: &Results) {
         let cells = [
             comparison.arm.clone(),
             comparison.figure.title(),
-            table::number(comparison.before),
-            table::number(comparison.after),
+            number(comparison.before),
+            number(comparison.after),
             comparison.effect.map_or_else(|| "-".to_owned(), |effect| format!("{:.3}", effect.ratio)),
             table::interval(comparison),
             table::noise(comparison.floor),
@@ -174,12 +176,12 @@ fn figures(page: &mut String, results: &Results) {
             let values = arm.values(&figure.name);
             let cell = match values.as_slice() {
                 [] => "-".to_owned(),
-                [one] => table::number(*one),
+                [one] => number(*one),
                 values => {
                     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
                     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                     let (median, low, high) =
-                        (table::number(stats::median(values)), table::number(low), table::number(high));
+                        (number(stats::median(values)), number(low), number(high));
                     format!("{median}<br/><span class=\"soft\">{low} – {high}</span>")
                 }
             };

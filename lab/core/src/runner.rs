@@ -4,7 +4,8 @@ use crate::Failure;
 use crate::experiment::Experiment;
 use crate::fingerprint::MachineState;
 use crate::procedure::{Arm, Procedure, Progress, Setting};
-use crate::results::{ArmResults, Results, Run, SCHEMA};
+use crate::results::{Results, SCHEMA};
+use crate::runs::{ArmResults, Run};
 use demo::child::Interrupt;
 use demo::measure::PERCENTILES;
 use stats::Random;
@@ -29,7 +30,7 @@ pub enum Outcome {
 /// If the folder holds results already or cannot be written to, or nothing
 /// can be measured here at all.
 pub fn run(experiment: &Experiment, folder: &Path, interrupt: &Interrupt) -> Result<(Results, Outcome), Failure> {
-    let mut procedure = crate::procedure::procedure(experiment)?;
+    let mut procedure = experiment.procedure()?;
     run_procedure(experiment, procedure.as_mut(), folder, interrupt)
 }
 
@@ -126,7 +127,7 @@ fn rounds(
 /// A run's figures in a line.
 fn brief(results: &Results, run: &Run) -> String {
     let figure = |figure: &crate::results::Figure| {
-        let value = crate::table::number(*run.figures.get(&figure.name)?);
+        let value = crate::number::number(*run.figures.get(&figure.name)?);
         Some(format!("{} {value}{}{}", figure.name, if figure.unit.is_empty() { "" } else { " " }, figure.unit))
     };
     let mut parts: Vec<String> = results.figures.iter().filter_map(figure).take(4).collect();

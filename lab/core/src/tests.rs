@@ -4,7 +4,9 @@ use crate::compare;
 use crate::experiment::{Experiment, Set};
 use crate::latencies::Latencies;
 use crate::procedure::{Arm, Procedure, Setting};
-use crate::results::{ArmResults, Check, Figure, Results, Run};
+use crate::number::number;
+use crate::results::Results;
+use crate::runs::{ArmResults, Check, Figure, Run};
 use crate::runner::{Outcome, run_procedure};
 use crate::{Failure, builtin, report, table};
 use demo::child::Interrupt;
@@ -376,9 +378,9 @@ fn latencies_survive_being_kept() {
     let histogram = crate::latencies::log2(&[&kept, &kept]).expect("a histogram");
     let counts: Vec<u64> = histogram.buckets().iter().map(|(_, count)| *count).collect();
     assert_eq!(counts, [2, 4, 8, 16, 32, 64, 74]);
-    assert_eq!(table::number(1_234_567.0), "1,234,567");
+    assert_eq!(number(1_234_567.0), "1,234,567");
     assert_eq!(
-        [0.0, 0.05, 0.5, 12.34, 123.4, 999.9, -5_000.0].map(table::number).join(" "),
+        [0.0, 0.05, 0.5, 12.34, 123.4, 999.9, -5_000.0].map(number).join(" "),
         "0 5.00e-2 0.50 12.3 123 1,000 -5,000"
     );
 }

@@ -15,8 +15,8 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-pub use counts::{Bursts, Cycles, Lane, PortTotals, Refused, Snapshot};
-pub use engine::{BURST_LIMIT, Forwarder, Settings};
+pub use counts::{BURST_LIMIT, Bursts, Cycles, Lane, PortTotals, Refused, Snapshot};
+pub use engine::{Forwarder, Settings};
 pub use mode::Mode;
 pub use routes::{BadRoute, Hop, Routes, TABLE_LIMIT};
 pub use show::statistics;

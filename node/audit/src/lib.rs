@@ -12,12 +12,13 @@
 //! function of it, so a machine can be judged from its recording on any other.
 //!
 //! Call order: [`Evidence::take`] or [`Evidence::parse`], then [`machine`] for
-//! the settings in force or [`advice::judge`] for somebody's files, which both
+//! the settings in force or [`judge`] for somebody's files, which both
 //! give a [`Report`].
 
 #![forbid(unsafe_code)]
 
 pub mod advice;
+mod advised;
 mod case;
 mod catalogue;
 mod evidence;
@@ -28,6 +29,7 @@ mod rule;
 mod tests;
 pub mod yaml;
 
+pub use advised::judge;
 pub use case::{Case, Finding};
 pub use catalogue::{find, rules};
 pub use evidence::{Evidence, EvidenceError, Kernel, cpu_list, cpu_mask, sysctl_path};

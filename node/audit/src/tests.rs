@@ -2,7 +2,8 @@
 
 mod published;
 
-use crate::advice::{self, judge, parse};
+use crate::advice::{self, parse};
+use crate::judge;
 use crate::{Evidence, Probe, Role, Verdict, find, machine, rules};
 
 /// A server with sixteen cores, 64 GB and Debian's kernel, all as it comes.

@@ -3,7 +3,7 @@
 use crate::Rendered;
 use crate::cores::list;
 use crate::laboratory::laboratory;
-use crate::pod::pod;
+use crate::pod::{POWER_BY_POD, pod};
 use crate::text::Text;
 use crate::wanted::{PageSize, Profile, Version};
 
@@ -15,8 +15,6 @@ const PARTITIONING_BY_INSTALLER: Version = Version(4, 14);
 const MOUNT_NAMESPACE: Version = Version(4, 13);
 /// Since when the operator writes nohz_full and skew_tick whatever the hints.
 const TICKLESS_BY_OPERATOR: Version = Version(4, 23);
-/// Since when pods choose idle states and governor.
-pub(crate) const POWER_BY_POD: Version = Version(4, 12);
 /// The version for which the set was published: its operator was another one.
 const PUBLISHED: Version = Version(4, 10);
 

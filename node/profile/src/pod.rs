@@ -1,8 +1,10 @@
 //! The example of a pod that gets what a profile sets aside.
 
-use crate::openshift::POWER_BY_POD;
 use crate::text::Text;
-use crate::wanted::{PageSize, Profile};
+use crate::wanted::{PageSize, Profile, Version};
+
+/// Since when pods choose idle states and governor.
+pub(crate) const POWER_BY_POD: Version = Version(4, 12);
 
 /// A pod of half of the cores of the domain with the most, in whole cores.
 pub(crate) fn pod(profile: &Profile) -> String {

@@ -4,8 +4,8 @@
 mod operator;
 
 use crate::{Check, Huge, Profile, ProfileError, Shape, Target, Vendor, Version, Wanted, check, list, mask, render};
-use audit::advice::{Setting, judge, parse};
-use audit::{Evidence, Role, Verdict, cpu_list};
+use audit::advice::{Setting, parse};
+use audit::{Evidence, Role, Verdict, cpu_list, judge};
 
 const FIXTURES: [(&str, &str); 4] = [
     ("single", include_str!("../../topology/fixtures/single.txt")),

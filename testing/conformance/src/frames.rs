@@ -1,7 +1,9 @@
 //! The script's side of the wire: segments into Ethernet frames and back.
 
+pub use crate::family::{Family, PEER_IP, PEER_IP_V6};
+
 use crate::script::{OptionKind, Segment, Stamp};
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 use std::collections::HashMap;
 use wire::arp::{ArpPacket, Operation};
 use wire::ethernet::{ETHER_ARP, ETHER_IPV4, ETHER_IPV6, EthernetHeader};
@@ -13,14 +15,10 @@ use wire::{Mac, checksum, protocol, tcp};
 
 /// Our address, the side under test.
 pub const OUR_IP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-/// The peer's address, which the script plays.
-pub const PEER_IP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 /// Length of the prefix that both share.
 pub const PREFIX_LEN: u8 = 24;
 /// Our address over IPv6.
 pub const OUR_IP_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
-/// The peer's.
-pub const PEER_IP_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 /// Length of the prefix that both share.
 pub const PREFIX_LEN_V6: u8 = 64;
 /// The port that ours listens on, or that the peer is reached at.
@@ -35,27 +33,6 @@ const PEER_ISN: SeqNum = SeqNum(u32::MAX - 500);
 
 /// Largest frame that a script sends.
 const FRAME_LEN: usize = 14 + 40 + 60 + 9_000;
-
-/// What carries the segments.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Family {
-    /// IPv4.
-    V4,
-    /// IPv6. Its header is 20 bytes longer, so the link's MTU is too: the
-    /// same script then sees the same segments.
-    V6,
-}
-
-impl Family {
-    /// The peer's address.
-    #[must_use]
-    pub const fn peer(self) -> IpAddr {
-        match self {
-            Self::V4 => IpAddr::V4(PEER_IP),
-            Self::V6 => IpAddr::V6(PEER_IP_V6),
-        }
-    }
-}
 
 /// The byte at a position of either side's stream.
 #[must_use]

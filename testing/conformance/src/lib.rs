@@ -3,6 +3,7 @@
 //! The same script runs against our stack under virtual time and, where the
 //! behaviour is common, against Linux through a TAP device in real time.
 
+pub mod family;
 pub mod frames;
 pub mod linux;
 pub mod puppet;

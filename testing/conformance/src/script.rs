@@ -36,7 +36,7 @@
 //! how long after the step before; otherwise a segment may take a second.
 //! `ts` of the peer may echo `last`, the value that ours sent last.
 
-use crate::frames::Family;
+use crate::family::Family;
 use app::{Closed, Unreachable};
 use core::fmt;
 use core::time::Duration;

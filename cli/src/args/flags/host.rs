@@ -1,6 +1,6 @@
 //! What `serve` and `load` share over a link: addresses, core, faults.
 
-use super::sockets::Switch;
+use super::Switch;
 use clap::{Args, ValueEnum, ValueHint};
 use host::values::{self, BitRate, Cidr, DriverSpec, LinkSpec};
 use host::{HostPlan, OnLinkLoss, Silos};

@@ -1,5 +1,6 @@
 //! Serving over kernel sockets, as typed.
 
+use super::Switch;
 use super::host::HostArgs;
 use crate::args::kernel::{Probes, buffer, file_mode};
 use clap::{Args, ValueEnum, ValueHint};
@@ -214,15 +215,6 @@ enum Accept {
     Local,
     /// A queue per worker, chosen by eBPF (Linux 5.5): the least loaded one of the domain
     Least,
-}
-
-/// On or off.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(super) enum Switch {
-    /// Yes
-    On,
-    /// No
-    Off,
 }
 
 impl From<Accept> for Model {

@@ -10,8 +10,8 @@
 use super::crew;
 use super::models;
 use crate::Failure;
-use crate::procedure::{Arm, Procedure, Setting};
-use crate::results::{ArmResults, Check, Figure, Run};
+use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
+use crate::runs::{ArmResults, Check, Figure, Run};
 use app::{App, Closed, ConnId, Net, Opened, Wake};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,6 +68,12 @@ impl AcceptOrder {
             return Err(format!("accept-order: write 1 to {MAX_CONNECTIONS} connections").into());
         }
         Ok(Self { settings: settings.clone(), models: models::read("accept-order", &settings.models)? })
+    }
+}
+
+impl ProcedureSettings for Settings {
+    fn procedure(&self) -> Result<Box<dyn Procedure>, Failure> {
+        Ok(Box::new(AcceptOrder::new(self)?))
     }
 }
 

@@ -15,8 +15,8 @@ mod service;
 
 use super::{crew, models};
 use crate::Failure;
-use crate::procedure::{Arm, Procedure, Setting};
-use crate::results::{ArmResults, Check, Figure, Run};
+use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
+use crate::runs::{ArmResults, Check, Figure, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use server::Busy;
@@ -115,6 +115,12 @@ impl AcceptQueue {
     }
 }
 
+impl ProcedureSettings for Settings {
+    fn procedure(&self) -> Result<Box<dyn Procedure>, Failure> {
+        Ok(Box::new(AcceptQueue::new(self)?))
+    }
+}
+
 impl Procedure for AcceptQueue {
     fn arms(&self) -> Vec<Arm> {
         models::arms(&self.models, &self.conditions(), |model| {
@@ -151,7 +157,7 @@ impl Procedure for AcceptQueue {
         };
         vec![
             format!("Service: {}: the worker {kind}. Workers: {pinned}.", self.service),
-            format!("So many workers serve at most {} requests/s.", crate::table::number(ideal)),
+            format!("So many workers serve at most {} requests/s.", crate::number::number(ideal)),
             "Latency: from the connect (or the request, where connections are kept) to the response's last byte."
                 .to_owned(),
             "Served late: how much longer than asked for a request occupied its worker, on average. Fairness: of \

@@ -7,8 +7,8 @@
 mod counters;
 
 use crate::Failure;
-use crate::procedure::{Arm, Procedure, Setting};
-use crate::results::{ArmResults, Check, Distribution, Figure, Run};
+use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
+use crate::runs::{ArmResults, Check, Distribution, Figure, Run};
 use counters::{Counters, Processor};
 use demo::child::Scratch;
 use demo::kernel::{self, Kernel, WrkReport};
@@ -132,6 +132,12 @@ fn debians(start: &str) -> Option<PathBuf> {
     // The shortest name is the link by which programs find it.
     found.sort_unstable_by_key(|path| (path.as_os_str().len(), path.clone()));
     found.into_iter().next()
+}
+
+impl ProcedureSettings for Settings {
+    fn procedure(&self) -> Result<Box<dyn Procedure>, Failure> {
+        Ok(Box::new(Allocator::new(self)?))
+    }
 }
 
 impl Procedure for Allocator {

@@ -8,8 +8,8 @@
 
 use super::sides;
 use crate::Failure;
-use crate::procedure::{Arm, Procedure, Setting};
-use crate::results::{ArmResults, Check, Figure, Run};
+use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
+use crate::runs::{ArmResults, Check, Figure, Run};
 use demo::field::{Ask, Field, Generator, Link, has_huge_pages};
 use demo::kernel::{self, Kernel};
 use demo::measure::SMALL_BODY;
@@ -90,6 +90,12 @@ impl Bypass {
             self.nginx = Some(nginx);
         }
         Ok(())
+    }
+}
+
+impl ProcedureSettings for Settings {
+    fn procedure(&self) -> Result<Box<dyn Procedure>, Failure> {
+        Ok(Box::new(Bypass::new(self)?))
     }
 }
 

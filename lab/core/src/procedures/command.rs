@@ -2,8 +2,8 @@
 //! command, each figure a place in what it prints.
 
 use crate::Failure;
-use crate::procedure::{Arm, Procedure, Setting};
-use crate::results::{Direction, Figure, Run};
+use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
+use crate::runs::{Direction, Figure, Run};
 use demo::child::{Program, Scratch};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -83,6 +83,12 @@ impl Command {
             return Err(format!("command: the pointer of {} begins with /, as in /latency/p99", reading.name).into());
         }
         Ok(Self { settings: settings.clone(), scratch: Scratch::make()? })
+    }
+}
+
+impl ProcedureSettings for Settings {
+    fn procedure(&self) -> Result<Box<dyn Procedure>, Failure> {
+        Ok(Box::new(Command::new(self)?))
     }
 }
 

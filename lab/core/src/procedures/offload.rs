@@ -5,8 +5,8 @@
 
 use super::sides::{note_others, put};
 use crate::Failure;
-use crate::procedure::{Arm, Procedure, Setting};
-use crate::results::{ArmResults, Check, Figure, Run};
+use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
+use crate::runs::{ArmResults, Check, Figure, Run};
 use demo::child::Program;
 use demo::machine::{find_program, is_root};
 use demo::netns::Alone;
@@ -132,6 +132,12 @@ fn speed(said: &str) -> Option<f64> {
     let fetches = said.lines().map(line).collect::<Option<Vec<(f64, f64)>>>()?;
     let (bytes, seconds) = fetches.iter().fold((0.0, 0.0), |sum, fetch| (sum.0 + fetch.0, sum.1 + fetch.1));
     (seconds > 0.0).then_some(bytes / seconds)
+}
+
+impl ProcedureSettings for Settings {
+    fn procedure(&self) -> Result<Box<dyn Procedure>, Failure> {
+        Ok(Box::new(Offload::new(self)?))
+    }
 }
 
 impl Procedure for Offload {

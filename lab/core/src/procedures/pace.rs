@@ -9,8 +9,8 @@
 
 use super::sides::{distribution, note_others, put_in};
 use crate::Failure;
-use crate::procedure::{Arm, Procedure, Setting};
-use crate::results::{ArmResults, Check, Figure, Run};
+use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
+use crate::runs::{ArmResults, Check, Figure, Run};
 use demo::measure::SMALL_BODY;
 use demo::stand::{Asked, Server, Stand, two_cores, words};
 use schemars::JsonSchema;
@@ -152,6 +152,12 @@ impl Paces {
         }
         let duration = Duration::from_millis(self.settings.milliseconds);
         Ok(stand.ask(server, None, &words, duration, setting.interrupt)?)
+    }
+}
+
+impl ProcedureSettings for Settings {
+    fn procedure(&self) -> Result<Box<dyn Procedure>, Failure> {
+        Ok(Box::new(Paces::new(self)?))
     }
 }
 

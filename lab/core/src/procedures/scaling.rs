@@ -3,8 +3,8 @@
 
 use super::sides;
 use crate::Failure;
-use crate::procedure::{Arm, Procedure, Setting};
-use crate::results::{ArmResults, Check, Figure, Run};
+use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
+use crate::runs::{ArmResults, Check, Figure, Run};
 use demo::field::{Ask, Field, Generator, Link};
 use demo::machine::allowed_cores;
 use demo::measure::SMALL_BODY;
@@ -79,6 +79,12 @@ impl Scaling {
 
 fn cell(procs: u32, connections: u32) -> String {
     format!("{procs} × {connections}")
+}
+
+impl ProcedureSettings for Settings {
+    fn procedure(&self) -> Result<Box<dyn Procedure>, Failure> {
+        Ok(Box::new(Scaling::new(self)?))
+    }
 }
 
 impl Procedure for Scaling {

@@ -1,7 +1,7 @@
 //! The servers that are put side by side: what a measurement of one enters
 //! into its run.
 
-use crate::results::{Distribution, Figure, Run};
+use crate::runs::{Distribution, Figure, Run};
 use demo::stand::{Asked, OTHERS, SATURATED};
 use std::collections::BTreeMap;
 

@@ -16,8 +16,8 @@ mod service;
 use super::crew::MAX_WORKERS;
 use super::sides::{distribution, put};
 use crate::Failure;
-use crate::procedure::{Arm, Procedure, Setting};
-use crate::results::{ArmResults, Check, Figure, Run};
+use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
+use crate::runs::{ArmResults, Check, Figure, Run};
 use bond::{Aggregator, Bond, Member};
 use demo::stand::{Asked, Server, Stand, two_cores};
 use link::{Link, LinkState};
@@ -220,6 +220,12 @@ impl<L, A> Attendant<L, A> for Foreman<'_> {
     }
 }
 
+impl ProcedureSettings for Settings {
+    fn procedure(&self) -> Result<Box<dyn Procedure>, Failure> {
+        Ok(Box::new(SteerQueue::new(self)?))
+    }
+}
+
 impl Procedure for SteerQueue {
     fn arms(&self) -> Vec<Arm> {
         let reuse = if self.settings.keep_alive { "kept alive" } else { "new for each request" };
@@ -252,7 +258,7 @@ impl Procedure for SteerQueue {
     fn notes(&self) -> Vec<String> {
         let most = f64::from(self.settings.silos) * 1e6 / self.settings.service_us as f64;
         vec![
-            format!("So many servers serve at most {} requests/s.", crate::table::number(most)),
+            format!("So many servers serve at most {} requests/s.", crate::number::number(most)),
             "Latency: from the request's first byte to its answer's last, where connections are kept; else from the \
              beginning of its connection. Served late: by how much an answer was later than its server was done, on \
              average: what the silo's thread had to wait for a core."

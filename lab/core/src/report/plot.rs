@@ -1,7 +1,8 @@
 //! The latency curves of all arms on one plot.
 
 use super::escape;
-use crate::results::{ArmResults, Results};
+use crate::results::Results;
+use crate::runs::ArmResults;
 use std::fmt::Write;
 
 // The plot's place in its 920 × 380 drawing.

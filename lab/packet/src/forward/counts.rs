@@ -1,7 +1,9 @@
 //! What a forwarder counts.
 
-use super::engine::BURST_LIMIT;
 use serde::Serialize;
+
+/// Most frames of a burst.
+pub const BURST_LIMIT: usize = 256;
 
 /// How many frames were there at a time: polls by the size of their burst.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,15 +1,12 @@
 //! One turn of a forwarder: a burst each way.
 
-use super::counts::{Lane, Refused};
+use super::counts::{BURST_LIMIT, Lane, Refused};
 use super::flows::Flows;
 use super::mode::Mode;
 use super::rewrite::{self, Unrouted};
 use super::routes::Routes;
 use link::{Link, Receive, Transmit};
 use wire::{Mac, Offload, Time};
-
-/// Most frames of a burst.
-pub const BURST_LIMIT: usize = 256;
 
 /// What a forwarder does.
 #[derive(Clone, Debug)]

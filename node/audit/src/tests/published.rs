@@ -2,7 +2,8 @@
 //! as facts: which line says what, and what is not true of it.
 
 use super::server;
-use crate::advice::{judge, parse};
+use crate::advice::parse;
+use crate::judge;
 use crate::{Report, Role, Verdict};
 
 /// Cores 2-15 and 18-31 of 32 for pollers, with the arguments that the

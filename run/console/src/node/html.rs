@@ -124,7 +124,8 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use audit::advice::{judge, parse};
+    use audit::advice::parse;
+    use audit::judge;
     use audit::{Evidence, Role};
 
     #[test]

@@ -3,8 +3,8 @@
 
 use super::{LONGEST_FILE, WORSE, evidence, read, show, status};
 use crate::plan::{NodePlan, ProfileTask};
-use audit::advice::{AdviceError, Setting, judge, parse};
-use audit::{Report, Role};
+use audit::advice::{AdviceError, Setting, parse};
+use audit::{judge, Report, Role};
 use profile::{Check, Checked, Profile, Rendered, Shape, Version, Wanted, check, render};
 use say::Failure;
 use std::fs;
