@@ -278,7 +278,7 @@ fn print(all: &[Found], core: u16) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use noise::{Cause, Attribution};
+    use noise::{Attribution, Cause};
 
     fn gap(from: u64, nanos: u64, cause: Cause) -> Named {
         let verdict = Attribution { cause: cause.clone(), parts: vec![(cause, nanos)], incomplete: false };

@@ -236,7 +236,13 @@ impl Stand<'_> {
         Ok(samples)
     }
 
-    fn sample(&self, neighbour: &Neighbour, asker: &Asker, page: &Page, weather: Weather) -> Result<Sample, BenchError> {
+    fn sample(
+        &self,
+        neighbour: &Neighbour,
+        asker: &Asker,
+        page: &Page,
+        weather: Weather,
+    ) -> Result<Sample, BenchError> {
         neighbour.set(weather);
         let before = (Clock.now(), page.read()?, neighbour.counts());
         asker.orders.send(self.plan.duration).map_err(|_| "the generator has ended")?;

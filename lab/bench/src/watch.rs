@@ -16,7 +16,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use watch::{Reader, Sample, ReadOptions, grown};
+use watch::{ReadOptions, Reader, Sample, grown};
 
 /// What is measured.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -201,7 +201,7 @@ fn by_round(arm: &ArmResults, baseline: &ArmResults, figure: &str) -> (Vec<f64>,
     let of = |arm: &ArmResults, round: u32| {
         arm.runs.iter().find(|run| run.round == round).and_then(|run| run.figures.get(figure).copied())
     };
-    let both = |run: &crate::results::Run| Some((of(arm, run.round)?, of(baseline, run.round)?));
+    let both = |run: &crate::runs::Run| Some((of(arm, run.round)?, of(baseline, run.round)?));
     baseline.runs.iter().filter_map(both).unzip()
 }
 

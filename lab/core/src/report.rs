@@ -180,8 +180,7 @@ fn figures(page: &mut String, results: &Results) {
                 values => {
                     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
                     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                    let (median, low, high) =
-                        (number(stats::median(values)), number(low), number(high));
+                    let (median, low, high) = (number(stats::median(values)), number(low), number(high));
                     format!("{median}<br/><span class=\"soft\">{low} – {high}</span>")
                 }
             };

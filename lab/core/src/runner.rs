@@ -126,7 +126,7 @@ fn rounds(
 
 /// A run's figures in a line.
 fn brief(results: &Results, run: &Run) -> String {
-    let figure = |figure: &crate::results::Figure| {
+    let figure = |figure: &crate::runs::Figure| {
         let value = crate::number::number(*run.figures.get(&figure.name)?);
         Some(format!("{} {value}{}{}", figure.name, if figure.unit.is_empty() { "" } else { " " }, figure.unit))
     };

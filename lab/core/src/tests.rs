@@ -3,11 +3,11 @@
 use crate::compare;
 use crate::experiment::{Experiment, Set};
 use crate::latencies::Latencies;
-use crate::procedure::{Arm, Procedure, Setting};
 use crate::number::number;
+use crate::procedure::{Arm, Procedure, Setting};
 use crate::results::Results;
-use crate::runs::{ArmResults, Check, Figure, Run};
 use crate::runner::{Outcome, run_procedure};
+use crate::runs::{ArmResults, Check, Figure, Run};
 use crate::{Failure, builtin, report, table};
 use demo::child::Interrupt;
 use stats::{Random, Verdict};

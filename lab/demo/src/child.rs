@@ -35,6 +35,10 @@ impl Interrupt {
         Ok(Self(flag))
     }
 
+    /// Whether to go on.
+    ///
+    /// # Errors
+    /// After Ctrl-C.
     pub fn check(&self) -> Result<(), Error> {
         if self.0.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
@@ -110,6 +114,7 @@ impl Program<'_> {
 }
 
 impl Running {
+    /// The process's number.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -251,6 +256,7 @@ impl Scratch {
         Ok(Self(path))
     }
 
+    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0
     }

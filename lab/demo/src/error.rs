@@ -43,6 +43,7 @@ impl Error {
         move |source| Self::Io { tried, source }
     }
 
+    /// A program printed something else than was expected.
     pub fn output(name: &str, missing: impl Into<String>) -> Self {
         Self::Output { name: name.to_owned(), missing: missing.into() }
     }

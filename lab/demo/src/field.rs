@@ -39,8 +39,10 @@ pub enum Generator {
 }
 
 impl Link {
+    /// All of them, in the order of tables.
     pub const ALL: [Self; 5] = [Self::Kernel, Self::AfXdp, Self::Tap, Self::Memif, Self::Dpdk];
 
+    /// As tables name it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel sockets",
@@ -124,11 +126,15 @@ impl Ask<'_> {
 /// some.
 #[derive(Debug)]
 pub struct Field<'a> {
+    /// The program and the generator.
     pub stand: &'a Stand,
+    /// Two namespaces with a veth pair, where there are any.
     pub veth: Option<&'a Namespaces>,
+    /// One with a tap device, where there is one.
     pub tap: Option<&'a Alone>,
     /// Cores of the server, one for each silo or worker.
     pub servers: &'a [u16],
+    /// Looked at wherever something is waited for.
     pub interrupt: &'a Interrupt,
 }
 

@@ -37,7 +37,7 @@ mod tests;
 pub use error::Error;
 pub use limit::requests_and_frames;
 pub use promises::{Promise, promises};
-pub use results::{Nginx, DemoResults, Row};
+pub use results::{DemoResults, Nginx, Row};
 
 use rounds::Measuring;
 use std::fs;

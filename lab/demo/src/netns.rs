@@ -14,7 +14,9 @@ pub const DEVICE: &str = "near0";
 /// The two namespaces. Dropping them removes them, and with them the pair.
 #[derive(Debug)]
 pub struct Namespaces {
+    /// The server's, by its name.
     pub server: String,
+    /// The client's.
     pub client: String,
 }
 

@@ -61,12 +61,15 @@ pub struct Asked {
     pub goodput: f64,
     /// Bytes of responses per second, heads included.
     pub transfer: f64,
+    /// The mean latency.
     pub mean: f64,
+    /// The standard deviation of latencies.
     pub stdev: f64,
     /// Its curve.
     pub latency: Latency,
     /// How many latencies there are.
     pub samples: u64,
+    /// Requests that failed.
     pub errors: u64,
     /// The share of its time in which the server had something to do, by its
     /// own account: on average over its silos or workers. Another program's is
@@ -79,7 +82,9 @@ pub struct Asked {
     pub server: CpuShare,
     /// The generator's share of its time in which it had something to do.
     pub client_busy: f64,
+    /// The generator's process and its core, likewise.
     pub client: CpuShare,
+    /// What makes the figures doubtful.
     pub warnings: Vec<String>,
 }
 
@@ -101,6 +106,7 @@ impl Stand {
         &self.program
     }
 
+    /// Where it may write.
     pub fn folder(&self) -> &Path {
         self.scratch.path()
     }

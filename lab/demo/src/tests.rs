@@ -3,7 +3,7 @@ use crate::frames::rates;
 use crate::machine::{CoreTicks, CpuShare, Fingerprint, core_ticks, process_ticks};
 use crate::measure::{Contender, Heads, Latency, Measurement, PERCENTILES, SCENARIOS, Stage, thousands};
 use crate::promises::promises;
-use crate::results::{Nginx, DemoResults, Row};
+use crate::results::{DemoResults, Nginx, Row};
 use crate::summary::{median, summaries};
 use crate::{report, table};
 

@@ -3,7 +3,7 @@
 pub(crate) mod compare;
 mod distribution;
 
-use crate::figure::{PrintedFigure, Show};
+use crate::figure::{Interval, Show};
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
 use crate::run::{Little, PublishedRun};
@@ -32,7 +32,7 @@ pub(crate) fn of_run(run: &PublishedRun, link: Option<f64>) -> Vec<Relation> {
         {
             let says = format!("the longest {} is longer than the run", latency.name);
             // Tools end a run a little late, and some count what is on its way.
-            let right = seconds.loose(0.05) + PrintedFigure { low: 0.0, high: 0.2, line: 0 };
+            let right = seconds.loose(0.05) + Interval { low: 0.0, high: 0.2, line: 0 };
             let arithmetic = format!("{max} s in a run of {seconds} s");
             out.push(Relation::new("duration", (max, AtMost, right), says, arithmetic, PROOF_RATE));
         }
@@ -69,7 +69,7 @@ fn rates(run: &PublishedRun, out: &mut Vec<Relation>) {
 /// Rates with many failures in them say nothing of the server's work. Some
 /// tools count failures that are of no request, so that more of them than
 /// requests are possible.
-fn failures(run: &PublishedRun, failed: PrintedFigure, requests: PrintedFigure, out: &mut Vec<Relation>) {
+fn failures(run: &PublishedRun, failed: Interval, requests: Interval, out: &mut Vec<Relation>) {
     let share = failed.low / requests.high.max(1.0);
     if run.rate.is_some() && share > FAILURES {
         let percent = Show((share * 1e4).round() / 100.0);
@@ -97,7 +97,7 @@ fn little(run: &PublishedRun) -> Option<Relation> {
         Show(connections.middle() / rate.middle() * 1e3),
     );
     // What is under way at both ends of the run is in one figure only.
-    let most = connections.loose(0.02) + PrintedFigure::exact(0.0, 0);
+    let most = connections.loose(0.02) + Interval::exact(0.0, 0);
     let says = match run.little {
         Little::Adds => {
             "rate times mean latency is more than the connections can carry: this tool adds samples of its own for \
@@ -121,10 +121,10 @@ fn limit(run: &PublishedRun, link: f64) -> Option<Relation> {
     let arithmetic = format!("{bits} bit/s of {} bit/s: {:.2} %", Show(link), bits.middle() / link * 100.0);
     if bits.low > link {
         let says = "more was received than the link carries";
-        let right = PrintedFigure::exact(link, line);
+        let right = Interval::exact(link, line);
         return Some(Relation::new("link", (bits, AtMost, right), says, arithmetic, "the interface's counters"));
     }
     let says = "the link was at its limit: this is its figure, not the server's";
-    let right = PrintedFigure::exact(link * AT_LIMIT, line);
+    let right = Interval::exact(link * AT_LIMIT, line);
     Some(Relation::new("link", (bits, AtMost, right), says, arithmetic, PROOF_LINK).unproven())
 }

@@ -4,7 +4,7 @@ use core::fmt;
 
 /// The values that a printed figure may stand for.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct PrintedFigure {
+pub struct Interval {
     /// The smallest.
     pub low: f64,
     /// The largest.
@@ -17,7 +17,7 @@ pub struct PrintedFigure {
 /// little more, since tools compute in binary before they round.
 const HALF: f64 = 0.501;
 
-impl PrintedFigure {
+impl Interval {
     /// A count: exactly this.
     #[must_use]
     pub fn exact(value: f64, line: usize) -> Self {
@@ -157,21 +157,21 @@ pub(crate) fn prefix_power(prefix: &str) -> Option<i32> {
     })
 }
 
-impl core::ops::Add for PrintedFigure {
+impl core::ops::Add for Interval {
     type Output = Self;
     fn add(self, other: Self) -> Self {
         Self { low: self.low + other.low, high: self.high + other.high, line: self.line.max(other.line) }
     }
 }
 
-impl core::ops::Sub for PrintedFigure {
+impl core::ops::Sub for Interval {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
         Self { low: self.low - other.high, high: self.high - other.low, line: self.line.max(other.line) }
     }
 }
 
-impl core::ops::Mul for PrintedFigure {
+impl core::ops::Mul for Interval {
     type Output = Self;
     fn mul(self, other: Self) -> Self {
         let all = [self.low * other.low, self.low * other.high, self.high * other.low, self.high * other.high];
@@ -181,7 +181,7 @@ impl core::ops::Mul for PrintedFigure {
     }
 }
 
-impl core::ops::Div for PrintedFigure {
+impl core::ops::Div for Interval {
     type Output = Self;
     /// What divides by something that may be zero may be anything.
     fn div(self, other: Self) -> Self {
@@ -223,7 +223,7 @@ impl fmt::Display for Show {
     }
 }
 
-impl fmt::Display for PrintedFigure {
+impl fmt::Display for Interval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Show(self.middle()).fmt(f)
     }

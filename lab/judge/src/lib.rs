@@ -5,7 +5,7 @@
 //! of claims in TOML, and refuses whatever is none of them; [`judge`] finds
 //! what cannot be true, and what is not shown.
 //!
-//! A printed figure stands for all values that print so ([`PrintedFigure`]): two
+//! A printed figure stands for all values that print so ([`Interval`]): two
 //! figures contradict each other only where no values behind them agree.
 
 #![forbid(unsafe_code)]
@@ -17,7 +17,7 @@ mod run;
 mod text;
 mod tools;
 
-pub use figure::PrintedFigure;
+pub use figure::Interval;
 pub use relation::{Finding, Severity};
 pub use run::PublishedRun;
 pub use text::{LONGEST_FILE, LONGEST_LINE, ReadError};

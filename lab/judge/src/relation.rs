@@ -1,6 +1,6 @@
 //! What must hold between figures, and what is said where it does not.
 
-use crate::figure::{PrintedFigure, Show};
+use crate::figure::{Interval, Show};
 use serde::Serialize;
 
 /// How bad a finding is, from mild to bad.
@@ -52,9 +52,9 @@ pub(crate) enum Order {
 pub(crate) struct Relation {
     pub check: &'static str,
     pub severity: Severity,
-    pub left: PrintedFigure,
+    pub left: Interval,
     pub order: Order,
-    pub right: PrintedFigure,
+    pub right: Interval,
     pub says: String,
     pub arithmetic: String,
     pub proof: &'static str,
@@ -63,7 +63,7 @@ pub(crate) struct Relation {
 impl Relation {
     pub(crate) fn new(
         check: &'static str,
-        (left, order, right): (PrintedFigure, Order, PrintedFigure),
+        (left, order, right): (Interval, Order, Interval),
         says: impl Into<String>,
         arithmetic: impl Into<String>,
         proof: &'static str,
@@ -74,7 +74,7 @@ impl Relation {
 
     /// Found whatever the figures are: something is missing or not alike.
     pub(crate) fn missing(check: &'static str, line: usize, says: impl Into<String>, proof: &'static str) -> Self {
-        let nothing = PrintedFigure::exact(0.0, line);
+        let nothing = Interval::exact(0.0, line);
         Self::new(check, (nothing, Order::Never, nothing), says, "", proof).unproven()
     }
 

@@ -1,6 +1,6 @@
 //! One run, as its tool printed it.
 
-use crate::figure::PrintedFigure;
+use crate::figure::Interval;
 use crate::relation::Relation;
 
 /// What a tool or a claim says of one run. Times are in seconds, rates per
@@ -14,17 +14,17 @@ pub struct PublishedRun {
     pub(crate) claim: bool,
     /// Of a claim: the comparison that it is a side of.
     pub group: Option<String>,
-    pub(crate) connections: Option<PrintedFigure>,
+    pub(crate) connections: Option<Interval>,
     pub(crate) little: Little,
-    pub(crate) requests: Option<PrintedFigure>,
-    pub(crate) failed: Option<PrintedFigure>,
-    pub(crate) seconds: Option<PrintedFigure>,
-    pub(crate) rate: Option<PrintedFigure>,
+    pub(crate) requests: Option<Interval>,
+    pub(crate) failed: Option<Interval>,
+    pub(crate) seconds: Option<Interval>,
+    pub(crate) rate: Option<Interval>,
     /// All bytes received, or as many of them as the tool counts.
-    pub(crate) received: Option<PrintedFigure>,
-    pub(crate) received_rate: Option<PrintedFigure>,
+    pub(crate) received: Option<Interval>,
+    pub(crate) received_rate: Option<Interval>,
     /// Bytes of one response; `sized_with_head`: with its head.
-    pub(crate) size: Option<PrintedFigure>,
+    pub(crate) size: Option<Interval>,
     pub(crate) sized_with_head: bool,
     /// What was asked for.
     pub(crate) path: Option<String>,
@@ -55,13 +55,13 @@ pub(crate) enum Little {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Latency {
     pub name: String,
-    pub min: Option<PrintedFigure>,
-    pub mean: Option<PrintedFigure>,
-    pub median: Option<PrintedFigure>,
-    pub deviation: Option<PrintedFigure>,
-    pub max: Option<PrintedFigure>,
+    pub min: Option<Interval>,
+    pub mean: Option<Interval>,
+    pub median: Option<Interval>,
+    pub deviation: Option<Interval>,
+    pub max: Option<Interval>,
     /// Shares, as 0.99, and their values; in the order printed.
-    pub percentiles: Vec<(f64, PrintedFigure)>,
+    pub percentiles: Vec<(f64, Interval)>,
     pub samples: Option<f64>,
     /// How far percentiles may be off, as a share; `None`: they are
     /// interpolated, and nothing but their order is known.

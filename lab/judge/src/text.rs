@@ -1,6 +1,6 @@
 //! Files, read line by line within limits.
 
-use crate::figure::PrintedFigure;
+use crate::figure::Interval;
 use core::fmt;
 use std::io::{BufRead, Read};
 
@@ -113,7 +113,7 @@ fn plain(line: &str) -> String {
 }
 
 /// What was found, once: a second value in one file is another run's.
-pub(crate) fn once(place: &mut Option<PrintedFigure>, value: PrintedFigure, what: &str) -> Result<(), ReadError> {
+pub(crate) fn once(place: &mut Option<Interval>, value: Interval, what: &str) -> Result<(), ReadError> {
     if let Some(first) = place {
         let why = format!("{what} a second time (first in line {}): give each run a file of its own", first.line);
         return Err(ReadError::new(value.line, why));

@@ -191,7 +191,13 @@ mod tests {
             rate: 1_000.0,
             sent: Sent { frames: 1_000, ..Sent::default() },
             losses: Losses { frames: lost, ..Losses::default() },
-            latency: LatencyDistribution { samples: 1_000, min_ns: 10, mean_ns: 20.0, max_ns, buckets: vec![(max_ns, 1_000)] },
+            latency: LatencyDistribution {
+                samples: 1_000,
+                min_ns: 10,
+                mean_ns: 20.0,
+                max_ns,
+                buckets: vec![(max_ns, 1_000)],
+            },
             ..LaneResult::default()
         }
     }

@@ -3,7 +3,7 @@
 //! is XML as well, so that any parser checks it.
 
 use crate::table::{PERCENTILES, figures, way};
-use crate::trial::{LatencyDistribution, LaneResult, TrialResult};
+use crate::trial::{LaneResult, LatencyDistribution, TrialResult};
 use core::fmt::Write;
 use load::units::{grouped, seconds, share, si};
 use report::{Axis, Chart, Series};

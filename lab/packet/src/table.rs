@@ -1,6 +1,6 @@
 //! A trial's results as lines for people.
 
-use crate::trial::{LatencyDistribution, LaneResult, TrialResult};
+use crate::trial::{LaneResult, LatencyDistribution, TrialResult};
 use core::fmt::Write;
 use load::units::{digits, grouped, seconds, share, si};
 

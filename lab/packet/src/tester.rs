@@ -7,7 +7,7 @@ use crate::mark::Mark;
 use crate::schedule::{MILLI, Schedule};
 use crate::stream::{Frames, Seen, Shape, look};
 use crate::track::{Arrival, Tracker};
-use crate::trial::{LatencyDistribution, Gaps, LaneResult, Sent, Stalls, TrialResult};
+use crate::trial::{Gaps, LaneResult, LatencyDistribution, Sent, Stalls, TrialResult};
 use core::time::Duration;
 use link::{Link, Receive, Transmit};
 use load::Recorder;

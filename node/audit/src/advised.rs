@@ -93,7 +93,10 @@ const SEVERAL: &[&str] = &["cmdline hugepages", "cmdline hugepagesz", "cmdline c
 /// Marks a setting that another one of the same set overrules.
 fn twice(settings: &[Setting], at: usize, row: Row) -> Row {
     let Some(own) = settings.get(at) else { return row };
-    let last_counts = matches!(own.form, FileForm::Sysctl | FileForm::Tuned | FileForm::Limits | FileForm::CommandLine | FileForm::Script);
+    let last_counts = matches!(
+        own.form,
+        FileForm::Sysctl | FileForm::Tuned | FileForm::Limits | FileForm::CommandLine | FileForm::Script
+    );
     if !last_counts || SEVERAL.contains(&own.key.as_str()) {
         return row;
     }

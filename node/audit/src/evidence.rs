@@ -3,10 +3,10 @@
 mod patterns;
 
 use core::fmt;
+use patterns::{OF_A_PROCESS, PATTERNS, PROCESSES};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use patterns::{OF_A_PROCESS, PATTERNS, PROCESSES};
 use std::path::{Path, PathBuf};
 
 /// Files by their path below the root: what they say, or why they could not
@@ -74,7 +74,6 @@ const LONG_FILE_LIMIT: u64 = 16 << 20;
 const FILES_LIMIT: usize = 200_000;
 /// The most processes whose limits are looked at.
 const PROCESSES_LIMIT: usize = 4_096;
-
 
 impl Evidence {
     /// Reads the machine below `root`, which is `/`, or a folder that has the

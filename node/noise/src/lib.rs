@@ -31,4 +31,4 @@ pub use report::{CauseReport, CoreReport, Cost, GapLine, GapReport, Judged, Nois
 pub use run::{Each, Plan, RunError, run};
 pub use sources::{Sight, Source};
 pub use tally::{Account, Gap, Named, ROWS, Tally, row};
-pub use timeline::{Beyond, Event, Frame, Timeline, Attribution};
+pub use timeline::{Attribution, Beyond, Event, Frame, Timeline};

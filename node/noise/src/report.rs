@@ -367,7 +367,7 @@ mod tests {
     use super::*;
     use crate::cause::Cause;
     use crate::sources::{Sight, sources};
-    use crate::{Gap, Named, Attribution};
+    use crate::{Attribution, Gap, Named};
 
     fn report() -> NoiseReport {
         let mut tally = Tally::default();
@@ -409,7 +409,8 @@ mod tests {
     fn bounds_are_every_cores() {
         let bounds = Bound::parse_list("max<150us,share<1%,rate<=1").expect("bounds");
         let mut report = report();
-        let broken = |report: &NoiseReport| report.judge(&bounds).into_iter().map(|one| one.broken_by).collect::<Vec<_>>();
+        let broken =
+            |report: &NoiseReport| report.judge(&bounds).into_iter().map(|one| one.broken_by).collect::<Vec<_>>();
         assert_eq!(broken(&report), [vec![3], vec![], vec![]]);
         // What was not seen is not known to be quiet.
         report.cores[0].dropped = 1;

@@ -21,6 +21,6 @@ mod text;
 
 pub use change::{BypassRow, Change, CoreRow, DomainRow, Figure, PortRow, Presence, ProcessRow, TIMES, grown};
 pub use metrics::{MEDIA_TYPE, openmetrics};
-pub use read::{Reader, ReadOptions, outward};
-pub use sample::{Bypass, CoreCounters, DomainCounters, LINE_LIMIT, PortCounters, Process, SampleReader, Sample};
+pub use read::{ReadOptions, Reader, outward};
+pub use sample::{Bypass, CoreCounters, DomainCounters, LINE_LIMIT, PortCounters, Process, Sample, SampleReader};
 pub use saturation::Saturation;

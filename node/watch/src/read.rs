@@ -302,7 +302,8 @@ mod tests {
     #[test]
     fn outward_are_devices_or_all_but_the_loopback() {
         let port = |device| PortCounters { device, ..PortCounters::default() };
-        let mut ports: BTreeMap<String, PortCounters> = [("lo".into(), port(false)), ("veth0".into(), port(false))].into();
+        let mut ports: BTreeMap<String, PortCounters> =
+            [("lo".into(), port(false)), ("veth0".into(), port(false))].into();
         assert_eq!(outward(&ports), ["veth0"]);
         ports.insert("eth0".into(), port(true));
         assert_eq!(outward(&ports), ["eth0"]);

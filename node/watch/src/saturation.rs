@@ -144,8 +144,12 @@ mod tests {
         let mut before = Sample { at: at * 1_000_000_000, ..Sample::default() };
         let mut now = Sample { at: (at + 1) * 1_000_000_000, unix_ms: (at + 1) * 1_000, ..Sample::default() };
         before.cores.insert(3, CoreCounters::default());
-        now.cores.insert(3, CoreCounters { ticks: [busy, 0, 0, 100 - busy - soft, 0, 0, soft, 0, 0, 0], ..CoreCounters::default() });
-        let port = |bytes| PortCounters { bytes: [0, bytes], speed: Some(8_000), device: true, ..PortCounters::default() };
+        now.cores.insert(
+            3,
+            CoreCounters { ticks: [busy, 0, 0, 100 - busy - soft, 0, 0, soft, 0, 0, 0], ..CoreCounters::default() },
+        );
+        let port =
+            |bytes| PortCounters { bytes: [0, bytes], speed: Some(8_000), device: true, ..PortCounters::default() };
         before.ports.insert("eth0".into(), port(0));
         now.ports.insert("eth0".into(), port(bytes));
         Change::between(&before, &now).expect("time passed")

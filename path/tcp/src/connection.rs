@@ -843,34 +843,58 @@ pub enum CongestionState {
 
 /// A connection's figures, in the shape of Linux's `TCP_INFO`.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "each field is named as in RFC 9293 or tcp_info")]
 pub struct Info {
+    /// RFC 9293 section 3.3.2.
     pub state: State,
+    /// Bytes of payload in a full segment to the peer.
     pub mss: u16,
+    /// The congestion window, bytes.
     pub cwnd: u32,
+    /// The slow-start threshold, bytes.
     pub ssthresh: u32,
+    /// The smoothed round-trip time, us.
     pub srtt_us: u32,
+    /// Its variation, us.
     pub rttvar_us: u32,
+    /// The peer's window, bytes.
     pub snd_wnd: u32,
+    /// Our window, bytes.
     pub rcv_wnd: u32,
+    /// Bytes sent and not acknowledged, less those known to have arrived or to be lost.
     pub in_flight: u32,
+    /// Bytes queued and not sent.
     pub unsent: u32,
+    /// Whether both sides take SACK.
     pub sack: bool,
+    /// Whether both sides send timestamps.
     pub timestamps: bool,
+    /// The shift of the peer's window.
     pub peer_shift: u8,
+    /// The shift of ours.
     pub own_shift: u8,
+    /// Doublings of the retransmission timer.
     pub backoff: u8,
+    /// Timeouts in a row.
     pub retransmits: u32,
+    /// Whether losses are being repaired.
     pub recovering: bool,
+    /// What congestion control thinks of the path.
     pub congestion_state: CongestionState,
     /// In segments, as the next three.
     pub sacked: u32,
+    /// Taken to be lost.
     pub lost: u32,
+    /// Sent again and not acknowledged.
     pub retrans: u32,
+    /// How far segments overtake each other.
     pub reordering: u32,
+    /// SND.UNA.
     pub una: SeqNum,
+    /// SND.NXT.
     pub nxt: SeqNum,
+    /// RCV.NXT.
     pub rcv_nxt: SeqNum,
+    /// TS.Recent.
     pub ts_recent: u32,
 }
 

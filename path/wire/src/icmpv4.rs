@@ -37,18 +37,54 @@ pub mod time_exceeded {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Icmpv4<'a> {
     /// Asks for an [`Icmpv4::EchoReply`] with the same fields.
-    EchoRequest { identifier: u16, sequence: u16, data: &'a [u8] },
+    EchoRequest {
+        /// Whose echo it is.
+        identifier: u16,
+        /// Which of them.
+        sequence: u16,
+        /// What comes back as it was sent.
+        data: &'a [u8],
+    },
     /// Answers an echo request.
-    EchoReply { identifier: u16, sequence: u16, data: &'a [u8] },
+    EchoReply {
+        /// Whose echo it is.
+        identifier: u16,
+        /// Which of them.
+        sequence: u16,
+        /// What comes back as it was sent.
+        data: &'a [u8],
+    },
     /// The packet could not be delivered, for the reason in [`unreachable`].
-    DestinationUnreachable { code: u8, original: &'a [u8] },
+    DestinationUnreachable {
+        /// The code, which says which kind of it.
+        code: u8,
+        /// The packet that it is about, as far as it fits.
+        original: &'a [u8],
+    },
     /// The packet exceeded the next link's MTU and must not be fragmented.
     /// `mtu` is zero from routers older than RFC 1191.
-    FragmentationNeeded { mtu: u16, original: &'a [u8] },
+    FragmentationNeeded {
+        /// The MTU of the link that it did not fit; 0 from a router that does not say.
+        mtu: u16,
+        /// The packet that it is about, as far as it fits.
+        original: &'a [u8],
+    },
     /// Time ran out, in one of the ways of [`time_exceeded`].
-    TimeExceeded { code: u8, original: &'a [u8] },
+    TimeExceeded {
+        /// The code, which says which kind of it.
+        code: u8,
+        /// The packet that it is about, as far as it fits.
+        original: &'a [u8],
+    },
     /// The packet's byte at `pointer` is wrong.
-    ParameterProblem { code: u8, pointer: u8, original: &'a [u8] },
+    ParameterProblem {
+        /// The code, which says which kind of it.
+        code: u8,
+        /// The offset of the byte that was not understood.
+        pointer: u8,
+        /// The packet that it is about, as far as it fits.
+        original: &'a [u8],
+    },
 }
 
 const ECHO_REPLY: u8 = 0;

@@ -53,24 +53,68 @@ pub mod parameter_problem {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Icmpv6<'a> {
     /// The packet could not be delivered, for the reason in [`unreachable`].
-    DestinationUnreachable { code: u8, original: &'a [u8] },
+    DestinationUnreachable {
+        /// The code, which says which kind of it.
+        code: u8,
+        /// The packet that it is about, as far as it fits.
+        original: &'a [u8],
+    },
     /// The packet exceeded the next link's MTU.
-    PacketTooBig { mtu: u32, original: &'a [u8] },
+    PacketTooBig {
+        /// The MTU of the link that it did not fit.
+        mtu: u32,
+        /// The packet that it is about, as far as it fits.
+        original: &'a [u8],
+    },
     /// Time ran out, in one of the ways of [`time_exceeded`].
-    TimeExceeded { code: u8, original: &'a [u8] },
+    TimeExceeded {
+        /// The code, which says which kind of it.
+        code: u8,
+        /// The packet that it is about, as far as it fits.
+        original: &'a [u8],
+    },
     /// The packet's byte at `pointer` is wrong, in one of the ways of
     /// [`parameter_problem`].
-    ParameterProblem { code: u8, pointer: u32, original: &'a [u8] },
+    ParameterProblem {
+        /// The code, which says which kind of it.
+        code: u8,
+        /// The offset of the byte that was not understood.
+        pointer: u32,
+        /// The packet that it is about, as far as it fits.
+        original: &'a [u8],
+    },
     /// Asks for an [`Icmpv6::EchoReply`] with the same fields.
-    EchoRequest { identifier: u16, sequence: u16, data: &'a [u8] },
+    EchoRequest {
+        /// Whose echo it is.
+        identifier: u16,
+        /// Which of them.
+        sequence: u16,
+        /// What comes back as it was sent.
+        data: &'a [u8],
+    },
     /// Answers an echo request.
-    EchoReply { identifier: u16, sequence: u16, data: &'a [u8] },
+    EchoReply {
+        /// Whose echo it is.
+        identifier: u16,
+        /// Which of them.
+        sequence: u16,
+        /// What comes back as it was sent.
+        data: &'a [u8],
+    },
     /// Asks routers to advertise themselves (RFC 4861 section 4.1).
-    RouterSolicitation { link_layer: Option<Mac> },
+    RouterSolicitation {
+        /// The sender's Ethernet address, if it says so.
+        link_layer: Option<Mac>,
+    },
     /// A router advertises itself (RFC 4861 section 4.2).
     RouterAdvertisement(RouterAdvertisement),
     /// Who has `target` (RFC 4861 section 4.3)? `link_layer` is the asker's.
-    NeighborSolicitation { target: Ipv6Addr, link_layer: Option<Mac> },
+    NeighborSolicitation {
+        /// Whose Ethernet address is asked for.
+        target: Ipv6Addr,
+        /// The sender's Ethernet address, if it says so.
+        link_layer: Option<Mac>,
+    },
     /// Somebody has `target` (RFC 4861 section 4.4).
     NeighborAdvertisement(NeighborAdvertisement),
 }

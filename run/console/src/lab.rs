@@ -57,9 +57,9 @@ pub struct ExperimentPlan {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ComparisonPlan {
     /// The earlier: a folder, or an arm of it.
-    pub before: Side,
+    pub before: ResultsSide,
     /// The later.
-    pub after: Side,
+    pub after: ResultsSide,
     /// Compare what is not alike.
     pub force: bool,
     /// Print JSON.
@@ -68,14 +68,14 @@ pub struct ComparisonPlan {
 
 /// A folder, and one arm of it if one is named.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Side {
+pub struct ResultsSide {
     /// The folder.
     pub folder: PathBuf,
     /// The arm.
     pub arm: Option<String>,
 }
 
-impl From<&str> for Side {
+impl From<&str> for ResultsSide {
     /// `FOLDER`, or `FOLDER:ARM` where no folder has the whole name.
     fn from(text: &str) -> Self {
         match text.rsplit_once(':') {
@@ -196,8 +196,8 @@ mod tests {
 
     #[test]
     fn a_side_is_a_folder_or_an_arm_of_one() {
-        let side = Side::from("out/lab/x-1:least");
+        let side = ResultsSide::from("out/lab/x-1:least");
         assert_eq!((side.folder.as_path(), side.arm.as_deref()), (Path::new("out/lab/x-1"), Some("least")));
-        assert_eq!(Side::from("out/lab/x-1"), Side { folder: "out/lab/x-1".into(), arm: None });
+        assert_eq!(ResultsSide::from("out/lab/x-1"), ResultsSide { folder: "out/lab/x-1".into(), arm: None });
     }
 }

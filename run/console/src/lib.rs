@@ -25,7 +25,7 @@ mod status;
 mod watch;
 
 pub use import::import;
-pub use lab::{ComparisonPlan, ExperimentPlan, JudgePlan, LabPlan, Side, lab};
+pub use lab::{ComparisonPlan, ExperimentPlan, JudgePlan, LabPlan, ResultsSide, lab};
 pub use node::node;
 pub use numa::numa;
 pub use plan::{

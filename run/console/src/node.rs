@@ -8,7 +8,7 @@ mod tune;
 
 use crate::plan::{NodePlan, NodeTask};
 use audit::advice::{Setting, parse};
-use audit::{judge, Evidence, Report, Role, Verdict};
+use audit::{Evidence, Report, Role, Verdict, judge};
 use say::Failure;
 use std::fs::File;
 use std::io::{Read, Write};

@@ -36,7 +36,7 @@ pub fn numa(plan: &NumaPlan) -> Result<(), Failure> {
         if plan.json {
             writeln!(out, "{}", show::topology_json(&topology))?;
         } else {
-            write!(out, "{}", show::Machine(&topology))?;
+            write!(out, "{}", show::NumaMachine(&topology))?;
         }
         return Ok(());
     }
@@ -58,7 +58,7 @@ pub fn numa(plan: &NumaPlan) -> Result<(), Failure> {
         writeln!(out, "no process of this user serves")?;
     }
     for process in &processes {
-        write!(out, "{}", show::Account { process, topology: &topology })?;
+        write!(out, "{}", show::NumaAccount { process, topology: &topology })?;
     }
     Ok(())
 }

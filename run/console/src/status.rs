@@ -53,7 +53,7 @@ fn listening(json: bool) -> Result<(), Failure> {
     let (listeners, lost) = (listening::listeners()?, listening::lost());
     let mut out = std::io::stdout().lock();
     if json {
-        let listeners: Vec<Value> = listeners.iter().map(listening::Listener::json).collect();
+        let listeners: Vec<Value> = listeners.iter().map(listening::ListeningSocket::json).collect();
         let lost = json!({ "overflows": lost.overflows, "drops": lost.drops });
         writeln!(out, "{}", json!({ "listeners": listeners, "lost": lost }))?;
         return Ok(());

@@ -8,7 +8,7 @@ mod profile;
 mod view;
 
 use crate::plan::{WatchForm, WatchPlan};
-use ::watch::{Change, SampleReader, Sample, Saturation, show};
+use ::watch::{Change, Sample, SampleReader, Saturation, show};
 use gather::Gatherer;
 use generator::terminal::Screen;
 use metrics::Server;

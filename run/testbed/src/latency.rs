@@ -16,7 +16,6 @@ use packet::verdict::{Validity, Word, spoilt};
 use say::{Failure, eprintln, print, println};
 use serde_json::json;
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// Measures, prints, and keeps results and a page.
 ///

@@ -5,7 +5,7 @@ use crate::{Pace, place};
 use host::values::LinkSpec;
 use link::{Link, LinkState, Pair, PairConfig};
 use packet::stream::Shape;
-use packet::tester::{Pacing, Plan, Recorders, TrialStage, Stream, Tester};
+use packet::tester::{Pacing, Plan, Recorders, Stream, Tester, TrialStage};
 use packet::trial::{LatencyDistribution, TrialResult};
 use say::Failure;
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
 use host::stop_signals;
 use link::Link;
 use load::units::{share, si};
-use packet::search::{TrialInput, Found, Outcome, Search};
+use packet::search::{Found, Outcome, Search, TrialInput};
 use packet::tester::{Pacing, Plan, Stream};
 use packet::trial::{LaneResult, TrialResult};
 use packet::verdict::{Validity, Word, spoilt};

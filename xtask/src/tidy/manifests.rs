@@ -94,8 +94,24 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "console",
         &[
-            "apply", "audit", "demo", "ethtool", "fstack", "generator", "host", "judge", "lab", "links", "load",
-            "noise", "perf", "profile", "say", "silo", "topology", "watch",
+            "apply",
+            "audit",
+            "demo",
+            "ethtool",
+            "fstack",
+            "generator",
+            "host",
+            "judge",
+            "lab",
+            "links",
+            "load",
+            "noise",
+            "perf",
+            "profile",
+            "say",
+            "silo",
+            "topology",
+            "watch",
         ],
     ),
     ("stats", &[]),
@@ -189,9 +205,9 @@ pub(super) fn lints_are_shared(workspace: &Workspace) -> Vec<Complaint> {
 /// What is public is documented: the compiler is asked to look, and no crate
 /// forbids it.
 pub(super) fn docs_are_asked_for(workspace: &Workspace) -> Vec<Complaint> {
-    let root = workspace.source(ROOT).map(|source| source.lines.join("\n")).unwrap_or_default();
+    let asked = |line: &String| line == "missing_docs = \"deny\"";
     let mut found = Vec::new();
-    if !root.contains("\nmissing_docs = \"deny\"\n") {
+    if !workspace.source(ROOT).is_some_and(|source| source.lines.iter().any(asked)) {
         found.push(Complaint::file(ROOT, "write missing_docs = \"deny\" below [workspace.lints.rust]"));
     }
     for source in workspace.sources.iter().filter(|source| source.is_rust()) {
@@ -200,9 +216,10 @@ pub(super) fn docs_are_asked_for(workspace: &Workspace) -> Vec<Complaint> {
             attribute.starts_with("#[") || attribute.starts_with("#![")
         });
         let excused = excused.filter(|(line, _)| line.contains("(missing_docs"));
-        found.extend(excused.map(|(_, number)| {
-            Complaint::at(&source.path, number, "document what is public, or make it private")
-        }));
+        found.extend(
+            excused
+                .map(|(_, number)| Complaint::at(&source.path, number, "document what is public, or make it private")),
+        );
     }
     found
 }

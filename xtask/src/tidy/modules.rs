@@ -13,7 +13,8 @@
 //! - A path that ends at what both are in (`super::Name`) is no arrow: a parent's
 //!   own types, and what it re-exports, are what its children have in common.
 //!
-//! A set of siblings of which each reaches each other is a circle.
+//! A set of siblings of which each reaches each other is a circle. The crates of
+//! `testing/` are tests, and left out.
 
 use super::Complaint;
 use super::exceptions::Exceptions;
@@ -196,7 +197,7 @@ fn circles_of(arrows: &Arrows) -> Vec<Vec<String>> {
 }
 
 /// All that arrows lead to from a module.
-fn reach<'a>(arrows: &'a Arrows, from: &String) -> BTreeSet<&'a String> {
+fn reach<'a>(arrows: &'a Arrows, from: &'a String) -> BTreeSet<&'a String> {
     let mut reached = BTreeSet::new();
     let mut open = vec![from];
     while let Some(module) = open.pop() {

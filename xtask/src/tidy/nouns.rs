@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn a_layer_has_a_noun_once() {
-        let (one, other) = (("run/a/src/lib.rs", "pub struct Port;\n"), ("run/b/src/x.rs", "\npub enum Port<T> {\n}\n"));
+        let (one, other) =
+            (("run/a/src/lib.rs", "pub struct Port;\n"), ("run/b/src/x.rs", "\npub enum Port<T> {\n}\n"));
         let found = complaints(&[one, other]);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("run/b/src/x.rs:2: Port is"), "{found:?}");

@@ -82,7 +82,10 @@ fn check_words(source: &Source) -> Vec<Complaint> {
 /// No line of code is longer than [`MAX_LINE`]. Let through are a word that
 /// cannot be broken, and in tests a literal that is better seen whole.
 pub(super) fn long_lines(workspace: &Workspace) -> Vec<Complaint> {
-    let code = workspace.sources.iter().filter(|source| ![".md", ".toml", ".txt"].iter().any(|end| source.path.ends_with(end)));
+    let code = workspace
+        .sources
+        .iter()
+        .filter(|source| ![".md", ".toml", ".txt"].iter().any(|end| source.path.ends_with(end)));
     code.flat_map(|source| {
         let long = source.numbered().filter(|(number, line)| {
             let whole = *number > source.tests_from && line.split('"').any(|part| part.len() > MAX_LINE / 2);

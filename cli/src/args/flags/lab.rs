@@ -1,8 +1,8 @@
 //! `nearside lab`, as typed.
 
-use console::{ComparisonPlan, ExperimentPlan, JudgePlan, LabPlan, Side};
 use ::lab::experiment::Set;
 use clap::{Args, Subcommand, ValueHint};
+use console::{ComparisonPlan, ExperimentPlan, JudgePlan, LabPlan, ResultsSide};
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -132,8 +132,8 @@ impl LabArgs {
             What::Report { folder } => LabPlan::Report(folder),
             What::Judge(args) => LabPlan::Judge(JudgePlan { files: args.files, link: args.link, json: args.json }),
             What::Compare(args) => LabPlan::Compare(ComparisonPlan {
-                before: Side::from(args.before.as_str()),
-                after: Side::from(args.after.as_str()),
+                before: ResultsSide::from(args.before.as_str()),
+                after: ResultsSide::from(args.after.as_str()),
                 force: args.force,
                 json: args.json,
             }),

@@ -1,9 +1,9 @@
 //! `nearside node`, as typed.
 
-use console::{NodePlan, NodeTask, NoisePlan, Trial, Tuning};
 use apply::PersistTo;
 use audit::Role;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use console::{NodePlan, NodeTask, NoisePlan, Trial, Tuning};
 use host::Cores;
 use host::values::nonzero_duration;
 use std::path::PathBuf;

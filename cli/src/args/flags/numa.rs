@@ -1,7 +1,7 @@
 //! `nearside numa`, as typed.
 
-use console::NumaPlan;
 use clap::{Args, ValueHint};
+use console::NumaPlan;
 use std::path::PathBuf;
 
 #[derive(Args)]

@@ -1,7 +1,7 @@
 //! `nearside node profile`, as typed.
 
-use console::ProfileTask;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use console::ProfileTask;
 use profile::{Huge, Target, Version, Wanted};
 use std::path::PathBuf;
 

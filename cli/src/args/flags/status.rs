@@ -1,7 +1,7 @@
 //! `nearside status`, as typed.
 
-use console::StatusPlan;
 use clap::{Args, ValueHint};
+use console::StatusPlan;
 use std::path::PathBuf;
 
 #[derive(Args)]

@@ -1,7 +1,7 @@
 //! `nearside watch`, as typed.
 
-use console::{Tracing, WatchForm, WatchPlan};
 use clap::{Args, ValueEnum, ValueHint};
+use console::{Tracing, WatchForm, WatchPlan};
 use host::values::nonzero_duration;
 use std::net::SocketAddr;
 use std::path::PathBuf;

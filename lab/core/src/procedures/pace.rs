@@ -170,8 +170,11 @@ impl Procedure for Paces {
             ("many connections".to_owned(), self.settings.connections.to_string()),
         ]);
         let left_out = self.stand.as_ref().err().cloned();
-        let arm =
-            |side: &PacedServer| Arm { name: side.name.clone(), conditions: conditions.clone(), left_out: left_out.clone() };
+        let arm = |side: &PacedServer| Arm {
+            name: side.name.clone(),
+            conditions: conditions.clone(),
+            left_out: left_out.clone(),
+        };
         self.settings.arms.iter().map(arm).collect()
     }
 

@@ -1,7 +1,7 @@
 //! What is not alike on the sides of a comparison.
 
 use crate::Source;
-use crate::figure::PrintedFigure;
+use crate::figure::Interval;
 use crate::relation::{Finding, Severity, distance};
 use crate::run::PublishedRun;
 
@@ -54,14 +54,14 @@ pub(crate) fn sides(sources: &[Source]) -> Vec<Finding> {
     found
 }
 
-type Numbers = (&'static str, &'static str, Option<PrintedFigure>, Option<PrintedFigure>, f64);
+type Numbers = (&'static str, &'static str, Option<Interval>, Option<Interval>, f64);
 
 fn numbers(run: &PublishedRun, first: &PublishedRun) -> Vec<Numbers> {
     let mut out = vec![("concurrency", "other connections", run.connections, first.connections, 0.0)];
     let each = |run: &PublishedRun| {
         run.size.or_else(|| {
             let figure = run.received? / run.requests?;
-            Some(PrintedFigure { line: run.received?.line, ..figure })
+            Some(Interval { line: run.received?.line, ..figure })
         })
     };
     // Tools that count heads and tools that do not cannot be compared.

@@ -1,7 +1,7 @@
 //! What holds of any distribution: order, bounds on the mean by percentiles,
 //! and bounds on percentiles by mean and deviation.
 
-use crate::figure::{PrintedFigure, Show};
+use crate::figure::{Interval, Show};
 use crate::relation::Order::AtMost;
 use crate::relation::Relation;
 use crate::run::Latency;
@@ -17,13 +17,13 @@ pub(super) fn check(latency: &Latency, out: &mut Vec<Relation>) {
     }
 }
 
-fn at_most(check: &'static str, latency: &Latency, low: (&str, PrintedFigure), high: (&str, PrintedFigure)) -> Relation {
+fn at_most(check: &'static str, latency: &Latency, low: (&str, Interval), high: (&str, Interval)) -> Relation {
     let says = format!("{}: the {} is above the {}", latency.name, low.0, high.0);
     let arithmetic = format!("{} = {} ms, {} = {} ms", low.0, milli(low.1), high.0, milli(high.1));
     Relation::new(check, (low.1, AtMost, high.1), says, arithmetic, PROOF)
 }
 
-fn milli(figure: PrintedFigure) -> Show {
+fn milli(figure: Interval) -> Show {
     Show((figure.middle() * 1e9).round() / 1e6)
 }
 
@@ -34,7 +34,7 @@ fn percent(share: f64) -> String {
 /// The smallest, the percentiles by their shares, the largest; the mean
 /// between the ends.
 fn order(latency: &Latency, out: &mut Vec<Relation>) {
-    let mut steps: Vec<(f64, String, PrintedFigure)> = Vec::new();
+    let mut steps: Vec<(f64, String, Interval)> = Vec::new();
     steps.extend(latency.min.map(|min| (-1.0, "minimum".to_owned(), min)));
     steps.extend(latency.percentiles.iter().map(|(share, value)| (*share, percent(*share), *value)));
     steps.extend(latency.max.map(|max| (2.0, "maximum".to_owned(), max)));
@@ -128,7 +128,7 @@ fn mean_between(latency: &Latency, off: f64, out: &mut Vec<Relation>) {
         sum += (share - least.0).max(0.0) * least.1;
         least = (share.max(least.0), (value.low * (1.0 - off)).max(least.1));
     }
-    let low = PrintedFigure::exact(sum + (1.0 - least.0) * least.1, line);
+    let low = Interval::exact(sum + (1.0 - least.0) * least.1, line);
     let says = format!("{}: the percentiles alone make a higher mean than is said", latency.name);
     let arithmetic = format!("the mean is at least {} ms; {} ms is said", milli(low), milli(mean));
     out.push(Relation::new("mean", (low, AtMost, mean.loose(0.005)), says, arithmetic, PROOF));
@@ -139,7 +139,7 @@ fn mean_between(latency: &Latency, off: f64, out: &mut Vec<Relation>) {
         sum += (share - before) * value.high * (1.0 + off);
         before = share;
     }
-    let high = PrintedFigure::exact(sum + (1.0 - before) * max.high, line);
+    let high = Interval::exact(sum + (1.0 - before) * max.high, line);
     let says = format!("{}: percentiles and maximum cannot make so high a mean", latency.name);
     let arithmetic = format!("the mean is at most {} ms; {} ms is said", milli(high), milli(mean));
     out.push(Relation::new("mean", (mean, AtMost, high.loose(0.005)), says, arithmetic, PROOF));

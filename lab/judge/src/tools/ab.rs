@@ -1,6 +1,6 @@
 //! ApacheBench 2.3 (`support/ab.c`, `output_results`).
 
-use crate::figure::PrintedFigure;
+use crate::figure::Interval;
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
 use crate::run::{Latency, PublishedRun};
@@ -11,13 +11,13 @@ const PROOF: &str = "ab's output as it printed it";
 /// What is printed before it is put together.
 #[derive(Default)]
 struct Read {
-    total: Option<PrintedFigure>,
-    html: Option<PrintedFigure>,
-    length: Option<PrintedFigure>,
-    each: Option<PrintedFigure>,
-    across: Option<PrintedFigure>,
-    median: Option<PrintedFigure>,
-    waiting: Option<PrintedFigure>,
+    total: Option<Interval>,
+    html: Option<Interval>,
+    length: Option<Interval>,
+    each: Option<Interval>,
+    across: Option<Interval>,
+    median: Option<Interval>,
+    waiting: Option<Interval>,
 }
 
 pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
@@ -35,7 +35,7 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
             let (Ok(percent), Some(value)) = (percent.parse::<u32>(), value.split_whitespace().next()) else {
                 continue;
             };
-            let value = PrintedFigure::printed(value, number).at(number)?.times(1e-3);
+            let value = Interval::printed(value, number).at(number)?.times(1e-3);
             latency.percentiles.push((f64::from(percent) / 100.0, value));
         }
     }
@@ -44,8 +44,8 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
 
 fn field(run: &mut PublishedRun, read: &mut Read, (key, value): (&str, &str), line: usize) -> Result<(), ReadError> {
     let word = value.split_whitespace().next().unwrap_or("");
-    let count = || PrintedFigure::count(word, line).at(line);
-    let number = || PrintedFigure::printed(word, line).at(line);
+    let count = || Interval::count(word, line).at(line);
+    let number = || Interval::printed(word, line).at(line);
     match key {
         "Concurrency Level" => once(&mut run.connections, count()?, key),
         "Time taken for tests" => once(&mut run.seconds, number()?, key),
@@ -78,8 +78,8 @@ fn field(run: &mut PublishedRun, read: &mut Read, (key, value): (&str, &str), li
 
 /// `min mean[+/-sd] median max`, in whole milliseconds but for the deviation.
 fn row(latency: &mut Latency, read: &mut Read, key: &str, value: &str, line: usize) -> Result<(), ReadError> {
-    let cells: Result<Vec<PrintedFigure>, ReadError> =
-        value.split_whitespace().map(|cell| Ok(PrintedFigure::printed(cell, line).at(line)?.times(1e-3))).collect();
+    let cells: Result<Vec<Interval>, ReadError> =
+        value.split_whitespace().map(|cell| Ok(Interval::printed(cell, line).at(line)?.times(1e-3))).collect();
     let cells = cells?;
     let [min, mean, deviation, median, max] = cells[..] else {
         return Err(ReadError::new(line, format!("{key} has {} columns; ab prints five", cells.len())));
@@ -126,7 +126,7 @@ fn finish(text: &Text, mut run: PublishedRun, read: &Read, mut latency: Latency)
         && run.failed.is_none_or(|failed| failed.high <= 0.0)
     {
         // What is on its way at the end is counted as bytes, not as requests.
-        let all = (requests + PrintedFigure { low: 0.0, high: connections.high, line: 0 }) * length;
+        let all = (requests + Interval { low: 0.0, high: connections.high, line: 0 }) * length;
         let arithmetic = format!("{requests} × {length} B = {} B; {html} B are said", requests * length);
         relate(
             "transfer",

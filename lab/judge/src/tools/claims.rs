@@ -12,7 +12,7 @@
 //! last digit. A key that is not known is an error.
 
 use crate::checks::AT_LIMIT;
-use crate::figure::{PrintedFigure, Show};
+use crate::figure::{Interval, Show};
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
 use crate::run::{Latency, PublishedRun};
@@ -114,7 +114,13 @@ impl Claim {
             Some(source) => format!("{} ({source})", self.name),
             None => self.name.clone(),
         };
-        let mut run = PublishedRun { name, tool: "claim", claim: true, group: self.comparison.clone(), ..PublishedRun::default() };
+        let mut run = PublishedRun {
+            name,
+            tool: "claim",
+            claim: true,
+            group: self.comparison.clone(),
+            ..PublishedRun::default()
+        };
         for (place, value, what) in [
             (&mut run.connections, &self.connections, "connections"),
             (&mut run.requests, &self.requests, "requests"),
@@ -139,7 +145,7 @@ impl Claim {
     }
 
     fn latency(&self, run: &mut PublishedRun, line: usize) -> Result<(), ReadError> {
-        let milli = |number: &Option<Number>| -> Result<Option<PrintedFigure>, ReadError> {
+        let milli = |number: &Option<Number>| -> Result<Option<Interval>, ReadError> {
             Ok(number.as_ref().map(|number| number.figure(line)).transpose()?.map(|figure| figure.times(1e-3)))
         };
         let mut latency = Latency { name: "latency".into(), off: Some(0.02), ..Latency::default() };
@@ -159,7 +165,7 @@ impl Claim {
             run.relations
                 .push(Relation::new("minimum-under-load", (idle, AtMost, loaded), says, arithmetic, proof).unproven());
         }
-        latency.samples = run.requests.map(PrintedFigure::middle);
+        latency.samples = run.requests.map(Interval::middle);
         run.latency.push(latency);
         Ok(())
     }
@@ -168,11 +174,11 @@ impl Claim {
         if let Some(used) = &self.link_used_percent {
             let used = used.figure(line)?;
             let proof = "the same load over a faster link: where the figure then stays, it is the server's";
-            let full = PrintedFigure::exact(100.0, line);
+            let full = Interval::exact(100.0, line);
             let says = "more than the whole link is used";
             run.relations.push(Relation::new("link", (used, AtMost, full), says, format!("{used} %"), proof));
             let says = "the link was at its limit: this is its figure, not the server's";
-            let right = PrintedFigure::exact(AT_LIMIT * 100.0, line);
+            let right = Interval::exact(AT_LIMIT * 100.0, line);
             run.relations
                 .push(Relation::new("link", (used, AtMost, right), says, format!("{used} %"), proof).unproven());
         }
@@ -188,7 +194,7 @@ impl Claim {
 
     /// One quantity of one state has one value.
     fn repeated(&self, run: &mut PublishedRun, line: usize) -> Result<(), ReadError> {
-        let figures: Result<Vec<PrintedFigure>, ReadError> = self.printed.iter().map(|number| number.figure(line)).collect();
+        let figures: Result<Vec<Interval>, ReadError> = self.printed.iter().map(|number| number.figure(line)).collect();
         let figures = figures?;
         if let Some(first) = figures.first() {
             let what = self.quantity.as_deref().unwrap_or("one quantity");
@@ -235,7 +241,7 @@ impl Claim {
         }
         if let (Some(bytes), Some(link)) = (&self.frame_bytes, &self.link_bits_per_second) {
             // Preamble, delimiter and gap are 20 bytes (IEEE 802.3, 4.4.2 and 3.2).
-            let bits = (bytes.figure(line)? + PrintedFigure::exact(20.0, line)).times(8.0);
+            let bits = (bytes.figure(line)? + Interval::exact(20.0, line)).times(8.0);
             let most = link.figure(line)? / bits;
             let most = if self.direction.as_deref() == Some("both") { most.times(2.0) } else { most };
             let says = "more packets than the link carries";
@@ -263,7 +269,7 @@ impl Claim {
             let polls = polls.figure(line)?;
             // An empty poll of a ring takes tens to hundreds of nanoseconds;
             // below this rate each takes more than ten microseconds.
-            let least = PrintedFigure::exact(100_000.0, line);
+            let least = Interval::exact(100_000.0, line);
             let says = "a poller that never sleeps polls far more often: either it sleeps, or each turn is long";
             let arithmetic = format!("1 / {polls} = {} µs for each poll", Show(1e6 / polls.middle()));
             let proof = "empty and full polls counted apart, with the time of a turn";
@@ -292,7 +298,7 @@ impl Claim {
                 run.relations.push(Relation::missing("zero-loss", line, says, "the number of packets sent"));
             }
             (Some(sent), Some(bound)) => {
-                let (bound, shown) = (bound.figure(line)?, PrintedFigure::exact(3.0, line) / sent);
+                let (bound, shown) = (bound.figure(line)?, Interval::exact(3.0, line) / sent);
                 let says = "so few packets without loss do not show so small a share of loss";
                 let arithmetic = format!("3 / {sent} = {shown} at 95 %; {bound} is claimed");
                 let relation =
@@ -311,12 +317,12 @@ impl Claim {
 }
 
 impl Number {
-    fn figure(&self, line: usize) -> Result<PrintedFigure, ReadError> {
+    fn figure(&self, line: usize) -> Result<Interval, ReadError> {
         let figure = match self {
-            Self::Whole(value) => PrintedFigure::exact(*value as f64, line),
-            Self::Real(value) if value.is_finite() => PrintedFigure::exact(*value, line),
+            Self::Whole(value) => Interval::exact(*value as f64, line),
+            Self::Real(value) if value.is_finite() => Interval::exact(*value, line),
             Self::Real(_) => return Err(ReadError::new(line, "a figure is not finite")),
-            Self::Text(text) => PrintedFigure::printed(text, line).at(line)?,
+            Self::Text(text) => Interval::printed(text, line).at(line)?,
         };
         match figure.high < 0.0 {
             true => Err(ReadError::new(line, "a figure is negative")),

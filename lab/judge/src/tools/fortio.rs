@@ -1,6 +1,6 @@
 //! fortio's text and JSON (`periodic/periodic.go`, `stats/stats.go`).
 
-use crate::figure::PrintedFigure;
+use crate::figure::Interval;
 use crate::relation::Order::Equal;
 use crate::relation::Relation;
 use crate::run::{Latency, PublishedRun};
@@ -12,13 +12,13 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     let mut run = PublishedRun { name: "fortio".into(), tool: "fortio", ..PublishedRun::default() };
     // Percentiles are interpolated within buckets.
     let mut latency = Latency { name: "function time".into(), off: None, ..Latency::default() };
-    let (mut done, mut sum, mut codes) = (false, None, None::<PrintedFigure>);
+    let (mut done, mut sum, mut codes) = (false, None, None::<Interval>);
     for (number, line) in text.numbered() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             ["Ended", "after", time, ":", calls, "calls.", rate] => {
-                once(&mut run.seconds, PrintedFigure::time(time, number).at(number)?, "the end")?;
-                run.requests = Some(PrintedFigure::count(calls, number).at(number)?);
+                once(&mut run.seconds, Interval::time(time, number).at(number)?, "the end")?;
+                run.requests = Some(Interval::count(calls, number).at(number)?);
                 let rate = rate.strip_prefix("qps=").unwrap_or(rate);
                 // Printed with five significant digits.
                 run.rate = Some(significant(rate, number)?);
@@ -41,7 +41,7 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
                 "sum",
                 total,
             ] => {
-                latency.samples = Some(PrintedFigure::count(count, number).at(number)?.middle());
+                latency.samples = Some(Interval::count(count, number).at(number)?.middle());
                 latency.mean = Some(significant(mean, number)?);
                 latency.deviation = Some(significant(deviation, number)?);
                 latency.min = Some(significant(min, number)?);
@@ -49,11 +49,11 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
                 sum = Some(significant(total, number)?);
             }
             ["#", "target", share, value] => {
-                let share = PrintedFigure::printed(share.trim_end_matches('%'), number).at(number)?.middle();
+                let share = Interval::printed(share.trim_end_matches('%'), number).at(number)?.middle();
                 latency.percentiles.push((share / 100.0, significant(value, number)?));
             }
             ["Code", _, ":", count, ..] => {
-                let count = PrintedFigure::count(count, number).at(number)?;
+                let count = Interval::count(count, number).at(number)?;
                 codes = Some(codes.map_or(count, |sum| sum + count));
             }
             ["All", "done", ..] => done = true,
@@ -61,7 +61,7 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
                 if let Some(at) = words.iter().position(|word| *word == "thread(s)" || *word == "thread(s),")
                     && at > 0
                 {
-                    run.connections = PrintedFigure::count(words[at - 1], number).ok();
+                    run.connections = Interval::count(words[at - 1], number).ok();
                 }
             }
         }
@@ -72,7 +72,12 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     Ok(finish(run, latency, sum, codes))
 }
 
-pub(super) fn finish(mut run: PublishedRun, latency: Latency, sum: Option<PrintedFigure>, codes: Option<PrintedFigure>) -> PublishedRun {
+pub(super) fn finish(
+    mut run: PublishedRun,
+    latency: Latency,
+    sum: Option<Interval>,
+    codes: Option<Interval>,
+) -> PublishedRun {
     if let (Some(mean), Some(samples), Some(sum)) = (latency.mean, latency.samples, sum) {
         let right = mean.times(samples);
         let says = "the sum is not the mean times the count";
@@ -90,12 +95,12 @@ pub(super) fn finish(mut run: PublishedRun, latency: Latency, sum: Option<Printe
 }
 
 /// Go's `%.Ng` drops zeros at the end: what is printed may be a digit short.
-fn significant(text: &str, line: usize) -> Result<PrintedFigure, ReadError> {
+fn significant(text: &str, line: usize) -> Result<Interval, ReadError> {
     match text.split_once("e-") {
-        None => Ok(PrintedFigure::printed(text, line).at(line)?),
+        None => Ok(Interval::printed(text, line).at(line)?),
         Some((digits, power)) => {
             let power: i32 = power.parse().map_err(|_| ReadError::new(line, format!("{text:?} is no number")))?;
-            Ok(PrintedFigure::printed(digits, line).at(line)?.times(10_f64.powi(-power.min(30))))
+            Ok(Interval::printed(digits, line).at(line)?.times(10_f64.powi(-power.min(30))))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! hey (`requester/print.go`) and oha (`src/printer.rs`), whose form is alike.
 
-use crate::figure::PrintedFigure;
+use crate::figure::Interval;
 use crate::relation::Order::Equal;
 use crate::relation::Relation;
 use crate::run::{Latency, Little, PublishedRun};
@@ -10,7 +10,7 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     let name = if text.starts("Success rate:") { "oha" } else { "hey" };
     let mut run = PublishedRun { name: name.into(), tool: name, little: Little::Not, ..PublishedRun::default() };
     let mut latency = Latency { name: "response time".into(), off: Some(0.02), ..Latency::default() };
-    let (mut counted, mut failed, mut refused) = (None::<PrintedFigure>, None::<PrintedFigure>, None::<PrintedFigure>);
+    let (mut counted, mut failed, mut refused) = (None::<Interval>, None::<Interval>, None::<Interval>);
     let (mut distribution, mut codes) = (false, "");
     for (number, line) in text.numbered() {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -19,26 +19,26 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
             ["Slowest:", time @ ..] => once(&mut latency.max, seconds(time, number)?, "Slowest")?,
             ["Fastest:", time @ ..] => once(&mut latency.min, seconds(time, number)?, "Fastest")?,
             ["Average:", time @ ..] => once(&mut latency.mean, seconds(time, number)?, "Average")?,
-            ["Requests/sec:", rate] => once(&mut run.rate, PrintedFigure::printed(rate, number).at(number)?, "the rate")?,
+            ["Requests/sec:", rate] => once(&mut run.rate, Interval::printed(rate, number).at(number)?, "the rate")?,
             ["Total", "data:", size @ ..] => run.received = Some(bytes(size, number)?),
             ["Size/request:", size @ ..] => run.size = Some(bytes(size, number)?),
             ["Size/sec:", size @ ..] => run.received_rate = Some(bytes(size, number)?),
             ["Status", "code", "distribution:"] => codes = "status",
             ["Error", "distribution:"] => codes = "error",
             [code, n, "responses"] if codes == "status" && code.starts_with('[') => {
-                let n = PrintedFigure::count(n, number).at(number)?;
+                let n = Interval::count(n, number).at(number)?;
                 counted = Some(counted.map_or(n, |sum| sum + n));
                 if !code.starts_with("[2") && !code.starts_with("[3") {
                     refused = Some(refused.map_or(n, |sum| sum + n));
                 }
             }
             [n, ..] if codes == "error" && n.starts_with('[') => {
-                let n = PrintedFigure::count(n.trim_matches(['[', ']']), number).at(number)?;
+                let n = Interval::count(n.trim_matches(['[', ']']), number).at(number)?;
                 failed = Some(failed.map_or(n, |sum| sum + n));
             }
             [percent, "in", time @ ..] if percent.contains('%') => {
                 distribution = true;
-                let percent = PrintedFigure::printed(percent.trim_end_matches('%'), number).at(number)?.middle();
+                let percent = Interval::printed(percent.trim_end_matches('%'), number).at(number)?.middle();
                 latency.percentiles.push((percent / 100.0, seconds(time, number)?));
             }
             _ => {}
@@ -51,7 +51,7 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     // Errors count as requests in hey's rate; oha leaves out those at the end.
     let all = failed.map_or(counted, |failed| {
         let sum = counted + failed;
-        if name == "oha" { PrintedFigure { low: counted.low, ..sum } } else { sum }
+        if name == "oha" { Interval { low: counted.low, ..sum } } else { sum }
     });
     let says = "the rate is not the responses divided by the duration";
     let arithmetic = format!("{all} / {time} s = {}/s; {rate}/s is said", all / time);
@@ -73,9 +73,9 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
 }
 
 /// Size/request is cut to whole bytes; oha prints it scaled.
-fn size(run: &mut PublishedRun, counted: PrintedFigure) {
+fn size(run: &mut PublishedRun, counted: Interval) {
     if let (Some(total), Some(size)) = (run.received, run.size.take()) {
-        let size = PrintedFigure { low: size.low, high: size.high + 0.5, line: size.line };
+        let size = Interval { low: size.low, high: size.high + 0.5, line: size.line };
         let says = "the total is not the responses times the size of one";
         let arithmetic = format!("{counted} × {size} B = {} B; {total} B are said", counted * size);
         let triple = (total, Equal, counted * size);
@@ -83,20 +83,20 @@ fn size(run: &mut PublishedRun, counted: PrintedFigure) {
     }
 }
 
-fn seconds(words: &[&str], line: usize) -> Result<PrintedFigure, ReadError> {
+fn seconds(words: &[&str], line: usize) -> Result<Interval, ReadError> {
     match words {
         [digits, unit @ ("secs" | "sec" | "ms" | "us" | "ns" | "s")] => {
-            PrintedFigure::time(&format!("{digits}{unit}"), line).at(line)
+            Interval::time(&format!("{digits}{unit}"), line).at(line)
         }
-        [digits, "secs," | "sec,"] => PrintedFigure::time(&format!("{digits}s"), line).at(line),
+        [digits, "secs," | "sec,"] => Interval::time(&format!("{digits}s"), line).at(line),
         _ => Err(ReadError::new(line, "a time and its unit belong here")),
     }
 }
 
-fn bytes(words: &[&str], line: usize) -> Result<PrintedFigure, ReadError> {
+fn bytes(words: &[&str], line: usize) -> Result<Interval, ReadError> {
     match words {
-        [digits, "bytes"] => PrintedFigure::count(digits, line).at(line),
-        [digits, unit] => PrintedFigure::bytes(&format!("{digits}{unit}"), 1000.0, line).at(line),
+        [digits, "bytes"] => Interval::count(digits, line).at(line),
+        [digits, unit] => Interval::bytes(&format!("{digits}{unit}"), 1000.0, line).at(line),
         _ => Err(ReadError::new(line, "a size and its unit belong here")),
     }
 }

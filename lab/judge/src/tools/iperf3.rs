@@ -1,6 +1,6 @@
 //! iperf3's text: `MBytes` count 1024 to the step, `Mbits` 1000.
 
-use crate::figure::{PrintedFigure, prefix_power};
+use crate::figure::{Interval, prefix_power};
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
 use crate::run::PublishedRun;
@@ -13,7 +13,7 @@ pub(super) const PROOF: &str = "iperf3's output as JSON";
 struct Row {
     all: bool,
     sender: bool,
-    bytes: PrintedFigure,
+    bytes: Interval,
 }
 
 pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
@@ -24,10 +24,10 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
         let words: Vec<&str> = rest.split_whitespace().collect();
         let [interval, "sec", amount, unit, rate, rate_unit, ..] = words[..] else { continue };
         let (from, to) = interval.split_once('-').ok_or_else(|| ReadError::new(number, "an interval belongs here"))?;
-        let seconds = PrintedFigure::printed(to, number).at(number)? - PrintedFigure::printed(from, number).at(number)?;
+        let seconds = Interval::printed(to, number).at(number)? - Interval::printed(from, number).at(number)?;
         // The start of a run is exact.
-        let seconds = if from == "0.00" { PrintedFigure::printed(to, number).at(number)? } else { seconds };
-        let bytes = PrintedFigure::bytes(&format!("{amount}{unit}"), 1024.0, number).at(number)?;
+        let seconds = if from == "0.00" { Interval::printed(to, number).at(number)? } else { seconds };
+        let bytes = Interval::bytes(&format!("{amount}{unit}"), 1024.0, number).at(number)?;
         let bits = bits(rate, rate_unit, number)?;
         let right = bytes.times(8.0) / seconds;
         let says = "the bit rate is not the transfer divided by the interval";
@@ -52,23 +52,23 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     Ok(run)
 }
 
-fn bits(digits: &str, unit: &str, line: usize) -> Result<PrintedFigure, ReadError> {
+fn bits(digits: &str, unit: &str, line: usize) -> Result<Interval, ReadError> {
     let power = unit.strip_suffix("bits/sec").and_then(prefix_power);
     let power =
         power.ok_or_else(|| ReadError::new(line, format!("{unit:?} is no unit of bit rates: it is cut off")))?;
-    Ok(PrintedFigure::printed(digits, line).at(line)?.times(1000_f64.powi(power)))
+    Ok(Interval::printed(digits, line).at(line)?.times(1000_f64.powi(power)))
 }
 
 /// `3/382 (0.79%)`
 fn loss(run: &mut PublishedRun, words: &[&str], at: usize, line: usize) -> Result<(), ReadError> {
     let counts = at.checked_sub(1).and_then(|at| words[at].split_once('/'));
     let (lost, total) = counts.ok_or_else(|| ReadError::new(line, "lost and all datagrams belong here"))?;
-    let (lost, total) = (PrintedFigure::count(lost, line).at(line)?, PrintedFigure::count(total, line).at(line)?);
+    let (lost, total) = (Interval::count(lost, line).at(line)?, Interval::count(total, line).at(line)?);
     let text = words[at].trim_matches(['(', ')']).trim_end_matches('%');
     // Printed with two significant digits.
-    let share = PrintedFigure::printed(text.split("e-").next().unwrap_or(text), line).at(line)?;
-    let share = if text.contains("e-") { PrintedFigure { low: 0.0, high: 0.001, line } } else { share };
-    let right = lost / total * PrintedFigure::exact(100.0, line);
+    let share = Interval::printed(text.split("e-").next().unwrap_or(text), line).at(line)?;
+    let share = if text.contains("e-") { Interval { low: 0.0, high: 0.001, line } } else { share };
+    let right = lost / total * Interval::exact(100.0, line);
     if total.middle() > 0.0 {
         let says = "the share of loss is not lost by all";
         let arithmetic = format!("{lost} / {total} = {right} %; {share} % is said");
@@ -96,7 +96,7 @@ fn sums(run: &mut PublishedRun, rows: &[Row]) {
     }
 }
 
-pub(super) fn received(run: &mut PublishedRun, sent: PrintedFigure, received: PrintedFigure) {
+pub(super) fn received(run: &mut PublishedRun, sent: Interval, received: Interval) {
     let says = "more was received than sent";
     let arithmetic = format!("{received} B of {sent} B");
     run.relations.push(Relation::new("transfer", (received, AtMost, sent), says, arithmetic, PROOF));

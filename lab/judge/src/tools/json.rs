@@ -1,7 +1,7 @@
 //! JSON: of `nearside load`, iperf3, vegeta, k6, fortio and oha.
 
 use super::{fortio, iperf3, k6, vegeta};
-use crate::figure::PrintedFigure;
+use crate::figure::Interval;
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
 use crate::run::{Latency, Little, PublishedRun};
@@ -40,21 +40,21 @@ impl Document<'_> {
         path.iter().try_fold(&self.root, |value, key| value.get(key))
     }
 
-    fn find(&self, path: &[&str]) -> Option<PrintedFigure> {
+    fn find(&self, path: &[&str]) -> Option<Interval> {
         let value = self.value(path)?.as_f64()?;
-        let figure = PrintedFigure::exact(value, self.line(path));
+        let figure = Interval::exact(value, self.line(path));
         Some(if value.fract() == 0.0 { figure } else { figure.loose(DIGITS) })
     }
 
-    fn need(&self, path: &[&str]) -> Result<PrintedFigure, ReadError> {
+    fn need(&self, path: &[&str]) -> Result<Interval, ReadError> {
         let why = || format!("{} is missing: another version's", path.join("."));
         self.find(path).ok_or_else(|| ReadError::new(self.line(&path[..path.len() - 1]), why()))
     }
 
-    fn count_of(&self, path: &[&str]) -> Option<PrintedFigure> {
+    fn count_of(&self, path: &[&str]) -> Option<Interval> {
         let all = self.value(path)?.as_object()?;
         let sum = all.values().filter_map(Value::as_f64).sum();
-        Some(PrintedFigure::exact(sum, self.line(path)))
+        Some(Interval::exact(sum, self.line(path)))
     }
 }
 
@@ -86,7 +86,8 @@ fn ours(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
         return Err(ReadError::new(schema.line, format!("schema {schema} is not known here; 1 is")));
     }
     let closed = document.value(&["setup", "arrival"]).and_then(Value::as_str) == Some("closed");
-    let mut run = PublishedRun { name: "nearside".into(), tool: "nearside", sized_with_head: true, ..PublishedRun::default() };
+    let mut run =
+        PublishedRun { name: "nearside".into(), tool: "nearside", sized_with_head: true, ..PublishedRun::default() };
     run.little = if closed { Little::Holds } else { Little::Not };
     run.connections = Some(document.need(&["setup", "active"])? * document.need(&["setup", "pipeline"])?);
     run.path = document.value(&["setup", "path"]).and_then(Value::as_str).map(str::to_owned);
@@ -110,7 +111,7 @@ fn ours(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
         latency.percentiles.push((share, time(key)?));
     }
     let (responses, body) = (document.need(&["traffic", "responses"])?, document.need(&["traffic", "body_bytes"])?);
-    let mut relate = |check, left: PrintedFigure, right: PrintedFigure, says: &str| {
+    let mut relate = |check, left: Interval, right: Interval, says: &str| {
         let arithmetic = format!("{left} of {right}");
         let proof = "the same run's .hgrm and its results by interval";
         run.relations.push(Relation::new(check, (left, AtMost, right), says, arithmetic, proof));
@@ -154,7 +155,7 @@ fn iperf(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
     if let (Some(all), Some(sum)) = (all, end("sum_sent", "bytes"))
         && !streams.is_empty()
     {
-        let left = PrintedFigure::exact(all, sum.line);
+        let left = Interval::exact(all, sum.line);
         let arithmetic = format!("{left} B; {sum} B are said");
         let says = "the streams do not add up to the sum";
         run.relations.push(Relation::new("count", (left, Equal, sum), says, arithmetic, iperf3::PROOF));
@@ -182,12 +183,12 @@ fn vegeta(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
         let (Ok(code), Some(count)) = (code.parse(), count.as_f64()) else {
             return Err(ReadError::new(document.line(&["status_codes"]), format!("{code:?} is no code and count")));
         };
-        report.codes.push((code, PrintedFigure::exact(count, document.line(&["status_codes"]))));
+        report.codes.push((code, Interval::exact(count, document.line(&["status_codes"]))));
     }
     let latency = &mut report.latency;
     // Means are cut to whole nanoseconds.
     let mean = time(&["latencies", "mean"])?;
-    latency.mean = Some(PrintedFigure { high: mean.high + 1e-9, ..mean });
+    latency.mean = Some(Interval { high: mean.high + 1e-9, ..mean });
     latency.max = Some(time(&["latencies", "max"])?);
     latency.min = document.find(&["latencies", "min"]).map(|min| min.times(1e-9));
     for (share, key) in [(0.5, "50th"), (0.9, "90th"), (0.95, "95th"), (0.99, "99th")] {
@@ -199,7 +200,8 @@ fn vegeta(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
 }
 
 fn k6(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
-    let mut run = PublishedRun { name: "k6".into(), tool: "k6", little: Little::Batches(k6::BATCH), ..PublishedRun::default() };
+    let mut run =
+        PublishedRun { name: "k6".into(), tool: "k6", little: Little::Batches(k6::BATCH), ..PublishedRun::default() };
     let metric = |name: &str, key: &str| {
         document.find(&["metrics", name, key]).or_else(|| document.find(&["metrics", name, "values", key]))
     };
@@ -217,7 +219,7 @@ fn k6(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
     for (share, key) in [(0.9, "p(90)"), (0.95, "p(95)"), (0.99, "p(99)")] {
         latency.percentiles.extend(time(key).map(|value| (share, value)));
     }
-    latency.samples = run.requests.map(PrintedFigure::middle);
+    latency.samples = run.requests.map(Interval::middle);
     if let (Some(requests), Some(rate), Some(received), Some(received_rate)) =
         (run.requests, run.rate, run.received, run.received_rate)
     {
@@ -250,7 +252,7 @@ fn fortio(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
         let (Some(percent), Some(value)) = (find("Percentile"), find("Value")) else {
             return Err(ReadError::new(line, "a percentile without its value"));
         };
-        latency.percentiles.push((percent / 100.0, PrintedFigure::exact(value, line).loose(DIGITS)));
+        latency.percentiles.push((percent / 100.0, Interval::exact(value, line).loose(DIGITS)));
     }
     let sum = histogram("Sum")?;
     Ok(fortio::finish(run, latency, Some(sum), document.count_of(&["RetCodes"])))
@@ -261,7 +263,7 @@ fn oha(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
     let summary = |key: &str| document.need(&["summary", key]);
     let (rate, seconds) = (summary("requestsPerSec")?, summary("total")?);
     let counted = document.count_of(&["statusCodeDistribution"]);
-    let failed = document.count_of(&["errorDistribution"]).unwrap_or(PrintedFigure::exact(0.0, rate.line));
+    let failed = document.count_of(&["errorDistribution"]).unwrap_or(Interval::exact(0.0, rate.line));
     let mut latency = Latency { name: "response time".into(), off: Some(0.02), ..Latency::default() };
     (latency.min, latency.max) = (Some(summary("fastest")?), Some(summary("slowest")?));
     latency.mean = Some(summary("average")?);
@@ -272,7 +274,7 @@ fn oha(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
     }
     if let Some(counted) = counted {
         // Requests that the deadline cut count in some versions.
-        let all = PrintedFigure { high: counted.high + failed.high, ..counted };
+        let all = Interval { high: counted.high + failed.high, ..counted };
         let says = "the rate is not the responses divided by the duration";
         let arithmetic = format!("{counted} / {seconds} s = {}/s; {rate}/s is said", counted / seconds);
         let proof = "count and duration of one and the same phase";
@@ -280,7 +282,7 @@ fn oha(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
         if let Some(total) = document.find(&["summary", "totalData"])
             && let Some(size) = document.find(&["summary", "sizePerRequest"])
         {
-            let each = PrintedFigure { high: size.high + 1.0, ..size };
+            let each = Interval { high: size.high + 1.0, ..size };
             let says = "the total is not the responses times the size of one";
             let arithmetic = format!("{counted} × {size} B; {total} B are said");
             let proof = "bytes counted at the interface";

@@ -1,6 +1,6 @@
 //! k6's summary at the end of a test (text; `--summary-export` writes JSON).
 
-use crate::figure::PrintedFigure;
+use crate::figure::Interval;
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
 use crate::run::{Latency, Little, PublishedRun};
@@ -11,7 +11,8 @@ use crate::text::{AtLine, ReadError, Text};
 pub(super) const BATCH: f64 = 20.0;
 
 pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
-    let mut run = PublishedRun { name: "k6".into(), tool: "k6", little: Little::Batches(BATCH), ..PublishedRun::default() };
+    let mut run =
+        PublishedRun { name: "k6".into(), tool: "k6", little: Little::Batches(BATCH), ..PublishedRun::default() };
     let mut percent = None;
     for (number, line) in text.numbered() {
         let Some((key, rest)) = line.split_once(": ") else { continue };
@@ -28,25 +29,25 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
                 let [count, rate, ..] = words[..] else {
                     return Err(ReadError::new(number, "count and rate belong here"));
                 };
-                run.requests = Some(PrintedFigure::count(count, number).at(number)?);
+                run.requests = Some(Interval::count(count, number).at(number)?);
                 let Some(rate) = rate.strip_suffix("/s") else {
                     return Err(ReadError::new(number, format!("{rate:?} is no rate: it is cut off")));
                 };
-                run.rate = Some(PrintedFigure::printed(rate, number).at(number)?);
+                run.rate = Some(Interval::printed(rate, number).at(number)?);
             }
             "http_req_failed" => {
                 percent = words.first().and_then(|word| word.strip_suffix('%')).map(|word| (word.to_owned(), number));
             }
             "vus_max" => {
-                run.connections = words.first().map(|word| PrintedFigure::count(word, number)).transpose().at(number)?
+                run.connections = words.first().map(|word| Interval::count(word, number)).transpose().at(number)?
             }
             "data_received" => {
                 let [a, b, c, d, ..] = words[..] else {
                     return Err(ReadError::new(number, "size and rate belong here"));
                 };
-                run.received = Some(PrintedFigure::bytes(&format!("{a}{b}"), 1000.0, number).at(number)?);
+                run.received = Some(Interval::bytes(&format!("{a}{b}"), 1000.0, number).at(number)?);
                 let unit = d.strip_suffix("/s").ok_or_else(|| ReadError::new(number, "a rate belongs here"))?;
-                run.received_rate = Some(PrintedFigure::bytes(&format!("{c}{unit}"), 1000.0, number).at(number)?);
+                run.received_rate = Some(Interval::bytes(&format!("{c}{unit}"), 1000.0, number).at(number)?);
             }
             _ => {}
         }
@@ -62,8 +63,8 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
         run.relations.push(Relation::new("rate", (left, Equal, right.loose(0.01)), says, arithmetic, proof));
     }
     if let Some((share, line)) = percent {
-        let share = PrintedFigure::printed(&share, line).at(line)?;
-        run.failed = Some(PrintedFigure { line, ..(share.times(0.01) * requests) });
+        let share = Interval::printed(&share, line).at(line)?;
+        run.failed = Some(Interval { line, ..(share.times(0.01) * requests) });
     }
     for latency in &mut run.latency {
         latency.samples = Some(requests.middle());
@@ -86,7 +87,7 @@ fn trend(words: &[&str], line: usize) -> Result<Latency, ReadError> {
         let Some((key, value)) = word.split_once('=') else {
             return Err(ReadError::new(line, format!("{word:?} has no value: it is cut off, or another version's")));
         };
-        let value = PrintedFigure::time(value, line).at(line)?;
+        let value = Interval::time(value, line).at(line)?;
         match key {
             "avg" => latency.mean = Some(value),
             "min" => latency.min = Some(value),

@@ -1,6 +1,6 @@
 //! Nighthawk's output for people (`source/client/output_formatter_impl.cc`).
 
-use crate::figure::PrintedFigure;
+use crate::figure::Interval;
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
 use crate::run::{Latency, Little, PublishedRun};
@@ -9,14 +9,15 @@ use crate::text::{AtLine, ReadError, Text};
 const PROOF: &str = "Nighthawk's output as JSON";
 
 pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
-    let mut run = PublishedRun { name: "nighthawk".into(), tool: "nighthawk", little: Little::Not, ..PublishedRun::default() };
-    let (mut counters, mut rows) = (false, Vec::<(String, PrintedFigure, PrintedFigure)>::new());
+    let mut run =
+        PublishedRun { name: "nighthawk".into(), tool: "nighthawk", little: Little::Not, ..PublishedRun::default() };
+    let (mut counters, mut rows) = (false, Vec::<(String, Interval, Interval)>::new());
     for (number, line) in text.numbered() {
         let words: Vec<&str> = line.split_whitespace().collect();
         if line.contains(" samples)") && !counters {
             let (name, rest) = line.split_once(" (").unwrap_or((line, ""));
             let count = rest.trim_end_matches(" samples)");
-            let samples = PrintedFigure::count(count, number).at(number)?.middle();
+            let samples = Interval::count(count, number).at(number)?.middle();
             let latency =
                 Latency { name: name.trim().into(), off: Some(0.02), samples: Some(samples), ..Latency::default() };
             run.latency.push(latency);
@@ -26,15 +27,15 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
         } else if words.first() == Some(&"Counter") {
             counters = true;
         } else if let ([name, value, rate], true) = (words.as_slice(), counters) {
-            let row = (PrintedFigure::count(value, number).at(number)?, PrintedFigure::printed(rate, number).at(number)?);
+            let row = (Interval::count(value, number).at(number)?, Interval::printed(rate, number).at(number)?);
             rows.push(((*name).to_owned(), row.0, row.1));
         } else if let ([share, count, time @ ..], false, Some(latency)) =
             (words.as_slice(), counters, run.latency.last_mut())
             && time.len() == 3
             && share.starts_with("0.")
         {
-            let share = PrintedFigure::printed(share, number).at(number)?.middle();
-            PrintedFigure::count(count, number).at(number)?;
+            let share = Interval::printed(share, number).at(number)?.middle();
+            Interval::count(count, number).at(number)?;
             latency.percentiles.push((share, spelled(time, number)?));
         }
     }
@@ -48,7 +49,7 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
 }
 
 /// All counters are of the same time, and responses are no more than requests.
-fn counted(run: &mut PublishedRun, rows: &[(String, PrintedFigure, PrintedFigure)]) {
+fn counted(run: &mut PublishedRun, rows: &[(String, Interval, Interval)]) {
     let find = |name: &str| rows.iter().find(|row| row.0 == name);
     // The longest count gives the time with the smallest error.
     if let Some(first) = rows.iter().max_by(|a, b| a.1.middle().total_cmp(&b.1.middle()))
@@ -93,15 +94,15 @@ fn summary(latency: &mut Latency, line: &str, number: usize) -> Result<(), ReadE
 }
 
 /// `0s 000ms 034us`, cut to whole microseconds.
-fn spelled(words: &[&str], line: usize) -> Result<PrintedFigure, ReadError> {
+fn spelled(words: &[&str], line: usize) -> Result<Interval, ReadError> {
     let [s, ms, us] = words else {
         return Err(ReadError::new(line, "a time as 0s 000ms 000us belongs here: it is cut off"));
     };
     let part = |word: &str, unit: &str| {
         let digits =
             word.strip_suffix(unit).ok_or_else(|| ReadError::new(line, format!("{word:?} has not the unit {unit}")))?;
-        PrintedFigure::count(digits, line).at(line)
+        Interval::count(digits, line).at(line)
     };
     let micros = part(s, "s")?.times(1e6) + part(ms, "ms")?.times(1e3) + part(us, "us")?;
-    Ok(PrintedFigure { high: micros.high + 1.0, ..micros }.times(1e-6))
+    Ok(Interval { high: micros.high + 1.0, ..micros }.times(1e-6))
 }

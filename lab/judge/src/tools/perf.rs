@@ -1,6 +1,6 @@
 //! `perf stat`, in English (`tools/perf/util/stat-display.c`).
 
-use crate::figure::PrintedFigure;
+use crate::figure::Interval;
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
 use crate::run::PublishedRun;
@@ -10,14 +10,14 @@ const PROOF: &str = "perf stat -x, with the time that each counter ran";
 
 pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     let mut run = PublishedRun { name: "perf stat".into(), tool: "perf stat", ..PublishedRun::default() };
-    let mut rows: Vec<(String, PrintedFigure, String)> = Vec::new();
+    let mut rows: Vec<(String, Interval, String)> = Vec::new();
     let (mut elapsed, mut user, mut system) = (None, None, None);
     for (number, line) in text.numbered() {
         let (left, comment) = line.split_once('#').unwrap_or((line, ""));
         let words: Vec<&str> = left.split_whitespace().collect();
         match words.as_slice() {
             [time, "seconds", what @ ..] => {
-                let time = PrintedFigure::printed(time, number).at(number)?;
+                let time = Interval::printed(time, number).at(number)?;
                 match what {
                     ["time", "elapsed", ..] => elapsed = Some(time),
                     ["user", ..] => user = Some(time),
@@ -30,12 +30,12 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
                 let digits = format!("{}.{after}", groups.replace(',', ""));
                 rows.push((
                     (*name).to_owned(),
-                    PrintedFigure::printed(&digits, number).at(number)?.times(1e-3),
+                    Interval::printed(&digits, number).at(number)?.times(1e-3),
                     comment.into(),
                 ));
             }
             [value, name, ..] if value.starts_with(|c: char| c.is_ascii_digit()) => {
-                rows.push(((*name).to_owned(), PrintedFigure::count(value, number).at(number)?, comment.into()));
+                rows.push(((*name).to_owned(), Interval::count(value, number).at(number)?, comment.into()));
             }
             _ => {}
         }
@@ -43,8 +43,8 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
         if let Some(at) = line.find('(')
             && let Some(share) = line[at + 1..].strip_suffix("%)")
         {
-            let share = PrintedFigure::printed(share, number).at(number)?;
-            let right = PrintedFigure::exact(100.0, number);
+            let share = Interval::printed(share, number).at(number)?;
+            let right = Interval::exact(100.0, number);
             let says = "a counter ran for more than all of the time";
             run.relations.push(Relation::new("share", (share, AtMost, right), says, format!("{share} %"), PROOF));
         }
@@ -57,7 +57,7 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     }
     if let (Some(clock), Some(user), Some(system)) = (clock, user, system) {
         // The scheduler's and the tick's accounts differ a little.
-        let right = (user + system).loose(0.1) + PrintedFigure { low: -0.02, high: 0.02, line: 0 };
+        let right = (user + system).loose(0.1) + Interval { low: -0.02, high: 0.02, line: 0 };
         let says = "the clock of the task is not its time in user and system";
         let arithmetic = format!("{clock} s; {user} s + {system} s");
         run.relations.push(Relation::new("printed-twice", (clock, Equal, right), says, arithmetic, PROOF).unproven());
@@ -68,19 +68,19 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
 /// The comment behind a count is computed from it.
 fn derived(
     run: &mut PublishedRun,
-    (name, value, comment): (&str, PrintedFigure, &str),
-    rows: &[(String, PrintedFigure, String)],
-    clock: Option<PrintedFigure>,
-    elapsed: PrintedFigure,
+    (name, value, comment): (&str, Interval, &str),
+    rows: &[(String, Interval, String)],
+    clock: Option<Interval>,
+    elapsed: Interval,
 ) -> Result<(), ReadError> {
     let line = value.line;
     let words: Vec<&str> = comment.split_whitespace().collect();
-    let Some(said) = words.first().and_then(|word| PrintedFigure::printed(word.trim_end_matches('%'), line).ok()) else {
+    let Some(said) = words.first().and_then(|word| Interval::printed(word.trim_end_matches('%'), line).ok()) else {
         return Ok(());
     };
     let find = |wanted: &str| rows.iter().find(|row| row.0.split(':').next() == Some(wanted)).map(|row| row.1);
     // Counters that share the hardware are scaled.
-    let loose = |figure: PrintedFigure| figure.loose(0.02);
+    let loose = |figure: Interval| figure.loose(0.02);
     let (right, how) = match (&words[1..], clock) {
         (["CPUs", "utilized", ..], _) => (Some(value / elapsed), "clock / time elapsed"),
         (["insn", "per", "cycle", ..], _) => {

@@ -2,7 +2,7 @@
 //! the end of each kind.
 
 use crate::checks::AT_LIMIT;
-use crate::figure::PrintedFigure;
+use crate::figure::Interval;
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
 use crate::run::PublishedRun;
@@ -15,7 +15,7 @@ const PROOF: &str = "sar's recording (sar -o), read with sadf";
 struct Table {
     names: Vec<String>,
     /// The name of the row, and its columns.
-    rows: Vec<(String, Vec<PrintedFigure>)>,
+    rows: Vec<(String, Vec<Interval>)>,
 }
 
 pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
@@ -71,33 +71,33 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     }
 }
 
-fn row(table: &Table, cells: &[&str], line: usize) -> Result<(String, Vec<PrintedFigure>), ReadError> {
+fn row(table: &Table, cells: &[&str], line: usize) -> Result<(String, Vec<Interval>), ReadError> {
     let named = table.names.first().is_some_and(|name| name.chars().all(char::is_uppercase));
     if cells.len() != table.names.len() {
         let why = format!("{} columns under {} names: it is cut off", cells.len(), table.names.len());
         return Err(ReadError::new(line, why));
     }
     let name = if named { cells[0] } else { "" };
-    let values: Result<Vec<PrintedFigure>, ReadError> =
-        cells[usize::from(named)..].iter().map(|cell| PrintedFigure::printed(cell, line).at(line)).collect();
+    let values: Result<Vec<Interval>, ReadError> =
+        cells[usize::from(named)..].iter().map(|cell| Interval::printed(cell, line).at(line)).collect();
     Ok((name.to_owned(), values?))
 }
 
-fn columns(run: &mut PublishedRun, names: &[String], name: &str, values: &[PrintedFigure]) {
+fn columns(run: &mut PublishedRun, names: &[String], name: &str, values: &[Interval]) {
     let names = &names[names.len() - values.len()..];
     let find = |wanted: &str| names.iter().position(|name| name == wanted).map(|at| values[at]);
     for (column, value) in names.iter().zip(values) {
         if column.starts_with('%') {
-            let right = PrintedFigure::exact(100.0, value.line);
+            let right = Interval::exact(100.0, value.line);
             let says = format!("{name} {column} is more than all");
             run.relations.push(Relation::new("share", (*value, AtMost, right), says, format!("{value} %"), PROOF));
         }
     }
     if let (Some(user), Some(idle)) = (find("%user"), find("%idle")) {
-        let all = values.iter().fold(PrintedFigure::exact(0.0, idle.line), |sum, value| sum + *value);
+        let all = values.iter().fold(Interval::exact(0.0, idle.line), |sum, value| sum + *value);
         // A core that is off line has no time at all.
         if user.middle() + idle.middle() > 0.0 || all.middle() > 0.0 {
-            let right = PrintedFigure::exact(100.0, idle.line);
+            let right = Interval::exact(100.0, idle.line);
             let says = format!("the shares of {name} do not add up");
             run.relations.push(Relation::new("share", (all, Equal, right), says, format!("{all} %"), PROOF));
         }
@@ -112,7 +112,7 @@ fn columns(run: &mut PublishedRun, names: &[String], name: &str, values: &[Print
         run.relations.push(Relation::new("frame-size", (least, AtMost, bytes), says, arithmetic, PROOF));
     }
     if let Some(used) = find("%ifutil") {
-        let right = PrintedFigure::exact(AT_LIMIT * 100.0, used.line);
+        let right = Interval::exact(AT_LIMIT * 100.0, used.line);
         let says = format!("the link of {name} was at its limit: what is measured over it is the link's figure");
         let proof = "the same load over a faster link";
         run.relations.push(Relation::new("link", (used, AtMost, right), says, format!("{used} %"), proof).unproven());
@@ -120,8 +120,8 @@ fn columns(run: &mut PublishedRun, names: &[String], name: &str, values: &[Print
 }
 
 /// Averages lie between the rows that they are of.
-fn mean(run: &mut PublishedRun, table: &Table, name: &str, values: &[PrintedFigure]) {
-    let rows: Vec<&Vec<PrintedFigure>> = table.rows.iter().filter(|row| row.0 == name).map(|row| &row.1).collect();
+fn mean(run: &mut PublishedRun, table: &Table, name: &str, values: &[Interval]) {
+    let rows: Vec<&Vec<Interval>> = table.rows.iter().filter(|row| row.0 == name).map(|row| &row.1).collect();
     if rows.is_empty() {
         return;
     }
@@ -129,7 +129,7 @@ fn mean(run: &mut PublishedRun, table: &Table, name: &str, values: &[PrintedFigu
         let column = rows.iter().filter_map(|row| row.get(at));
         let (low, high) =
             column.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), row| (low.min(row.low), high.max(row.high)));
-        let right = PrintedFigure { low, high, line: value.line };
+        let right = Interval { low, high, line: value.line };
         let column = &table.names[table.names.len() - values.len() + at];
         let says = format!("the average of {name} {column} lies outside of all its rows");
         let arithmetic = format!("{value}; the rows lie between {low:.2} and {high:.2}");

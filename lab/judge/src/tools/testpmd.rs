@@ -1,7 +1,7 @@
 //! testpmd's port statistics (`app/test-pmd/config.c`, `nic_stats_display`)
 //! and forward statistics.
 
-use crate::figure::PrintedFigure;
+use crate::figure::Interval;
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
 use crate::run::PublishedRun;
@@ -18,8 +18,8 @@ const FRAMES: (f64, f64) = (60.0, 16_384.0);
 
 pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     let mut run = PublishedRun { name: "testpmd".into(), tool: "testpmd", ..PublishedRun::default() };
-    let mut port: Option<(u32, Vec<(String, PrintedFigure)>)> = None;
-    let mut last: Vec<(u32, String, PrintedFigure)> = Vec::new();
+    let mut port: Option<(u32, Vec<(String, Interval)>)> = None;
+    let mut last: Vec<(u32, String, Interval)> = Vec::new();
     for (number, line) in text.numbered() {
         if let Some((_, rest)) = line.split_once("NIC statistics for port") {
             if port.is_some() {
@@ -46,11 +46,11 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
 }
 
 /// `RX-packets: 56498304   RX-missed: 0   RX-bytes:  0`
-fn cells(line: &str, number: usize, fields: &mut Vec<(String, PrintedFigure)>) -> Result<(), ReadError> {
+fn cells(line: &str, number: usize, fields: &mut Vec<(String, Interval)>) -> Result<(), ReadError> {
     let words: Vec<&str> = line.split_whitespace().collect();
     for pair in words.windows(2) {
         if let Some(key) = pair[0].strip_suffix(':') {
-            let value = PrintedFigure::count(pair[1], number).map_err(|why| format!("{key}: {why}")).at(number)?;
+            let value = Interval::count(pair[1], number).map_err(|why| format!("{key}: {why}")).at(number)?;
             fields.push((key.to_owned(), value));
         }
     }
@@ -60,7 +60,7 @@ fn cells(line: &str, number: usize, fields: &mut Vec<(String, PrintedFigure)>) -
     }
 }
 
-fn block(run: &mut PublishedRun, id: u32, fields: &[(String, PrintedFigure)], last: &mut Vec<(u32, String, PrintedFigure)>) {
+fn block(run: &mut PublishedRun, id: u32, fields: &[(String, Interval)], last: &mut Vec<(u32, String, Interval)>) {
     let find = |name: &str| fields.iter().find(|field| field.0 == name).map(|field| field.1);
     for side in ["RX", "TX"] {
         if let (Some(packets), Some(bytes)) = (find(&format!("{side}-packets")), find(&format!("{side}-bytes"))) {
@@ -86,7 +86,7 @@ fn block(run: &mut PublishedRun, id: u32, fields: &[(String, PrintedFigure)], la
 }
 
 /// Bytes for each packet; drivers that count none print 0.
-fn size(run: &mut PublishedRun, what: &str, packets: PrintedFigure, bytes: PrintedFigure) {
+fn size(run: &mut PublishedRun, what: &str, packets: Interval, bytes: Interval) {
     if packets.middle() <= 0.0 && bytes.middle() > 0.0 {
         let says = format!("{what}: bytes without packets");
         let arithmetic = format!("{bytes} B in {packets} packets");
@@ -98,8 +98,8 @@ fn size(run: &mut PublishedRun, what: &str, packets: PrintedFigure, bytes: Print
     // Rates are cut to whole packets, and read one after the other.
     let each = (bytes / packets).loose(0.01);
     let arithmetic = format!("{bytes} B / {packets} packets = {} B", bytes / packets);
-    let least = PrintedFigure::exact(FRAMES.0, packets.line);
-    let most = PrintedFigure::exact(FRAMES.1, packets.line);
+    let least = Interval::exact(FRAMES.0, packets.line);
+    let most = Interval::exact(FRAMES.1, packets.line);
     let says = format!("{what}: frames are smaller than Ethernet's smallest");
     run.relations.push(Relation::new("frame-size", (least, AtMost, each), says, arithmetic.clone(), PROOF));
     let says = format!("{what}: frames are larger than any that a driver takes");
@@ -107,7 +107,7 @@ fn size(run: &mut PublishedRun, what: &str, packets: PrintedFigure, bytes: Print
 }
 
 /// `RX-packets: 10  RX-dropped: 2  RX-total: 12`
-fn total(run: &mut PublishedRun, fields: &[(String, PrintedFigure)]) {
+fn total(run: &mut PublishedRun, fields: &[(String, Interval)]) {
     let [(name, packets), (_, dropped), (_, total)] = fields else { return };
     let says = format!("{name} and dropped ones do not add up to the total");
     let arithmetic = format!("{packets} + {dropped} = {}; {total} is said", *packets + *dropped);

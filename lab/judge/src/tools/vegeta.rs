@@ -1,6 +1,6 @@
 //! vegeta's text report (`lib/reporters.go`, `lib/metrics.go`).
 
-use crate::figure::PrintedFigure;
+use crate::figure::Interval;
 use crate::relation::Order::Equal;
 use crate::relation::Relation;
 use crate::run::{Latency, Little, PublishedRun};
@@ -14,15 +14,15 @@ pub(super) const ESTIMATE: f64 = 0.1;
 /// What a report says, in either form.
 #[derive(Default)]
 pub(super) struct Report {
-    pub total: Option<PrintedFigure>,
-    pub rate: Option<PrintedFigure>,
-    pub throughput: Option<PrintedFigure>,
-    pub duration: Option<PrintedFigure>,
-    pub attack: Option<PrintedFigure>,
-    pub wait: Option<PrintedFigure>,
-    pub bytes: Option<(PrintedFigure, PrintedFigure)>,
-    pub success: Option<PrintedFigure>,
-    pub codes: Vec<(u32, PrintedFigure)>,
+    pub total: Option<Interval>,
+    pub rate: Option<Interval>,
+    pub throughput: Option<Interval>,
+    pub duration: Option<Interval>,
+    pub attack: Option<Interval>,
+    pub wait: Option<Interval>,
+    pub bytes: Option<(Interval, Interval)>,
+    pub success: Option<Interval>,
+    pub codes: Vec<(u32, Interval)>,
     pub latency: Latency,
 }
 
@@ -32,17 +32,17 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
         let Some((key, rest)) = line.split_once('[') else { continue };
         let Some((names, values)) = rest.split_once(']') else { continue };
         let values: Vec<&str> = values.split(',').map(str::trim).collect();
-        let figure = |at: usize| -> Result<PrintedFigure, ReadError> {
+        let figure = |at: usize| -> Result<Interval, ReadError> {
             let value = values.get(at).copied().unwrap_or("");
-            PrintedFigure::printed(value, number).at(number)
+            Interval::printed(value, number).at(number)
         };
-        let time = |at: usize| PrintedFigure::time(values.get(at).copied().unwrap_or(""), number).at(number);
+        let time = |at: usize| Interval::time(values.get(at).copied().unwrap_or(""), number).at(number);
         match key.trim() {
             "Requests" if report.total.is_some() => {
                 return Err(ReadError::new(number, "a second report begins: give each a file of its own"));
             }
             "Requests" => {
-                report.total = Some(PrintedFigure::count(values[0], number).at(number)?);
+                report.total = Some(Interval::count(values[0], number).at(number)?);
                 report.rate = Some(figure(1)?);
                 report.throughput = if values.len() > 2 { Some(figure(2)?) } else { None };
             }
@@ -65,11 +65,11 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
                     }
                 }
             }
-            "Bytes In" => report.bytes = Some((PrintedFigure::count(values[0], number).at(number)?, figure(1)?)),
+            "Bytes In" => report.bytes = Some((Interval::count(values[0], number).at(number)?, figure(1)?)),
             "Success" => {
                 let share = values[0].strip_suffix('%');
                 let share = share.ok_or_else(|| ReadError::new(number, "a share in % belongs here"))?;
-                report.success = Some(PrintedFigure::printed(share, number).at(number)?.times(0.01));
+                report.success = Some(Interval::printed(share, number).at(number)?.times(0.01));
             }
             "Status Codes" => report.codes = codes(values[0], number)?,
             _ => {}
@@ -81,10 +81,10 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     Ok(report.run())
 }
 
-fn codes(text: &str, line: usize) -> Result<Vec<(u32, PrintedFigure)>, ReadError> {
+fn codes(text: &str, line: usize) -> Result<Vec<(u32, Interval)>, ReadError> {
     let one = |word: &str| {
         let (code, count) = word.split_once(':')?;
-        Some((code.parse().ok()?, PrintedFigure::count(count, line).ok()?))
+        Some((code.parse().ok()?, Interval::count(count, line).ok()?))
     };
     let wrong = |word: &str| ReadError::new(line, format!("{word:?} is no code and count"));
     text.split_whitespace().map(|word| one(word).ok_or_else(|| wrong(word))).collect()
@@ -92,7 +92,8 @@ fn codes(text: &str, line: usize) -> Result<Vec<(u32, PrintedFigure)>, ReadError
 
 impl Report {
     pub(super) fn run(self) -> PublishedRun {
-        let mut run = PublishedRun { name: "vegeta".into(), tool: "vegeta", little: Little::Not, ..PublishedRun::default() };
+        let mut run =
+            PublishedRun { name: "vegeta".into(), tool: "vegeta", little: Little::Not, ..PublishedRun::default() };
         let mut latency = Latency { name: "latency".into(), off: Some(ESTIMATE), ..self.latency };
         let mut relate = |check, triple, says: &str, arithmetic: String| {
             run.relations.push(Relation::new(check, triple, says, arithmetic, PROOF));
@@ -121,10 +122,10 @@ impl Report {
             );
         }
         if let (Some(total), false) = (self.total, self.codes.is_empty()) {
-            let sum = self.codes.iter().fold(PrintedFigure::exact(0.0, total.line), |sum, (_, count)| sum + *count);
+            let sum = self.codes.iter().fold(Interval::exact(0.0, total.line), |sum, (_, count)| sum + *count);
             relate("count", (sum, Equal, total), "the status codes do not add up", format!("{sum} of {total}"));
             let good = self.codes.iter().filter(|(code, _)| (200..400).contains(code));
-            let good = good.fold(PrintedFigure::exact(0.0, total.line), |sum, (_, count)| sum + *count);
+            let good = good.fold(Interval::exact(0.0, total.line), |sum, (_, count)| sum + *count);
             if let Some(success) = self.success {
                 let arithmetic = format!("{good} / {total} = {}; {success} is said", good / total);
                 relate(
@@ -141,7 +142,7 @@ impl Report {
             }
             run.failed = Some(sum - good);
         }
-        latency.samples = self.total.map(PrintedFigure::middle);
+        latency.samples = self.total.map(Interval::middle);
         run.requests = self.total;
         run.rate = self.rate;
         run.received = self.bytes.map(|(bytes, _)| bytes);

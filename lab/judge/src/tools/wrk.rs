@@ -1,6 +1,6 @@
 //! wrk (`wrk.c`, `units.c`) and wrk2, which prints the recorded spectrum as well.
 
-use crate::figure::PrintedFigure;
+use crate::figure::Interval;
 use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
 use crate::run::{Latency, Little, PublishedRun};
@@ -12,7 +12,8 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     // wrk 4 adds samples to its histogram for what it thinks was due
     // (stats_correct); wrk2's latency counts from the time that was planned.
     let little = if two { Little::Not } else { Little::Adds };
-    let mut run = PublishedRun { name: name.into(), tool: name, little, sized_with_head: true, ..PublishedRun::default() };
+    let mut run =
+        PublishedRun { name: name.into(), tool: name, little, sized_with_head: true, ..PublishedRun::default() };
     let mut latency = Latency { name: "latency".into(), off: Some(0.02), ..Latency::default() };
     let (mut threads, mut each, mut spectrum) = (None, None, Latency::default());
     let mut section = "";
@@ -26,13 +27,13 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
                 run.path = Some(path(url).to_owned());
             }
             [n, "threads", "and", c, "connections"] => {
-                threads = Some(PrintedFigure::count(n, number).at(number)?);
-                once(&mut run.connections, PrintedFigure::count(c, number).at(number)?, "the connections")?;
+                threads = Some(Interval::count(n, number).at(number)?);
+                once(&mut run.connections, Interval::count(c, number).at(number)?, "the connections")?;
             }
             ["Latency", mean, deviation, max, within] => {
-                latency.mean = Some(PrintedFigure::time(mean, number).at(number)?);
-                latency.deviation = Some(PrintedFigure::time(deviation, number).at(number)?);
-                latency.max = Some(PrintedFigure::time(max, number).at(number)?);
+                latency.mean = Some(Interval::time(mean, number).at(number)?);
+                latency.deviation = Some(Interval::time(deviation, number).at(number)?);
+                latency.max = Some(Interval::time(max, number).at(number)?);
                 share(&mut run, within, number)?;
             }
             ["Req/Sec", mean, _, _, within] => {
@@ -42,13 +43,13 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
             ["Latency", "Distribution", ..] => section = "distribution",
             ["Uncorrected", "Latency", ..] | ["Detailed", ..] => section = "",
             [percent, value] if section == "distribution" && percent.ends_with('%') => {
-                let percent = PrintedFigure::printed(percent.trim_end_matches('%'), number).at(number)?.middle();
-                latency.percentiles.push((percent / 100.0, PrintedFigure::time(value, number).at(number)?));
+                let percent = Interval::printed(percent.trim_end_matches('%'), number).at(number)?.middle();
+                latency.percentiles.push((percent / 100.0, Interval::time(value, number).at(number)?));
             }
             [n, "requests", "in", time, read, "read"] => {
-                once(&mut run.requests, PrintedFigure::count(n, number).at(number)?, "the requests")?;
-                once(&mut run.seconds, PrintedFigure::time(time.trim_end_matches(','), number).at(number)?, "the time")?;
-                once(&mut run.received, PrintedFigure::bytes(read, 1024.0, number).at(number)?, "the bytes")?;
+                once(&mut run.requests, Interval::count(n, number).at(number)?, "the requests")?;
+                once(&mut run.seconds, Interval::time(time.trim_end_matches(','), number).at(number)?, "the time")?;
+                once(&mut run.received, Interval::bytes(read, 1024.0, number).at(number)?, "the bytes")?;
             }
             ["Non-2xx", "or", "3xx", "responses:", n] => failures(&mut run, n, number)?,
             ["Socket", "errors:", counts @ ..] => {
@@ -56,9 +57,9 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
                     failures(&mut run, n.trim_end_matches(','), number)?;
                 }
             }
-            ["Requests/sec:", rate] => once(&mut run.rate, PrintedFigure::printed(rate, number).at(number)?, "the rate")?,
+            ["Requests/sec:", rate] => once(&mut run.rate, Interval::printed(rate, number).at(number)?, "the rate")?,
             ["Transfer/sec:", rate] => {
-                let rate = PrintedFigure::bytes(rate, 1024.0, number).at(number)?;
+                let rate = Interval::bytes(rate, 1024.0, number).at(number)?;
                 once(&mut run.received_rate, rate, "the transfer rate")?;
             }
             _ if line.starts_with("#[") => recorded(line, number, &mut spectrum)?,
@@ -77,7 +78,7 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
 }
 
 fn failures(run: &mut PublishedRun, count: &str, line: usize) -> Result<(), ReadError> {
-    let count = PrintedFigure::count(count, line).at(line)?;
+    let count = Interval::count(count, line).at(line)?;
     run.failed = Some(run.failed.map_or(count, |failed| failed + count));
     Ok(())
 }
@@ -88,19 +89,19 @@ fn path(url: &str) -> &str {
 }
 
 /// `19.93k`: thousands, millions.
-fn metric(text: &str, line: usize) -> Result<PrintedFigure, ReadError> {
-    let (digits, unit) = PrintedFigure::split(text);
+fn metric(text: &str, line: usize) -> Result<Interval, ReadError> {
+    let (digits, unit) = Interval::split(text);
     let power =
         crate::figure::prefix_power(unit).ok_or_else(|| ReadError::new(line, format!("{unit:?} is no unit")))?;
-    Ok(PrintedFigure::printed(digits, line).at(line)?.times(1000_f64.powi(power)))
+    Ok(Interval::printed(digits, line).at(line)?.times(1000_f64.powi(power)))
 }
 
 fn share(run: &mut PublishedRun, text: &str, line: usize) -> Result<(), ReadError> {
     let Some(digits) = text.strip_suffix('%') else {
         return Err(ReadError::new(line, format!("{text:?} is no share: it is cut off, or another version's")));
     };
-    let share = PrintedFigure::printed(digits, line).at(line)?;
-    let right = PrintedFigure::exact(100.0, line);
+    let share = Interval::printed(digits, line).at(line)?;
+    let right = Interval::exact(100.0, line);
     let says = "more than all samples lie within one deviation";
     run.relations.push(Relation::new("share", (share, AtMost, right), says, format!("{share} %"), "all samples"));
     Ok(())
@@ -110,7 +111,7 @@ fn share(run: &mut PublishedRun, text: &str, line: usize) -> Result<(), ReadErro
 fn recorded(line: &str, number: usize, spectrum: &mut Latency) -> Result<(), ReadError> {
     for part in line.trim_start_matches("#[").trim_end_matches(']').split(',') {
         let Some((key, value)) = part.split_once('=') else { continue };
-        let value = PrintedFigure::printed(value.trim(), number).at(number)?;
+        let value = Interval::printed(value.trim(), number).at(number)?;
         match key.trim() {
             "Mean" if spectrum.mean.is_some() => return Ok(()),
             "Mean" => spectrum.mean = Some(value.times(1e-3)),
@@ -137,7 +138,7 @@ fn twice(run: &mut PublishedRun, latency: &Latency, spectrum: &Latency) {
         run.relations.push(Relation::new("printed-twice", triple, says, arithmetic, "wrk2's output as it printed it"));
     }
     if let (Some(requests), Some(samples)) = (run.requests, spectrum.samples) {
-        let left = PrintedFigure::exact(samples, requests.line);
+        let left = Interval::exact(samples, requests.line);
         let says = "more samples than requests";
         let arithmetic = format!("{left} samples of {requests} requests");
         run.relations.push(Relation::new("count", (left, AtMost, requests), says, arithmetic, "wrk2's whole output"));
@@ -146,7 +147,7 @@ fn twice(run: &mut PublishedRun, latency: &Latency, spectrum: &Latency) {
 
 /// Each thread samples its rate ten times a second, so that the sum is near
 /// the rate over the whole run, in runs that are long enough.
-fn threads_make_rate(run: &mut PublishedRun, threads: Option<PrintedFigure>, each: Option<PrintedFigure>) {
+fn threads_make_rate(run: &mut PublishedRun, threads: Option<Interval>, each: Option<Interval>) {
     let (Some(threads), Some(each), Some(rate), Some(seconds)) = (threads, each, run.rate, run.seconds) else { return };
     if seconds.low < 1.5 {
         return;

@@ -82,9 +82,14 @@ fn content(manifest: &mut Manifest<'_>, path: &str, source: &Node, text: &str) -
         // Units and scripts have lines with = too; a folder says what is what.
         Some(FileForm::Sysctl) if !path.contains("sysctl") => Vec::new(),
         Some(FileForm::Tuned) if !path.contains("tuned") => environment(path, text),
-        Some(form @ (FileForm::Sysctl | FileForm::Tuned | FileForm::Limits | FileForm::CommandLine | FileForm::Script | FileForm::Nginx)) => {
-            of_form(form, &place, text)?
-        }
+        Some(
+            form @ (FileForm::Sysctl
+            | FileForm::Tuned
+            | FileForm::Limits
+            | FileForm::CommandLine
+            | FileForm::Script
+            | FileForm::Nginx),
+        ) => of_form(form, &place, text)?,
         _ => Vec::new(),
     };
     if settings.is_empty() {

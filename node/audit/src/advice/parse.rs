@@ -256,7 +256,13 @@ pub(super) fn tuned(file: &str, text: &str) -> Vec<Setting> {
         };
         match (section.as_str(), key) {
             ("sysctl", key) => {
-                settings.push(of_sysctl(file, at + 1, dotted(key), value.trim_start_matches(['>', '<']), FileForm::Tuned));
+                settings.push(of_sysctl(
+                    file,
+                    at + 1,
+                    dotted(key),
+                    value.trim_start_matches(['>', '<']),
+                    FileForm::Tuned,
+                ));
             }
             ("vm", "transparent_hugepages" | "transparent_hugepage") => {
                 settings.push(setting("transparent_hugepage/enabled", value));

@@ -2,12 +2,15 @@
 
 mod findings;
 
-use crate::rule::{Judge, Roles, Rule, Verdict};
 use crate::Finding;
+use crate::rule::{Judge, Roles, Rule, Verdict};
 
 use Judge::By;
 use Verdict::{Dangerous, Improvable, NoEffect as Nothing, Unnecessary, WorseThanDefault};
-use findings::{given, off_is_dangerous, isolcpus, nohz_full, rcu_nocbs, irqaffinity, idle, max_cstate, intel_idle, intel_pstate, mitigations, mce, tsc, kthread_prio, iommu, hugepages};
+use findings::{
+    given, hugepages, idle, intel_idle, intel_pstate, iommu, irqaffinity, isolcpus, kthread_prio, max_cstate, mce,
+    mitigations, nohz_full, off_is_dangerous, rcu_nocbs, tsc,
+};
 
 const PARAMETERS: &str = "Linux Documentation/admin-guide/kernel-parameters.txt";
 

@@ -6,7 +6,11 @@ use crate::rule::{Area, Counter, Judge, Roles, Rule, Verdict};
 
 use Judge::{AtLeast, By, NoEffect, Only};
 use Verdict::{Dangerous, WorseThanDefault};
-use findings::{file_max, inotify_instances, epoll_watches, suid_dumpable, rt_runtime, timer_migration, numa_balancing, nmi_watchdog, watchdog, watchdog_mask, watchdog_thresh, panic_of_a_hang, bandwidth_slice, schedstats, bpf_stats, perf_paranoid, perf_share, kptr, unprivileged_bpf, io_uring, threads_max, shm, printk};
+use findings::{
+    bandwidth_slice, bpf_stats, epoll_watches, file_max, inotify_instances, io_uring, kptr, nmi_watchdog,
+    numa_balancing, panic_of_a_hang, perf_paranoid, perf_share, printk, rt_runtime, schedstats, shm, suid_dumpable,
+    threads_max, timer_migration, unprivileged_bpf, watchdog, watchdog_mask, watchdog_thresh,
+};
 
 const KERNEL: &str = "Linux Documentation/admin-guide/sysctl/kernel.rst";
 const FS: &str = "Linux Documentation/admin-guide/sysctl/fs.rst";

@@ -2,13 +2,18 @@
 
 mod findings;
 
-pub(super) use findings::{one, chosen, waited};
+pub(super) use findings::{chosen, one, waited};
 
 use crate::rule::{Area, Counter, Judge, Roles, Rule, Verdict};
 
 use Judge::{AtLeast, By, NoEffect, Only};
 use Verdict::{Dangerous, WorseThanDefault};
-use findings::{swappiness, overcommit, min_free, watermark_scale, dirty_ratio, dirty_background, stat_interval, cache_pressure, nr_hugepages, compaction, compact_unevictable, numa_stat, panic_on_oom, drop_caches, thp, thp_defrag, khugepaged, ksm, demotion, hugepages_by_domain, domain_hugepages, gigantic, gigantic_pages, swap, swap_used, numa_misses, pressure};
+use findings::{
+    cache_pressure, compact_unevictable, compaction, demotion, dirty_background, dirty_ratio, domain_hugepages,
+    drop_caches, gigantic, gigantic_pages, hugepages_by_domain, khugepaged, ksm, min_free, nr_hugepages, numa_misses,
+    numa_stat, overcommit, panic_on_oom, pressure, stat_interval, swap, swap_used, swappiness, thp, thp_defrag,
+    watermark_scale,
+};
 
 const VM: &str = "Linux Documentation/admin-guide/sysctl/vm.rst";
 const THP: &str = "Linux Documentation/admin-guide/mm/transhuge.rst";

@@ -6,7 +6,12 @@ use crate::rule::{Area, Counter, Judge, Reading, Roles, Rule, Verdict};
 
 use Judge::{AtLeast, By, NoEffect, Only};
 use Verdict::{Dangerous, Unnecessary, WorseThanDefault};
-use findings::{interfaces, somaxconn, netdev_max_backlog, netdev_budget, netdev_budget_usecs, buffer_default, buffer_max, default_qdisc, busy, rfs, rps_mask, bpf_jit, bpf_harden, ip_forward, rp_filter, redirects, source_routes, martians, port_range, privileged_ports, ping, icmp_ratelimit, neighbour_limit, udp_mem, conntrack_max, conntrack_established, no_ipv6};
+use findings::{
+    bpf_harden, bpf_jit, buffer_default, buffer_max, busy, conntrack_established, conntrack_max, default_qdisc,
+    icmp_ratelimit, interfaces, ip_forward, martians, neighbour_limit, netdev_budget, netdev_budget_usecs,
+    netdev_max_backlog, no_ipv6, ping, port_range, privileged_ports, redirects, rfs, rp_filter, rps_mask, somaxconn,
+    source_routes, udp_mem,
+};
 
 const SYSCTL_NET: &str = "Linux Documentation/admin-guide/sysctl/net.rst";
 const IP_SYSCTL: &str = "Linux Documentation/networking/ip-sysctl.rst";

@@ -2,12 +2,17 @@
 
 mod findings;
 
-use crate::rule::{Area, Counter, Judge, Reading, Roles, Rule};
 use crate::Evidence;
+use crate::rule::{Area, Counter, Judge, Reading, Roles, Rule};
 
 use super::memory::one;
 use Judge::{By, NoEffect};
-use findings::{policies, per_core, governor, frequency_driver, energy_preference, energy_bias, no_turbo, boost, uncore, deepest, idle_state, resume_latency, idle_governor, idle_driver, smt, siblings, split_siblings, isolated, nohz_full, housekeeping, housekeeping_cores, offline, workqueues, rcu_expedited, rcu_normal, clock_source, vulnerabilities, mitigation, virtual_machine, steal, stolen, domains, pressure, haltpoll};
+use findings::{
+    boost, clock_source, deepest, domains, energy_bias, energy_preference, frequency_driver, governor, haltpoll,
+    housekeeping, housekeeping_cores, idle_driver, idle_governor, idle_state, isolated, mitigation, no_turbo,
+    nohz_full, offline, per_core, policies, pressure, rcu_expedited, rcu_normal, resume_latency, siblings, smt,
+    split_siblings, steal, stolen, uncore, virtual_machine, vulnerabilities, workqueues,
+};
 
 const CPU: &str = "sys/devices/system/cpu";
 const CPUFREQ: &str = "Linux Documentation/admin-guide/pm/cpufreq.rst";

@@ -3,16 +3,16 @@
 
 mod findings;
 
-pub(crate) use findings::repeated;
 pub(super) use findings::pages_for;
+pub(crate) use findings::repeated;
 
 use crate::evidence::cpu_list;
 use crate::rule::{Area, Judge, Probe, Rule, Verdict};
 use crate::{Case, Finding};
 
 use Judge::By;
-use Verdict::{Conflicts, Improvable, Removed, WorseThanDefault};
-use findings::{off_for_a_laboratory, operator, by_the_operator, isolated, reserved, pages, chronyd, chrt};
+use Verdict::{Conflicts, Improvable, Removed, Unnecessary, WorseThanDefault};
+use findings::{by_the_operator, chronyd, chrt, isolated, off_for_a_laboratory, operator, pages, reserved};
 
 const OPERATOR: &str = "OpenShift, Scalability and performance: PerformanceProfile (performance.openshift.io/v2)";
 const KUBELET: &str = "Kubernetes, KubeletConfiguration (kubelet.config.k8s.io/v1beta1)";

@@ -6,7 +6,11 @@ use crate::rule::{Area, Counter, Judge, Roles, Rule, Verdict};
 
 use Judge::{AtLeast, By, NoEffect, Only};
 use Verdict::{Dangerous, Improvable, Unnecessary, WorseThanDefault};
-use findings::{congestion, timestamps, tw_reuse, gone, fin_timeout, keepalive_time, keepalive_part, syn_retries, synack_retries, retries2, orphan_retries, slow_start_after_idle, notsent_lowat, fastopen, mtu_probing, adv_win_scale, no_metrics_save, ecn, recovery, frto, challenge_limit, invalid_ratelimit, rto_min};
+use findings::{
+    adv_win_scale, challenge_limit, congestion, ecn, fastopen, fin_timeout, frto, gone, invalid_ratelimit,
+    keepalive_part, keepalive_time, mtu_probing, no_metrics_save, notsent_lowat, orphan_retries, recovery, retries2,
+    rto_min, slow_start_after_idle, syn_retries, synack_retries, timestamps, tw_reuse,
+};
 
 const IP_SYSCTL: &str = "Linux Documentation/networking/ip-sysctl.rst";
 

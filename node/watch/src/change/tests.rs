@@ -21,7 +21,12 @@ fn rates_are_growth_by_time() {
         sample.counts.insert("tcp.RetransSegs".into(), n(u64::from(u32::MAX) - 1, 8));
         sample.counts.insert("switches".into(), n(5_000, 10));
         sample.levels.insert("tcp.CurrEstab".into(), 7);
-        let port = PortCounters { bytes: [n(0, 1_000), n(0, 500)], speed: Some(8_000), device: true, ..PortCounters::default() };
+        let port = PortCounters {
+            bytes: [n(0, 1_000), n(0, 500)],
+            speed: Some(8_000),
+            device: true,
+            ..PortCounters::default()
+        };
         sample.ports.insert("eth0".into(), port);
         sample.ports.insert("lo".into(), PortCounters { bytes: [n(0, 1 << 30); 2], ..PortCounters::default() });
         sample.missing.insert("syscalls".into(), "not permitted".into());
@@ -41,7 +46,8 @@ fn rates_are_growth_by_time() {
 #[test]
 fn cores_and_ports_that_come_and_go_say_so() {
     let change = two(|sample, later| {
-        let core = |busy: u64| CoreCounters { ticks: [busy, 0, 0, 200 - busy, 0, 0, 0, 0, 0, 0], ..CoreCounters::default() };
+        let core =
+            |busy: u64| CoreCounters { ticks: [busy, 0, 0, 200 - busy, 0, 0, 0, 0, 0, 0], ..CoreCounters::default() };
         if later {
             sample.cores.insert(0, core(150));
             sample.cores.insert(2, core(0));

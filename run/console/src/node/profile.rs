@@ -4,7 +4,7 @@
 use super::{LONGEST_FILE, WORSE, evidence, read, show, status};
 use crate::plan::{NodePlan, ProfileTask};
 use audit::advice::{AdviceError, Setting, parse};
-use audit::{judge, Report, Role};
+use audit::{Report, Role, judge};
 use profile::{Check, Checked, Profile, Rendered, Shape, Version, Wanted, check, render};
 use say::Failure;
 use std::fs;

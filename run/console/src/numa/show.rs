@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use topology::{Ranges, Topology};
 
 /// What a process's traffic did, and what it may be held against.
-pub struct Account<'a> {
+pub struct NumaAccount<'a> {
     pub process: &'a Process,
     pub topology: &'a Topology,
 }
 
-impl fmt::Display for Account<'_> {
+impl fmt::Display for NumaAccount<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { process, topology } = self;
         writeln!(f, "{} {}", process.pid, process.label)?;
@@ -231,9 +231,9 @@ fn worker_json((index, worker): (usize, &WorkerFigures)) -> Value {
 }
 
 /// A machine's domains and ports.
-pub struct Machine<'a>(pub &'a Topology);
+pub struct NumaMachine<'a>(pub &'a Topology);
 
-impl fmt::Display for Machine<'_> {
+impl fmt::Display for NumaMachine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(topology) = self;
         let mib = |bytes: u64| bytes >> 20;

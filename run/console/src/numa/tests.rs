@@ -1,7 +1,7 @@
 //! What published figures come to.
 
 use super::report::{Amount, Crossed, Flow, Model, Process};
-use super::show::{self, Account};
+use super::show::{self, NumaAccount};
 use topology::{Recording, Topology};
 
 /// A machine of so many domains with a core each.
@@ -95,7 +95,7 @@ fn the_model_is_what_it_is_said_to_be() {
 fn what_is_shown_has_all_of_it() {
     let two = machine(2);
     let process = process(&[[1, 2, 0, 100, 3, 9, 1, 0, 10, 1_000, 20, 9_000, 0, 0, 2, 90, 0, 1, 60]]);
-    let text = Account { process: &process, topology: &two }.to_string();
+    let text = NumaAccount { process: &process, topology: &two }.to_string();
     for wanted in [
         "7 serve memif:@a",
         "content of domain 1 sent by silos of domain 0: 2 frames, 90 bytes",
@@ -110,9 +110,9 @@ fn what_is_shown_has_all_of_it() {
     assert_eq!(json["silos"][0]["pages"]["remote"], 3);
     assert_eq!(json["crossed"]["content_bytes"], 90);
     assert_eq!(show::topology_json(&two)["domains"][1]["cores"][0], 1);
-    assert!(show::Machine(&two).to_string().contains("domain 1: cores 1;"));
+    assert!(show::NumaMachine(&two).to_string().contains("domain 1: cores 1;"));
     // In a machine of one there is no way to tell of.
-    let one = Account { process: &process, topology: &machine(1) }.to_string();
+    let one = NumaAccount { process: &process, topology: &machine(1) }.to_string();
     assert!(!one.contains("crossed"), "{one}");
 }
 
@@ -132,7 +132,7 @@ fn workers_of_kernel_sockets_are_listed_with_where_packets_come_in() {
     let figures: Vec<_> =
         process.workers.iter().map(|worker| (worker.place, worker.accepted, worker.looks())).collect();
     assert_eq!(figures, [(Some((0, 0)), 20, (7, 0)), (Some((1, 1)), 10, (8, 3)), (None, 4, (2, 0))]);
-    let text = Account { process: &process, topology: &machine(2) }.to_string();
+    let text = NumaAccount { process: &process, topology: &machine(2) }.to_string();
     for wanted in ["domain 0: 3, domain 1: 5 (3 of 8 elsewhere)", "Not known of kernel sockets"] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }

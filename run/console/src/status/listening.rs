@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 
 /// A listening socket.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Listener {
+pub struct ListeningSocket {
     /// Where it listens.
     pub address: SocketAddr,
     /// Connections that wait for accept(2).
@@ -25,7 +25,7 @@ pub struct Listener {
     inode: u32,
 }
 
-impl Listener {
+impl ListeningSocket {
     /// For a program.
     pub fn json(&self) -> Value {
         json!({
@@ -34,7 +34,7 @@ impl Listener {
     }
 }
 
-impl fmt::Display for Listener {
+impl fmt::Display for ListeningSocket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let full = if self.waiting > self.room { "  FULL" } else { "" };
         let process = self.process.as_deref().unwrap_or("-");
@@ -69,7 +69,7 @@ const MOST: usize = 10_000;
 ///
 /// # Errors
 /// If the kernel does not tell.
-pub fn listeners() -> Result<Vec<Listener>, Failure> {
+pub fn listeners() -> Result<Vec<ListeningSocket>, Failure> {
     let mut found = Vec::new();
     for family in [AddressFamily::INET, AddressFamily::INET6] {
         let raw = u8::try_from(family.as_raw()).unwrap_or_default();
@@ -83,7 +83,7 @@ pub fn listeners() -> Result<Vec<Listener>, Failure> {
     Ok(found)
 }
 
-fn dump(family: u8) -> io::Result<Vec<Listener>> {
+fn dump(family: u8) -> io::Result<Vec<ListeningSocket>> {
     let socket: OwnedFd =
         socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(SOCK_DIAG))?;
     let mut request = Vec::with_capacity(DIAG);
@@ -109,7 +109,7 @@ fn dump(family: u8) -> io::Result<Vec<Listener>> {
 }
 
 /// Takes a datagram's sockets; whether it was the last.
-fn parse(mut rest: &[u8], found: &mut Vec<Listener>) -> io::Result<bool> {
+fn parse(mut rest: &[u8], found: &mut Vec<ListeningSocket>) -> io::Result<bool> {
     while let Some(head) = rest.first_chunk::<HEADER>() {
         let length = u32::from_ne_bytes([head[0], head[1], head[2], head[3]]) as usize;
         let Some(message) = rest.get(..length).filter(|message| message.len() >= HEADER) else { return Ok(false) };
@@ -127,7 +127,7 @@ fn parse(mut rest: &[u8], found: &mut Vec<Listener>) -> io::Result<bool> {
     Ok(false)
 }
 
-fn listener(bytes: &[u8; DIAG]) -> Option<Listener> {
+fn listener(bytes: &[u8; DIAG]) -> Option<ListeningSocket> {
     let number = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
     let port = u16::from_be_bytes([bytes[4], bytes[5]]);
     let ip = match i32::from(bytes[0]) {
@@ -138,11 +138,11 @@ fn listener(bytes: &[u8; DIAG]) -> Option<Listener> {
     };
     // Of a listening socket the queues are those of connections.
     let (waiting, room, inode) = (number(56)?, number(60)?, number(68)?);
-    Some(Listener { address: SocketAddr::new(ip, port), waiting, room, process: None, inode })
+    Some(ListeningSocket { address: SocketAddr::new(ip, port), waiting, room, process: None, inode })
 }
 
 /// Who has which socket: descriptors of processes that may be looked at.
-fn owners(listeners: &[Listener]) -> BTreeMap<u32, String> {
+fn owners(listeners: &[ListeningSocket]) -> BTreeMap<u32, String> {
     let wanted: BTreeMap<String, u32> =
         listeners.iter().map(|one| (format!("socket:[{}]", one.inode), one.inode)).collect();
     let mut owners = BTreeMap::new();

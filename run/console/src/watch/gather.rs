@@ -3,7 +3,7 @@
 
 use super::process::Looker;
 use crate::plan::WatchPlan;
-use ::watch::{Bypass, Reader, Sample, ReadOptions};
+use ::watch::{Bypass, ReadOptions, Reader, Sample};
 use perf::counter::{Count, What, Whose};
 use perf::{Tracefs, cost};
 use rustix::time::{ClockId, clock_gettime};

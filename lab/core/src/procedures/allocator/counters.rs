@@ -57,10 +57,12 @@ impl Counters {
 
     pub(super) fn start(&mut self) {
         // One that cannot be read is left out.
-        self.0.retain_mut(|counted| counted.count.read().is_ok_and(|count| {
-            counted.before = count;
-            true
-        }));
+        self.0.retain_mut(|counted| {
+            counted.count.read().is_ok_and(|count| {
+                counted.before = count;
+                true
+            })
+        });
     }
 
     /// The counts, those of one figure together.

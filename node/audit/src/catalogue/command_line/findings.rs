@@ -244,13 +244,14 @@ pub(super) fn hugepages(case: &Case<'_>) -> Finding {
             Dangerous,
             format!(
                 "{} of a memory of {}: the machine does not start, or not with what it needs",
-                super::tcp_limits::bytes(number.saturating_mul(size)),
-                super::tcp_limits::bytes(memory)
+                crate::catalogue::tcp_limits::bytes(number.saturating_mul(size)),
+                crate::catalogue::tcp_limits::bytes(memory)
             ),
         ),
-        Some(number) => {
-            Finding::ok(format!("{} set aside at boot", super::tcp_limits::bytes(number.saturating_mul(size))))
-        }
+        Some(number) => Finding::ok(format!(
+            "{} set aside at boot",
+            crate::catalogue::tcp_limits::bytes(number.saturating_mul(size))
+        )),
         // NODE:NUMBER, since Linux 5.16.
         None => Finding::ok("by domain"),
     }

@@ -3,7 +3,7 @@
 use crate::rule::{Role, Verdict};
 use crate::{Case, Finding};
 
-use super::super::tcp_limits::bytes;
+use crate::catalogue::tcp_limits::bytes;
 use Verdict::{Dangerous, Improvable, NoEffect as Nothing, Unnecessary, WorseThanDefault};
 
 pub(super) fn file_max(case: &Case<'_>) -> Finding {
@@ -183,7 +183,7 @@ pub(super) fn panic_of_a_hang(case: &Case<'_>) -> Finding {
 }
 
 pub(super) fn bandwidth_slice(case: &Case<'_>) -> Finding {
-    let throttled = super::services::throttled(case.evidence).unwrap_or(0);
+    let throttled = crate::catalogue::services::throttled(case.evidence).unwrap_or(0);
     match case.number() {
         Some(5_000) if throttled > 0 => Finding::new(
             Improvable,

@@ -3,7 +3,7 @@
 use crate::rule::{Reading, Role, Verdict};
 use crate::{Case, Evidence, Finding};
 
-use super::super::tcp_limits::bytes;
+use crate::catalogue::tcp_limits::bytes;
 use Verdict::{Dangerous, Improvable, NoEffect as Nothing, Unnecessary, WorseThanDefault};
 
 /// A reading of the only thing there is, if it could be read.

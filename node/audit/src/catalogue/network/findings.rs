@@ -1,9 +1,8 @@
 //! How interfaces are read, and what is found of each setting.
 
-use crate::rule::{Judge, Reading, Role, Verdict};
+use crate::rule::{Reading, Role, Verdict};
 use crate::{Case, Evidence, Finding};
 
-use Judge::NoEffect;
 use Verdict::{Dangerous, Improvable, Unnecessary, WorseThanDefault};
 
 /// What each interface has for a setting of IPv4.
@@ -373,7 +372,7 @@ pub(super) fn neighbour_limit(case: &Case<'_>) -> Finding {
 }
 
 pub(super) fn udp_mem(case: &Case<'_>) -> Finding {
-    super::tcp_limits::pages_in_all(case, "UDP")
+    crate::catalogue::tcp_limits::pages_in_all(case, "UDP")
 }
 
 pub(super) fn conntrack_max(case: &Case<'_>) -> Finding {

@@ -5,7 +5,7 @@ use crate::rule::{Reading, Verdict};
 use crate::{Case, Evidence, Finding};
 
 use super::CPU;
-use super::super::memory::one;
+use crate::catalogue::memory::one;
 use Verdict::{Improvable, NoEffect as Nothing, Unnecessary, WorseThanDefault};
 
 /// The same file of every frequency policy, those with one value as one.
@@ -391,7 +391,7 @@ pub(super) fn domains(case: &Case<'_>) -> Finding {
 }
 
 pub(super) fn pressure(case: &Case<'_>) -> Finding {
-    super::memory::waited(case, "a core", 25.0)
+    crate::catalogue::memory::waited(case, "a core", 25.0)
 }
 
 pub(super) fn haltpoll(case: &Case<'_>) -> Finding {

@@ -3,7 +3,7 @@
 use crate::rule::{Role, Verdict};
 use crate::{Case, Finding};
 
-use super::{DEFAULT_ALREADY};
+use super::DEFAULT_ALREADY;
 
 use Verdict::{Conflicts, Dangerous, Improvable, NoEffect as Nothing, Unnecessary, WorseThanDefault};
 
