@@ -248,9 +248,15 @@ pub trait Net {
 }
 
 /// An application: a per-silo value that owns its connections' state.
+///
+/// Only [`App::on_data`] must be written: the others do nothing by default, but
+/// for [`App::on_end`], which finishes as well. It must not panic: a panic is not
+/// caught, and unwinds through the data path.
 pub trait App {
     /// A connection is established.
-    fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, how: Opened);
+    fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, how: Opened) {
+        let _ = (net, id, how);
+    }
 
     /// In-order bytes arrived. Returns how many were consumed, from the
     /// front. The rest is kept by the data path (and closes the receive
@@ -261,23 +267,37 @@ pub trait App {
     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize;
 
     /// The peer sends no more (FIN), after all of its data was offered.
-    /// `held` bytes were left unconsumed and will not be added to.
-    fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize);
+    /// `held` bytes were left unconsumed and will not be added to. Finishes by
+    /// default: whoever leaves bytes that are still to be answered finishes
+    /// later.
+    fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
+        let _ = held;
+        net.finish(id);
+    }
 
     /// The queue fell to the low-water mark ([`SEND_LOW_WATER`]) or below.
-    fn on_sent<N: Net>(&mut self, net: &mut N, id: ConnId);
+    fn on_sent<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let _ = (net, id);
+    }
 
     /// The connection's timer ran out; it is cleared before the call.
-    fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId);
+    fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let _ = (net, id);
+    }
 
     /// The connection is gone; its slot may be reused from the next call on.
-    fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed);
+    fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed) {
+        let _ = (net, id, why);
+    }
 
     /// Once per turn, after arrivals and timers: start connections, take
     /// finished work from helper threads. Again where it went on with a
     /// connection ([`Net::resume`]), after what was held was offered: what
     /// that began is on its way in the same turn.
-    fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake;
+    fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
+        let _ = net;
+        Wake::Idle
+    }
 
     /// A frame for `id` will be handled soon: touch its state, so that cache
     /// misses of one burst overlap. Returns anything computed from the touch.
@@ -307,8 +327,11 @@ pub trait App {
     }
 
     /// The process was asked to stop: finish what is under way, refuse new
-    /// work. Returns whether nothing is left.
-    fn drain<N: Net>(&mut self, net: &mut N) -> bool;
+    /// work. Returns whether nothing is left: always, by default.
+    fn drain<N: Net>(&mut self, net: &mut N) -> bool {
+        let _ = net;
+        true
+    }
 }
 
 /// Connections that a data path looks at, at most, to find one that makes room

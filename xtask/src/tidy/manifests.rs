@@ -26,14 +26,15 @@ pub(super) fn members_have_comments(workspace: &Workspace) -> Vec<Complaint> {
     found
 }
 
-/// Every crate is used: by another one, as a program, or as a set of tests.
+/// Every crate is used: by another one, as a program, by its examples, or as a
+/// set of tests.
 pub(super) fn crates_have_callers(workspace: &Workspace) -> Vec<Complaint> {
     let called = |name: &str| {
         let others = workspace.members.iter().filter(|member| member.name != name);
         others.flat_map(|member| &member.dependencies).any(|dependency| dependency.local && dependency.name == name)
     };
     let idle = workspace.members.iter().filter(|member| {
-        let runs = member.targets.iter().any(|(_, kind)| ["bin", "test", "cdylib"].contains(&kind.as_str()));
+        let runs = member.targets.iter().any(|(_, kind)| ["bin", "test", "cdylib", "example"].contains(&kind.as_str()));
         !runs && !called(&member.name) && !member.folder.starts_with("testing/")
     });
     idle.map(|member| Complaint::file(&format!("{}/Cargo.toml", member.folder), "no crate calls this one")).collect()
@@ -132,6 +133,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "sim", "sockets", "lab", "stats", "perf", "noise", "watch",
         ],
     ),
+    ("nearside-library", &["app", "h1", "link", "semantics", "silo", "sockets", "stack", "wire"]),
     ("xtask", &[]),
 ];
 
