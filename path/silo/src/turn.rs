@@ -5,8 +5,8 @@ use app::{App, Closed, ConnId, Net, Opened, Wake};
 use core::cell::RefCell;
 use core::hint::cold_path;
 use link::{Link, Load, Receive, Transmit};
-use stack::shadow::{Shadow, Watched};
-use stack::{Arrival, Arrived, Egress, Stack};
+use stack::shadow::Shadow;
+use stack::{Arrival, Arrived, Egress, Stack, Watched};
 use wire::{Offload, Time};
 
 /// Frames taken in one turn. Larger bursts amortise more per turn, and make

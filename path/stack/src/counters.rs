@@ -1,8 +1,28 @@
-//! What the stack counts.
+//! What the stack counts, by its parts.
 
-app::counters! {
-    /// Events of a stack, beside TCP's own.
-    pub Counters {
+/// The counters of the parts, and those of the whole: each is written once,
+/// with the part that counts it.
+macro_rules! parts {
+    ($($(#[$outer:meta])* $part:ident: $name:ident { $($(#[$doc:meta])* $field:ident),* $(,)? })*) => {
+        $(app::counters! { $(#[$outer])* pub(crate) $name { $($(#[$doc])* $field),* } })*
+
+        app::counters! {
+            /// Events of a stack, beside TCP's own.
+            pub Counters { $($($(#[$doc])* $field),*),* }
+        }
+
+        impl Counters {
+            /// Of all parts.
+            pub(crate) fn of($($part: &$name),*) -> Self {
+                Self { $($($field: $part.$field),*),* }
+            }
+        }
+    };
+}
+
+parts! {
+    /// Events of IP, and of what belongs to it.
+    ip: IpCounters {
         /// Frames taken in.
         frames_in,
         /// Frames that were not for us: address, VLAN or protocol.
@@ -34,6 +54,13 @@ app::counters! {
         reassembled_foreign,
         /// UDP datagrams for which nobody listens.
         udp_no_port,
+        /// Resets and ICMP errors not sent because of their limit.
+        errors_limited,
+        /// Replies dropped because no transmit slot was free.
+        replies_dropped,
+    }
+    /// Events of TCP beside those of single connections.
+    segments: SegmentCounters {
         /// SYNs for a port on which nobody listens.
         refused,
         /// Segments for a port that accepts connections which neither open one
@@ -75,14 +102,10 @@ app::counters! {
         time_wait_dropped,
         /// Resets sent.
         resets_out,
-        /// Resets and ICMP errors not sent because of their limit.
-        errors_limited,
         /// Challenge acknowledgements not sent because of their limit.
         challenges_limited,
         /// Times that a transmit slot was wanted and none was free.
         no_slot,
-        /// Replies dropped because no transmit slot was free.
-        replies_dropped,
         /// Replies sent in a later turn because no transmit slot was free.
         replies_delayed,
         /// Connections ended because their send queue overflowed.

@@ -1,6 +1,5 @@
-//! Where the tables are, for whoever verifies that they are near.
+//! Where a table is.
 
-use crate::Stack;
 use core::ops::Range;
 
 /// The address range that a table has reserved, what it does not use yet
@@ -8,23 +7,6 @@ use core::ops::Range;
 pub(crate) fn reserved<T>(table: &Vec<T>) -> Range<usize> {
     let start = table.as_ptr().addr();
     start..start + table.capacity() * size_of::<T>()
-}
-
-impl Stack {
-    /// Tells `each` the address ranges of the tables that frames are looked
-    /// up in: flows, connections, handshakes, TIME-WAIT, timers, neighbours.
-    /// What single connections hold (data out of order, queued chunks) is not
-    /// told: it is small and of the moment.
-    pub fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
-        each(self.table.memory());
-        each(self.slots.memory());
-        each(self.syns.memory());
-        each(self.waits.memory());
-        self.wheel.memory(each);
-        self.neighbours.memory(each);
-        each(reserved(&self.ready));
-        each(reserved(&self.turn));
-    }
 }
 
 #[cfg(test)]

@@ -1,17 +1,16 @@
 //! What applications ask of the stack.
 
-use crate::Stack;
+use crate::stack::Stack;
 use app::{Body, ConnId, ConnectError, Net, Unreachable};
-use core::hint::cold_path;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
-use tcp::{QueueFull, ReceiveBuffer, SocketOptions, State};
+use tcp::{ReceiveBuffer, SocketOptions};
 use wire::Time;
 
 impl Net for Stack {
     #[inline]
     fn now(&self) -> Time {
-        self.now
+        self.tcp.now()
     }
 
     fn connect(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<ConnId, ConnectError> {
@@ -20,40 +19,25 @@ impl Net for Stack {
 
     #[inline(always)]
     fn send_body(&mut self, id: ConnId, body: &Body, range: Range<u32>) {
-        let Some(slot) = self.slots.get_mut(id) else { return };
-        let len = range.end.saturating_sub(range.start);
-        let queued = slot.tcp.send_body(body, range.start, len);
-        let ready = slot.tcp.is_ready();
-        self.queued(id, queued, ready);
+        self.tcp.send_body(id, body, range);
     }
 
     #[inline(always)]
     fn reply(&mut self, id: ConnId, body: &Body, limit: usize) -> bool {
-        let Some(slot) = self.slots.get_mut(id) else { return limit > 0 };
-        if slot.tcp.unsent() as usize >= limit {
-            return false;
-        }
-        let queued = slot.tcp.send_body(body, 0, body.len());
-        let ready = slot.tcp.is_ready();
-        self.queued(id, queued, ready);
-        true
+        self.tcp.reply(id, body, limit)
     }
 
     fn send_bytes(&mut self, id: ConnId, bytes: &[u8]) {
-        let Some(slot) = self.slots.get_mut(id) else { return };
-        let queued = slot.tcp.send_bytes(bytes);
-        let ready = slot.tcp.is_ready();
-        self.queued(id, queued, ready);
+        self.tcp.send_bytes(id, bytes);
     }
 
     fn take_back(&mut self, id: ConnId, most: usize) -> usize {
-        let most = u32::try_from(most).unwrap_or(u32::MAX);
-        self.slots.get_mut(id).map_or(0, |slot| slot.tcp.take_back(most) as usize)
+        self.tcp.take_back(id, most)
     }
 
     #[inline]
     fn unsent(&self, id: ConnId) -> usize {
-        self.slots.get(id).map_or(0, |slot| slot.tcp.unsent() as usize)
+        self.tcp.unsent(id)
     }
 
     #[inline]
@@ -62,188 +46,106 @@ impl Net for Stack {
     }
 
     fn finish(&mut self, id: ConnId) {
-        let Some(slot) = self.slots.get_mut(id) else { return };
-        slot.tcp.finish();
-        self.make_ready(id.index() as u32);
+        self.tcp.finish(id);
     }
 
     fn abort(&mut self, id: ConnId) {
-        let Some(slot) = self.slots.get(id) else { return };
-        if slot.is_over() {
-            cold_path();
-            self.abort_over(id);
-            return;
-        }
-        self.reset_connection(id);
-        self.note_over(id, app::Closed::Aborted);
+        self.tcp.abort(id);
     }
 
     fn resume(&mut self, id: ConnId) {
-        if self.slots.get(id).is_some() {
-            self.resumed.push_back(id);
-        }
+        self.tcp.resume(id);
     }
 
     #[inline]
     fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
-        let (now, now_ms) = (self.now, self.now_ms);
-        let Some(slot) = self.slots.get_mut(id) else { return };
-        // Rounded up: a timer is never early. Bounded, because milliseconds
-        // are kept modulo 2³².
-        let deadline = at.map(|at| {
-            if at.as_nanos().saturating_sub(now.as_nanos()) >= MAX_WAIT_NS {
-                return now_ms.wrapping_add(MAX_WAIT_MS);
-            }
-            let tick = at.max(now).as_nanos().div_ceil(NANOS_PER_MS) as u32;
-            if tick == now_ms { tick.wrapping_add(1) } else { tick }
-        });
-        slot.set_app_timer(deadline);
-        if !slot.is_over() {
-            // Of one that is over, nothing but `on_close` comes any more; if
-            // it lingers, its timer is entered then.
-            self.schedule(id.index() as u32);
-        }
+        self.tcp.set_timer(id, at);
     }
 
     fn peer(&self, id: ConnId) -> Option<SocketAddr> {
-        let flow = self.slots.get(id)?.flow();
+        let flow = self.tcp.slots().get(id)?.flow();
         Some(SocketAddr::new(flow.remote(), flow.remote_port))
     }
 
     fn local(&self, id: ConnId) -> Option<SocketAddr> {
-        let flow = self.slots.get(id)?.flow();
-        Some(SocketAddr::new(self.addresses.get(flow.local)?, flow.local_port))
+        let flow = self.tcp.slots().get(id)?.flow();
+        Some(SocketAddr::new(self.ip.addresses.get(flow.local)?, flow.local_port))
     }
 }
 
-const NANOS_PER_MS: u64 = 1_000_000;
-
-/// Longest wait of an application timer: 12 days.
-const MAX_WAIT_MS: u32 = 1 << 30;
-const MAX_WAIT_NS: u64 = MAX_WAIT_MS as u64 * NANOS_PER_MS;
-
 impl Stack {
-    /// Something was queued, or not; `ready` says that the connection has its
-    /// turn to send already, as while it is told of an arrival.
-    #[inline(always)]
-    fn queued(&mut self, id: ConnId, queued: Result<(), QueueFull>, ready: bool) {
-        if queued.is_err() {
-            cold_path();
-            self.counters.send_queue_overflow += 1;
-            self.abort(id);
-            return;
-        }
-        if !ready {
-            self.make_ready(id.index() as u32);
-        }
-    }
-
-    /// Aborts a connection that has ended in this turn, which the application
-    /// is still to hear. Where that was orderly, the end would otherwise wait
-    /// for bytes to be read that nobody wants any more. There is nobody to
-    /// reset (RFC 9293 section 3.10.5, TIME-WAIT: the state goes).
-    fn abort_over(&mut self, id: ConnId) {
-        let finished = |(of, why): &&mut (ConnId, app::Closed)| *of == id && *why == app::Closed::Finished;
-        if let Some((_, why)) = self.over.iter_mut().find(finished) {
-            *why = app::Closed::Aborted;
-            self.reset_connection(id);
-        }
+    /// Starts a connection from the local address `from` (the default one of
+    /// the family if `None`).
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn open(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<ConnId, ConnectError> {
+        self.tcp.open(&mut self.ip, from, to)
     }
 
     /// Whether a connection's small segments wait for acknowledgements; new
     /// connections do as [`tcp::Config::nagle`] says.
     pub fn set_nagle(&mut self, id: ConnId, on: bool) {
-        let Some(slot) = self.slots.get_mut(id) else { return };
-        slot.tcp.set_nagle(on);
-        if !on {
-            // What waited may go.
-            self.make_ready(id.index() as u32);
-        }
+        self.tcp.set_nagle(id, on);
     }
 
     /// The options of a connection that is there.
     #[must_use]
     pub fn options(&self, id: ConnId) -> Option<SocketOptions> {
-        self.slots.get(id).map(|slot| slot.tcp.options())
+        self.tcp.options(id)
     }
 
     /// What the network last said of a connection's peer, that it cannot be
     /// reached, if the peer has acknowledged nothing since; said once.
     pub fn take_unreachable(&mut self, id: ConnId) -> Option<Unreachable> {
-        self.slots.get_mut(id)?.tcp.take_unreachable()
+        self.tcp.take_unreachable(id)
     }
 
     /// Sets a connection's options, in the turn of [`Net::connect`] where they
     /// are to count for its SYN.
     pub fn set_options(&mut self, id: ConnId, options: SocketOptions) {
-        let Some(slot) = self.slots.get_mut(id) else { return };
-        slot.tcp.set_options(&self.config.tcp, options);
+        self.tcp.set_options(id, options);
     }
 
     /// Sets the options of the listener on a port, which count for its SYN,ACKs
     /// and for the connections that it accepts from now on.
     pub fn set_listener_options(&mut self, port: u16, options: SocketOptions) {
-        self.listener_options.retain(|(of, _)| *of != port);
-        if options != SocketOptions::default() {
-            self.listener_options.push((port, options.sound()));
-        }
+        self.tcp.set_listener_options(port, options);
     }
 
     /// Whether a connection's segments that are not full wait until this is
     /// taken back (`TCP_CORK`).
     pub fn set_cork(&mut self, id: ConnId, on: bool) {
-        let Some(slot) = self.slots.get_mut(id) else { return };
-        slot.tcp.set_cork(&self.config.tcp, on);
-        self.make_ready(id.index() as u32);
+        self.tcp.set_cork(id, on);
     }
 
     /// Whether more follows what is queued next on a connection (`MSG_MORE`).
     pub fn set_more(&mut self, id: ConnId, on: bool) {
-        let Some(slot) = self.slots.get_mut(id) else { return };
-        slot.tcp.set_more(&self.config.tcp, on);
-        self.make_ready(id.index() as u32);
+        self.tcp.set_more(id, on);
     }
 
     /// Keeps in-order bytes of an arrival that the application did not
     /// consume.
     pub fn hold(&mut self, id: ConnId, bytes: &[u8]) {
-        let Some(slot) = self.slots.get_mut(id) else { return };
-        let before = slot.tcp.buffered();
-        slot.tcp.hold(&self.config.tcp, bytes);
-        self.account(id.index() as u32, before);
+        self.tcp.hold(id, bytes);
     }
 
     /// Takes a connection's held bytes out, so that the application can be
     /// called with them; give them back by [`Stack::put_held`] before others
     /// are taken.
     pub fn take_held(&mut self, id: ConnId) -> Option<ReceiveBuffer> {
-        let slot = self.slots.get_mut(id)?;
-        let bytes = slot.tcp.buffered();
-        let held = slot.tcp.take_held()?;
-        self.lend(bytes);
-        Some(held)
+        self.tcp.take_held(id)
     }
 
     /// Gives a connection's held bytes back, less `consumed` of them.
-    pub fn put_held(&mut self, id: ConnId, mut held: ReceiveBuffer, consumed: usize) {
-        held.consume(consumed);
-        let index = id.index() as u32;
-        let Some(slot) = self.slots.get_mut(id) else { return self.write_off() };
-        slot.tcp.put_held(&self.config.tcp, held);
-        let wants = slot.tcp.wants_poll();
-        let read = slot.lingers() && slot.tcp.held().is_empty();
-        self.take_back(index, consumed > 0);
-        if read {
-            self.note_over(id, app::Closed::Finished);
-        } else if wants {
-            self.make_ready(index);
-        }
+    pub fn put_held(&mut self, id: ConnId, held: ReceiveBuffer, consumed: usize) {
+        self.tcp.put_held(id, held, consumed);
     }
 
     /// In-order bytes that the application left unconsumed.
     #[must_use]
     pub fn held(&self, id: ConnId) -> usize {
-        self.slots.get(id).map_or(0, |slot| slot.tcp.held().len())
+        self.tcp.held(id)
     }
 
     /// Whether what arrived for this connection is still the application's:
@@ -251,22 +153,17 @@ impl Stack {
     #[inline]
     #[must_use]
     pub fn is_live(&self, id: ConnId) -> bool {
-        self.slots.get(id).is_some_and(|slot| slot.tcp.state() != State::Closed)
+        self.tcp.is_live(id)
     }
 
     /// Connections that wait in [`Stack::poll_resumed`].
     #[must_use]
     pub fn resumed_len(&self) -> usize {
-        self.resumed.len()
+        self.tcp.resumed_len()
     }
 
     /// The next connection whose held bytes the application asked for.
     pub fn poll_resumed(&mut self) -> Option<ConnId> {
-        while let Some(id) = self.resumed.pop_front() {
-            if self.is_live(id) && self.held(id) > 0 {
-                return Some(id);
-            }
-        }
-        None
+        self.tcp.poll_resumed()
     }
 }

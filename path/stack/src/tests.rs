@@ -1,15 +1,20 @@
 //! Two stacks that hand each other frames, and a transmit ring that can be
 //! full.
 
+mod fragments;
+mod icmp;
 mod options;
+mod presence;
+mod stray;
 
-use super::*;
-use app::{ConnectError, Net};
+use crate::segments::MAX_PENDING;
+use crate::{Address, Arrived, Config, Egress, LinkOffload, Route, Seeds, Stack};
+use app::{Closed, ConnId, ConnectError, Net};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
-use wire::LinkVouched;
-use wire::Mac;
+use std::collections::VecDeque;
 use wire::tcp::{Flags, TcpHeader};
+use wire::{LinkVouched, Mac, Offload, Time};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -171,22 +176,23 @@ fn a_syn_ack_waits_for_a_slot() {
 /// answered any more.
 #[test]
 fn waiting_replies_are_bounded() {
-    let mut pair = acquainted(|config| config.max_half_open = 2 * replies::MAX_PENDING);
+    let mut pair = acquainted(|config| config.max_half_open = 2 * MAX_PENDING);
     pair.server.out.room = 0;
-    for _ in 0..replies::MAX_PENDING + 10 {
+    for _ in 0..MAX_PENDING + 10 {
         pair.client.connect(SERVER).unwrap();
         pair.deliver_to_server();
     }
-    assert_eq!(pair.server.stack.pending.len(), replies::MAX_PENDING);
+    assert_eq!(pair.server.stack.tcp.pending_replies(), MAX_PENDING);
     assert_eq!(pair.server.stack.counters().replies_dropped, 10);
     // The first is given up by its peer.
     let id = pair.client.stack.connection_ids().nth(1).unwrap();
     let entry = 0;
     pair.client.stack.abort(id);
-    pair.server.stack.drop_half_open(entry);
-    pair.server.out.room = 4 * replies::MAX_PENDING;
+    let Stack { ip, tcp, .. } = &mut pair.server.stack;
+    tcp.drop_half_open(ip, entry);
+    pair.server.out.room = 4 * MAX_PENDING;
     pair.server.turn();
-    assert_eq!(pair.server.out.sent.len(), replies::MAX_PENDING - 1);
+    assert_eq!(pair.server.out.sent.len(), MAX_PENDING - 1);
 }
 
 /// The last acknowledgement of a connection leaves late rather than never:
@@ -229,7 +235,8 @@ fn a_deferred_cookie_leaves_the_handshake() {
     let cookie = core::mem::take(&mut pair.server.out.sent);
     // The queue has room again, and the same SYN comes a second time.
     pair.client.stack.abort(first);
-    pair.server.stack.drop_half_open(0);
+    let Stack { ip, tcp, .. } = &mut pair.server.stack;
+    tcp.drop_half_open(ip, 0);
     pair.advance(Duration::from_millis(1_001));
     pair.deliver_to_server();
     pair.server.turn();
@@ -238,8 +245,7 @@ fn a_deferred_cookie_leaves_the_handshake() {
     // Another connection takes the last place.
     let mut other = Host::new(3, Ipv4Addr::new(10, 0, 0, 3), |_| {});
     other.stack.begin_turn(pair.now);
-    pair.server.stack.config.max_half_open = 2;
-    pair.server.stack.syns.set_limit(2);
+    pair.server.stack.tcp.set_max_half_open(2);
     other.connect(SERVER).unwrap();
     for _ in 0..4 {
         other.turn();
@@ -472,12 +478,12 @@ fn what_changes_at_the_host_counts() {
         prefix_len: 24,
         gateway: router,
     }]);
-    let next_hop = |stack: &Stack, to: [u8; 4]| stack.routes.next_hop(IpAddr::V4(to.into()));
+    let next_hop = |stack: &Stack, to: [u8; 4]| stack.ip.next_hop(IpAddr::V4(to.into()));
     assert_eq!(next_hop(&pair.server.stack, [198, 51, 100, 9]), router);
     assert_eq!(next_hop(&pair.server.stack, [10, 0, 0, 9]), Some(NOBODY.into()));
     pair.server.stack.set_routes(&[]);
     assert_eq!(next_hop(&pair.server.stack, [198, 51, 100, 9]), None);
-    assert_eq!(pair.server.stack.addresses.index_v4(other), Some(1));
+    assert_eq!(pair.server.stack.ip.addresses.index_v4(other), Some(1));
 
     let server = pair.server.opened[0];
     pair.server.stack.set_mtu(9_000);
@@ -505,11 +511,11 @@ fn the_second_segment_of_a_millisecond_confirms_the_neighbour() {
     pair.client.stack.send_bytes(client, b"second");
     pair.client.turn();
     pair.advance(Duration::from_millis(20));
-    let neighbour = pair.server.stack.slots.get(server).unwrap().neighbour;
+    let neighbour = pair.server.stack.tcp.slots().get(server).unwrap().neighbour;
     let frames = core::mem::take(&mut pair.client.out.sent);
     assert_eq!(frames.len(), 2);
     for (frame, confirmed) in frames.iter().zip([false, true]) {
         pair.server.take(frame);
-        assert_eq!(pair.server.stack.neighbours.confirmed(neighbour) == Some(pair.now), confirmed);
+        assert_eq!(pair.server.stack.ip.neighbours.confirmed(neighbour) == Some(pair.now), confirmed);
     }
 }

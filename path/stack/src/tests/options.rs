@@ -1,7 +1,7 @@
 //! Options of listeners and connections, and ICMP errors, on the wire.
 
 use super::*;
-use crate::unreachable::{of_v4, of_v6};
+use crate::ip::{of_v4, of_v6};
 use app::Unreachable;
 use tcp::SocketOptions;
 use wire::icmpv4::{self, Icmpv4};

@@ -1,0 +1,325 @@
+//! Where a packet goes next, and how large it may be on the way.
+
+use crate::config::Config;
+use core::net::{IpAddr, Ipv4Addr};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use wire::Time;
+
+/// Routes; more are refused, and the caller is told. A host has its on-link
+/// prefixes and a gateway or two.
+pub(crate) const MAX_ROUTES: usize = 256;
+
+/// Destinations whose path MTU is remembered; beyond, the one that was learned
+/// first is forgotten. 48 bytes each.
+pub(crate) const MAX_PATH_MTUS: usize = 4096;
+
+/// How long a path MTU is believed: then the path may have changed, and is
+/// tried anew (RFC 1191 section 6.3, RFC 8201 section 4).
+const PATH_MTU_LIFETIME: Duration = Duration::from_secs(600);
+
+/// Smaller MTUs are taken as this: a router that claims less is not believed
+/// (Linux's `ip_rt_min_pmtu`, net/ipv4/route.c).
+pub(super) const LEAST_MTU_V4: u32 = 552;
+
+/// Routes by longest prefix (RFC 1122 section 3.3.1).
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    /// Longest prefix first, so that the first match is the best.
+    v4: Vec<Route>,
+    v6: Vec<Route>,
+    /// Addresses of on-link networks that no host has.
+    broadcasts: Vec<u32>,
+}
+
+/// A prefix and the neighbour that packets to it are handed to: the
+/// destination itself where there is no gateway.
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    /// The prefix, in the upper bits of 128.
+    bits: u128,
+    /// The bits that count.
+    mask: u128,
+    len: u8,
+    gateway: Option<IpAddr>,
+}
+
+impl Route {
+    #[inline]
+    fn contains(&self, bits: u128) -> bool {
+        bits & self.mask == self.bits
+    }
+}
+
+impl Routes {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Those that a stack's settings say.
+    pub fn of(config: &Config) -> Self {
+        let mut routes = Self::new();
+        for address in &config.addresses {
+            routes.add_on_link(address.ip, address.prefix_len);
+        }
+        for gateway in &config.gateways {
+            routes.add_default(*gateway);
+        }
+        for route in &config.routes {
+            routes.add(route.destination, route.prefix_len, route.gateway);
+        }
+        routes
+    }
+
+    /// Makes the prefix of `len` bits around `ip` on-link. Whether there was
+    /// room (see [`MAX_ROUTES`]); adding a prefix again replaces it.
+    pub fn add_on_link(&mut self, ip: IpAddr, len: u8) -> bool {
+        self.add(ip, len, None)
+    }
+
+    /// Sends what no other route matches to `gateway`. Whether there was
+    /// room.
+    pub fn add_default(&mut self, gateway: IpAddr) -> bool {
+        let any = match gateway {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED),
+        };
+        self.add(any, 0, Some(gateway))
+    }
+
+    fn add(&mut self, ip: IpAddr, len: u8, gateway: Option<IpAddr>) -> bool {
+        let len = len.min(width(ip));
+        let mask = !u128::MAX.unbounded_shr(u32::from(len));
+        let route = Route { bits: bits(ip) & mask, mask, len, gateway };
+        let routes = match ip {
+            IpAddr::V4(_) => &mut self.v4,
+            IpAddr::V6(_) => &mut self.v6,
+        };
+        if let Some(same) = routes.iter_mut().find(|other| other.len == len && other.bits == route.bits) {
+            *same = route;
+            return true;
+        }
+        if routes.len() >= MAX_ROUTES {
+            return false;
+        }
+        let at = routes.partition_point(|other| other.len >= len);
+        routes.insert(at, route);
+        if ip.is_ipv4() {
+            self.note_broadcasts(&route);
+        }
+        true
+    }
+
+    /// The neighbour to hand a packet for `dst` to; `None` without a route.
+    #[inline]
+    pub fn next_hop(&self, dst: IpAddr) -> Option<IpAddr> {
+        let routes = match dst {
+            IpAddr::V4(_) => &self.v4,
+            IpAddr::V6(_) => &self.v6,
+        };
+        let bits = bits(dst);
+        let route = routes.iter().find(|route| route.contains(bits))?;
+        Some(route.gateway.unwrap_or(dst))
+    }
+
+    /// Whether `ip` is on the link: in a prefix that is or, without a route,
+    /// of the link's own scope (RFC 4291 section 2.5.6).
+    pub fn is_on_link(&self, ip: IpAddr) -> bool {
+        self.next_hop(ip).map_or_else(|| is_link_local(ip), |hop| hop == ip)
+    }
+
+    /// Whether `ip` is the broadcast address of an on-link prefix, or its
+    /// network address, which some take for one (RFC 1122 section 3.2.1.3).
+    /// Prefixes of 31 and 32 bits have neither (RFC 3021).
+    #[inline]
+    pub fn is_broadcast(&self, ip: Ipv4Addr) -> bool {
+        self.broadcasts.contains(&ip.to_bits())
+    }
+
+    /// Notes a new on-link prefix's addresses without a host.
+    fn note_broadcasts(&mut self, route: &Route) {
+        if route.gateway.is_none() && route.len <= 30 {
+            let network = (route.bits >> 96) as u32;
+            self.broadcasts.extend([network, network | u32::MAX.unbounded_shr(u32::from(route.len))]);
+        }
+    }
+}
+
+/// Path MTUs that routers told us of (RFC 1191, RFC 8201).
+#[derive(Debug, Default)]
+pub(crate) struct PathMtus {
+    by_destination: BTreeMap<IpAddr, PathMtu>,
+    /// Number given to the next destination, so that the oldest can be found.
+    learned: u64,
+    by_age: BTreeMap<u64, IpAddr>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PathMtu {
+    mtu: u16,
+    number: u64,
+    until: Time,
+}
+
+impl PathMtus {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The MTU of the path to `dst`, if it is known to be smaller than the
+    /// link's.
+    #[inline]
+    pub fn get(&self, dst: IpAddr, now: Time) -> Option<u16> {
+        if self.by_destination.is_empty() {
+            return None;
+        }
+        self.by_destination.get(&dst).filter(|path| now < path.until).map(|path| path.mtu)
+    }
+
+    /// Notes that the path to `dst` carries packets of `mtu` bytes. The
+    /// caller has checked that the report quotes a segment in flight
+    /// (RFC 5927 section 7) and that it lowers the MTU.
+    pub fn learn(&mut self, dst: IpAddr, mtu: u16, now: Time) {
+        if let Some(old) = self.by_destination.remove(&dst) {
+            self.by_age.remove(&old.number);
+        }
+        if self.by_destination.len() >= MAX_PATH_MTUS
+            && let Some((_, oldest)) = self.by_age.pop_first()
+        {
+            self.by_destination.remove(&oldest);
+        }
+        let number = self.learned;
+        self.learned += 1;
+        self.by_age.insert(number, dst);
+        self.by_destination.insert(dst, PathMtu { mtu, number, until: now + PATH_MTU_LIFETIME });
+    }
+}
+
+const fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+/// Bits of an address of this family.
+const fn width(ip: IpAddr) -> u8 {
+    match ip {
+        IpAddr::V4(_) => 32,
+        IpAddr::V6(_) => 128,
+    }
+}
+
+/// The address in the upper bits.
+#[inline]
+fn bits(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(ip) => u128::from(ip.to_bits()) << 96,
+        IpAddr::V6(ip) => ip.to_bits(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn next(routes: &Routes, dst: &str) -> Option<IpAddr> {
+        routes.next_hop(ip(dst))
+    }
+
+    #[test]
+    fn longest_prefix_wins_in_any_order() {
+        let mut routes = Routes::new();
+        assert!(routes.add_default(ip("10.0.0.254")));
+        assert!(routes.add(ip("172.16.0.0"), 12, Some(ip("10.0.0.253"))));
+        assert!(routes.add_on_link(ip("10.0.0.1"), 24));
+        assert!(routes.add(ip("172.16.5.0"), 24, Some(ip("10.0.0.252"))));
+        assert_eq!(next(&routes, "10.0.0.77"), Some(ip("10.0.0.77")));
+        assert_eq!(next(&routes, "10.0.1.77"), Some(ip("10.0.0.254")));
+        assert_eq!(next(&routes, "172.31.255.255"), Some(ip("10.0.0.253")));
+        assert_eq!(next(&routes, "172.16.5.9"), Some(ip("10.0.0.252")));
+        // The families are apart.
+        assert_eq!(next(&routes, "2001:db8::1"), None);
+        assert!(routes.add_on_link(ip("fe80::1"), 64));
+        assert!(routes.add_default(ip("fe80::2")));
+        assert_eq!(next(&routes, "2001:db8::1"), Some(ip("fe80::2")));
+        assert_eq!(next(&routes, "fe80::99"), Some(ip("fe80::99")));
+        assert_eq!(next(&routes, "fe80:0:0:1::99"), Some(ip("fe80::2")));
+    }
+
+    #[test]
+    fn no_route_without_default() {
+        let mut routes = Routes::new();
+        assert_eq!(next(&routes, "10.0.0.1"), None);
+        routes.add_on_link(ip("10.0.0.1"), 32);
+        assert_eq!(next(&routes, "10.0.0.1"), Some(ip("10.0.0.1")));
+        assert_eq!(next(&routes, "10.0.0.2"), None);
+        let on_link = |routes: &Routes, dst: &str| routes.is_on_link(ip(dst));
+        assert!(on_link(&routes, "10.0.0.1") && !on_link(&routes, "10.0.0.2"));
+        assert!(on_link(&routes, "fe80::7") && !on_link(&routes, "fd00::7"));
+        // A length beyond the family's is its whole width.
+        routes.add_on_link(ip("10.0.0.9"), 200);
+        assert_eq!(next(&routes, "10.0.0.9"), Some(ip("10.0.0.9")));
+        assert_eq!(next(&routes, "10.0.0.8"), None);
+    }
+
+    #[test]
+    fn routes_are_bounded_and_replaced() {
+        let mut routes = Routes::new();
+        for _ in 0..MAX_ROUTES * 2 {
+            assert!(routes.add_on_link(ip("192.0.2.1"), 24));
+        }
+        assert_eq!(routes.v4.len(), 1);
+        for n in 1..MAX_ROUTES as u32 {
+            assert!(routes.add_on_link(IpAddr::V4(Ipv4Addr::from_bits(n << 8)), 24));
+        }
+        assert!(!routes.add_on_link(ip("10.0.0.1"), 24));
+        assert!(routes.add_on_link(ip("192.0.2.7"), 24));
+    }
+
+    /// RFC 1122 section 3.2.1.3 and RFC 3021.
+    #[test]
+    fn broadcast_addresses() {
+        let is = |routes: &Routes, text: &str| routes.is_broadcast(text.parse().unwrap());
+        let mut routes = Routes::new();
+        routes.add_on_link(ip("10.1.0.5"), 22);
+        routes.add_on_link(ip("192.0.2.0"), 31);
+        routes.add_default(ip("10.1.0.1"));
+        assert!(is(&routes, "10.1.3.255") && is(&routes, "10.1.0.0"));
+        assert!(!is(&routes, "10.1.0.255") && !is(&routes, "10.1.4.255"));
+        assert!(!is(&routes, "192.0.2.0") && !is(&routes, "192.0.2.1"));
+        // Not on-link: another network's matter.
+        assert!(!is(&routes, "0.0.0.0"));
+    }
+
+    /// RFC 8201 section 4.
+    #[test]
+    fn path_mtu_is_believed_for_a_while() {
+        let mut paths = PathMtus::new();
+        assert_eq!(paths.get(ip("10.0.0.1"), Time::ZERO), None);
+        paths.learn(ip("10.0.0.1"), 1400, Time::ZERO);
+        paths.learn(ip("10.0.0.1"), 1280, Time::ZERO);
+        let last = Time::ZERO + PATH_MTU_LIFETIME;
+        assert_eq!(paths.get(ip("10.0.0.1"), Time::from_nanos(last.as_nanos() - 1)), Some(1280));
+        assert_eq!(paths.get(ip("10.0.0.1"), last), None);
+        assert_eq!(paths.get(ip("10.0.0.2"), Time::ZERO), None);
+    }
+
+    #[test]
+    fn path_mtus_are_bounded() {
+        let mut paths = PathMtus::new();
+        let address = |n: u32| IpAddr::V4(Ipv4Addr::from_bits(n));
+        for n in 0..MAX_PATH_MTUS as u32 {
+            paths.learn(address(n), 1400, Time::ZERO);
+        }
+        // Learned again, so no longer the oldest.
+        paths.learn(address(0), 1300, Time::ZERO);
+        paths.learn(address(1 << 20), 1400, Time::ZERO);
+        assert_eq!(paths.by_destination.len(), MAX_PATH_MTUS);
+        assert_eq!(paths.by_age.len(), MAX_PATH_MTUS);
+        assert_eq!(paths.get(address(0), Time::ZERO), Some(1300));
+        assert_eq!(paths.get(address(1), Time::ZERO), None);
+        assert_eq!(paths.get(address(1 << 20), Time::ZERO), Some(1400));
+    }
+}

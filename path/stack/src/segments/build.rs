@@ -1,0 +1,233 @@
+//! Segments into transmit slots: nearly every one in one go
+//! ([`wire::plain`]), the others layer by layer.
+
+use crate::flow::Flow;
+use crate::ip::{Outgoing, network_len};
+use core::hint::cold_path;
+use tcp::{Connection, Emit, EmitOptions};
+use wire::offload::PartialChecksum;
+use wire::plain;
+use wire::tcp::{self as wire_tcp, Established, Flags, Opening, SeqNum, TcpHeader, TcpOptions, Timestamps};
+use wire::{Offload, Sum, protocol};
+
+/// A segment that belongs to no connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reply {
+    pub seq: SeqNum,
+    pub ack: SeqNum,
+    pub flags: Flags,
+    pub window: u16,
+    pub options: TcpOptions,
+}
+
+impl Reply {
+    /// A reset; `ack` where it must acknowledge (RFC 9293 section 3.10.7.1).
+    pub fn reset(seq: SeqNum, ack: Option<SeqNum>) -> Self {
+        let flags = if ack.is_some() { Flags::RST.union(Flags::ACK) } else { Flags::RST };
+        Self { seq, ack: ack.unwrap_or(SeqNum(0)), flags, window: 0, options: TcpOptions::default() }
+    }
+}
+
+/// What all frames of one connection share.
+#[derive(Clone, Copy)]
+pub(super) struct Frame<'a>(pub Outgoing<'a>);
+
+impl Frame<'_> {
+    /// Builds a connection's segment. Returns the frame's length and what the
+    /// link is to finish.
+    #[inline]
+    pub fn build(&self, out: &mut [u8], flow: &Flow, emit: &Emit, connection: &mut Connection) -> (usize, Offload) {
+        let plain = matches!(emit.options, EmitOptions::Plain) && flow.is_v4() && self.0.is_usual();
+        if plain && emit.len <= u32::from(connection.mss()) {
+            let len = self.build_plain(out, flow, emit, connection);
+            return (len, Offload::NONE);
+        }
+        if matches!(emit.options, EmitOptions::Syn { .. }) {
+            return (self.build_syn(out, flow, emit), Offload::NONE);
+        }
+        self.build_by_layers(out, flow, emit, connection)
+    }
+
+    /// A connection's SYN or SYN,ACK; 0 for any other segment.
+    #[inline(always)]
+    pub fn build_syn(&self, out: &mut [u8], flow: &Flow, emit: &Emit) -> usize {
+        match opening_of(flow, emit) {
+            Some(opening) => self.build_opening(out, flow, &opening),
+            None => 0,
+        }
+    }
+
+    /// Nearly every segment: see [`wire::plain`].
+    #[inline(always)]
+    pub fn build_plain(&self, out: &mut [u8], flow: &Flow, emit: &Emit, connection: &mut Connection) -> usize {
+        let Some((bytes, sum)) = connection.whole_payload(emit) else {
+            cold_path();
+            if emit.len == 0 {
+                return self.plain_head(out, flow, emit, Sum::ZERO);
+            }
+            return self.build_summed(out, *flow, *emit, connection);
+        };
+        let head = self.plain_head(out, flow, emit, sum);
+        // Copied last: the header's words are on their way by then.
+        let Some(body) = out.get_mut(head..head + bytes.len()) else { return 0 };
+        body.copy_from_slice(bytes);
+        head + bytes.len()
+    }
+
+    /// As [`Frame::build_plain`], where the payload is a piece of a body or of
+    /// several. Takes copies, so that the caller need not keep the originals
+    /// in memory.
+    #[inline(never)]
+    fn build_summed(self, out: &mut [u8], flow: Flow, emit: Emit, connection: &mut Connection) -> usize {
+        let timestamps =
+            if emit.timestamps.is_some() { wire_tcp::ESTABLISHED_HEADER_LEN } else { wire_tcp::HEADER_LEN };
+        let at = plain::HEADERS_LEN - wire_tcp::HEADER_LEN + timestamps;
+        let len = emit.len as usize;
+        let Some(body) = out.get_mut(at..at + len) else { return 0 };
+        let sum = if len > 0 { connection.copy_payload(&emit, body) } else { Sum::ZERO };
+        self.plain_head(out, &flow, &emit, sum) + len
+    }
+
+    #[inline(always)]
+    fn plain_head(&self, out: &mut [u8], flow: &Flow, emit: &Emit, sum: Sum) -> usize {
+        let timestamps = emit.timestamps.map(|(value, echo)| Timestamps { value, echo });
+        plain::emit(out, &self.0.ends(flow), &established(flow, emit, timestamps), emit.len as usize, sum)
+    }
+
+    #[inline(never)]
+    pub fn build_by_layers(
+        &self,
+        out: &mut [u8],
+        flow: &Flow,
+        emit: &Emit,
+        connection: &mut Connection,
+    ) -> (usize, Offload) {
+        let timestamps = emit.timestamps.map(|(value, echo)| Timestamps { value, echo });
+        let (header_len, options) = match emit.options {
+            EmitOptions::Plain => (if timestamps.is_some() { wire_tcp::ESTABLISHED_HEADER_LEN } else { 20 }, None),
+            _ => {
+                let options = options_of(emit, timestamps);
+                (wire_tcp::HEADER_LEN + options.len(), Some(options))
+            }
+        };
+        let len = emit.len as usize;
+        let (at, pseudo) = self.0.headers(out, flow, protocol::TCP, header_len + len);
+        let (head, body) = out[at..].split_at_mut(header_len);
+        let text = connection.copy_payload(emit, &mut body[..len]);
+        let sum = pseudo.add(text);
+        match &options {
+            None => {
+                established(flow, emit, timestamps).emit(head, sum);
+            }
+            Some(options) => {
+                let header = header_of(flow, emit, *options);
+                header.emit(head);
+                wire_tcp::set_checksum(head, sum);
+            }
+        }
+        let total = at + header_len + len;
+        let most = usize::from(self.0.mtu()).saturating_sub(network_len(flow) + header_len);
+        let offload = if self.0.offload().checksum && len > most {
+            wire_tcp::set_partial_checksum(head, pseudo);
+            let checksum = Some(PartialChecksum { start: at as u16, field: wire_tcp::CHECKSUM_OFFSET });
+            Offload { checksum, segment: Some((connection.mss().min(most as u16)).max(1)) }
+        } else {
+            Offload::NONE
+        };
+        (total, offload)
+    }
+
+    /// Builds a segment that belongs to no connection.
+    pub fn build_reply(&self, out: &mut [u8], flow: &Flow, reply: &Reply) -> usize {
+        let header = TcpHeader {
+            src_port: flow.local_port,
+            dst_port: flow.remote_port,
+            seq: reply.seq,
+            ack: reply.ack,
+            flags: reply.flags,
+            window: reply.window,
+            urgent: 0,
+            options: reply.options,
+        };
+        let header_len = header.header_len();
+        let (at, pseudo) = self.0.headers(out, flow, protocol::TCP, header_len);
+        let head = &mut out[at..at + header_len];
+        header.emit(head);
+        wire_tcp::set_checksum(head, pseudo);
+        at + header_len
+    }
+
+    /// Builds a segment that opens a connection.
+    #[inline]
+    pub fn build_opening(&self, out: &mut [u8], flow: &Flow, opening: &Opening) -> usize {
+        if flow.is_v4() && self.0.is_usual() {
+            let len = plain::emit_opening(out, &self.0.ends(flow), opening);
+            if len > 0 {
+                return len;
+            }
+        }
+        self.build_opening_by_layers(out, flow, opening)
+    }
+
+    #[inline(never)]
+    pub fn build_opening_by_layers(&self, out: &mut [u8], flow: &Flow, opening: &Opening) -> usize {
+        let header_len = opening.header_len();
+        let (at, pseudo) = self.0.headers(out, flow, protocol::TCP, header_len);
+        opening.emit(&mut out[at..at + header_len], pseudo);
+        at + header_len
+    }
+}
+
+/// What a SYN or SYN,ACK of a connection says; none for any other segment.
+#[inline(always)]
+pub(super) fn opening_of(flow: &Flow, emit: &Emit) -> Option<Opening> {
+    let EmitOptions::Syn { mss, shift, sack } = emit.options else { return None };
+    Some(Opening {
+        src_port: flow.local_port,
+        dst_port: flow.remote_port,
+        seq: emit.seq,
+        ack: emit.ack,
+        flags: emit.flags,
+        window: emit.window,
+        mss,
+        window_scale: shift,
+        sack_permitted: sack,
+        timestamps: emit.timestamps.map(|(value, echo)| Timestamps { value, echo }),
+    })
+}
+
+#[inline]
+fn established(flow: &Flow, emit: &Emit, timestamps: Option<Timestamps>) -> Established {
+    Established {
+        src_port: flow.local_port,
+        dst_port: flow.remote_port,
+        seq: emit.seq,
+        ack: emit.ack,
+        flags: emit.flags,
+        window: emit.window,
+        timestamps,
+    }
+}
+
+fn options_of(emit: &Emit, timestamps: Option<Timestamps>) -> TcpOptions {
+    let mut options = TcpOptions { timestamps, ..TcpOptions::default() };
+    match emit.options {
+        // A SYN's are written by `build_opening`.
+        EmitOptions::Plain | EmitOptions::Syn { .. } => {}
+        EmitOptions::Sack(blocks) => options.sack = blocks,
+    }
+    options
+}
+
+fn header_of(flow: &Flow, emit: &Emit, options: TcpOptions) -> TcpHeader {
+    TcpHeader {
+        src_port: flow.local_port,
+        dst_port: flow.remote_port,
+        seq: emit.seq,
+        ack: emit.ack,
+        flags: emit.flags,
+        window: emit.window,
+        urgent: 0,
+        options,
+    }
+}

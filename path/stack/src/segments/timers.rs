@@ -1,0 +1,272 @@
+//! What is due: retransmissions, delayed acknowledgements, handshakes,
+//! TIME-WAIT, and applications' timers.
+
+use super::Tcp;
+use super::flows::{Keyed, Owner};
+use super::slots::Slot;
+use super::syn::DueSyn;
+use super::wheel::{self, Due, Wheel};
+use crate::egress::Egress;
+use crate::ip::Ip;
+use app::{Closed, ConnId};
+use std::collections::VecDeque;
+
+/// An acknowledgement that waits for data to travel with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DelayedAck {
+    due: u32,
+    id: ConnId,
+}
+
+/// Half-open handshakes and TIME-WAIT records worked off per turn.
+const BOUND: usize = 64;
+
+/// When connections are due.
+#[derive(Debug)]
+pub(super) struct Timers {
+    pub wheel: Wheel,
+    /// What the wheel gave; empty between turns.
+    due: Vec<Due>,
+    pub delayed_acks: VecDeque<DelayedAck>,
+    /// The millisecond whose deadlines are all worked off.
+    done_ms: u32,
+}
+
+impl Timers {
+    /// For so many slots.
+    pub fn new(now_ms: u32, slots: usize) -> Self {
+        Self {
+            wheel: Wheel::new(now_ms, slots),
+            due: Vec::with_capacity(wheel::BOUND),
+            delayed_acks: VecDeque::new(),
+            done_ms: now_ms.wrapping_sub(1),
+        }
+    }
+
+    /// Where the wheel is.
+    pub fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
+        self.wheel.memory(each);
+    }
+
+    /// Enters a connection's earliest deadline.
+    #[inline]
+    pub fn enter_deadline(&mut self, index: u32, slot: &mut Slot) {
+        let deadline = match (slot.tcp.timer(), slot.app_timer()) {
+            (None, None) => return,
+            (Some(at), None) | (None, Some(at)) => at,
+            (Some(a), Some(b)) => {
+                if (a.wrapping_sub(b) as i32) < 0 {
+                    a
+                } else {
+                    b
+                }
+            }
+        };
+        self.enter(index, slot, deadline);
+    }
+
+    /// Has a connection come up at `deadline` at the latest.
+    #[inline]
+    pub fn enter(&mut self, index: u32, slot: &mut Slot, deadline: u32) {
+        self.wheel.schedule(index, &mut slot.tcp.wheel, deadline);
+    }
+}
+
+impl Tcp {
+    /// Whether deadlines of this millisecond may not be worked off yet: they
+    /// are whole milliseconds, and none is set for the one that it is set in.
+    #[inline]
+    pub const fn has_timers(&self) -> bool {
+        self.timers.done_ms != self.common.now_ms
+    }
+
+    /// Runs what is due. Returns whether more is due already.
+    pub fn on_timers(&mut self, ip: &mut Ip, out: &mut impl Egress) -> bool {
+        let mut more = self.on_wheel(ip);
+        if !self.timers.delayed_acks.is_empty() {
+            more |= self.on_delayed_acks();
+        }
+        if self.syns.len() > 0 {
+            more |= self.on_half_open_timers(ip, out);
+        }
+        more |= self.on_time_wait_timers();
+        if !more {
+            self.timers.done_ms = self.common.now_ms;
+        }
+        more
+    }
+
+    /// Milliseconds until something is due next; `None` if nothing is.
+    pub fn next_timer(&self) -> Option<u32> {
+        let now_ms = self.common.now_ms;
+        let delayed = self.timers.delayed_acks.front();
+        let delayed = delayed.map(|first| (first.due.wrapping_sub(now_ms) as i32).max(0) as u32);
+        let waits = self.waits.next(now_ms);
+        [self.timers.wheel.next(), delayed, self.syns.next(now_ms), waits].into_iter().flatten().min()
+    }
+
+    /// Whether applications are to be told something.
+    pub fn has_events(&self) -> bool {
+        self.events.has_some()
+    }
+
+    fn on_wheel(&mut self, ip: &Ip) -> bool {
+        let mut due = core::mem::take(&mut self.timers.due);
+        let done = self.timers.wheel.advance(self.common.now_ms, &mut due);
+        for entry in due.drain(..) {
+            if entry.claim(&mut self.slots.at_mut(entry.slot).tcp.wheel) && self.slots.is_used(entry.slot) {
+                self.on_slot_due(ip, entry.slot);
+            }
+        }
+        self.timers.due = due;
+        !done
+    }
+
+    fn on_slot_due(&mut self, ip: &Ip, index: u32) {
+        let now_ms = self.common.now_ms;
+        let passed = |at: u32| (at.wrapping_sub(now_ms) as i32) <= 0;
+        if self.slots.at(index).tcp.timer().is_some_and(passed) {
+            let before = self.slots.at(index).tcp.buffered();
+            let over = self.with(ip, index, |tcp, cx, _| tcp.on_timer(cx));
+            self.account(index, before);
+            if let Some(why) = over {
+                let id = self.slots.id(index);
+                self.note_over(id, why);
+            } else if self.slots.at(index).tcp.wants_poll() {
+                self.make_ready(index);
+            }
+        }
+        if self.slots.at(index).app_timer().is_some_and(passed) {
+            self.slots.at_mut(index).set_app_timer(None);
+            self.events.app_timers.push_back(self.slots.id(index));
+        }
+        self.schedule(index);
+    }
+
+    /// The next connection whose application timer ran out.
+    #[inline(always)]
+    pub fn poll_app_timer(&mut self) -> Option<ConnId> {
+        if self.events.app_timers.is_empty() { None } else { self.poll_due_timer() }
+    }
+
+    #[inline(never)]
+    fn poll_due_timer(&mut self) -> Option<ConnId> {
+        let soon = self.common.now_ms.wrapping_add(1);
+        while let Some(id) = self.events.app_timers.pop_front() {
+            let Some(slot) = self.slots.get_mut(id) else { continue };
+            if !slot.is_over() {
+                return Some(id);
+            }
+            if !slot.tcp.held().is_empty() {
+                // It was closed in this turn, and lingers from its end on: the
+                // application reads what is held by this timer.
+                slot.set_app_timer(Some(soon));
+            }
+        }
+        None
+    }
+
+    pub(super) fn delay_ack(&mut self, index: u32) {
+        // Not in the millisecond that may be worked off already.
+        let due = self.common.now_ms.wrapping_add(self.common.config.delayed_ack.max(1));
+        self.timers.delayed_acks.push_back(DelayedAck { due, id: self.slots.id(index) });
+    }
+
+    fn on_delayed_acks(&mut self) -> bool {
+        for _ in 0..wheel::BOUND {
+            let Some(first) = self.timers.delayed_acks.front().copied() else { return false };
+            if (first.due.wrapping_sub(self.common.now_ms) as i32) > 0 {
+                return false;
+            }
+            self.timers.delayed_acks.pop_front();
+            if let Some(slot) = self.slots.get_mut(first.id) {
+                slot.tcp.on_delayed_ack();
+                self.make_ready(first.id.index() as u32);
+            }
+        }
+        true
+    }
+
+    fn on_half_open_timers(&mut self, ip: &mut Ip, out: &mut impl Egress) -> bool {
+        for _ in 0..BOUND {
+            match self.syns.poll(self.common.now_ms) {
+                None => return false,
+                Some(DueSyn::Resend(entry)) => self.send_syn_ack(ip, entry, out),
+                Some(DueSyn::Expired(entry)) => {
+                    self.counters.half_open_expired += 1;
+                    self.drop_half_open(ip, entry);
+                }
+            }
+        }
+        true
+    }
+
+    fn on_time_wait_timers(&mut self) -> bool {
+        for _ in 0..BOUND {
+            let Some(record) = self.waits.expired(self.common.now_ms) else { return false };
+            self.drop_time_wait(record);
+        }
+        true
+    }
+
+    /// The next connection that is over, with the reason; its slot is free
+    /// from now on. Call after [`crate::Stack::poll_transmit`], so that the last
+    /// acknowledgement of a connection leaves before its state goes.
+    #[inline(always)]
+    pub fn poll_closed(&mut self, ip: &mut Ip) -> Option<(ConnId, Closed)> {
+        if self.events.over.is_empty() { None } else { self.poll_over(ip) }
+    }
+
+    #[inline(never)]
+    fn poll_over(&mut self, ip: &mut Ip) -> Option<(ConnId, Closed)> {
+        while let Some((id, why)) = self.events.over.pop_front() {
+            let index = id.index() as u32;
+            if !self.slots.at(index).lingers() {
+                self.leave_table(ip, index);
+            }
+            let slot = self.slots.at_mut(index);
+            // An orderly end is told once the application has read all.
+            if why == Closed::Finished && !slot.tcp.held().is_empty() {
+                slot.tcp.linger();
+                slot.linger();
+                self.schedule(index);
+                continue;
+            }
+            self.discard_slot(index);
+            return Some((id, why));
+        }
+        None
+    }
+
+    /// Frees the slot of a connection that was reset.
+    #[cold]
+    pub(super) fn free_slot(&mut self, ip: &mut Ip, index: u32) {
+        self.leave_table(ip, index);
+        self.discard_slot(index);
+    }
+
+    #[inline(always)]
+    fn discard_slot(&mut self, index: u32) {
+        self.counters.closed += 1;
+        let flow = self.slots.at(index).flow();
+        self.note_closed(&flow);
+        let slot = self.slots.at_mut(index);
+        let before = slot.tcp.buffered();
+        slot.tcp.discard();
+        self.account(index, before);
+        self.slots.remove(index);
+    }
+
+    /// The flow belongs to a TIME-WAIT record from now on, or to nobody.
+    #[inline(always)]
+    fn leave_table(&mut self, ip: &mut Ip, index: u32) {
+        let slot = self.slots.at(index);
+        let (flow, neighbour) = (slot.flow(), slot.neighbour);
+        let key = Keyed { flow, hash: self.flows.hash(&flow) };
+        match slot.tcp.last_word() {
+            Some(last) => self.begin_time_wait(ip, index, key, neighbour, &last),
+            None => _ = self.flows.remove(key.hash, Owner::Connection(index)),
+        }
+        ip.neighbours.unpin(neighbour);
+    }
+}

@@ -1,0 +1,243 @@
+//! Connections have their turns to send.
+
+use super::Tcp;
+use super::build::Frame;
+use crate::egress::{CONTROL_RESERVE, Egress};
+use crate::ip::Ip;
+use crate::shadow::Way;
+use app::ConnId;
+use core::hint::cold_path;
+use tcp::{Connection, Context, Emit, Path, State};
+use wire::tcp as wire_tcp;
+use wire::{Mac, Offload, ipv6};
+
+/// Segments that one connection sends before the next connection's turn.
+const SEGMENTS_PER_POLL: usize = 16;
+/// Connections that one turn serves; the others wait for the next turn.
+const CONNECTIONS_PER_TURN: usize = 1024;
+
+impl Tcp {
+    /// Whether nothing waits that a slot would help.
+    #[inline(always)]
+    pub fn is_silent(&self) -> bool {
+        self.outbox.is_empty()
+    }
+
+    /// Whether connections have something to send.
+    #[inline(always)]
+    pub fn has_ready(&self) -> bool {
+        !self.outbox.ready.is_empty()
+    }
+
+    /// Segments sent so far.
+    pub const fn segments_out(&self) -> u64 {
+        self.common.counters.segments_out
+    }
+
+    /// Those that are ready have their turn. Whether there were slots for
+    /// them.
+    pub fn poll_ready(&mut self, ip: &mut Ip, out: &mut impl Egress) -> bool {
+        let turn = self.outbox.begin_turn();
+        let mut done = 0;
+        let mut found = true;
+        let untagged = ip.is_untagged();
+        for &index in turn.iter().take(CONNECTIONS_PER_TURN) {
+            // An entry may outlive its connection; it is then skipped here.
+            if self.slots.at(index).tcp.is_ready() {
+                let sent = match self.slots.at(index).tcp.state() {
+                    _ if !untagged => false,
+                    State::Established => self.transmit_light_apart(ip, index, out),
+                    State::SynSent => self.transmit_first(ip, index, out),
+                    _ => self.transmit_last(ip, index, out),
+                };
+                if !sent && !self.transmit(ip, index, out) {
+                    self.counters.no_slot += 1;
+                    found = false;
+                    break;
+                }
+            }
+            done += 1;
+        }
+        self.outbox.end_turn(turn, done);
+        found
+    }
+
+    /// A connection that an arrival left unsettled: what the application
+    /// answered leaves now, while all that it takes is at hand, or has its turn
+    /// with the others. Only plain segments leave a connection unsettled, so
+    /// that frames here have no VLAN tag.
+    #[inline(always)]
+    pub fn settle(&mut self, ip: &mut Ip, id: ConnId, out: &mut impl Egress) {
+        let index = id.index() as u32;
+        if !self.transmit_light(ip, index, out) {
+            cold_path();
+            self.outbox.ready.push(index);
+        }
+    }
+
+    /// As [`Tcp::transmit_light`], for those that something else than a
+    /// segment made ready.
+    #[inline(never)]
+    fn transmit_light_apart(&mut self, ip: &mut Ip, index: u32, out: &mut impl Egress) -> bool {
+        self.transmit_light(ip, index, out)
+    }
+
+    /// A connection's turn to send, if one plain segment is all of it.
+    #[inline(always)]
+    pub(super) fn transmit_light(&mut self, ip: &mut Ip, index: u32, out: &mut impl Egress) -> bool {
+        if out.watched().by_anybody() {
+            return self.compare_sent(ip, Way::SendLight, index, out);
+        }
+        self.transmit_one(
+            ip,
+            index,
+            out,
+            #[inline(always)]
+            |tcp, cx| tcp.poll_light(cx),
+        )
+    }
+
+    /// The same for the segments that end a connection.
+    #[inline(never)]
+    pub(super) fn transmit_last(&mut self, ip: &mut Ip, index: u32, out: &mut impl Egress) -> bool {
+        if out.watched().by_anybody() {
+            return self.compare_sent(ip, Way::SendOrderly, index, out);
+        }
+        self.transmit_one(ip, index, out, |tcp, cx| tcp.poll_orderly(cx))
+    }
+
+    /// The same for the SYN that opens one.
+    #[inline(never)]
+    pub(super) fn transmit_first(&mut self, ip: &mut Ip, index: u32, out: &mut impl Egress) -> bool {
+        if out.watched().by_anybody() {
+            return self.compare_sent(ip, Way::SendOpening, index, out);
+        }
+        let slot = self.slots.at_mut(index);
+        let Some(mac) = ip.neighbours.mac(slot.neighbour) else { return false };
+        let flow = slot.flow();
+        let path = Path { mtu: ip.mtu(), v6: !flow.is_v4() };
+        let Some(buffer) = out.slot() else { return false };
+        let mut cx = self.common.context(&flow);
+        let Some(emit) = slot.tcp.poll_opening(&mut cx, path) else { return false };
+        let frame = Frame(ip.to(mac, 0));
+        let len = frame.build_syn(buffer, &flow, &emit);
+        out.commit(len, Offload::NONE);
+        slot.tcp.set_ready(false);
+        self.timers.enter_deadline(index, slot);
+        true
+    }
+
+    #[inline(always)]
+    fn transmit_one(
+        &mut self,
+        ip: &mut Ip,
+        index: u32,
+        out: &mut impl Egress,
+        poll: impl FnOnce(&mut Connection, &mut Context<'_>) -> Option<Emit>,
+    ) -> bool {
+        let slot = self.slots.at_mut(index);
+        let Some(mac) = ip.neighbours.mac(slot.neighbour) else { return false };
+        let flow = slot.flow();
+        if out.room() <= CONTROL_RESERVE {
+            return false;
+        }
+        let Some(buffer) = out.slot() else { return false };
+        let mut cx = self.common.context(&flow);
+        let Some(emit) = poll(&mut slot.tcp, &mut cx) else { return false };
+        let frame = Frame(ip.to(mac, 0));
+        let len = frame.build_plain(buffer, &flow, &emit, &mut slot.tcp);
+        out.commit(len, Offload::NONE);
+        slot.tcp.set_ready(false);
+        // The application's timer did not move.
+        if let Some(deadline) = slot.tcp.timer() {
+            self.timers.enter(index, slot, deadline);
+        }
+        true
+    }
+
+    /// A connection's turn to send. Returns whether there were slots.
+    #[inline(never)]
+    pub(super) fn transmit(&mut self, ip: &mut Ip, index: u32, out: &mut impl Egress) -> bool {
+        let slot = self.slots.at_mut(index);
+        let Some(mac) = ip.neighbours.mac(slot.neighbour) else {
+            self.transmit_unresolved(ip, index);
+            return true;
+        };
+        let flow = slot.flow();
+        let path = Path { mtu: ip.mtu(), v6: !flow.is_v4() };
+        let traffic_class = slot.tcp.traffic_class();
+        let mut cx = self.common.context(&flow);
+        let frame = Frame(ip.to(mac, traffic_class));
+        let burst = frame.0.burst(path.v6, wire_tcp::MAX_HEADER_LEN);
+        let mut left = SEGMENTS_PER_POLL;
+        let found = loop {
+            // Data leaves a few slots for acknowledgements and handshakes.
+            if slot.tcp.unsent() > 0 && out.room() <= CONTROL_RESERVE {
+                break false;
+            }
+            let Some(buffer) = out.slot() else { break false };
+            let Some(emit) = slot.tcp.poll_segment(&mut cx, path, burst) else {
+                slot.tcp.set_ready(false);
+                break true;
+            };
+            let (len, offload) = frame.build(buffer, &flow, &emit, &mut slot.tcp);
+            if out.watched().at_all() {
+                frame.compare_built(out, len, &flow, &emit, &mut slot.tcp);
+            }
+            out.commit(len, offload);
+            if !slot.tcp.wants_poll() {
+                slot.tcp.set_ready(false);
+                break true;
+            }
+            left -= 1;
+            if left == 0 {
+                self.outbox.ready.push(index);
+                break true;
+            }
+        };
+        self.timers.enter_deadline(index, slot);
+        if slot.tcp.take_delayed_ack() {
+            self.delay_ack(index);
+        }
+        found
+    }
+
+    /// The neighbour is not resolved yet: what would be sent first is kept by
+    /// the neighbour table, the rest waits for its retransmission timer.
+    #[cold]
+    fn transmit_unresolved(&mut self, ip: &mut Ip, index: u32) {
+        let mut buffer = vec![0; usize::from(ip.mtu()) + ipv6::HEADER_LEN];
+        let slot = self.slots.at_mut(index);
+        let neighbour = slot.neighbour;
+        if !ip.neighbours.can_hold(neighbour, buffer.len()) {
+            // Nothing counts as sent: it goes on when a neighbour answers.
+            slot.tcp.set_ready(false);
+            self.outbox.await_neighbour(self.slots.id(index));
+            return;
+        }
+        let flow = slot.flow();
+        let path = Path { mtu: ip.mtu(), v6: !flow.is_v4() };
+        let traffic_class = slot.tcp.traffic_class();
+        let mut cx = self.common.context(&flow);
+        for _ in 0..SEGMENTS_PER_POLL {
+            let Some(emit) = slot.tcp.poll_segment(&mut cx, path, 0) else { break };
+            let frame = Frame(ip.to(Mac::ZERO, traffic_class).without_offload());
+            let (len, _) = frame.build(&mut buffer, &flow, &emit, &mut slot.tcp);
+            ip.neighbours.hold(neighbour, &buffer[..len]);
+        }
+        slot.tcp.set_ready(false);
+        if slot.tcp.take_delayed_ack() {
+            self.delay_ack(index);
+        }
+        self.schedule(index);
+    }
+
+    /// A neighbour answered, or will not: whoever waits tries again.
+    pub fn retry_unresolved(&mut self) {
+        while let Some(id) = self.outbox.pop_unresolved() {
+            if self.slots.get(id).is_some() {
+                self.make_ready(id.index() as u32);
+            }
+        }
+    }
+}
