@@ -138,7 +138,7 @@ fn one_client_has_its_limit() {
         crowd.open(&mut arena, 40_000, 40_100);
         arena.settle(20);
         crowd.pump(&mut arena);
-        let counters = *arena.server.stack.counters();
+        let counters = arena.server.stack.counters();
         assert!(counters.source_limited >= 190, "{counters:?}");
         crowd.say(&mut arena, GET);
         arena.settle(20);

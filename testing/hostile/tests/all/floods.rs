@@ -50,7 +50,7 @@ fn syn_flood() {
             assert!(arena.server.stack.half_open() <= 1_024);
             most = most.max(memory::live());
         }
-        let counters = *arena.server.stack.counters();
+        let counters = arena.server.stack.counters();
         assert!(counters.cookies_sent > 60_000 && counters.cookies_accepted > 100, "{counters:?}");
         assert_eq!(arena.server.stack.half_open(), 1_024);
         // The queue at 100 bytes an entry, its neighbours at 300 (their maps
@@ -60,7 +60,7 @@ fn syn_flood() {
         arena.client_leaves();
         // Five retransmissions: 63 s; TIME-WAIT: 60 s.
         arena.pass(Duration::from_secs(70));
-        let counters = *arena.server.stack.counters();
+        let counters = arena.server.stack.counters();
         let ended =
             counters.half_open_expired + counters.half_open_unreachable + counters.accepted - counters.cookies_accepted;
         assert_eq!(counters.handshakes, ended, "{counters:?}");
@@ -84,7 +84,7 @@ fn connection_flood() {
     let full = arena.server.stack.connections();
     assert!((296..=300).contains(&full), "{full}");
     crowd.open(&mut arena, 1_000, 1_700);
-    let counters = *arena.server.stack.counters();
+    let counters = arena.server.stack.counters();
     assert_eq!(arena.server.stack.connections(), 300);
     assert!(counters.accept_deferred > 0, "{counters:?}");
     assert_served(&mut arena, 2_000);
@@ -173,7 +173,7 @@ fn segments_of_no_connection() {
         arena.tick();
         while arena.hear().is_some() {}
     }
-    let counters = *arena.server.stack.counters();
+    let counters = arena.server.stack.counters();
     let span = arena.now.since(start).as_secs_f64();
     // At most one and a half of it in each second that was begun.
     let most = 1_500.0 * (span.ceil() + 1.0);
