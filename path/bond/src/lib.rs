@@ -24,9 +24,15 @@
 mod aggregator;
 mod bond;
 mod flow;
+mod halves;
 pub mod lacp;
+mod receive;
 mod setup;
+mod transmit;
 
 pub use aggregator::{Aggregator, Config, LacpView, MAX_PORTS, Mode, PortConfig, PortCounters, PortView};
-pub use bond::{Bond, BondCounters, BondError, BondRx, BondTx, MAX_MEMBERS, Member, common};
+pub use bond::{Bond, BondError, Member, common};
+pub use halves::MAX_MEMBERS;
+pub use receive::BondRx;
 pub use setup::{ParseSetupError, Setup};
+pub use transmit::{BondCounters, BondTx};

@@ -9,9 +9,10 @@
 use crate::config::{Config, Seeds};
 use crate::counters::Counters;
 use crate::egress::{Egress, LinkOffload};
-use crate::flow::Envelope;
+use crate::flow::{Envelope, Flow};
 use crate::ip::{Conflict, Ip, Resolved, Trouble, Upward, is_martian_v4, original_of};
 use crate::segments::{Arrival, Arrived, ReturnPath, Tcp};
+use crate::shadow::Way;
 use app::{Closed, ConnId, Unreachable};
 use core::hint::cold_path;
 use core::net::{IpAddr, SocketAddr};
@@ -87,7 +88,27 @@ impl Stack {
             && self.ip.is_untagged()
             && let Some(local) = self.ip.addresses.index_v4(plain.dst)
         {
-            return self.tcp.on_plain(&mut self.ip, frame, local, plain, out);
+            // What reads a plain frame stands here in one piece: a call that was
+            // given all of it would have all of it written to memory first.
+            let header = &plain.header;
+            let flow = Flow::v4(plain.src, header.src_port, local, header.dst_port);
+            let (hash, likely) = self.tcp.look_up(&flow);
+            if let Some(slot) = likely {
+                let light = if out.watched().by_anybody() {
+                    let header = plain.tcp_header();
+                    self.tcp.compare_arrival(&mut self.ip, Way::Light, slot, &header, plain.payload, out)
+                } else {
+                    self.tcp.on_light(&mut self.ip, slot, &flow, header, plain.payload)
+                };
+                if let Some(arrived) = light {
+                    return arrived;
+                }
+                cold_path();
+                return self.tcp.on_plain_of(&mut self.ip, slot, plain, out).into();
+            }
+            cold_path();
+            let arrival = self.tcp.on_plain_unsorted(&mut self.ip, (flow, hash), frame, plain, out);
+            return self.tcp.or_stray(arrival);
         }
         cold_path();
         let arrival = self.on_other_frame(frame, verified, out);

@@ -242,5 +242,11 @@ const fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
+/// The one of `silos` that a hash names: each as often as the others.
+#[inline(always)]
+pub(crate) fn owner(silos: &[usize], hash: u64) -> usize {
+    silos[(((hash >> 32) * silos.len() as u64) >> 32) as usize]
+}
+
 #[cfg(test)]
 mod tests;

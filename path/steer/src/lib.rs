@@ -24,6 +24,7 @@ mod flows;
 mod load;
 mod mesh;
 mod receive;
+mod receiving;
 mod region;
 mod returns;
 mod ring;

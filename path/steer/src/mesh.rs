@@ -1,6 +1,6 @@
 //! The mesh: who is there, and the rings between them.
 
-use crate::classify::{Hasher, Tuple};
+use crate::classify::{Hasher, Tuple, owner};
 use crate::doorbell::Doorbell;
 use crate::flows::FLOWS;
 use crate::load::Published;
@@ -179,12 +179,6 @@ impl Common {
         let members = self.members(domain);
         (!members.is_empty()).then(|| owner(members, self.hasher.hash(tuple)))
     }
-}
-
-/// The one of `silos` that a hash names: each as often as the others.
-#[inline(always)]
-pub(crate) fn owner(silos: &[usize], hash: u64) -> usize {
-    silos[(((hash >> 32) * silos.len() as u64) >> 32) as usize]
 }
 
 /// A silo, as the others see it.

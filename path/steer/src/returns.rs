@@ -4,7 +4,7 @@
 //! Source: Microsoft, "RSS Hashing Types" and "Verifying the RSS Hash
 //! Calculation" (NDIS), which Linux's and DPDK's drivers follow.
 
-use crate::classify::{Hasher, Tuple};
+use crate::classify::{Hasher, Tuple, owner};
 use core::net::{IpAddr, SocketAddr};
 use link::Rss;
 use stack::ReturnPath;
@@ -114,9 +114,7 @@ impl ReturnPath for ReturnQueue {
             Kind::Rss { ports_v4: false, .. } if remote.is_ipv4() => true,
             Kind::Rss { ports_v6: false, .. } if remote.is_ipv6() => true,
             Kind::Rss { hash, table, .. } => table[hash.hash(remote, local, true) as usize & (table.len() - 1)],
-            Kind::Software { hasher, silos, own } => {
-                crate::mesh::owner(silos, hasher.hash(&Tuple::of(remote, local))) == *own
-            }
+            Kind::Software { hasher, silos, own } => owner(silos, hasher.hash(&Tuple::of(remote, local))) == *own,
         }
     }
 }

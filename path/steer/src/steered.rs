@@ -2,7 +2,8 @@
 
 use crate::counters::Counters as Steering;
 use crate::mesh::{Common, MeshEnd, Rule, Watch};
-use crate::receive::{RxState, SteeredRx};
+use crate::receive::SteeredRx;
+use crate::receiving::RxState;
 use crate::region::Region;
 use crate::returns::ReturnQueue;
 use crate::transmit::{SteeredTx, TxState};

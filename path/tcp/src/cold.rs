@@ -1,9 +1,9 @@
 //! The cold part of a connection: made on the first loss, gap, unconsumed
 //! byte or window growth, and given up when it tells nothing any more.
 
+use crate::asked::Asked;
 use crate::config::Config;
 use crate::congestion::{Algorithm, Congestion, Prr};
-use crate::options::Asked;
 use crate::rack::Rack;
 use crate::receive::ReceiveBuffer;
 use crate::scoreboard::Scoreboard;

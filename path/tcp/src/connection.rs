@@ -7,42 +7,17 @@
 //!                  ─► poll_segment until None, whenever `wants_poll`
 //! ```
 
-use crate::cold::{Cold, HolderMark, Recovery};
+use crate::agreed::Agreed;
+use crate::cold::Cold;
 use crate::config::{Config, DEFAULT_MSS_V4, MAX_WINDOW_SHIFT, MIN_MSS};
 use crate::congestion;
-use crate::counters::Counters;
+use crate::context::{Context, Path, TIMESTAMPS_LEN};
+use crate::flags::{Flags, WheelMark};
 use crate::rtt::Rtt;
-use crate::scoreboard::{DUP_THRESH, Scoreboard};
 use crate::state::State;
 use app::{Body, Unreachable};
 use rope::{QueueFull, Rope};
-use wire::Time;
-use wire::tcp::{SeqNum, TcpHeader, TcpOptions};
-
-/// What a call on a connection is given from outside.
-#[derive(Debug)]
-pub struct Context<'a> {
-    /// The turn's time; for a segment, when its burst arrived.
-    pub now: Time,
-    /// The same in milliseconds, modulo 2³².
-    pub now_ms: u32,
-    /// Added to the clock in timestamp options: a keyed hash of the
-    /// addresses, so that peers cannot read the machine's uptime or link
-    /// connections (RFC 7323 section 7.1).
-    pub ts_offset: u32,
-    /// All connections together hold as much received data as those may that
-    /// hold much, [`HOLDS_MUCH`] or more: these keep no more of it, and windows
-    /// do not open further.
-    pub receive_full: bool,
-    /// The endpoint's settings.
-    pub config: &'a Config,
-    /// Where events are counted.
-    pub counters: &'a mut Counters,
-}
-
-/// A connection that holds less than this, in bytes, may go on where others
-/// may not: a share of the memory is kept for such.
-pub const HOLDS_MUCH: usize = 2 * 1024;
+use wire::tcp::{SeqNum, TcpHeader};
 
 /// The hot part of a connection. With the stack's key and handle beside it, it
 /// fills two cache lines, and a request on an undisturbed connection touches
@@ -89,121 +64,7 @@ pub struct Connection {
     pub(crate) cold: Option<Box<Cold>>,
 }
 
-/// Where a connection stands in the timer wheel. It is the wheel's, and is
-/// kept here because the hot lines have room for it: for 6 bytes, hence the
-/// halves.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct WheelMark {
-    near: [u16; 2],
-    far: u16,
-}
-
-impl WheelMark {
-    /// Tick of the valid entry of the near ring; 0 is none.
-    #[inline]
-    #[must_use]
-    pub const fn near(self) -> u32 {
-        (self.near[1] as u32) << 16 | self.near[0] as u32
-    }
-
-    /// Tick of the valid entry of the far ring; 0 is none.
-    #[inline]
-    #[must_use]
-    pub const fn far(self) -> u16 {
-        self.far
-    }
-
-    /// Notes a near entry.
-    #[inline]
-    pub const fn set_near(&mut self, tick: u32) {
-        self.near = [tick as u16, (tick >> 16) as u16];
-    }
-
-    /// Notes a far entry.
-    #[inline]
-    pub const fn set_far(&mut self, tick: u16) {
-        self.far = tick;
-    }
-}
-
 const _: () = assert!(size_of::<Connection>() <= 96, "key, handle and timer must fit beside it in 128 bytes");
-
-/// Connection flags, as bits of one word.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Flags(pub u16);
-
-impl Flags {
-    /// SACK was agreed.
-    pub const SACK: u16 = 1;
-    /// Timestamps were agreed.
-    pub const TIMESTAMPS: u16 = 1 << 1;
-    /// Recovery, reassembly or held data: not for the fast path.
-    pub const SLOW: u16 = 1 << 2;
-    /// Our FIN has been sent at least once; it counts in `nxt`.
-    pub const FIN_SENT: u16 = 1 << 3;
-    /// The application finished.
-    pub const FINISHED: u16 = 1 << 4;
-    /// An acknowledgement must be sent at the next poll.
-    pub const ACK_NOW: u16 = 1 << 5;
-    /// The stack holds a delayed-acknowledgement entry for this connection.
-    pub const DELAYED_ACK: u16 = 1 << 6;
-    /// `timer_at` is valid.
-    pub const TIMER: u16 = 1 << 7;
-    /// Sending stopped at the congestion window, not at the application.
-    pub const CWND_LIMITED: u16 = 1 << 8;
-    /// Send a window or keepalive probe at the next poll.
-    pub const PROBE: u16 = 1 << 9;
-    /// Retransmit the segment at `una` (SYN, or data without SACK).
-    pub const RETRANSMIT: u16 = 1 << 10;
-    /// A flight is being timed without timestamps (`ts_recent` holds when it
-    /// was sent).
-    pub const TIMING: u16 = 1 << 11;
-    /// The stack has this connection on its ready list.
-    pub const READY: u16 = 1 << 12;
-    /// IPv6; the MSS follows from it.
-    pub const V6: u16 = 1 << 13;
-    /// Small segments wait for acknowledgements (Nagle).
-    pub const NAGLE: u16 = 1 << 14;
-    /// The queue was above the low-water mark.
-    pub const ABOVE_LOW_WATER: u16 = 1 << 15;
-
-    #[inline]
-    pub const fn has(self, bits: u16) -> bool {
-        self.0 & bits != 0
-    }
-    #[inline]
-    pub const fn set(&mut self, bits: u16) {
-        self.0 |= bits;
-    }
-    #[inline]
-    pub const fn clear(&mut self, bits: u16) {
-        self.0 &= !bits;
-    }
-}
-
-impl core::fmt::Debug for Flags {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{:#06x}", self.0)
-    }
-}
-
-/// What both sides agreed on in a handshake that the SYN queue or a cookie
-/// kept; from it an accepted connection is made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Agreed {
-    /// Our initial sequence number.
-    pub iss: SeqNum,
-    /// The peer's initial sequence number.
-    pub irs: SeqNum,
-    /// The peer's MSS option, or the default of its address family.
-    pub peer_mss: u16,
-    /// The peer's window shift, if it sent one; ours is then used as well.
-    pub peer_shift: Option<u8>,
-    /// SACK was offered by both.
-    pub sack: bool,
-    /// Timestamps were offered by both; TS.Recent.
-    pub timestamps: Option<u32>,
-}
 
 /// What TIME-WAIT needs of a connection that is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -216,30 +77,6 @@ pub struct LastWord {
     pub ts_recent: Option<u32>,
     /// The peer's FIN is still to be acknowledged.
     pub owes_ack: bool,
-}
-
-/// The path that a connection's segments take, as the stack sees it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Path {
-    /// Largest IP packet towards the peer.
-    pub mtu: u16,
-    /// Whether the addresses are IPv6.
-    pub v6: bool,
-}
-
-/// IP and TCP headers without options.
-const HEADERS_V4: u16 = 40;
-const HEADERS_V6: u16 = 60;
-/// Timestamps option with its padding.
-pub(crate) const TIMESTAMPS_LEN: u16 = 12;
-
-impl Path {
-    /// The MSS that we announce: the MTU less fixed headers (RFC 6691).
-    #[inline]
-    #[must_use]
-    pub const fn announced_mss(self) -> u16 {
-        self.mtu.saturating_sub(if self.v6 { HEADERS_V6 } else { HEADERS_V4 })
-    }
 }
 
 impl Connection {
@@ -374,54 +211,10 @@ impl Connection {
         self.una
     }
 
-    /// Memory of bytes that wait for the application or for a gap to fill.
-    #[inline]
-    #[must_use]
-    pub fn buffered(&self) -> usize {
-        self.cold.as_ref().map_or(0, |cold| cold.receive.bytes())
-    }
-
-    /// Of this, what waits for a gap to fill.
-    #[inline]
-    #[must_use]
-    pub fn buffered_early(&self) -> usize {
-        self.cold.as_ref().map_or(0, |cold| cold.receive.early_bytes())
-    }
-
-    /// Whether a segment that begins there lies ahead of a gap.
-    #[must_use]
-    pub fn is_ahead(&self, seq: SeqNum) -> bool {
-        seq.after(self.rcv_nxt)
-    }
-
     /// Whether it is established, and nothing is queued, held or under way.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.state == State::Established && self.rope.is_empty() && self.una == self.nxt && self.buffered() == 0
-    }
-
-    /// Forgets bytes ahead of a gap, which the peer sends again (RFC 2018
-    /// section 8).
-    pub fn forget_early(&mut self) {
-        if let Some(cold) = &mut self.cold {
-            cold.receive.forget_early();
-            self.settle();
-        }
-    }
-
-    /// Where the connection stands among those that hold received bytes;
-    /// `None` if it cannot hold any.
-    #[inline]
-    #[must_use]
-    pub fn holder(&self) -> Option<HolderMark> {
-        self.cold.as_ref().map(|cold| cold.holder)
-    }
-
-    /// Notes where it stands from now on.
-    pub fn set_holder(&mut self, holder: HolderMark) {
-        if let Some(cold) = &mut self.cold {
-            cold.holder = holder;
-        }
     }
 
     /// Whether nothing keeps header prediction from taking the next segment.
@@ -544,57 +337,6 @@ impl Connection {
         self.flags.clear(Flags::TIMER | Flags::ACK_NOW | Flags::PROBE | Flags::RETRANSMIT | Flags::SLOW);
     }
 
-    /// Keeps in-order bytes that the application did not consume.
-    pub fn hold(&mut self, config: &Config, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        self.cold_mut(config).receive.hold(bytes);
-        self.flags.set(Flags::SLOW);
-    }
-
-    /// In-order bytes that wait for the application.
-    #[inline]
-    #[must_use]
-    pub fn held(&self) -> &[u8] {
-        self.cold.as_ref().map_or(&[], |cold| cold.receive.contiguous())
-    }
-
-    /// Takes the receive buffer out, so that the application can be called
-    /// with its bytes and with the stack at the same time.
-    pub fn take_held(&mut self) -> Option<crate::ReceiveBuffer> {
-        let cold = self.cold.as_mut()?;
-        if cold.receive.contiguous().is_empty() {
-            return None;
-        }
-        Some(core::mem::take(&mut cold.receive))
-    }
-
-    /// Puts the receive buffer back after the application consumed from it,
-    /// or not.
-    pub fn put_held(&mut self, config: &Config, receive: crate::ReceiveBuffer) {
-        if self.state == State::Closed {
-            return;
-        }
-        // What cannot be told opens nothing.
-        let most = config.receive_limit.min(0xffff << self.own_shift());
-        let free = (config.receive_limit as usize).saturating_sub(receive.contiguous().len()) as u32;
-        self.cold_mut(config).receive = receive;
-        if self.state == State::TimeWait {
-            return; // No window matters any more.
-        }
-        // A window that the application's reading has opened much further is
-        // told at once (RFC 9293 section 3.8.6.2.2), or a peer stopped by a
-        // small window would wait for its own probe.
-        let edge = self.rcv_nxt.plus(free.min(most));
-        let told = self.rcv_adv.forward_from(self.rcv_nxt);
-        let threshold = (most / 2).min(2 * u32::from(self.mss));
-        if told < most / 2 && edge.distance_from(self.rcv_adv) >= threshold as i32 {
-            self.flags.set(Flags::ACK_NOW);
-        }
-        self.settle();
-    }
-
     /// Gives up the cold part and the slow path once nothing needs them.
     pub(crate) fn settle(&mut self) {
         match &self.cold {
@@ -658,69 +400,6 @@ impl Connection {
     /// What [`Connection::on_unreachable`] noted; said once.
     pub fn take_unreachable(&mut self) -> Option<Unreachable> {
         self.cold.as_mut()?.unreachable.take()
-    }
-
-    /// Round-trip time, in microseconds; 0 before the first sample.
-    #[must_use]
-    pub fn srtt_us(&self) -> u32 {
-        self.rtt.srtt_us()
-    }
-
-    /// A view for diagnosis.
-    #[must_use]
-    pub fn info(&self) -> Info {
-        let board = self.cold.as_ref().map(|cold| &cold.scoreboard);
-        Info {
-            state: self.state,
-            mss: self.mss,
-            cwnd: self.cwnd,
-            ssthresh: self.cold.as_ref().map_or(u32::MAX, |cold| cold.congestion.ssthresh()),
-            srtt_us: self.rtt.srtt_us(),
-            rttvar_us: self.rtt.rttvar_us(),
-            snd_wnd: self.snd_wnd,
-            rcv_wnd: self.rcv_adv.forward_from(self.rcv_nxt),
-            in_flight: self.in_flight(),
-            unsent: self.rope.len(),
-            sack: self.flags.has(Flags::SACK),
-            timestamps: self.flags.has(Flags::TIMESTAMPS),
-            peer_shift: self.peer_shift(),
-            own_shift: self.own_shift(),
-            backoff: self.backoff,
-            retransmits: self.cold.as_ref().map_or(0, |cold| cold.retransmits),
-            recovering: self.cold.as_ref().is_some_and(|cold| cold.recovering()),
-            congestion_state: self.congestion_state(),
-            sacked: self.in_segments(self.sacked_bytes()),
-            lost: self.in_segments(board.map_or(0, |board| board.lost_bytes(self.una))),
-            retrans: self.in_segments(board.map_or(0, Scoreboard::retransmitted_bytes)),
-            reordering: self.cold.as_ref().map_or(0, |cold| cold.reordering).max(DUP_THRESH),
-            una: self.una,
-            nxt: self.nxt,
-            rcv_nxt: self.rcv_nxt,
-            ts_recent: self.ts_recent,
-        }
-    }
-
-    fn congestion_state(&self) -> CongestionState {
-        match self.cold.as_ref().map_or(Recovery::Open, |cold| cold.recovery) {
-            Recovery::Fast(_) => CongestionState::Recovery,
-            Recovery::Loss(_) => CongestionState::Loss,
-            Recovery::Open if self.sacked_bytes() > 0 => CongestionState::Disorder,
-            Recovery::Open => CongestionState::Open,
-        }
-    }
-
-    /// What is known to have left the network above SND.UNA: without SACK, a
-    /// segment for each duplicate acknowledgement.
-    fn sacked_bytes(&self) -> u32 {
-        let counted = u32::from(self.dupacks) * u32::from(self.mss);
-        match &self.cold {
-            Some(cold) if self.flags.has(Flags::SACK) => cold.scoreboard.sacked_bytes(),
-            _ => counted.min(self.in_flight()),
-        }
-    }
-
-    fn in_segments(&self, bytes: u32) -> u32 {
-        bytes.div_ceil(u32::from(self.mss).max(1))
     }
 
     #[inline]
@@ -811,91 +490,6 @@ impl Connection {
         }
         base.checked_shl(u32::from(self.backoff).min(20)).unwrap_or(u32::MAX).min(config.rto_max).max(base)
     }
-}
-
-/// The options of a SYN, as agreed options, given what we offer.
-#[must_use]
-pub fn agree_on(config: &Config, v6: bool, iss: SeqNum, irs: SeqNum, options: &TcpOptions) -> Agreed {
-    let default_mss = if v6 { crate::config::DEFAULT_MSS_V6 } else { DEFAULT_MSS_V4 };
-    Agreed {
-        iss,
-        irs,
-        peer_mss: options.mss.unwrap_or(default_mss).max(MIN_MSS),
-        peer_shift: options.window_scale.map(|shift| shift.min(MAX_WINDOW_SHIFT)),
-        sack: config.sack && options.sack_permitted,
-        timestamps: if config.timestamps { options.timestamps.map(|ts| ts.value) } else { None },
-    }
-}
-
-/// How the sender stands to congestion, in Linux's terms (`enum tcp_ca_state`,
-/// include/uapi/linux/tcp.h; it has one more, for ECN).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CongestionState {
-    /// Nothing is missing.
-    Open,
-    /// Something arrived ahead of what is missing; it may only be late.
-    Disorder,
-    /// Fast recovery.
-    Recovery,
-    /// After a retransmission timeout.
-    Loss,
-}
-
-/// A connection's figures, in the shape of Linux's `TCP_INFO`.
-#[derive(Clone, Copy, Debug)]
-pub struct Info {
-    /// RFC 9293 section 3.3.2.
-    pub state: State,
-    /// Bytes of payload in a full segment to the peer.
-    pub mss: u16,
-    /// The congestion window, bytes.
-    pub cwnd: u32,
-    /// The slow-start threshold, bytes.
-    pub ssthresh: u32,
-    /// The smoothed round-trip time, us.
-    pub srtt_us: u32,
-    /// Its variation, us.
-    pub rttvar_us: u32,
-    /// The peer's window, bytes.
-    pub snd_wnd: u32,
-    /// Our window, bytes.
-    pub rcv_wnd: u32,
-    /// Bytes sent and not acknowledged, less those known to have arrived or to be lost.
-    pub in_flight: u32,
-    /// Bytes queued and not sent.
-    pub unsent: u32,
-    /// Whether both sides take SACK.
-    pub sack: bool,
-    /// Whether both sides send timestamps.
-    pub timestamps: bool,
-    /// The shift of the peer's window.
-    pub peer_shift: u8,
-    /// The shift of ours.
-    pub own_shift: u8,
-    /// Doublings of the retransmission timer.
-    pub backoff: u8,
-    /// Timeouts in a row.
-    pub retransmits: u32,
-    /// Whether losses are being repaired.
-    pub recovering: bool,
-    /// What congestion control thinks of the path.
-    pub congestion_state: CongestionState,
-    /// In segments, as the next three.
-    pub sacked: u32,
-    /// Taken to be lost.
-    pub lost: u32,
-    /// Sent again and not acknowledged.
-    pub retrans: u32,
-    /// How far segments overtake each other.
-    pub reordering: u32,
-    /// SND.UNA.
-    pub una: SeqNum,
-    /// SND.NXT.
-    pub nxt: SeqNum,
-    /// RCV.NXT.
-    pub rcv_nxt: SeqNum,
-    /// TS.Recent.
-    pub ts_recent: u32,
 }
 
 /// The length of a segment in sequence numbers: SYN and FIN count one each.

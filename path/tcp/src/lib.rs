@@ -9,15 +9,25 @@
 //! docs/differences.md.
 #![forbid(unsafe_code)]
 
+mod acknowledge;
+mod agreed;
+mod asked;
 mod cold;
 pub mod config;
 pub mod congestion;
 pub mod connection;
+mod context;
 mod counters;
 mod differences;
+mod emit;
+mod expected;
+mod flags;
+mod held;
+mod info;
 mod input;
 mod options;
 mod orderly;
+mod outcome;
 mod output;
 mod rack;
 mod receive;
@@ -27,17 +37,20 @@ mod scoreboard;
 #[cfg(test)]
 mod short_ways;
 mod state;
+mod text;
 mod timer;
 
+pub use agreed::{Agreed, agree_on};
+pub use asked::SocketOptions;
 pub use cold::HolderMark;
 pub use config::Config;
-pub use connection::{
-    Agreed, CongestionState, Connection, Context, HOLDS_MUCH, Info, LastWord, Path, WheelMark, agree_on,
-};
+pub use connection::{Connection, LastWord};
+pub use context::{Context, HOLDS_MUCH, Path};
 pub use counters::Counters;
-pub use input::{Answer, Light, Outcome};
-pub use options::SocketOptions;
-pub use output::{Emit, EmitOptions};
+pub use emit::{Emit, EmitOptions};
+pub use flags::WheelMark;
+pub use info::{CongestionState, Info};
+pub use outcome::{Answer, Light, Outcome};
 pub use receive::ReceiveBuffer;
 pub use rope::QueueFull;
 pub use rtt::Rtt;

@@ -2,9 +2,11 @@
 //! next, with a FIN in it, or after one; and the segments that answer it. A
 //! connection that carries one request spends half of its segments here.
 
-use crate::connection::{Connection, Context, Flags, Path};
-use crate::input::Outcome;
-use crate::output::Emit;
+use crate::connection::Connection;
+use crate::context::{Context, Path};
+use crate::emit::Emit;
+use crate::flags::Flags;
+use crate::outcome::Outcome;
 use crate::state::State;
 use wire::tcp::{Established, Flags as Bits};
 

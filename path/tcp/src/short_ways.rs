@@ -1,9 +1,11 @@
 //! What short ways must not overlook: each of these segments looks like the
 //! expected one, and is not.
 
+use crate::agreed::Agreed;
 use crate::config::Config;
-use crate::connection::{Agreed, Connection, Context, Path};
-use crate::output::Emit;
+use crate::connection::Connection;
+use crate::context::{Context, Path};
+use crate::emit::Emit;
 use crate::{Counters, Outcome};
 use wire::Time;
 use wire::tcp::{Established, Flags as Bits, SeqNum, TcpHeader, TcpOptions, Timestamps};
@@ -237,7 +239,7 @@ fn the_probe_after_a_short_round_trip_has_the_same_time() {
             host.connection.nxt = host.connection.una.plus(len);
             host.connection.backoff = backoff;
             if !sack {
-                host.connection.flags.clear(crate::connection::Flags::SACK);
+                host.connection.flags.clear(crate::flags::Flags::SACK);
             }
             short += usize::from(host.connection.rtt.is_short());
             let mut full = host.connection.clone();

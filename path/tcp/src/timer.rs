@@ -2,7 +2,9 @@
 //! keepalive probes, FIN-WAIT-2. They exclude each other, so what it means
 //! follows from the state when it runs out.
 
-use crate::connection::{Connection, Context, Flags};
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::flags::Flags;
 use crate::state::State;
 use app::Closed;
 

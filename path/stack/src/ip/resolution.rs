@@ -81,14 +81,21 @@ impl Ip {
     }
 
     /// Sends one thing that resolution has to send. There is a slot for it.
-    #[inline]
+    #[inline(always)]
     pub fn poll_resolution(&mut self, out: &mut impl Egress) -> Resolved {
         match self.neighbours.poll(self.now) {
-            None => return Resolved::Done,
-            Some(Output::Solicit { target, .. }) if self.host.asked => self.host.want(target),
-            Some(Output::Solicit { target: IpAddr::V4(target), to }) => self.send_arp_request(target, to, out),
-            Some(Output::Solicit { target: IpAddr::V6(target), to }) => self.send_solicitation(target, to, out),
-            Some(Output::Frame(frame)) => {
+            None => Resolved::Done,
+            Some(output) => self.send_output(output, out),
+        }
+    }
+
+    #[cold]
+    fn send_output(&mut self, output: Output, out: &mut impl Egress) -> Resolved {
+        match output {
+            Output::Solicit { target, .. } if self.host.asked => self.host.want(target),
+            Output::Solicit { target: IpAddr::V4(target), to } => self.send_arp_request(target, to, out),
+            Output::Solicit { target: IpAddr::V6(target), to } => self.send_solicitation(target, to, out),
+            Output::Frame(frame) => {
                 if let Some(slot) = out.slot().and_then(|slot| slot.get_mut(..frame.len())) {
                     slot.copy_from_slice(&frame);
                     out.commit(frame.len(), Offload::NONE);
@@ -97,7 +104,7 @@ impl Ip {
                 }
                 return Resolved::Answered;
             }
-            Some(Output::Failed { held, .. }) => return Resolved::Failed(held),
+            Output::Failed { held, .. } => return Resolved::Failed(held),
         }
         Resolved::Asked
     }

@@ -90,44 +90,18 @@ impl Tcp {
         }
     }
 
-    /// A plain segment to one of our addresses.
+    /// The hash of a plain segment's flow, and the connection that it most
+    /// likely belongs to, if it does.
     #[inline(always)]
-    pub fn on_plain<'f>(
-        &mut self,
-        ip: &mut Ip,
-        frame: &'f [u8],
-        local: u16,
-        plain: Plain<'f>,
-        out: &mut impl Egress,
-    ) -> Arrived<'f> {
-        let header = &plain.header;
-        let flow = Flow::v4(plain.src, header.src_port, local, header.dst_port);
-        let hash = self.flows.hash(&flow);
-        if let Some(slot) = self.flows.likely(hash)
-            && self.slots.at(slot).is(&flow)
-        {
-            let light = if out.watched().by_anybody() {
-                self.compare_arrival(ip, Way::Light, slot, &plain.tcp_header(), plain.payload, out)
-            } else {
-                self.on_light(ip, slot, &flow, header, plain.payload)
-            };
-            return match light {
-                Some(arrived) => arrived,
-                None => {
-                    cold_path();
-                    self.on_plain_of(ip, slot, plain, out).into()
-                }
-            };
-        }
-        cold_path();
-        let arrival = self.on_plain_unsorted(ip, Keyed { flow, hash }, frame, plain, out);
-        self.or_stray(arrival)
+    pub fn look_up(&self, flow: &Flow) -> (u64, Option<u32>) {
+        let hash = self.flows.hash(flow);
+        (hash, self.flows.likely(hash).filter(|slot| self.slots.at(*slot).is(flow)))
     }
 
     /// A plain segment of a connection that is not light, or not the one that
     /// was expected.
     #[inline(never)]
-    fn on_plain_of<'f>(
+    pub fn on_plain_of<'f>(
         &mut self,
         ip: &mut Ip,
         slot: u32,
@@ -151,10 +125,10 @@ impl Tcp {
     /// A plain segment of which it is not clear that it belongs to a
     /// connection.
     #[inline(never)]
-    fn on_plain_unsorted<'f>(
+    pub fn on_plain_unsorted<'f>(
         &mut self,
         ip: &mut Ip,
-        key: Keyed,
+        (flow, hash): (Flow, u64),
         frame: &'f [u8],
         plain: Plain<'f>,
         out: &mut impl Egress,
@@ -164,8 +138,8 @@ impl Tcp {
             return None;
         }
         let mac = EthernetHeader::parse(frame).map_or(Mac::ZERO, |(ethernet, _)| ethernet.src);
-        let envelope = Envelope { src: IpAddr::V4(plain.src), local: key.flow.local, mac };
-        self.on_flow(ip, key, &envelope, &plain.tcp_header(), plain.payload, out)
+        let envelope = Envelope { src: IpAddr::V4(plain.src), local: flow.local, mac };
+        self.on_flow(ip, Keyed { flow, hash }, &envelope, &plain.tcp_header(), plain.payload, out)
     }
 
     /// A segment of ours whose headers were read in one go, options and all:
@@ -266,7 +240,7 @@ impl Tcp {
     /// A segment of a light connection (see [`tcp::Connection::on_light`]), if
     /// it is the one that was expected.
     #[inline(always)]
-    pub(super) fn on_light<'f>(
+    pub fn on_light<'f>(
         &mut self,
         ip: &mut Ip,
         index: u32,

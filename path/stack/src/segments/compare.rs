@@ -195,7 +195,7 @@ impl Tcp {
     /// A short way of a segment that arrived for a connection, and the general
     /// one.
     #[inline(never)]
-    pub(super) fn compare_arrival<'f>(
+    pub fn compare_arrival<'f>(
         &mut self,
         ip: &mut Ip,
         way: Way,

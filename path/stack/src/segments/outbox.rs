@@ -96,6 +96,7 @@ impl Outbox {
 
     /// Takes those that are ready: it is their turn. They come back by
     /// [`Outbox::end_turn`].
+    #[inline(always)]
     pub fn begin_turn(&mut self) -> Vec<u32> {
         let mut turn = core::mem::take(&mut self.turn);
         core::mem::swap(&mut turn, &mut self.ready);
@@ -104,6 +105,7 @@ impl Outbox {
 
     /// So many of them had their turn. Those that want more than their share
     /// stand behind those that wait.
+    #[inline(always)]
     pub fn end_turn(&mut self, mut turn: Vec<u32>, done: usize) {
         if done < turn.len() {
             turn.drain(..done);

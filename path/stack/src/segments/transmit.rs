@@ -36,6 +36,7 @@ impl Tcp {
 
     /// Those that are ready have their turn. Whether there were slots for
     /// them.
+    #[inline(always)]
     pub fn poll_ready(&mut self, ip: &mut Ip, out: &mut impl Egress) -> bool {
         let turn = self.outbox.begin_turn();
         let mut done = 0;

@@ -95,7 +95,7 @@ fn the_hash_spreads_evenly() {
         for client in 0..64_u128 {
             for port in 0..1_000_u16 {
                 let flow = Tuple { remote: tuple(false, 0, 0).remote + client, ..tuple(false, 10_000 + port, 80) };
-                shares[crate::mesh::owner(&all, hasher.hash(&flow))] += 1;
+                shares[super::owner(&all, hasher.hash(&flow))] += 1;
             }
         }
         let even = 64_000 / silos as u32;

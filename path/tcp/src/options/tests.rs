@@ -1,7 +1,9 @@
+use crate::agreed::{Agreed, agree_on};
 use crate::config::Config;
-use crate::connection::{Agreed, Connection, Context, Path, agree_on};
+use crate::connection::Connection;
+use crate::context::{Context, Path};
+use crate::emit::{Emit, EmitOptions};
 use crate::options::SocketOptions;
-use crate::output::{Emit, EmitOptions};
 use crate::{CongestionState, Counters};
 use app::{Closed, Unreachable};
 use wire::Time;

@@ -1,6 +1,8 @@
+use crate::agreed::Agreed;
 use crate::config::Config;
-use crate::connection::{Agreed, Connection, Context, Path};
-use crate::output::Emit;
+use crate::connection::Connection;
+use crate::context::{Context, Path};
+use crate::emit::Emit;
 use crate::{Counters, Info};
 use wire::Time;
 use wire::tcp::{Flags as Bits, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};

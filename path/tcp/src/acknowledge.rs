@@ -1,0 +1,242 @@
+//! What is acknowledged: the send queue, the round trip, the congestion window
+//! outside recovery (RFC 9293 section 3.10.7.4, step five).
+
+use crate::cold::Recovery;
+use crate::congestion::Ack;
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::flags::Flags;
+use crate::outcome::{Answer, Outcome};
+use crate::recovery::Acknowledged;
+use crate::state::State;
+use app::Closed;
+use wire::tcp::{SeqNum, TcpHeader, Timestamps};
+
+/// A timestamp echo older than this is taken for garbage, not for a round
+/// trip.
+const MAX_ECHO_MS: u32 = 600_000;
+
+impl Connection {
+    /// `acked` sequence numbers are newly acknowledged; `first` is the first
+    /// byte that was sent once and is known to have arrived only now. Returns
+    /// whether the send queue fell to the low-water mark.
+    #[inline]
+    pub(crate) fn on_acked(
+        &mut self,
+        cx: &mut Context<'_>,
+        header: &TcpHeader,
+        acked: u32,
+        fin: bool,
+        first: Option<SeqNum>,
+    ) -> bool {
+        let in_flight = self.in_flight();
+        self.rope.release(u64::from(acked - u32::from(fin)));
+        self.una = header.ack;
+        let rtt_us = self.sample_rtt(cx, header, first);
+        if self.flags.has(Flags::CWND_LIMITED) || self.cold.is_some() || self.fills_window(in_flight) {
+            self.grow(cx, acked, in_flight, rtt_us);
+        }
+        if self.una == self.nxt {
+            self.end_flight(cx);
+            if self.cold.is_some() {
+                // Nothing is under way: what was needed for it may go.
+                self.settle();
+            }
+        } else {
+            self.backoff = 0;
+            self.dupacks = 0;
+            // RFC 6298 section 5.3, RFC 8985 section 7.2.
+            self.arm_in_flight(cx);
+        }
+        if self.flags.has(Flags::ABOVE_LOW_WATER) && self.rope.len() as usize <= app::SEND_LOW_WATER {
+            self.flags.clear(Flags::ABOVE_LOW_WATER);
+            return true;
+        }
+        false
+    }
+
+    /// Whether a flight uses enough of the congestion window to validate it in
+    /// slow start, more than half (RFC 7661 section 4.3). A connection without
+    /// a cold part has met nothing that would have ended slow start.
+    #[inline(always)]
+    pub(crate) const fn fills_window(&self, in_flight: u32) -> bool {
+        in_flight > self.cwnd / 2
+    }
+
+    /// A round-trip sample: to the microsecond where it was taken down when
+    /// `first` left, otherwise in milliseconds. Of all that an acknowledgement
+    /// covers the first counts, as it does in a timestamp's echo.
+    #[inline]
+    pub(crate) fn sample_rtt(&mut self, cx: &Context<'_>, header: &TcpHeader, first: Option<SeqNum>) -> Option<u32> {
+        if self.cold.is_some()
+            && let Some(us) = self.sample_departure(cx, first)
+        {
+            return Some(us);
+        }
+        let ms = self.round_trip(cx.now_ms, || cx.ts_offset, header.options.timestamps.as_ref())?;
+        Some(self.take_sample(ms))
+    }
+
+    /// Takes a round trip in milliseconds; none is shorter than half of one.
+    /// Returns the sample in microseconds.
+    #[inline(always)]
+    pub(crate) fn take_sample(&mut self, ms: u32) -> u32 {
+        let us = (ms * 1_000).max(500);
+        self.rtt.on_sample(us);
+        us
+    }
+
+    /// All that was in flight is acknowledged.
+    #[inline(always)]
+    pub(crate) fn end_flight(&mut self, cx: &Context<'_>) {
+        self.backoff = 0;
+        self.dupacks = 0;
+        self.flags.clear(Flags::TIMER | Flags::TIMING);
+        // What waits is sent, or has the persist timer started.
+        if cx.config.keepalive_idle > 0 && self.rope.is_empty() {
+            self.arm(cx, cx.config.keepalive_idle);
+        }
+    }
+
+    /// A round trip in milliseconds that is worth a sample: from the
+    /// timestamp's echo (RFC 7323 section 4.1), or from the flight's first
+    /// acknowledgement without timestamps.
+    #[inline(always)]
+    pub(crate) fn round_trip(
+        &mut self,
+        now_ms: u32,
+        ts_offset: impl FnOnce() -> u32,
+        timestamps: Option<&Timestamps>,
+    ) -> Option<u32> {
+        let ms = if self.flags.has(Flags::TIMESTAMPS) {
+            // What was sent after another segment of this millisecond was not
+            // long under way either: the stamp need not be looked at.
+            if self.last_rx == now_ms && self.rtt.is_short() {
+                return None;
+            }
+            now_ms.wrapping_add(ts_offset()).wrapping_sub(timestamps?.echo)
+        } else if self.flags.has(Flags::TIMING) {
+            self.flags.clear(Flags::TIMING);
+            now_ms.wrapping_sub(self.ts_recent)
+        } else {
+            return None;
+        };
+        // Below the clock's resolution a further sample tells nothing new.
+        if ms > MAX_ECHO_MS || (ms == 0 && self.rtt.sampled() && self.rtt.srtt_us() <= 1_000) {
+            return None;
+        }
+        Some(ms)
+    }
+
+    /// Takes the round trip of the byte at `first`, where it is known when
+    /// that left.
+    #[cold]
+    pub(crate) fn sample_departure(&mut self, cx: &Context<'_>, first: Option<SeqNum>) -> Option<u32> {
+        let cold = self.cold.as_mut()?;
+        let sent = cold.rack.departure(first?)?;
+        let us = u32::try_from(cx.now.since(sent).as_micros()).unwrap_or(u32::MAX);
+        cold.rack.on_rtt(us, cx.now);
+        self.flags.clear(Flags::TIMING);
+        self.rtt.on_sample(us);
+        Some(us)
+    }
+
+    /// Lets the congestion window grow, outside recovery.
+    #[cold]
+    pub(crate) fn grow(&mut self, cx: &mut Context<'_>, acked: u32, in_flight: u32, rtt_us: Option<u32>) {
+        let ack = Ack {
+            now: cx.now,
+            acked,
+            in_flight,
+            rtt_us,
+            srtt_us: self.rtt.srtt_us(),
+            snd_una: self.una,
+            snd_nxt: self.nxt,
+            cwnd_limited: self.flags.has(Flags::CWND_LIMITED),
+        };
+        let (mut cwnd, window) = (self.cwnd, self.snd_wnd);
+        let cold = self.cold_mut(cx.config);
+        cold.rack.on_acked(ack.snd_una);
+        cold.unreachable = None;
+        cold.unanswered_since = None;
+        cold.most_window = cold.most_window.map(|most| most.max(window));
+        match cold.recovery {
+            Recovery::Fast(_) => return,
+            Recovery::Open | Recovery::Loss(_) => cold.congestion.on_ack(&mut cwnd, &ack),
+        }
+        // A window that was not filled tells nothing (RFC 7661 section 4.3),
+        // but that it may be larger: the window itself says that.
+        cold.learned |= ack.cwnd_limited || !cold.congestion.in_slow_start(cwnd);
+        if ack.cwnd_limited {
+            // Once all that left under the limit is acknowledged, what follows
+            // has to meet it again.
+            let until = *cold.limited_until.get_or_insert(ack.snd_nxt);
+            if ack.snd_una.at_or_after(until) {
+                cold.limited_until = None;
+                self.flags.clear(Flags::CWND_LIMITED);
+            }
+        }
+        self.cwnd = cwnd;
+    }
+
+    #[inline]
+    pub(crate) fn arm_keepalive(&mut self, cx: &Context<'_>) {
+        if cx.config.keepalive_idle > 0 {
+            self.arm(cx, cx.config.keepalive_idle);
+        }
+    }
+    /// Step five, the ACK. Returns whether the segment's text counts.
+    pub(crate) fn on_ack(&mut self, cx: &mut Context<'_>, header: &TcpHeader, len: u32, outcome: &mut Outcome) -> bool {
+        // RFC 5961 section 5.2: neither the future nor the distant past.
+        let oldest = self.una.minus(self.snd_wnd.max(0xffff));
+        if header.ack.after(self.nxt) || header.ack.before(oldest) {
+            cx.counters.bad_ack += 1;
+            cx.counters.challenge_acks += 1;
+            outcome.answer = Answer::Challenge;
+            return false;
+        }
+        if header.ack.before(self.una) {
+            return true;
+        }
+        let acked = header.ack.forward_from(self.una);
+        let fin = acked > 0 && self.flags.has(Flags::FIN_SENT) && header.ack == self.nxt;
+        let window = u32::from(header.window) << self.peer_shift();
+        let duplicate = acked == 0 && len == 0 && self.in_flight() > 0 && window == self.snd_wnd;
+        self.on_ack_loss(cx, header, Acknowledged { acked, fin, duplicate }, outcome);
+        if self.wl1.at_or_before(header.seq) {
+            if window > 0 && self.snd_wnd == 0 && self.in_flight() == 0 && self.waits_to_send() {
+                // The window has opened: no more probes.
+                self.backoff = 0;
+                self.flags.clear(Flags::TIMER | Flags::PROBE);
+            }
+            self.snd_wnd = window;
+            self.wl1 = header.seq;
+        }
+        if self.in_flight() == 0 && !self.waits_to_send() {
+            // The peer is there: keepalive's probes are answered.
+            self.backoff = 0;
+        }
+        if fin {
+            self.on_fin_acked(cx, outcome);
+        }
+        self.state != State::Closed
+    }
+
+    pub(crate) fn on_fin_acked(&mut self, cx: &mut Context<'_>, outcome: &mut Outcome) {
+        match self.state {
+            State::FinWait1 => {
+                self.state = State::FinWait2;
+                self.arm(cx, cx.config.fin_wait2);
+            }
+            State::Closing => {
+                self.state = State::TimeWait;
+                outcome.closed = Some(Closed::Finished);
+            }
+            State::LastAck => {
+                self.close_finished();
+                outcome.closed = Some(Closed::Finished);
+            }
+            _ => {}
+        }
+    }
+}

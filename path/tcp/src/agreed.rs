@@ -1,0 +1,36 @@
+//! What a handshake agrees on.
+
+use crate::config::{Config, DEFAULT_MSS_V4, DEFAULT_MSS_V6, MAX_WINDOW_SHIFT, MIN_MSS};
+use wire::tcp::{SeqNum, TcpOptions};
+
+/// What both sides agreed on in a handshake that the SYN queue or a cookie
+/// kept; from it an accepted connection is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Agreed {
+    /// Our initial sequence number.
+    pub iss: SeqNum,
+    /// The peer's initial sequence number.
+    pub irs: SeqNum,
+    /// The peer's MSS option, or the default of its address family.
+    pub peer_mss: u16,
+    /// The peer's window shift, if it sent one; ours is then used as well.
+    pub peer_shift: Option<u8>,
+    /// SACK was offered by both.
+    pub sack: bool,
+    /// Timestamps were offered by both; TS.Recent.
+    pub timestamps: Option<u32>,
+}
+
+/// The options of a SYN, as agreed options, given what we offer.
+#[must_use]
+pub fn agree_on(config: &Config, v6: bool, iss: SeqNum, irs: SeqNum, options: &TcpOptions) -> Agreed {
+    let default_mss = if v6 { DEFAULT_MSS_V6 } else { DEFAULT_MSS_V4 };
+    Agreed {
+        iss,
+        irs,
+        peer_mss: options.mss.unwrap_or(default_mss).max(MIN_MSS),
+        peer_shift: options.window_scale.map(|shift| shift.min(MAX_WINDOW_SHIFT)),
+        sack: config.sack && options.sack_permitted,
+        timestamps: if config.timestamps { options.timestamps.map(|ts| ts.value) } else { None },
+    }
+}

@@ -1,0 +1,54 @@
+//! What a call on a connection is given from outside.
+
+use crate::config::Config;
+use crate::counters::Counters;
+use wire::Time;
+
+/// What a call on a connection is given from outside.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The turn's time; for a segment, when its burst arrived.
+    pub now: Time,
+    /// The same in milliseconds, modulo 2³².
+    pub now_ms: u32,
+    /// Added to the clock in timestamp options: a keyed hash of the
+    /// addresses, so that peers cannot read the machine's uptime or link
+    /// connections (RFC 7323 section 7.1).
+    pub ts_offset: u32,
+    /// All connections together hold as much received data as those may that
+    /// hold much, [`HOLDS_MUCH`] or more: these keep no more of it, and windows
+    /// do not open further.
+    pub receive_full: bool,
+    /// The endpoint's settings.
+    pub config: &'a Config,
+    /// Where events are counted.
+    pub counters: &'a mut Counters,
+}
+
+/// A connection that holds less than this, in bytes, may go on where others
+/// may not: a share of the memory is kept for such.
+pub const HOLDS_MUCH: usize = 2 * 1024;
+
+/// The path that a connection's segments take, as the stack sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Path {
+    /// Largest IP packet towards the peer.
+    pub mtu: u16,
+    /// Whether the addresses are IPv6.
+    pub v6: bool,
+}
+
+/// IP and TCP headers without options.
+const HEADERS_V4: u16 = 40;
+const HEADERS_V6: u16 = 60;
+/// Timestamps option with its padding.
+pub(crate) const TIMESTAMPS_LEN: u16 = 12;
+
+impl Path {
+    /// The MSS that we announce: the MTU less fixed headers (RFC 6691).
+    #[inline]
+    #[must_use]
+    pub const fn announced_mss(self) -> u16 {
+        self.mtu.saturating_sub(if self.v6 { HEADERS_V6 } else { HEADERS_V4 })
+    }
+}
