@@ -1,5 +1,6 @@
 //! The silo's loop on a real clock.
 
+use crate::clock::Clock;
 use crate::hold::Hold;
 use crate::idle::{Action, Idle, IdleState};
 use crate::placement::Far;
@@ -9,41 +10,11 @@ use core::hint::cold_path;
 use core::time::Duration;
 use link::{Link, LinkState};
 use rustix::thread::{nanosleep, set_current_timer_slack};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::Timespec;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
 use wire::Time;
-
-/// The machine's monotonic clock: the only one that a bypass silo reads, once
-/// per turn.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Clock;
-
-impl Clock {
-    /// The time now.
-    #[inline]
-    #[must_use]
-    pub fn now(self) -> Time {
-        nanos(ClockId::Monotonic)
-    }
-
-    /// The wall clock, as time since 1970.
-    #[must_use]
-    pub fn unix(self) -> Duration {
-        Duration::from_nanos(nanos(ClockId::Realtime).as_nanos())
-    }
-}
-
-/// What this thread has had of a core.
-pub(crate) fn thread_time() -> Time {
-    nanos(ClockId::ThreadCPUTime)
-}
-
-fn nanos(clock: ClockId) -> Time {
-    let at = clock_gettime(clock);
-    Time::from_nanos((at.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(at.tv_nsec as u64))
-}
 
 /// How a silo spent its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,5 +1,7 @@
 //! ICMPv6 (RFC 4443) and neighbour discovery (RFC 4861).
 
+pub use crate::ipv6::parameter_problem;
+
 use crate::checksum;
 use crate::{Mac, Original, WireError, ipv6, protocol};
 use core::net::Ipv6Addr;
@@ -36,16 +38,6 @@ pub mod time_exceeded {
     pub const HOPS: u8 = 0;
     /// Fragments stayed out.
     pub const REASSEMBLY: u8 = 1;
-}
-
-/// Codes of [`Icmpv6::ParameterProblem`] (RFC 4443 section 3.4).
-pub mod parameter_problem {
-    /// A header field is wrong.
-    pub const FIELD: u8 = 0;
-    /// Nobody handles the next header.
-    pub const NEXT_HEADER: u8 = 1;
-    /// An option is not known.
-    pub const OPTION: u8 = 2;
 }
 
 /// An ICMPv6 message. `original` is the start of the packet that an error is

@@ -1,8 +1,18 @@
 //! IPv6 packets and their extension headers (RFC 8200).
 
-use crate::icmpv6::parameter_problem;
 use crate::{Mac, WireError};
 use core::net::Ipv6Addr;
+
+/// What is wrong with a packet's headers, as ICMPv6's Parameter Problem says it
+/// (RFC 4443 section 3.4).
+pub mod parameter_problem {
+    /// A header field is wrong.
+    pub const FIELD: u8 = 0;
+    /// Nobody handles the next header.
+    pub const NEXT_HEADER: u8 = 1;
+    /// An option is not known.
+    pub const OPTION: u8 = 2;
+}
 
 /// The fixed header.
 pub const HEADER_LEN: usize = 40;
@@ -135,7 +145,7 @@ pub struct HeaderError {
 /// What a Parameter Problem message says (RFC 4443 section 3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Problem {
-    /// See [`crate::icmpv6::parameter_problem`].
+    /// See [`parameter_problem`].
     pub code: u8,
     /// The offending byte, counted from the start of the packet.
     pub pointer: u32,

@@ -1,7 +1,7 @@
 //! Where silos' pages are, looked at now and then beside the packet path.
 
 use super::{FarPages, Placement, PlacementError, Scope, bring, merged};
-use crate::run::thread_time;
+use crate::clock::thread_time;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
