@@ -150,6 +150,21 @@ impl Engine {
         }
     }
 
+    /// Gives back the last `bytes` of the [`Event::Body`] that was just
+    /// returned: they are offered again, and not among those to be dropped.
+    pub fn put_back(&mut self, bytes: u64) {
+        self.remaining = self.remaining.saturating_add(bytes);
+        if self.state == State::ChunkEnd {
+            self.state = State::Chunk;
+        }
+    }
+
+    /// Refuses more than `most` bytes of the body in chunks that is to begin,
+    /// where that is less than [`Limits::body`].
+    pub fn limit_body(&mut self, most: u64) {
+        self.allowance = self.allowance.min(most);
+    }
+
     /// What the engine waits for, to choose a deadline
     /// ([`Timeouts::after`]).
     #[inline]

@@ -17,6 +17,8 @@ pub struct Plain {
     len: u16,
     /// Bytes of the path, which is after the method.
     path: u16,
+    /// Where the value of Host begins.
+    host: u16,
     keep_alive: bool,
 }
 
@@ -39,6 +41,15 @@ impl Plain {
     #[must_use]
     pub fn path(self, data: &[u8]) -> &[u8] {
         data.get(METHOD..METHOD + usize::from(self.path)).unwrap_or_default()
+    }
+
+    /// The value of Host: a name or IPv4 address, perhaps with a port. `data` is what the head was found in.
+    #[inline(always)]
+    #[must_use]
+    pub fn host(self, data: &[u8]) -> &[u8] {
+        let value = data.get(usize::from(self.host)..self.len()).unwrap_or_default();
+        let end = value.iter().position(|&byte| byte == b'\r').unwrap_or(value.len());
+        value.get(..end).unwrap_or_default()
     }
 
     /// The length of the head.
@@ -86,7 +97,8 @@ pub(super) fn parse(data: &[u8], limits: &Limits) -> Option<Plain> {
         return None;
     }
     // Both are below `limits.head`.
-    Some(Plain { len: len as u16, path: (target.len() - path_end.len()) as u16, keep_alive })
+    let path = (target.len() - path_end.len()) as u16;
+    Some(Plain { len: len as u16, path, host: (data.len() - host.len()) as u16, keep_alive })
 }
 
 /// What follows the head `data`, whose Host ends before `rest` but for its

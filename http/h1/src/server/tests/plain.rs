@@ -17,6 +17,7 @@ pub(crate) fn agrees(engine: Engine, data: &[u8], limits: &Limits) -> bool {
     short.pass(plain.keep_alive());
     assert_eq!(short, whole);
     assert_eq!((plain.path(data), plain.len(), plain.keep_alive()), (request.path(), consumed, transfer.keep_alive()));
+    assert_eq!(plain.host(data), request.authority());
     assert_eq!((request.method(), transfer.version()), (Method::Get, Version::Http11));
     assert!(request.is_plain() && !transfer.expect_continue() && transfer.framing() == Framing::None);
     true

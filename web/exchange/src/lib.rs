@@ -1,0 +1,257 @@
+//! One request and its reply, whatever carries it.
+//!
+//! A *carrier* (HTTP/1.1 today) owns connections, their bytes, their time
+//! limits and the access log. A *handler* (files, a fixed response, later a
+//! proxy) says what a request is answered with. Neither knows the other: the
+//! handler is told of exchanges by [`Handler`], and answers through
+//! [`Replies`].
+//!
+//! ```text
+//!  carrier ── on_request ──► handler           one exchange:
+//!          ◄── reply ───────                   all of the answer at once, or
+//!          ◄── begin, body, file, bytes …      a head and its body in pieces,
+//!          ── on_room ─────►                   as the peer takes them,
+//!          ◄── finish, end ─                   to the end
+//!          ── on_gone ─────►                   the client left before
+//! ```
+//!
+//! A request that is not answered within [`Handler::on_request`] waits: its
+//! client's next one is not read before it is ended. What a handler has to
+//! know of it, it keeps under a number that it leaves with the exchange
+//! ([`Replies::set_mark`]).
+#![forbid(unsafe_code)]
+
+mod content;
+mod fields;
+mod ready;
+
+pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
+pub use fields::FieldLines;
+pub use ready::{Ending, HeadWriter, JOINED_MAX, Ready};
+
+use app::{Body, ConnId, Wake};
+use core::ops::Range;
+use semantics::date::HttpDate;
+use semantics::{Method, Request, Status};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use wire::Time;
+
+/// An exchange: the connection that carries it, and which of the connection's
+/// it is. A handle kept past the exchange's end names nothing.
+///
+/// HTTP/1.1 has one at a time for each connection.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ExchangeId {
+    conn: ConnId,
+}
+
+impl ExchangeId {
+    /// The one exchange of a connection that has one at a time.
+    #[inline]
+    #[must_use]
+    pub const fn of(conn: ConnId) -> Self {
+        Self { conn }
+    }
+
+    /// The connection that carries it.
+    #[inline]
+    #[must_use]
+    pub const fn conn(self) -> ConnId {
+        self.conn
+    }
+}
+
+/// A reply's head, but for what is the carrier's to say: date, server, and how
+/// the message ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Reply<'a> {
+    /// The status.
+    pub status: Status,
+    /// Bytes of the body, told as Content-Length; `None` for a status that has
+    /// neither (RFC 9110 section 8.6).
+    pub length: Option<u64>,
+    /// The fields, as [`FieldLines`] writes them.
+    pub fields: &'a [u8],
+}
+
+/// A piece of a body that is there.
+#[derive(Clone, Copy, Debug)]
+pub enum Piece<'a> {
+    /// Bytes that are copied.
+    Bytes(&'a [u8]),
+    /// Some of a shared body, which is not.
+    Body(&'a Body, (u32, u32)),
+}
+
+/// What a carrier offers to handlers, during a call to one of them.
+///
+/// Every method ignores (and getters answer with the empty value for) an
+/// exchange that is over: a late call is harmless.
+pub trait Replies {
+    /// The time of this turn.
+    fn now(&self) -> Time;
+
+    /// The unix second of this turn.
+    fn second(&self) -> u64;
+
+    /// Its date.
+    fn date(&self) -> HttpDate;
+
+    /// Answers with a whole reply at once: the exchange is over.
+    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]);
+
+    /// Answers with a 200 response that is ready, or to HEAD with its head:
+    /// the exchange is over.
+    fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready);
+
+    /// Answers with a page for `status`, with `fields` beside it: the exchange
+    /// is over.
+    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]);
+
+    /// Queues the head of a reply whose body follows in pieces.
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>);
+
+    /// Queues some of the body, without copying.
+    fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>);
+
+    /// Queues a copy of some of the body.
+    fn bytes(&mut self, id: ExchangeId, bytes: &[u8]);
+
+    /// Queues some of a file, where the data path sends files by itself;
+    /// whether it was queued ([`app::Net::send_file`]).
+    fn file(&mut self, id: ExchangeId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool;
+
+    /// Takes back at most `most` bytes from the end of what is queued, as far
+    /// as they were never sent; how many that is.
+    fn take_back(&mut self, id: ExchangeId, most: usize) -> usize;
+
+    /// All of the body is queued. What ends with the reply may end behind it.
+    fn finish(&mut self, id: ExchangeId);
+
+    /// The exchange is over: the next request is read. A handler that is not
+    /// to have more queued for one peer calls it when nothing is
+    /// [unsent](Replies::unsent).
+    fn end(&mut self, id: ExchangeId);
+
+    /// The body cannot be sent to its end: the peer is told by a reset.
+    fn abort(&mut self, id: ExchangeId);
+
+    /// What [`Handler::on_body`] left of a body is to be offered again.
+    fn resume(&mut self, id: ExchangeId);
+
+    /// Bytes queued towards the peer and not yet taken by it.
+    fn unsent(&self, id: ExchangeId) -> usize;
+
+    /// Bytes that the peer has taken so far, modulo 2^32: whether it takes any.
+    fn taken(&self, id: ExchangeId) -> u32;
+
+    /// Leaves a number with an exchange that is not over.
+    fn set_mark(&mut self, id: ExchangeId, mark: u32);
+
+    /// The number that was left with it.
+    fn mark(&self, id: ExchangeId) -> Option<u32>;
+}
+
+/// What answers requests. One value for each silo, which shares nothing.
+pub trait Handler {
+    /// The status that `method` is refused with, whatever is asked for, and
+    /// fields to be told with it: before a body is waited for.
+    fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
+        let _ = method;
+        None
+    }
+
+    /// A request. Its body, if it has one, was read and discarded, unless the
+    /// handler takes bodies.
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>);
+
+    /// Whether the bodies of such requests are for the handler: then
+    /// [`Handler::on_body`] and [`Handler::on_body_end`] follow its
+    /// [`Handler::on_request`].
+    fn takes_body(&self, request: &Request<'_>) -> bool {
+        let _ = request;
+        false
+    }
+
+    /// Some of a body, in order. Returns how many bytes were taken, from the
+    /// front; the rest is offered again with what arrives next, or after
+    /// [`Replies::resume`], and closes the receive window meanwhile.
+    fn on_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
+        let _ = (replies, id);
+        bytes.len()
+    }
+
+    /// The body is complete.
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        let _ = (replies, id);
+    }
+
+    /// The peer has taken some of what was queued.
+    fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        let _ = (replies, id);
+    }
+
+    /// An exchange that nothing was answered to waits for longer than clients
+    /// do.
+    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        let _ = (replies, id);
+    }
+
+    /// The exchange is over without its end: the client left, or was closed.
+    /// `mark` was left with it.
+    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
+        let _ = (id, mark);
+    }
+
+    /// Once per turn: take finished work from helper threads.
+    fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
+        let _ = replies;
+        Wake::Idle
+    }
+
+    /// Whether it has nothing to do of itself: its [`Handler::on_turn`] need not
+    /// be called.
+    fn is_passive(&self) -> bool {
+        false
+    }
+
+    /// A new unix second began.
+    fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
+        let _ = (second, date, now);
+    }
+
+    /// Whether requests behind one that waits are to be told by
+    /// [`Handler::look_ahead`]; asked once after each request.
+    fn looks_ahead(&mut self) -> bool {
+        false
+    }
+
+    /// A request behind one that waits: what it will need may be fetched
+    /// meanwhile. Whether a further one is worth being told.
+    fn look_ahead(&mut self, request: &Request<'_>, now: Time) -> bool {
+        let _ = (request, now);
+        false
+    }
+
+    /// The response to a plain GET for `path`, as it was sent, if it is ready in
+    /// this unix second: the short way, which leaves out all the other calls.
+    /// What is told in this way depends on the path alone.
+    #[inline(always)]
+    fn ready(&mut self, path: &[u8], second: u64) -> Option<&mut Ready> {
+        let _ = (path, second);
+        None
+    }
+
+    /// Makes the response for `path`, which is [ready](Handler::ready), say
+    /// that the connection closes; whether there is room in memory for that.
+    fn make_closing(&mut self, path: &[u8]) -> bool {
+        let _ = path;
+        false
+    }
+
+    /// Requests that a new one would have to wait behind.
+    fn working(&self) -> u32 {
+        0
+    }
+}

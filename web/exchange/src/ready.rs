@@ -1,0 +1,189 @@
+//! Whole responses that are ready to be sent.
+
+use crate::Meta;
+use app::Body;
+use core::fmt;
+use semantics::date::HttpDate;
+use std::sync::Arc;
+
+/// Content up to this many bytes is kept behind its head in one body, so that
+/// a response is one slice.
+pub const JOINED_MAX: usize = 16 << 10;
+
+/// How a response ends its message, and the connection perhaps with it:
+/// whether its client speaks HTTP/1.0, and whether it goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ending(u8);
+
+impl Ending {
+    const HTTP10: u8 = 1;
+    const LAST: u8 = 2;
+
+    /// To an HTTP/1.1 client that goes on.
+    pub const GOES_ON: Self = Self(0);
+
+    /// To an HTTP/1.1 client that asked for the connection to be closed.
+    pub const LAST_OF_11: Self = Self(Self::LAST);
+
+    /// To a client of this version that goes on, or does not.
+    #[inline]
+    #[must_use]
+    pub const fn new(http10: bool, goes_on: bool) -> Self {
+        let version = if http10 { Self::HTTP10 } else { 0 };
+        Self(if goes_on { version } else { version | Self::LAST })
+    }
+
+    /// Whether the client speaks HTTP/1.0.
+    #[inline]
+    #[must_use]
+    pub const fn is_http10(self) -> bool {
+        self.0 & Self::HTTP10 != 0
+    }
+
+    /// Whether another request may follow.
+    #[inline]
+    #[must_use]
+    pub const fn goes_on(self) -> bool {
+        self.0 & Self::LAST == 0
+    }
+
+    /// The same, as the last on its connection unless `goes_on`.
+    #[inline]
+    #[must_use]
+    pub const fn and(self, goes_on: bool) -> Self {
+        if goes_on { self } else { Self(self.0 | Self::LAST) }
+    }
+
+    /// What a head says of it (RFC 9112 section 9.3).
+    #[inline]
+    #[must_use]
+    pub const fn line(self) -> &'static [u8] {
+        match (self.is_http10(), self.goes_on()) {
+            (false, true) | (true, false) => b"",
+            (false, false) => CLOSE,
+            (true, true) => b"Connection: keep-alive\r\n",
+        }
+    }
+}
+
+/// What the last response on a connection of HTTP/1.1 says more than others.
+const CLOSE: &[u8] = b"Connection: close\r\n";
+
+/// Writes the head of a 200 response for whole content, as a carrier sends it,
+/// and where in it the date stands. Handlers keep what it wrote with their
+/// content, and do not look into it.
+#[derive(Clone)]
+pub struct HeadWriter {
+    write: Arc<dyn Fn(&mut Vec<u8>, &Meta, &HttpDate) + Send + Sync>,
+    date_at: u16,
+}
+
+impl fmt::Debug for HeadWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeadWriter").field("date_at", &self.date_at).finish_non_exhaustive()
+    }
+}
+
+impl HeadWriter {
+    /// `write` appends the head, whose date begins at its byte `date_at`.
+    #[must_use]
+    pub fn new(date_at: u16, write: impl Fn(&mut Vec<u8>, &Meta, &HttpDate) + Send + Sync + 'static) -> Self {
+        Self { write: Arc::new(write), date_at }
+    }
+
+    /// Appends the head.
+    pub fn write(&self, out: &mut Vec<u8>, meta: &Meta, date: &HttpDate) {
+        (self.write)(out, meta, date);
+    }
+
+    /// Where in it the date begins.
+    #[must_use]
+    pub const fn date_at(&self) -> u16 {
+        self.date_at
+    }
+}
+
+/// A 200 response, ready to be sent.
+#[derive(Debug)]
+pub struct Ready {
+    /// The head, and behind it the content if it is short.
+    pub message: Body,
+    /// Its length.
+    pub message_len: u32,
+    /// Of that the head's.
+    pub head_len: u32,
+    /// Where in the head the date begins.
+    date_at: u16,
+    /// The content, if it is not in `message`.
+    pub content: Option<Body>,
+    /// As `message`, and says that the connection closes; made when it is
+    /// first asked for.
+    pub closing: Option<Body>,
+}
+
+impl Ready {
+    /// A response whose head, with the date at `date_at`, is the first
+    /// `head_len` bytes of `message`; the content is behind it, or apart.
+    #[must_use]
+    pub fn new(message: Vec<u8>, head_len: usize, date_at: u16, content: Option<Body>) -> Self {
+        Self {
+            message_len: message.len() as u32,
+            message: Body::new(message),
+            head_len: head_len as u32,
+            date_at,
+            content,
+            closing: None,
+        }
+    }
+
+    /// The content, and where in its body it begins.
+    #[must_use]
+    pub const fn content(&self) -> (&Body, u32) {
+        match &self.content {
+            Some(content) => (content, 0),
+            None => (&self.message, self.head_len),
+        }
+    }
+
+    /// Makes the response carry `date`: in place, unless it is still on its way
+    /// to someone; what was replaced then is given to `retire`.
+    pub fn set_date(&mut self, date: &HttpDate, mut retire: impl FnMut(Body)) {
+        let at = usize::from(self.date_at);
+        for message in [Some(&mut self.message), self.closing.as_mut()].into_iter().flatten() {
+            if let Some(place) = message.get_mut().and_then(|bytes| date_in(bytes, at)) {
+                place.copy_from_slice(date.as_bytes());
+                continue;
+            }
+            let mut bytes = message.as_slice().to_vec();
+            if let Some(place) = date_in(&mut bytes, at) {
+                place.copy_from_slice(date.as_bytes());
+            }
+            retire(core::mem::replace(message, Body::new(bytes)));
+        }
+    }
+
+    /// Makes the message for connections that close, if it is at most `room`
+    /// bytes; its length.
+    pub fn make_closing(&mut self, room: usize) -> Option<usize> {
+        let message = self.message.as_slice();
+        // In front of the empty line.
+        let (fields, rest) = message.split_at_checked((self.head_len as usize).saturating_sub(2))?;
+        let closing = [fields, CLOSE, rest].concat();
+        let length = closing.len();
+        if length > room {
+            return None;
+        }
+        self.closing = Some(Body::new(closing));
+        Some(length)
+    }
+
+    /// Bytes of the head that the response begins with for `ending`.
+    #[must_use]
+    pub const fn head_len(&self, ending: Ending) -> usize {
+        self.head_len as usize + ending.line().len()
+    }
+}
+
+fn date_in(bytes: &mut [u8], at: usize) -> Option<&mut [u8]> {
+    bytes.get_mut(at..)?.get_mut(..HttpDate::from_unix(0).as_bytes().len())
+}

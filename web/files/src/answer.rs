@@ -1,0 +1,445 @@
+//! From a request to a reply.
+
+use crate::Files;
+use crate::reader::{Done, EntryId, Job, Reader};
+use crate::store::{Freshness, Kind, NoEntry};
+use crate::stream::Stream;
+use crate::target;
+use crate::work::{Work, WorkId};
+use crate::worker::{Found, ReadOutcome};
+use app::Wake;
+use core::time::Duration;
+use exchange::{
+    Composed, ExchangeId, FieldLines, Handler, Part, Piece, Ready, Replies, Reply, compose, is_selected_whole,
+};
+use semantics::date::HttpDate;
+use semantics::{Method, OwnedRequest, Request, Status};
+use wire::Time;
+
+/// Requests behind one that waits for the reader, for which it looks as well.
+const AHEAD: usize = 16;
+
+/// Answers of the reader taken in one turn.
+const DONE_MAX: usize = 64;
+
+/// While the reader is at work, a silo that cannot wait for
+/// [`Files::wake_fd`] looks again after this.
+const READER_POLL: Duration = Duration::from_micros(200);
+
+/// What is served of a file, to anyone (RFC 9110 section 15.5.6).
+const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
+
+/// At a limit of ours: a moment's rest.
+const RETRY: &[u8] = b"Retry-After: 1\r\n";
+
+/// How far a request has come.
+enum Answer {
+    /// It was answered.
+    Done,
+    /// It waits for a look at this.
+    Waits(EntryId),
+    /// What is to be streamed.
+    Streams(Box<Stream>),
+}
+
+impl Handler for Files {
+    fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
+        match method {
+            Method::Get | Method::Head | Method::Options => None,
+            // RFC 9110 section 9.1: unknown anywhere, as against not allowed
+            // here.
+            Method::Other => Some((Status::NOT_IMPLEMENTED, b"")),
+            _ => Some((Status::METHOD_NOT_ALLOWED, ALLOW)),
+        }
+    }
+
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>) {
+        let answer = self.respond(replies, id, request, None);
+        if !matches!(answer, Answer::Done) {
+            self.keep(replies, id, answer, (*request).into(), false);
+        }
+    }
+
+    fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        if let Some(work) = self.work_of(id, replies.mark(id)) {
+            self.pump(replies, work);
+        }
+    }
+
+    /// The reader does not answer: a disk or a server behind it hangs.
+    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        let Some(work) = self.work_of(id, replies.mark(id)) else { return };
+        if self.works.get(work).is_none_or(|work| work.request.is_none()) {
+            return;
+        }
+        self.counters.timeouts_file += 1;
+        let Some(Work { request: Some(request), wait, stream, .. }) = self.works.take(work) else { return };
+        self.working -= u32::from(wait.is_some());
+        if let Some(stream) = stream {
+            self.stream_ended(&stream);
+        }
+        replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, RETRY);
+    }
+
+    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
+        let Some(work) = self.work_of(id, mark).and_then(|work| self.works.take(work)) else { return };
+        self.working -= u32::from(work.wait.is_some());
+        if let Some(stream) = work.stream {
+            self.stream_ended(&stream);
+        }
+    }
+
+    fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
+        if self.reader.arrived() {
+            self.take_answers(replies);
+        }
+        self.poll_streams(replies);
+        self.reader.hand_over();
+        let now = replies.now();
+        let waits = self.reader.waits(now);
+        if self.reader.hangs(now) != self.hangs {
+            self.on_hang(replies);
+        }
+        match waits {
+            true if self.reader.is_inline() => Wake::Now,
+            true => Wake::At(now + READER_POLL),
+            false => Wake::Idle,
+        }
+    }
+
+    fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
+        (self.second, self.date) = (second, *date);
+        self.store.sweep();
+        self.streams.on_second(second, now);
+    }
+
+    fn looks_ahead(&mut self) -> bool {
+        self.ahead = AHEAD;
+        core::mem::take(&mut self.looks_ahead)
+    }
+
+    /// With one look at a time, each would wait for the reader's thread and for
+    /// ours.
+    fn look_ahead(&mut self, request: &Request<'_>, now: Time) -> bool {
+        self.ahead -= 1;
+        if !matches!(request.method(), Method::Get | Method::Head) {
+            return false;
+        }
+        // One that is refused needs no look.
+        let Ok(entry) = self.store.find(request.path()) else { return self.ahead > 0 };
+        let asked = self.store.freshness(entry, now) != Freshness::Wait || self.ask(entry, now);
+        asked && self.ahead > 0
+    }
+
+    #[inline(always)]
+    fn ready(&mut self, path: &[u8], second: u64) -> Option<&mut Ready> {
+        let entry = self.store.hot.get(path)?;
+        self.store.ready(entry, second)
+    }
+
+    #[cold]
+    fn make_closing(&mut self, path: &[u8]) -> bool {
+        self.store.hot.get(path).is_some_and(|entry| self.store.make_closing(entry))
+    }
+
+    /// Requests whose next step is the file reader's: a new one waits behind
+    /// them. What is in memory is answered at once, and a response on its way
+    /// waits for its peer: neither makes another wait, however long it takes.
+    #[inline]
+    fn working(&self) -> u32 {
+        self.working
+    }
+}
+
+impl Files {
+    fn work_of(&mut self, id: ExchangeId, mark: Option<u32>) -> Option<WorkId> {
+        self.works.at(mark?, id)
+    }
+
+    /// Keeps a request that was not answered at once.
+    fn keep<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        id: ExchangeId,
+        answer: Answer,
+        request: OwnedRequest,
+        again: bool,
+    ) {
+        let (wait, stream) = match answer {
+            Answer::Done => return,
+            Answer::Waits(entry) => (Some(entry), None),
+            Answer::Streams(stream) => (None, Some(stream)),
+        };
+        let work = self.works.add(Work { id, request: Some(request), wait, stream, again });
+        replies.set_mark(id, work.place);
+        match wait {
+            Some(entry) => self.store.entry(entry).waiters.push(work),
+            None => {
+                self.streams.add(work);
+                self.pump(replies, work);
+            }
+        }
+    }
+
+    /// Answers a request. `waited` is what it has waited for, if it has.
+    fn respond<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        id: ExchangeId,
+        request: &Request<'_>,
+        waited: Option<EntryId>,
+    ) -> Answer {
+        let status = |replies: &mut R, status, fields| {
+            replies.reply_status(id, request, status, fields);
+            Answer::Done
+        };
+        if let Some((refused, fields)) = self.refuses(request.method()) {
+            return status(replies, refused, fields);
+        }
+        if request.method() == Method::Options {
+            // RFC 9110 section 9.3.7.
+            let reply = Reply { status: Status::NO_CONTENT, length: None, fields: ALLOW };
+            replies.reply(id, request, &reply, &[]);
+            return Answer::Done;
+        }
+        if let Some(entry) = self.store.hot.get(request.path())
+            && self.store.ready(entry, self.second).is_some()
+        {
+            self.counters.cache_hits += 1;
+            return self.respond_content(replies, id, request, entry);
+        }
+        let now = replies.now();
+        let entry = match self.store.find(request.path()) {
+            Ok(entry) => entry,
+            Err(NoEntry::Refused(_)) => return status(replies, Status::BAD_REQUEST, b""),
+            Err(NoEntry::Full(_)) => return self.overloaded(replies, id, request),
+        };
+        let waited = waited == Some(entry);
+        match self.store.freshness(entry, now) {
+            // However long the look took: its answer is for those who waited.
+            _ if waited => {}
+            Freshness::Fresh => {}
+            // If the reader has too much to do, the next request asks again.
+            Freshness::Check => _ = self.ask(entry, now),
+            // Old, but there is nothing newer to be had.
+            Freshness::Wait if self.hangs && self.store.entry(entry).is_in_memory() => {
+                self.counters.stale += 1;
+                _ = self.ask(entry, now);
+            }
+            Freshness::Wait => return self.park(replies, id, request, entry),
+        }
+        if !waited {
+            self.counters.cache_hits += 1;
+            self.store.mark_used(entry);
+        }
+        match &self.store.entry(entry).kind {
+            Kind::Content(_) => {
+                self.store.refresh(entry, self.second, &self.date);
+                self.store.hot.insert(request.path(), entry);
+                self.respond_content(replies, id, request, entry)
+            }
+            Kind::Large { .. } => self.respond_large(replies, id, request, entry),
+            Kind::Directory => self.redirect(replies, id, request, entry),
+            Kind::Missing => status(replies, Status::NOT_FOUND, b""),
+            Kind::Forbidden => status(replies, Status::FORBIDDEN, b""),
+            // `Unknown` always waits.
+            Kind::Failed | Kind::Unknown => status(replies, Status::INTERNAL_SERVER_ERROR, b""),
+        }
+    }
+
+    /// The request waits until the reader knows more of `entry`.
+    fn park<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, entry: EntryId) -> Answer {
+        let found = self.store.entry(entry);
+        if found.waiters.len() >= self.limits.waiting {
+            let works = &mut self.works;
+            found.waiters.retain(|&waiter| works.get(waiter).is_some_and(|work| work.wait == Some(entry)));
+        }
+        let full = found.waiters.len() >= self.limits.waiting;
+        self.looks_ahead = !found.is_asked();
+        if full || self.store.is_clogged() || !self.ask(entry, replies.now()) {
+            return self.overloaded(replies, id, request);
+        }
+        self.counters.cache_misses += 1;
+        self.working += 1;
+        Answer::Waits(entry)
+    }
+
+    /// Has the reader look at `entry`, unless it does. False if it has enough
+    /// to do.
+    fn ask(&mut self, entry: EntryId, now: Time) -> bool {
+        if self.store.entry(entry).is_asked() {
+            return true;
+        }
+        if self.store.asked >= self.limits.waiting {
+            return false;
+        }
+        let Some((key, known)) = self.store.ask(entry, now) else { return false };
+        self.reader.submit(Job::LookUp { entry, key, known, now: self.second });
+        true
+    }
+
+    fn take_answers<R: Replies>(&mut self, replies: &mut R) {
+        for _ in 0..DONE_MAX {
+            let Some(done) = Reader::take(&mut self.reader) else { return };
+            match done {
+                Done::LookUp { entry, found } => self.on_found(replies, entry, found),
+                Done::Read { work, buffer, outcome } => self.on_chunk(replies, work, buffer, outcome),
+                Done::Reopened => {}
+            }
+        }
+    }
+
+    /// The reader found where `entry` leads: those who waited go on.
+    fn on_found<R: Replies>(&mut self, replies: &mut R, entry: EntryId, found: Found) {
+        self.counters.file_errors += u64::from(matches!(found, Found::Failed));
+        let (waiters, changed) = self.store.on_found(entry, found);
+        self.counters.cache_refreshes += u64::from(changed);
+        // Those who waited may have come after a reload, which is not what was
+        // looked at.
+        if self.store.take_early(entry) && !waiters.is_empty() && self.ask(entry, replies.now()) {
+            self.store.entry(entry).waiters = waiters;
+            return;
+        }
+        for work in waiters {
+            self.go_on(replies, work, entry);
+        }
+    }
+
+    /// The file system hangs, or does no longer. Those who wait for a look at
+    /// what is in memory get it as it is.
+    #[cold]
+    fn on_hang<R: Replies>(&mut self, replies: &mut R) {
+        self.hangs = !self.hangs;
+        if !self.hangs {
+            return;
+        }
+        self.counters.file_hangs += 1;
+        for (entry, waiters) in self.store.take_waiters() {
+            self.counters.stale += waiters.len() as u64;
+            for work in waiters {
+                self.go_on(replies, work, entry);
+            }
+        }
+    }
+
+    /// One that has waited for `entry` is answered.
+    fn go_on<R: Replies>(&mut self, replies: &mut R, work: WorkId, entry: EntryId) {
+        if self.works.get(work).is_none_or(|work| work.wait != Some(entry)) {
+            return;
+        }
+        self.working -= 1;
+        if let Some(Work { id, request: Some(request), again, .. }) = self.works.take(work) {
+            let answer = self.respond(replies, id, &request.get(), Some(entry));
+            self.keep(replies, id, answer, request, again);
+        }
+    }
+
+    /// A file that has to be read was not what it was when it was found, and
+    /// nothing was sent yet: looked up once more.
+    pub(crate) fn respond_anew<R: Replies>(&mut self, replies: &mut R, work: Work, outcome: ReadOutcome) {
+        let Work { id, request: Some(request), again, .. } = work else { return };
+        if outcome == ReadOutcome::Changed && !again {
+            self.store.forget(request.get().path());
+            let answer = self.respond(replies, id, &request.get(), None);
+            self.keep(replies, id, answer, request, true);
+        } else {
+            self.counters.file_errors += 1;
+            replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, RETRY);
+        }
+    }
+
+    /// Content in memory.
+    fn respond_content<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        id: ExchangeId,
+        request: &Request<'_>,
+        entry: EntryId,
+    ) -> Answer {
+        let serial = self.next_serial(request);
+        let entry = self.store.entry(entry);
+        let (Kind::Content(meta), Some(prepared)) = (&entry.kind, entry.prepared()) else { return Answer::Done };
+        if is_selected_whole(meta, request, self.second) {
+            replies.reply_ready(id, request, &prepared.ready);
+            return Answer::Done;
+        }
+        match compose(meta, request, self.second, serial) {
+            Ok(Composed { status, length, fields, parts }) => {
+                let (body, base) = prepared.ready.content();
+                let pieces: Vec<_> = parts
+                    .iter()
+                    .map(|part| match part {
+                        Part::Bytes(bytes) => Piece::Bytes(bytes),
+                        // Content in memory is below 4 GiB.
+                        Part::Content(range) => Piece::Body(body, (base + range.start as u32, base + range.end as u32)),
+                    })
+                    .collect();
+                replies.reply(id, request, &Reply { status, length, fields: fields.as_bytes() }, &pieces);
+            }
+            Err((status, fields)) => replies.reply_status(id, request, status, fields.as_bytes()),
+        }
+        Answer::Done
+    }
+
+    /// A file that is streamed.
+    fn respond_large<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        id: ExchangeId,
+        request: &Request<'_>,
+        entry: EntryId,
+    ) -> Answer {
+        let serial = self.next_serial(request);
+        let Kind::Large { meta, .. } = &self.store.entry(entry).kind else { return Answer::Done };
+        match compose(meta, request, self.second, serial) {
+            Ok(Composed { status, length, fields, parts }) if parts.is_empty() => {
+                replies.reply(id, request, &Reply { status, length, fields: fields.as_bytes() }, &[]);
+                Answer::Done
+            }
+            Ok(_) if self.counters.streams_open >= self.limits.streams as u64 => self.overloaded(replies, id, request),
+            Ok(composed) => match self.new_stream(replies, id, entry, composed) {
+                Some(stream) => Answer::Streams(stream),
+                None => Answer::Done,
+            },
+            Err((status, fields)) => {
+                replies.reply_status(id, request, status, fields.as_bytes());
+                Answer::Done
+            }
+        }
+    }
+
+    /// A directory was asked for without its slash: relative links in its
+    /// index file would lead to its parent.
+    fn redirect<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        id: ExchangeId,
+        request: &Request<'_>,
+        entry: EntryId,
+    ) -> Answer {
+        let mut location = Vec::new();
+        target::encode_directory(self.store.entry(entry).path(), &mut location);
+        if let Some(query) = request.query() {
+            location.push(b'?');
+            location.extend_from_slice(query);
+        }
+        let mut fields = FieldLines::new();
+        fields.field("Location", &location);
+        replies.reply_status(id, request, Status::MOVED_PERMANENTLY, fields.as_bytes());
+        Answer::Done
+    }
+
+    /// At a limit of ours: 503, and a moment's rest.
+    fn overloaded<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>) -> Answer {
+        self.counters.overloads += 1;
+        replies.reply_status(id, request, Status::SERVICE_UNAVAILABLE, RETRY);
+        Answer::Done
+    }
+
+    /// Of the boundary of a request for several ranges.
+    fn next_serial(&mut self, request: &Request<'_>) -> u32 {
+        let serial = self.serial;
+        self.serial = serial.wrapping_add(u32::from(!request.is_plain()));
+        serial
+    }
+}

@@ -1,0 +1,200 @@
+//! Files: from a path as sent to the bytes to send, as a handler of exchanges.
+//!
+//! ```text
+//!  silo thread                         reader thread
+//!  target ─► store ─ Job ─► [ring] ──► worker ─► openat2, fstat, read
+//!            store ◄─ Done ─ [ring] ◄──┘
+//! ```
+//!
+//! The silo never touches the file system: it asks the reader, parks the
+//! request, and goes on.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | `answer` | from a request to a reply |
+//! | `stream` | large files, a piece at a time |
+//! | `work` | requests that are not answered at once |
+//! | `store`, `hot` | what is known of paths, and content in memory |
+//! | `reader`, `worker` | the thread that reads, and what it does |
+//! | `shared_content` | content that silos share |
+//! | `target`, `types` | from a target to a name, from a name to its media type |
+#![forbid(unsafe_code)]
+
+mod answer;
+mod config;
+mod counters;
+mod hot;
+mod reader;
+mod shared_content;
+mod store;
+mod stream;
+mod target;
+mod types;
+mod work;
+mod worker;
+
+pub use config::{Directory, Error, Limits, ReaderKind, SMALL_CHUNK, Symlinks};
+pub use counters::Counters;
+pub use reader::Reader;
+pub use shared_content::{Held, Member, SharedContent};
+pub use types::Types;
+pub use worker::FileReader;
+
+use app::Reads;
+use exchange::HeadWriter;
+use reader::Job;
+use rustix::fd::OwnedFd;
+use semantics::date::HttpDate;
+use std::sync::Arc;
+use store::Store;
+use work::Works;
+
+/// The files below one root, for one silo. Not `Send`: made on the silo's
+/// thread.
+#[derive(Debug)]
+pub struct Files {
+    store: Store,
+    reader: Reader,
+    works: Works,
+    streams: stream::Active,
+    limits: Limits,
+    counters: Counters,
+    /// The unix second, and its date.
+    second: u64,
+    date: HttpDate,
+    /// Makes multipart boundaries differ.
+    serial: u32,
+    /// Requests that wait for the file reader: to be looked up, or for the
+    /// next piece of what they are sent.
+    working: u32,
+    /// Whether the file system hangs: see [`Reader::hangs`].
+    hangs: bool,
+    /// A request began to wait for a look that nobody had asked for: those
+    /// behind it may need one as well.
+    looks_ahead: bool,
+    /// Requests behind it that may still be told.
+    ahead: usize,
+}
+
+/// New rules for a [`Files`] that goes on, made ready by a thread that may wait.
+#[derive(Debug)]
+pub struct Change {
+    /// Who looks below the root, if that is another or looks otherwise.
+    reader: Option<Box<FileReader>>,
+    /// The most content to hold.
+    cache_bytes: usize,
+}
+
+impl Change {
+    /// What makes files that are served as `now` says be served as `next` says.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn prepare(now: &Directory, next: &Directory, heads: HeadWriter) -> Result<Self, Error> {
+        let reader = match is_read_alike(now, next) {
+            true => None,
+            false => Some(Box::new(FileReader::new(next, heads)?)),
+        };
+        Ok(Self { reader, cache_bytes: next.cache_bytes })
+    }
+}
+
+/// Whether files are found and read by the same rules.
+fn is_read_alike(one: &Directory, other: &Directory) -> bool {
+    (&one.root, &one.index, one.symlinks, one.cache_file_bytes)
+        == (&other.root, &other.index, other.symlinks, other.cache_file_bytes)
+        // What is kept behind its head.
+        && one.cache_bytes == other.cache_bytes
+}
+
+impl Files {
+    /// The files of `directory`, read by `reader`, which was made for it.
+    /// `event` becomes readable when the reader has an answer: a silo that
+    /// sleeps waits for it too.
+    #[must_use]
+    pub fn new(directory: &Directory, mut reader: Reader, limits: Limits, event: &Arc<OwnedFd>) -> Self {
+        reader.wake(event);
+        Self {
+            store: Store::new(directory),
+            reader,
+            works: Works::default(),
+            streams: stream::Active::default(),
+            limits,
+            counters: Counters::default(),
+            second: 0,
+            date: HttpDate::from_unix(0),
+            serial: 0,
+            working: 0,
+            hangs: false,
+            looks_ahead: false,
+            ahead: 0,
+        }
+    }
+
+    /// Gives up what it has, without waiting for the reader: no request will
+    /// come any more.
+    pub fn abandon(&mut self) {
+        self.reader.abandon();
+    }
+
+    /// Looks for the root again, which may be another directory by now, and at
+    /// every file before it is next sent. Nothing that is under way is touched:
+    /// a response that has begun is finished from the file that it began with.
+    pub fn reload(&mut self) {
+        self.reader.submit(Job::Reopen);
+        self.store.expire();
+    }
+
+    /// Takes new rules up, for what begins from now on. To be followed by
+    /// [`Files::reload`].
+    pub fn change(&mut self, change: Change) {
+        self.store.set_limit(change.cache_bytes);
+        if let Some(reader) = change.reader {
+            self.reader.submit(Job::Replace(reader));
+            self.store.forget_all();
+        }
+    }
+
+    /// Looks every path up again before it is used, whatever is known of it.
+    /// What connections are being sent they get to the end.
+    pub fn forget(&mut self) {
+        self.store.forget_all();
+    }
+
+    /// What was sent of content that lies in other NUMA domains, by domain.
+    pub fn far_reads(&self) -> impl Iterator<Item = (u16, &Reads)> {
+        self.store.far_reads()
+    }
+
+    /// Tells `each` the address ranges of the index, and of content in memory.
+    /// Content that is in another domain is not told: it is counted as it is
+    /// sent.
+    pub fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
+        self.store.memory(each);
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let (cache_bytes, cache_entries) = self.store.held();
+        let (cache_common_bytes, cache_copy_bytes) = self.store.held_in_common();
+        Counters {
+            cache_bytes,
+            cache_entries,
+            cache_common_bytes,
+            cache_copy_bytes,
+            far_bytes: self.far_reads().map(|(_, reads)| reads.bytes()).sum(),
+            far_frames: self.far_reads().map(|(_, reads)| reads.frames()).sum(),
+            requests_waiting: u64::from(self.working),
+            cache_looks: self.store.looks,
+            cache_evictions: self.store.evictions,
+            ..self.counters
+        }
+    }
+
+    /// Requests under way.
+    #[must_use]
+    pub fn works(&self) -> usize {
+        self.works.len()
+    }
+}

@@ -1,0 +1,296 @@
+//! The way to the file system and back, without waiting.
+
+use crate::config::{Directory, Error, ReaderKind};
+use crate::target::Key;
+use crate::work::WorkId;
+use crate::worker::{FileReader, Found, Known, ReadOutcome, Source};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::time::Duration;
+use exchange::HeadWriter;
+use rtrb::{Consumer, Producer, RingBuffer};
+use rustix::fd::OwnedFd;
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use wire::Time;
+
+/// Jobs with the reader at once; what is more waits in line here. Bounds also
+/// the results under way, so that the ring back is never full.
+const IN_FLIGHT_MAX: usize = 64;
+
+/// The file system hangs when no answer has come for so long.
+const HANGS: Duration = Duration::from_secs(1);
+
+/// What the reader is asked.
+#[derive(Debug)]
+pub enum Job {
+    /// Where does this path lead?
+    LookUp {
+        /// Who asks.
+        entry: EntryId,
+        key: Key,
+        known: Option<Known>,
+        /// Unix seconds.
+        now: u64,
+    },
+    /// Some of a streamed file.
+    Read {
+        /// For whom.
+        work: WorkId,
+        source: Arc<Source>,
+        offset: u64,
+        length: usize,
+        /// Used again for the answer.
+        buffer: Vec<u8>,
+    },
+    /// Open the root again.
+    Reopen,
+    /// From now on this one looks: another root, or other rules for it.
+    Replace(Box<FileReader>),
+}
+
+/// An entry of the store, by slot and generation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EntryId {
+    pub slot: u32,
+    pub generation: u32,
+}
+
+/// What the reader answers.
+#[derive(Debug)]
+pub enum Done {
+    LookUp { entry: EntryId, found: Found },
+    Read { work: WorkId, buffer: Vec<u8>, outcome: ReadOutcome },
+    Reopened,
+}
+
+/// The silo's end.
+#[derive(Debug)]
+pub struct Reader {
+    side: Side,
+    /// Jobs not yet with the reader; bounded by the limits on waiting paths
+    /// and on streams, each of which has one job at most.
+    line: VecDeque<Job>,
+    in_flight: usize,
+    /// Since when an answer is waited for, as last seen; none came meanwhile.
+    since: Option<Time>,
+}
+
+#[derive(Debug)]
+enum Side {
+    Inline(Box<FileReader>),
+    Thread(Thread),
+}
+
+#[derive(Debug)]
+struct Thread {
+    jobs: Producer<Job>,
+    done: Consumer<Done>,
+    shared: Arc<Shared>,
+    /// `shared.posted` when `done` was last looked into.
+    seen: u32,
+    handle: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Counts answers. Raised after the answer is in the ring and the event
+    /// is signalled, so whoever sees it rise finds both.
+    posted: AtomicU32,
+    stop: AtomicBool,
+    /// Wakes a silo that sleeps in its data path: one for all that the silo
+    /// waits for. Set before the first job.
+    event: OnceLock<Arc<OwnedFd>>,
+}
+
+impl Reader {
+    /// A reader of `directory`, whose root it opens and whose thread it starts
+    /// on `cpus`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn open(directory: &Directory, heads: HeadWriter, cpus: &[usize]) -> Result<Self, Error> {
+        let worker = FileReader::new(directory, heads)?;
+        let side = match directory.reader {
+            ReaderKind::Inline => Side::Inline(Box::new(worker)),
+            ReaderKind::Thread => Side::Thread(Thread::start(worker, cpus).map_err(Error::Helper)?),
+        };
+        Ok(Self { side, line: VecDeque::new(), in_flight: 0, since: None })
+    }
+
+    /// From now on `event` becomes readable when an answer came;
+    /// [`Reader::arrived`] makes it unreadable.
+    pub(crate) fn wake(&mut self, event: &Arc<OwnedFd>) {
+        if let Side::Thread(thread) = &self.side {
+            let _ = thread.shared.event.set(Arc::clone(event));
+        }
+    }
+
+    /// Lets go of the thread without waiting for it: a disk may hang.
+    pub(crate) fn abandon(&mut self) {
+        if let Side::Thread(thread) = &mut self.side {
+            thread.stop();
+            thread.handle = None;
+        }
+    }
+
+    /// Puts a job in line; [`Reader::hand_over`] sends it on its way.
+    pub fn submit(&mut self, job: Job) {
+        self.line.push_back(job);
+    }
+
+    /// Once per turn: whether [`Reader::take`] may have something. One load
+    /// where nothing is.
+    #[inline]
+    pub fn arrived(&mut self) -> bool {
+        match &mut self.side {
+            Side::Inline(_) => !self.line.is_empty(),
+            Side::Thread(thread) => {
+                let posted = thread.shared.posted.load(Ordering::Acquire);
+                posted != thread.seen && thread.clear(posted)
+            }
+        }
+    }
+
+    /// The next answer.
+    pub fn take(&mut self) -> Option<Done> {
+        self.since = None;
+        match &mut self.side {
+            Side::Inline(worker) => Some(serve(worker, self.line.pop_front()?)),
+            Side::Thread(thread) => {
+                let done = thread.done.pop().ok()?;
+                self.in_flight -= 1;
+                Some(done)
+            }
+        }
+    }
+
+    /// Once per turn, last: gives the reader what is in line. No system call
+    /// unless the reader sleeps.
+    #[inline]
+    pub fn hand_over(&mut self) {
+        if !self.line.is_empty() {
+            self.push_line();
+        }
+    }
+
+    /// Once per turn, after [`Reader::hand_over`]: whether an answer is still
+    /// to come.
+    pub fn waits(&mut self, now: Time) -> bool {
+        let busy = self.is_busy();
+        self.since = if busy { Some(self.since.unwrap_or(now)) } else { None };
+        busy
+    }
+
+    /// Whether the file system hangs: a disk that fails, a server that is
+    /// away. What has to be looked up waits; what is in memory need not.
+    pub fn hangs(&self, now: Time) -> bool {
+        self.since.is_some_and(|since| now.since(since) >= HANGS)
+    }
+
+    /// Whether an answer is still to come.
+    fn is_busy(&self) -> bool {
+        self.in_flight > 0 || !self.line.is_empty()
+    }
+
+    /// Whether the answers come by [`Reader::take`] alone, with nobody else
+    /// at work.
+    pub fn is_inline(&self) -> bool {
+        matches!(self.side, Side::Inline(_))
+    }
+
+    fn push_line(&mut self) {
+        let Side::Thread(thread) = &mut self.side else { return };
+        let mut pushed = false;
+        while self.in_flight < IN_FLIGHT_MAX {
+            let Some(job) = self.line.pop_front() else { break };
+            if let Err(rtrb::PushError::Full(job)) = thread.jobs.push(job) {
+                self.line.push_front(job);
+                break;
+            }
+            self.in_flight += 1;
+            pushed = true;
+        }
+        if let (true, Some(handle)) = (pushed, &thread.handle) {
+            handle.thread().unpark();
+        }
+    }
+}
+
+impl Thread {
+    fn start(worker: FileReader, cpus: &[usize]) -> std::io::Result<Self> {
+        let (jobs, jobs_out) = RingBuffer::new(IN_FLIGHT_MAX);
+        let (done_in, done) = RingBuffer::new(IN_FLIGHT_MAX);
+        let (posted, stop) = (AtomicU32::new(0), AtomicBool::new(false));
+        let shared = Arc::new(Shared { posted, stop, event: OnceLock::new() });
+        let theirs = Arc::clone(&shared);
+        let handle = helper::spawn("file-reader", cpus, move || run(worker, jobs_out, done_in, &theirs))?;
+        Ok(Self { jobs, done, shared, seen: 0, handle: Some(handle) })
+    }
+
+    #[cold]
+    fn clear(&mut self, posted: u32) -> bool {
+        self.seen = posted;
+        if let Some(event) = self.shared.event.get() {
+            // Not readable, if a former call, or that of another reader, took
+            // this answer's signal along. Each looks in the same turn.
+            let _ = rustix::io::read(event, &mut [0_u8; 8]);
+        }
+        true
+    }
+
+    fn stop(&self) {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(handle) = &self.handle {
+            handle.thread().unpark();
+        }
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.stop();
+        if let Some(handle) = self.handle.take() {
+            // A panic there was reported there.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn run(mut worker: FileReader, mut jobs: Consumer<Job>, mut done: Producer<Done>, shared: &Shared) {
+    while !shared.stop.load(Ordering::Acquire) {
+        let Ok(job) = jobs.pop() else {
+            // An unpark between the look and this returns at once.
+            std::thread::park();
+            continue;
+        };
+        // Never full: no more jobs are in flight than the ring has places.
+        if done.push(serve(&mut worker, job)).is_ok() {
+            if let Some(event) = shared.event.get() {
+                // Full (2^64 unread signals) is signalled enough.
+                let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
+            }
+            shared.posted.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+fn serve(worker: &mut FileReader, job: Job) -> Done {
+    match job {
+        Job::LookUp { entry, key, known, now } => {
+            Done::LookUp { entry, found: worker.look_up(&key, known.as_ref(), now) }
+        }
+        Job::Read { work, source, offset, length, mut buffer } => {
+            let outcome = worker.read(&source, offset, length, &mut buffer);
+            Done::Read { work, buffer, outcome }
+        }
+        Job::Reopen => {
+            worker.reopen();
+            Done::Reopened
+        }
+        Job::Replace(other) => {
+            *worker = *other;
+            Done::Reopened
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Requests that are not answered at once.
+
+use crate::reader::EntryId;
+use crate::stream::Stream;
+use exchange::ExchangeId;
+use semantics::OwnedRequest;
+
+/// A request under way, by its place and which of those in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkId {
+    pub place: u32,
+    serial: u32,
+}
+
+/// A request that waits for the reader, or whose answer is being sent.
+#[derive(Debug)]
+pub struct Work {
+    pub id: ExchangeId,
+    /// Until something was answered.
+    pub request: Option<OwnedRequest>,
+    /// What it waits for to be looked up.
+    pub wait: Option<EntryId>,
+    pub stream: Option<Box<Stream>>,
+    /// It was tried a second time, with a file looked up anew.
+    pub again: bool,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub struct Works {
+    places: Vec<(u32, Option<Work>)>,
+    free: Vec<u32>,
+}
+
+impl Works {
+    pub fn add(&mut self, work: Work) -> WorkId {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push((0, None));
+            self.places.len() as u32 - 1
+        });
+        let (serial, vacant) = &mut self.places[place as usize];
+        *serial = serial.wrapping_add(1);
+        *vacant = Some(work);
+        WorkId { place, serial: *serial }
+    }
+
+    #[inline]
+    pub fn get(&mut self, id: WorkId) -> Option<&mut Work> {
+        let (serial, work) = self.places.get_mut(id.place as usize)?;
+        if *serial == id.serial { work.as_mut() } else { None }
+    }
+
+    /// The one in `place`, if it is that of `exchange`.
+    pub fn at(&mut self, place: u32, exchange: ExchangeId) -> Option<WorkId> {
+        let (serial, work) = self.places.get(place as usize)?;
+        work.as_ref().filter(|work| work.id == exchange).map(|_| WorkId { place, serial: *serial })
+    }
+
+    pub fn take(&mut self, id: WorkId) -> Option<Work> {
+        let (serial, work) = self.places.get_mut(id.place as usize)?;
+        if *serial != id.serial {
+            return None;
+        }
+        let work = work.take()?;
+        self.free.push(id.place);
+        Some(work)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}

@@ -1,0 +1,497 @@
+//! The file system, blocking: what the reader thread does for the silo.
+
+use crate::Types;
+use crate::config::{Directory, Error, Symlinks};
+use crate::shared_content::{Member, Shared};
+use crate::target::Key;
+use core::hash::Hasher;
+use exchange::{FileMeta, HeadWriter, JOINED_MAX, Meta};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Advice, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use semantics::date::HttpDate;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// Times that a file which changes while it is read is read again.
+const READ_ATTEMPTS: u32 = 3;
+
+/// Times that an `openat2` is tried again when a rename elsewhere made it
+/// unsure whether the path left the root.
+const OPEN_ATTEMPTS: u32 = 8;
+
+/// A file modified this recently may be modified again without a change of
+/// its times: it is read again at the next check. Seconds.
+const RACY_SECONDS: u64 = 2;
+
+/// What tells one state of a file from another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, u64),
+    changed: (i64, u64),
+    /// Links to it, mode, user and group.
+    attributes: (u64, u32, u32, u32),
+}
+
+/// A state of a file that was found before.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub identity: Identity,
+    /// Whether it may have changed without a change of its times.
+    pub racy: bool,
+    /// The content, if it is not joined to its head.
+    pub content: Option<Shared>,
+}
+
+/// A file being streamed, in one state of it. Open from the first read until
+/// the last stream of it ends, so that a file renamed over or unlinked in the
+/// meantime is still sent as it was.
+#[derive(Debug)]
+pub struct Source {
+    path: Arc<[u8]>,
+    identity: Identity,
+    file: OnceLock<Arc<OwnedFd>>,
+}
+
+impl Source {
+    pub fn new(path: Arc<[u8]>, identity: Identity) -> Self {
+        Self { path, identity, file: OnceLock::new() }
+    }
+
+    /// The file, if it is open.
+    pub fn file(&self) -> Option<&Arc<OwnedFd>> {
+        self.file.get()
+    }
+}
+
+/// How a read from a [`Source`] went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadOutcome {
+    /// The bytes are what was promised.
+    Intact,
+    /// The file cannot keep what its state promised.
+    Changed,
+    /// The file system failed, or no more files can be opened.
+    Failed,
+}
+
+/// What a path leads to.
+#[derive(Debug)]
+pub enum Found {
+    /// The file is as it was.
+    Unchanged,
+    /// A file, read as a whole.
+    File(Box<FileContent>),
+    /// A file to be streamed.
+    Large { meta: Meta, identity: Identity, path: Arc<[u8]> },
+    /// A directory, asked for without its slash.
+    Directory,
+    /// Nothing.
+    Missing,
+    /// Something that is not served: no permission, a link, a directory
+    /// without index file, a device.
+    Forbidden,
+    /// The look-up failed for a reason of ours; trying again may help.
+    Failed,
+}
+
+/// A file's content and the head of its 200 response.
+#[derive(Debug)]
+pub struct FileContent {
+    pub meta: Meta,
+    pub identity: Identity,
+    /// Whether it may yet change without a change of its times.
+    pub racy: bool,
+    /// The head, and behind it the content if that is short.
+    pub message: Vec<u8>,
+    pub head_len: usize,
+    /// Where in the head the date begins.
+    pub date_at: u16,
+    /// The content, if it is not in `message`.
+    pub content: Option<Shared>,
+}
+
+/// The root and how its files are served.
+#[derive(Debug)]
+pub struct FileReader {
+    /// Where the root was, and is looked for again.
+    path: PathBuf,
+    root: OwnedFd,
+    index: Vec<String>,
+    symlinks: Symlinks,
+    whole_max: u64,
+    /// The most that is kept behind its head.
+    joined_max: usize,
+    shared_content: Option<Member>,
+    heads: HeadWriter,
+    types: Types,
+    /// False once the kernel said that it has no `openat2`.
+    openat2: bool,
+}
+
+impl FileReader {
+    pub fn new(directory: &Directory, heads: HeadWriter) -> Result<Self, Error> {
+        let path = directory.root.clone();
+        let root = open_root(&path).map_err(|error| Error::Root(path.clone(), error.into()))?;
+        Ok(Self {
+            path,
+            root,
+            index: directory.index.clone(),
+            symlinks: directory.symlinks,
+            whole_max: directory.cache_file_bytes as u64,
+            joined_max: JOINED_MAX.min(directory.cache_bytes),
+            shared_content: directory.shared_content.clone(),
+            heads,
+            types: Types::new(&directory.types, &directory.default_type),
+            openat2: true,
+        })
+    }
+
+    /// Opens the root again: its name may lead to another directory by now.
+    /// Where it leads to none, what was served is served on.
+    pub fn reopen(&mut self) {
+        if let Ok(root) = open_root(&self.path) {
+            self.root = root;
+        }
+    }
+
+    /// What `key` leads to now. `now` in unix seconds.
+    pub fn look_up(&mut self, key: &Key, known: Option<&Known>, now: u64) -> Found {
+        let opened = if key.is_directory() { self.open_index(key) } else { self.open_file(key.as_bytes().to_vec()) };
+        match opened {
+            Ok((path, fd, stat)) => match FileType::from_raw_mode(stat.st_mode) {
+                FileType::RegularFile => self.read_file(path, &fd, &stat, known, now),
+                FileType::Directory => Found::Directory,
+                _ => Found::Forbidden,
+            },
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL) => Found::Missing,
+            // LOOP and XDEV are `openat2`'s words for a link that is not to
+            // be followed; NXIO is a socket.
+            Err(Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::XDEV | Errno::NXIO) => Found::Forbidden,
+            Err(_) => Found::Failed,
+        }
+    }
+
+    /// Fills `buffer` with `length` bytes of a streamed file from `offset`;
+    /// with none, only opens the file and looks at it.
+    pub fn read(&mut self, source: &Source, offset: u64, length: usize, buffer: &mut Vec<u8>) -> ReadOutcome {
+        let fd = match source.file.get() {
+            Some(fd) => fd,
+            None => match self.open_file(source.path.to_vec()) {
+                Ok((_, fd, stat)) if self.keeps_promise(source, &stat) => {
+                    // A hint only: a file system that ignores it still reads.
+                    let _ = rustix::fs::fadvise(&fd, 0, None, Advice::Sequential);
+                    source.file.get_or_init(|| Arc::new(fd))
+                }
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO) => return ReadOutcome::Failed,
+                _ => return ReadOutcome::Changed,
+            },
+        };
+        buffer.resize(length, 0);
+        let Ok(read) = fill(fd, buffer, offset) else { return ReadOutcome::Failed };
+        // Checked after the read: what was read before a change is intact.
+        let intact = read == length && rustix::fs::fstat(fd).is_ok_and(|stat| self.keeps_promise(source, &stat));
+        if intact { ReadOutcome::Intact } else { ReadOutcome::Changed }
+    }
+
+    /// Whether a file that is being sent may still be sent to the length that
+    /// was promised, being as `stat` says by now.
+    ///
+    /// It may have grown (a log, a recording), have been touched, renamed,
+    /// renamed over or unlinked. What was written over cannot be told from
+    /// what was touched, but where the times were put back: of length and time
+    /// of modification being the same, a later time of change remains, and
+    /// nothing that would explain it.
+    fn keeps_promise(&mut self, source: &Source, stat: &Stat) -> bool {
+        let (then, now) = (source.identity, Identity::of(stat));
+        if now == then {
+            return true;
+        }
+        if (now.device, now.inode) != (then.device, then.inode) || now.size < then.size {
+            return false;
+        }
+        let explained = (now.size, now.modified) != (then.size, then.modified) || now.attributes != then.attributes;
+        explained || !self.leads_to(&source.path, &now)
+    }
+
+    /// Whether the file that `path` leads to is this one.
+    fn leads_to(&mut self, path: &[u8], identity: &Identity) -> bool {
+        let found = self.open_path(path, OFlags::PATH).and_then(|fd| rustix::fs::fstat(&fd));
+        found.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (identity.device, identity.inode))
+    }
+
+    fn open_index(&mut self, key: &Key) -> Result<(Vec<u8>, OwnedFd, Stat), Errno> {
+        for at in 0..self.index.len() {
+            let path = [key.as_bytes(), self.index[at].as_bytes()].concat();
+            match self.open_file(path) {
+                Err(Errno::NOENT) => {}
+                // A directory with an index file's name is not an index file.
+                Ok((_, _, stat)) if FileType::from_raw_mode(stat.st_mode) == FileType::Directory => {}
+                other => return other,
+            }
+        }
+        // Without an index file: not found, or found and not to be listed.
+        self.open_path(key.as_bytes(), OFlags::PATH | OFlags::DIRECTORY)?;
+        Err(Errno::ACCESS)
+    }
+
+    fn open_file(&mut self, path: Vec<u8>) -> Result<(Vec<u8>, OwnedFd, Stat), Errno> {
+        // NONBLOCK: opening a pipe that nobody writes to must not wait.
+        let fd = self.open_path(&path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let stat = rustix::fs::fstat(&fd)?;
+        Ok((path, fd, stat))
+    }
+
+    /// Opens what [`crate::target::normalise`] named; the kernel sees to it
+    /// that no link leads elsewhere.
+    fn open_path(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let flags = flags | OFlags::CLOEXEC;
+        let path = if path.is_empty() { b"." } else { path };
+        let resolve = match self.symlinks {
+            Symlinks::On => return rustix::fs::openat(&self.root, path, flags, Mode::empty()),
+            Symlinks::WithinRoot => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
+            Symlinks::Off => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS,
+        };
+        for _ in 0..OPEN_ATTEMPTS {
+            if !self.openat2 {
+                break;
+            }
+            match rustix::fs::openat2(&self.root, path, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                // Before Linux 5.6; PERM also where a sandbox does not know it.
+                Err(Errno::NOSYS) => self.openat2 = false,
+                Err(Errno::PERM) => return self.open_by_steps(path, flags),
+                other => return other,
+            }
+        }
+        if self.openat2 { Err(Errno::AGAIN) } else { self.open_by_steps(path, flags) }
+    }
+
+    /// Without `openat2`: one segment at a time, none of them a link.
+    fn open_by_steps(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let mut segments = path.split(|&byte| byte == b'/').filter(|segment| !segment.is_empty()).peekable();
+        let mut at: Option<OwnedFd> = None;
+        while let Some(segment) = segments.next() {
+            let from = at.as_ref().unwrap_or(&self.root).as_fd();
+            let last = segments.peek().is_none();
+            let step = if last { flags } else { OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC };
+            let next = rustix::fs::openat(from, segment, step | OFlags::NOFOLLOW, Mode::empty());
+            at = Some(match next {
+                // With DIRECTORY and NOFOLLOW a link is reported as no directory.
+                Err(Errno::NOTDIR) if is_link(from, segment) => return Err(Errno::LOOP),
+                other => other?,
+            });
+        }
+        at.ok_or(Errno::NOENT)
+    }
+
+    fn read_file(&self, path: Vec<u8>, fd: &OwnedFd, stat: &Stat, known: Option<&Known>, now: u64) -> Found {
+        let identity = Identity::of(stat);
+        if let Some(known) = known.filter(|known| known.identity == identity && !known.racy) {
+            match &known.content {
+                None => return Found::Unchanged,
+                Some(content) if content.is_kept() => return self.still_asked_for(&path, identity, content, now),
+                // It was taken from all silos, to make room.
+                Some(_) => {}
+            }
+        }
+        if identity.size > self.whole_max {
+            return self.to_be_streamed(path, identity);
+        }
+        let Some(member) = self.shared_content.as_ref().filter(|_| identity.size > self.joined_max as u64) else {
+            let Some((identity, content)) = self.read_whole(fd, identity) else { return Found::Failed };
+            let etag = content_etag(&content);
+            return self.found(&path, identity, Content::Own(content), &etag, now);
+        };
+        self.look_up_shared(member, path, fd, identity, now)
+    }
+
+    /// Content that is as it was. If another domain has it, and it is asked
+    /// for again, it comes to this one.
+    fn still_asked_for(&self, path: &[u8], identity: Identity, content: &Shared, now: u64) -> Found {
+        let Some(Member { shared_content, domain, .. }) = &self.shared_content else { return Found::Unchanged };
+        let nearest = shared_content.find(*domain, path, &identity, now);
+        let size = content.bytes.len();
+        let near = match nearest {
+            Some(nearest) if nearest.domain == content.domain => {
+                if content.domain == *domain || !shared_content.reserve(size, true, now) {
+                    return Found::Unchanged;
+                }
+                // Touched here first, and so near.
+                let copy = (content.bytes.to_vec(), &*content.etag);
+                shared_content.put(*domain, path, identity, copy, (true, true), now)
+            }
+            Some(nearest) => nearest,
+            None => return Found::Unchanged,
+        };
+        let etag = Arc::clone(&near.etag);
+        self.found(path, identity, Content::Shared(near), &etag, now)
+    }
+
+    /// Content to be shared: what another silo has, or else what is read.
+    fn look_up_shared(&self, member: &Member, path: Vec<u8>, fd: &OwnedFd, identity: Identity, now: u64) -> Found {
+        let Member { shared_content, domain, .. } = member;
+        if let Some(shared) = shared_content.find(*domain, &path, &identity, now) {
+            let etag = Arc::clone(&shared.etag);
+            return self.found(&path, identity, Content::Shared(shared), &etag, now);
+        }
+        let size = identity.size as usize;
+        if !shared_content.reserve(size, false, now) {
+            return self.to_be_streamed(path, identity);
+        }
+        match self.read_whole(fd, identity) {
+            // It grew or shrank while it was read: room was made for another.
+            Some((found, _)) if found.size != identity.size => {
+                shared_content.give_up(size, false);
+                Found::Failed
+            }
+            Some((identity, content)) => {
+                let etag = content_etag(&content);
+                let settled = !is_racy(&identity, now);
+                let shared = shared_content.put(*domain, &path, identity, (content, &etag), (false, settled), now);
+                self.found(&path, identity, Content::Shared(shared), &etag, now)
+            }
+            None => {
+                shared_content.give_up(size, false);
+                Found::Failed
+            }
+        }
+    }
+
+    /// A file's content in one state of it, and which.
+    fn read_whole(&self, fd: &OwnedFd, mut identity: Identity) -> Option<(Identity, Vec<u8>)> {
+        let mut content = Vec::new();
+        for attempt in 1.. {
+            content.clear();
+            content.resize(identity.size as usize, 0);
+            let Ok(read) = fill(fd, &mut content, 0) else { return None };
+            let Ok(after) = rustix::fs::fstat(fd) else { return None };
+            let after = Identity::of(&after);
+            if after == identity && read == content.len() {
+                break;
+            }
+            identity = after;
+            if attempt == READ_ATTEMPTS || identity.size > self.whole_max {
+                // Written to without pause: no state of it can be had.
+                return None;
+            }
+        }
+        Some((identity, content))
+    }
+
+    fn to_be_streamed(&self, path: Vec<u8>, identity: Identity) -> Found {
+        let meta = self.meta(&path, &identity, large_etag(&identity));
+        Found::Large { meta, identity, path: path.into() }
+    }
+
+    fn found(&self, path: &[u8], identity: Identity, content: Content, etag: &str, now: u64) -> Found {
+        let meta = self.meta(path, &identity, etag.to_owned());
+        let racy = is_racy(&identity, now);
+        let joined = match &content {
+            Content::Own(bytes) if bytes.len() <= self.joined_max => bytes.len(),
+            _ => 0,
+        };
+        let mut message = Vec::with_capacity(512 + joined);
+        self.heads.write(&mut message, &meta, &HttpDate::from_unix(now));
+        let head_len = message.len();
+        let content = match content {
+            Content::Own(bytes) if bytes.len() <= self.joined_max => {
+                message.extend_from_slice(&bytes);
+                None
+            }
+            Content::Own(bytes) => Some(Shared::alone(bytes, etag)),
+            Content::Shared(shared) => Some(shared),
+        };
+        Found::File(Box::new(FileContent {
+            meta,
+            identity,
+            racy,
+            message,
+            head_len,
+            date_at: self.heads.date_at(),
+            content,
+        }))
+    }
+
+    fn meta(&self, path: &[u8], identity: &Identity, etag: String) -> Meta {
+        let modified = u64::try_from(identity.modified.0).unwrap_or(0);
+        Meta { size: identity.size, content_type: self.types.of(path), file: Some(FileMeta { etag, modified }) }
+    }
+
+    #[cfg(test)]
+    fn without_openat2(&mut self) {
+        self.openat2 = false;
+    }
+}
+
+impl Identity {
+    fn of(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
+            attributes: (stat.st_nlink, stat.st_mode, stat.st_uid, stat.st_gid),
+        }
+    }
+}
+
+/// Where content comes from.
+enum Content {
+    Own(Vec<u8>),
+    Shared(Shared),
+}
+
+/// Whether a file may yet change without a change of its times.
+fn is_racy(identity: &Identity, now: u64) -> bool {
+    u64::try_from(identity.modified.0).unwrap_or(0).abs_diff(now) <= RACY_SECONDS
+}
+
+/// Strong (RFC 9110 §8.8.1): by content, so that it changes with every byte
+/// and servers with the same files agree.
+fn content_etag(content: &[u8]) -> String {
+    #[allow(deprecated, reason = "SipHash 2-4 with a fixed key: the default hasher may change between toolchains")]
+    let mut hasher = core::hash::SipHasher::new();
+    hasher.write(content);
+    format!("\"{:x}-{:016x}\"", content.len(), hasher.finish())
+}
+
+/// Strong by the file system's time of modification, in nanoseconds: reading
+/// a large file only to name it would cost more than it saves.
+fn large_etag(identity: &Identity) -> String {
+    let (seconds, nanos) = identity.modified;
+    format!("\"{:x}-{seconds:x}.{nanos:08x}\"", identity.size)
+}
+
+fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
+    let root = rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    // What was opened so may be searched by nobody: every file would be refused.
+    rustix::fs::statat(&root, ".", rustix::fs::AtFlags::empty())?;
+    Ok(root)
+}
+
+/// Reads into `buffer` until it is full or the file ends.
+fn fill(fd: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match rustix::io::pread(fd, &mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+fn is_link(directory: impl AsFd, name: &[u8]) -> bool {
+    rustix::fs::statat(directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,398 @@
+//! The access log, in nginx's `combined` format:
+//!
+//! ```text
+//! 10.0.0.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 2326 "referer" "agent"
+//! ```
+//!
+//! Lines are gathered in a buffer and handed to a writer thread by the buffer,
+//! over a bounded ring. A writer that falls behind, as where nobody reads the
+//! other end of its pipe, loses lines, counted; it never holds up the silo, and
+//! at the end only for a moment.
+#![forbid(unsafe_code)]
+
+mod sink;
+
+use core::net::{IpAddr, SocketAddr};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use rtrb::{Consumer, Producer, RingBuffer};
+use semantics::date::HttpDate;
+use sink::{Appended, Sink, Stream};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use wire::Time;
+
+/// Lines are handed over when this many bytes have gathered…
+const BUFFER_FULL: usize = 32 << 10;
+
+/// …or the oldest has waited so long.
+const FLUSH_AFTER: Duration = Duration::from_millis(100);
+
+/// Of a request line, referer or agent, at most this much is logged: a line
+/// is bounded whatever is sent.
+const TEXT_MAX: usize = 2048;
+
+/// The room that a buffer leaves for one more line: three texts, each byte
+/// escaped as four, and the rest.
+const LINE_MAX: usize = 3 * 4 * TEXT_MAX + 256;
+
+/// Where the access log goes, in nginx's `combined` format (times in UTC).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AccessLog {
+    /// Nowhere.
+    Off,
+    /// Appended to this file; opened again by [`Log::reopen`].
+    File(PathBuf),
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Why a log could not be begun.
+#[derive(Debug)]
+pub enum Error {
+    /// The file could not be opened.
+    Open(PathBuf, std::io::Error),
+    /// The writer's thread could not be started.
+    Helper(std::io::Error),
+}
+
+/// What a line says of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// The client's address; none on a Unix socket.
+    pub peer: Option<SocketAddr>,
+    /// The request line.
+    pub request: &'a [u8],
+    /// The status of the response.
+    pub status: u16,
+    /// The Referer field.
+    pub referer: Option<&'a [u8]>,
+    /// The User-Agent field.
+    pub agent: Option<&'a [u8]>,
+}
+
+/// A line of a response that is still being sent: all but the bytes sent.
+#[derive(Debug)]
+pub struct OpenLine {
+    before: Vec<u8>,
+    after: Vec<u8>,
+}
+
+/// The silo's end.
+#[derive(Debug)]
+pub struct Log {
+    buffer: Vec<u8>,
+    lines: u64,
+    /// When the oldest line in `buffer` came.
+    since: Time,
+    /// `- - [10/Oct/2026:13:55:36 +0000] "`
+    time: [u8; TIME_LEN],
+    full: Producer<Buffer>,
+    empty: Consumer<Vec<u8>>,
+    drops: u64,
+    shared: Arc<Shared>,
+    handle: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Buffer {
+    bytes: Vec<u8>,
+    lines: u64,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    drops: AtomicU64,
+    reopen: AtomicBool,
+    /// The end is near: nobody who does not read is waited for.
+    hurry: AtomicBool,
+    stop: AtomicBool,
+}
+
+impl Log {
+    /// `None` if the log is off. Holds at most `bytes` for the writer, whose
+    /// thread is started on `cpus`.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn start(kind: &AccessLog, bytes: usize, cpus: &[usize]) -> Result<Option<Self>, Error> {
+        let sink = match kind {
+            AccessLog::Off => return Ok(None),
+            AccessLog::Stdout => Sink::Standard(Stream::Out),
+            AccessLog::Stderr => Sink::Standard(Stream::Error),
+            AccessLog::File(path) => {
+                let file = Appended::open(path).map_err(|error| Error::Open(path.clone(), error))?;
+                Sink::File(path.clone(), file)
+            }
+        };
+        let buffers = (bytes / (BUFFER_FULL + LINE_MAX)).max(2);
+        let (full, full_out) = RingBuffer::new(buffers);
+        let (mut empty_in, empty) = RingBuffer::new(buffers);
+        for _ in 1..buffers {
+            let fits = empty_in.push(Vec::with_capacity(BUFFER_FULL + LINE_MAX)).is_ok();
+            debug_assert!(fits, "the ring has a place for each buffer");
+        }
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let handle = helper::spawn("access-log", cpus, move || write(sink, full_out, empty_in, &theirs))
+            .map_err(Error::Helper)?;
+        Ok(Some(Self {
+            buffer: Vec::with_capacity(BUFFER_FULL + LINE_MAX),
+            lines: 0,
+            since: Time::ZERO,
+            time: time_of(&HttpDate::from_unix(0)),
+            full,
+            empty,
+            drops: 0,
+            shared,
+            handle: Some(handle),
+        }))
+    }
+
+    /// A new second began.
+    pub fn set_time(&mut self, date: &HttpDate) {
+        self.time = time_of(date);
+    }
+
+    /// Logs a request whose response is queued.
+    pub fn line(&mut self, line: &Line<'_>, bytes: u64, now: Time) {
+        if !self.has_room(now) {
+            return;
+        }
+        put_before(&mut self.buffer, &self.time, line);
+        put_bytes(&mut self.buffer, bytes);
+        put_after(&mut self.buffer, line);
+        self.lines += 1;
+    }
+
+    /// A line to be closed when the response is sent.
+    pub fn open_line(&self, line: &Line<'_>) -> OpenLine {
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        put_before(&mut before, &self.time, line);
+        put_after(&mut after, line);
+        OpenLine { before, after }
+    }
+
+    /// Logs a request whose response took time.
+    pub fn close_line(&mut self, line: &OpenLine, bytes: u64, now: Time) {
+        if !self.has_room(now) {
+            return;
+        }
+        self.buffer.extend_from_slice(&line.before);
+        put_bytes(&mut self.buffer, bytes);
+        self.buffer.extend_from_slice(&line.after);
+        self.lines += 1;
+    }
+
+    /// Once per turn: hands lines over when there are enough or they are old.
+    /// Returns when it wants to be called again.
+    #[inline]
+    pub fn on_turn(&mut self, now: Time) -> Option<Time> {
+        if self.buffer.is_empty() {
+            return None;
+        }
+        let due = self.since + FLUSH_AFTER;
+        if self.buffer.len() < BUFFER_FULL && now < due {
+            return Some(due);
+        }
+        if self.hand_over() { None } else { Some(now + FLUSH_AFTER) }
+    }
+
+    /// Lines lost so far.
+    pub fn drops(&self) -> u64 {
+        self.drops + self.shared.drops.load(Ordering::Relaxed)
+    }
+
+    /// Opens the file again, at the writer's next look: for log rotation.
+    pub fn reopen(&self) {
+        self.shared.reopen.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    fn has_room(&mut self, now: Time) -> bool {
+        if self.buffer.is_empty() {
+            self.since = now;
+        }
+        if self.buffer.len() <= BUFFER_FULL || self.hand_over() {
+            return true;
+        }
+        self.drops += 1;
+        false
+    }
+
+    fn hand_over(&mut self) -> bool {
+        // A buffer to go on with comes back with each one written, so none
+        // is ever allocated, and none missing means that the ring has a place.
+        let Ok(next) = self.empty.pop() else { return false };
+        let bytes = core::mem::replace(&mut self.buffer, next);
+        let lines = core::mem::take(&mut self.lines);
+        if self.full.push(Buffer { bytes, lines }).is_err() {
+            self.drops += lines;
+        }
+        self.wake();
+        true
+    }
+
+    fn wake(&self) {
+        if let Some(handle) = &self.handle {
+            handle.thread().unpark();
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // A writer that is behind is waited for, here as in the join below: one
+        // whose reader has stopped is told to give up first.
+        self.shared.hurry.store(true, Ordering::Release);
+        while !self.buffer.is_empty() && !self.hand_over() && self.handle.as_ref().is_some_and(|h| !h.is_finished()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.shared.stop.store(true, Ordering::Release);
+        self.wake();
+        if let Some(handle) = self.handle.take() {
+            // A panic there was reported there.
+            let _ = handle.join();
+        }
+    }
+}
+
+const TIME_LEN: usize = 34;
+
+/// The time of a second, with what stands around it in every line.
+fn time_of(date: &HttpDate) -> [u8; TIME_LEN] {
+    // From `Sun, 06 Nov 1994 08:49:37 GMT`.
+    let date = date.as_bytes();
+    let mut time = *b"- - [06/Nov/1994:08:49:37 +0000] \"";
+    time[5..7].copy_from_slice(&date[5..7]);
+    time[8..11].copy_from_slice(&date[8..11]);
+    time[12..16].copy_from_slice(&date[12..16]);
+    time[17..25].copy_from_slice(&date[17..25]);
+    time
+}
+
+fn write(mut sink: Sink, mut full: Consumer<Buffer>, mut empty: Producer<Vec<u8>>, shared: &Shared) {
+    loop {
+        // Looked at before the ring: what was handed over before is written.
+        let stop = shared.stop.load(Ordering::Acquire);
+        while let Ok(Buffer { mut bytes, lines }) = full.pop() {
+            if sink.append(&mut bytes, &shared.hurry).is_err() {
+                shared.drops.fetch_add(lines, Ordering::Relaxed);
+            }
+            bytes.clear();
+            // Never full: it has a place for every buffer.
+            let _ = empty.push(bytes);
+        }
+        if shared.reopen.swap(false, Ordering::AcqRel) {
+            sink.reopen();
+        }
+        if stop {
+            return;
+        }
+        std::thread::park();
+    }
+}
+
+/// Everything up to the bytes sent, which [`put_bytes`] adds.
+fn put_before(out: &mut Vec<u8>, time: &[u8; TIME_LEN], line: &Line<'_>) {
+    let mut front = [0; 16 + TIME_LEN];
+    let mut at = 0;
+    match line.peer.map(|peer| peer.ip().to_canonical()) {
+        Some(IpAddr::V4(address)) => {
+            for octet in address.octets() {
+                let (digits, length) = OCTETS[usize::from(octet)];
+                // Four bytes are copied, of which those that follow replace
+                // what is too much.
+                front[at..at + 4].copy_from_slice(&digits);
+                at += usize::from(length);
+            }
+            front[at - 1] = b' ';
+        }
+        // Writing to a vector does not fail.
+        Some(IpAddr::V6(address)) => drop(write!(out, "{address} ")),
+        None => out.extend_from_slice(b"- "),
+    }
+    front[at..at + TIME_LEN].copy_from_slice(time);
+    out.extend_from_slice(&front[..at + TIME_LEN]);
+    put_text(out, line.request);
+    let status = line.status;
+    let digit = |value: u16| b'0' + (value % 10) as u8;
+    out.extend_from_slice(&[b'"', b' ', digit(status / 100), digit(status / 10), digit(status), b' ']);
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: u64) {
+    // Writing to a vector does not fail.
+    drop(write!(out, "{bytes}"));
+}
+
+fn put_after(out: &mut Vec<u8>, line: &Line<'_>) {
+    match (line.referer, line.agent) {
+        (None, None) => out.extend_from_slice(b" \"-\" \"-\"\n"),
+        (referer, agent) => {
+            out.extend_from_slice(b" \"");
+            put_text(out, referer.unwrap_or(b"-"));
+            out.extend_from_slice(b"\" \"");
+            put_text(out, agent.unwrap_or(b"-"));
+            out.extend_from_slice(b"\"\n");
+        }
+    }
+}
+
+/// As nginx: what could end the quotes, or is not printable ASCII, as `\xXX`.
+/// `text` may lie where a peer still writes to: what is looked at is what was
+/// copied.
+fn put_text(out: &mut Vec<u8>, text: &[u8]) {
+    let text = text.get(..TEXT_MAX).unwrap_or(text);
+    let plain = |byte: u8| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
+    let start = out.len();
+    out.extend_from_slice(text);
+    // All are looked at: that takes less than stopping early.
+    let (blocks, rest) = out.get(start..).unwrap_or_default().as_chunks::<16>();
+    let mut all = true;
+    for block in blocks {
+        for &byte in block {
+            all &= plain(byte);
+        }
+    }
+    if all && rest.iter().all(|&byte| plain(byte)) {
+        return;
+    }
+    out.truncate(start);
+    for &byte in text {
+        if plain(byte) {
+            out.push(byte);
+        } else {
+            const HEX: &[u8; 16] = b"0123456789ABCDEF";
+            out.extend([b'\\', b'x', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        }
+    }
+}
+
+/// The decimal digits of each octet and a dot, and how many they are.
+static OCTETS: [([u8; 4], u8); 256] = {
+    let mut octets = [([b'.'; 4], 0); 256];
+    let mut value = 0;
+    while value < 256 {
+        let (hundreds, tens, ones) = (value / 100, value / 10 % 10, value % 10);
+        let mut length = 0;
+        if hundreds > 0 {
+            octets[value].0[length] = b'0' + hundreds as u8;
+            length += 1;
+        }
+        if value >= 10 {
+            octets[value].0[length] = b'0' + tens as u8;
+            length += 1;
+        }
+        octets[value].0[length] = b'0' + ones as u8;
+        octets[value].1 = length as u8 + 2;
+        value += 1;
+    }
+    octets
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,421 @@
+//! What carries exchanges: connections, what they wait for, the log.
+
+use crate::conn::{DRY, FINISHED, ServedConnection, State, Tick};
+use crate::counters::Counters;
+use crate::deadlines::Drain;
+use crate::head;
+use access_log::{Line, Log};
+use app::{Body, ConnId, Net};
+use core::ops::Range;
+use exchange::{Ending, ExchangeId, Piece, Ready, Replies, Reply};
+use semantics::date::HttpDate;
+use semantics::{Known, Method, Request, Status};
+use site::{Limits, Timeouts, WallClock};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use wire::Time;
+
+/// The half of a server that knows no handler.
+#[derive(Debug)]
+pub struct Carrier {
+    // What the short way touches comes first.
+    pub conns: Vec<ServedConnection>,
+    /// The unix second, its date, and when it ends.
+    pub second: u64,
+    pub date: HttpDate,
+    pub next_second: Time,
+    /// Requests after which a connection is closed; 0 while draining.
+    pub requests_max: u32,
+    /// See [`Limits::unsent_bytes`].
+    pub unsent_max: usize,
+    /// Requests served the short way: each a 2xx and a cache hit, too.
+    pub ready: u64,
+    /// Whether a request may be logged.
+    pub logs_any: bool,
+    pub counters: Counters,
+    /// By host.
+    pub logs: Vec<Option<Log>>,
+    pub limits: Limits,
+    pub timeouts: Timeouts,
+    pub clock: WallClock,
+    pub server_header: bool,
+    pub draining: Option<Drain>,
+    /// The next connection whose timer is to be set by shorter limits.
+    pub unsettled: Option<usize>,
+    /// Scratch for heads and short responses.
+    pub scratch: Vec<u8>,
+}
+
+/// A carrier during a call to a handler.
+pub struct Answering<'a, N> {
+    pub net: &'a mut N,
+    pub carrier: &'a mut Carrier,
+    /// The host's.
+    pub slot: usize,
+    /// The connection whose request the handler is being told of: what ends
+    /// now, need not be gone on with.
+    pub within: Option<ConnId>,
+}
+
+impl Carrier {
+    /// The connection's state, if `id` is still it.
+    pub fn conn(&mut self, id: ConnId) -> Option<&mut ServedConnection> {
+        let conn = self.conns.get_mut(id.index())?;
+        (conn.state != State::Vacant && conn.generation == id.generation()).then_some(conn)
+    }
+
+    /// Whether the connection serves another request after this one.
+    fn goes_on(&self, id: ConnId) -> bool {
+        self.conns[id.index()].requests.saturating_add(1) < self.requests_max
+    }
+
+    /// A response of our own to what is no request: told, and closed.
+    pub fn refuse<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status) {
+        let page = page(status);
+        let mut out = core::mem::take(&mut self.scratch);
+        out.clear();
+        let fields = page_fields(b"");
+        let reply = Reply { status, length: Some(page.len() as u64), fields: &fields };
+        head::write(&mut out, &reply, self.server_header, self.date, Ending::LAST_OF_11);
+        let head = out.len();
+        out.extend_from_slice(page.as_bytes());
+        net.send_bytes(id, &out);
+        self.scratch = out;
+        self.count(status, false);
+        self.answered(net, id, head, page.len() as u64);
+        self.response_over(net, id, false);
+    }
+
+    /// What cannot be understood, or did not come: told, logged, and closed.
+    pub fn reject<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, sent: &[u8]) {
+        if let Some(log) = self.logs.first_mut().and_then(Option::as_mut) {
+            let request = sent.split(|&byte| byte == b'\r' || byte == b'\n').next().unwrap_or_default();
+            let request = if request.is_empty() { b"-" } else { request };
+            let line = Line { peer: net.peer(id), request, status: status.code(), referer: None, agent: None };
+            log.line(&line, page(status).len() as u64, net.now());
+        }
+        self.refuse(net, id, status);
+    }
+
+    /// Bytes that are no response of their own.
+    pub fn send<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) {
+        net.send_bytes(id, bytes);
+        self.queued(id, bytes.len() as u64);
+    }
+
+    /// So many bytes were queued.
+    fn queued(&mut self, id: ConnId, bytes: u64) {
+        let conn = &mut self.conns[id.index()];
+        conn.queued = conn.queued.wrapping_add(bytes as u32);
+        self.counters.bytes_queued += bytes;
+    }
+
+    /// A response is queued, or its head.
+    fn answered<N: Net>(&mut self, net: &mut N, id: ConnId, head: usize, body: u64) {
+        self.queued(id, head as u64 + body);
+        let conn = &mut self.conns[id.index()];
+        conn.requests = conn.requests.saturating_add(1);
+        conn.last = Tick::of(net.now());
+    }
+
+    /// The last byte of a response is queued: on to the next, or the end.
+    fn response_over<N: Net>(&mut self, net: &mut N, id: ConnId, goes_on: bool) {
+        let conn = &mut self.conns[id.index()];
+        conn.state = State::Ready;
+        conn.more = None;
+        if !goes_on || conn.flags & DRY != 0 {
+            self.close_after_queue(net, id);
+        } else if net.unsent(id) > app::SEND_LOW_WATER {
+            self.watch_progress(net, id);
+        }
+    }
+
+    /// One more response with this status.
+    fn count(&mut self, status: Status, request: bool) {
+        self.counters.requests += u64::from(request);
+        match status.code() {
+            200..300 => self.counters.responses_2xx += 1,
+            300..400 => self.counters.responses_3xx += 1,
+            400..500 => self.counters.responses_4xx += 1,
+            _ => self.counters.responses_5xx += 1,
+        }
+    }
+
+    /// Writes the line of a reply that was begun, with what was sent of it.
+    pub fn close_line(&mut self, id: ConnId, now: Time) {
+        let Some(more) = self.conns[id.index()].more.as_mut() else { return };
+        let (line, sent, slot) = (more.line.take(), more.sent, usize::from(more.slot));
+        if let (Some(line), Some(log)) = (line, self.logs.get_mut(slot).and_then(Option::as_mut)) {
+            log.close_line(&line, sent, now);
+        }
+    }
+}
+
+impl<N: Net> Answering<'_, N> {
+    /// The exchange's connection, if nothing was answered yet, and how its
+    /// response ends.
+    fn unanswered(&mut self, id: ExchangeId) -> Option<(ConnId, Ending)> {
+        let conn = self.carrier.conn(id.conn())?;
+        if conn.state != State::Waiting {
+            return None;
+        }
+        let ending = conn.ending;
+        Some((id.conn(), ending.and(self.carrier.goes_on(id.conn()))))
+    }
+
+    /// The exchange's connection, if its reply was begun and not ended.
+    fn begun(&mut self, id: ExchangeId) -> Option<ConnId> {
+        let conn = self.carrier.conn(id.conn())?;
+        (conn.state == State::Replying).then_some(id.conn())
+    }
+
+    /// A whole response is queued: `head` and `body` bytes of it.
+    fn over(&mut self, id: ConnId, request: &Request<'_>, status: Status, (head, body): (usize, u64), ending: Ending) {
+        self.carrier.count(status, true);
+        self.carrier.answered(self.net, id, head, body);
+        let now = self.net.now();
+        if let Some(log) = self.carrier.logs.get_mut(self.slot).and_then(Option::as_mut) {
+            log.line(&line(self.net, id, request, status), body, now);
+        }
+        self.go_on(id, ending.goes_on());
+    }
+
+    /// The exchange is over: the next request, if it came already, is next.
+    fn go_on(&mut self, id: ConnId, goes_on: bool) {
+        let later = self.within != Some(id);
+        let conn = &mut self.carrier.conns[id.index()];
+        if conn.flags & crate::conn::TAKES_BODY != 0 {
+            // The rest of it is nobody's; only then the next request begins.
+            conn.flags &= !crate::conn::TAKES_BODY;
+            self.carrier.discard_rest(self.net, id, goes_on);
+            return;
+        }
+        if later {
+            let span = self.carrier.timeouts.http.keep_alive;
+            self.carrier.arm(self.net, id, span);
+        }
+        self.carrier.response_over(self.net, id, goes_on);
+        if later && self.carrier.conns[id.index()].state == State::Ready {
+            self.net.resume(id);
+        }
+    }
+
+    fn note(&mut self, id: ConnId, bytes: u64) {
+        self.carrier.queued(id, bytes);
+        let now = Tick::of(self.net.now());
+        let conn = &mut self.carrier.conns[id.index()];
+        conn.last = now;
+        conn.more().sent += bytes;
+    }
+}
+
+impl<N: Net> Replies for Answering<'_, N> {
+    fn now(&self) -> Time {
+        self.net.now()
+    }
+
+    fn second(&self) -> u64 {
+        self.carrier.second
+    }
+
+    fn date(&self) -> HttpDate {
+        self.carrier.date
+    }
+
+    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
+        let Some((id, ending)) = self.unanswered(id) else { return };
+        let mut out = core::mem::take(&mut self.carrier.scratch);
+        out.clear();
+        head::write(&mut out, reply, self.carrier.server_header, self.carrier.date, ending);
+        let head = out.len();
+        let mut rest = body;
+        // Bytes go along with the head.
+        while let [Piece::Bytes(bytes), after @ ..] = rest {
+            out.extend_from_slice(bytes);
+            rest = after;
+        }
+        let mut sent = (out.len() - head) as u64;
+        self.net.send_bytes(id, &out);
+        self.carrier.scratch = out;
+        for piece in rest {
+            match piece {
+                Piece::Bytes(bytes) => {
+                    self.net.send_bytes(id, bytes);
+                    sent += bytes.len() as u64;
+                }
+                Piece::Body(body, (start, end)) => {
+                    self.net.send_body(id, body, *start..*end);
+                    sent += u64::from(end - start);
+                }
+            }
+        }
+        self.over(id, request, reply.status, (head, sent), ending);
+    }
+
+    fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
+        let Some((id, ending)) = self.unanswered(id) else { return };
+        let whole = request.method() != Method::Head;
+        let end = if whole { ready.message_len } else { ready.head_len };
+        let line = ending.line();
+        if line.is_empty() {
+            self.net.send_body(id, &ready.message, 0..end);
+        } else {
+            // In front of the empty line.
+            let fields = ready.head_len.saturating_sub(2);
+            self.net.send_body(id, &ready.message, 0..fields);
+            self.net.send_bytes(id, line);
+            self.net.send_body(id, &ready.message, fields..end);
+        }
+        let mut sent = u64::from(end.saturating_sub(ready.head_len));
+        if whole && let Some(content) = &ready.content {
+            self.net.send_body(id, content, 0..content.len());
+            sent += u64::from(content.len());
+        }
+        self.over(id, request, Status::OK, (ready.head_len(ending), sent), ending);
+    }
+
+    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
+        let page = page(status);
+        let fields = page_fields(fields);
+        let reply = Reply { status, length: Some(page.len() as u64), fields: &fields };
+        let body: &[Piece<'_>] = match request.method() {
+            Method::Head => &[],
+            _ => &[Piece::Bytes(page.as_bytes())],
+        };
+        self.reply(id, request, &reply, body);
+    }
+
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+        let Some((id, ending)) = self.unanswered(id) else { return };
+        let mut out = core::mem::take(&mut self.carrier.scratch);
+        out.clear();
+        head::write(&mut out, reply, self.carrier.server_header, self.carrier.date, ending);
+        self.net.send_bytes(id, &out);
+        let line = match self.carrier.logs.get(self.slot) {
+            Some(Some(log)) => Some(log.open_line(&line(self.net, id, request, reply.status))),
+            _ => None,
+        };
+        self.carrier.count(reply.status, true);
+        self.carrier.answered(self.net, id, out.len(), 0);
+        self.carrier.scratch = out;
+        let slot = self.slot as u16;
+        let conn = &mut self.carrier.conns[id.index()];
+        conn.ending = ending;
+        conn.state = State::Replying;
+        let more = conn.more();
+        (more.line, more.sent, more.slot) = (line, 0, slot);
+        self.carrier.watch_progress(self.net, id);
+    }
+
+    fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>) {
+        let Some(id) = self.begun(id) else { return };
+        let bytes = range.len() as u64;
+        self.net.send_body(id, body, range);
+        self.note(id, bytes);
+    }
+
+    fn bytes(&mut self, id: ExchangeId, bytes: &[u8]) {
+        let Some(id) = self.begun(id) else { return };
+        self.net.send_bytes(id, bytes);
+        self.note(id, bytes.len() as u64);
+    }
+
+    fn file(&mut self, id: ExchangeId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
+        let Some(id) = self.begun(id) else { return false };
+        let bytes = range.end - range.start;
+        let queued = self.net.send_file(id, file, range);
+        if queued {
+            self.note(id, bytes);
+        }
+        queued
+    }
+
+    fn take_back(&mut self, id: ExchangeId, most: usize) -> usize {
+        let Some(id) = self.begun(id) else { return 0 };
+        let taken = self.net.take_back(id, most);
+        let conn = &mut self.carrier.conns[id.index()];
+        conn.queued = conn.queued.wrapping_sub(taken as u32);
+        let more = conn.more();
+        more.sent = more.sent.saturating_sub(taken as u64);
+        self.carrier.counters.bytes_queued -= taken as u64;
+        taken
+    }
+
+    fn finish(&mut self, id: ExchangeId) {
+        let Some(id) = self.begun(id) else { return };
+        let draining = self.carrier.draining.is_some();
+        let conn = &mut self.carrier.conns[id.index()];
+        if (!conn.ending.goes_on() || draining) && conn.flags & FINISHED == 0 {
+            conn.flags |= FINISHED;
+            self.net.finish(id);
+        }
+    }
+
+    fn end(&mut self, id: ExchangeId) {
+        let Some(id) = self.begun(id) else { return };
+        let now = self.net.now();
+        self.carrier.close_line(id, now);
+        let conn = &mut self.carrier.conns[id.index()];
+        conn.last = Tick::of(now);
+        let goes_on = conn.ending.goes_on() && self.carrier.draining.is_none();
+        self.go_on(id, goes_on);
+    }
+
+    fn abort(&mut self, id: ExchangeId) {
+        let id = id.conn();
+        if self.carrier.conn(id).is_none_or(|conn| !conn.is_asked()) {
+            return;
+        }
+        let now = self.net.now();
+        self.carrier.close_line(id, now);
+        self.carrier.conns[id.index()].state = State::Closing;
+        self.net.abort(id);
+    }
+
+    fn resume(&mut self, id: ExchangeId) {
+        self.net.resume(id.conn());
+    }
+
+    fn unsent(&self, id: ExchangeId) -> usize {
+        self.net.unsent(id.conn())
+    }
+
+    fn taken(&self, id: ExchangeId) -> u32 {
+        let queued = self.carrier.conns.get(id.conn().index()).map_or(0, |conn| conn.queued);
+        queued.wrapping_sub(self.net.unsent(id.conn()) as u32)
+    }
+
+    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
+        let slot = self.slot as u16;
+        if let Some(conn) = self.carrier.conn(id.conn()).filter(|conn| conn.is_asked()) {
+            let more = conn.more();
+            (more.mark, more.slot) = (Some(mark), slot);
+        }
+    }
+
+    fn mark(&self, id: ExchangeId) -> Option<u32> {
+        let conn = self.carrier.conns.get(id.conn().index())?;
+        if conn.generation == id.conn().generation() { conn.more.as_ref()?.mark } else { None }
+    }
+}
+
+/// What the log says of a request.
+pub fn line<'a, N: Net>(net: &N, id: ConnId, request: &Request<'a>, status: Status) -> Line<'a> {
+    Line {
+        peer: net.peer(id),
+        request: request.line(),
+        status: status.code(),
+        referer: request.known(Known::Referer),
+        agent: request.known(Known::UserAgent),
+    }
+}
+
+fn page(status: Status) -> String {
+    let (code, reason) = (status.code(), status.reason());
+    format!("<!DOCTYPE html>\n<title>{code} {reason}</title>\n<h1>{code} {reason}</h1>\n")
+}
+
+/// The fields of a page of ours, and `more`.
+fn page_fields(more: &[u8]) -> Vec<u8> {
+    [b"Content-Type: text/html; charset=utf-8\r\n", more].concat()
+}

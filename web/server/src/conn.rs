@@ -1,0 +1,181 @@
+//! What the server knows of a connection.
+
+use access_log::OpenLine;
+use core::time::Duration;
+use exchange::Ending;
+use h1::Version;
+use h1::server::{Engine, Transfer};
+use semantics::OwnedRequest;
+use wire::Time;
+
+/// A connection's state. One cache line; what only some connections need is
+/// behind `more`.
+///
+/// ```text
+///                    ┌──── body read ─────┐
+///                    ▼                    │
+///  open ──► Ready ──► (head) ──► Body ────┤
+///            ▲  ▲       │                 ▼
+///            │  │       └──────────► (handler) ──► Waiting (for the handler)
+///            │  └── keep-alive ───────┘ │             │
+///            └── Replying ◄─────────────┴─────────────┘
+///                    │                  │
+///                    └──► Closing ◄─────┘
+/// ```
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct ServedConnection {
+    pub engine: Engine,
+    pub more: Option<Box<More>>,
+    pub generation: u32,
+    /// When what is waited for began: the head's first byte, the last of the
+    /// body, the end of the last response.
+    pub last: Tick,
+    /// Bytes queued so far, modulo 2^32.
+    pub queued: u32,
+    /// Bytes acknowledged when the timer was set, if [`MARKED`].
+    pub mark: u32,
+    /// Requests answered.
+    pub requests: u32,
+    pub state: State,
+    pub flags: u8,
+    /// Looks in a row that found nothing acknowledged, if [`MARKED`].
+    pub quiet: u8,
+    /// Of the request that is being answered.
+    pub ending: Ending,
+}
+
+// A million idle connections are to cost the whole server 512 MB.
+const _: () = assert!(size_of::<ServedConnection>() == 64);
+
+/// What happens to bytes that arrive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// There is no connection.
+    Vacant,
+    /// They are a request's head.
+    Ready,
+    /// They are a request's body, which is discarded.
+    Body,
+    /// They wait: the request before them waits for its handler.
+    Waiting,
+    /// They wait: the reply before them is being sent.
+    Replying,
+    /// They are ignored: the last response is queued, and FIN behind it.
+    Closing,
+}
+
+/// Some of a head arrived.
+pub const PARTIAL: u8 = 1;
+/// No request was answered, and the timer stands later than the keep-alive
+/// time will.
+pub const FIRST: u8 = 2;
+/// Requests wait until the peer has taken more of its responses.
+pub const PAUSED: u8 = 4;
+/// The peer sends no more.
+pub const ENDED: u8 = 8;
+/// And nothing of what it sent is left to be offered.
+pub const DRY: u8 = 32;
+/// FIN is queued.
+pub const FINISHED: u8 = 64;
+/// The timer watches whether bytes are acknowledged; see [`ServedConnection::mark`].
+pub const MARKED: u8 = 16;
+
+/// Its body comes, and is for the handler.
+pub const TAKES_BODY: u8 = 128;
+
+/// What only some connections need.
+#[derive(Debug, Default)]
+pub struct More {
+    /// A request whose body is being discarded.
+    pub request: Option<OwnedRequest>,
+    /// Whose exchange it is: the host's slot.
+    pub slot: u16,
+    /// What the handler left with the exchange.
+    pub mark: Option<u32>,
+    /// What the log will say, and bytes of the body so far.
+    pub line: Option<OpenLine>,
+    pub sent: u64,
+}
+
+/// What a request says of how its response ends.
+pub fn ending(transfer: &Transfer) -> Ending {
+    Ending::new(transfer.version() == Version::Http10, transfer.keep_alive())
+}
+
+impl ServedConnection {
+    pub const fn vacant() -> Self {
+        Self {
+            engine: Engine::new(),
+            more: None,
+            generation: 0,
+            last: Tick(0),
+            queued: 0,
+            mark: 0,
+            requests: 0,
+            state: State::Vacant,
+            flags: 0,
+            quiet: 0,
+            ending: Ending::GOES_ON,
+        }
+    }
+
+    pub fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
+    /// Whether an exchange is under way.
+    pub const fn is_asked(&self) -> bool {
+        matches!(self.state, State::Waiting | State::Replying)
+    }
+
+    /// The slot of the host whose exchange is under way.
+    pub fn slot(&self) -> usize {
+        self.more.as_ref().map_or(0, |more| usize::from(more.slot))
+    }
+}
+
+/// A time to about a millisecond (2^20 ns), modulo 52 days.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tick(u32);
+
+impl Tick {
+    #[inline]
+    pub const fn of(now: Time) -> Self {
+        Self((now.as_nanos() >> SHIFT) as u32)
+    }
+
+    /// The time since, to about a millisecond.
+    pub const fn passed(self, now: Time) -> Duration {
+        Duration::from_nanos((Self::of(now).0.wrapping_sub(self.0) as u64) << SHIFT)
+    }
+
+    /// How much of `span`, begun at this tick, is left at `now`: at least one
+    /// tick, so that a timer set to it moves on. Never early.
+    pub fn left(self, span: Duration, now: Time) -> Option<Duration> {
+        // Both ends may be up to a tick off.
+        let span = (u64::try_from(span.as_nanos()).unwrap_or(u64::MAX) >> SHIFT).saturating_add(2);
+        let passed = u64::from(Self::of(now).0.wrapping_sub(self.0));
+        let left = span.checked_sub(passed).filter(|&left| left > 0)?;
+        Some(Duration::from_nanos(left.saturating_mul(1 << SHIFT)))
+    }
+}
+
+const SHIFT: u32 = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_never_cut_short() {
+        for start in [0, 1, 999_999, (1 << 20) - 1, 1 << 20, (1 << 52) - 5] {
+            let tick = Tick::of(Time::from_nanos(start));
+            let span = Duration::from_millis(100);
+            let end = start + span.as_nanos() as u64;
+            assert!(tick.left(span, Time::from_nanos(start)).is_some());
+            assert!(tick.left(span, Time::from_nanos(end)).is_some(), "not before it is over");
+            assert!(tick.left(span, Time::from_nanos(end + (3 << SHIFT))).is_none(), "soon after");
+        }
+    }
+}

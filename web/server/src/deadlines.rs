@@ -1,0 +1,229 @@
+//! Timers and the drain: who may take how long.
+//!
+//! A connection has one timer. It is set when a wait begins that ends sooner
+//! than the timer stands, and otherwise left where it is: when it runs out
+//! too early, the rest of the wait is seen then. So a keep-alive request sets
+//! no timer at all.
+
+use crate::Server;
+use crate::carrier::Carrier;
+use crate::conn::{DRY, ENDED, FINISHED, MARKED, PARTIAL, PAUSED, State};
+use app::{ConnId, Net};
+use core::time::Duration;
+use exchange::{ExchangeId, Handler};
+use h1::server::Waiting;
+use semantics::Status;
+use wire::Time;
+
+/// Connections looked at in one call of `drain`, or of `settle`: a million take several
+/// turns, during which others are served.
+pub(crate) const DRAINED: usize = 16_384;
+
+/// Looks at a peer's progress in each send timeout. It is found out between
+/// two looks that something was taken, so a peer may be given up by the time of
+/// one look too early, and never too late.
+const LOOKS: u8 = 16;
+
+/// A drain under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Drain {
+    /// The next connection to look at.
+    next: usize,
+    /// When what is left is reset.
+    deadline: Time,
+}
+
+impl<H: Handler> Server<H> {
+    /// The timer ran out: a wait may be over.
+    pub(crate) fn on_deadline<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let header = self.carrier.timeouts.http.header;
+        let Some(conn) = self.carrier.conn(id) else { return };
+        match conn.state {
+            State::Vacant => {}
+            State::Ready | State::Body => self.carrier.on_request_deadline(net, id),
+            State::Waiting => match conn.last.left(header, net.now()) {
+                Some(left) => self.carrier.arm(net, id, left),
+                None => self.on_late(net, id),
+            },
+            State::Replying => self.carrier.check_progress(net, id),
+            State::Closing if net.unsent(id) > 0 || conn.flags & ENDED != 0 => self.carrier.check_progress(net, id),
+            State::Closing => {
+                self.carrier.counters.timeouts_linger += 1;
+                net.abort(id);
+            }
+        }
+    }
+
+    /// A handler has let a request wait for too long.
+    fn on_late<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        self.carrier.arm(net, id, self.carrier.timeouts.http.keep_alive);
+        self.tell(net, id, None, |handler, replies| handler.on_late(replies, ExchangeId::of(id)));
+        if self.carrier.conn(id).is_some_and(|conn| conn.state == State::Waiting) {
+            self.carrier.counters.timeouts_file += 1;
+            net.abort(id);
+        }
+    }
+
+    /// One step of the drain; whether nothing is left. Responses under way
+    /// are finished, and are the last on their connections; connections that
+    /// wait for a request are closed.
+    pub(crate) fn drain_more<N: Net>(&mut self, net: &mut N) -> bool {
+        self.carrier.drain_more(net)
+    }
+}
+
+impl Carrier {
+    /// Sets the connection's timer.
+    pub(crate) fn arm<N: Net>(&mut self, net: &mut N, id: ConnId, span: Duration) {
+        self.conns[id.index()].flags &= !MARKED;
+        let at = net.now() + span;
+        net.set_timer(id, Some(at));
+    }
+
+    /// While a request, or its body, is waited for.
+    pub(crate) fn on_request_deadline<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let now = net.now();
+        let conn = &self.conns[id.index()];
+        let waiting = conn.engine.waiting();
+        let Some(span) = self.timeouts.http.after(waiting) else { return };
+        let unsent = net.unsent(id);
+        if waiting == Waiting::KeepAlive && (unsent > app::SEND_LOW_WATER || unsent > 0 && conn.flags & MARKED != 0) {
+            // What it is to answer, it has not yet taken.
+            self.check_progress(net, id);
+            return;
+        }
+        if let Some(left) = conn.last.left(span, now) {
+            self.arm(net, id, left);
+            return;
+        }
+        match waiting {
+            Waiting::KeepAlive if unsent > 0 => return self.watch_progress(net, id),
+            Waiting::KeepAlive => self.counters.timeouts_keep_alive += 1,
+            Waiting::FirstHead | Waiting::Head => self.counters.timeouts_header += 1,
+            Waiting::Body => self.counters.timeouts_body += 1,
+            Waiting::Nothing => {}
+        }
+        if waiting.answers_408() {
+            // RFC 9110 §15.5.9
+            self.reject(net, id, Status::REQUEST_TIMEOUT, b"");
+        } else {
+            self.close_after_queue(net, id);
+        }
+    }
+
+    /// While a response is taken: once per send timeout some of it must have
+    /// been. A stream of which nothing is queued waits for its handler,
+    /// and no longer than for a peer; and so does our FIN for its
+    /// acknowledgement, which TCP alone would try to get for a quarter of an
+    /// hour.
+    pub(crate) fn check_progress<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let unsent = net.unsent(id);
+        let conn = &mut self.conns[id.index()];
+        let acknowledged = conn.queued.wrapping_sub(unsent as u32);
+        let (streams, closing) = (conn.state == State::Replying, conn.state == State::Closing);
+        let marked = conn.flags & MARKED != 0;
+        if (unsent > 0 || streams || closing) && marked && conn.mark == acknowledged {
+            let quiet = conn.quiet + 1;
+            if quiet < LOOKS {
+                self.watch_from(net, id, quiet);
+                return;
+            }
+            let count = match unsent {
+                0 if closing => &mut self.counters.timeouts_linger,
+                0 => &mut self.counters.timeouts_file,
+                _ => &mut self.counters.timeouts_send,
+            };
+            *count += 1;
+            net.abort(id);
+            return;
+        }
+        // What was taken since the last look may have been so right after it.
+        self.watch_from(net, id, u8::from(marked));
+    }
+
+    /// From now on, some of what is queued must be taken in each send timeout.
+    pub(crate) fn watch_progress<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        self.watch_from(net, id, 0);
+    }
+
+    /// The same, `quiet` looks after something was taken last.
+    fn watch_from<N: Net>(&mut self, net: &mut N, id: ConnId, quiet: u8) {
+        self.arm(net, id, self.timeouts.http.send / u32::from(LOOKS));
+        let conn = &mut self.conns[id.index()];
+        conn.mark = conn.queued.wrapping_sub(net.unsent(id) as u32);
+        conn.flags |= MARKED;
+        conn.quiet = quiet;
+    }
+
+    /// The reply to a request is queued before its body was read: the rest of
+    /// that is discarded, and only then the next request begins, if one may.
+    pub(crate) fn discard_rest<N: Net>(&mut self, net: &mut N, id: ConnId, goes_on: bool) {
+        if !goes_on {
+            self.close_after_queue(net, id);
+            return;
+        }
+        let conn = &mut self.conns[id.index()];
+        conn.more = None;
+        conn.state = State::Body;
+        self.arm(net, id, self.timeouts.http.body);
+        net.resume(id);
+    }
+
+    /// FIN behind what is queued. What still comes is read and dropped: a
+    /// close with bytes unread would be a reset, which can overtake the
+    /// response (RFC 9112 §9.6).
+    pub(crate) fn close_after_queue<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let conn = &mut self.conns[id.index()];
+        let held = conn.flags & (PARTIAL | PAUSED) != 0 || conn.flags & (ENDED | DRY) == ENDED || conn.is_asked();
+        conn.state = State::Closing;
+        conn.more = None;
+        let ended = conn.flags & ENDED != 0;
+        if held {
+            // What is kept of requests that nobody will answer is dropped
+            // now: the data path keeps it, and the connection, until then.
+            net.resume(id);
+        }
+        if conn.flags & FINISHED == 0 {
+            conn.flags |= FINISHED;
+            net.finish(id);
+        }
+        if ended {
+            self.watch_progress(net, id);
+        } else {
+            self.arm(net, id, self.timeouts.linger);
+        }
+    }
+
+    /// One step of the drain; whether nothing is left. Responses under way
+    /// are finished, and are the last on their connections; connections that
+    /// wait for a request are closed.
+    fn drain_more<N: Net>(&mut self, net: &mut N) -> bool {
+        let now = net.now();
+        let mut drain = self.draining.unwrap_or(Drain { next: 0, deadline: now + self.timeouts.drain });
+        // From now on every response is the last.
+        self.requests_max = 0;
+        let late = now >= drain.deadline;
+        if late && drain.next >= self.conns.len() {
+            drain.next = 0;
+        }
+        let end = (drain.next + DRAINED).min(self.conns.len());
+        for index in drain.next.min(end)..end {
+            let conn = &self.conns[index];
+            let id = ConnId::new(index as u32, conn.generation);
+            let idle = conn.state == State::Ready
+                && conn.flags & PAUSED == 0
+                && matches!(conn.engine.waiting(), Waiting::FirstHead | Waiting::KeepAlive);
+            if conn.state == State::Vacant {
+                continue;
+            }
+            if late {
+                net.abort(id);
+            } else if idle {
+                self.close_after_queue(net, id);
+            }
+        }
+        drain.next = end;
+        self.draining = Some(drain);
+        self.counters.connections_open == 0
+    }
+}

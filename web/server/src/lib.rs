@@ -1,0 +1,558 @@
+//! The web server: one application for both data paths, and what carries
+//! HTTP/1.1.
+//!
+//! [`Server`] implements [`app::App`]: it owns the connections, their time
+//! limits and the access log, and hands requests to the handlers of a
+//! [site](site::Site). Nothing that it does for a request waits: the file
+//! system is read by a helper thread, the log written by another.
+//!
+//! A GET for content that is ready takes the short way (`ready`): parsed, looked
+//! up by the path as it was sent, and answered with one shared body that holds
+//! head and content. No allocation, no lock, no system call. Everything else
+//! is an exchange (`requests`, `carrier`).
+//!
+//! | module | for |
+//! | --- | --- |
+//! | [`Counters`] | what comes out |
+//! | `conn` | a connection's state, 64 bytes |
+//! | `ready` | from a request to a response that is ready |
+//! | `requests` | from a request to its handler |
+//! | `carrier` | from a handler to a response |
+//! | `head` | the heads of responses: a field that all are to have |
+//! | `deadlines` | timers, draining |
+//! | `change` | sites and settings that change meanwhile |
+#![forbid(unsafe_code)]
+
+mod carrier;
+mod change;
+mod conn;
+mod counters;
+mod deadlines;
+mod head;
+mod ready;
+mod requests;
+
+pub use access_log::AccessLog;
+pub use change::{Change, Replaced};
+pub use counters::Counters;
+pub use exchange;
+pub use files::{Directory, Held, Member, ReaderKind, SharedContent, Symlinks};
+pub use site::{
+    Config, ConfigError, Content, Host, Limits, RESPOND_SIZE_MAX, Respond, SiteHandler, Timeouts, WallClock,
+};
+
+use access_log::Log;
+use app::{App, Closed, ConnId, Net, Opened, Reads, Wake};
+use carrier::{Answering, Carrier};
+use conn::{DRY, ENDED, FIRST, PARTIAL, PAUSED, ServedConnection, State, TAKES_BODY, Tick};
+use core::time::Duration;
+use exchange::{Handler, HeadWriter};
+use h1::server::{Event, Waiting};
+use rustix::event::EventfdFlags;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use semantics::date::HttpDate;
+use site::{Making, ServedHost, Site};
+use std::sync::Arc;
+use wire::Time;
+
+/// The server application of one silo. Not `Send`: made on the silo's thread.
+///
+/// `H` answers requests: [`SiteHandler`] for the program, or a handler of one's
+/// own ([`Server::with_handler`]).
+#[derive(Debug)]
+pub struct Server<H = SiteHandler> {
+    carrier: Carrier,
+    /// By slot, which they keep while the site changes, as their logs do in
+    /// [`Carrier::logs`].
+    handlers: Vec<H>,
+    /// The slots of the site's hosts, by their places in it.
+    slots: Vec<u16>,
+    /// The only slot, if there is but one host.
+    single: Option<u16>,
+    /// Whether nothing is to be done in a turn of itself.
+    is_passive: bool,
+    site: Site,
+    /// What the site was made of, brought into its bounds.
+    config: Config,
+    heads: HeadWriter,
+    /// Readable when a helper thread has an answer.
+    event: Arc<OwnedFd>,
+    /// Slots whose handlers are no host's any more, until what they have begun
+    /// is over; and those that are free.
+    retired: Vec<u16>,
+    free: Vec<u16>,
+    /// The head of the request that takes the long way, in memory that is
+    /// ours alone.
+    head: Vec<u8>,
+    /// A request began to wait: those behind it may be worth being told of.
+    looks_ahead: bool,
+    /// A handler has left some of a body.
+    full: bool,
+}
+
+impl Server {
+    /// A server as told by `config`. Opens root directories and access logs,
+    /// and starts the helper threads.
+    ///
+    /// # Errors
+    /// See [`ConfigError`]: all are the operator's to mend.
+    pub fn new(config: Config, clock: WallClock) -> Result<Self, ConfigError> {
+        let config = config.checked()?;
+        let site = Site::compile(&config)?;
+        let heads = head::writer(config.server_header);
+        let event = new_event()?;
+        let making = Making { heads: &heads, event: &event, limits: config.limits.files() };
+        let make = |host: &ServedHost| SiteHandler::new(&host.content, &making, &config.helper_cpus);
+        let handlers = site.hosts().iter().map(make).collect::<Result<Vec<_>, _>>()?;
+        Self::assemble(config, site, handlers, (heads, event), clock)
+    }
+
+    /// Readable when a helper thread has an answer: a silo that sleeps waits
+    /// for it too. It becomes unreadable in the next `on_turn`.
+    #[must_use]
+    pub fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.event.as_fd())
+    }
+
+    /// Looks for roots again, which may be other directories by now, and at
+    /// every file before it is next sent; opens access logs again. Nothing
+    /// that is under way is touched: a response that has begun is finished
+    /// from the file that it began with.
+    pub fn reload(&mut self) {
+        self.reopen_log();
+        self.carrier.counters.reloads += 1;
+        self.handlers.iter_mut().for_each(SiteHandler::reload);
+    }
+
+    /// Looks every path up again before it is used, whatever is known of it:
+    /// for a reload. What connections are being sent they get to the end.
+    pub fn forget_files(&mut self) {
+        for handler in &mut self.handlers {
+            if let SiteHandler::Files(files) = handler {
+                files.forget();
+            }
+        }
+    }
+
+    /// What was sent of content that lies in other NUMA domains, by domain;
+    /// of each in [`SharedContent::domains`], and nothing where nothing is shared.
+    pub fn far_reads(&self) -> impl Iterator<Item = (u16, &Reads)> {
+        self.handlers.iter().filter_map(SiteHandler::files).flat_map(files::Files::far_reads)
+    }
+
+    /// Tells `each` the address ranges of what requests go through: the
+    /// connections' state, the index, and content in memory. Content that is
+    /// in another domain is not told: it is counted as it is sent.
+    pub fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
+        let conns = &self.carrier.conns;
+        let start = conns.as_ptr().addr();
+        each(start..start + conns.capacity() * size_of::<ServedConnection>());
+        self.handlers.iter().for_each(|handler| handler.memory(each));
+    }
+
+    /// What was counted, by name.
+    pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        self.snapshot().iter()
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn snapshot(&self) -> Counters {
+        let carrier = &self.carrier;
+        let mut counters = Counters {
+            requests: carrier.counters.requests + carrier.ready,
+            responses_2xx: carrier.counters.responses_2xx + carrier.ready,
+            cache_hits: carrier.ready,
+            log_drops: carrier.logs.iter().flatten().map(Log::drops).sum(),
+            ..carrier.counters
+        };
+        for files in self.handlers.iter().filter_map(SiteHandler::files) {
+            counters.add(&files.counters());
+        }
+        counters
+    }
+}
+
+impl<H: Handler> Server<H> {
+    /// A server whose requests are all answered by `handler`. Of `config`
+    /// counts what is not content.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn with_handler(config: Config, handler: H, clock: WallClock) -> Result<Self, ConfigError> {
+        let config = config.checked()?;
+        let site = Site::of(ServedHost {
+            content: config.content.clone(),
+            access_log: config.access_log.clone(),
+            body: config.limits.http.body,
+        });
+        let heads = head::writer(config.server_header);
+        Self::assemble(config, site, vec![handler], (heads, new_event()?), clock)
+    }
+
+    fn assemble(
+        config: Config,
+        site: Site,
+        handlers: Vec<H>,
+        (heads, event): (HeadWriter, Arc<OwnedFd>),
+        clock: WallClock,
+    ) -> Result<Self, ConfigError> {
+        let start = |host: &ServedHost| Log::start(&host.access_log, config.limits.log_bytes, &config.helper_cpus);
+        let logs = site.hosts().iter().map(start).collect::<Result<Vec<_>, _>>()?;
+        let limits = config.limits.clone();
+        let carrier = Carrier {
+            conns: Vec::with_capacity(limits.connections),
+            second: 0,
+            date: HttpDate::from_unix(0),
+            next_second: Time::ZERO,
+            requests_max: limits.requests_per_connection.unwrap_or(u32::MAX).max(1),
+            unsent_max: limits.unsent_bytes,
+            ready: 0,
+            logs_any: logs.iter().any(Option::is_some),
+            counters: Counters::default(),
+            logs,
+            limits,
+            timeouts: config.timeouts.clone(),
+            clock,
+            server_header: config.server_header,
+            draining: None,
+            unsettled: None,
+            scratch: Vec::with_capacity(1024),
+        };
+        let mut server = Self {
+            carrier,
+            slots: (0..handlers.len() as u16).collect(),
+            handlers,
+            single: None,
+            is_passive: false,
+            site,
+            config,
+            heads,
+            event,
+            retired: Vec::new(),
+            free: Vec::new(),
+            head: Vec::with_capacity(1024),
+            looks_ahead: false,
+            full: false,
+        };
+        server.settle_slots();
+        Ok(server)
+    }
+
+    /// What follows from which handler is whose.
+    fn settle_slots(&mut self) {
+        self.single = if self.site.is_single() { self.slots.first().copied() } else { None };
+        self.carrier.logs_any = self.carrier.logs.iter().any(Option::is_some);
+        self.is_passive = !self.carrier.logs_any && self.handlers.iter().all(Handler::is_passive);
+    }
+
+    /// The slot of the host that `authority` asks for.
+    #[inline(always)]
+    fn slot<'a>(&self, authority: impl FnOnce() -> &'a [u8]) -> u16 {
+        match self.single {
+            Some(slot) => slot,
+            None => self.slots.get(usize::from(self.site.find(authority()))).copied().unwrap_or(0),
+        }
+    }
+
+    /// The handlers, by slot.
+    pub fn handlers(&mut self) -> &mut [H] {
+        &mut self.handlers
+    }
+
+    /// The wall clock was set, or is watched for drift.
+    pub fn set_wall_clock(&mut self, clock: WallClock) {
+        self.carrier.clock = clock;
+        self.carrier.next_second = Time::ZERO;
+    }
+
+    /// Opens the access logs again: for log rotation.
+    pub fn reopen_log(&self) {
+        self.carrier.logs.iter().flatten().for_each(Log::reopen);
+    }
+
+    /// From now on every response is the last on its connection and says so,
+    /// as if [`Limits::requests_per_connection`] was reached; nothing else
+    /// changes. For a process that hands its listeners to another: no request
+    /// on its way is lost, for no connection is closed but where the client
+    /// was told, or was silent for as long as ever. There is no way back.
+    pub fn retire(&mut self) {
+        self.carrier.requests_max = 0;
+    }
+
+    /// A new second began: `Date` changes, and what is held is looked over.
+    #[cold]
+    fn on_second(&mut self, now: Time) {
+        let carrier = &mut self.carrier;
+        carrier.second = carrier.clock.unix_seconds(now);
+        carrier.next_second = carrier.clock.next_second(now);
+        carrier.date = HttpDate::from_unix(carrier.second);
+        for log in carrier.logs.iter_mut().flatten() {
+            log.set_time(&carrier.date);
+        }
+        for handler in &mut self.handlers {
+            handler.on_second(carrier.second, &carrier.date, now);
+        }
+    }
+
+    /// Takes what a connection was offered, from `used` on, whatever it is.
+    /// `seen` is the first event, if it was already looked for.
+    #[inline(never)]
+    fn take<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        data: &[u8],
+        mut used: usize,
+        mut seen: Option<&Event<'_>>,
+    ) -> usize {
+        // A connection refused at the limit is not in the table.
+        let Some(conn) = self.carrier.conns.get(id.index()) else { return data.len() };
+        if conn.state == State::Replying && conn.flags & TAKES_BODY == 0 {
+            // What arrived may acknowledge the last of it.
+            self.on_room(net, id);
+        }
+        let paused = loop {
+            let conn = &mut self.carrier.conns[id.index()];
+            match conn.state {
+                State::Vacant | State::Closing => return data.len(),
+                State::Waiting | State::Replying if conn.flags & TAKES_BODY == 0 => break false,
+                State::Ready if used >= data.len() && seen.is_none() => break false,
+                _ => {}
+            }
+            let rest = data.get(used..).unwrap_or_default();
+            let event = match seen.take() {
+                Some(event) => *event,
+                None if conn.state == State::Ready && net.unsent(id) >= self.carrier.unsent_max => break true,
+                None => conn.engine.on_bytes(rest, &self.carrier.limits.http),
+            };
+            match self.on_event(net, id, event, rest) {
+                Some(consumed) => used += consumed,
+                None => break false,
+            }
+            if core::mem::take(&mut self.full) {
+                break false;
+            }
+        };
+        let left = data.len() - used;
+        if core::mem::take(&mut self.looks_ahead) {
+            self.look_ahead(net, id, data.get(used..).unwrap_or_default());
+        }
+        let conn = &mut self.carrier.conns[id.index()];
+        if left == 0 && conn.flags & ENDED != 0 {
+            conn.flags |= DRY;
+        }
+        self.carrier.after_data(net, id, left, paused);
+        used
+    }
+
+    /// The peer has taken some of a reply.
+    fn on_room<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        self.tell(net, id, None, |handler, replies| handler.on_room(replies, exchange::ExchangeId::of(id)));
+    }
+}
+
+impl Carrier {
+    /// The end of an offer: what was left, and why.
+    fn after_data<N: Net>(&mut self, net: &mut N, id: ConnId, left: usize, paused: bool) {
+        let now = net.now();
+        let conn = &mut self.conns[id.index()];
+        if !matches!(conn.state, State::Ready | State::Body) {
+            return;
+        }
+        if paused {
+            conn.flags |= PAUSED;
+            self.counters.back_pressure += 1;
+            self.watch_progress(net, id);
+            return;
+        }
+        if conn.flags & ENDED != 0 {
+            // What was to come of a request never will.
+            self.close_after_queue(net, id);
+            return;
+        }
+        if left > 0 && conn.state == State::Ready && conn.flags & PARTIAL == 0 {
+            conn.flags |= PARTIAL;
+            conn.last = Tick::of(now);
+            self.arm(net, id, self.timeouts.http.header);
+        }
+    }
+}
+
+impl<H: Handler> App for Server<H> {
+    fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, _how: Opened) {
+        let index = id.index();
+        if index >= self.carrier.limits.connections {
+            self.carrier.counters.connections_refused += 1;
+            net.abort(id);
+            return;
+        }
+        if index >= self.carrier.conns.len() {
+            // Within the capacity taken at the start.
+            self.carrier.conns.resize_with(index + 1, ServedConnection::vacant);
+        }
+        let now = net.now();
+        self.carrier.counters.connections += 1;
+        self.carrier.counters.connections_open += 1;
+        let short = self.carrier.timeouts.http.keep_alive < self.carrier.timeouts.http.header;
+        self.carrier.conns[index] = ServedConnection {
+            generation: id.generation(),
+            last: Tick::of(now),
+            state: State::Ready,
+            flags: if short { FIRST } else { 0 },
+            ..ServedConnection::vacant()
+        };
+        if self.carrier.draining.is_some() {
+            self.carrier.counters.connections_refused += 1;
+            self.carrier.close_after_queue(net, id);
+        } else {
+            self.carrier.arm(net, id, self.carrier.timeouts.http.header);
+        }
+    }
+
+    #[inline(always)]
+    fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
+        let now = net.now();
+        if now >= self.carrier.next_second {
+            self.on_second(now);
+        }
+        self.on_ready_data(net, id, data, now)
+    }
+
+    fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
+        let Some(conn) = self.carrier.conns.get_mut(id.index()) else { return };
+        conn.flags |= if held == 0 { ENDED | DRY } else { ENDED };
+        match conn.state {
+            // A request that is not whole by now never will be. One that
+            // waits for back-pressure to pass is offered again.
+            State::Ready | State::Body if held == 0 || conn.flags & PAUSED == 0 => {
+                self.carrier.close_after_queue(net, id)
+            }
+            // Nor will a request's body.
+            State::Waiting | State::Replying if held == 0 && conn.flags & TAKES_BODY != 0 => self.on_cut(net, id),
+            // RFC 9112 §9.6 ends here: both sides have said all. What is queued
+            // must still be taken, and our FIN acknowledged.
+            State::Closing => self.carrier.watch_progress(net, id),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn on_sent<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let Some(conn) = self.carrier.conns.get_mut(id.index()) else { return };
+        if conn.flags & PAUSED != 0 {
+            conn.flags &= !PAUSED;
+            conn.last = Tick::of(net.now());
+            let state = conn.state;
+            self.carrier.arm(net, id, self.carrier.timeouts.http.keep_alive.min(self.carrier.timeouts.http.header));
+            net.resume(id);
+            if state != State::Replying {
+                return;
+            }
+        }
+        if self.carrier.conns[id.index()].state == State::Replying {
+            self.on_room(net, id);
+        }
+    }
+
+    fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        self.on_deadline(net, id);
+    }
+
+    fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, _why: Closed) {
+        let Some(conn) = self.carrier.conns.get(id.index()) else { return };
+        if conn.state == State::Vacant {
+            return;
+        }
+        self.carrier.counters.connections_open -= 1;
+        if conn.is_asked() {
+            self.gone(net, id);
+        }
+        self.carrier.conns[id.index()] = ServedConnection::vacant();
+    }
+
+    #[inline(always)]
+    fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
+        let now = net.now();
+        // A server of one answer has nothing to do by itself.
+        if now < self.carrier.next_second && self.is_passive {
+            return Wake::Idle;
+        }
+        self.own_turn(net, now)
+    }
+
+    #[inline]
+    fn warm(&self, id: ConnId) -> u64 {
+        self.carrier.conns.get(id.index()).map_or(0, |conn| u64::from(conn.requests))
+    }
+
+    /// Requests whose next step is the file reader's: a new one waits behind
+    /// them. What is in memory is answered at once, and a response on its way
+    /// waits for its peer: neither makes another wait, however long it takes.
+    #[inline]
+    fn working(&self) -> u32 {
+        if let [handler] = self.handlers.as_slice() {
+            return handler.working();
+        }
+        self.handlers.iter().map(Handler::working).fold(0, u32::saturating_add)
+    }
+
+    /// Those that wait for a request, of which nothing has come.
+    fn idle(&self, id: ConnId, now: Time) -> Option<Duration> {
+        let conn = self.carrier.conns.get(id.index())?;
+        let waits = conn.generation == id.generation()
+            && conn.state == State::Ready
+            && conn.flags & (PARTIAL | PAUSED | ENDED) == 0
+            && matches!(conn.engine.waiting(), Waiting::FirstHead | Waiting::KeepAlive);
+        waits.then(|| conn.last.passed(now))
+    }
+
+    fn drain<N: Net>(&mut self, net: &mut N) -> bool {
+        self.drain_more(net)
+    }
+}
+
+impl<H: Handler> Server<H> {
+    #[inline(never)]
+    fn own_turn<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
+        if now >= self.carrier.next_second {
+            self.on_second(now);
+        }
+        let mut wake = Wake::Idle;
+        for log in self.carrier.logs.iter_mut().flatten() {
+            wake = log.on_turn(now).map_or(wake, |at| earlier(wake, Wake::At(at)));
+        }
+        for (slot, handler) in self.handlers.iter_mut().enumerate() {
+            let mut replies = Answering { net: &mut *net, carrier: &mut self.carrier, slot, within: None };
+            wake = earlier(wake, handler.on_turn(&mut replies));
+        }
+        wake
+    }
+
+    /// The client sends no more, and a request's body is not whole.
+    #[cold]
+    fn on_cut<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let replying = self.carrier.conns[id.index()].state == State::Replying;
+        self.gone(net, id);
+        if replying {
+            self.carrier.conns[id.index()].state = State::Closing;
+            net.abort(id);
+        } else {
+            self.carrier.conns[id.index()].state = State::Ready;
+            self.carrier.close_after_queue(net, id);
+        }
+    }
+}
+
+fn new_event() -> Result<Arc<OwnedFd>, ConfigError> {
+    let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+    event.map(Arc::new).map_err(|error| ConfigError::Helper(error.into()))
+}
+
+fn earlier(one: Wake, other: Wake) -> Wake {
+    match (one, other) {
+        (Wake::Now, _) | (_, Wake::Now) => Wake::Now,
+        (Wake::Idle, wake) | (wake, Wake::Idle) => wake,
+        (Wake::At(one), Wake::At(other)) => Wake::At(one.min(other)),
+    }
+}

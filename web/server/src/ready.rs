@@ -1,0 +1,245 @@
+//! The short way: a plain GET for content that is ready, on a connection that
+//! goes on or with it ends. No allocation, no lock, no system call; no timer
+//! but for a connection's last request.
+
+use crate::Server;
+use crate::carrier::{Carrier, line};
+use crate::conn::{FINISHED, MARKED, State, Tick, ending};
+use app::{ConnId, Net};
+use core::hint::cold_path;
+use exchange::{Ending, Handler};
+use h1::Framing;
+use h1::server::{Event, Transfer};
+use semantics::{Method, Request, Status};
+use wire::Time;
+
+impl<H: Handler> Server<H> {
+    /// Takes what a connection was offered, the short way as far as that
+    /// leads. Returns how many bytes were used.
+    ///
+    /// Nothing of `data` is kept: it may lie in memory that the peer still
+    /// writes to, and what it says may be another thing at the next look.
+    #[inline(never)]
+    pub(crate) fn on_ready_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
+        let used = self.serve_plain(net, id, data, now);
+        if used == data.len() && used > 0 {
+            return used;
+        }
+        cold_path();
+        self.on_other_data(net, id, data, used, now)
+    }
+
+    /// Answers the plain head that `data` begins with, if its content is ready.
+    /// Returns its length; 0 if it takes another way.
+    #[inline(always)]
+    fn serve_plain<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
+        let Some(conn) = self.carrier.conns.get(id.index()) else { return 0 };
+        // The log tells more of a request than its path.
+        if conn.state != State::Ready || conn.flags & !MARKED != 0 || self.carrier.logs_any {
+            return 0;
+        }
+        let Some(plain) = conn.engine.plain(data, &self.carrier.limits.http) else { return 0 };
+        let slot = self.slot(|| plain.host(data));
+        let carrier = &mut self.carrier;
+        let Some(conn) = carrier.conns.get_mut(id.index()) else { return 0 };
+        let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return 0 };
+        // What follows is `serve_known` for the most frequent of what is ready.
+        let Some(ready) = handler.ready(plain.path(data), carrier.second) else { return 0 };
+        if !plain.keep_alive() || ready.content.is_some() || conn.requests.wrapping_add(1) >= carrier.requests_max {
+            let path = plain.path(data);
+            let used = self.serve_other_plain(net, id, (slot, path), plain.keep_alive(), now);
+            return if used { plain.len() } else { 0 };
+        }
+        if !net.reply(id, &ready.message, carrier.unsent_max) {
+            return 0;
+        }
+        let bytes = ready.message_len;
+        conn.engine.pass(true);
+        conn.last = Tick::of(now);
+        conn.queued = conn.queued.wrapping_add(bytes);
+        conn.requests += 1;
+        carrier.ready += 1;
+        carrier.counters.bytes_queued += u64::from(bytes);
+        if bytes as usize > app::SEND_LOW_WATER {
+            cold_path();
+            carrier.watch_long(net, id);
+        }
+        plain.len()
+    }
+
+    /// [`Server::serve_plain`] for what is ready, but the connection ends with
+    /// it, or it is in two pieces. Whether it was answered.
+    #[inline(never)]
+    fn serve_other_plain<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        (slot, path): (u16, &[u8]),
+        goes_on: bool,
+        now: Time,
+    ) -> bool {
+        let ending = Ending::new(false, goes_on);
+        if net.unsent(id) >= self.carrier.unsent_max || self.serve_known(net, id, (slot, path), ending, now).0 == 0 {
+            return false;
+        }
+        if let Some(conn) = self.carrier.conns.get_mut(id.index()) {
+            conn.engine.pass(goes_on);
+        }
+        true
+    }
+
+    /// As [`Server::on_ready_data`] from `used` on, by heads that are parsed as
+    /// a whole.
+    #[inline(never)]
+    fn on_other_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], used: usize, now: Time) -> usize {
+        let mut room = self.carrier.unsent_max.saturating_sub(net.unsent(id));
+        let mut rest = data.get(used..).unwrap_or_default();
+        while room > 0 {
+            // Beyond the table only if it was refused: nothing is kept.
+            let Some(conn) = self.carrier.conns.get_mut(id.index()) else { return data.len() };
+            if conn.state != State::Ready || conn.flags & !MARKED != 0 {
+                break;
+            }
+            let event = conn.engine.on_bytes(rest, &self.carrier.limits.http);
+            let bytes = match &event {
+                Event::Request { request, transfer, consumed } => {
+                    let bytes = self.serve_ready(net, id, request, transfer, now);
+                    if bytes > 0 {
+                        rest = rest.get(*consumed..).unwrap_or_default();
+                    }
+                    bytes
+                }
+                _ => 0,
+            };
+            if bytes == 0 {
+                return self.take(net, id, data, data.len() - rest.len(), Some(&event));
+            }
+            if rest.is_empty() {
+                return data.len();
+            }
+            room = room.saturating_sub(bytes);
+        }
+        self.take(net, id, data, data.len() - rest.len(), None)
+    }
+
+    /// Answers a plain GET for content that is ready. Returns the bytes
+    /// queued; 0 if it takes the long way.
+    #[inline(always)]
+    fn serve_ready<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        request: &Request<'_>,
+        transfer: &Transfer,
+        now: Time,
+    ) -> usize {
+        let ending = ending(transfer);
+        let plain = request.method() == Method::Get
+            && request.is_plain()
+            && (!ending.is_http10() || !ending.goes_on())
+            && matches!(transfer.framing(), Framing::None);
+        if !plain {
+            return 0;
+        }
+        let slot = self.slot(|| request.authority());
+        let (bytes, head) = self.serve_parsed(net, id, (slot, request.path()), ending, now);
+        if bytes == 0 {
+            return 0;
+        }
+        if let Some(Some(log)) = self.carrier.logs.get_mut(usize::from(slot)) {
+            let line = line(net, id, request, Status::OK);
+            log.line(&line, bytes.saturating_sub(head) as u64, now);
+        }
+        bytes
+    }
+
+    /// [`Server::serve_known`] for heads that were parsed as a whole.
+    #[inline(never)]
+    fn serve_parsed<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        what: (u16, &[u8]),
+        ending: Ending,
+        now: Time,
+    ) -> (usize, usize) {
+        self.serve_known(net, id, what, ending, now)
+    }
+
+    /// Queues what is ready for a path. Returns the bytes queued, and
+    /// those of the head; 0 if it is not ready, or a connection that would go
+    /// on may not.
+    #[inline(always)]
+    fn serve_known<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        (slot, path): (u16, &[u8]),
+        ending: Ending,
+        now: Time,
+    ) -> (usize, usize) {
+        let carrier = &mut self.carrier;
+        let Some(conn) = carrier.conns.get_mut(id.index()) else { return (0, 0) };
+        if ending.goes_on() && conn.requests.wrapping_add(1) >= carrier.requests_max {
+            return (0, 0);
+        }
+        let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return (0, 0) };
+        let Some(ready) = handler.ready(path, carrier.second) else { return (0, 0) };
+        let (message, len) = match (ending.goes_on() || ending.is_http10(), &ready.closing) {
+            (true, _) => (&ready.message, ready.message_len),
+            (false, Some(closing)) => (closing, closing.len()),
+            (false, None) => return self.serve_closing(net, id, (slot, path), now),
+        };
+        let mut bytes = len as usize;
+        let head = ready.head_len(ending);
+        net.send_body(id, message, 0..len);
+        if let Some(content) = &ready.content {
+            cold_path();
+            net.send_body(id, content, 0..content.len());
+            bytes += content.len() as usize;
+        }
+        conn.last = Tick::of(now);
+        conn.queued = conn.queued.wrapping_add(bytes as u32);
+        conn.requests = conn.requests.saturating_add(1);
+        carrier.ready += 1;
+        carrier.counters.bytes_queued += bytes as u64;
+        if !ending.goes_on() {
+            cold_path();
+            // The client said so: nothing follows its request.
+            conn.flags |= FINISHED;
+            net.close(id);
+            carrier.close_after_queue(net, id);
+        } else if bytes > app::SEND_LOW_WATER {
+            cold_path();
+            carrier.watch_long(net, id);
+        }
+        (bytes, head)
+    }
+
+    /// The first in a long time that asks for the connection to be closed:
+    /// makes the message that says so, and answers with it.
+    #[cold]
+    #[inline(never)]
+    fn serve_closing<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        (slot, path): (u16, &[u8]),
+        now: Time,
+    ) -> (usize, usize) {
+        let made = self.handlers.get_mut(usize::from(slot)).is_some_and(|handler| handler.make_closing(path));
+        if made { self.serve_parsed(net, id, (slot, path), Ending::LAST_OF_11, now) } else { (0, 0) }
+    }
+}
+
+impl Carrier {
+    /// A long response was queued: whether its peer takes it is watched, unless
+    /// it is already.
+    fn watch_long<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        if self.conns.get(id.index()).is_some_and(|conn| conn.flags & MARKED == 0)
+            && net.unsent(id) > app::SEND_LOW_WATER
+        {
+            self.watch_progress(net, id);
+        }
+    }
+}

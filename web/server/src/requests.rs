@@ -1,0 +1,266 @@
+//! Requests, on their way to handlers.
+
+use crate::Server;
+use crate::carrier::Answering;
+use crate::conn::{FIRST, PARTIAL, State, TAKES_BODY, Tick, ending};
+use app::{ConnId, Net};
+use exchange::{ExchangeId, Handler, Replies};
+use h1::server::{Engine, Event, Transfer};
+use h1::{Framing, Version, response};
+use semantics::{Request, Status};
+
+/// Requests behind one that waits, of which its handler is told.
+const AHEAD: usize = 16;
+
+impl<H: Handler> Server<H> {
+    /// Tells a connection's handler something.
+    pub(crate) fn tell<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        within: Option<ConnId>,
+        tell: impl FnOnce(&mut H, &mut Answering<'_, N>),
+    ) {
+        let slot = self.carrier.conns.get(id.index()).map_or(0, crate::conn::ServedConnection::slot);
+        if let Some(handler) = self.handlers.get_mut(slot) {
+            tell(handler, &mut Answering { net, carrier: &mut self.carrier, slot, within });
+        }
+    }
+
+    /// One event that is not a ready request. Returns the bytes consumed, or
+    /// `None` if no more are to be offered now.
+    pub(crate) fn on_event<N: Net>(&mut self, net: &mut N, id: ConnId, event: Event<'_>, rest: &[u8]) -> Option<usize> {
+        let conn = &mut self.carrier.conns[id.index()];
+        match event {
+            Event::NeedMore => None,
+            Event::Request { request, transfer, consumed } => {
+                if conn.flags & (PARTIAL | FIRST) != 0 {
+                    conn.flags &= !(PARTIAL | FIRST);
+                    let times = &self.carrier.timeouts.http;
+                    let span = times.keep_alive.min(times.header);
+                    self.carrier.arm(net, id, span);
+                }
+                self.on_request(net, id, &request, &transfer);
+                Some(consumed)
+            }
+            Event::Body { bytes, consumed } => {
+                conn.last = Tick::of(net.now());
+                if conn.flags & TAKES_BODY == 0 {
+                    return Some(consumed);
+                }
+                self.on_body(net, id, bytes, consumed)
+            }
+            Event::EndOfBody { consumed } => {
+                self.on_body_end(net, id);
+                Some(consumed)
+            }
+            Event::Reject { status, consumed } => {
+                self.carrier.counters.parse_errors += 1;
+                if status == Status::CONTENT_TOO_LARGE {
+                    self.carrier.counters.bodies_refused += 1;
+                }
+                self.on_reject(net, id, status, rest);
+                Some(consumed)
+            }
+            Event::Ignored { consumed } => Some(consumed),
+        }
+    }
+
+    /// What came is no request, or no body of one.
+    fn on_reject<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8]) {
+        let conn = &mut self.carrier.conns[id.index()];
+        let replying = conn.state == State::Replying;
+        if conn.is_asked() {
+            // The handler takes a body that will never be whole.
+            self.gone(net, id);
+        }
+        if replying {
+            // Part of another answer is out: nothing but a reset says so.
+            self.carrier.conns[id.index()].state = State::Closing;
+            net.abort(id);
+            return;
+        }
+        self.carrier.reject(net, id, status, rest);
+    }
+
+    /// The exchange of a connection is over without its end.
+    pub(crate) fn gone<N: Net>(&mut self, net: &N, id: ConnId) {
+        self.carrier.close_line(id, net.now());
+        let conn = &self.carrier.conns[id.index()];
+        let mark = conn.more.as_ref().and_then(|more| more.mark);
+        if let Some(handler) = self.handlers.get_mut(conn.slot()) {
+            handler.on_gone(ExchangeId::of(id), mark);
+        }
+    }
+
+    /// A request's head was read, perhaps where the peer still writes to (the
+    /// slots of a memif link that copies nothing). What is decided by it more
+    /// than once, or remembered of it, is read from a copy, so that it is one
+    /// and the same each time; a head that became another since is no request.
+    fn on_request<N: Net>(&mut self, net: &mut N, id: ConnId, seen: &Request<'_>, transfer: &Transfer) {
+        self.carrier.conns[id.index()].ending = ending(transfer);
+        if !net.shares_frames() {
+            self.on_own_request(net, id, seen, transfer);
+            return;
+        }
+        let mut head = core::mem::take(&mut self.head);
+        head.clear();
+        head.extend_from_slice(seen.head());
+        match Engine::new().on_bytes(&head, &self.carrier.limits.http) {
+            Event::Request { request, transfer: again, consumed }
+                if consumed == head.len() && ends_alike(&again, transfer) =>
+            {
+                self.on_own_request(net, id, &request, transfer);
+            }
+            _ => {
+                self.carrier.counters.parse_errors += 1;
+                self.carrier.reject(net, id, Status::BAD_REQUEST, b"");
+            }
+        }
+        self.head = head;
+    }
+
+    /// As [`Server::on_request`], from memory that is ours alone.
+    fn on_own_request<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, transfer: &Transfer) {
+        let slot = self.slot(|| request.authority());
+        if transfer.framing() == Framing::None {
+            self.respond(net, id, request, slot);
+        } else {
+            self.begin_body(net, id, request, transfer, slot);
+        }
+    }
+
+    /// A body follows. It is read to its end, and discarded, before the
+    /// request is answered (RFC 9112 §9.3: all of it, or close), unless its
+    /// handler takes it.
+    fn begin_body<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, transfer: &Transfer, slot: u16) {
+        let Some(handler) = self.handlers.get(usize::from(slot)) else { return };
+        let takes = handler.takes_body(request);
+        let too_long = matches!(transfer.framing(), Framing::Length(length) if length > self.body_max(request));
+        let awaits = transfer.expect_continue() && transfer.version() == Version::Http11;
+        // RFC 9110 §10.1.1: an HTTP/1.0 client's expectation is ignored.
+        let refused = if awaits { handler.refuses(request.method()) } else { None };
+        let refused = if too_long { Some((Status::CONTENT_TOO_LARGE, &b""[..])) } else { refused };
+        if let Some((status, fields)) = refused {
+            // Answered at once. Whether the body follows all the same is not
+            // known, so nothing after it can be understood.
+            self.carrier.counters.bodies_refused += u64::from(too_long);
+            let conn = &mut self.carrier.conns[id.index()];
+            conn.ending = conn.ending.and(false);
+            conn.state = State::Waiting;
+            let (net, carrier) = (&mut *net, &mut self.carrier);
+            let mut replies = Answering { net, carrier, slot: usize::from(slot), within: Some(id) };
+            replies.reply_status(ExchangeId::of(id), request, status, fields);
+            return;
+        }
+        if awaits {
+            self.carrier.send(net, id, response::CONTINUE);
+            self.carrier.counters.responses_1xx += 1;
+        }
+        let (now, most) = (Tick::of(net.now()), self.body_max(request));
+        let conn = &mut self.carrier.conns[id.index()];
+        conn.last = now;
+        conn.engine.limit_body(most);
+        conn.more().slot = slot;
+        if takes {
+            conn.flags |= TAKES_BODY;
+            self.respond(net, id, request, slot);
+            return;
+        }
+        conn.more().request = Some((*request).into());
+        conn.state = State::Body;
+        self.carrier.arm(net, id, self.carrier.timeouts.http.body);
+    }
+
+    /// Some of a body that is the handler's.
+    fn on_body<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8], consumed: usize) -> Option<usize> {
+        let mut taken = 0;
+        self.tell(net, id, Some(id), |handler, replies| {
+            taken = handler.on_body(replies, ExchangeId::of(id), bytes).min(bytes.len());
+        });
+        let left = bytes.len() - taken;
+        let conn = &mut self.carrier.conns[id.index()];
+        if left > 0 && conn.flags & TAKES_BODY != 0 {
+            conn.engine.put_back(left as u64);
+            self.full = true;
+            return Some(consumed - left);
+        }
+        Some(consumed)
+    }
+
+    /// The body is over: the request it came with is answered, unless its
+    /// handler has been told of it.
+    fn on_body_end<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let now = Tick::of(net.now());
+        let conn = &mut self.carrier.conns[id.index()];
+        conn.last = now;
+        if conn.flags & TAKES_BODY != 0 {
+            conn.flags &= !TAKES_BODY;
+            self.tell(net, id, Some(id), |handler, replies| handler.on_body_end(replies, ExchangeId::of(id)));
+            return;
+        }
+        conn.state = State::Ready;
+        let request = conn.more.as_mut().and_then(|more| more.request.take());
+        self.carrier.arm(net, id, self.carrier.timeouts.http.keep_alive);
+        if let Some(request) = request {
+            // The site may have become another meanwhile.
+            let request = request.get();
+            let slot = self.slot(|| request.authority());
+            self.respond(net, id, &request, slot);
+        }
+    }
+
+    /// Hands a request to the handler in `slot`.
+    fn respond<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, slot: u16) {
+        self.carrier.conns[id.index()].state = State::Waiting;
+        let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
+        let mut replies =
+            Answering { net: &mut *net, carrier: &mut self.carrier, slot: usize::from(slot), within: Some(id) };
+        handler.on_request(&mut replies, ExchangeId::of(id), request);
+        let conn = &mut self.carrier.conns[id.index()];
+        if conn.state == State::Waiting {
+            conn.last = Tick::of(net.now());
+            conn.more().slot = slot;
+            self.looks_ahead = handler.looks_ahead();
+        }
+    }
+
+    /// Tells the handler of what the requests behind a waiting one ask for,
+    /// `rest`. They are read again when it is their turn.
+    pub(crate) fn look_ahead<N: Net>(&mut self, net: &N, id: ConnId, mut rest: &[u8]) {
+        let conn = &self.carrier.conns[id.index()];
+        if conn.state != State::Waiting {
+            return;
+        }
+        let slot = conn.slot();
+        let mut engine = conn.engine;
+        for _ in 0..AHEAD {
+            let Event::Request { request, transfer, consumed } = engine.on_bytes(rest, &self.carrier.limits.http)
+            else {
+                return;
+            };
+            if transfer.framing() != Framing::None {
+                return;
+            }
+            rest = rest.get(consumed..).unwrap_or_default();
+            if usize::from(self.slot(|| request.authority())) != slot {
+                continue;
+            }
+            let Some(handler) = self.handlers.get_mut(slot) else { return };
+            if !handler.look_ahead(&request, net.now()) {
+                return;
+            }
+        }
+    }
+
+    /// Bytes that a request's body may have.
+    fn body_max(&self, request: &Request<'_>) -> u64 {
+        let place = self.site.find(request.authority());
+        self.site.hosts().get(usize::from(place)).map_or(u64::MAX, |host| host.body)
+    }
+}
+
+/// Whether the connection's engine stands where it would after either.
+fn ends_alike(one: &Transfer, other: &Transfer) -> bool {
+    one.framing() == other.framing() && one.keep_alive() == other.keep_alive()
+}

@@ -1,0 +1,280 @@
+//! What the server is told: typed, with every limit named and defaulted.
+
+use access_log::AccessLog;
+use core::time::Duration;
+use files::{Directory, SMALL_CHUNK};
+use std::path::PathBuf;
+
+/// Everything a server is told. `Config::respond` and
+/// `Config::directory` give the defaults; every field may then be changed.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What is served.
+    pub content: Content,
+    /// Whether responses carry `Server: nearside`. Costs 18 bytes a response.
+    pub server_header: bool,
+    /// Where the access log goes.
+    pub access_log: AccessLog,
+    /// Upper bounds on what peers can make us hold.
+    pub limits: Limits,
+    /// How long peers may take.
+    pub timeouts: Timeouts,
+    /// Hosts with names of their own. What clients ask for by any other name,
+    /// or by none, is `content`. Default: none.
+    pub hosts: Vec<Host>,
+    /// CPUs that the helper threads (file reader, log writer) may run on;
+    /// empty means those of the process's main thread. Helpers never inherit
+    /// the silo's pinning: on the silo's core they would wait for its spin.
+    pub helper_cpus: Vec<usize>,
+}
+
+/// What is served.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// The files below a directory.
+    Directory(Directory),
+    /// The same bytes for every target and any method but CONNECT and TRACE:
+    /// for measuring.
+    Respond(Respond),
+}
+
+/// The bytes of [`Content::Respond`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Respond {
+    /// This text, as `text/plain; charset=utf-8`.
+    Text(String),
+    /// So many bytes of a printable pattern, as `application/octet-stream`;
+    /// at most [`RESPOND_SIZE_MAX`], since they are held in memory.
+    Size(u64),
+}
+
+/// The largest [`Respond::Size`], bytes.
+pub const RESPOND_SIZE_MAX: u64 = 1 << 30;
+
+/// A host that is served apart from the others, by the name that its clients
+/// ask for.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Its names, without port, whatever their case. At least one.
+    pub names: Vec<String>,
+    /// What it serves.
+    pub content: Content,
+    /// Where its access log goes.
+    pub access_log: AccessLog,
+    /// Bytes in a request's body; at most those of [`Limits::http`].
+    pub body: u64,
+}
+
+/// Upper bounds on what peers can make us hold.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections with state here. Default 1,048,576; 64 bytes of address
+    /// space each, touched on use. One more is reset and counted.
+    pub connections: usize,
+    /// Bounds on a request: head, fields, body (read and discarded).
+    pub http: h1::server::Limits,
+    /// Requests answered on one connection; the last carries
+    /// `Connection: close`. Default none.
+    pub requests_per_connection: Option<u32>,
+    /// Bytes queued towards a peer above which its next pipelined request
+    /// waits. Default 256 KiB; at least one more than `app::SEND_LOW_WATER`.
+    pub unsent_bytes: usize,
+    /// Responses being streamed from files at once. Default 16,384.
+    /// Above: 503.
+    pub streams: usize,
+    /// Bytes of streamed chunks held for all connections together, beside
+    /// 16 KiB that each stream always has. Default 256 MiB. Half of it is
+    /// shared evenly by the streams whose peers took something in the last
+    /// second, half by the others, with at most [`Limits::stream_window`] for
+    /// each. Where it is used up, what peers have left lying for a second is
+    /// taken back; of those for whom that cannot be done, because all of it was
+    /// sent, who has taken nothing for 10 s is reset.
+    pub stream_bytes: usize,
+    /// Bytes queued ahead for one stream. Default 2 MiB: too small caps a
+    /// long fat path at window / RTT; too large takes memory.
+    pub stream_window: usize,
+    /// Paths waiting to be looked up or read, and requests waiting for one of
+    /// them. Default 4,096. Above: 503.
+    pub waiting: usize,
+    /// Log bytes waiting for the writer thread. Default 1 MiB. Above, lines
+    /// are dropped and counted.
+    pub log_bytes: usize,
+}
+
+/// How long peers may take. Resolution about a millisecond.
+#[derive(Clone, Debug)]
+pub struct Timeouts {
+    /// For heads, bodies, the next request (default 65 s) and the taking of a
+    /// response. The last is kept to a sixteenth, and never exceeded, for
+    /// responses that fill the queue; one that fits is given up at the latest a
+    /// keep-alive time later.
+    pub http: h1::server::Timeouts,
+    /// From our FIN to the peer's. Default 5 s. Then reset.
+    pub linger: Duration,
+    /// From the start of a drain to the reset of what is left. Default 30 s.
+    pub drain: Duration,
+}
+
+impl Config {
+    /// The same response for every request, for measuring.
+    #[must_use]
+    pub fn respond(respond: Respond) -> Self {
+        Self::with(Content::Respond(respond))
+    }
+
+    /// The files below `root`.
+    #[must_use]
+    pub fn directory(root: impl Into<PathBuf>) -> Self {
+        Self::with(Content::Directory(Directory::new(root)))
+    }
+
+    fn with(content: Content) -> Self {
+        Self {
+            content,
+            server_header: true,
+            access_log: AccessLog::Off,
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            hosts: Vec::new(),
+            helper_cpus: Vec::new(),
+        }
+    }
+
+    /// Brings settings into their stated bounds.
+    ///
+    /// # Errors
+    /// What cannot be brought there.
+    pub fn checked(mut self) -> Result<Self, ConfigError> {
+        let limits = &mut self.limits;
+        limits.unsent_bytes = limits.unsent_bytes.max(app::SEND_LOW_WATER + 1);
+        limits.connections = limits.connections.clamp(1, u32::MAX as usize);
+        limits.waiting = limits.waiting.max(1);
+        limits.stream_window = limits.stream_window.max(SMALL_CHUNK);
+        self.content.check()?;
+        for host in &mut self.hosts {
+            host.content.check()?;
+            host.body = host.body.min(self.limits.http.body);
+        }
+        Ok(self)
+    }
+}
+
+impl Content {
+    fn check(&mut self) -> Result<(), ConfigError> {
+        match self {
+            Self::Respond(Respond::Size(size)) if *size > RESPOND_SIZE_MAX => Err(ConfigError::RespondTooLarge(*size)),
+            Self::Respond(_) => Ok(()),
+            Self::Directory(directory) => Ok(directory.check()?),
+        }
+    }
+}
+
+impl Limits {
+    /// Those that files are served within.
+    #[must_use]
+    pub const fn files(&self) -> files::Limits {
+        files::Limits {
+            streams: self.streams,
+            stream_bytes: self.stream_bytes,
+            stream_window: self.stream_window,
+            waiting: self.waiting,
+        }
+    }
+}
+
+// A head that the engine accepts is held by the data path until it is whole.
+const _: () = assert!(app::HELD_LIMIT > u16::MAX as usize);
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1 << 20,
+            http: h1::server::Limits::default(),
+            requests_per_connection: None,
+            unsent_bytes: 256 << 10,
+            streams: 16_384,
+            stream_bytes: 256 << 20,
+            stream_window: 2 << 20,
+            waiting: 4096,
+            log_bytes: 1 << 20,
+        }
+    }
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            http: h1::server::Timeouts { keep_alive: Duration::from_secs(65), ..h1::server::Timeouts::default() },
+            linger: Duration::from_secs(5),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Why a server could not start. All are the operator's to mend; none passes
+/// by retrying.
+#[derive(Debug)]
+pub enum ConfigError {
+    /// [`Respond::Size`] above [`RESPOND_SIZE_MAX`].
+    RespondTooLarge(u64),
+    /// A name that no host can have.
+    HostName(String),
+    /// A name that two hosts have.
+    HostTwice(String),
+    /// An index file's name that is not a plain file name.
+    IndexName(String),
+    /// A media type that could not stand in a header field.
+    TypeValue(String),
+    /// The root directory could not be opened.
+    Root(PathBuf, std::io::Error),
+    /// The access log could not be opened.
+    Log(PathBuf, std::io::Error),
+    /// A helper thread or its wake-up descriptor could not be made.
+    Helper(std::io::Error),
+}
+
+impl From<files::Error> for ConfigError {
+    fn from(error: files::Error) -> Self {
+        match error {
+            files::Error::IndexName(name) => Self::IndexName(name),
+            files::Error::TypeValue(value) => Self::TypeValue(value),
+            files::Error::Root(path, error) => Self::Root(path, error),
+            files::Error::Helper(error) => Self::Helper(error),
+        }
+    }
+}
+
+impl From<access_log::Error> for ConfigError {
+    fn from(error: access_log::Error) -> Self {
+        match error {
+            access_log::Error::Open(path, error) => Self::Log(path, error),
+            access_log::Error::Helper(error) => Self::Helper(error),
+        }
+    }
+}
+
+impl core::fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::RespondTooLarge(size) => {
+                write!(f, "a response of {size} bytes is too large to hold in memory: at most {RESPOND_SIZE_MAX}")
+            }
+            Self::HostName(name) => write!(f, "{name:?} is no host's name"),
+            Self::HostTwice(name) => write!(f, "two hosts have the name {name:?}"),
+            Self::IndexName(name) => write!(f, "index file {name:?} is not a plain file name"),
+            Self::TypeValue(value) => write!(f, "media type {value:?} cannot stand in a header field"),
+            Self::Root(path, error) => write!(f, "cannot open the root directory {}: {error}", path.display()),
+            Self::Log(path, error) => write!(f, "cannot open the access log {}: {error}", path.display()),
+            Self::Helper(error) => write!(f, "cannot start a helper thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Root(_, error) | Self::Log(_, error) | Self::Helper(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The handlers that a site may have.
+
+use crate::config::{ConfigError, Content, Respond};
+use crate::fixed::Fixed;
+use app::Wake;
+use core::ops::Range;
+use exchange::{ExchangeId, Handler, HeadWriter, Ready, Replies};
+use files::{Files, Reader};
+use semantics::date::HttpDate;
+use semantics::{Method, Request, Status};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use wire::Time;
+
+/// What the handlers of a silo have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Making<'a> {
+    /// Writes the heads of what is ready.
+    pub heads: &'a HeadWriter,
+    /// Wakes the silo.
+    pub event: &'a Arc<OwnedFd>,
+    /// Bounds on what is held for peers.
+    pub limits: files::Limits,
+}
+
+/// What a host answers by. Each call is one branch, which the compiler sees
+/// through: nothing is boxed on the way of a request. Another handler is
+/// another variant here and a crate of its own.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for each host of a silo")]
+pub enum SiteHandler {
+    /// Files below a directory.
+    Files(Files),
+    /// One response for everything.
+    Fixed(Fixed),
+}
+
+/// What makes a handler another, made ready by a thread that may wait.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for each host, and only while it is taken up")]
+pub enum HandlerChange {
+    /// New rules for files, whose content in memory stays.
+    Files(files::Change),
+    /// Another handler altogether: what is to be read, and who reads it.
+    Other(Content, Option<Reader>),
+}
+
+impl SiteHandler {
+    /// The handler for `content`, which `reader` reads if it is a directory.
+    fn of(content: &Content, reader: Option<Reader>, making: &Making<'_>) -> Option<Self> {
+        match (content, reader) {
+            (Content::Directory(directory), Some(reader)) => {
+                Some(Self::Files(Files::new(directory, reader, making.limits, making.event)))
+            }
+            (Content::Directory(_), None) => None,
+            (Content::Respond(respond), _) => Some(Self::Fixed(Fixed::new(respond, making.heads))),
+        }
+    }
+
+    /// The handler for `content`. Opens a directory's root, and starts what
+    /// reads it, on `cpus`.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn new(content: &Content, making: &Making<'_>, cpus: &[usize]) -> Result<Self, ConfigError> {
+        Ok(match content {
+            Content::Directory(directory) => {
+                let reader = Reader::open(directory, making.heads.clone(), cpus)?;
+                Self::Files(Files::new(directory, reader, making.limits, making.event))
+            }
+            Content::Respond(respond) => Self::Fixed(Fixed::new(respond, making.heads)),
+        })
+    }
+
+    /// Looks for what it serves again.
+    pub fn reload(&mut self) {
+        if let Self::Files(files) = self {
+            files.reload();
+        }
+    }
+
+    /// Tells `each` the address ranges of what requests go through.
+    pub fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        match self {
+            Self::Files(files) => files.memory(each),
+            Self::Fixed(fixed) => fixed.memory(each),
+        }
+    }
+
+    /// Its files, if it serves any.
+    #[must_use]
+    pub const fn files(&self) -> Option<&Files> {
+        match self {
+            Self::Files(files) => Some(files),
+            Self::Fixed(_) => None,
+        }
+    }
+
+    /// Whether no exchange is under way with it.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.files().is_none_or(|files| files.works() == 0)
+    }
+
+    /// Takes `change` up, for what begins from now on. Returns the handler that
+    /// takes its place, if one does: it itself is then to end what it has
+    /// begun.
+    #[must_use]
+    pub fn change(&mut self, change: HandlerChange, making: &Making<'_>) -> Option<Self> {
+        match (self, change) {
+            (Self::Files(files), HandlerChange::Files(change)) => {
+                files.change(change);
+                None
+            }
+            // Prepared for what it is.
+            (Self::Fixed(_), HandlerChange::Files(_)) => None,
+            (_, HandlerChange::Other(content, reader)) => Self::of(&content, reader, making),
+        }
+    }
+
+    /// Gives up what it holds: nothing is under way with it any more.
+    pub fn abandon(&mut self, heads: &HeadWriter) {
+        if let Self::Files(files) = self {
+            files.abandon();
+        }
+        *self = Self::Fixed(Fixed::new(&Respond::Text(String::new()), heads));
+    }
+}
+
+impl HandlerChange {
+    /// What makes the handler for `now` one for `next`; `None` if nothing is
+    /// to change. What reads is started on `cpus`.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn prepare(
+        now: &Content,
+        next: &Content,
+        heads: &HeadWriter,
+        cpus: &[usize],
+    ) -> Result<Option<Self>, ConfigError> {
+        match (now, next) {
+            (Content::Respond(now), Content::Respond(next)) if now == next => Ok(None),
+            (Content::Directory(now), Content::Directory(next)) => {
+                Ok(Some(Self::Files(files::Change::prepare(now, next, heads.clone())?)))
+            }
+            _ => Self::other(next.clone(), heads, cpus).map(Some),
+        }
+    }
+
+    /// What makes a new handler for `content`.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn other(content: Content, heads: &HeadWriter, cpus: &[usize]) -> Result<Self, ConfigError> {
+        let reader = match &content {
+            Content::Directory(directory) => Some(Reader::open(directory, heads.clone(), cpus)?),
+            Content::Respond(_) => None,
+        };
+        Ok(Self::Other(content, reader))
+    }
+
+    /// The handler that a host of its own gets.
+    #[must_use]
+    pub fn into_handler(self, making: &Making<'_>) -> Option<SiteHandler> {
+        match self {
+            Self::Other(content, reader) => SiteHandler::of(&content, reader, making),
+            Self::Files(_) => None,
+        }
+    }
+}
+
+/// Calls the same method of whichever handler it is.
+macro_rules! each {
+    ($self:ident, $handler:ident => $call:expr) => {
+        match $self {
+            SiteHandler::Files($handler) => $call,
+            SiteHandler::Fixed($handler) => $call,
+        }
+    };
+}
+
+impl Handler for SiteHandler {
+    fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
+        each!(self, handler => handler.refuses(method))
+    }
+
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>) {
+        each!(self, handler => handler.on_request(replies, id, request));
+    }
+
+    fn takes_body(&self, request: &Request<'_>) -> bool {
+        each!(self, handler => handler.takes_body(request))
+    }
+
+    fn on_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
+        each!(self, handler => handler.on_body(replies, id, bytes))
+    }
+
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        each!(self, handler => handler.on_body_end(replies, id));
+    }
+
+    fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        each!(self, handler => handler.on_room(replies, id));
+    }
+
+    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        each!(self, handler => handler.on_late(replies, id));
+    }
+
+    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
+        each!(self, handler => handler.on_gone(id, mark));
+    }
+
+    fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
+        each!(self, handler => handler.on_turn(replies))
+    }
+
+    fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
+        each!(self, handler => handler.on_second(second, date, now));
+    }
+
+    fn is_passive(&self) -> bool {
+        each!(self, handler => handler.is_passive())
+    }
+
+    fn looks_ahead(&mut self) -> bool {
+        each!(self, handler => handler.looks_ahead())
+    }
+
+    fn look_ahead(&mut self, request: &Request<'_>, now: Time) -> bool {
+        each!(self, handler => handler.look_ahead(request, now))
+    }
+
+    #[inline]
+    fn working(&self) -> u32 {
+        each!(self, handler => handler.working())
+    }
+
+    #[inline(always)]
+    fn ready(&mut self, path: &[u8], second: u64) -> Option<&mut Ready> {
+        each!(self, handler => handler.ready(path, second))
+    }
+
+    fn make_closing(&mut self, path: &[u8]) -> bool {
+        each!(self, handler => handler.make_closing(path))
+    }
+}
