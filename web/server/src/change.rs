@@ -101,7 +101,7 @@ impl Server {
         let mut logs = Vec::new();
         let mut slots = Vec::with_capacity(hosts.len());
         for HostChange { before, handler, log } in hosts {
-            let slot = before.and_then(|place| self.slots.get(usize::from(place)).copied());
+            let slot = before.and_then(|place| self.hosts.slots.get(usize::from(place)).copied());
             let taken = self.take_slot(slot, handler);
             if let (Some(slot), true) = (slot, slot != Some(taken)) {
                 // The log goes along.
@@ -112,13 +112,13 @@ impl Server {
             }
             slots.push(taken);
         }
-        for slot in core::mem::replace(&mut self.slots, slots) {
-            if !self.slots.contains(&slot) {
+        for slot in core::mem::replace(&mut self.hosts.slots, slots) {
+            if !self.hosts.slots.contains(&slot) {
                 self.retired.push(slot);
                 logs.extend(self.carrier.logs[usize::from(slot)].take());
             }
         }
-        (self.site, self.config) = (site, config);
+        (self.hosts.site, self.config) = (site, config);
         self.free_idle();
         self.settle_slots();
         // A new log learns the time, and a new response its date.

@@ -93,6 +93,8 @@ pub struct More {
     pub slot: u16,
     /// What the handler left with the exchange.
     pub mark: Option<u32>,
+    /// The handler has left some of a body, which is to be offered again.
+    pub left: bool,
     /// What the log will say, and bytes of the body so far.
     pub line: Option<OpenLine>,
     pub sent: u64,
@@ -122,6 +124,11 @@ impl ServedConnection {
 
     pub fn more(&mut self) -> &mut More {
         self.more.get_or_insert_default()
+    }
+
+    /// Whether more of a body is awaited than has come, as far as is known.
+    pub fn awaits_body(&self) -> bool {
+        self.flags & TAKES_BODY != 0 && self.more.as_ref().is_none_or(|more| !more.left)
     }
 
     /// Whether an exchange is under way.

@@ -65,13 +65,9 @@ pub struct Server<H = SiteHandler> {
     /// By slot, which they keep while the site changes, as their logs do in
     /// [`Carrier::logs`].
     handlers: Vec<H>,
-    /// The slots of the site's hosts, by their places in it.
-    slots: Vec<u16>,
-    /// The only slot, if there is but one host.
-    single: Option<u16>,
+    hosts: Hosts,
     /// Whether nothing is to be done in a turn of itself.
     is_passive: bool,
-    site: Site,
     /// What the site was made of, brought into its bounds.
     config: Config,
     heads: HeadWriter,
@@ -88,6 +84,27 @@ pub struct Server<H = SiteHandler> {
     looks_ahead: bool,
     /// A handler has left some of a body.
     full: bool,
+}
+
+/// Whose requests are answered by which handler.
+#[derive(Debug)]
+struct Hosts {
+    /// The only slot, if there is but one host.
+    single: Option<u16>,
+    /// The slots of the site's hosts, by their places in it.
+    slots: Vec<u16>,
+    site: Site,
+}
+
+impl Hosts {
+    /// The slot of the host that `authority` asks for.
+    #[inline(always)]
+    fn slot<'a>(&self, authority: impl FnOnce() -> &'a [u8]) -> u16 {
+        match self.single {
+            Some(slot) => slot,
+            None => self.slots.get(usize::from(self.site.find(authority()))).copied().unwrap_or(0),
+        }
+    }
 }
 
 impl Server {
@@ -221,11 +238,9 @@ impl<H: Handler> Server<H> {
         };
         let mut server = Self {
             carrier,
-            slots: (0..handlers.len() as u16).collect(),
+            hosts: Hosts { single: None, slots: (0..handlers.len() as u16).collect(), site },
             handlers,
-            single: None,
             is_passive: false,
-            site,
             config,
             heads,
             event,
@@ -241,18 +256,10 @@ impl<H: Handler> Server<H> {
 
     /// What follows from which handler is whose.
     fn settle_slots(&mut self) {
-        self.single = if self.site.is_single() { self.slots.first().copied() } else { None };
+        let hosts = &mut self.hosts;
+        hosts.single = if hosts.site.is_single() { hosts.slots.first().copied() } else { None };
         self.carrier.logs_any = self.carrier.logs.iter().any(Option::is_some);
         self.is_passive = !self.carrier.logs_any && self.handlers.iter().all(Handler::is_passive);
-    }
-
-    /// The slot of the host that `authority` asks for.
-    #[inline(always)]
-    fn slot<'a>(&self, authority: impl FnOnce() -> &'a [u8]) -> u16 {
-        match self.single {
-            Some(slot) => slot,
-            None => self.slots.get(usize::from(self.site.find(authority()))).copied().unwrap_or(0),
-        }
     }
 
     /// The handlers, by slot.
@@ -328,7 +335,13 @@ impl<H: Handler> Server<H> {
             };
             match self.on_event(net, id, event, rest) {
                 Some(consumed) => used += consumed,
-                None => break false,
+                None => {
+                    let conn = &self.carrier.conns[id.index()];
+                    if conn.flags & ENDED != 0 && conn.is_asked() && conn.awaits_body() {
+                        self.on_cut(net, id);
+                    }
+                    break false;
+                }
             }
             if core::mem::take(&mut self.full) {
                 break false;
@@ -429,7 +442,7 @@ impl<H: Handler> App for Server<H> {
                 self.carrier.close_after_queue(net, id)
             }
             // Nor will a request's body.
-            State::Waiting | State::Replying if held == 0 && conn.flags & TAKES_BODY != 0 => self.on_cut(net, id),
+            State::Waiting | State::Replying if conn.awaits_body() => self.on_cut(net, id),
             // RFC 9112 §9.6 ends here: both sides have said all. What is queued
             // must still be taken, and our FIN acknowledged.
             State::Closing => self.carrier.watch_progress(net, id),

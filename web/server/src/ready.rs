@@ -33,15 +33,14 @@ impl<H: Handler> Server<H> {
     /// Returns its length; 0 if it takes another way.
     #[inline(always)]
     fn serve_plain<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
-        let Some(conn) = self.carrier.conns.get(id.index()) else { return 0 };
-        // The log tells more of a request than its path.
-        if conn.state != State::Ready || conn.flags & !MARKED != 0 || self.carrier.logs_any {
-            return 0;
-        }
-        let Some(plain) = conn.engine.plain(data, &self.carrier.limits.http) else { return 0 };
-        let slot = self.slot(|| plain.host(data));
         let carrier = &mut self.carrier;
         let Some(conn) = carrier.conns.get_mut(id.index()) else { return 0 };
+        // The log tells more of a request than its path.
+        if conn.state != State::Ready || conn.flags & !MARKED != 0 || carrier.logs_any {
+            return 0;
+        }
+        let Some(plain) = conn.engine.plain(data, &carrier.limits.http) else { return 0 };
+        let slot = self.hosts.slot(|| plain.host(data));
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return 0 };
         // What follows is `serve_known` for the most frequent of what is ready.
         let Some(ready) = handler.ready(plain.path(data), carrier.second) else { return 0 };
@@ -141,7 +140,7 @@ impl<H: Handler> Server<H> {
         if !plain {
             return 0;
         }
-        let slot = self.slot(|| request.authority());
+        let slot = self.hosts.slot(|| request.authority());
         let (bytes, head) = self.serve_parsed(net, id, (slot, request.path()), ending, now);
         if bytes == 0 {
             return 0;

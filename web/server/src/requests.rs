@@ -122,7 +122,7 @@ impl<H: Handler> Server<H> {
 
     /// As [`Server::on_request`], from memory that is ours alone.
     fn on_own_request<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, transfer: &Transfer) {
-        let slot = self.slot(|| request.authority());
+        let slot = self.hosts.slot(|| request.authority());
         if transfer.framing() == Framing::None {
             self.respond(net, id, request, slot);
         } else {
@@ -180,6 +180,9 @@ impl<H: Handler> Server<H> {
         });
         let left = bytes.len() - taken;
         let conn = &mut self.carrier.conns[id.index()];
+        if let Some(more) = &mut conn.more {
+            more.left = left > 0;
+        }
         if left > 0 && conn.flags & TAKES_BODY != 0 {
             conn.engine.put_back(left as u64);
             self.full = true;
@@ -205,7 +208,7 @@ impl<H: Handler> Server<H> {
         if let Some(request) = request {
             // The site may have become another meanwhile.
             let request = request.get();
-            let slot = self.slot(|| request.authority());
+            let slot = self.hosts.slot(|| request.authority());
             self.respond(net, id, &request, slot);
         }
     }
@@ -243,7 +246,7 @@ impl<H: Handler> Server<H> {
                 return;
             }
             rest = rest.get(consumed..).unwrap_or_default();
-            if usize::from(self.slot(|| request.authority())) != slot {
+            if usize::from(self.hosts.slot(|| request.authority())) != slot {
                 continue;
             }
             let Some(handler) = self.handlers.get_mut(slot) else { return };
@@ -255,8 +258,8 @@ impl<H: Handler> Server<H> {
 
     /// Bytes that a request's body may have.
     fn body_max(&self, request: &Request<'_>) -> u64 {
-        let place = self.site.find(request.authority());
-        self.site.hosts().get(usize::from(place)).map_or(u64::MAX, |host| host.body)
+        let place = self.hosts.site.find(request.authority());
+        self.hosts.site.hosts().get(usize::from(place)).map_or(u64::MAX, |host| host.body)
     }
 }
 

@@ -17,8 +17,6 @@ pub struct Plain {
     len: u16,
     /// Bytes of the path, which is after the method.
     path: u16,
-    /// Where the value of Host begins.
-    host: u16,
     keep_alive: bool,
 }
 
@@ -44,10 +42,12 @@ impl Plain {
     }
 
     /// The value of Host: a name or IPv4 address, perhaps with a port. `data` is what the head was found in.
-    #[inline(always)]
     #[must_use]
     pub fn host(self, data: &[u8]) -> &[u8] {
-        let value = data.get(usize::from(self.host)..self.len()).unwrap_or_default();
+        // Behind the request line, and nowhere else.
+        let target = data.get(METHOD + usize::from(self.path)..self.len()).unwrap_or_default();
+        let line = target.iter().position(|&byte| byte == b' ').and_then(|end| target.get(end..));
+        let value = line.and_then(|line| VERSION_AND_HOST.strip(line)).unwrap_or_default();
         let end = value.iter().position(|&byte| byte == b'\r').unwrap_or(value.len());
         value.get(..end).unwrap_or_default()
     }
@@ -97,8 +97,7 @@ pub(super) fn parse(data: &[u8], limits: &Limits) -> Option<Plain> {
         return None;
     }
     // Both are below `limits.head`.
-    let path = (target.len() - path_end.len()) as u16;
-    Some(Plain { len: len as u16, path, host: (data.len() - host.len()) as u16, keep_alive })
+    Some(Plain { len: len as u16, path: (target.len() - path_end.len()) as u16, keep_alive })
 }
 
 /// What follows the head `data`, whose Host ends before `rest` but for its

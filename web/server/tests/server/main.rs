@@ -8,6 +8,8 @@ mod change;
 mod connections;
 mod content;
 mod files;
+mod handlers;
+mod hosts;
 mod logging;
 mod paths;
 mod shared;

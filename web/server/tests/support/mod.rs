@@ -5,6 +5,7 @@ use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, SEND_LOW_WATER, 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
+use server::exchange::Handler;
 use server::{Config, Server, WallClock};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -223,15 +224,40 @@ impl Net for Mock {
 }
 
 /// A server and its data path.
-pub struct World {
-    pub server: Server,
+pub struct World<H = server::SiteHandler> {
+    pub server: Server<H>,
     pub net: Mock,
     next: u32,
 }
 
 impl World {
     pub fn new(config: Config) -> Self {
-        let clock = WallClock::new(Time::ZERO, Duration::from_secs(START));
+        Self::of(Server::new(config, clock()).expect("the configuration is valid"))
+    }
+
+    /// As [`World::new`], with a data path that sends files by itself.
+    pub fn sending_files(config: Config) -> Self {
+        let mut world = Self::new(config);
+        world.net.sends_files = true;
+        world
+    }
+
+    pub fn counter(&self, name: &str) -> u64 {
+        self.server.counters().find(|(found, _)| *found == name).unwrap_or_else(|| panic!("no counter {name}")).1
+    }
+}
+
+fn clock() -> WallClock {
+    WallClock::new(Time::ZERO, Duration::from_secs(START))
+}
+
+impl<H: Handler> World<H> {
+    /// Whose requests are all answered by `handler`.
+    pub fn with_handler(config: Config, handler: H) -> Self {
+        Self::of(Server::with_handler(config, handler, clock()).expect("the configuration is valid"))
+    }
+
+    fn of(server: Server<H>) -> Self {
         let net = Mock {
             now: Time::from_millis(10),
             conns: BTreeMap::new(),
@@ -241,14 +267,7 @@ impl World {
             aborts: Vec::new(),
             meanwhile: Meanwhile::default(),
         };
-        Self { server: Server::new(config, clock).expect("the configuration is valid"), net, next: 0 }
-    }
-
-    /// As [`World::new`], with a data path that sends files by itself.
-    pub fn sending_files(config: Config) -> Self {
-        let mut world = Self::new(config);
-        world.net.sends_files = true;
-        world
+        Self { server, net, next: 0 }
     }
 
     /// A connection whose peer takes everything at once.
@@ -457,10 +476,6 @@ impl World {
     /// `GET path`.
     pub fn get(&mut self, path: &str) -> Response {
         self.get_with(path, "")
-    }
-
-    pub fn counter(&self, name: &str) -> u64 {
-        self.server.counters().find(|(found, _)| *found == name).unwrap_or_else(|| panic!("no counter {name}")).1
     }
 }
 

@@ -1,0 +1,195 @@
+//! A handler of one's own: bodies with back-pressure, replies in pieces.
+
+use crate::support::{Response, World};
+use app::{Body, Closed};
+use core::time::Duration;
+use semantics::{Method, OwnedRequest, Request, Status};
+use server::Config;
+use server::exchange::{ExchangeId, Handler, Piece, Replies, Reply};
+use std::collections::HashMap;
+
+/// Answers with what it is sent: `PUT /echo`, a reply of the body's length;
+/// `GET /late` waits until it is told to answer; all else is 404.
+#[derive(Debug, Default)]
+struct Echo {
+    /// By mark: what is still to come, and the request until it is answered.
+    begun: HashMap<u32, (ExchangeId, usize, Option<OwnedRequest>)>,
+    next: u32,
+    /// Bytes taken of a body in one call, at most.
+    most: usize,
+    gone: Vec<u32>,
+    late: u32,
+}
+
+impl Echo {
+    fn keep<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, left: usize, request: &Request<'_>) {
+        self.next += 1;
+        replies.set_mark(id, self.next);
+        assert_eq!(replies.mark(id), Some(self.next));
+        self.begun.insert(self.next, (id, left, Some((*request).into())));
+    }
+}
+
+impl Handler for Echo {
+    fn takes_body(&self, request: &Request<'_>) -> bool {
+        request.path() == b"/echo"
+    }
+
+    fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
+        (method == Method::Delete).then_some((Status::METHOD_NOT_ALLOWED, b"Allow: GET, PUT\r\n"))
+    }
+
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>) {
+        match request.path() {
+            b"/echo" => self.keep(replies, id, 0, request),
+            b"/late" => self.keep(replies, id, 0, request),
+            b"/now" => {
+                let reply = Reply { status: Status::OK, length: Some(3), fields: b"X-Field: v\r\n" };
+                replies.reply(id, request, &reply, &[Piece::Bytes(b"now")]);
+                // All that follows the end is harmless.
+                replies.bytes(id, b"more");
+                replies.end(id);
+                replies.abort(id);
+                replies.reply_status(id, request, Status::OK, b"");
+            }
+            b"/early" => replies.reply_status(id, request, Status::FORBIDDEN, b""),
+            _ => replies.reply_status(id, request, Status::NOT_FOUND, b""),
+        }
+    }
+
+    fn on_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
+        let mark = replies.mark(id).expect("it was left");
+        let (_, _, request) = self.begun.get_mut(&mark).expect("it is under way");
+        if let Some(request) = request.take() {
+            let reply = Reply { status: Status::OK, length: Some(20), fields: b"" };
+            replies.begin(id, &request.get(), &reply);
+        }
+        let taken = bytes.len().min(self.most);
+        if replies.unsent(id) < 1 << 20 {
+            let body = Body::new(bytes[..taken].to_vec());
+            replies.body(id, &body, 0..body.len());
+            return taken;
+        }
+        0
+    }
+
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        let mark = replies.mark(id).expect("it was left");
+        self.begun.remove(&mark);
+        replies.finish(id);
+        replies.end(id);
+    }
+
+    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        self.late += 1;
+        let mark = replies.mark(id).expect("it was left");
+        if let Some((_, _, Some(request))) = self.begun.remove(&mark) {
+            replies.reply_status(id, &request.get(), Status::GATEWAY_TIMEOUT, b"");
+        }
+    }
+
+    fn on_gone(&mut self, _id: ExchangeId, mark: Option<u32>) {
+        let mark = mark.expect("it was left");
+        assert!(self.begun.remove(&mark).is_some(), "told once");
+        self.gone.push(mark);
+    }
+}
+
+fn world(most: usize) -> World<Echo> {
+    let config = Config::respond(server::Respond::Text(String::new()));
+    World::with_handler(config, Echo { most, ..Echo::default() })
+}
+
+const BODIES: [&str; 2] = [
+    "Content-Length: 20\r\n\r\nabcdefghijklmnopqrst",
+    "Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n1\r\nf\r\ne;x=y\r\nghijklmnopqrst\r\n0\r\nT: z\r\n\r\n",
+];
+
+/// However it comes, and however little is taken at once.
+#[test]
+fn a_body_is_the_handlers_and_what_it_leaves_is_offered_again() {
+    for body in BODIES {
+        for most in [1, 3, 100] {
+            for step in [1, 2, 7, 1000] {
+                let mut world = world(most);
+                let id = world.open();
+                let stream = format!("PUT /echo HTTP/1.1\r\nHost: a\r\n{body}GET /now HTTP/1.1\r\nHost: a\r\n\r\n");
+                for piece in stream.as_bytes().chunks(step) {
+                    world.send(id, piece);
+                    // What was left is offered with what comes next, or as the
+                    // data path does on its own account.
+                    for _ in 0..30 {
+                        world.send(id, "");
+                    }
+                }
+                let got = world.got(id);
+                let (first, rest) = Response::parse(&got, false);
+                let (second, rest) = Response::parse(rest, false);
+                assert_eq!((first.text(), second.text(), rest), ("abcdefghijklmnopqrst", "now", &b""[..]));
+                assert_eq!(second.field("X-Field"), Some("v"));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_early_reply_goes_before_the_rest_of_a_body_and_the_next_request_after_it() {
+    let mut world = world(1);
+    for body in BODIES {
+        let id = world.open();
+        let (head, rest) = body.split_at(body.find("\r\n\r\n").expect("a head") + 6);
+        world.send(id, format!("PUT /early HTTP/1.1\r\nHost: a\r\n{head}"));
+        world.send(id, format!("{rest}GET /now HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let got = world.got(id);
+        let (first, rest) = Response::parse(&got, false);
+        let (second, rest) = Response::parse(rest, false);
+        assert_eq!((first.status, second.text(), rest), (403, "now", &b""[..]));
+    }
+}
+
+#[test]
+fn who_leaves_is_told_once() {
+    for cut in ["", "abc"] {
+        for way in ["reset", "end", "rubbish"] {
+            let mut world = world(100);
+            let id = world.open();
+            world.send(id, format!("PUT /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{cut}"));
+            match way {
+                "reset" => world.close(id, Closed::Reset),
+                "end" => world.end(id),
+                // Where a chunk's size is to stand, or behind its last byte.
+                _ => world.send(id, if cut.is_empty() { "abcX\r\n\r\n" } else { "X\r\n\r\n" }),
+            }
+            world.advance(Duration::from_secs(10));
+            let [handler] = world.server.handlers() else { panic!("one handler") };
+            assert_eq!((handler.gone.as_slice(), handler.begun.len()), (&[1][..], 0), "{way} after {cut:?}");
+            assert!(!world.is_open(id), "{way} after {cut:?}");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_waits_too_long_is_told_and_its_connection_goes_on() {
+    let mut world = world(100);
+    let id = world.open();
+    world.send(id, "GET /late HTTP/1.1\r\nHost: a\r\n\r\nGET /now HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(world.got(id), b"");
+    world.advance(Duration::from_secs(61));
+    let got = world.got(id);
+    let (first, rest) = Response::parse(&got, false);
+    let (second, rest) = Response::parse(rest, false);
+    assert_eq!((first.status, second.text(), rest), (504, "now", &b""[..]));
+    let [handler] = world.server.handlers() else { panic!("one handler") };
+    assert_eq!((handler.late, handler.begun.len()), (1, 0));
+}
+
+#[test]
+fn what_is_refused_by_its_method_is_told_before_its_body() {
+    let mut world = world(100);
+    let id = world.open();
+    world.send(id, "DELETE / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    let got = world.got(id);
+    let (response, rest) = Response::parse(&got, false);
+    assert_eq!((response.status, response.field("Allow"), rest), (405, Some("GET, PUT"), &b""[..]));
+    assert!(world.conn(id).finished);
+}
