@@ -69,12 +69,14 @@ impl Ending {
 /// What the last response on a connection of HTTP/1.1 says more than others.
 const CLOSE: &[u8] = b"Connection: close\r\n";
 
+type WriteHead = dyn Fn(&mut Vec<u8>, &Meta, &HttpDate) + Send + Sync;
+
 /// Writes the head of a 200 response for whole content, as a carrier sends it,
 /// and where in it the date stands. Handlers keep what it wrote with their
 /// content, and do not look into it.
 #[derive(Clone)]
 pub struct HeadWriter {
-    write: Arc<dyn Fn(&mut Vec<u8>, &Meta, &HttpDate) + Send + Sync>,
+    write: Arc<WriteHead>,
     date_at: u16,
 }
 

@@ -1,11 +1,12 @@
 //! From a request to a reply.
 
 use crate::Files;
-use crate::reader::{Done, EntryId, Job, Reader};
+use crate::ids::{EntryId, WorkId};
+use crate::reader::{Done, Job, Reader};
 use crate::store::{Freshness, Kind, NoEntry};
 use crate::stream::Stream;
 use crate::target;
-use crate::work::{Work, WorkId};
+use crate::work::Work;
 use crate::worker::{Found, ReadOutcome};
 use app::Wake;
 use core::time::Duration;

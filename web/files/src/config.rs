@@ -66,13 +66,13 @@ pub enum ReaderKind {
 
 /// Upper bounds on what peers can make a server of files hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct FileLimits {
     /// Responses being streamed from files at once. Above: 503.
     pub streams: usize,
     /// Bytes of streamed chunks held for all connections together, beside
     /// 16 KiB that each stream always has. Half of it is shared evenly by the
     /// streams whose peers took something in the last second, half by the
-    /// others, with at most [`Limits::stream_window`] for each. Where it is
+    /// others, with at most [`FileLimits::stream_window`] for each. Where it is
     /// used up, what peers have left lying for a second is taken back; of
     /// those for whom that cannot be done, because all of it was sent, who has
     /// taken nothing for 10 s is reset.

@@ -1,6 +1,6 @@
 //! From a path as it was sent straight to its entry.
 
-use crate::reader::EntryId;
+use crate::ids::EntryId;
 
 /// Places in a set: how many paths with the same set a look-up compares.
 const WAYS: usize = 4;

@@ -12,7 +12,7 @@
 //! | module | for |
 //! | --- | --- |
 //! | `answer` | from a request to a reply |
-//! | `stream` | large files, a piece at a time |
+//! | `pump`, `stream` | large files, a piece at a time |
 //! | `work` | requests that are not answered at once |
 //! | `store`, `hot` | what is known of paths, and content in memory |
 //! | `reader`, `worker` | the thread that reads, and what it does |
@@ -24,6 +24,9 @@ mod answer;
 mod config;
 mod counters;
 mod hot;
+mod identity;
+mod ids;
+mod pump;
 mod reader;
 mod shared_content;
 mod store;
@@ -33,7 +36,7 @@ mod types;
 mod work;
 mod worker;
 
-pub use config::{Directory, Error, Limits, ReaderKind, SMALL_CHUNK, Symlinks};
+pub use config::{Directory, Error, FileLimits, ReaderKind, SMALL_CHUNK, Symlinks};
 pub use counters::Counters;
 pub use reader::Reader;
 pub use shared_content::{Held, Member, SharedContent};
@@ -57,7 +60,7 @@ pub struct Files {
     reader: Reader,
     works: Works,
     streams: stream::Active,
-    limits: Limits,
+    limits: FileLimits,
     counters: Counters,
     /// The unix second, and its date.
     second: u64,
@@ -78,14 +81,14 @@ pub struct Files {
 
 /// New rules for a [`Files`] that goes on, made ready by a thread that may wait.
 #[derive(Debug)]
-pub struct Change {
+pub struct NewRules {
     /// Who looks below the root, if that is another or looks otherwise.
     reader: Option<Box<FileReader>>,
     /// The most content to hold.
     cache_bytes: usize,
 }
 
-impl Change {
+impl NewRules {
     /// What makes files that are served as `now` says be served as `next` says.
     ///
     /// # Errors
@@ -112,7 +115,7 @@ impl Files {
     /// `event` becomes readable when the reader has an answer: a silo that
     /// sleeps waits for it too.
     #[must_use]
-    pub fn new(directory: &Directory, mut reader: Reader, limits: Limits, event: &Arc<OwnedFd>) -> Self {
+    pub fn new(directory: &Directory, mut reader: Reader, limits: FileLimits, event: &Arc<OwnedFd>) -> Self {
         reader.wake(event);
         Self {
             store: Store::new(directory),
@@ -147,9 +150,9 @@ impl Files {
 
     /// Takes new rules up, for what begins from now on. To be followed by
     /// [`Files::reload`].
-    pub fn change(&mut self, change: Change) {
-        self.store.set_limit(change.cache_bytes);
-        if let Some(reader) = change.reader {
+    pub fn change(&mut self, rules: NewRules) {
+        self.store.set_limit(rules.cache_bytes);
+        if let Some(reader) = rules.reader {
             self.reader.submit(Job::Replace(reader));
             self.store.forget_all();
         }

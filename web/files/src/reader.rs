@@ -1,8 +1,8 @@
 //! The way to the file system and back, without waiting.
 
 use crate::config::{Directory, Error, ReaderKind};
+use crate::ids::{EntryId, WorkId};
 use crate::target::Key;
-use crate::work::WorkId;
 use crate::worker::{FileReader, Found, Known, ReadOutcome, Source};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::time::Duration;
@@ -47,13 +47,6 @@ pub enum Job {
     Reopen,
     /// From now on this one looks: another root, or other rules for it.
     Replace(Box<FileReader>),
-}
-
-/// An entry of the store, by slot and generation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EntryId {
-    pub slot: u32,
-    pub generation: u32,
 }
 
 /// What the reader answers.

@@ -22,7 +22,7 @@
 //! file is never served from here; the old content goes as soon as nobody
 //! sends it.
 
-use crate::worker::Identity;
+use crate::identity::Identity;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::HashMap;

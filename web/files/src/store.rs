@@ -13,11 +13,11 @@
 
 use crate::config::Directory;
 use crate::hot::Hot;
-use crate::reader::EntryId;
+use crate::identity::Identity;
+use crate::ids::{EntryId, WorkId};
 use crate::shared_content::{Member, Shared, SharedContent};
 use crate::target::{self, Key, Refused};
-use crate::work::WorkId;
-use crate::worker::{FileContent, Found, Identity, Known, Source};
+use crate::worker::{FileContent, Found, Known, Source};
 use app::{Body, Reads};
 use core::time::Duration;
 use exchange::{Meta, Ready};

@@ -1,41 +1,17 @@
-//! Files too large for memory, a piece at a time.
-//!
-//! Where the data path sends files by itself (sendfile(2)), a piece is a range
-//! of the file, and the reader only opens it and sees that it is what it was.
-//! Elsewhere the reader reads: one piece of a stream is being read at a time,
-//! and as many are queued towards the peer as its share of the memory for
-//! streams allows. Buffers go round: when the peer has acknowledged a piece, its
-//! memory is read into again.
-//!
-//! That memory belongs to those who read. Half of it is shared by the streams
-//! whose peers took something lately, half by all the others, so that any number
-//! of peers that take nothing leaves those who do their share. What peers had
-//! been given while they read, and then did not take, is taken back when others
-//! want it, and read again if they ever go on.
+//! A file being streamed: what of it is queued, what of it is to come, and its
+//! share of memory.
 
-use crate::Files;
-use crate::config::{Limits, SMALL_CHUNK};
-use crate::reader::{EntryId, Job};
-use crate::store::Kind;
-use crate::work::{Work, WorkId};
-use crate::worker::{ReadOutcome, Source};
+use crate::config::{FileLimits, SMALL_CHUNK};
+use crate::ids::WorkId;
+use crate::worker::Source;
 use app::Body;
 use core::ops::Range;
 use core::time::Duration;
-use exchange::{Composed, ExchangeId, FieldLines, Part, Replies, Reply};
+use exchange::{ExchangeId, FieldLines, Part, Replies};
 use semantics::Status;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use wire::Time;
-
-/// The usual piece, bytes.
-const CHUNK: usize = 256 << 10;
-
-const _: () = assert!(SMALL_CHUNK <= CHUNK);
-
-/// Bytes of a file that the data path is given after each look at the file,
-/// where it sends files by itself. Two of them may be queued.
-const FILE_PIECE: u64 = 1 << 20;
 
 /// Files that stay open for the next request, where the data path sends them
 /// by itself, so that it need not wait for the reader.
@@ -44,377 +20,75 @@ const KEPT_MAX: usize = 64;
 /// Seconds that they stay open without one.
 const KEPT_SECONDS: u64 = 10;
 
-/// Streams looked after in one turn, for room that opened since.
-const POLLED: usize = 32;
-
 /// A peer that took nothing for so long is not one that reads.
-const STALLED: Duration = Duration::from_secs(1);
-
-/// And where others want the memory that it has, and what it has was sent and
-/// not acknowledged, so that none can be taken back: a peer that took nothing
-/// for so long is reset. A path that is interrupted for less than this is
-/// waited for.
-const GONE: Duration = Duration::from_secs(10);
+pub const STALLED: Duration = Duration::from_secs(1);
 
 /// A response that is being streamed.
 #[derive(Debug)]
 pub struct Stream {
-    source: Arc<Source>,
+    pub source: Arc<Source>,
     /// Sent along with the first piece: until then the answer may be another.
-    head: Option<StreamHead>,
-    parts: VecDeque<Part>,
+    pub head: Option<StreamHead>,
+    pub parts: VecDeque<Part>,
     /// A piece is being read.
-    asked: bool,
+    pub asked: bool,
     /// Bytes of the piece that is being read.
-    asking: usize,
+    pub asking: usize,
     /// Pieces on their way, oldest first, for their memory.
-    queued: VecDeque<Body>,
-    spare: Vec<u8>,
+    pub queued: VecDeque<Body>,
+    pub spare: Vec<u8>,
     /// Bytes that it counts for in [`Active::held`].
-    charged: usize,
+    pub charged: usize,
     /// The content queued last, as far as nothing stands behind it.
-    tail: Range<u64>,
+    pub tail: Range<u64>,
     /// What the peer had taken ([`Replies::taken`]) when it was last looked at,
     /// and when that last moved.
-    taken: u32,
-    moved: Time,
+    pub taken: u32,
+    pub moved: Time,
     /// Whether it ever moved.
-    moves: bool,
+    pub moves: bool,
     /// Bytes that the data path may be given before the file is looked at
     /// again.
-    vetted: u64,
+    pub vetted: u64,
 }
 
 #[derive(Debug)]
-struct StreamHead {
-    status: Status,
-    length: Option<u64>,
-    fields: FieldLines,
+pub struct StreamHead {
+    pub status: Status,
+    pub length: Option<u64>,
+    pub fields: FieldLines,
 }
 
 /// Who is streaming; some of them may have ended.
 #[derive(Debug, Default)]
 pub struct Active {
-    list: Vec<WorkId>,
-    next: usize,
+    pub list: Vec<WorkId>,
+    pub next: usize,
     /// Bytes read and not yet acknowledged, or being read, as last seen; of
     /// each stream what is above [`SMALL_CHUNK`], which it always has.
-    held: usize,
+    pub held: usize,
     /// Streams whose peers took something in this second, and in the last.
-    moving: usize,
-    moved: usize,
+    pub moving: usize,
+    pub moved: usize,
     /// When this second began.
-    second_began: Time,
+    pub second_began: Time,
     /// The next to be looked at for memory to be taken back.
-    reap: usize,
+    pub reap: usize,
     /// Whether the data path sends files by itself; `None` until it was asked.
-    sends_files: Option<bool>,
+    pub sends_files: Option<bool>,
     /// Files open for the next request, and when each was last asked for
     /// (unix seconds).
-    kept: Vec<(Arc<Source>, u64)>,
-}
-
-impl Files {
-    /// What is to be streamed of `entry`, a large file.
-    pub(crate) fn new_stream<R: Replies>(
-        &mut self,
-        replies: &R,
-        id: ExchangeId,
-        entry: EntryId,
-        composed: Composed,
-    ) -> Option<Box<Stream>> {
-        let Kind::Large { identity, path, live, .. } = &mut self.store.entry(entry).kind else { return None };
-        // All streams of a file in one state share one descriptor.
-        let source = live.upgrade().unwrap_or_else(|| {
-            let source = Arc::new(Source::new(Arc::clone(path), *identity));
-            *live = Arc::downgrade(&source);
-            source
-        });
-        let mut vetted = 0;
-        if self.streams.sends_files != Some(false) {
-            // Where it leads was looked at within the time that entries hold.
-            vetted = if source.file().is_some() { FILE_PIECE } else { 0 };
-            self.streams.keep(&source, self.second);
-        }
-        let Composed { status, length, fields, parts } = composed;
-        self.counters.streams += 1;
-        self.counters.streams_open += 1;
-        Some(Box::new(Stream {
-            source,
-            head: Some(StreamHead { status, length, fields }),
-            parts,
-            asked: false,
-            asking: 0,
-            queued: VecDeque::new(),
-            spare: Vec::new(),
-            charged: 0,
-            tail: 0..0,
-            taken: replies.taken(id),
-            moved: replies.now(),
-            moves: false,
-            vetted,
-        }))
-    }
-
-    /// The exchange of a work that streams, and its stream.
-    fn stream(&mut self, work: WorkId) -> Option<(ExchangeId, &mut Stream)> {
-        let work = self.works.get(work)?;
-        Some((work.id, work.stream.as_deref_mut()?))
-    }
-
-    /// Asks for the next piece if there is room for it, and ends the stream
-    /// when the peer has everything.
-    pub(crate) fn pump<R: Replies>(&mut self, replies: &mut R, work: WorkId) {
-        let Some(Work { id, stream: Some(stream), .. }) = self.works.get(work) else { return };
-        let id = *id;
-        if stream.asked {
-            return;
-        }
-        stream.reclaim();
-        let unsent = replies.unsent(id);
-        let sends_files = self.streams.sends_files != Some(false);
-        let now = replies.now();
-        self.streams.look(stream, replies.taken(id), now);
-        self.streams.charge(stream);
-        let Some(range) = stream.next_content() else {
-            self.end_stream(replies, work);
-            return;
-        };
-        if sends_files {
-            self.pump_file(replies, work, unsent);
-            return;
-        }
-        let share = self.streams.share(stream, self.counters.streams_open as usize, &self.limits, now);
-        // Two pieces in a share, so that one is read while one is sent.
-        let mut piece = (share / 2).clamp(SMALL_CHUNK, CHUNK);
-        if unsent > 0 && unsent + piece > share {
-            return;
-        }
-        let full = self.streams.held + piece > self.limits.stream_bytes && !self.make_room(replies, work, piece);
-        if full && unsent > 0 {
-            return;
-        }
-        let Some(Work { stream: Some(stream), .. }) = self.works.get(work) else { return };
-        if full {
-            // However many there are, each goes on.
-            piece = SMALL_CHUNK;
-        }
-        let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(piece);
-        stream.asked = true;
-        stream.asking = length;
-        self.working += 1;
-        let buffer = stream.buffer_for(length);
-        self.streams.charge(stream);
-        let source = Arc::clone(&stream.source);
-        self.reader.submit(Job::Read { work, source, offset: range.start, length, buffer });
-    }
-
-    /// Takes memory back from streams whose peers take nothing, for `bytes`
-    /// more of another's. Returns whether there is room now; if not, further
-    /// streams are looked at in the next call.
-    #[cold]
-    fn make_room<R: Replies>(&mut self, replies: &mut R, other: WorkId, bytes: usize) -> bool {
-        for _ in 0..POLLED.min(self.streams.list.len()) {
-            self.streams.reap = (self.streams.reap + 1) % self.streams.list.len();
-            let work = self.streams.list[self.streams.reap];
-            if work != other {
-                self.take_back(replies, work);
-            }
-            if self.streams.held + bytes <= self.limits.stream_bytes {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Takes back what a stream has queued above its share, if its peer takes
-    /// nothing.
-    fn take_back<R: Replies>(&mut self, replies: &mut R, work: WorkId) {
-        let (now, open) = (replies.now(), self.counters.streams_open as usize);
-        let Some(Work { id, stream: Some(stream), .. }) = self.works.get(work) else { return };
-        let id = *id;
-        if stream.asked {
-            return;
-        }
-        stream.reclaim();
-        self.streams.look(stream, replies.taken(id), now);
-        self.streams.charge(stream);
-        let (share, still) = (self.streams.share(stream, open, &self.limits, now), now.since(stream.moved));
-        if still < STALLED || stream.holds() <= share {
-            return;
-        }
-        stream.spare = Vec::new();
-        // Content alone: of heads and delimiters nothing is kept to be sent
-        // again.
-        let most = usize::try_from(stream.tail.end - stream.tail.start).unwrap_or(usize::MAX);
-        let taken = replies.take_back(id, most) as u64;
-        if taken > 0 {
-            stream.go_back(taken);
-            self.counters.stream_bytes_taken_back += taken;
-            while stream.queued.back().is_some_and(Body::is_free) {
-                stream.queued.pop_back();
-            }
-        }
-        self.streams.charge(stream);
-        if still >= GONE && stream.charged > 0 && stream.holds() > share {
-            self.counters.streams_evicted += 1;
-            self.end_with_reset(replies, work);
-        }
-    }
-
-    /// The body cannot be sent to its end: nothing but a reset says so.
-    fn end_with_reset<R: Replies>(&mut self, replies: &mut R, work: WorkId) {
-        let Some(Work { id, stream: Some(stream), .. }) = self.works.take(work) else { return };
-        self.stream_ended(&stream);
-        replies.abort(id);
-    }
-
-    /// As [`Files::pump`], where the data path sends files by itself, or has
-    /// not yet said that it does not.
-    fn pump_file<R: Replies>(&mut self, replies: &mut R, work: WorkId, unsent: usize) {
-        let Some((_, stream)) = self.stream(work) else { return };
-        if stream.vetted > 0 {
-            self.send_file(replies, work);
-        } else if unsent as u64 <= FILE_PIECE {
-            stream.asked = true;
-            let (source, buffer) = (Arc::clone(&stream.source), Vec::new());
-            self.working += 1;
-            // Reads nothing, but opens the file and looks at it.
-            self.reader.submit(Job::Read { work, source, offset: 0, length: 0, buffer });
-        }
-    }
-
-    /// Gives the data path what may be sent of the file.
-    fn send_file<R: Replies>(&mut self, replies: &mut R, work: WorkId) {
-        self.begin_reply(replies, work);
-        let Some(Work { id, stream: Some(stream), .. }) = self.works.get(work) else { return };
-        let id = *id;
-        while stream.vetted > 0
-            && let Some(range) = stream.next_content()
-            && let Some(file) = stream.source.file()
-        {
-            let length = stream.vetted.min(range.end - range.start);
-            let taken = replies.file(id, file, range.start..range.start + length);
-            if *self.streams.sends_files.insert(taken) {
-                stream.vetted -= length;
-                stream.advance(replies, id, length);
-                self.counters.file_pieces += 1;
-            } else {
-                // It is read instead, and so looked at with each piece.
-                stream.vetted = 0;
-            }
-        }
-        self.pump(replies, work);
-    }
-
-    /// Queues the head, unless it was, and what stands before the content.
-    fn begin_reply<R: Replies>(&mut self, replies: &mut R, work: WorkId) {
-        let Some(Work { id, request, stream: Some(stream), .. }) = self.works.get(work) else { return };
-        let Some(StreamHead { status, length, fields }) = stream.head.take() else { return };
-        let Some(request) = request.take() else { return };
-        replies.begin(*id, &request.get(), &Reply { status, length, fields: fields.as_bytes() });
-        stream.send_delimiters(replies, *id);
-    }
-
-    /// A piece was read.
-    pub(crate) fn on_chunk<R: Replies>(
-        &mut self,
-        replies: &mut R,
-        work: WorkId,
-        buffer: Vec<u8>,
-        outcome: ReadOutcome,
-    ) {
-        let Some((_, stream)) = self.stream(work) else { return };
-        if outcome != ReadOutcome::Intact {
-            let unsent = stream.head.is_some();
-            self.break_stream(replies, work, unsent, outcome);
-            return;
-        }
-        stream.asked = false;
-        stream.asking = 0;
-        let opened = buffer.is_empty();
-        if opened {
-            stream.vetted = FILE_PIECE;
-        }
-        self.working -= 1;
-        if opened {
-            self.send_file(replies, work);
-            return;
-        }
-        self.begin_reply(replies, work);
-        let Some((id, stream)) = self.stream(work) else { return };
-        let length = buffer.len() as u64;
-        let body = Body::new(buffer);
-        replies.body(id, &body, 0..body.len());
-        stream.queued.push_back(body);
-        stream.advance(replies, id, length);
-        self.counters.stream_chunks += 1;
-        self.pump(replies, work);
-    }
-
-    /// Once per turn: peers that took some of what was queued get more. The
-    /// data path tells only when the queue is nearly empty, which on a long
-    /// path is too late.
-    pub(crate) fn poll_streams<R: Replies>(&mut self, replies: &mut R) {
-        for _ in 0..POLLED.min(self.streams.list.len()) {
-            if self.streams.next >= self.streams.list.len() {
-                self.streams.next = 0;
-            }
-            let Some(&work) = self.streams.list.get(self.streams.next) else { return };
-            if self.stream(work).is_some() {
-                self.streams.next += 1;
-                self.pump(replies, work);
-            } else {
-                self.streams.list.swap_remove(self.streams.next);
-            }
-        }
-    }
-
-    /// Everything is queued. The stream holds its share of memory until the
-    /// peer has taken it, and only then the next request is answered: else a
-    /// peer could have us queue one file after the other.
-    fn end_stream<R: Replies>(&mut self, replies: &mut R, work: WorkId) {
-        let Some((id, _)) = self.stream(work) else { return };
-        replies.finish(id);
-        if replies.unsent(id) > 0 {
-            return;
-        }
-        let Some(Work { stream: Some(stream), .. }) = self.works.take(work) else { return };
-        self.stream_ended(&stream);
-        replies.end(id);
-    }
-
-    /// The file is not what it was. Where the head is out, nothing but a
-    /// reset tells the peer that the body is not whole.
-    fn break_stream<R: Replies>(&mut self, replies: &mut R, work: WorkId, unsent: bool, outcome: ReadOutcome) {
-        if !unsent {
-            self.counters.streams_broken += 1;
-            return self.end_with_reset(replies, work);
-        }
-        let Some(mut work) = self.works.take(work) else { return };
-        if let Some(stream) = work.stream.take() {
-            self.stream_ended(&stream);
-        }
-        self.respond_anew(replies, work, outcome);
-    }
-
-    /// A stream is over, whole or not.
-    pub(crate) fn stream_ended(&mut self, stream: &Stream) {
-        self.counters.streams_open -= 1;
-        // The reader's answer finds nobody.
-        self.working -= u32::from(stream.asked);
-        self.streams.held -= stream.charged;
-    }
+    pub kept: Vec<(Arc<Source>, u64)>,
 }
 
 impl Active {
     /// One more.
-    pub(crate) fn add(&mut self, work: WorkId) {
+    pub fn add(&mut self, work: WorkId) {
         self.list.push(work);
     }
 
     /// Keeps a file open for those who ask for it next.
-    fn keep(&mut self, source: &Arc<Source>, second: u64) {
+    pub fn keep(&mut self, source: &Arc<Source>, second: u64) {
         if let Some((_, last)) = self.kept.iter_mut().find(|(kept, _)| Arc::ptr_eq(kept, source)) {
             *last = second;
         } else if self.kept.len() < KEPT_MAX {
@@ -425,21 +99,21 @@ impl Active {
     }
 
     /// Closes files that nobody asked for in a while.
-    pub(crate) fn on_second(&mut self, second: u64, now: Time) {
+    pub fn on_second(&mut self, second: u64, now: Time) {
         self.moved = core::mem::take(&mut self.moving);
         self.second_began = now;
         self.kept.retain(|(_, last)| last + KEPT_SECONDS > second);
     }
 
     /// Counts what `stream` holds now.
-    fn charge(&mut self, stream: &mut Stream) {
+    pub fn charge(&mut self, stream: &mut Stream) {
         let bytes = stream.holds().saturating_sub(SMALL_CHUNK);
         self.held = self.held - stream.charged + bytes;
         stream.charged = bytes;
     }
 
     /// Notes whether the peer took something since the last look.
-    fn look(&mut self, stream: &mut Stream, taken: u32, now: Time) {
+    pub fn look(&mut self, stream: &mut Stream, taken: u32, now: Time) {
         if stream.taken != taken {
             stream.taken = taken;
             self.moving += usize::from(!stream.moves || stream.moved < self.second_began);
@@ -449,7 +123,7 @@ impl Active {
     }
 
     /// Bytes that `stream` may have queued.
-    fn share(&self, stream: &Stream, open: usize, limits: &Limits, now: Time) -> usize {
+    pub fn share(&self, stream: &Stream, open: usize, limits: &FileLimits, now: Time) -> usize {
         let reads = stream.moves && now.since(stream.moved) < STALLED;
         let among = if reads { self.moving.max(self.moved) } else { open };
         (limits.stream_bytes / 2 / among.max(1)).min(limits.stream_window).max(SMALL_CHUNK)
@@ -458,7 +132,7 @@ impl Active {
 
 impl Stream {
     /// The content to send next.
-    fn next_content(&self) -> Option<Range<u64>> {
+    pub fn next_content(&self) -> Option<Range<u64>> {
         self.parts.iter().find_map(|part| match part {
             Part::Content(range) => Some(range.clone()),
             Part::Bytes(_) => None,
@@ -467,7 +141,7 @@ impl Stream {
 
     /// Queues what stands before the next piece of content; whether anything
     /// does.
-    fn send_delimiters<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
+    pub fn send_delimiters<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
         let mut any = false;
         while let Some(Part::Bytes(part)) = self.parts.front() {
             replies.bytes(id, part);
@@ -479,7 +153,7 @@ impl Stream {
 
     /// `length` bytes of the content are queued: what stands before the next
     /// follows.
-    fn advance<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, length: u64) {
+    pub fn advance<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, length: u64) {
         if let Some(Part::Content(range)) = self.parts.front_mut() {
             if self.tail.end != range.start {
                 self.tail = range.start..range.start;
@@ -497,7 +171,7 @@ impl Stream {
 
     /// The last `length` bytes queued were taken back: they are to be sent
     /// again.
-    fn go_back(&mut self, length: u64) {
+    pub fn go_back(&mut self, length: u64) {
         let end = self.tail.end;
         self.tail.end -= length;
         match self.parts.front_mut() {
@@ -507,13 +181,13 @@ impl Stream {
     }
 
     /// Bytes of memory that it has.
-    fn holds(&self) -> usize {
+    pub fn holds(&self) -> usize {
         let queued: usize = self.queued.iter().map(|body| body.len() as usize).sum();
         queued + self.asking + self.spare.capacity()
     }
 
     /// Takes back the memory of pieces that the peer has; one is kept.
-    fn reclaim(&mut self) {
+    pub fn reclaim(&mut self) {
         while let Some(bytes) = self.queued.front_mut().and_then(Body::get_mut) {
             self.spare = core::mem::take(bytes);
             self.queued.pop_front();
@@ -521,7 +195,7 @@ impl Stream {
     }
 
     /// Memory for `length` bytes: what was kept, if it is not far too much.
-    fn buffer_for(&mut self, length: usize) -> Vec<u8> {
+    pub fn buffer_for(&mut self, length: usize) -> Vec<u8> {
         let spare = core::mem::take(&mut self.spare);
         if spare.capacity() <= 2 * length { spare } else { Vec::new() }
     }

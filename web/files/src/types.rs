@@ -10,6 +10,8 @@ pub struct Types {
 }
 
 impl Types {
+    /// Types of the operator's `own`, by extension, and the `default` of all that
+    /// nobody knows.
     pub fn new(own: &[(String, String)], default: &str) -> Self {
         let own = own.iter().map(|(extension, value)| (extension.to_ascii_lowercase(), value.clone()));
         Self { own: own.collect(), default: default.into() }

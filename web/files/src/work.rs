@@ -1,16 +1,9 @@
 //! Requests that are not answered at once.
 
-use crate::reader::EntryId;
+use crate::ids::{EntryId, WorkId};
 use crate::stream::Stream;
 use exchange::ExchangeId;
 use semantics::OwnedRequest;
-
-/// A request under way, by its place and which of those in it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WorkId {
-    pub place: u32,
-    serial: u32,
-}
 
 /// A request that waits for the reader, or whose answer is being sent.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use crate::Types;
 use crate::config::{Directory, Error, Symlinks};
+use crate::identity::Identity;
 use crate::shared_content::{Member, Shared};
 use crate::target::Key;
 use core::hash::Hasher;
@@ -19,22 +20,6 @@ const READ_ATTEMPTS: u32 = 3;
 /// Times that an `openat2` is tried again when a rename elsewhere made it
 /// unsure whether the path left the root.
 const OPEN_ATTEMPTS: u32 = 8;
-
-/// A file modified this recently may be modified again without a change of
-/// its times: it is read again at the next check. Seconds.
-const RACY_SECONDS: u64 = 2;
-
-/// What tells one state of a file from another.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Identity {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, u64),
-    changed: (i64, u64),
-    /// Links to it, mode, user and group.
-    attributes: (u64, u32, u32, u32),
-}
 
 /// A state of a file that was found before.
 #[derive(Clone, Debug)]
@@ -133,6 +118,10 @@ pub struct FileReader {
 }
 
 impl FileReader {
+    /// A reader of `directory`, whose root it opens.
+    ///
+    /// # Errors
+    /// The root cannot be opened.
     pub fn new(directory: &Directory, heads: HeadWriter) -> Result<Self, Error> {
         let path = directory.root.clone();
         let root = open_root(&path).map_err(|error| Error::Root(path.clone(), error.into()))?;
@@ -350,7 +339,7 @@ impl FileReader {
             }
             Some((identity, content)) => {
                 let etag = content_etag(&content);
-                let settled = !is_racy(&identity, now);
+                let settled = !identity.is_racy(now);
                 let shared = shared_content.put(*domain, &path, identity, (content, &etag), (false, settled), now);
                 self.found(&path, identity, Content::Shared(shared), &etag, now)
             }
@@ -383,13 +372,13 @@ impl FileReader {
     }
 
     fn to_be_streamed(&self, path: Vec<u8>, identity: Identity) -> Found {
-        let meta = self.meta(&path, &identity, large_etag(&identity));
+        let meta = self.meta(&path, &identity, identity.etag());
         Found::Large { meta, identity, path: path.into() }
     }
 
     fn found(&self, path: &[u8], identity: Identity, content: Content, etag: &str, now: u64) -> Found {
         let meta = self.meta(path, &identity, etag.to_owned());
-        let racy = is_racy(&identity, now);
+        let racy = identity.is_racy(now);
         let joined = match &content {
             Content::Own(bytes) if bytes.len() <= self.joined_max => bytes.len(),
             _ => 0,
@@ -427,28 +416,10 @@ impl FileReader {
     }
 }
 
-impl Identity {
-    fn of(stat: &Stat) -> Self {
-        Self {
-            device: stat.st_dev,
-            inode: stat.st_ino,
-            size: u64::try_from(stat.st_size).unwrap_or(0),
-            modified: (stat.st_mtime, stat.st_mtime_nsec),
-            changed: (stat.st_ctime, stat.st_ctime_nsec),
-            attributes: (stat.st_nlink, stat.st_mode, stat.st_uid, stat.st_gid),
-        }
-    }
-}
-
 /// Where content comes from.
 enum Content {
     Own(Vec<u8>),
     Shared(Shared),
-}
-
-/// Whether a file may yet change without a change of its times.
-fn is_racy(identity: &Identity, now: u64) -> bool {
-    u64::try_from(identity.modified.0).unwrap_or(0).abs_diff(now) <= RACY_SECONDS
 }
 
 /// Strong (RFC 9110 §8.8.1): by content, so that it changes with every byte
@@ -458,13 +429,6 @@ fn content_etag(content: &[u8]) -> String {
     let mut hasher = core::hash::SipHasher::new();
     hasher.write(content);
     format!("\"{:x}-{:016x}\"", content.len(), hasher.finish())
-}
-
-/// Strong by the file system's time of modification, in nanoseconds: reading
-/// a large file only to name it would cost more than it saves.
-fn large_etag(identity: &Identity) -> String {
-    let (seconds, nanos) = identity.modified;
-    format!("\"{:x}-{seconds:x}.{nanos:08x}\"", identity.size)
 }
 
 fn open_root(path: &Path) -> Result<OwnedFd, Errno> {

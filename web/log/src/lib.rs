@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use rtrb::{Consumer, Producer, RingBuffer};
 use semantics::date::HttpDate;
-use sink::{Appended, Sink, Stream};
+use sink::{Appended, Sink, StandardStream};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -122,8 +122,8 @@ impl Log {
     pub fn start(kind: &AccessLog, bytes: usize, cpus: &[usize]) -> Result<Option<Self>, Error> {
         let sink = match kind {
             AccessLog::Off => return Ok(None),
-            AccessLog::Stdout => Sink::Standard(Stream::Out),
-            AccessLog::Stderr => Sink::Standard(Stream::Error),
+            AccessLog::Stdout => Sink::Standard(StandardStream::Out),
+            AccessLog::Stderr => Sink::Standard(StandardStream::Error),
             AccessLog::File(path) => {
                 let file = Appended::open(path).map_err(|error| Error::Open(path.clone(), error))?;
                 Sink::File(path.clone(), file)

@@ -15,12 +15,12 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug)]
 pub enum Sink {
     File(PathBuf, Appended),
-    Standard(Stream),
+    Standard(StandardStream),
 }
 
 /// A standard stream, of which the process has one.
 #[derive(Clone, Copy, Debug)]
-pub enum Stream {
+pub enum StandardStream {
     Out,
     Error,
 }
@@ -46,7 +46,7 @@ impl Sink {
     }
 }
 
-impl Stream {
+impl StandardStream {
     fn append(self, lines: &[u8], hurry: &AtomicBool) -> io::Result<()> {
         // A pipe takes 4 KiB in one piece: the lines of several threads are kept
         // apart here, with whether half of one was written last.

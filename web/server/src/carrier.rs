@@ -2,7 +2,6 @@
 
 use crate::conn::{DRY, FINISHED, ServedConnection, State, Tick};
 use crate::counters::Counters;
-use crate::deadlines::Drain;
 use crate::head;
 use access_log::{Line, Log};
 use app::{Body, ConnId, Net};
@@ -44,6 +43,15 @@ pub struct Carrier {
     pub unsettled: Option<usize>,
     /// Scratch for heads and short responses.
     pub scratch: Vec<u8>,
+}
+
+/// A drain under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Drain {
+    /// The next connection to look at.
+    pub next: usize,
+    /// When what is left is reset.
+    pub deadline: Time,
 }
 
 /// A carrier during a call to a handler.

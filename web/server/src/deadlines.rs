@@ -6,14 +6,13 @@
 //! no timer at all.
 
 use crate::Server;
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, Drain};
 use crate::conn::{DRY, ENDED, FINISHED, MARKED, PARTIAL, PAUSED, State};
 use app::{ConnId, Net};
 use core::time::Duration;
 use exchange::{ExchangeId, Handler};
 use h1::server::Waiting;
 use semantics::Status;
-use wire::Time;
 
 /// Connections looked at in one call of `drain`, or of `settle`: a million take several
 /// turns, during which others are served.
@@ -23,15 +22,6 @@ pub(crate) const DRAINED: usize = 16_384;
 /// two looks that something was taken, so a peer may be given up by the time of
 /// one look too early, and never too late.
 const LOOKS: u8 = 16;
-
-/// A drain under way.
-#[derive(Clone, Copy, Debug)]
-pub struct Drain {
-    /// The next connection to look at.
-    next: usize,
-    /// When what is left is reset.
-    deadline: Time,
-}
 
 impl<H: Handler> Server<H> {
     /// The timer ran out: a wait may be over.

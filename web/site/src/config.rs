@@ -172,8 +172,8 @@ impl Content {
 impl Limits {
     /// Those that files are served within.
     #[must_use]
-    pub const fn files(&self) -> files::Limits {
-        files::Limits {
+    pub const fn files(&self) -> files::FileLimits {
+        files::FileLimits {
             streams: self.streams,
             stream_bytes: self.stream_bytes,
             stream_window: self.stream_window,

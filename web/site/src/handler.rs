@@ -20,7 +20,7 @@ pub struct Making<'a> {
     /// Wakes the silo.
     pub event: &'a Arc<OwnedFd>,
     /// Bounds on what is held for peers.
-    pub limits: files::Limits,
+    pub limits: files::FileLimits,
 }
 
 /// What a host answers by. Each call is one branch, which the compiler sees
@@ -40,7 +40,7 @@ pub enum SiteHandler {
 #[allow(clippy::large_enum_variant, reason = "there is one for each host, and only while it is taken up")]
 pub enum HandlerChange {
     /// New rules for files, whose content in memory stays.
-    Files(files::Change),
+    Files(files::NewRules),
     /// Another handler altogether: what is to be read, and who reads it.
     Other(Content, Option<Reader>),
 }
@@ -142,7 +142,7 @@ impl HandlerChange {
         match (now, next) {
             (Content::Respond(now), Content::Respond(next)) if now == next => Ok(None),
             (Content::Directory(now), Content::Directory(next)) => {
-                Ok(Some(Self::Files(files::Change::prepare(now, next, heads.clone())?)))
+                Ok(Some(Self::Files(files::NewRules::prepare(now, next, heads.clone())?)))
             }
             _ => Self::other(next.clone(), heads, cpus).map(Some),
         }

@@ -19,15 +19,14 @@ impl Names {
     /// # Errors
     /// No host can have it, or another has.
     pub fn add(&mut self, name: &str, place: u16) -> Result<(), ConfigError> {
-        let key = key(name.as_bytes(), &mut [0; NAME_MAX]).map(Box::from);
-        let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
-        let Some(key) = key.filter(|key: &Box<[u8]>| !key.is_empty() && key.iter().copied().all(valid)) else {
-            return Err(ConfigError::HostName(name.to_owned()));
-        };
-        if key.len() < name.trim_end_matches('.').len() {
-            // It had a port.
-            return Err(ConfigError::HostName(name.to_owned()));
-        }
+        let mut memory = [0; NAME_MAX];
+        let valid = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(byte);
+        // What is more than a name has a port, or stands behind an address.
+        let whole = name.strip_suffix('.').unwrap_or(name).len();
+        let key = key(name.as_bytes(), &mut memory)
+            .filter(|key| !key.is_empty() && key.len() == whole && key.iter().all(valid))
+            .map(Box::from)
+            .ok_or_else(|| ConfigError::HostName(name.to_owned()))?;
         match self.places.insert(key, place) {
             None => Ok(()),
             Some(_) => Err(ConfigError::HostTwice(name.to_owned())),
