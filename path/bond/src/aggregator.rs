@@ -84,7 +84,7 @@ pub struct PortView {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LacpView {
     /// The receive machine's state.
-    pub receive: lacp::Receive,
+    pub receive: lacp::ReceiveState,
     /// What selection says.
     pub selected: Selected,
     /// The mux machine's state.
@@ -360,7 +360,7 @@ impl Told {
         let [a, b, c, d, e, f, high, low] = partner.to_be_bytes();
         let [receive, selected, mux, ..] = states.to_be_bytes();
         LacpView {
-            receive: lacp::Receive::from_number(receive),
+            receive: lacp::ReceiveState::from_number(receive),
             selected: Selected::from_number(selected),
             mux: Mux::from_number(mux),
             key: (states >> 16) as u16,

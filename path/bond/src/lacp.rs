@@ -22,7 +22,7 @@
 
 mod port;
 
-pub use port::{LacpCounters, Mux, Port, Receive, Selected};
+pub use port::{LacpCounters, Mux, Port, ReceiveState, Selected};
 
 use core::fmt;
 use core::str::FromStr;
@@ -42,18 +42,18 @@ pub struct Settings {
     /// come together.
     pub active: bool,
     /// How often the partner is to speak.
-    pub rate: Rate,
+    pub rate: LacpRate,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { system_priority: u16::MAX, key: 1, port_priority: 255, active: true, rate: Rate::Fast }
+        Self { system_priority: u16::MAX, key: 1, port_priority: 255, active: true, rate: LacpRate::Fast }
     }
 }
 
 /// How often a partner is to speak, and so how soon its silence is noticed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Rate {
+pub enum LacpRate {
     /// Each second; silence ends a port's part after 3 seconds.
     #[default]
     Fast,
@@ -61,7 +61,7 @@ pub enum Rate {
     Slow,
 }
 
-impl FromStr for Rate {
+impl FromStr for LacpRate {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -73,7 +73,7 @@ impl FromStr for Rate {
     }
 }
 
-impl fmt::Display for Rate {
+impl fmt::Display for LacpRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Fast => "fast",
@@ -111,7 +111,7 @@ impl Lacp {
     pub fn new(settings: &Settings, system: Mac, ports: usize) -> Self {
         let state = PortState::AGGREGATION
             .with(PortState::ACTIVITY, settings.active)
-            .with(PortState::SHORT_TIMEOUT, settings.rate == Rate::Fast);
+            .with(PortState::SHORT_TIMEOUT, settings.rate == LacpRate::Fast);
         let actor = |index: usize| PortInfo {
             system_priority: settings.system_priority,
             system,

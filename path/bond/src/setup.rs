@@ -112,11 +112,11 @@ impl fmt::Display for Setup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lacp::Rate;
+    use crate::lacp::LacpRate;
 
     #[test]
     fn what_is_written_is_what_is_meant() {
-        let lacp = Settings { rate: Rate::Slow, active: false, system_priority: 7, key: 3, ..Settings::default() };
+        let lacp = Settings { rate: LacpRate::Slow, active: false, system_priority: 7, key: 3, ..Settings::default() };
         let all = Setup { mode: Mode::Lacp(lacp), min_links: 2 };
         for (text, setup) in [
             ("static", Setup::default()),

@@ -33,7 +33,7 @@ pub const MAX_DOMAINS: u16 = 1_024;
 
 /// Where memory that this thread touches first is to come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Policy<'a> {
+pub enum MemoryPolicy<'a> {
     /// From this domain while it has any, then from the nearest that has.
     Domain(u16),
     /// From these domains by turns, page by page.
@@ -48,7 +48,7 @@ pub enum Policy<'a> {
 ///
 /// # Errors
 /// See [`PlacementError`]; the policy stays as it was.
-pub fn bind(policy: Policy<'_>) -> Result<(), PlacementError> {
+pub fn bind(policy: MemoryPolicy<'_>) -> Result<(), PlacementError> {
     let wrong = |why| PlacementError { doing: "choose where memory comes from", domain: policy.first(), why };
     let mask = Mask::of(policy).map_err(wrong)?;
     match kernel::set_mempolicy(policy, &mask) {
@@ -69,8 +69,8 @@ pub fn move_to(range: Range<usize>, domain: u16) -> Result<(), PlacementError> {
     if range.is_empty() {
         return Ok(());
     }
-    let mask = Mask::of(Policy::Domain(domain)).map_err(wrong)?;
-    match kernel::mbind(&pages(&range), Policy::Domain(domain), &mask) {
+    let mask = Mask::of(MemoryPolicy::Domain(domain)).map_err(wrong)?;
+    match kernel::mbind(&pages(&range), MemoryPolicy::Domain(domain), &mask) {
         Err(why) if why.raw_os_error() == Some(libc::ENOSYS) => Ok(()),
         outcome => outcome.map_err(wrong),
     }
@@ -301,12 +301,12 @@ fn pages(range: &Range<usize>) -> Range<usize> {
 struct Mask([u64; MAX_DOMAINS as usize / 64]);
 
 impl Mask {
-    fn of(policy: Policy<'_>) -> io::Result<Self> {
+    fn of(policy: MemoryPolicy<'_>) -> io::Result<Self> {
         let mut mask = Self([0; MAX_DOMAINS as usize / 64]);
         let domains = match &policy {
-            Policy::Domain(domain) => core::slice::from_ref(domain),
-            Policy::Interleave(domains) => domains,
-            Policy::Local => &[],
+            MemoryPolicy::Domain(domain) => core::slice::from_ref(domain),
+            MemoryPolicy::Interleave(domains) => domains,
+            MemoryPolicy::Local => &[],
         };
         for domain in domains {
             let word = mask.0.get_mut(usize::from(domain / 64));
@@ -316,7 +316,7 @@ impl Mask {
     }
 }
 
-impl Policy<'_> {
+impl MemoryPolicy<'_> {
     const fn first(&self) -> Option<u16> {
         match self {
             Self::Domain(domain) => Some(*domain),

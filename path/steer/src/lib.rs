@@ -35,7 +35,7 @@ pub use counters::Counters;
 pub use flows::FLOWS;
 pub use link::Rss;
 pub use mesh::{
-    FORWARD_RING, MESSAGE_RING, Mesh, MeshConfig, MeshEnd, MeshError, Policy, SILOS_MAX, SiloSpec, Spread, Watch,
+    FORWARD_RING, MESSAGE_RING, Mesh, MeshConfig, MeshEnd, MeshError, MeshHandle, Policy, SILOS_MAX, SiloSpec, Spread,
 };
 pub use receive::SteeredRx;
 pub use returns::{KEY_LEN, ReturnQueue, Toeplitz};

@@ -364,16 +364,16 @@ impl MeshEnd {
 
     /// A handle for whoever watches over ports, on any thread.
     #[must_use]
-    pub fn mesh(&self) -> Watch {
-        Watch(Arc::clone(&self.common))
+    pub fn mesh(&self) -> MeshHandle {
+        MeshHandle(Arc::clone(&self.common))
     }
 }
 
 /// Tells a mesh what happens to its ports.
 #[derive(Clone, Debug)]
-pub struct Watch(pub(crate) Arc<Common>);
+pub struct MeshHandle(pub(crate) Arc<Common>);
 
-impl Watch {
+impl MeshHandle {
     /// Whether a port or member changed its state since the start, so that
     /// flows may arrive elsewhere than their silo's queues. From then on a
     /// segment of an unknown flow is passed on to silos that may own it.

@@ -1,7 +1,7 @@
 //! A silo's own link joined to its end of the mesh.
 
 use crate::counters::Counters as Steering;
-use crate::mesh::{Common, MeshEnd, Rule, Watch};
+use crate::mesh::{Common, MeshEnd, MeshHandle, Rule};
 use crate::receive::SteeredRx;
 use crate::receiving::RxState;
 use crate::region::Region;
@@ -87,8 +87,8 @@ impl<L: Link> Steered<L> {
 
     /// The mesh, for whoever watches over ports, on any thread.
     #[must_use]
-    pub fn mesh(&self) -> Watch {
-        Watch(Arc::clone(&self.common))
+    pub fn mesh(&self) -> MeshHandle {
+        MeshHandle(Arc::clone(&self.common))
     }
 
     /// Flows whose silo is remembered here.

@@ -146,12 +146,12 @@ pub struct RouterAdvertisement {
     /// MTU of the link, at least [`ipv6::MIN_MTU`] (RFC 4861 section 6.3.4).
     pub mtu: Option<u32>,
     /// Prefixes on the link: the `Some` ones, from the front.
-    pub prefixes: [Option<Prefix>; MAX_PREFIXES],
+    pub prefixes: [Option<PrefixInformation>; MAX_PREFIXES],
 }
 
 /// A prefix information option (RFC 4861 section 4.6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Prefix {
+pub struct PrefixInformation {
     /// The prefix; bits behind `len` are of no meaning.
     pub prefix: Ipv6Addr,
     /// Its length in bits, at most 128.
@@ -388,7 +388,7 @@ struct Options {
     source: Option<Mac>,
     target: Option<Mac>,
     mtu: Option<u32>,
-    prefixes: [Option<Prefix>; MAX_PREFIXES],
+    prefixes: [Option<PrefixInformation>; MAX_PREFIXES],
 }
 
 impl Options {
@@ -425,7 +425,7 @@ impl Options {
                 _ => {}
             }
         } else if let (PREFIX_INFORMATION, Some(option)) = (kind, option.as_array::<32>()) {
-            let prefix = Prefix::read(option);
+            let prefix = PrefixInformation::read(option);
             if let Some(slot) = self.prefixes.iter_mut().find(|slot| slot.is_none()) {
                 *slot = prefix;
             }
@@ -433,7 +433,7 @@ impl Options {
     }
 }
 
-impl Prefix {
+impl PrefixInformation {
     fn read(option: &[u8; 32]) -> Option<Self> {
         let word = |at: usize| u32::from_be_bytes([option[at], option[at + 1], option[at + 2], option[at + 3]]);
         let (_, prefix) = option.split_last_chunk::<16>()?;

@@ -5,7 +5,7 @@
 //! silo's own: those of its queues of the port.
 
 use crate::figures::Take;
-use bond::lacp::{Mux, Receive, Selected};
+use bond::lacp::{Mux, ReceiveState, Selected};
 use bond::{Bond, MAX_PORTS, Mode, PortView, Setup};
 use core::fmt;
 use link::Link;
@@ -178,9 +178,9 @@ impl Port {
         }
     }
 
-    fn machines(&self) -> (Receive, Selected, Mux) {
+    fn machines(&self) -> (ReceiveState, Selected, Mux) {
         let [receive, selected, mux] = [PLAIN, PLAIN + 1, PLAIN + 2].map(|field| self.values[field] as u8);
-        (Receive::from_number(receive), Selected::from_number(selected), Mux::from_number(mux))
+        (ReceiveState::from_number(receive), Selected::from_number(selected), Mux::from_number(mux))
     }
 
     /// This side's key; the partner's system, key and port.
@@ -204,7 +204,7 @@ impl fmt::Display for Port {
             let (receive, selected, _) = self.machines();
             let (key, system, partner_key, partner_port) = self.partner();
             write!(f, ", {}, {}, key {key}", word(selected), word(receive))?;
-            if receive == Receive::Current {
+            if receive == ReceiveState::Current {
                 write!(f, ", partner {system} key {partner_key} port {partner_port}")?;
             }
             write!(f, ", LACP in {lacp_in} out {lacp_out}")?;
@@ -257,7 +257,7 @@ mod tests {
 
     fn view() -> PortView {
         let lacp = LacpView {
-            receive: Receive::Current,
+            receive: ReceiveState::Current,
             selected: Selected::Standby,
             mux: Mux::Waiting,
             key: 7,
@@ -295,7 +295,7 @@ mod tests {
         assert!(port(&plain).to_string().contains("near0: down, "));
         let mut alone = view();
         if let Some(lacp) = &mut alone.lacp {
-            lacp.receive = Receive::PortDisabled;
+            lacp.receive = ReceiveState::PortDisabled;
         }
         let line = port(&alone).to_string();
         assert!(line.contains("port disabled, key 7, LACP in 11"), "{line}");

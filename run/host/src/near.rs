@@ -5,7 +5,7 @@ use crate::figures::Take;
 use crate::{Layout, Port, SiloPlace};
 use link::{Link, LinkState};
 use server::{Content, Server, SharedContent};
-use silo::placement::{self, Far, Inspector, Policy, Watch};
+use silo::placement::{self, Far, Inspector, MemoryPolicy, Watch};
 use silo::{Silo, Usage};
 use std::sync::Arc;
 use topology::{Memory, Topology};
@@ -156,7 +156,7 @@ impl Domains {
     }
 
     fn bring<L: Link>(&self, domain: u16, link: &L) -> Result<(), placement::PlacementError> {
-        placement::bind(Policy::Domain(domain))?;
+        placement::bind(MemoryPolicy::Domain(domain))?;
         // The link was opened by another thread. What a peer or a device has
         // hold of stays, and shows among the pages.
         link.memory(&mut |range| {
@@ -168,7 +168,7 @@ impl Domains {
     fn spread(&self) -> Result<(), placement::PlacementError> {
         let with_memory = self.topology.domains.iter().filter(|domain| domain.memory_total > 0);
         let domains: Vec<u16> = with_memory.map(|domain| domain.number).collect();
-        placement::bind(Policy::Interleave(&domains))
+        placement::bind(MemoryPolicy::Interleave(&domains))
     }
 }
 

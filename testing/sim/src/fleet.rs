@@ -9,7 +9,7 @@ use core::time::Duration;
 use link::{Faults, Impairment, Link, Pair, PairConfig, PairLink, Receive, Transmit};
 use silo::{Silo, Turn};
 use stack::{Config, LinkOffload, Seeds, Stack};
-use steer::{KEY_LEN, Mesh, MeshConfig, Policy, ReturnQueue, Rss, SiloSpec, Spread, Steered, Toeplitz, Watch};
+use steer::{KEY_LEN, Mesh, MeshConfig, MeshHandle, Policy, ReturnQueue, Rss, SiloSpec, Spread, Steered, Toeplitz};
 use wire::checksum::LinkVouched;
 use wire::ethernet::{ETHER_IPV4, ETHER_IPV6, EthernetHeader};
 use wire::ipv4::Ipv4Header;
@@ -67,7 +67,7 @@ pub struct Fleet {
     /// The silos.
     pub silos: Vec<Silo<Steered<PairLink>, Peer>>,
     last: Vec<Option<Turn>>,
-    watch: Option<Watch>,
+    watch: Option<MeshHandle>,
     failover: Option<Time>,
     looked_at: Time,
     /// Who holds its silos' short ways against the general ones.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::aggregator::{Config, Mode, PortConfig, PortCounters, PortView};
-use crate::lacp::{Mux, Receive as Heard, Selected, Settings};
+use crate::lacp::{Mux, ReceiveState as Heard, Selected, Settings};
 use link::{Pair, PairConfig, PairLink};
 use wire::Mac;
 

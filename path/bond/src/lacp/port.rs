@@ -35,7 +35,7 @@ const MAX_MARKERS: usize = 8;
 ///
 /// INITIALIZE is passed through and never stayed in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Receive {
+pub enum ReceiveState {
     /// The link is down.
     PortDisabled,
     /// The partner is no longer, or not yet, heard, and asked to speak up.
@@ -81,7 +81,7 @@ pub enum Mux {
     Distributing,
 }
 
-impl Receive {
+impl ReceiveState {
     /// The state whose number (`as u8`) this is; else that of a port whose
     /// link is down.
     #[must_use]
@@ -162,7 +162,7 @@ pub struct LacpCounters {
 pub struct Port {
     actor: PortInfo,
     partner: PortInfo,
-    receive: Receive,
+    receive: ReceiveState,
     /// When the partner is silent for too long.
     current_while: Option<Time>,
     selected: Selected,
@@ -186,7 +186,7 @@ impl Port {
         let mut port = Self {
             actor,
             partner: PortInfo::default(),
-            receive: Receive::PortDisabled,
+            receive: ReceiveState::PortDisabled,
             current_while: None,
             selected: Selected::Unselected,
             mux: Mux::Detached,
@@ -217,7 +217,7 @@ impl Port {
 
     /// The receive machine's state.
     #[must_use]
-    pub const fn receive(&self) -> Receive {
+    pub const fn receive(&self) -> ReceiveState {
         self.receive
     }
 
@@ -246,7 +246,7 @@ impl Port {
     }
 
     pub(super) fn enabled(&self) -> bool {
-        self.receive != Receive::PortDisabled
+        self.receive != ReceiveState::PortDisabled
     }
 
     /// The partner, if one was heard.
@@ -271,7 +271,7 @@ impl Port {
             self.expire(now);
             self.need_to_transmit = true;
         } else {
-            self.receive = Receive::PortDisabled;
+            self.receive = ReceiveState::PortDisabled;
             self.current_while = None;
             self.markers.clear();
         }
@@ -295,7 +295,7 @@ impl Port {
         let told = PortState::ACTIVITY | PortState::SHORT_TIMEOUT | PortState::SYNCHRONIZATION | PortState::AGGREGATION;
         self.need_to_transmit |= !same_port(&pdu.partner, &self.actor, told);
         self.record(pdu);
-        self.receive = Receive::Current;
+        self.receive = ReceiveState::Current;
         self.current_while = Some(now + self.timeout());
         self.set_actor(PortState::EXPIRED, false);
         self.step_periodic(now);
@@ -339,7 +339,7 @@ impl Port {
 
     /// EXPIRED.
     fn expire(&mut self, now: Time) {
-        self.receive = Receive::Expired;
+        self.receive = ReceiveState::Expired;
         self.set_partner(PortState::SYNCHRONIZATION, false);
         self.set_partner(PortState::SHORT_TIMEOUT, true);
         self.current_while = Some(now + SHORT_TIMEOUT_TIME);
@@ -348,11 +348,11 @@ impl Port {
 
     pub(super) fn on_time(&mut self, now: Time) {
         if self.current_while.is_some_and(|at| at <= now) {
-            if self.receive == Receive::Current {
+            if self.receive == ReceiveState::Current {
                 self.counters.expired += 1;
                 self.expire(now);
             } else {
-                self.receive = Receive::Defaulted;
+                self.receive = ReceiveState::Defaulted;
                 self.current_while = None;
                 self.forget();
             }

@@ -172,7 +172,7 @@ fn transitions() {
 
 #[test]
 fn ports_join_within_the_wait_and_a_round_trip() {
-    for rate in [Rate::Fast, Rate::Slow] {
+    for rate in [LacpRate::Fast, LacpRate::Slow] {
         let settings = Settings { rate, ..Settings::default() };
         let mut room = Room::pair(&settings, &Settings::default());
         room.run(at(2_500));
@@ -198,7 +198,7 @@ fn one_side_must_be_active() {
 /// after three times that (802.1AX-2014 clause 6.4.4).
 #[test]
 fn silence_is_noticed_after_three_periods() {
-    for (rate, period) in [(Rate::Fast, 1_000), (Rate::Slow, 30_000)] {
+    for (rate, period) in [(LacpRate::Fast, 1_000), (LacpRate::Slow, 30_000)] {
         let settings = Settings { rate, ..Settings::default() };
         let mut room = Room::pair(&settings, &settings);
         room.run(at(600_000));
@@ -209,9 +209,9 @@ fn silence_is_noticed_after_three_periods() {
         room.loses = Box::new(|end| end.0 == 1);
         let dead = last + Duration::from_millis(3 * period);
         room.run(Time::from_nanos(dead.as_nanos() - 1));
-        assert_eq!(room.systems[0].ports()[0].receive(), Receive::Current, "{rate}");
+        assert_eq!(room.systems[0].ports()[0].receive(), ReceiveState::Current, "{rate}");
         room.run(dead);
-        assert_eq!(room.systems[0].ports()[0].receive(), Receive::Expired, "{rate}");
+        assert_eq!(room.systems[0].ports()[0].receive(), ReceiveState::Expired, "{rate}");
         assert_eq!(room.systems[0].ports()[0].counters().expired, 1);
     }
 }
@@ -418,8 +418,8 @@ fn a_restless_partner_is_answered_three_times_a_second() {
 
 #[test]
 fn states_are_read_back_from_their_numbers() {
-    for state in [Receive::PortDisabled, Receive::Expired, Receive::Defaulted, Receive::Current] {
-        assert_eq!(Receive::from_number(state as u8), state);
+    for state in [ReceiveState::PortDisabled, ReceiveState::Expired, ReceiveState::Defaulted, ReceiveState::Current] {
+        assert_eq!(ReceiveState::from_number(state as u8), state);
     }
     for selected in [Selected::Unselected, Selected::Selected, Selected::Standby] {
         assert_eq!(Selected::from_number(selected as u8), selected);
@@ -428,7 +428,7 @@ fn states_are_read_back_from_their_numbers() {
         assert_eq!(Mux::from_number(state as u8), state);
     }
     assert_eq!(
-        (Receive::from_number(9), Selected::from_number(9), Mux::from_number(9)),
-        (Receive::PortDisabled, Selected::Unselected, Mux::Detached)
+        (ReceiveState::from_number(9), Selected::from_number(9), Mux::from_number(9)),
+        (ReceiveState::PortDisabled, Selected::Unselected, Mux::Detached)
     );
 }

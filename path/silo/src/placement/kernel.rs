@@ -1,6 +1,6 @@
 //! The system calls, which neither rustix nor libc has as functions.
 
-use super::{MAX_DOMAINS, Mask, Policy};
+use super::{MAX_DOMAINS, Mask, MemoryPolicy};
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 use core::ops::Range;
 use core::ptr;
@@ -17,9 +17,9 @@ const MPOL_MF_MOVE: c_uint = 1 << 1;
 pub const BATCH: usize = 1_024;
 
 /// set_mempolicy(2).
-pub fn set_mempolicy(policy: Policy<'_>, mask: &Mask) -> io::Result<()> {
+pub fn set_mempolicy(policy: MemoryPolicy<'_>, mask: &Mask) -> io::Result<()> {
     let (mask, bits) = match policy {
-        Policy::Local => (ptr::null(), 0),
+        MemoryPolicy::Local => (ptr::null(), 0),
         _ => (mask.0.as_ptr(), MASK_BITS),
     };
     // SAFETY: the kernel reads at most `bits` bits from `mask`, which has as
@@ -29,7 +29,7 @@ pub fn set_mempolicy(policy: Policy<'_>, mask: &Mask) -> io::Result<()> {
 }
 
 /// mbind(2) of whole pages, with MPOL_MF_MOVE.
-pub fn mbind(range: &Range<usize>, policy: Policy<'_>, mask: &Mask) -> io::Result<()> {
+pub fn mbind(range: &Range<usize>, policy: MemoryPolicy<'_>, mask: &Mask) -> io::Result<()> {
     let (start, len) = (ptr::without_provenance::<c_void>(range.start), range.end - range.start);
     // SAFETY: the kernel reads `MASK_BITS` bits from the mask, which has as
     // many. It changes which memory is behind the range and never what is in
@@ -39,11 +39,11 @@ pub fn mbind(range: &Range<usize>, policy: Policy<'_>, mask: &Mask) -> io::Resul
     done(outcome)
 }
 
-const fn mode(policy: Policy<'_>) -> c_int {
+const fn mode(policy: MemoryPolicy<'_>) -> c_int {
     match policy {
-        Policy::Domain(_) => libc::MPOL_PREFERRED,
-        Policy::Interleave(_) => libc::MPOL_INTERLEAVE,
-        Policy::Local => libc::MPOL_DEFAULT,
+        MemoryPolicy::Domain(_) => libc::MPOL_PREFERRED,
+        MemoryPolicy::Interleave(_) => libc::MPOL_INTERLEAVE,
+        MemoryPolicy::Local => libc::MPOL_DEFAULT,
     }
 }
 

@@ -49,7 +49,7 @@ fn here() -> u16 {
 }
 
 /// Sets a policy on a thread of its own, so that no other test has it.
-fn under(policy: Policy<'static>, run: impl FnOnce() + Send + 'static) {
+fn under(policy: MemoryPolicy<'static>, run: impl FnOnce() + Send + 'static) {
     let apart = move || {
         bind(policy).unwrap();
         run();
@@ -60,7 +60,7 @@ fn under(policy: Policy<'static>, run: impl FnOnce() + Send + 'static) {
 #[test]
 fn pages_are_found_once_they_are_touched() {
     let domain = here();
-    under(Policy::Domain(domain), move || {
+    under(MemoryPolicy::Domain(domain), move || {
         let pages = Mapped::new(3_000);
         assert_eq!(Placement::of([pages.range()]).unwrap(), Placement { domains: Vec::new(), absent: 3_000 });
         for page in [0, 1, 1_024, 2_999] {
@@ -101,10 +101,11 @@ fn what_is_not_mapped_is_absent_and_no_error() {
 #[test]
 fn policies_are_taken_or_refused_with_a_reason() {
     let domain = here();
-    under(Policy::Domain(domain), || bind(Policy::Local).unwrap());
+    under(MemoryPolicy::Domain(domain), || bind(MemoryPolicy::Local).unwrap());
     let leaked: &'static [u16] = vec![domain].leak();
-    under(Policy::Interleave(leaked), || ());
-    for wrong in [Policy::Domain(1_023), Policy::Domain(u16::MAX), Policy::Interleave(&[MAX_DOMAINS])] {
+    under(MemoryPolicy::Interleave(leaked), || ());
+    for wrong in [MemoryPolicy::Domain(1_023), MemoryPolicy::Domain(u16::MAX), MemoryPolicy::Interleave(&[MAX_DOMAINS])]
+    {
         // Domain 1023 could be there; nobody has seen one.
         let why = thread::spawn(move || bind(wrong).unwrap_err().to_string()).join().unwrap();
         assert!(why.contains("there is no such domain"), "{why}");

@@ -1,6 +1,6 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::icmpv4::{self, Icmpv4};
-use wire::icmpv6::{self, Icmpv6, NEIGHBOR_HOP_LIMIT, NeighborAdvertisement, Prefix, RouterAdvertisement};
+use wire::icmpv6::{self, Icmpv6, NEIGHBOR_HOP_LIMIT, NeighborAdvertisement, PrefixInformation, RouterAdvertisement};
 use wire::ipv4::Ipv4Header;
 use wire::ipv6::Ipv6Header;
 use wire::tcp::{Flags, SeqNum, TcpHeader, TcpOptions};
@@ -209,7 +209,7 @@ fn router_messages_are_validated() {
 
 #[test]
 fn router_advertisement_options_are_read_with_care() {
-    let prefix = |len| Prefix {
+    let prefix = |len| PrefixInformation {
         prefix: "2001:db8::".parse().unwrap(),
         len,
         on_link: true,

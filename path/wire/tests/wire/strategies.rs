@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use wire::arp::{ArpPacket, Operation};
 use wire::ethernet::{ETHER_VLAN, EthernetHeader};
 use wire::icmpv4::Icmpv4;
-use wire::icmpv6::{Icmpv6, NeighborAdvertisement, Prefix, RouterAdvertisement};
+use wire::icmpv6::{Icmpv6, NeighborAdvertisement, PrefixInformation, RouterAdvertisement};
 use wire::ipv4::Ipv4Header;
 use wire::ipv6::Ipv6Header;
 use wire::tcp::{Flags, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
@@ -151,9 +151,9 @@ pub fn icmpv4(data: &[u8]) -> impl Strategy<Value = Icmpv4<'_>> {
     ]
 }
 
-fn prefix() -> impl Strategy<Value = Prefix> {
+fn prefix() -> impl Strategy<Value = PrefixInformation> {
     (any::<Ipv6Addr>(), 0..=128_u8, any::<[bool; 2]>(), any::<[u32; 2]>()).prop_map(
-        |(prefix, len, [on_link, autonomous], [valid, preferred])| Prefix {
+        |(prefix, len, [on_link, autonomous], [valid, preferred])| PrefixInformation {
             prefix,
             len,
             on_link,

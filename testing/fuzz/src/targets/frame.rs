@@ -6,7 +6,7 @@ use wire::arp::{ArpPacket, Operation};
 use wire::checksum::{pseudo_v4, pseudo_v6, sum};
 use wire::ethernet::{ETHER_ARP, ETHER_IPV4, ETHER_IPV6, EthernetHeader};
 use wire::icmpv4::{self, Icmpv4};
-use wire::icmpv6::{self, Icmpv6, NeighborAdvertisement, Prefix, RouterAdvertisement};
+use wire::icmpv6::{self, Icmpv6, NeighborAdvertisement, PrefixInformation, RouterAdvertisement};
 use wire::ipv4::Ipv4Header;
 use wire::ipv6::{Ipv6Header, walk_extensions};
 use wire::tcp::{Flags, TcpHeader};
@@ -208,7 +208,8 @@ fn seeds() -> Vec<Vec<u8>> {
     let quoted = &packets::tcp(&six, &packets::header(Flags::ACK), b"12345678")[14..];
     let target = packets::OUR_V6;
     let link_layer = Some(packets::THEIR_MAC);
-    let prefix = Prefix { prefix: target, len: 64, on_link: true, autonomous: true, valid: 600, preferred: 300 };
+    let prefix =
+        PrefixInformation { prefix: target, len: 64, on_link: true, autonomous: true, valid: 600, preferred: 300 };
     let mut advertisement =
         RouterAdvertisement { router_lifetime: 1800, link_layer, mtu: Some(1500), ..Default::default() };
     advertisement.prefixes[0] = Some(prefix);

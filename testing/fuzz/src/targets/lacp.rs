@@ -2,7 +2,7 @@
 //! with one that is in agreement, and nobody is made to shout.
 
 use crate::Target;
-use bond::lacp::{Lacp, Rate, Settings};
+use bond::lacp::{Lacp, LacpRate, Settings};
 use core::time::Duration;
 use std::collections::VecDeque;
 use wire::lacp::{LacpPdu, Marker, PDU_LEN, PortInfo, PortState, SlowPdu};
@@ -51,7 +51,7 @@ struct World {
 
 fn run(input: &[u8]) {
     let Some((&settings, mut rest)) = input.split_first() else { return };
-    let rate = if settings & 1 == 0 { Rate::Fast } else { Rate::Slow };
+    let rate = if settings & 1 == 0 { LacpRate::Fast } else { LacpRate::Slow };
     let settings = Settings { rate, active: settings & 2 == 0, ..Settings::default() };
     let mut world = World {
         lacp: Lacp::new(&settings, OURS, PORTS),
