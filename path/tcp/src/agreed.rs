@@ -1,7 +1,7 @@
 //! What a handshake agrees on.
 
 use crate::config::{Config, DEFAULT_MSS_V4, DEFAULT_MSS_V6, MAX_WINDOW_SHIFT, MIN_MSS};
-use wire::tcp::{SeqNum, TcpOptions};
+use wire::tcp::{Offer, SeqNum, TcpOptions};
 
 /// What both sides agreed on in a handshake that the SYN queue or a cookie
 /// kept; from it an accepted connection is made.
@@ -19,6 +19,23 @@ pub struct Agreed {
     pub sack: bool,
     /// Timestamps were offered by both; TS.Recent.
     pub timestamps: Option<u32>,
+}
+
+impl Agreed {
+    /// Nothing but sequence numbers and the peer's MSS.
+    #[inline]
+    #[must_use]
+    pub const fn bare(iss: SeqNum, irs: SeqNum, peer_mss: u16) -> Self {
+        Self { iss, irs, peer_mss, peer_shift: None, sack: false, timestamps: None }
+    }
+
+    /// What a SYN,ACK says of it, and that we take segments with so many bytes
+    /// of payload.
+    #[inline(always)]
+    #[must_use]
+    pub fn offer(&self, config: &Config, mss: u16) -> Offer {
+        Offer { mss, window_scale: self.peer_shift.map(|_| config.window_shift()), sack_permitted: self.sack }
+    }
 }
 
 /// The options of a SYN, as agreed options, given what we offer.

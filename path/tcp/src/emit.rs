@@ -1,6 +1,6 @@
 //! A segment to build, as a connection gives it.
 
-use wire::tcp::{Flags as Bits, SackBlocks, SeqNum};
+use wire::tcp::{Flags as Bits, Offer, SackBlocks, SeqNum};
 
 /// A segment to build: everything but the ports.
 #[derive(Clone, Copy, Debug)]
@@ -33,12 +33,5 @@ pub enum EmitOptions {
     /// Selective acknowledgements.
     Sack(SackBlocks),
     /// The options of a SYN.
-    Syn {
-        /// MSS to announce.
-        mss: u16,
-        /// Window shift to offer.
-        shift: Option<u8>,
-        /// Offer SACK.
-        sack: bool,
-    },
+    Syn(Offer),
 }

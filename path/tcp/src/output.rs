@@ -12,7 +12,7 @@ use crate::flags::Flags;
 use crate::state::State;
 use core::hint::cold_path;
 use wire::checksum::Sum;
-use wire::tcp::{Flags as Bits, SeqNum};
+use wire::tcp::{Flags as Bits, Offer, SeqNum};
 
 /// Window while all connections together hold too much: a request's head
 /// goes on, and what is not taken at once is dropped anyway.
@@ -362,11 +362,11 @@ impl Connection {
             flags,
             window: cx.config.receive_limit.min(0xffff) as u16,
             timestamps,
-            options: EmitOptions::Syn {
+            options: EmitOptions::Syn(Offer {
                 mss: self.announced(path.announced_mss()),
-                shift: (!answers || self.shifts != 0).then(|| cx.config.window_shift()),
-                sack: if answers { self.flags.has(Flags::SACK) } else { cx.config.sack },
-            },
+                window_scale: (!answers || self.shifts != 0).then(|| cx.config.window_shift()),
+                sack_permitted: if answers { self.flags.has(Flags::SACK) } else { cx.config.sack },
+            }),
             offset: 0,
             len: 0,
         })

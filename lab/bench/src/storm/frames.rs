@@ -11,7 +11,7 @@ use wire::checksum::{pseudo_v4, sum};
 use wire::ethernet::{ETHER_ARP, ETHER_IPV4, EthernetHeader};
 use wire::icmpv4::{Icmpv4, unreachable};
 use wire::ipv4::{self, Ipv4Header};
-use wire::tcp::{self, Flags, OPENING_HEADER_LEN, Opening, SeqNum, TcpHeader, TcpOptions, Timestamps};
+use wire::tcp::{self, Flags, OPENING_HEADER_LEN, Offer, Opening, SeqNum, TcpHeader, TcpOptions, Timestamps};
 use wire::{Mac, protocol};
 
 /// A kind of frame.
@@ -75,9 +75,7 @@ fn syn(source: Ipv4Addr, port: u16, bits: u64) -> Vec<u8> {
         ack: SeqNum(0),
         flags: Flags::SYN,
         window: 64_240,
-        mss: 1_460,
-        window_scale: Some(7),
-        sack_permitted: true,
+        offer: Offer { mss: 1_460, window_scale: Some(7), sack_permitted: true },
         timestamps: Some(Timestamps { value: (bits >> 32) as u32, echo: 0 }),
     };
     let mut bytes = [0; OPENING_HEADER_LEN];

@@ -42,7 +42,7 @@ impl Frame<'_> {
             let len = self.build_plain(out, flow, emit, connection);
             return (len, Offload::NONE);
         }
-        if matches!(emit.options, EmitOptions::Syn { .. }) {
+        if matches!(emit.options, EmitOptions::Syn(_)) {
             return (self.build_syn(out, flow, emit), Offload::NONE);
         }
         self.build_by_layers(out, flow, emit, connection)
@@ -181,7 +181,7 @@ impl Frame<'_> {
 /// What a SYN or SYN,ACK of a connection says; none for any other segment.
 #[inline(always)]
 pub(super) fn opening_of(flow: &Flow, emit: &Emit) -> Option<Opening> {
-    let EmitOptions::Syn { mss, shift, sack } = emit.options else { return None };
+    let EmitOptions::Syn(offer) = emit.options else { return None };
     Some(Opening {
         src_port: flow.local_port,
         dst_port: flow.remote_port,
@@ -189,9 +189,7 @@ pub(super) fn opening_of(flow: &Flow, emit: &Emit) -> Option<Opening> {
         ack: emit.ack,
         flags: emit.flags,
         window: emit.window,
-        mss,
-        window_scale: shift,
-        sack_permitted: sack,
+        offer,
         timestamps: emit.timestamps.map(|(value, echo)| Timestamps { value, echo }),
     })
 }
@@ -213,7 +211,7 @@ fn options_of(emit: &Emit, timestamps: Option<Timestamps>) -> TcpOptions {
     let mut options = TcpOptions { timestamps, ..TcpOptions::default() };
     match emit.options {
         // A SYN's are written by `build_opening`.
-        EmitOptions::Plain | EmitOptions::Syn { .. } => {}
+        EmitOptions::Plain | EmitOptions::Syn(_) => {}
         EmitOptions::Sack(blocks) => options.sack = blocks,
     }
     options

@@ -92,7 +92,7 @@ impl Tcp {
             self.want_room();
             return Cookie::Deferred;
         }
-        let mut agreed = Agreed { iss, irs, peer_mss, peer_shift: None, sack: false, timestamps: None };
+        let mut agreed = Agreed::bare(iss, irs, peer_mss);
         if let Some(ts) = header.options.timestamps.filter(|_| self.common.config.timestamps) {
             let bits = ts.echo.wrapping_sub(self.common.offsets.of(&flow));
             let shift = bits & NO_SHIFT;

@@ -140,6 +140,7 @@ impl Tcp {
     pub(super) fn syn_ack(&self, ip: &Ip, flow: &Flow, agreed: &Agreed, timestamps: Option<Timestamps>) -> Opening {
         let path = Path { mtu: ip.mtu(), v6: !flow.is_v4() };
         let most = self.listeners.options(flow.local_port).and_then(|options| options.max_segment);
+        let mss = path.announced_mss();
         Opening {
             src_port: flow.local_port,
             dst_port: flow.remote_port,
@@ -147,9 +148,7 @@ impl Tcp {
             ack: agreed.irs.plus(1),
             flags: Flags::SYN.union(Flags::ACK),
             window: self.common.config.receive_limit.min(0xffff) as u16,
-            mss: most.map_or(path.announced_mss(), |most| most.min(path.announced_mss())),
-            window_scale: agreed.peer_shift.map(|_| self.common.config.window_shift()),
-            sack_permitted: agreed.sack,
+            offer: agreed.offer(&self.common.config, most.map_or(mss, |most| most.min(mss))),
             timestamps,
         }
     }

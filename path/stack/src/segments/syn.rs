@@ -220,8 +220,7 @@ mod tests {
 
     fn add(queue: &mut SynQueue, port: u16, now: u32) -> u32 {
         let flow = Flow::v4("10.0.0.1".parse().unwrap(), port, 0, 80);
-        let agreed =
-            Agreed { iss: SeqNum(1), irs: SeqNum(2), peer_mss: 1460, peer_shift: None, sack: false, timestamps: None };
+        let agreed = Agreed::bare(SeqNum(1), SeqNum(2), 1460);
         queue.insert(flow, u64::from(port), agreed, NeighbourId(0), 1000, now)
     }
 

@@ -7,7 +7,7 @@ use crate::options::SocketOptions;
 use crate::{CongestionState, Counters};
 use app::{Closed, Unreachable};
 use wire::Time;
-use wire::tcp::{Established, Flags as Bits, SackBlocks, SeqNum, TcpHeader, TcpOptions};
+use wire::tcp::{Established, Flags as Bits, Offer, SackBlocks, SeqNum, TcpHeader, TcpOptions};
 
 const PATH: Path = Path { mtu: 1_500, v6: false };
 const MSS: usize = 1_000;
@@ -233,7 +233,7 @@ fn segments_are_no_longer_than_asked_for_in_both_directions() {
     client.set_options(&config, SocketOptions { max_segment: Some(900), ..SocketOptions::default() });
     assert!(client.poll_opening(&mut cx, PATH).is_none(), "the short way does not ask");
     let syn = client.poll_segment(&mut cx, PATH, 0).unwrap();
-    assert!(matches!(syn.options, EmitOptions::Syn { mss: 900, .. }));
+    assert!(matches!(syn.options, EmitOptions::Syn(Offer { mss: 900, .. })));
     let options = TcpOptions { mss: Some(1_460), ..TcpOptions::default() };
     let flags = Bits::SYN | Bits::ACK;
     let (seq, ack) = (SeqNum(0), SeqNum(1));

@@ -21,14 +21,21 @@ pub struct Opening {
     pub flags: Flags,
     /// Receive window; never scaled in a SYN.
     pub window: u16,
-    /// Largest segment that we want to receive.
+    /// What is offered, or agreed to, for the connection.
+    pub offer: Offer,
+    /// Timestamps.
+    pub timestamps: Option<Timestamps>,
+}
+
+/// The options that only a segment that opens a connection has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offer {
+    /// Largest segment that we want to receive, in bytes of payload.
     pub mss: u16,
-    /// Shift of our window.
+    /// Shift of our window, at most 14; `None` without the option.
     pub window_scale: Option<u8>,
     /// We understand selective acknowledgements.
     pub sack_permitted: bool,
-    /// Timestamps.
-    pub timestamps: Option<Timestamps>,
 }
 
 /// A SYN's header with all of its options.
@@ -57,13 +64,13 @@ impl Opening {
     #[inline(always)]
     pub(crate) fn words(&self) -> Option<[u32; OPENING_HEADER_LEN / 4]> {
         let (Some(shift), true, Some(Timestamps { value, echo })) =
-            (self.window_scale, self.sack_permitted, self.timestamps)
+            (self.offer.window_scale, self.offer.sack_permitted, self.timestamps)
         else {
             return None;
         };
         let ports = u32::from(self.src_port) << 16 | u32::from(self.dst_port);
         let control = u32::from_be_bytes([data_offset(OPENING_HEADER_LEN), self.flags.0, 0, 0]);
-        let mss = u32::from_be_bytes([MSS, 4, 0, 0]) | u32::from(self.mss);
+        let mss = u32::from_be_bytes([MSS, 4, 0, 0]) | u32::from(self.offer.mss);
         let sack = u32::from_be_bytes(SACK_AND_TIMESTAMPS);
         let scale = u32::from_be_bytes([NOP, WINDOW_SCALE, 3, shift.min(MAX_WINDOW_SCALE)]);
         let control = control | u32::from(self.window);
@@ -92,12 +99,8 @@ impl Opening {
 
     #[inline]
     fn options(&self) -> TcpOptions {
-        TcpOptions {
-            mss: Some(self.mss),
-            window_scale: self.window_scale,
-            sack_permitted: self.sack_permitted,
-            timestamps: self.timestamps,
-            sack: SackBlocks::EMPTY,
-        }
+        let Offer { mss, window_scale, sack_permitted } = self.offer;
+        let timestamps = self.timestamps;
+        TcpOptions { mss: Some(mss), window_scale, sack_permitted, timestamps, sack: SackBlocks::EMPTY }
     }
 }

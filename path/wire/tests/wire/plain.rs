@@ -4,7 +4,7 @@ use core::net::Ipv4Addr;
 use wire::ethernet::{ETHER_IPV4, EthernetHeader};
 use wire::ipv4::{self, Ipv4Header};
 use wire::plain::{self, Ends, Plain};
-use wire::tcp::{Established, Flags, Opening, SeqNum, TcpHeader, Timestamps};
+use wire::tcp::{Established, Flags, Offer, Opening, SeqNum, TcpHeader, Timestamps};
 use wire::{Mac, Sum, checksum, protocol};
 
 const OWN: Mac = Mac([2, 0, 0, 0, 0, 1]);
@@ -16,6 +16,8 @@ const ENDS: Ends = Ends {
     ttl: 64,
 };
 
+const OFFER: Offer = Offer { mss: 1_460, window_scale: Some(7), sack_permitted: true };
+
 fn opening() -> Opening {
     Opening {
         src_port: 40_000,
@@ -24,9 +26,7 @@ fn opening() -> Opening {
         ack: SeqNum(7),
         flags: Flags::SYN | Flags::ACK,
         window: 65_535,
-        mss: 1_460,
-        window_scale: Some(7),
-        sack_permitted: true,
+        offer: OFFER,
         timestamps: Some(Timestamps { value: 5, echo: 6 }),
     }
 }
@@ -87,7 +87,7 @@ fn written_as_the_layers_read() {
     assert_eq!((&syn[34..], payload.len()), (&head[..40], 0));
     assert_eq!((read.options.mss, read.established()), (Some(1_460), None));
     // Fewer options are not for this way, nor is a slot that is too short.
-    let fewer = Opening { sack_permitted: false, ..opening() };
+    let fewer = Opening { offer: Offer { sack_permitted: false, ..OFFER }, ..opening() };
     assert_eq!(plain::emit_opening(&mut [0; 100], &ENDS, &fewer), 0);
     assert_eq!(plain::emit_opening(&mut [0; 73], &ENDS, &opening()), 0);
     assert_eq!(plain::emit(&mut [0; 53], &ENDS, &established(None), 0, Sum::ZERO), 0);

@@ -1,6 +1,6 @@
 use core::net::Ipv4Addr;
 use wire::tcp::{
-    Flags, MAX_WINDOW_SCALE, Opening, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps, set_checksum,
+    Flags, MAX_WINDOW_SCALE, Offer, Opening, SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps, set_checksum,
     set_partial_checksum,
 };
 use wire::{LinkVouched, Sum, WireError, checksum, protocol};
@@ -89,9 +89,7 @@ fn openings_are_headers() {
             ack: header.ack,
             flags: header.flags,
             window: header.window,
-            mss: 65_495,
-            window_scale: options.window_scale,
-            sack_permitted: options.sack_permitted,
+            offer: Offer { mss: 65_495, window_scale: options.window_scale, sack_permitted: options.sack_permitted },
             timestamps: options.timestamps,
         };
         let mut got = [0; 60];
