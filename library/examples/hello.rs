@@ -52,7 +52,7 @@ fn open(socket: &str, role: Role) -> Result<MemifLink, Box<dyn Error>> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let place = std::env::args().nth(1).ok_or("usage: hello ADDRESS:PORT | hello memif:SOCKET")?;
-    let hello = Http::new(Hello::default());
+    let hello = Http::new(Hello::default())?;
     match place.strip_prefix("memif:") {
         Some(socket) => {
             let link = open(socket, Role::Server)?;

@@ -1,15 +1,22 @@
 //! An HTTP/1.1 service: requests in, replies out.
 
-use app::{App, Closed, ConnId, Net, Opened, SEND_LOW_WATER};
+use app::{App, Closed, ConnId, Net, Opened, Wake};
 use core::fmt;
 use core::time::Duration;
-use h1::response::Head;
-use h1::server::{Engine, Event, Limits, Timeouts, Transfer, Waiting};
-use h1::{Framing, Version};
-use semantics::date::HttpDate;
-use semantics::{Method, OwnedRequest, Request, Status};
+use h1::server::{Limits, Timeouts};
+use semantics::{OwnedRequest, Request, Status};
+use server::exchange::{self, ExchangeId, Handler, Piece, Replies, RequestBody};
+use server::{Config, ConfigError, Respond, Server, WallClock};
 use silo::Clock;
+use std::collections::HashMap;
 use wire::Time;
+
+/// Bytes of bodies that are not whole yet, of all clients together. What would
+/// be more is answered with 503.
+const BODIES_MAX: usize = 256 << 20;
+
+/// How often the wall clock is looked at.
+const CLOCK_EVERY: Duration = Duration::from_secs(10);
 
 /// What answers requests.
 pub trait Service {
@@ -87,228 +94,180 @@ impl Reply {
 
 /// A service as an application, for either data path.
 ///
-/// Requests are answered one after the other, in their order; a client that does
-/// not take its replies is not read from. Bodies are kept until they are
-/// complete, at most [`Limits::body`] bytes of each.
+/// Requests of a connection are answered one after the other, in their order; a
+/// client that does not take its replies is not read from. Bodies are kept until
+/// they are complete, at most [`Limits::body`] bytes of each.
 #[derive(Debug)]
 pub struct Http<S> {
-    /// What answers.
-    pub service: S,
-    limits: Limits,
-    timeouts: Timeouts,
-    conns: Vec<Conn>,
-    open: usize,
-    draining: bool,
-    reply: Reply,
-    out: Vec<u8>,
-    date: (u64, HttpDate),
+    server: Server<Answers<S>>,
+    clock: Clock,
+    /// When the wall clock is to be looked at again.
+    look: Time,
 }
 
-/// One connection's state.
-#[derive(Debug, Default)]
-struct Conn {
-    engine: Engine,
-    /// A request whose body is not complete yet, and what there is of that.
-    pending: Option<(OwnedRequest, Transfer)>,
-    body: Vec<u8>,
-    /// What the timer is set for.
-    waits: Option<Waiting>,
-    /// What was unsent when the timer was set for that.
-    unsent: usize,
-    /// Nothing is sent after what is queued.
-    finished: bool,
-    /// The client sends no more.
-    ended: bool,
+/// A service as a handler of exchanges.
+#[derive(Debug)]
+struct Answers<S> {
+    service: S,
+    /// Requests whose bodies are not complete yet, by what is left with their
+    /// exchanges, and what there is of the bodies.
+    bodies: HashMap<u32, (OwnedRequest, Vec<u8>)>,
+    held: usize,
+    next: u32,
+    reply: Reply,
 }
 
 impl<S: Service> Http<S> {
     /// With the limits and timeouts that are usual.
-    #[must_use]
-    pub fn new(service: S) -> Self {
+    ///
+    /// # Errors
+    /// The system has no more descriptors.
+    pub fn new(service: S) -> Result<Self, ConfigError> {
         Self::with(service, Limits::default(), Timeouts::default())
     }
 
     /// With limits and timeouts of the caller's own.
-    #[must_use]
-    pub fn with(service: S, limits: Limits, timeouts: Timeouts) -> Self {
-        Self {
-            service,
-            limits,
-            timeouts,
-            conns: Vec::new(),
-            open: 0,
-            draining: false,
-            reply: Reply::new(),
-            out: Vec::new(),
-            date: (0, HttpDate::from_unix(0)),
-        }
+    ///
+    /// # Errors
+    /// As [`Http::new`].
+    pub fn with(service: S, limits: Limits, timeouts: Timeouts) -> Result<Self, ConfigError> {
+        let mut config = Config::respond(Respond::Text(String::new()));
+        config.server_header = false;
+        config.limits.http = limits;
+        config.timeouts.http = timeouts;
+        let answers = Answers { service, bodies: HashMap::new(), held: 0, next: 0, reply: Reply::new() };
+        let clock = WallClock::new(Time::ZERO, Duration::ZERO);
+        Ok(Self { server: Server::with_handler(config, answers, clock)?, clock: Clock, look: Time::ZERO })
     }
 
-    /// Answers a request.
-    fn answer<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, body: &[u8], transfer: &Transfer) {
+    /// What answers.
+    pub fn service(&mut self) -> Option<&mut S> {
+        self.server.handlers().first_mut().map(|answers| &mut answers.service)
+    }
+
+    /// The date of replies is that of the wall clock.
+    #[cold]
+    fn look_at_clock(&mut self, now: Time) {
+        self.look = now + CLOCK_EVERY;
+        self.server.set_wall_clock(WallClock::new(now, self.clock.unix()));
+    }
+}
+
+impl<S: Service> Answers<S> {
+    fn answer<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: &[u8]) {
         self.reply.clear();
         self.service.on_request(request, body, &mut self.reply);
-        let keep_alive = transfer.keep_alive() && !self.draining;
-        let head_only = request.method() == Method::Head;
-        self.send(net, id, (transfer.version(), keep_alive), head_only);
-        if !keep_alive {
-            self.end(net, id);
+        let Reply { status, fields, body } = &self.reply;
+        // RFC 9110 section 8.6: neither 204 nor 304 has a body, and the length
+        // of the former is not told.
+        let bare = *status == Status::NO_CONTENT || *status == Status::NOT_MODIFIED;
+        let length = if bare { None } else { Some(body.len() as u64) };
+        let reply = exchange::Reply { status: *status, length, fields };
+        let pieces = [Piece::Bytes(body)];
+        let none = bare || request.method() == semantics::Method::Head;
+        replies.reply(id, request, &reply, if none { &[] } else { &pieces });
+    }
+
+    fn forget(&mut self, mark: Option<u32>) -> Option<(OwnedRequest, Vec<u8>)> {
+        let (request, body) = self.bodies.remove(&mark?)?;
+        self.held -= body.len();
+        Some((request, body))
+    }
+}
+
+impl<S: Service> Handler for Answers<S> {
+    fn takes_body(&self, _request: &Request<'_>) -> bool {
+        true
+    }
+
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
+        if body != RequestBody::None {
+            self.next = self.next.wrapping_add(1);
+            self.bodies.insert(self.next, ((*request).into(), Vec::new()));
+            replies.set_mark(id, self.next);
+        } else {
+            self.answer(replies, id, request, &[]);
         }
     }
 
-    /// Answers with nothing but a status, and ends the connection.
-    fn refuse<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status) {
-        self.reply.clear();
-        self.reply.status = status;
-        self.send(net, id, (Version::Http11, false), false);
-        self.end(net, id);
+    fn on_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
+        let mark = replies.mark(id);
+        if self.held + bytes.len() > BODIES_MAX {
+            if let Some((request, _)) = self.forget(mark) {
+                replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"");
+            }
+            return bytes.len();
+        }
+        if let Some((_, body)) = mark.and_then(|mark| self.bodies.get_mut(&mark)) {
+            body.extend_from_slice(bytes);
+            self.held += bytes.len();
+        }
+        bytes.len()
     }
 
-    fn send<N: Net>(&mut self, net: &mut N, id: ConnId, (version, keep_alive): (Version, bool), head_only: bool) {
-        let seconds = Clock.unix().as_secs();
-        if self.date.0 != seconds {
-            self.date = (seconds, HttpDate::from_unix(seconds));
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        if let Some((request, body)) = self.forget(replies.mark(id)) {
+            self.answer(replies, id, &request.get(), &body);
         }
-        self.out.clear();
-        let head = Head::new(&mut self.out, self.reply.status).date(&self.date.1).lines(&self.reply.fields);
-        // RFC 9110 section 8.6: neither 1xx nor 204 has a length.
-        let bare = self.reply.status == Status::NO_CONTENT;
-        let head = if bare { head } else { head.content_length(self.reply.body.len() as u64) };
-        head.connection(version, keep_alive).end();
-        if !head_only && !bare && self.reply.status != Status::NOT_MODIFIED {
-            self.out.extend_from_slice(&self.reply.body);
-        }
-        net.send_bytes(id, &self.out);
     }
 
-    fn end<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        let conn = &mut self.conns[id.index()];
-        conn.engine.close();
-        conn.finished = true;
-        net.finish(id);
+    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        if let Some((request, _)) = self.forget(replies.mark(id)) {
+            replies.reply_status(id, &request.get(), Status::REQUEST_TIMEOUT, b"");
+        }
     }
 
-    /// Sets the connection's timer for what is waited for now.
-    fn set_timer<N: Net>(&mut self, net: &mut N, id: ConnId, now: Time) {
-        let conn = &mut self.conns[id.index()];
-        let unsent = net.unsent(id);
-        if unsent > 0 {
-            conn.unsent = unsent;
-            conn.waits = None;
-            net.set_timer(id, Some(now + self.timeouts.send));
-            return;
-        }
-        let waiting = conn.engine.waiting();
-        if conn.waits == Some(waiting) && !waiting.restarts_on_progress() {
-            return;
-        }
-        conn.waits = Some(waiting);
-        // A peer that has had its last answer is to close as well.
-        let after = self.timeouts.after(waiting).unwrap_or(Duration::from_secs(5));
-        net.set_timer(id, Some(now + after));
+    fn on_gone(&mut self, _id: ExchangeId, mark: Option<u32>) {
+        self.forget(mark);
     }
 }
 
 impl<S: Service> App for Http<S> {
-    fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, _how: Opened) {
-        if self.conns.len() <= id.index() {
-            self.conns.resize_with(id.index() + 1, Conn::default);
-        }
-        self.conns[id.index()] = Conn::default();
-        self.open += 1;
-        self.set_timer(net, id, net.now());
+    fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, how: Opened) {
+        self.server.on_open(net, id, how);
     }
 
     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
-        let mut used = 0;
-        // What it does not take is not answered: the rest is offered again when it has taken some (on_sent).
-        while net.unsent(id) <= SEND_LOW_WATER {
-            let rest = data.get(used..).unwrap_or_default();
-            let conn = &mut self.conns[id.index()];
-            match conn.engine.on_bytes(rest, &self.limits) {
-                Event::NeedMore => break,
-                Event::Request { request, transfer, consumed } => {
-                    used += consumed;
-                    if transfer.framing() == Framing::None {
-                        self.answer(net, id, &request, &[], &transfer);
-                        continue;
-                    }
-                    if transfer.expect_continue() {
-                        net.send_bytes(id, b"HTTP/1.1 100 Continue\r\n\r\n");
-                    }
-                    conn.pending = Some((OwnedRequest::from(request), transfer));
-                }
-                Event::Body { bytes, consumed } => {
-                    used += consumed;
-                    conn.body.extend_from_slice(bytes);
-                }
-                Event::EndOfBody { consumed } => {
-                    used += consumed;
-                    let body = core::mem::take(&mut conn.body);
-                    if let Some((request, transfer)) = conn.pending.take() {
-                        self.answer(net, id, &request.get(), &body, &transfer);
-                    }
-                }
-                Event::Reject { status, consumed } => {
-                    used += consumed;
-                    self.refuse(net, id, status);
-                }
-                Event::Ignored { consumed } => used += consumed,
-            }
+        if net.now() >= self.look {
+            self.look_at_clock(net.now());
         }
-        if self.conns[id.index()].ended && net.unsent(id) <= SEND_LOW_WATER {
-            // What is left is no whole request, and will be none.
-            self.end(net, id);
-        }
-        self.set_timer(net, id, net.now());
-        used
+        self.server.on_data(net, id, data)
     }
 
     fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
-        self.conns[id.index()].ended = true;
-        if held == 0 || net.unsent(id) <= SEND_LOW_WATER {
-            self.end(net, id);
-        }
-        self.set_timer(net, id, net.now());
+        self.server.on_end(net, id, held);
     }
 
     fn on_sent<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        net.resume(id);
-        self.set_timer(net, id, net.now());
+        self.server.on_sent(net, id);
     }
 
     fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        let conn = &mut self.conns[id.index()];
-        let unsent = net.unsent(id);
-        if unsent > 0 && unsent < conn.unsent {
-            self.set_timer(net, id, net.now());
-            return;
-        }
-        let waiting = conn.engine.waiting();
-        match conn.finished {
-            false if unsent == 0 && waiting.answers_408() => {
-                self.refuse(net, id, Status::REQUEST_TIMEOUT);
-                self.set_timer(net, id, net.now());
-            }
-            false if unsent == 0 => {
-                self.end(net, id);
-                self.set_timer(net, id, net.now());
-            }
-            _ => net.abort(id),
-        }
+        self.server.on_timer(net, id);
     }
 
-    fn on_close<N: Net>(&mut self, _net: &mut N, id: ConnId, _why: Closed) {
-        // Where a connect failed there was none.
-        if let Some(conn) = self.conns.get_mut(id.index()) {
-            *conn = Conn::default();
-            self.open = self.open.saturating_sub(1);
-        }
+    fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed) {
+        self.server.on_close(net, id, why);
     }
 
-    fn drain<N: Net>(&mut self, _net: &mut N) -> bool {
-        self.draining = true;
-        self.open == 0
+    fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
+        self.server.on_turn(net)
+    }
+
+    fn warm(&self, id: ConnId) -> u64 {
+        self.server.warm(id)
+    }
+
+    fn working(&self) -> u32 {
+        self.server.working()
+    }
+
+    fn idle(&self, id: ConnId, now: Time) -> Option<Duration> {
+        self.server.idle(id, now)
+    }
+
+    fn drain<N: Net>(&mut self, net: &mut N) -> bool {
+        self.server.drain(net)
     }
 }
 

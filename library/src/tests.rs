@@ -57,7 +57,7 @@ impl App for Asker {
 fn over_a_pair(send: &'static [u8]) -> String {
     let (near, far) = Pair::new(PairConfig::default());
     let address = |ip| [Address { ip, prefix_len: 24 }];
-    let http = Http::new(service as fn(&Request<'_>, &[u8], &mut Reply));
+    let http = Http::new(service as fn(&Request<'_>, &[u8], &mut Reply)).expect("descriptors");
     let mut server = Bypass::new(near, Mac([2, 0, 0, 0, 0, 1]), &address(SERVER), &[80], http).expect("random bits");
     let asker = Asker { send, got: Vec::new(), closed: false };
     let mut client = Bypass::new(far, Mac([2, 0, 0, 0, 0, 2]), &address(CLIENT), &[], asker).expect("random bits");
@@ -83,7 +83,7 @@ fn over_sockets(send: &[u8]) -> String {
     let server = {
         let stop = Arc::clone(&stop);
         thread::spawn(move || {
-            let http = Http::new(service as fn(&Request<'_>, &[u8], &mut Reply));
+            let http = Http::new(service as fn(&Request<'_>, &[u8], &mut Reply)).expect("descriptors");
             let kernel = Kernel::listen(&["127.0.0.1:0".parse().expect("an endpoint")], http).expect("it listens");
             tell.send(kernel.endpoints()[0].to_string()).expect("somebody waits");
             kernel.run(&stop).map(|_| ()).map_err(|why| why.to_string())
@@ -129,7 +129,7 @@ fn what_is_no_request_is_refused_and_ended() {
 fn a_panic_leaves_run_and_ends_the_connections() {
     let (tell, told) = channel();
     let server = thread::spawn(move || {
-        let http = Http::new(service as fn(&Request<'_>, &[u8], &mut Reply));
+        let http = Http::new(service as fn(&Request<'_>, &[u8], &mut Reply)).expect("descriptors");
         let kernel = Kernel::listen(&["127.0.0.1:0".parse().expect("an endpoint")], http).expect("it listens");
         tell.send(kernel.endpoints()[0].to_string()).expect("somebody waits");
         let stop = AtomicBool::new(false);

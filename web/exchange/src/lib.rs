@@ -75,6 +75,17 @@ pub struct Reply<'a> {
     pub fields: &'a [u8],
 }
 
+/// What of a request's body follows its head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RequestBody {
+    /// Nothing that is for the handler.
+    None,
+    /// So many bytes, at least one.
+    Length(u64),
+    /// Bytes up to an end that its carrier will see.
+    Unknown,
+}
+
 /// A piece of a body that is there.
 #[derive(Clone, Copy, Debug)]
 pub enum Piece<'a> {
@@ -162,9 +173,9 @@ pub trait Handler {
         None
     }
 
-    /// A request. Its body, if it has one, was read and discarded, unless the
-    /// handler takes bodies.
-    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>);
+    /// A request, and whether its `body` follows: only to a handler that takes
+    /// it. Any other's was read and discarded.
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody);
 
     /// Whether the bodies of such requests are for the handler: then
     /// [`Handler::on_body`] and [`Handler::on_body_end`] follow its

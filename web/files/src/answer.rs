@@ -11,7 +11,8 @@ use crate::worker::{Found, ReadOutcome};
 use app::Wake;
 use core::time::Duration;
 use exchange::{
-    Composed, ExchangeId, FieldLines, Handler, Part, Piece, Ready, Replies, Reply, compose, is_selected_whole,
+    Composed, ExchangeId, FieldLines, Handler, Part, Piece, Ready, Replies, Reply, RequestBody, compose,
+    is_selected_whole,
 };
 use semantics::date::HttpDate;
 use semantics::{Method, OwnedRequest, Request, Status};
@@ -54,7 +55,7 @@ impl Handler for Files {
         }
     }
 
-    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>) {
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
         let answer = self.respond(replies, id, request, None);
         if !matches!(answer, Answer::Done) {
             self.keep(replies, id, answer, (*request).into(), false);

@@ -4,7 +4,7 @@ use crate::Server;
 use crate::carrier::Answering;
 use crate::conn::{FIRST, PARTIAL, State, TAKES_BODY, Tick, ending};
 use app::{ConnId, Net};
-use exchange::{ExchangeId, Handler, Replies};
+use exchange::{ExchangeId, Handler, Replies, RequestBody};
 use h1::server::{Engine, Event, Transfer};
 use h1::{Framing, Version, response};
 use semantics::{Request, Status};
@@ -124,7 +124,7 @@ impl<H: Handler> Server<H> {
     fn on_own_request<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, transfer: &Transfer) {
         let slot = self.hosts.slot(|| request.authority());
         if transfer.framing() == Framing::None {
-            self.respond(net, id, request, slot);
+            self.respond(net, id, request, slot, RequestBody::None);
         } else {
             self.begin_body(net, id, request, transfer, slot);
         }
@@ -164,7 +164,11 @@ impl<H: Handler> Server<H> {
         conn.more().slot = slot;
         if takes {
             conn.flags |= TAKES_BODY;
-            self.respond(net, id, request, slot);
+            let body = match transfer.framing() {
+                Framing::Length(length) => RequestBody::Length(length),
+                _ => RequestBody::Unknown,
+            };
+            self.respond(net, id, request, slot, body);
             return;
         }
         conn.more().request = Some((*request).into());
@@ -209,17 +213,17 @@ impl<H: Handler> Server<H> {
             // The site may have become another meanwhile.
             let request = request.get();
             let slot = self.hosts.slot(|| request.authority());
-            self.respond(net, id, &request, slot);
+            self.respond(net, id, &request, slot, RequestBody::None);
         }
     }
 
     /// Hands a request to the handler in `slot`.
-    fn respond<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, slot: u16) {
+    fn respond<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, slot: u16, body: RequestBody) {
         self.carrier.conns[id.index()].state = State::Waiting;
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
         let mut replies =
             Answering { net: &mut *net, carrier: &mut self.carrier, slot: usize::from(slot), within: Some(id) };
-        handler.on_request(&mut replies, ExchangeId::of(id), request);
+        handler.on_request(&mut replies, ExchangeId::of(id), request, body);
         let conn = &mut self.carrier.conns[id.index()];
         if conn.state == State::Waiting {
             conn.last = Tick::of(net.now());

@@ -3,7 +3,7 @@
 use crate::config::Respond;
 use app::Body;
 use core::ops::Range;
-use exchange::{ExchangeId, Handler, HeadWriter, JOINED_MAX, Meta, Ready, Replies};
+use exchange::{ExchangeId, Handler, HeadWriter, JOINED_MAX, Meta, Ready, Replies, RequestBody};
 use semantics::date::HttpDate;
 use semantics::{Method, Request, Status};
 
@@ -54,7 +54,7 @@ impl Handler for Fixed {
         }
     }
 
-    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>) {
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
         match self.refuses(request.method()) {
             Some((status, fields)) => replies.reply_status(id, request, status, fields),
             None => replies.reply_ready(id, request, &self.ready),

@@ -4,7 +4,7 @@ use crate::config::{ConfigError, Content, Respond};
 use crate::fixed::Fixed;
 use app::Wake;
 use core::ops::Range;
-use exchange::{ExchangeId, Handler, HeadWriter, Ready, Replies};
+use exchange::{ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody};
 use files::{Files, Reader};
 use semantics::date::HttpDate;
 use semantics::{Method, Request, Status};
@@ -185,8 +185,8 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.refuses(method))
     }
 
-    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>) {
-        each!(self, handler => handler.on_request(replies, id, request));
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
+        each!(self, handler => handler.on_request(replies, id, request, body));
     }
 
     fn takes_body(&self, request: &Request<'_>) -> bool {

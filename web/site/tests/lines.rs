@@ -4,7 +4,7 @@
 
 use app::{Body, ConnId, Wake};
 use core::ops::Range;
-use exchange::{ExchangeId, Handler, HeadWriter, Piece, Ready, Replies, Reply};
+use exchange::{ExchangeId, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody};
 use files::{Directory, ReaderKind};
 use semantics::date::HttpDate;
 use semantics::{Method, Offsets, Request, Status};
@@ -109,7 +109,7 @@ fn ask(handler: &mut SiteHandler, path: &str) -> (String, Vec<u8>) {
     (at.method, at.path_start, at.path_end, at.target_end, at.fields_start) = (Method::Get, 4, end, end, end + 2);
     let id = ExchangeId::of(ConnId::new(0, 1));
     handler.on_second(lines.second(), &lines.date(), lines.now());
-    handler.on_request(&mut lines, id, &Request::new(&image, at));
+    handler.on_request(&mut lines, id, &Request::new(&image, at), RequestBody::None);
     while lines.asked || lines.begun {
         let wake = handler.on_turn(&mut lines);
         assert!(wake == Wake::Now || !lines.asked && !lines.begun, "the reader is at work");

@@ -138,7 +138,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "sim", "sockets", "lab", "stats", "perf", "noise", "watch",
         ],
     ),
-    ("nearside-library", &["app", "h1", "link", "semantics", "silo", "sockets", "stack", "wire"]),
+    ("nearside-library", &["app", "h1", "link", "semantics", "server", "silo", "sockets", "stack", "wire"]),
     ("xtask", &[]),
 ];
 

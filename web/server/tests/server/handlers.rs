@@ -5,7 +5,7 @@ use app::{Body, Closed};
 use core::time::Duration;
 use semantics::{Method, OwnedRequest, Request, Status};
 use server::Config;
-use server::exchange::{ExchangeId, Handler, Piece, Replies, Reply};
+use server::exchange::{ExchangeId, Handler, Piece, Replies, Reply, RequestBody};
 use std::collections::HashMap;
 
 /// Answers with what it is sent: `PUT /echo`, a reply of the body's length;
@@ -39,7 +39,8 @@ impl Handler for Echo {
         (method == Method::Delete).then_some((Status::METHOD_NOT_ALLOWED, b"Allow: GET, PUT\r\n"))
     }
 
-    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>) {
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
+        assert_eq!(body != RequestBody::None, request.path() == b"/echo");
         match request.path() {
             b"/echo" => self.keep(replies, id, 0, request),
             b"/late" => self.keep(replies, id, 0, request),
