@@ -2,10 +2,11 @@
 //! the client's core, with what it costs there.
 
 use crate::BenchError;
-use demo::child::{Interrupt, Program, Running, Scratch};
+use demo::child::{Interrupt, Program, Running};
 use demo::kernel::{self, Kernel, parse};
 use demo::machine::{CpuSample, CpuShare, allowed_cores};
 use demo::measure::{Connections, Latency};
+use demo::scratch::Scratch;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

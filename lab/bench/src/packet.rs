@@ -3,9 +3,11 @@
 //! and drops), each forwarder in turn on the same core.
 
 use crate::BenchError;
-use demo::child::{Interrupt, Program, Running, Scratch};
-use demo::frames::{self, HugePages, Testpmd};
+use demo::child::{Interrupt, Program, Running};
+use demo::frames::{self, Testpmd};
 use demo::machine::allowed_cores;
+use demo::pages::HugePages;
+use demo::scratch::Scratch;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -5,8 +5,8 @@
 
 use crate::BenchError;
 use core::time::Duration;
-use demo::child::Scratch;
 use demo::machine::find_program;
+use demo::scratch::Scratch;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -5,12 +5,13 @@ use crate::DemoPlan;
 use crate::child::Interrupt;
 use crate::error::Error;
 use crate::field::{Ask, Field, Generator, Link};
-use crate::frames::{self, HugePages};
+use crate::frames;
 use crate::kernel::{self, Kernel};
 use crate::machine::{Fingerprint, allowed_cores};
 use crate::measure::{
     Connections, Contender, Content, FILE_BYTES, Measurement, PERCENTILES, SCENARIOS, Scenario, Stage,
 };
+use crate::pages::HugePages;
 use crate::progress::Progress;
 use crate::results::{DemoResults, Row};
 use crate::stand::{Server, Stand};

@@ -1,10 +1,11 @@
 //! A server and a generator, each a process of this program on a core of its
 //! own, and what one measurement of them gives.
 
-use crate::child::{Interrupt, Program, Running, Scratch};
+use crate::child::{Interrupt, Program, Running};
 use crate::error::Error;
 use crate::machine::{CpuSample, CpuShare, allowed_cores};
 use crate::measure::{Latency, Measurement};
+use crate::scratch::Scratch;
 use serde::Deserialize;
 use silo::page::Reader;
 use std::fs;

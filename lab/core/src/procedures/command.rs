@@ -4,7 +4,8 @@
 use crate::Failure;
 use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
 use crate::runs::{Direction, Figure, Run};
-use demo::child::{Program, Scratch};
+use demo::child::Program;
+use demo::scratch::Scratch;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
