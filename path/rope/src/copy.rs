@@ -4,7 +4,7 @@
 use crate::{NoFile, Rest, Rope, Slice, cut};
 use app::{Body, Reads};
 use core::hint::cold_path;
-use wire::checksum::{Sum, copy_and_sum};
+use wire::checksum::Sum;
 
 impl Rope {
     /// Bytes queued, if they are one slice.
@@ -52,7 +52,7 @@ impl Rope {
                 reads.note(out.len(), false);
             }
             let from = (self.head_start + offset) as usize;
-            return copy_and_sum(out, &body.as_slice()[from..from + out.len()]);
+            return body.copy_to(from, out);
         }
         cold_path();
         self.copy_slices(offset, out)
@@ -120,7 +120,7 @@ impl Rope {
         {
             let n = out.len().min((self.head_len - offset) as usize);
             let from = (self.head_start + offset) as usize;
-            sum = copy_and_sum(&mut out[..n], &body.as_slice()[from..from + n]);
+            sum = body.copy_to(from, &mut out[..n]);
             done = n;
             note(body, n, &mut begun);
         }
@@ -130,7 +130,7 @@ impl Rope {
             let Some(((body, start, len), within)) = rest.seek(target) else { break };
             let n = (out.len() - done).min((len - within) as usize);
             let from = (start + within) as usize;
-            let part = copy_and_sum(&mut out[done..done + n], &body.as_slice()[from..from + n]);
+            let part = body.copy_to(from, &mut out[done..done + n]);
             sum = sum.append(part, done % 2 == 1);
             done += n;
             note(body, n, &mut begun);

@@ -130,7 +130,7 @@ impl Ready {
     pub fn new(message: Vec<u8>, head_len: usize, date_at: u16, content: Option<Body>) -> Self {
         Self {
             message_len: message.len() as u32,
-            message: Body::new(message),
+            message: Body::new(message).keeping_sums(),
             head_len: head_len as u32,
             date_at,
             content,
@@ -160,7 +160,7 @@ impl Ready {
             if let Some(place) = date_in(&mut bytes, at) {
                 place.copy_from_slice(date.as_bytes());
             }
-            retire(core::mem::replace(message, Body::new(bytes)));
+            retire(core::mem::replace(message, Body::new(bytes).keeping_sums()));
         }
     }
 
@@ -175,7 +175,7 @@ impl Ready {
         if length > room {
             return None;
         }
-        self.closing = Some(Body::new(closing));
+        self.closing = Some(Body::new(closing).keeping_sums());
         Some(length)
     }
 

@@ -573,8 +573,8 @@ impl Prepared {
         let far = others.zip(content.as_ref()).and_then(|(others, shared)| others.far(shared.domain));
         let is_far = far.is_some();
         let body = |shared: Shared| match far {
-            Some(reads) => Body::counted(shared.bytes, reads),
-            None => Body::shared(shared.bytes),
+            Some(reads) => Body::counted(shared.bytes, reads).keeping_sums(),
+            None => Body::shared(shared.bytes).keeping_sums(),
         };
         let ready = Ready::new(message, head_len, date_at, content.map(body));
         Self { ready, common: others.is_some(), far: is_far }

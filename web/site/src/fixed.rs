@@ -31,7 +31,7 @@ impl Fixed {
             message.extend_from_slice(&content);
             None
         } else {
-            Some(Body::new(content))
+            Some(Body::new(content).keeping_sums())
         };
         Self { ready: Ready::new(message, head_len, heads.date_at(), content), second: 0, retired: Vec::new() }
     }
