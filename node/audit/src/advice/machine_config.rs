@@ -1,8 +1,10 @@
 //! A MachineConfig: Ignition's files, which stand there as URLs of data, and
 //! units.
 
-use super::manifest::Manifest;
-use super::parse::{AdviceError, FileForm, Setting, command_line, form, of_form};
+use super::form::{form, of_form};
+use super::objects::Manifest;
+use super::plain::command_line;
+use super::setting::{AdviceError, FileForm, Setting};
 use crate::yaml::{Node, documents};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -2,24 +2,14 @@
 //! something of the node, with its place.
 
 use super::machine_config::machine_config;
-use super::parse::{AdviceError, FileForm, Setting, command_line, tuned};
+use super::objects::Manifest;
+use super::plain::{command_line, tuned};
 use super::pod::{pod, pods_of};
+use super::setting::{AdviceError, Setting};
 use crate::yaml::{Node, Value, documents};
-
-/// A file's settings under way.
-pub(super) struct Manifest<'a> {
-    pub file: &'a str,
-    pub settings: Vec<Setting>,
-}
 
 /// The most documents and items of lists of a file; a cluster's dump has more.
 const MOST_DOCUMENTS: usize = 1_000;
-
-/// Whether a text looks like a manifest: a document with a kind.
-pub(super) fn looks_like_one(text: &str) -> bool {
-    let kind = |line: &str| line.starts_with("kind:") || line.trim_start().starts_with("\"kind\"");
-    text.lines().any(kind) || text.trim_start().starts_with('{') && text.contains("\"kind\"")
-}
 
 /// The settings of a file's documents.
 pub(super) fn manifest(file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
@@ -43,25 +33,6 @@ pub(super) fn manifest(file: &str, text: &str) -> Result<Vec<Setting>, AdviceErr
 }
 
 impl Manifest<'_> {
-    pub(super) fn wrong(&self, node: &Node, why: &'static str) -> AdviceError {
-        AdviceError::Line { file: self.file.to_owned(), line: node.line, why }
-    }
-
-    pub(super) fn add(&mut self, key: &str, subject: &str, node: &Node, value: impl Into<String>) {
-        self.add_at(key, subject, node.line, value);
-    }
-
-    pub(super) fn add_at(&mut self, key: &str, subject: &str, line: usize, value: impl Into<String>) {
-        self.settings.push(Setting {
-            key: key.to_owned(),
-            value: value.into(),
-            subject: subject.to_owned(),
-            file: self.file.to_owned(),
-            line,
-            form: FileForm::Manifest,
-        });
-    }
-
     fn object(&mut self, object: &Node) -> Result<(), AdviceError> {
         let Some(kind) = object.text_at("kind") else {
             return Err(self.wrong(object, "is no manifest: it has no kind"));

@@ -1,6 +1,6 @@
 //! `nginx.conf`: the directives by which it asks something of the node.
 
-use super::parse::{AdviceError, FileForm, Setting};
+use super::setting::{AdviceError, FileForm, Setting};
 
 /// Directives whose meaning depends on the machine, or that say how the
 /// kernel is asked.

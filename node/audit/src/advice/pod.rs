@@ -1,6 +1,6 @@
 //! A pod, as what it asks of its node.
 
-use super::manifest::Manifest;
+use super::objects::Manifest;
 use crate::yaml::Node;
 
 /// Templates of pods within an object that makes them.

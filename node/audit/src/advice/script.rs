@@ -1,6 +1,7 @@
 //! Commands that articles tell people to type, as the settings that they make.
 
-use super::parse::{FileForm, Setting, command_line};
+use super::plain::command_line;
+use super::setting::{FileForm, Setting};
 use crate::origin::dotted;
 
 /// Words that begin a command which is looked into.
@@ -139,7 +140,7 @@ fn echo(text: &str) -> Option<(String, String)> {
     let path = path.trim_start_matches('>').trim().trim_matches(['"', '\'']);
     let key = match path.strip_prefix("/proc/sys/") {
         Some(key) => key.replace('/', "."),
-        None if path.starts_with("/sys/") => super::parse::of_sysfs(path),
+        None if path.starts_with("/sys/") => super::plain::of_sysfs(path),
         None => return None,
     };
     Some((key, value.trim_matches(['"', '\'']).to_owned()))
