@@ -34,8 +34,15 @@ impl Agreed {
     #[inline(always)]
     #[must_use]
     pub fn offer(&self, config: &Config, mss: u16) -> Offer {
-        Offer { mss, window_scale: self.peer_shift.map(|_| config.window_shift()), sack_permitted: self.sack }
+        offer(config, mss, self.peer_shift.is_some(), self.sack)
     }
+}
+
+/// What a segment that opens a connection says: that we take so many bytes of
+/// payload, and of what the peer may refuse what it is to say.
+#[inline(always)]
+pub(crate) fn offer(config: &Config, mss: u16, scales: bool, sack: bool) -> Offer {
+    Offer { mss, window_scale: scales.then(|| config.window_shift()), sack_permitted: sack }
 }
 
 /// The options of a SYN, as agreed options, given what we offer.

@@ -3,6 +3,7 @@
 //! The stack asks for a segment only when it has a transmit slot to build it
 //! in: what is returned here counts as sent.
 
+use crate::agreed::offer;
 use crate::cold::Probe;
 use crate::config::Config;
 use crate::connection::Connection;
@@ -12,7 +13,7 @@ use crate::flags::Flags;
 use crate::state::State;
 use core::hint::cold_path;
 use wire::checksum::Sum;
-use wire::tcp::{Flags as Bits, Offer, SeqNum};
+use wire::tcp::{Flags as Bits, SeqNum};
 
 /// Window while all connections together hold too much: a request's head
 /// goes on, and what is not taken at once is dropped anyway.
@@ -356,17 +357,15 @@ impl Connection {
         } else {
             None
         };
+        let scales = !answers || self.shifts != 0;
+        let sack = if answers { self.flags.has(Flags::SACK) } else { cx.config.sack };
         Some(Emit {
             seq: self.una,
             ack: self.rcv_nxt,
             flags,
             window: cx.config.receive_limit.min(0xffff) as u16,
             timestamps,
-            options: EmitOptions::Syn(Offer {
-                mss: self.announced(path.announced_mss()),
-                window_scale: (!answers || self.shifts != 0).then(|| cx.config.window_shift()),
-                sack_permitted: if answers { self.flags.has(Flags::SACK) } else { cx.config.sack },
-            }),
+            options: EmitOptions::Syn(offer(cx.config, self.announced(path.announced_mss()), scales, sack)),
             offset: 0,
             len: 0,
         })

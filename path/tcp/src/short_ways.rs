@@ -28,14 +28,8 @@ impl Host {
         change(&mut config);
         let mut counters = Counters::default();
         let now = Time::from_millis(START_MS);
-        let agreed = Agreed {
-            iss: SeqNum(0),
-            irs: SeqNum(0),
-            peer_mss: 1_460,
-            peer_shift: None,
-            sack: true,
-            timestamps: timestamps.then_some(1),
-        };
+        let timestamps = timestamps.then_some(1);
+        let agreed = Agreed { sack: true, timestamps, ..Agreed::bare(SeqNum(0), SeqNum(0), 1_460) };
         let mut cx = context(now, &config, &mut counters);
         let mut connection = Connection::accept(&mut cx, PATH, &agreed, 65_535);
         connection.on_handshake_time(1);

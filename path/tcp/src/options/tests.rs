@@ -28,8 +28,7 @@ fn context<'a>(now: Time, config: &'a Config, counters: &'a mut Counters) -> Con
 impl Sender {
     fn new(window: u16, sack: bool) -> Self {
         let (config, mut counters, now) = (Config::default(), Counters::default(), Time::from_millis(1_000));
-        let agreed =
-            Agreed { iss: SeqNum(0), irs: SeqNum(0), peer_mss: MSS as u16, peer_shift: None, sack, timestamps: None };
+        let agreed = Agreed { sack, ..Agreed::bare(SeqNum(0), SeqNum(0), MSS as u16) };
         let mut connection = Connection::accept(&mut context(now, &config, &mut counters), PATH, &agreed, window);
         connection.on_handshake_time(100);
         Self { connection, config, counters, now, window }

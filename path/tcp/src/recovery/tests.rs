@@ -24,14 +24,9 @@ impl Sender {
         let config = Config::default();
         let mut counters = Counters::default();
         let now = Time::from_millis(1_000);
-        let agreed = Agreed {
-            iss: SeqNum(0),
-            irs: SeqNum(0),
-            peer_mss: if timestamps { 1_012 } else { 1_000 },
-            peer_shift: None,
-            sack,
-            timestamps: timestamps.then_some(1),
-        };
+        let peer_mss = if timestamps { 1_012 } else { 1_000 };
+        let agreed =
+            Agreed { sack, timestamps: timestamps.then_some(1), ..Agreed::bare(SeqNum(0), SeqNum(0), peer_mss) };
         let mut cx = context(now, &config, &mut counters);
         let mut connection = Connection::accept(&mut cx, PATH, &agreed, 65_535);
         connection.on_handshake_time(100);

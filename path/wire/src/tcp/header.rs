@@ -177,11 +177,9 @@ impl TcpHeader {
     #[inline]
     #[must_use]
     pub fn established(&self) -> Option<Established> {
-        let TcpOptions { mss: None, window_scale: None, sack_permitted: false, timestamps, sack } = self.options else {
-            return None;
-        };
+        let timestamps = self.options.only_timestamps()?;
         let &Self { src_port, dst_port, seq, ack, flags, window, .. } = self;
-        sack.is_empty().then_some(Established { src_port, dst_port, seq, ack, flags, window, timestamps })
+        Some(Established { src_port, dst_port, seq, ack, flags, window, timestamps })
     }
 
     /// Bytes that [`TcpHeader::emit`] writes.

@@ -217,6 +217,17 @@ impl TcpOptions {
         }
     }
 
+    /// The timestamps or none, if there is no other option.
+    #[inline(always)]
+    pub(super) const fn only_timestamps(&self) -> Option<Option<Timestamps>> {
+        match self {
+            Self { mss: None, window_scale: None, sack_permitted: false, timestamps, sack } if sack.is_empty() => {
+                Some(*timestamps)
+            }
+            _ => None,
+        }
+    }
+
     /// Bytes of the option block that [`TcpOptions::emit`] writes: a multiple
     /// of four, at most 40.
     #[inline]
