@@ -221,6 +221,12 @@ pub trait Handler {
         Wake::Idle
     }
 
+    /// Tells `each` the address ranges of what requests go through, but for
+    /// what is known to be in another NUMA domain.
+    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        let _ = each;
+    }
+
     /// Whether it has nothing to do of itself: its [`Handler::on_turn`] need not
     /// be called.
     fn is_passive(&self) -> bool {

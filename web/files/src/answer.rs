@@ -109,6 +109,10 @@ impl Handler for Files {
         }
     }
 
+    fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
+        self.store.memory(each);
+    }
+
     fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
         (self.second, self.date) = (second, *date);
         self.store.sweep();

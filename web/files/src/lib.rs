@@ -169,13 +169,6 @@ impl Files {
         self.store.far_reads()
     }
 
-    /// Tells `each` the address ranges of the index, and of content in memory.
-    /// Content that is in another domain is not told: it is counted as it is
-    /// sent.
-    pub fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
-        self.store.memory(each);
-    }
-
     /// What was counted.
     #[must_use]
     pub fn counters(&self) -> Counters {

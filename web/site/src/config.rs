@@ -163,8 +163,8 @@ impl Content {
     fn check(&mut self) -> Result<(), ConfigError> {
         match self {
             Self::Respond(Respond::Size(size)) if *size > RESPOND_SIZE_MAX => Err(ConfigError::RespondTooLarge(*size)),
-            Self::Respond(_) => Ok(()),
             Self::Directory(directory) => Ok(directory.check()?),
+            _ => Ok(()),
         }
     }
 }

@@ -35,14 +35,6 @@ impl Fixed {
         };
         Self { ready: Ready::new(message, head_len, heads.date_at(), content), second: 0, retired: Vec::new() }
     }
-
-    /// Tells `each` where the response is.
-    pub fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
-        for body in [Some(&self.ready.message), self.ready.content.as_ref()].into_iter().flatten() {
-            let bytes = body.as_slice().as_ptr_range();
-            each(bytes.start.addr()..bytes.end.addr());
-        }
-    }
 }
 
 impl Handler for Fixed {
@@ -66,6 +58,13 @@ impl Handler for Fixed {
         self.retired.retain(|body| !body.is_free());
         let retired = &mut self.retired;
         self.ready.set_date(date, |old| retired.push(old));
+    }
+
+    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        for body in [Some(&self.ready.message), self.ready.content.as_ref()].into_iter().flatten() {
+            let bytes = body.as_slice().as_ptr_range();
+            each(bytes.start.addr()..bytes.end.addr());
+        }
     }
 
     fn is_passive(&self) -> bool {

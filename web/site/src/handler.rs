@@ -5,7 +5,7 @@ use crate::fixed::Fixed;
 use app::Wake;
 use core::ops::Range;
 use exchange::{ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody};
-use files::{Files, Reader};
+use files::{Directory, Files, Reader};
 use semantics::date::HttpDate;
 use semantics::{Method, Request, Status};
 use std::os::fd::OwnedFd;
@@ -35,41 +35,67 @@ pub enum SiteHandler {
     Fixed(Fixed),
 }
 
+/// Calls the same method of whichever handler it is.
+macro_rules! each {
+    ($self:ident, $handler:ident => $call:expr) => {
+        match $self {
+            SiteHandler::Files($handler) => $call,
+            SiteHandler::Fixed($handler) => $call,
+        }
+    };
+}
+
 /// What makes a handler another, made ready by a thread that may wait.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for each host, and only while it is taken up")]
 pub enum HandlerChange {
     /// New rules for files, whose content in memory stays.
     Files(files::NewRules),
-    /// Another handler altogether: what is to be read, and who reads it.
-    Other(Content, Option<Reader>),
+    /// Another handler altogether.
+    Other(Prepared),
+}
+
+/// What a handler is made of, made ready by a thread that may wait.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for each host, and only while it is taken up")]
+pub enum Prepared {
+    /// Files, and who reads them.
+    Files(Directory, Reader),
+    /// One response for everything.
+    Fixed(Respond),
+}
+
+impl Prepared {
+    /// Opens what `content` needs, and starts what reads it, on `cpus`.
+    fn new(content: Content, heads: &HeadWriter, cpus: &[usize]) -> Result<Self, ConfigError> {
+        Ok(match content {
+            Content::Directory(directory) => {
+                let reader = Reader::open(&directory, heads.clone(), cpus)?;
+                Self::Files(directory, reader)
+            }
+            Content::Respond(respond) => Self::Fixed(respond),
+        })
+    }
+
+    /// The handler.
+    fn take_up(self, making: &Making<'_>) -> SiteHandler {
+        match self {
+            Self::Files(directory, reader) => {
+                SiteHandler::Files(Files::new(&directory, reader, making.limits, making.event))
+            }
+            Self::Fixed(respond) => SiteHandler::Fixed(Fixed::new(&respond, making.heads)),
+        }
+    }
 }
 
 impl SiteHandler {
-    /// The handler for `content`, which `reader` reads if it is a directory.
-    fn of(content: &Content, reader: Option<Reader>, making: &Making<'_>) -> Option<Self> {
-        match (content, reader) {
-            (Content::Directory(directory), Some(reader)) => {
-                Some(Self::Files(Files::new(directory, reader, making.limits, making.event)))
-            }
-            (Content::Directory(_), None) => None,
-            (Content::Respond(respond), _) => Some(Self::Fixed(Fixed::new(respond, making.heads))),
-        }
-    }
-
     /// The handler for `content`. Opens a directory's root, and starts what
     /// reads it, on `cpus`.
     ///
     /// # Errors
     /// See [`ConfigError`].
     pub fn new(content: &Content, making: &Making<'_>, cpus: &[usize]) -> Result<Self, ConfigError> {
-        Ok(match content {
-            Content::Directory(directory) => {
-                let reader = Reader::open(directory, making.heads.clone(), cpus)?;
-                Self::Files(Files::new(directory, reader, making.limits, making.event))
-            }
-            Content::Respond(respond) => Self::Fixed(Fixed::new(respond, making.heads)),
-        })
+        Ok(Prepared::new(content.clone(), making.heads, cpus)?.take_up(making))
     }
 
     /// Looks for what it serves again.
@@ -79,21 +105,10 @@ impl SiteHandler {
         }
     }
 
-    /// Tells `each` the address ranges of what requests go through.
-    pub fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
-        match self {
-            Self::Files(files) => files.memory(each),
-            Self::Fixed(fixed) => fixed.memory(each),
-        }
-    }
-
     /// Its files, if it serves any.
     #[must_use]
     pub const fn files(&self) -> Option<&Files> {
-        match self {
-            Self::Files(files) => Some(files),
-            Self::Fixed(_) => None,
-        }
+        if let Self::Files(files) = self { Some(files) } else { None }
     }
 
     /// Whether no exchange is under way with it.
@@ -113,8 +128,8 @@ impl SiteHandler {
                 None
             }
             // Prepared for what it is.
-            (Self::Fixed(_), HandlerChange::Files(_)) => None,
-            (_, HandlerChange::Other(content, reader)) => Self::of(&content, reader, making),
+            (_, HandlerChange::Files(_)) => None,
+            (_, HandlerChange::Other(prepared)) => Some(prepared.take_up(making)),
         }
     }
 
@@ -153,31 +168,17 @@ impl HandlerChange {
     /// # Errors
     /// See [`ConfigError`].
     pub fn other(content: Content, heads: &HeadWriter, cpus: &[usize]) -> Result<Self, ConfigError> {
-        let reader = match &content {
-            Content::Directory(directory) => Some(Reader::open(directory, heads.clone(), cpus)?),
-            Content::Respond(_) => None,
-        };
-        Ok(Self::Other(content, reader))
+        Ok(Self::Other(Prepared::new(content, heads, cpus)?))
     }
 
     /// The handler that a host of its own gets.
     #[must_use]
     pub fn into_handler(self, making: &Making<'_>) -> Option<SiteHandler> {
         match self {
-            Self::Other(content, reader) => SiteHandler::of(&content, reader, making),
+            Self::Other(prepared) => Some(prepared.take_up(making)),
             Self::Files(_) => None,
         }
     }
-}
-
-/// Calls the same method of whichever handler it is.
-macro_rules! each {
-    ($self:ident, $handler:ident => $call:expr) => {
-        match $self {
-            SiteHandler::Files($handler) => $call,
-            SiteHandler::Fixed($handler) => $call,
-        }
-    };
 }
 
 impl Handler for SiteHandler {
@@ -219,6 +220,10 @@ impl Handler for SiteHandler {
 
     fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
         each!(self, handler => handler.on_second(second, date, now));
+    }
+
+    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        each!(self, handler => handler.memory(each));
     }
 
     fn is_passive(&self) -> bool {
