@@ -52,20 +52,20 @@ pub enum HandlerChange {
     /// New rules for files, whose content in memory stays.
     Files(files::NewRules),
     /// Another handler altogether.
-    Other(Prepared),
+    Other(HandlerParts),
 }
 
 /// What a handler is made of, made ready by a thread that may wait.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for each host, and only while it is taken up")]
-pub enum Prepared {
+pub enum HandlerParts {
     /// Files, and who reads them.
     Files(Directory, Reader),
     /// One response for everything.
     Fixed(Respond),
 }
 
-impl Prepared {
+impl HandlerParts {
     /// Opens what `content` needs, and starts what reads it, on `cpus`.
     fn new(content: Content, heads: &HeadWriter, cpus: &[usize]) -> Result<Self, ConfigError> {
         Ok(match content {
@@ -95,7 +95,7 @@ impl SiteHandler {
     /// # Errors
     /// See [`ConfigError`].
     pub fn new(content: &Content, making: &Making<'_>, cpus: &[usize]) -> Result<Self, ConfigError> {
-        Ok(Prepared::new(content.clone(), making.heads, cpus)?.take_up(making))
+        Ok(HandlerParts::new(content.clone(), making.heads, cpus)?.take_up(making))
     }
 
     /// Looks for what it serves again.
@@ -168,7 +168,7 @@ impl HandlerChange {
     /// # Errors
     /// See [`ConfigError`].
     pub fn other(content: Content, heads: &HeadWriter, cpus: &[usize]) -> Result<Self, ConfigError> {
-        Ok(Self::Other(Prepared::new(content, heads, cpus)?))
+        Ok(Self::Other(HandlerParts::new(content, heads, cpus)?))
     }
 
     /// The handler that a host of its own gets.
