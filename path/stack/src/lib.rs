@@ -1,6 +1,6 @@
 //! From frames to connections and back, by layers: IP with its neighbours,
-//! routes and errors ([`ip`]), TCP with its listeners, handshakes, connections,
-//! TIME-WAIT and timers ([`segments`]), and the turn that joins them
+//! routes and errors (`ip`), TCP with its listeners, handshakes, connections,
+//! TIME-WAIT and timers (`segments`), and the turn that joins them
 //! ([`Stack`]).
 //!
 //! The stack takes borrowed frames and writes frames into slots that it is
