@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn words_are_read() {
-        let plan = Plan::parse(&["--rounds", "3", "--busy", "--", "-p", "wire", "--busy"]).unwrap();
-        let arguments = ["-p", "wire", "--busy"].map(str::to_owned).into();
+        let plan = Plan::parse(&["--rounds", "3", "--busy", "--", "-p", "nearside-wire", "--busy"]).unwrap();
+        let arguments = ["-p", "nearside-wire", "--busy"].map(str::to_owned).into();
         assert_eq!(plan, Plan { rounds: 3, busy: true, one_core: false, arguments });
         for wrong in [&["--rounds"][..], &["--rounds", "0"], &["-p"]] {
             assert!(Plan::parse(wrong).is_err(), "{wrong:?}");
@@ -193,21 +193,21 @@ failures:
     files::b
 
 test result: FAILED. 0 passed; 2 failed
-error: test failed, to rerun pass `-p sockets --test all`
+error: test failed, to rerun pass `-p nearside-sockets --test all`
      Running tests/ring/main.rs (target/debug/deps/ring-3)
-error: test failed, to rerun pass `-p sockets --test ring`
+error: test failed, to rerun pass `-p nearside-sockets --test ring`
 
 Caused by:
   process didn't exit successfully: `ring-3` (signal: 11, SIGSEGV: invalid memory reference)
 error: 2 targets failed:
-    `-p sockets --test all`
-    `-p sockets --test ring`";
+    `-p nearside-sockets --test all`
+    `-p nearside-sockets --test ring`";
 
     #[test]
     fn what_failed_is_found() {
         let mut reader = Reader::default();
         SAID.lines().for_each(|line| reader.read(line));
-        let failed = |target: &str, name: &str| (format!("-p sockets --test {target}"), name.to_owned());
+        let failed = |target: &str, name: &str| (format!("-p nearside-sockets --test {target}"), name.to_owned());
         let wanted = [failed("all", "files::a"), failed("all", "files::b"), failed("ring", "(the program itself)")];
         assert_eq!(reader.failed, wanted);
     }
@@ -215,9 +215,9 @@ error: 2 targets failed:
     #[test]
     fn the_summary_says_how_often() {
         let rounds = [(Duration::from_secs(61), false), (Duration::from_secs(60), true)];
-        let failed = BTreeMap::from([(("-p sockets --lib".to_owned(), "a::b".to_owned()), 1)]);
+        let failed = BTreeMap::from([(("-p nearside-sockets --lib".to_owned(), "a::b".to_owned()), 1)]);
         let text = summary(&rounds, &failed);
-        assert!(text.contains("cargo test -p sockets --lib: a::b  1 of 2 times\n"), "{text}");
+        assert!(text.contains("cargo test -p nearside-sockets --lib: a::b  1 of 2 times\n"), "{text}");
         assert!(text.ends_with("1 of 2 rounds were good; seconds: 61 60\n"), "{text}");
         assert!(summary(&rounds[1..], &BTreeMap::new()).contains("\nnone\n"));
     }

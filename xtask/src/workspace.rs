@@ -21,8 +21,10 @@ pub struct Workspace {
 /// A crate of the workspace.
 #[derive(Debug)]
 pub struct Member {
-    /// Its name.
+    /// Its name, without what packages are published with.
     pub name: String,
+    /// Its package's name.
+    pub package: String,
     /// Its folder, relative to the root.
     pub folder: String,
     /// The root files of its targets, relative to the root, with their kinds.
@@ -93,7 +95,8 @@ impl Member {
         let list = |name: &str| package.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
         let manifest = relative(&text(package, "manifest_path"));
         Self {
-            name: text(package, "name"),
+            name: short(&text(package, "name")),
+            package: text(package, "name"),
             folder: manifest.trim_end_matches("Cargo.toml").trim_end_matches('/').to_owned(),
             targets: list("targets")
                 .iter()
@@ -105,13 +108,18 @@ impl Member {
             dependencies: list("dependencies")
                 .iter()
                 .map(|dependency| Dependency {
-                    name: text(dependency, "name"),
+                    name: short(&text(dependency, "name")),
                     local: dependency.get("path").is_some_and(Value::is_string),
                     dev: dependency.get("kind").and_then(Value::as_str) == Some("dev"),
                 })
                 .collect(),
         }
     }
+}
+
+/// `nearside-tcp` as `tcp`.
+fn short(package: &str) -> String {
+    package.strip_prefix("nearside-").map_or_else(|| package.to_owned(), |name| name.replace('-', "_"))
 }
 
 fn text(value: &Value, name: &str) -> String {

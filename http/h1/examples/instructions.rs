@@ -3,7 +3,7 @@
 //! the cost of one.
 //!
 //! ```text
-//! cargo build --release -p h1 --example instructions
+//! cargo build --release -p nearside-h1 --example instructions
 //! for n in 1000 2000; do
 //!   valgrind --tool=callgrind --callgrind-out-file=/dev/null instructions minimal $n
 //! done

@@ -93,7 +93,9 @@ fn real(arguments: &Arguments) -> Result<(), Failure> {
     };
     if !program.is_file() {
         let name = program.display();
-        return Err(format!("there is no {name}: cargo build --release -p nearside, or name it with --nearside").into());
+        return Err(
+            format!("there is no {name}: cargo build --release -p nearside-cli, or name it with --nearside").into()
+        );
     }
     let cores = allowed_cores()?;
     let (first, second) = (cores.first().copied(), cores.get(1).copied());

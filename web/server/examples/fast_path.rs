@@ -1,7 +1,7 @@
 //! Instructions per keep-alive request, application and HTTP engine only:
 //!
 //! ```text
-//! cargo build --release -p server --example fast_path
+//! cargo build --release -p nearside-server --example fast_path
 //! valgrind --tool=callgrind target/release/examples/fast_path 100000
 //! ```
 //!

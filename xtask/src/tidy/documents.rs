@@ -124,7 +124,7 @@ fn test_missing(workspace: &Workspace, words: &[&str]) -> Option<String> {
         match *word {
             "-p" | "--package" => {
                 let name = rest.next().copied().unwrap_or_default();
-                let Some(member) = workspace.members.iter().find(|member| member.name == name) else {
+                let Some(member) = workspace.members.iter().find(|member| member.package == name) else {
                     return Some(format!("there is no crate {name}"));
                 };
                 folder = format!("{}/", member.folder);
@@ -167,7 +167,13 @@ mod tests {
             Source::new("a/src/lib.rs", "    fn bytes_arrive_in_order() {\n"),
         ];
         let files = sources.iter().map(|source| (source.path.clone(), 1)).collect();
-        let member = Member { name: "a".into(), folder: "a".into(), targets: Vec::new(), dependencies: Vec::new() };
+        let member = Member {
+            name: "a".into(),
+            package: "a".into(),
+            folder: "a".into(),
+            targets: Vec::new(),
+            dependencies: Vec::new(),
+        };
         Workspace { root: "nowhere".into(), files, sources, members: vec![member] }
     }
 

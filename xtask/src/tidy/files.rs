@@ -149,7 +149,8 @@ mod tests {
 
     fn workspace(sources: Vec<Source>) -> Workspace {
         let targets = vec![("a/src/lib.rs".to_owned(), "lib".to_owned())];
-        let member = Member { name: "a".into(), folder: "a".into(), targets, dependencies: Vec::new() };
+        let member =
+            Member { name: "a".into(), package: "a".into(), folder: "a".into(), targets, dependencies: Vec::new() };
         let files = sources.iter().map(|source| (source.path.clone(), 1)).collect();
         Workspace { root: "nowhere".into(), files, sources, members: vec![member] }
     }

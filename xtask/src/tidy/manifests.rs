@@ -138,7 +138,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "sim", "sockets", "lab", "stats", "perf", "noise", "watch",
         ],
     ),
-    ("nearside-library", &["app", "h1", "link", "semantics", "server", "silo", "sockets", "stack", "wire"]),
+    ("nearside", &["app", "h1", "link", "semantics", "server", "silo", "sockets", "stack", "wire"]),
     ("xtask", &[]),
 ];
 
@@ -241,6 +241,7 @@ mod tests {
         let dependency = |local| move |name: &&str| Dependency { name: (*name).to_owned(), local, dev: false };
         Member {
             name: name.into(),
+            package: name.into(),
             folder: folder.into(),
             targets: vec![(format!("{folder}/src/lib.rs"), "lib".into())],
             dependencies: local.iter().map(dependency(true)).chain(outside.iter().map(dependency(false))).collect(),

@@ -215,7 +215,8 @@ mod tests {
     fn complaints(files: &[(&str, &str)]) -> Vec<String> {
         let sources = files.iter().map(|(path, text)| Source::new(path, text)).collect();
         let targets = vec![("run/a/src/lib.rs".to_owned(), "lib".to_owned())];
-        let member = Member { name: "a".into(), folder: "run/a".into(), targets, dependencies: Vec::new() };
+        let member =
+            Member { name: "a".into(), package: "a".into(), folder: "run/a".into(), targets, dependencies: Vec::new() };
         let workspace = Workspace { root: "nowhere".into(), files: Vec::new(), sources, members: vec![member] };
         circles(&workspace).iter().map(ToString::to_string).collect()
     }
