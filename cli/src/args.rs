@@ -19,6 +19,7 @@ use demo::DemoPlan;
 use generator::LoadPlan;
 use serve::ServePlan;
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::PathBuf;
 use testbed::PacketPlan;
 
@@ -76,8 +77,17 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
+    parse_with(arguments, None)
+}
+
+/// The same, with the file of settings already open, if it is.
+fn parse_with<I, T>(arguments: I, settings: Option<File>) -> Result<Command, clap::Error>
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
     let arguments = joined(arguments.into_iter().map(Into::into).collect());
-    let merged = settings::merge(arguments).map_err(|why| refusal("serve", &why))?;
+    let merged = settings::merge(arguments, settings).map_err(|why| refusal("serve", &why))?;
     let matches = definition().try_get_matches_from(&merged.arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error,
         _ if !merged.has_file() => error,
@@ -95,12 +105,12 @@ where
 }
 
 /// What `serve` is asked to do by this process's command line and the file
-/// that it names, as that is now.
+/// that it names, as that is now, or `settings` in its place.
 ///
 /// # Errors
 /// What is wrong with them; a sentence for the user.
-pub fn serve_again() -> Result<ServePlan, String> {
-    match parse(std::env::args_os()) {
+pub fn serve_again(settings: Option<File>) -> Result<ServePlan, String> {
+    match parse_with(std::env::args_os(), settings) {
         Ok(Command::Serve(plan)) => Ok(*plan),
         Ok(_) => Err("the command line is not that of serve".to_owned()),
         Err(error) => Err(settings::sentence(&error)),

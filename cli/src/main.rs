@@ -24,7 +24,7 @@ fn main() -> ExitCode {
 fn call(command: Command) -> Result<ExitCode, Failure> {
     let done = |outcome: Result<(), Failure>| outcome.map(|()| ExitCode::SUCCESS);
     match command {
-        Command::Serve(plan) => done(serve::serve(&plan)),
+        Command::Serve(plan) => serve::serve(&plan),
         Command::Load(plan) => generator::load(*plan),
         Command::Demo(plan) => Ok(demo::run(&plan, &std::env::current_exe()?).map(|_| ExitCode::SUCCESS)?),
         Command::Lab(plan) => console::lab(plan),

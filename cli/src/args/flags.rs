@@ -10,6 +10,7 @@ mod load;
 mod node;
 mod numa;
 mod packet;
+mod privileges;
 mod profile;
 mod serve;
 mod sockets;

@@ -89,17 +89,18 @@ impl Merged {
     }
 }
 
-/// Puts the file that `arguments` names, if they do, into them.
+/// Puts the file that `arguments` names, if they do, into them; `opened` is that
+/// file, where somebody has opened it.
 ///
 /// # Errors
 /// What is wrong with the file, with the line where it is.
-pub(super) fn merge(mut arguments: Vec<OsString>) -> Result<Merged, String> {
+pub(super) fn merge(mut arguments: Vec<OsString>, opened: Option<File>) -> Result<Merged, String> {
     // As far as it can be understood; what cannot is told afterwards.
     let first = definition().ignore_errors(true).try_get_matches_from(&arguments);
     let found = first.as_ref().ok().and_then(|matches| matches.subcommand_matches(COMMAND));
     let file = found.and_then(|matches| Some((matches, matches.get_one::<PathBuf>("settings")?)));
     let Some((typed, file)) = file else { return Ok(Merged { arguments, origin: None }) };
-    let text = read(file)?;
+    let text = read(file, opened)?;
     let mut lines = BTreeMap::new();
     let mut added = Vec::new();
     for Entry { name, values, line } in entries(&text).map_err(|fault| fault.at(file))? {
@@ -142,11 +143,14 @@ impl Fault {
     }
 }
 
-fn read(file: &Path) -> Result<String, String> {
+fn read(file: &Path, opened: Option<File>) -> Result<String, String> {
     let told = |why: &dyn std::fmt::Display| format!("cannot read the settings in {}: {why}", file.display());
     // A pipe without a writer is not waited for.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let opened = File::options().read(true).custom_flags(flags).open(file).map_err(|why| told(&why))?;
+    let opened = match opened {
+        Some(opened) => opened,
+        None => File::options().read(true).custom_flags(flags).open(file).map_err(|why| told(&why))?,
+    };
     if !opened.metadata().map_err(|why| told(&why))?.is_file() {
         return Err(told(&"this is not a plain file, which can be read again"));
     }

@@ -550,7 +550,8 @@ impl Handle {
         let attachment = self.port().attachment.lock().unwrap_or_else(PoisonError::into_inner);
         attachment
             .as_ref()
-            .map_or(Ok(()), |attachment| attachment.replace(&self.port().filter.program))
+            .zip(self.port().filter.as_ref())
+            .map_or(Ok(()), |(attachment, filter)| attachment.replace(&filter.program))
             .map_err(Into::into)
     }
 

@@ -87,6 +87,13 @@ impl Interface {
         Ok(this)
     }
 
+    /// The interface that has the name now, in the same namespace.
+    pub fn again(&self) -> io::Result<Self> {
+        let mut this = Self { socket: self.socket.try_clone()?, name: self.name.clone(), index: 0 };
+        this.index = this.read_index()?;
+        Ok(this)
+    }
+
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -12,7 +12,7 @@ use crate::ring::{Consumer, Producer};
 use crate::socket::{Rings, Socket};
 use crate::transmit::{self, XdpTx};
 use crate::umem::{Backing, Umem};
-use ::link::{Capabilities, Counters, Link, LinkState};
+use ::link::{Capabilities, Counters, Link, LinkState, Reopener, Wanted};
 use core::ops::Range;
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -47,6 +47,8 @@ pub struct XdpLink {
     shared: Arc<Shared>,
     /// Which of the port's queues, from 0.
     ordinal: u16,
+    /// Who opens the interface again, where this process may not.
+    reopener: Option<Arc<dyn Reopener>>,
     at_work: Option<AtWork>,
     /// The last order that was followed, and how many had been given then.
     order: Order,
@@ -122,6 +124,7 @@ impl XdpLink {
             tx: XdpTx::new(),
             shared,
             ordinal,
+            reopener: None,
             at_work: None,
             order,
             // The first look is at what there is to take.
@@ -161,7 +164,7 @@ impl XdpLink {
                 None => Arc::new(Umem::new(config, frame, shared.facts.queues.into()).map_err(no_memory)?),
             };
             let own = first.is_none().then_some(&*umem);
-            (socket, rings) = Socket::new(config, frame, own).map(|(socket, rings)| (Arc::new(socket), rings))?;
+            (socket, rings) = self.socket(frame, own)?;
             share = u32::from(self.ordinal);
             fill = Self::fill(&rings, first_frame(config.ring, frame, share), frame);
             let with = first.as_ref().map(|(_, socket)| socket.as_fd());
@@ -169,13 +172,14 @@ impl XdpLink {
             place.get_or_insert_with(|| (Arc::clone(&umem), Arc::clone(&socket)));
         } else {
             umem = Arc::new(Umem::new(config, frame, 1).map_err(no_memory)?);
-            (socket, rings) =
-                Socket::new(config, frame, Some(&umem)).map(|(socket, rings)| (Arc::new(socket), rings))?;
+            (socket, rings) = self.socket(frame, Some(&umem))?;
             share = 0;
             fill = Self::fill(&rings, first_frame(config.ring, frame, share), frame);
             socket.bind(config, shared.interface.index(), queue, None)?;
         }
-        shared.filter.set_queue(queue, socket.as_fd())?;
+        if let Some(filter) = &shared.filter {
+            filter.set_queue(queue, socket.as_fd())?;
+        }
         // SAFETY: the ring is mapped as long as the socket is held; nobody else
         // reads it.
         let receive = unsafe { Consumer::new(rings.receive) };
@@ -184,6 +188,22 @@ impl XdpLink {
         self.tx.attach(self.sending(&rings, share, &umem, &socket, None));
         self.set_at_work(share, umem, socket);
         Ok(())
+    }
+
+    /// The queue's socket: its own, or the one that another process opened.
+    fn socket(&self, frame: u32, umem: Option<&Umem>) -> Result<(Arc<Socket>, Rings), OpenError> {
+        let config = &self.shared.config;
+        let made = match self.shared.given(self.ordinal) {
+            Some(fd) => Socket::over(fd, config, frame, umem),
+            None => Socket::new(config, frame, umem),
+        };
+        made.map(|(socket, rings)| (Arc::new(socket), rings))
+    }
+
+    /// From now on an interface that was deleted is opened again by another
+    /// process.
+    pub fn set_reopener(&mut self, reopener: Arc<dyn Reopener>) {
+        self.reopener = Some(reopener);
     }
 
     /// The sending half of a queue, of whose frames those of `free` are in no
@@ -388,11 +408,11 @@ impl XdpLink {
         let Some(view) = &mut *view else { return };
         for _ in 0..HOST_EVENTS {
             // What cannot be taken stays with the kernel.
-            let _ = match view.poll() {
-                Some(HostEvent::Address(address)) => self.shared.filter.add(address.ip),
-                Some(HostEvent::AddressGone(ip)) => self.shared.filter.remove(ip),
-                Some(_) => Ok(()),
-                None => return,
+            let _ = match (view.poll(), &self.shared.filter) {
+                (Some(HostEvent::Address(address)), Some(filter)) => filter.add(address.ip),
+                (Some(HostEvent::AddressGone(ip)), Some(filter)) => filter.remove(ip),
+                (Some(_), _) => Ok(()),
+                (None, _) => return,
             };
         }
     }
@@ -406,10 +426,12 @@ impl XdpLink {
             return;
         }
         let due = self.tried.is_none_or(|tried| now.since(tried) >= TRY_INTERVAL);
-        if self.ordinal == 0 && due && self.shared.renewed.get().is_none() {
-            self.tried = Some(now);
+        if self.ordinal == 0 && (due || self.reopener.is_some()) && self.shared.renewed.get().is_none() {
+            if due {
+                self.tried = Some(now);
+            }
             // What is wrong may be that somebody is just setting it up.
-            if let Ok(port) = self.shared.open_again() {
+            if let Some(port) = self.open_again(due) {
                 let _ = self.shared.renewed.set(port);
             }
         }
@@ -420,6 +442,19 @@ impl XdpLink {
         *self.shared.umem.lock().unwrap_or_else(PoisonError::into_inner) = None;
         self.presence = Presence::Up(port.facts.mtu.into());
         (self.shared, self.heard) = (port, u32::MAX);
+    }
+
+    /// Another process answers when it does: it is asked when that is `due`, and
+    /// has rung when it has answered.
+    fn open_again(&self, due: bool) -> Option<Arc<Shared>> {
+        let Some(reopener) = &self.reopener else { return self.shared.open_again().ok() };
+        if let Some(given) = reopener.take(self.ordinal) {
+            return self.shared.take_given(given);
+        }
+        if due && self.shared.is_replaced() {
+            reopener.ask(self.ordinal, Wanted { mtu: self.shared.facts.mtu, mac: self.shared.answers.0 });
+        }
+        None
     }
 
     fn look(&mut self) {
@@ -506,6 +541,8 @@ impl Link for XdpLink {
             if self.presence == Presence::Gone {
                 self.renew(now);
             }
+        } else if self.presence == Presence::Gone && self.reopener.is_some() {
+            self.renew(now);
         }
         self.state
     }

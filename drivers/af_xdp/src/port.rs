@@ -7,8 +7,9 @@ use crate::handover::{self, Handle, Offer, Orders, Terms};
 use crate::host::{self, HostView};
 use crate::interface::Interface;
 use crate::link::XdpLink;
-use crate::socket::Socket;
+use crate::socket::{self, Socket};
 use crate::umem::Umem;
+use ::link::{Reopened, Wanted};
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use ebpf::{Cause, XdpAttachment, XdpMode};
@@ -16,7 +17,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use wire::Mac;
 
 /// Groups that an interface is made to receive one by one; with more it
@@ -35,7 +36,10 @@ pub struct AfXdp {
 pub(crate) struct Shared {
     pub config: Config,
     pub interface: Interface,
-    pub filter: Filter,
+    /// Gone where another process opened the port, which filled it.
+    pub filter: Option<Filter>,
+    /// Sockets of the queues that another process opened, until they are taken.
+    pub given: Mutex<Vec<Option<OwnedFd>>>,
     pub facts: Facts,
     /// The umem that all queues use, and the socket that has it, once the
     /// first queue is at work. Only with [`Config::shared_umem`].
@@ -51,9 +55,9 @@ pub(crate) struct Shared {
     /// deleted.
     pub renewed: OnceLock<Arc<Shared>>,
     /// The address that our stacks have.
-    answers: Mac,
+    pub answers: Mac,
     claim: Claim,
-    #[expect(dead_code, reason = "groups are received while this is open")]
+    /// Groups are received while this is open.
     groups: Option<OwnedFd>,
     /// Ports are ours, and another address is received, while these are open.
     held: Vec<OwnedFd>,
@@ -135,6 +139,33 @@ impl AfXdp {
         Ok(Self { shared: Arc::new(own.shared(config, interface, facts, orders, attachment, claim)) })
     }
 
+    /// Opens a port for another process, whose own was deleted, and which may not
+    /// open one itself: its links take it up ([`XdpLink::set_reopener`]). Only for
+    /// addresses of their own, as [`Claim::Own`] has them.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is left behind.
+    pub fn open_for_another(config: Config, claim: &Claim, wanted: Wanted) -> Result<Reopened, OpenError> {
+        let mut port = Self::open_like(config, claim, wanted.mtu)?;
+        port.answer_to(Mac(wanted.mac))?;
+        let busy = |_| OpenError::System { what: "give an interface away", source: Errno::BUSY };
+        let shared = Arc::try_unwrap(port.shared).map_err(busy)?;
+        let mut sockets = Vec::new();
+        for ordinal in 0..shared.facts.queues {
+            let socket = socket::privileged(&shared.config)?;
+            if let Some(filter) = &shared.filter {
+                filter.set_queue(u32::from(shared.config.first_queue) + u32::from(ordinal), socket.as_fd())?;
+            }
+            sockets.push(socket);
+        }
+        let terms = shared.terms();
+        let attachment = shared.attachment.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let held: Vec<OwnedFd> = shared.groups.into_iter().chain(shared.held).collect();
+        let text = format!("{} {terms}", held.len());
+        let attachment = attachment.map(XdpAttachment::into_fd);
+        Ok(Reopened { text, descriptors: attachment.into_iter().chain(held).chain(sockets).collect() })
+    }
+
     /// Takes a port over from another process: `offer` is what it needs for that
     /// ([`Handle::offer`]). Its links wait until [`Handle::take`].
     ///
@@ -197,6 +228,23 @@ impl AfXdp {
         Ok(())
     }
 
+    /// Opens an interface in the place of one that was deleted, for packets that
+    /// are at least as long.
+    fn open_like(config: Config, claim: &Claim, mtu: u16) -> Result<Self, OpenError> {
+        interface_of(&config)?;
+        if matches!(claim, Claim::Host { .. }) {
+            return Err(OpenError::NoInterface(config.interface));
+        }
+        let name = config.interface.clone();
+        let port = Self::open(config, claim)?;
+        let has = port.shared.facts.mtu;
+        if has < mtu {
+            let limits = "the interface that was there before";
+            return Err(OpenError::Mtu { interface: name, mtu: has.into(), limit: Some(mtu.into()), limits });
+        }
+        Ok(port)
+    }
+
     /// One link for each queue, in order. A link takes its memory and begins
     /// to receive in its first `poll_control`, or in [`XdpLink::start`], so
     /// that the memory comes from the domain of the thread that calls it.
@@ -250,7 +298,8 @@ impl Own {
         Shared {
             config,
             interface,
-            filter,
+            filter: Some(filter),
+            given: Mutex::default(),
             facts,
             umem,
             view,
@@ -293,19 +342,55 @@ impl Shared {
     /// # Errors
     /// Those of [`AfXdp::open`].
     pub fn open_again(&self) -> Result<Arc<Self>, OpenError> {
-        interface_of(&self.config)?;
-        if matches!(self.claim, Claim::Host { .. }) {
-            return Err(OpenError::NoInterface(self.config.interface.clone()));
-        }
         let config = Config { queues: Some(self.facts.queues), ..self.config.clone() };
-        let mut port = AfXdp::open(config, &self.claim)?;
-        let mtu = port.shared.facts.mtu;
-        if mtu < self.facts.mtu {
-            let (interface, limits) = (self.config.interface.clone(), "the interface that was there before");
-            return Err(OpenError::Mtu { interface, mtu: mtu.into(), limit: Some(self.facts.mtu.into()), limits });
-        }
+        let mut port = AfXdp::open_like(config, &self.claim, self.facts.mtu)?;
         port.answer_to(self.answers)?;
         Ok(port.shared)
+    }
+
+    /// Whether there is another interface of the name.
+    pub fn is_replaced(&self) -> bool {
+        self.interface.again().is_ok_and(|interface| interface.index() != self.interface.index())
+    }
+
+    /// The port that another process has opened in the place of this one
+    /// ([`AfXdp::open_for_another`]); `None` if it is none.
+    pub fn take_given(&self, given: Reopened) -> Option<Arc<Self>> {
+        let (held, terms) = given.text.split_once(' ')?;
+        let (held, terms): (usize, Terms) = (held.parse().ok()?, terms.parse().ok()?);
+        let config = Config { queues: Some(self.facts.queues), ..self.config.clone() };
+        let interface = self.interface.again().ok()?;
+        terms.check(&config, interface.index(), &self.claim).ok()?;
+        let mut descriptors = given.descriptors;
+        if descriptors.len() != 1 + held + usize::from(self.facts.queues) || terms.mtu < self.facts.mtu {
+            return None;
+        }
+        let sockets = descriptors.split_off(1 + held);
+        let held = descriptors.split_off(1);
+        let attachment = XdpAttachment::from_fd(descriptors.pop()?);
+        let Terms { mac, mtu, frame, mode, .. } = terms;
+        let facts = Facts { mac, mtu, frame, mode, ..self.facts.clone() };
+        Some(Arc::new(Self {
+            config,
+            interface,
+            filter: None,
+            given: Mutex::new(sockets.into_iter().map(Some).collect()),
+            orders: Orders::new(facts.queues),
+            facts,
+            umem: Mutex::new(None),
+            view: Mutex::new(None),
+            attachment: Mutex::new(Some(attachment)),
+            renewed: OnceLock::new(),
+            answers: self.answers,
+            claim: self.claim.clone(),
+            groups: None,
+            held,
+        }))
+    }
+
+    /// The socket of a queue that another process opened.
+    pub fn given(&self, ordinal: u16) -> Option<OwnedFd> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).get_mut(usize::from(ordinal))?.take()
     }
 
     /// What a successor must agree on.

@@ -79,11 +79,30 @@ fn system(what: &'static str) -> impl Fn(Errno) -> OpenError {
     move |source| OpenError::System { what, source }
 }
 
+/// A socket as far as it takes rights: what is left to do, everybody may.
+pub(crate) fn privileged(config: &Config) -> Result<OwnedFd, OpenError> {
+    let fd = open()?;
+    if let Some(time) = config.busy_poll {
+        let micros = time.as_micros() as i32;
+        for (option, value) in
+            [(PREFER_BUSY_POLL, 1), (libc::SO_BUSY_POLL, micros), (BUSY_POLL_BUDGET, i32::from(config.budget))]
+        {
+            set(fd.as_fd(), libc::SOL_SOCKET, option, &value)
+                .map_err(system("make an AF_XDP socket poll its driver (busy-poll needs Linux 5.11)"))?;
+        }
+    }
+    Ok(fd)
+}
+
 impl Socket {
     /// A socket with rings as configured. With `umem`, which it then pins, or
     /// without, to share that of another.
     pub fn new(config: &Config, frame: u32, umem: Option<&Umem>) -> Result<(Self, Rings), OpenError> {
-        let fd = open()?;
+        Self::over(privileged(config)?, config, frame, umem)
+    }
+
+    /// The same, over what [`privileged`] made, perhaps in another process.
+    pub fn over(fd: OwnedFd, config: &Config, frame: u32, umem: Option<&Umem>) -> Result<(Self, Rings), OpenError> {
         if let Some(umem) = umem {
             register(fd.as_fd(), umem, frame)?;
         }
@@ -93,15 +112,6 @@ impl Socket {
         }
         // Without it a call sends 32 frames, and is repeated.
         let _ = set(fd.as_fd(), libc::SOL_XDP, MAX_TX_BUDGET, &size);
-        if let Some(time) = config.busy_poll {
-            let micros = time.as_micros() as i32;
-            for (option, value) in
-                [(PREFER_BUSY_POLL, 1), (libc::SO_BUSY_POLL, micros), (BUSY_POLL_BUDGET, i32::from(config.budget))]
-            {
-                set(fd.as_fd(), libc::SOL_SOCKET, option, &value)
-                    .map_err(system("make an AF_XDP socket poll its driver (busy-poll needs Linux 5.11)"))?;
-            }
-        }
         Self::with_rings(fd, config)
     }
 

@@ -43,6 +43,23 @@ impl Device {
         Ok(Self { fd, header_len: if offload { header::LEN } else { 0 } })
     }
 
+    /// A queue that another process opened; `text` is what [`Device::text`] told
+    /// there.
+    pub(crate) fn given(fd: OwnedFd, text: &str) -> Option<Self> {
+        let header_len = text.parse().ok().filter(|len| [0, header::LEN].contains(len))?;
+        Some(Self { fd, header_len })
+    }
+
+    /// What another process is to know of it.
+    pub(crate) fn text(&self) -> String {
+        self.header_len.to_string()
+    }
+
+    /// The descriptor, for another process.
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+
     /// Bytes of the kernel's header before each frame: none without offload.
     #[inline]
     pub(crate) fn header_len(&self) -> usize {
@@ -306,6 +323,11 @@ impl OpenError {
     /// For a configuration that asks for no queue at all.
     pub(crate) fn no_queue(config: &Config) -> Self {
         Self::new(config, Step::Attach, io::ErrorKind::InvalidInput.into())
+    }
+
+    /// For a device that is not to be made and is not there.
+    pub(crate) fn no_device(config: &Config) -> Self {
+        Self::new(config, Step::Configure("find"), io::ErrorKind::NotFound.into())
     }
 
     /// Whether a right is missing, rather than something wrong.

@@ -21,7 +21,7 @@ use core::ops::Range;
 use core::time::Duration;
 use device::{Control, Device};
 use header::Header;
-use link::{Capabilities, Counters, Link, LinkState, Receive, Transmit};
+use link::{Capabilities, Counters, Link, LinkState, Receive, Reopened, Reopener, Transmit, Wanted};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use std::io;
@@ -51,6 +51,10 @@ const STATE_INTERVAL: Duration = Duration::from_millis(100);
 /// of whoever deleted it.
 pub struct Tap {
     config: Config,
+    /// Which of the device's queues, from 0.
+    ordinal: u16,
+    /// Who attaches to a new device, where this process may not.
+    reopener: Option<Arc<dyn Reopener>>,
     capabilities: Capabilities,
     control: Arc<Control>,
     rx: TapRx,
@@ -87,10 +91,33 @@ impl Tap {
         let control = Arc::new(Control::new(config)?);
         control.configure(config)?;
         let mtu = control.mtu()?;
-        Ok(devices.into_iter().map(|d| Self::new(config, d, Arc::clone(&control), mtu)).collect())
+        let queues = (0..).zip(devices);
+        Ok(queues.map(|(ordinal, device)| Self::new(config, (ordinal, device), Arc::clone(&control), mtu)).collect())
     }
 
-    fn new(config: &Config, device: Arc<Device>, control: Arc<Control>, mtu: u16) -> Self {
+    /// Attaches to the device that is there, for another process, whose queue
+    /// [`Tap::set_reopener`] then gives it to. None is made.
+    ///
+    /// # Errors
+    /// See [`OpenError`]: mostly that there is none.
+    pub fn open_for_another(config: &Config, wanted: Wanted) -> Result<Reopened, OpenError> {
+        let config = Config { mtu: Some(wanted.mtu), ..config.clone() };
+        let control = Control::new(&config)?;
+        if !control.exists() {
+            return Err(OpenError::no_device(&config));
+        }
+        let device = Device::open(&config)?;
+        control.configure(&config)?;
+        Ok(Reopened { text: device.text(), descriptors: vec![device.into_fd()] })
+    }
+
+    /// From now on a device that was deleted is attached to again by another
+    /// process.
+    pub fn set_reopener(&mut self, reopener: Arc<dyn Reopener>) {
+        self.reopener = Some(reopener);
+    }
+
+    fn new(config: &Config, (ordinal, device): (u16, Arc<Device>), control: Arc<Control>, mtu: u16) -> Self {
         let offload = device.header_len() > 0;
         let large = offload && config.large;
         let received = if large { LARGE_PACKET } else { mtu.into() };
@@ -105,6 +132,8 @@ impl Tap {
         };
         Self {
             config: Config { mtu: Some(mtu), ..config.clone() },
+            ordinal,
+            reopener: None,
             capabilities,
             control,
             rx: TapRx::new(Arc::clone(&device), received + HEADER_ROOM),
@@ -131,19 +160,35 @@ impl Tap {
     /// Attaches to a new device of the same name, if there is one that takes
     /// frames as the old one did. Whether it did.
     #[cold]
-    fn attach_again(&mut self) -> bool {
-        if !self.control.exists() {
+    fn attach_again(&mut self, due: bool) -> bool {
+        if due && !self.control.exists() {
             return false;
         }
         // A failure may pass: somebody is just setting the device up.
-        let Ok(device) = Device::open(&self.config) else { return false };
-        if device.header_len() != self.rx.device.header_len() || self.control.configure(&self.config).is_err() {
+        let Some(device) = self.open_again(due) else { return false };
+        if device.header_len() != self.rx.device.header_len() {
             return false;
         }
         let device = Arc::new(device);
         self.rx.attach(Arc::clone(&device));
         self.tx.attach(device);
         true
+    }
+
+    /// Another process answers when it does: it is asked when that is `due`, and
+    /// has rung when it has answered.
+    fn open_again(&self, due: bool) -> Option<Device> {
+        let Some(reopener) = &self.reopener else {
+            let device = Device::open(&self.config).ok()?;
+            return self.control.configure(&self.config).ok().map(|()| device);
+        };
+        let Some(mut given) = reopener.take(self.ordinal) else {
+            if due {
+                reopener.ask(self.ordinal, Wanted { mtu: self.capabilities.mtu, mac: [0; 6] });
+            }
+            return None;
+        };
+        Device::given(given.descriptors.pop()?, &given.text)
     }
 
     fn set_state(&mut self, state: LinkState) {
@@ -177,9 +222,13 @@ impl Link for Tap {
         if self.is_gone() {
             self.set_state(LinkState::Down);
         }
-        if self.asked.is_none_or(|asked| now.since(asked) >= STATE_INTERVAL) {
-            self.asked = Some(now);
-            if self.is_gone() && !self.attach_again() {
+        let given = self.is_gone() && self.reopener.is_some();
+        if given || self.asked.is_none_or(|asked| now.since(asked) >= STATE_INTERVAL) {
+            let due = self.asked.is_none_or(|asked| now.since(asked) >= STATE_INTERVAL);
+            if due {
+                self.asked = Some(now);
+            }
+            if self.is_gone() && !self.attach_again(due) {
                 return self.state;
             }
             let up = self.control.is_up();

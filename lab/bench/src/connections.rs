@@ -127,6 +127,7 @@ fn measure(plan: &Plan, count: u64, mix: bool) -> Result<Sample, BenchError> {
 
 fn serve(plan: &Plan, count: u64, scratch: &Path, page: &Path) -> Result<Program, BenchError> {
     let mut words = vec!["serve".to_owned(), "--respond=text:Hello, World!".into(), "--addr=10.0.0.2/8".into()];
+    words.push("--user=root".into());
     // Room for those that are closing.
     words.push(format!("--max-connections={}", count + count / 16 + 100));
     words.push(format!("--core={}", plan.cores.0));

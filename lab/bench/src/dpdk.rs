@@ -76,7 +76,17 @@ fn measure(plan: &Plan, folder: &Path, arm: usize) -> Result<f64, BenchError> {
     let _ = std::fs::remove_file(&socket);
     let path = socket.display().to_string();
     let page = |name: &str| format!("--status-page={}", folder.join(name).display());
-    let words = ["serve", "--respond=1024", "--idle=spin", "--core", SERVER_CORE, "--addr", ADDRESSES[1], "--link"];
+    let words = [
+        "serve",
+        "--user=root",
+        "--respond=1024",
+        "--idle=spin",
+        "--core",
+        SERVER_CORE,
+        "--addr",
+        ADDRESSES[1],
+        "--link",
+    ];
     let mut words: Vec<String> = words.map(str::to_owned).into();
     words.extend([server_link(arm, &path), page("serve.page")]);
     let mut server = Program::start(&plan.nearside, "nearside serve", &words, folder)?;

@@ -138,7 +138,7 @@ fn at_a_pace(plan: &Plan, at: Place<'_>) -> Result<[bool; 2], BenchError> {
 fn start_null(plan: &Plan, at: Place<'_>) -> Result<Running, BenchError> {
     let Place { kernel, dir, cores: (core, _), interrupt } = at;
     let page = dir.join("null");
-    let mut words = vec![plan.nearside.display().to_string(), "serve".to_owned()];
+    let mut words = vec![plan.nearside.display().to_string(), "serve".to_owned(), "--user=root".to_owned()];
     words.push(format!("--respond=text:{SMALL_BODY}"));
     words.push(format!("--listen={SERVER}:8000"));
     words.push(format!("--cores={core}"));

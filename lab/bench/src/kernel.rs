@@ -183,7 +183,7 @@ fn start(
     let what = [format!("--respond=text:{SMALL_BODY}"), site.display().to_string()];
     let mut servers = Vec::new();
     for (port, what) in ports.into_iter().zip(what) {
-        let mut words = vec![plan.nearside.display().to_string(), "serve".to_owned(), what];
+        let mut words = vec![plan.nearside.display().to_string(), "serve".to_owned(), "--user=root".to_owned(), what];
         words.push(format!("--listen={SERVER}:{port}"));
         words.push(format!("--engine={engine}"));
         words.push(format!("--cores={core}"));

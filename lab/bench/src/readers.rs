@@ -92,6 +92,7 @@ fn sample(plan: &Plan, stalled: u32, cores: (u16, u16), folder: &Path, on: &Inte
     let _ = std::fs::remove_file(&socket);
     let words = [
         "serve".to_owned(),
+        "--user=root".to_owned(),
         folder.display().to_string(),
         format!("--link=memif:{}", socket.display()),
         format!("--addr={SERVER}/24"),

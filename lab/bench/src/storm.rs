@@ -186,6 +186,7 @@ impl Stand<'_> {
         let words = [
             self.plan.nearside.display().to_string(),
             "serve".to_owned(),
+            "--user=root".to_owned(),
             format!("--respond=text:{SMALL_BODY}"),
             format!("--link=memif:{}", socket.display()),
             format!("--addr={SERVER}/16"),

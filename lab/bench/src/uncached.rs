@@ -130,7 +130,7 @@ fn sample(
     };
     let page = folder.join("serve.page");
     let _ = std::fs::remove_file(&page);
-    let mut words = vec!["serve".to_owned(), folder.join("site").display().to_string()];
+    let mut words = vec!["serve".to_owned(), "--user=root".to_owned(), folder.join("site").display().to_string()];
     words.extend([format!("--cache-size={CACHE}"), "--max-connections=1k".to_owned()]);
     words.push(format!("--status-page={}", page.display()));
     words.extend(serve);

@@ -88,7 +88,7 @@ impl Link {
 /// nothing says so. Where it opens, it is ended.
 fn built_without_dpdk(program: &str) -> Option<String> {
     let link = "--link=dpdk:net_null0,huge=off";
-    let words = ["timeout", "3", program, "serve", "--respond=1", "--addr=10.0.0.1/24", link];
+    let words = ["timeout", "3", program, "serve", "--user=root", "--respond=1", "--addr=10.0.0.1/24", link];
     let why = call(&words).err()?.to_string();
     why.contains("built without DPDK").then(|| "this program was built without DPDK: make build DPDK=1".to_owned())
 }

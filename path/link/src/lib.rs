@@ -11,6 +11,7 @@ mod capture;
 mod faults;
 mod pair;
 mod random;
+mod reopen;
 mod rss;
 mod segment;
 mod shared;
@@ -19,6 +20,7 @@ pub use capture::{Capture, CaptureConfig, CaptureCounters, CaptureRx, CaptureTx}
 pub use faults::{BurstLoss, FaultCounters, FaultPlan, Faults, FaultsRx, FaultsTx, Impairment, Rate};
 pub use pair::{Pair, PairConfig, PairLink, PairRx, PairTx};
 pub use random::{NotAProbability, Probability};
+pub use reopen::{Reopened, Reopener, Wanted};
 pub use rss::Rss;
 
 use core::net::SocketAddr;

@@ -98,19 +98,6 @@ impl Board {
     pub const fn page(&mut self) -> &mut Page {
         &mut self.page
     }
-
-    /// Leaves the page's place to a successor.
-    pub fn disown(&mut self) {
-        self.page.disown();
-    }
-
-    /// Moves the page to where its predecessor's is.
-    ///
-    /// # Errors
-    /// As rename(2).
-    pub fn move_to(&mut self, path: &Path) -> std::io::Result<()> {
-        self.page.move_to(path)
-    }
 }
 
 impl Column {

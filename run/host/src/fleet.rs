@@ -4,7 +4,7 @@ use super::ports::{self, AnyLink, Opened, Port};
 use super::{Layout, SiloPlace};
 use crate::plan::HostPlan;
 use crate::values::{DriverSpec, LinkSpec};
-use af_xdp::{Claim, Handle, Offer};
+use af_xdp::{Handle, Offer};
 use bond::{Bond, Member};
 use core::cell::Cell;
 use core::net::IpAddr;
@@ -49,6 +49,13 @@ pub trait SiloWork: Sync {
         None
     }
 
+    /// Who opens the `index`th link again when it comes back, where this process
+    /// may not.
+    fn reopener(&self, index: usize) -> Option<Arc<dyn link::Reopener>> {
+        let _ = index;
+        None
+    }
+
     /// An interface's queues are opened: how another process may have them.
     fn on_opened(&self, port: Handle) {
         let _ = port;
@@ -65,19 +72,30 @@ pub fn run<C: SiloWork>(host: &HostPlan, layout: &Layout, stop: &Stop, work: &C)
     let fleet = Fleet { host, layout, stop, work };
     match host.links.first().map(|link| &link.driver) {
         Some(DriverSpec::Memif(_)) => fleet.fast::<_, false>(ports::open(host, layout, ports::memif)?),
-        Some(DriverSpec::Tap(_)) => fleet.slow(ports::open(host, layout, ports::tap)?),
-        Some(DriverSpec::AfXdp(_)) => {
-            let addresses = host.addresses.iter().map(|cidr| cidr.address).chain(work.sources()).collect();
-            let claim = match host.uses_host_addresses() {
-                true => Claim::Host { ports: work.ports() },
-                false => Claim::Own { addresses, aggregated: host.speaks_lacp() },
-            };
+        Some(DriverSpec::Tap(_)) => {
             let next = Cell::new(0);
             let open = |link: &LinkSpec, queues| {
-                let offer = work.offer(next.replace(next.get() + 1));
-                let port = ports::af_xdp(host, link, queues, &claim, offer)?;
+                let reopener = work.reopener(next.replace(next.get() + 1));
+                let mut queues = ports::tap(link, queues)?;
+                for (queue, reopener) in queues.iter_mut().zip(core::iter::repeat(reopener)) {
+                    reopener.into_iter().for_each(|reopener| queue.set_reopener(reopener));
+                }
+                Ok(queues)
+            };
+            fleet.slow(ports::open(host, layout, open)?)
+        }
+        Some(DriverSpec::AfXdp(_)) => {
+            let claim = ports::claim(host, work.ports(), work.sources());
+            let next = Cell::new(0);
+            let open = |link: &LinkSpec, queues| {
+                let index = next.replace(next.get() + 1);
+                let port = ports::af_xdp(host, link, queues, &claim, work.offer(index))?;
                 work.on_opened(port.handle());
-                Ok(port.split_queues())
+                let mut queues = port.split_queues();
+                for (queue, reopener) in queues.iter_mut().zip(core::iter::repeat(work.reopener(index))) {
+                    reopener.into_iter().for_each(|reopener| queue.set_reopener(reopener));
+                }
+                Ok(queues)
             };
             fleet.fast::<_, true>(ports::open(host, layout, open)?)
         }

@@ -44,7 +44,7 @@ pub use layout::{Layout, SiloPlace};
 pub use neighbourhood::Neighbourhood;
 pub use notices::{Losses, Notices};
 pub use plan::{HostPlan, OnLinkLoss};
-pub use ports::{AnyLink, Port, names};
+pub use ports::{AnyLink, Port, names, open_for_another};
 pub use silos::{SILOS_MAX, Silos};
 
 use core::net::IpAddr;

@@ -58,8 +58,9 @@ impl Neighbourhood {
         self.view.as_fd()
     }
 
-    /// Takes what is new to the stack, and its questions to the kernel.
-    pub fn attend(&mut self, stack: &mut Stack) {
+    /// Takes what is new to the stack, and its questions to the kernel; `asked` is
+    /// told of each, for whoever may ask where this process may not.
+    pub fn attend(&mut self, stack: &mut Stack, asked: impl Fn(IpAddr)) {
         for _ in 0..BOUND {
             match self.view.poll() {
                 None => break,
@@ -76,6 +77,7 @@ impl Neighbourhood {
         for _ in 0..BOUND {
             let Some(ip) = stack.poll_neighbour_wanted() else { return };
             self.view.ask(ip);
+            asked(ip);
         }
     }
 }

@@ -6,10 +6,12 @@ use crate::plan::HostPlan;
 use crate::values::{DriverSpec, LinkSpec};
 use af_xdp::{AfXdp, Claim, Offer, XdpLink};
 use bond::{Bond, Member};
+use core::net::IpAddr;
 use core::time::Duration;
 use dpdk::{Dpdk, DpdkLink};
 use link::{
-    Capabilities, Capture, CaptureConfig, Counters, FaultPlan, Faults, Impairment, Link, LinkState, Receive, Transmit,
+    Capabilities, Capture, CaptureConfig, Counters, FaultPlan, Faults, Impairment, Link, LinkState, Receive, Reopened,
+    Transmit, Wanted,
 };
 use memif::{Memif, MemifLink};
 use say::Failure;
@@ -254,6 +256,35 @@ pub fn memif(link: &LinkSpec, queues: u16) -> Result<Vec<MemifLink>, Failure> {
 pub fn tap(link: &LinkSpec, queues: u16) -> Result<Vec<Tap>, Failure> {
     let DriverSpec::Tap(config) = &link.driver else { return Err(mixed()) };
     Ok(Tap::open_queues(&tap::Config { queues, ..config.clone() })?)
+}
+
+/// What is taken from network interfaces: for `ports`, and for addresses of ours
+/// beside the plan's.
+pub fn claim(host: &HostPlan, ports: Vec<u16>, more: Vec<IpAddr>) -> Claim {
+    match host.uses_host_addresses() {
+        true => Claim::Host { ports },
+        false => {
+            let addresses = host.addresses.iter().map(|cidr| cidr.address).chain(more).collect();
+            Claim::Own { addresses, aggregated: host.speaks_lacp() }
+        }
+    }
+}
+
+/// Opens a link of a server's again, after its interface was deleted, for another
+/// process: all its `queues`, or where each asks for itself one of them.
+///
+/// # Errors
+/// The driver's; mostly that there is no such interface yet.
+pub fn open_for_another(host: &HostPlan, index: usize, queues: u16, wanted: Wanted) -> Result<Reopened, Failure> {
+    let link = host.links.get(index).ok_or("there is no such link")?;
+    match &link.driver {
+        DriverSpec::Tap(config) => Ok(Tap::open_for_another(&tap::Config { queues, ..config.clone() }, wanted)?),
+        DriverSpec::AfXdp(config) => {
+            let config = af_xdp::Config { queues: Some(queues), ..config.clone() };
+            Ok(AfXdp::open_for_another(config, &claim(host, Vec::new(), Vec::new()), wanted)?)
+        }
+        _ => Err("only interfaces come back".into()),
+    }
 }
 
 /// Opens queues of a network interface, or takes those of another process over

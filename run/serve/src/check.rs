@@ -1,7 +1,8 @@
 //! `nearside serve --check`: whether a plan is good, without serving.
 
 use super::check_places::{self as places, Findings};
-use super::kernel;
+use super::privileges::{self, Decision};
+use super::{confine, kernel};
 use crate::plan::{ServePath, ServePlan};
 use host::{self, Layout};
 use say::Failure;
@@ -64,6 +65,7 @@ pub fn check(plan: &ServePlan) -> Result<(), Failure> {
             }
         }
     };
+    rights(plan, &mut findings);
     if !findings.faults.is_empty() {
         return Err(findings.faults.join("\n  ").into());
     }
@@ -72,4 +74,23 @@ pub fn check(plan: &ServePlan) -> Result<(), Failure> {
     writeln!(out, "good: serves {what} {how}{}", file.unwrap_or_default())?;
     findings.notes.iter().try_for_each(|note| writeln!(out, "  {note}"))?;
     Ok(())
+}
+
+/// Whom it would serve as, and what of that this kernel does not have.
+fn rights(plan: &ServePlan, findings: &mut Findings) {
+    match privileges::decide(plan) {
+        Ok(Decision { confinement: Some(confinement), said, .. }) => {
+            findings.notes.extend(said);
+            if confinement.restricts {
+                findings
+                    .notes
+                    .extend(confine::lacking().iter().map(|lacking| format!("would serve without it: {lacking}")));
+            }
+            findings
+                .notes
+                .extend(confinement.identity.map(|user| format!("would serve as {} (user {})", user.name, user.uid)));
+        }
+        Ok(Decision { said, .. }) => findings.notes.extend(said),
+        Err(why) => _ = findings.wrong(why),
+    }
 }

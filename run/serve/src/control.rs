@@ -44,6 +44,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
     recvmsg, sendmsg, socket_with, sockopt,
 };
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -82,7 +83,7 @@ pub enum Message {
     Hello {
         /// [`VERSION`] of the new process.
         version: u32,
-        /// Its process id.
+        /// The process to be signalled from then on: itself, or its parent.
         pid: u32,
     },
     /// Running to new: some of the listening sockets, in the order of the
@@ -215,8 +216,15 @@ impl Channel {
         Ok(peer.uid.is_root() || peer.uid == rustix::process::geteuid())
     }
 
-    /// Two ends that are joined, for tests.
-    #[cfg(test)]
+    /// The conversation that goes on by this descriptor.
+    pub const fn from_fd(socket: OwnedFd) -> Self {
+        Self(socket)
+    }
+
+    /// Two ends that are joined.
+    ///
+    /// # Errors
+    /// If the operating system gives none.
     pub fn pair() -> io::Result<(Self, Self)> {
         let kind = (AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC);
         let (one, other) = rustix::net::socketpair(kind.0, kind.1, kind.2, None)?;
@@ -227,7 +235,7 @@ impl Channel {
     ///
     /// # Errors
     /// If the other side is gone, or listens so badly that it cannot be said.
-    pub fn send(&self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
+    pub fn send<M: Serialize>(&self, message: &M, descriptors: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
         let text = serde_json::to_vec(message).map_err(|_| ChannelError::Nonsense)?;
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(BATCH))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -252,6 +260,18 @@ impl Channel {
     /// # Errors
     /// If the other side is gone, refuses, or cannot be understood.
     pub fn receive(&self) -> Result<Option<Received>, ChannelError> {
+        match self.hear()? {
+            None => Ok(None),
+            Some((Message::Refused { why }, _)) => Err(ChannelError::Refused(why)),
+            Some((message, descriptors)) => Ok(Some(Received { message, descriptors })),
+        }
+    }
+
+    /// The same, in the words of another conversation, with the descriptors.
+    ///
+    /// # Errors
+    /// If the other side is gone, or cannot be understood.
+    pub fn hear<M: DeserializeOwned>(&self) -> Result<Option<(M, Vec<OwnedFd>)>, ChannelError> {
         let mut text = vec![0; MESSAGE_MAX];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(BATCH))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -274,11 +294,8 @@ impl Channel {
         if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) || descriptors.len() > BATCH {
             return Err(ChannelError::Nonsense);
         }
-        match serde_json::from_slice(&text[..got.bytes]) {
-            Ok(Message::Refused { why }) => Err(ChannelError::Refused(why)),
-            Ok(message) => Ok(Some(Received { message, descriptors })),
-            Err(_) => Err(ChannelError::Nonsense),
-        }
+        let message = serde_json::from_slice(&text[..got.bytes]).map_err(|_| ChannelError::Nonsense)?;
+        Ok(Some((message, descriptors)))
     }
 
     /// What is said within `limit`.
@@ -296,6 +313,12 @@ impl Channel {
                 return Err(ChannelError::Silent(limit));
             }
         }
+    }
+}
+
+impl From<Channel> for OwnedFd {
+    fn from(channel: Channel) -> Self {
+        channel.0
     }
 }
 

@@ -1,29 +1,32 @@
 //! `nearside serve` over kernel sockets: everything that is needed is made,
 //! workers are started, and the main thread looks after them.
 
+use super::asked::Asked;
+use super::control::{Channel, ChannelError, Offered};
 use super::orders::{NewSettings, Orders, PathSettings, Stage};
 use super::reload::Prepare;
 use super::share::share;
-use super::supervisor::{Managed, Supervisor, count};
+use super::succession;
+use super::supervisor::{DataPath, PagePlace, Supervisor};
 use super::systemd::{self, Found};
-use super::takeover::{Predecessor, control_path};
+use super::takeover::Predecessor;
 use super::worker::{Start, run};
 use super::{holder, wanted};
 use crate::plan::{KernelPlan, ServePath, ServePlan};
+use core::time::Duration;
 use host::figures::Board;
 use host::machine;
 use host::machine::Seating;
 use say::Failure;
 use server::{Change, Server, WallClock};
-use signal_hook::consts::SIGUSR1;
 use silo::Clock;
-use silo::page::usual_path;
+use silo::page::{Page, usual_path};
 use sockets::fleet::{self, FleetError, Stop};
 use sockets::steer::{SteerError, Steering};
 use sockets::{BindError, Config, Endpoint, Listeners, Origin, Worker};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::thread::{self, ScopedJoinHandle};
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use topology::Topology;
 
 /// Serves until it is told to stop, or a successor has taken over and the
@@ -37,16 +40,18 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     let mut predecessor = Predecessor::ask(plan.restart.take_over.as_ref())?;
     let mut found = systemd::sockets()?;
     if let Some(predecessor) = &mut predecessor {
+        leaves_nothing_out(plan, predecessor)?;
         found.append(&mut predecessor.sockets);
     }
     let Seating { seats, note, warning } = machine::seating(plan.workers, &plan.cores)?;
     let workers = seats.len();
     let (config, mut warnings) = worker_config(plan, workers);
     warnings.extend(warning);
-    let (mut board, final_page) = board(plan, predecessor.is_some(), &seats)?;
+    let (mut board, page) = board(plan, predecessor.is_some(), &seats)?;
     let server = share(whole.server.clone(), config.max_connections, workers);
     let orders = Orders::new(workers)?;
-    let reopen = count(&[SIGUSR1], &orders)?;
+    let asked = Asked::new(&orders)?;
+    let reopen = Arc::clone(&asked.reopens);
     try_out(&seats, &config, &server)?;
     let (listeners, managed) = listen(plan, found, workers, &mut warnings)?;
     let steering = steer(&listeners, &seats, &mut warnings);
@@ -60,6 +65,8 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     // What is attached stays. Descriptors kept here would keep the sockets
     // from a successor's program.
     drop(steering);
+    let endpoints = listeners.endpoints();
+    let path = KernelPath { listeners: Some(listeners), managed, board, prepare: Even(workers), predecessor };
     let stop = Stop::default();
     thread::scope(|scope| {
         let fleet = thread::Builder::new().name("fleet".to_owned()).spawn_scoped(scope, || {
@@ -77,15 +84,12 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
             orders.ring();
             outcome
         })?;
-        let board = (board, plan.status_page.is_some());
-        let mut supervisor =
-            Supervisor::new(program, &plan.restart, &orders, (listeners, managed), board, (whole, &reopen))?;
-        let say = |supervisor: &Supervisor<'_>| {
-            announce(supervisor, &seats, &config, orders.engine());
+        let mut supervisor = Supervisor::new(program, whole, (&orders, asked), path, page);
+        let supervised = supervisor.serve(&fleet, |_, _| {
+            announce(&endpoints, &seats, &config, orders.engine());
             note.iter().for_each(|note| say::info(format_args!("  {note}")));
             warnings.iter().for_each(say::warning);
-        };
-        let supervised = supervise(&mut supervisor, &fleet, predecessor.take(), final_page.as_deref(), plan, say);
+        });
         if supervised.is_err() {
             // What was accepted is still served.
             orders.advance(Stage::Drain);
@@ -99,29 +103,83 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     })
 }
 
-/// Looks after the workers from their start to their end: follows the
-/// `predecessor`, if there is one, as soon as all accept.
-fn supervise<T>(
-    supervisor: &mut Supervisor<'_>,
-    fleet: &ScopedJoinHandle<'_, T>,
+/// What a service manager opened, and keeps.
+struct Managed {
+    /// What is listened on.
+    endpoint: Endpoint,
+    /// The name that it was given.
+    name: Option<String>,
+}
+
+/// Listening sockets, and how they change hands.
+struct KernelPath {
+    /// Gone once nothing is to be accepted any more.
+    listeners: Option<Listeners>,
+    managed: Vec<Managed>,
+    board: Board,
+    prepare: Even,
     predecessor: Option<Predecessor>,
-    final_page: Option<&Path>,
-    plan: &KernelPlan,
-    say: impl FnOnce(&Supervisor<'_>),
-) -> Result<(), Failure> {
-    if !supervisor.start(fleet)? {
+}
+
+impl DataPath for KernelPath {
+    type Prepare = Even;
+
+    const GOES_BACK: bool = true;
+
+    fn follow(&mut self) -> Result<Option<(u32, Option<Duration>)>, Failure> {
+        let Some(predecessor) = self.predecessor.take() else { return Ok(None) };
+        let pid = predecessor.pid();
+        predecessor.succeed().map_err(|why| format!("the process that serves did not give way: {why}"))?;
+        Ok(Some((pid, None)))
+    }
+
+    fn offer(&self, channel: &Channel) -> Result<(), ChannelError> {
+        let sockets = self.listeners.iter().flat_map(Listeners::iter);
+        let sockets: Vec<(Offered, BorrowedFd<'_>)> = sockets
+            .map(|(endpoint, socket)| {
+                let managed = self.managed.iter().find(|managed| managed.endpoint == *endpoint);
+                let name = managed.and_then(|managed| managed.name.clone());
+                (Offered { endpoint: endpoint.to_string(), managed: managed.is_some(), name }, socket)
+            })
+            .collect();
+        succession::offer(channel, &sockets)
+    }
+
+    /// Both accept from the same queues until it is told.
+    fn hand_over(&mut self, _: Option<&Channel>) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn on_followed(&mut self) {
+        if let Some(mut listeners) = self.listeners.take() {
+            listeners.disown_files();
+        }
+    }
+
+    fn on_stop(&mut self) {
+        self.listeners = None;
+    }
+
+    fn parts(&mut self) -> (&Even, &mut Page) {
+        (&self.prepare, self.board.page())
+    }
+}
+
+/// Refuses to follow a process that listens where this one would not: what it
+/// serves there would vanish with it. It may be another site altogether.
+fn leaves_nothing_out(plan: &KernelPlan, predecessor: &Predecessor) -> Result<(), Failure> {
+    let bare = wanted::uncovered(&plan.listen, &predecessor.sockets, plan.options.v6_only);
+    if bare.is_empty() {
         return Ok(());
     }
-    let replaces = predecessor.is_some();
-    if let Some(predecessor) = predecessor {
-        predecessor.succeed().map_err(|why| format!("the process that serves did not give way: {why}"))?;
-    }
-    if let Some(path) = final_page {
-        supervisor.move_page(path)?;
-    }
-    let control = control_path(&plan.restart)?;
-    say(supervisor);
-    supervisor.serve(fleet, control.as_deref(), replaces)
+    let bare: Vec<String> = bare.iter().map(ToString::to_string).collect();
+    let (pid, bare) = (predecessor.pid(), bare.join(" "));
+    predecessor.refuse(&format!("the new process would not listen on {bare}, which this one does"));
+    Err(format!(
+        "cannot take over from process {pid}: it listens on {bare}, where nobody would after it; \
+         --listen there too, or end that process first"
+    )
+    .into())
 }
 
 /// What each worker is to be, and what there is to be said of it.
@@ -245,7 +303,7 @@ fn steer(listeners: &Listeners, seats: &[Option<u16>], warnings: &mut Vec<String
 }
 
 /// The statistics page, and where it is to be once the predecessor's is gone.
-fn board(plan: &KernelPlan, follows: bool, seats: &[Option<u16>]) -> Result<(Board, Option<PathBuf>), Failure> {
+fn board(plan: &KernelPlan, follows: bool, seats: &[Option<u16>]) -> Result<(Board, PagePlace), Failure> {
     let path = match &plan.status_page {
         Some(path) => path.clone(),
         None => usual_path()?,
@@ -254,13 +312,13 @@ fn board(plan: &KernelPlan, follows: bool, seats: &[Option<u16>]) -> Result<(Boa
     if follows && plan.status_page.is_some() {
         let mut draft = path.clone().into_os_string();
         draft.push(format!(".{}.next", std::process::id()));
-        return Ok((Board::new(draft.as_ref(), &what, seats)?, Some(path)));
+        return Ok((Board::new(draft.as_ref(), &what, seats)?, PagePlace { own: true, next: Some(path) }));
     }
-    Ok((Board::new(&path, &what, seats)?, None))
+    Ok((Board::new(&path, &what, seats)?, PagePlace { own: plan.status_page.is_some(), next: None }))
 }
 
-fn announce(supervisor: &Supervisor<'_>, seats: &[Option<u16>], config: &Config, engine: &str) {
-    let urls: Vec<String> = supervisor.endpoints().iter().map(url).collect();
+fn announce(endpoints: &[Endpoint], seats: &[Option<u16>], config: &Config, engine: &str) {
+    let urls: Vec<String> = endpoints.iter().map(url).collect();
     let count = seats.len();
     let workers = if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") };
     let (urls, model) = (urls.join(" "), config.model);

@@ -8,23 +8,34 @@
 //! | `wanted`, `holder` | sockets, cores and limits; who else has an address |
 //! | `share` | limits of the process, divided |
 //! | `worker`, `orders` | one worker's life, and what the main thread wants of it |
-//! | `wakes` | what wakes one of them that sleeps |
-//! | `supervisor` | the main thread |
+//! | `wakes`, `bell` | what wakes one of them that sleeps, and a main thread |
+//! | `supervisor` | the main thread, over either data path |
+//! | `asked` | what signals, or a parent, ask of it |
 //! | `reload`, `settings` | SIGHUP, and what it may change |
 //! | `check`, `check_places` | whether a plan is good, without serving |
 //! | `control` | how one process follows another: the messages |
 //! | `succession`, `takeover` | the running process's side, and the new one's |
 //! | `systemd` | sockets from systemd, and what it is told |
+//! | `privileges` | whom the process that serves is to be |
+//! | `parent` | who keeps the right to open |
+//! | `ward`, `confine` | who serves without it: towards the parent, and how it is given up |
+//! | `places` | what is opened with rights for whoever has none |
 
+mod asked;
+mod bell;
 mod check;
 mod check_places;
+mod confine;
 mod control;
 mod holder;
 mod kernel;
 mod link;
 mod orders;
+mod parent;
 mod pid_file;
+mod places;
 mod plan;
+mod privileges;
 mod reload;
 #[cfg(test)]
 mod scratch;
@@ -36,22 +47,43 @@ mod systemd;
 mod takeover;
 mod wakes;
 mod wanted;
+mod ward;
 mod worker;
 
-pub use plan::{Control, KernelPlan, Listen, RestartPlan, ServePath, ServePlan, Settings, TakeOver};
+pub use plan::{Control, KernelPlan, Listen, Privileges, RestartPlan, ServePath, ServePlan, Settings, TakeOver};
 
 use say::Failure;
+use std::process::ExitCode;
+use ward::Ward;
 
-/// Serves until it is told to stop.
+/// Serves until it is told to stop: this process, or one that it starts and stays
+/// beside ([`Privileges`]). Returns how that ended.
 ///
 /// # Errors
 /// What the user is to know.
-pub fn serve(plan: &ServePlan) -> Result<(), Failure> {
+pub fn serve(plan: &ServePlan) -> Result<ExitCode, Failure> {
     if plan.check {
-        return check::check(plan);
+        return check::check(plan).map(|()| ExitCode::SUCCESS);
     }
-    match &plan.path {
+    if !plan.serves() {
+        return here(plan);
+    }
+    if Ward::adopt()? {
+        Ward::prepare(plan)?;
+        return here(plan);
+    }
+    let decision = privileges::decide(plan)?;
+    if decision.parent {
+        return parent::run(plan, decision);
+    }
+    decision.said.iter().for_each(say::warning);
+    here(plan)
+}
+
+fn here(plan: &ServePlan) -> Result<ExitCode, Failure> {
+    let served = match &plan.path {
         ServePath::Link { .. } => link::serve(plan),
         ServePath::Kernel(kernel) => kernel::serve(kernel, plan),
-    }
+    };
+    served.map(|()| ExitCode::SUCCESS)
 }

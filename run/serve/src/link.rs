@@ -4,15 +4,17 @@
 //! | module | for |
 //! | --- | --- |
 //! | `serving` | what silos have in common, and one silo's life |
-//! | `supervisor` | the main thread |
 //! | `own_ports` | queues that change hands |
+//! | `path` | how the main thread has them do so |
 
 mod own_ports;
+mod path;
 mod serving;
-mod supervisor;
 
+use super::asked::Asked;
 use super::orders::{Orders, Stage};
 use super::share::share;
+use super::supervisor::{PagePlace, Supervisor};
 use super::takeover::Predecessor;
 use crate::plan::{ServePath, ServePlan};
 use core::net::{IpAddr, SocketAddr};
@@ -24,15 +26,15 @@ use host::near::Domains;
 use host::values::DriverSpec;
 use host::{Finish, Layout, Losses, Neighbourhood, fleet};
 use own_ports::OwnPorts;
+use path::LinkPath;
 use say::Failure;
 use server::{Server, WallClock};
 use serving::ServingSilos;
 use silo::Clock;
 use sockets::fleet::Stop;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread;
-use supervisor::{Restart, Supervisor};
 
 /// Whom a process follows, and what it takes over.
 #[derive(Default)]
@@ -90,7 +92,7 @@ fn over(
     following: &Following<'_>,
     program: PathBuf,
 ) -> Result<(), Failure> {
-    let ServePath::Link { ports, copies, restart, .. } = &plan.path else { return Ok(()) };
+    let ServePath::Link { ports, copies, .. } = &plan.path else { return Ok(()) };
     let silos = layout.seats.len();
     let mut domains = Domains::new(layout);
     let mut server = share_out(plan, silos);
@@ -105,9 +107,10 @@ fn over(
     let mut figures = Figures::new(host, layout, "serve", counters)?;
     let orders = Orders::new(silos)?;
     let stop = Stop::default();
+    // Asked while anything can be asked.
+    let addresses = addresses(host);
     let columns = figures.columns().into_iter().map(Some);
-    let restart = restart.as_ref().map(|restart| Restart::new(program, restart, host, following));
-    let mut supervisor = Supervisor::new(&orders, plan, restart)?;
+    let asked = Asked::new(&orders)?;
     let company = ServingSilos {
         host,
         server,
@@ -120,7 +123,7 @@ fn over(
         stop: &stop,
         finish: Finish::new(silos),
         columns: Mutex::new(columns.collect()),
-        reopen: supervisor.reopen(),
+        reopen: Arc::clone(&asked.reopens),
         losses: Losses::new(layout),
         left: AtomicUsize::new(0),
         down: AtomicBool::new(false),
@@ -132,8 +135,16 @@ fn over(
             orders.ring();
             outcome
         })?;
-        let say = |took_over| announce(host, layout, ports, took_over);
-        let supervised = supervisor.serve(&fleet, (&company, figures.page()), say);
+        let page = PagePlace { own: host.status_page.is_some(), next: following.page.clone() };
+        let path = LinkPath {
+            silos: &company,
+            page: figures.page(),
+            own_ports: &following.own_ports,
+            predecessor: following.predecessor,
+        };
+        let mut supervisor = Supervisor::new(program, plan, (&orders, asked), path, page);
+        let say = |_: &mut LinkPath<'_>, took_over| announce((host, &addresses), layout, ports, took_over);
+        let supervised = supervisor.serve(&fleet, say);
         if supervised.is_err() {
             orders.advance(Stage::Drain);
         }
@@ -160,7 +171,8 @@ fn unreached(host: &HostPlan, addresses: &[IpAddr]) -> Option<String> {
     Some(format!("  clients on this host do not reach {}: {why}", addresses.join(" ")))
 }
 
-fn announce(host: &HostPlan, layout: &Layout, ports: &[u16], took_over: Option<(u32, Duration)>) {
+/// The addresses that are served, as far as they are of use in a URL.
+fn addresses(host: &HostPlan) -> Vec<IpAddr> {
     let mut addresses: Vec<IpAddr> = host.addresses.iter().map(|cidr| cidr.address).collect();
     if let Ok(Some(neighbourhood)) = Neighbourhood::of(host)
         && host.uses_host_addresses()
@@ -169,7 +181,16 @@ fn announce(host: &HostPlan, layout: &Layout, ports: &[u16], took_over: Option<(
         let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
         addresses.extend(neighbourhood.addresses().into_iter().flatten().filter(|ip| !link_local(ip)));
     }
-    let unreached = unreached(host, &addresses);
+    addresses
+}
+
+fn announce(
+    (host, addresses): (&HostPlan, &[IpAddr]),
+    layout: &Layout,
+    ports: &[u16],
+    took_over: Option<(u32, Option<Duration>)>,
+) {
+    let unreached = unreached(host, addresses);
     let urls = addresses
         .iter()
         .flat_map(|ip| ports.iter().map(move |port| format!("http://{}/", SocketAddr::new(*ip, *port))));
@@ -186,7 +207,7 @@ fn announce(host: &HostPlan, layout: &Layout, ports: &[u16], took_over: Option<(
         layout.say();
     }
     if let Some((pid, waited)) = took_over {
-        let waited = waited.as_micros();
+        let waited = waited.unwrap_or_default().as_micros();
         say::info(format_args!("took over from process {pid}; new connections waited at most {waited} us"));
     }
 }

@@ -1,5 +1,6 @@
 //! What the main thread wants of the workers, and what they tell it.
 
+use super::bell::Bell;
 use super::systemd;
 use super::wakes::{PULSE, PULSE_WITH_CONNECTIONS};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -7,10 +8,8 @@ use core::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 use server::{Change, Replaced};
 use silo::Pace;
-use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use tcp::congestion::Algorithm;
 use wire::Time;
 
@@ -36,6 +35,9 @@ impl Stage {
 pub struct Orders {
     stage: AtomicU8,
     started: AtomicUsize,
+    /// Whether those that have started may begin.
+    gate: Mutex<bool>,
+    opened: Condvar,
     /// How often the content was to be read again.
     reloads: AtomicUsize,
     workers: Vec<Report>,
@@ -46,8 +48,7 @@ pub struct Orders {
     /// How often each looks up at least.
     pulse: Duration,
     /// Wakes the main thread.
-    bell: UnixStream,
-    hears: UnixStream,
+    bell: Bell,
 }
 
 /// What one worker last told. On a cache line of its own.
@@ -104,27 +105,20 @@ impl Orders {
     /// # Errors
     /// If the operating system gives no socket.
     pub fn new(workers: usize) -> std::io::Result<Self> {
-        let (bell, hears) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
-        hears.set_nonblocking(true)?;
         let workers: std::io::Result<Vec<Report>> = (0..workers).map(|_| Report::new()).collect();
         Ok(Self {
             stage: AtomicU8::new(Stage::Serve as u8),
             started: AtomicUsize::new(0),
+            gate: Mutex::new(false),
+            opened: Condvar::new(),
             reloads: AtomicUsize::new(0),
             engine: OnceLock::new(),
             workers: workers?,
             restless: AtomicBool::new(false),
             // A watchdog is told of each worker that it is at work.
             pulse: systemd::watchdog().map_or(PULSE, |every| (every / 2).min(PULSE)),
-            bell,
-            hears,
+            bell: Bell::new()?,
         })
-    }
-
-    /// How many workers there are.
-    pub fn workers(&self) -> usize {
-        self.workers.len()
     }
 
     /// What to do.
@@ -136,6 +130,8 @@ impl Orders {
     /// From now on `stage`, unless it is already later.
     pub fn advance(&self, stage: Stage) {
         self.stage.fetch_max(stage as u8, Ordering::AcqRel);
+        // Nobody is kept waiting for a beginning at the end.
+        self.release();
         self.ring_workers();
     }
 
@@ -225,11 +221,24 @@ impl Orders {
         self.workers.iter().filter_map(|report| report.mail().replaced.take()).collect()
     }
 
-    /// A worker accepts connections, and learns of work so.
+    /// A worker is ready to accept connections, and learns of work so.
     pub fn on_started(&self, engine: impl FnOnce() -> String) {
         self.engine.get_or_init(engine);
         self.started.fetch_add(1, Ordering::AcqRel);
         self.ring();
+    }
+
+    /// All that have started may begin.
+    pub fn release(&self) {
+        *self.gate.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.opened.notify_all();
+    }
+
+    /// Waits until a worker that has started may begin: the process has given
+    /// its rights up by then.
+    pub fn wait_for_release(&self) {
+        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.opened.wait_while(gate, |open| !*open));
     }
 
     /// How workers learn of work, once one has started.
@@ -263,26 +272,12 @@ impl Orders {
 
     /// Has the main thread look up.
     pub fn ring(&self) {
-        // A full bell rings already.
-        let _ = (&self.bell).write(&[0]);
+        self.bell.ring();
     }
 
-    /// The bell's other end, for signals to ring it too.
-    ///
-    /// # Errors
-    /// If the operating system gives no descriptor.
-    pub fn rope(&self) -> std::io::Result<UnixStream> {
-        self.bell.try_clone()
-    }
-
-    /// Readable when the bell rang; silent again after [`Orders::heard`].
-    pub fn hears(&self) -> BorrowedFd<'_> {
-        self.hears.as_fd()
-    }
-
-    /// The bell was heard.
-    pub fn heard(&self) {
-        while matches!((&self.hears).read(&mut [0; 64]), Ok(64)) {}
+    /// What has the main thread look up.
+    pub const fn bell(&self) -> &Bell {
+        &self.bell
     }
 }
 
@@ -307,6 +302,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     #[test]
     fn a_reload_is_over_when_the_last_has_taken_it_up() {
@@ -380,7 +376,11 @@ mod tests {
         for _ in 0..100_000 {
             orders.ring();
         }
-        orders.heard();
-        assert_eq!((&orders.hears).read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        orders.bell().heard();
+        let hears = orders.bell().hears();
+        let readable = || poll(&mut [PollFd::new(&hears, PollFlags::IN)], Some(&Timespec::default())).unwrap() == 1;
+        assert!(!readable());
+        orders.ring();
+        assert!(readable());
     }
 }

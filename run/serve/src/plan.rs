@@ -4,6 +4,7 @@ use host::values::BadValue;
 use host::{Cores, HostPlan, Workers};
 use sockets::{Config, Endpoint, ListenOptions};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -19,9 +20,12 @@ pub struct ServePlan {
     pub settings: Settings,
     /// Only say whether all is as it should be.
     pub check: bool,
+    /// Whom the process that serves is to be, and under whom.
+    pub privileges: Privileges,
     /// What it is asked to do now, by the same command line and the file that
-    /// this names; or what is wrong with them, a sentence for the user.
-    pub again: fn() -> Result<Self, String>,
+    /// this names, or the file that is given in its place; or what is wrong with
+    /// them, a sentence for the user.
+    pub again: fn(Option<File>) -> Result<Self, String>,
 }
 
 impl ServePlan {
@@ -31,6 +35,16 @@ impl ServePlan {
         let plan_only = matches!(&self.path, ServePath::Link { host, .. } if host.plan_only);
         !self.check && !plan_only
     }
+}
+
+/// Whom the process that serves is to be, and under whom.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Privileges {
+    /// The user, as typed; `None`: nobody in particular, if it is root, or who
+    /// it is.
+    pub user: Option<String>,
+    /// A parent stays that opens what the process that serves may not.
+    pub supervise: bool,
 }
 
 /// How connections reach the server.

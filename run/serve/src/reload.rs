@@ -5,18 +5,17 @@
 //! before the first of them hears of it: so either all take it up, or nothing
 //! changes.
 
+use super::asked::{Asked, Brought};
 use super::orders::{NewSettings, Orders};
 use super::settings::{self, Step};
-use super::supervisor::count;
 use super::systemd;
+use super::ward;
 use crate::plan::ServePlan;
 use say::Failure;
 use server::Content;
-use signal_hook::consts::SIGHUP;
 use silo::Clock;
 use silo::page::Page;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 
 /// What is done where there is nothing else to say of it.
@@ -31,11 +30,12 @@ pub trait Prepare {
     fn prepare(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<NewSettings>, Failure>;
 }
 
-/// What watches for the signal.
+/// What watches for the wish.
 pub struct Reload {
-    signals: Arc<AtomicUsize>,
     /// How many of them were seen to.
     seen: usize,
+    /// What the parent brought for the next one.
+    brought: Option<Brought>,
     /// What is in force.
     plan: ServePlan,
     /// The connections that there is room for.
@@ -45,13 +45,15 @@ pub struct Reload {
 }
 
 impl Reload {
-    /// Takes the signal from its default, which would end the process.
-    ///
-    /// # Errors
-    /// If the operating system refuses.
-    pub fn new(orders: &Orders, plan: &ServePlan) -> std::io::Result<Self> {
-        let most = plan.server.limits.connections;
-        Ok(Self { signals: count(&[SIGHUP], orders)?, seen: 0, plan: plan.clone(), most, pending: None })
+    /// From what is in force at the start.
+    pub fn new(plan: &ServePlan) -> Self {
+        Self { seen: 0, brought: None, plan: plan.clone(), most: plan.server.limits.connections, pending: None }
+    }
+
+    /// The parent wishes it, and has opened what it takes.
+    pub fn bring(&mut self, brought: Brought, asked: &Asked) {
+        self.brought = Some(brought);
+        asked.reloads.fetch_add(1, Ordering::Relaxed);
     }
 
     /// What is in force.
@@ -61,7 +63,7 @@ impl Reload {
 
     /// Has all workers take up what is new, if it was asked for and can be
     /// had; and tells of it, on `page` too, when all have.
-    pub fn look(&mut self, orders: &Orders, prepare: &impl Prepare, page: &mut Page) {
+    pub fn look(&mut self, (orders, asked): (&Orders, &Asked), prepare: &impl Prepare, page: &mut Page) {
         if !orders.all_reloaded() {
             // One after the other: there is one place for news.
             return;
@@ -72,11 +74,10 @@ impl Reload {
             let _ = thread::Builder::new().name("replaced".to_owned()).spawn(move || drop(replaced));
             tell(page, true, &said);
         }
-        let signals = self.signals.load(Ordering::Relaxed);
-        if signals == self.seen {
+        let wishes = asked.reloads.load(Ordering::Relaxed);
+        if core::mem::replace(&mut self.seen, wishes) == wishes {
             return;
         }
-        self.seen = signals;
         systemd::reloading("reading settings and content again");
         match self.begin(prepare) {
             Ok((news, said)) => {
@@ -89,18 +90,32 @@ impl Reload {
 
     /// What workers are to take up, and what there is to be said of it.
     fn begin(&mut self, prepare: &impl Prepare) -> Result<(Vec<NewSettings>, String), Failure> {
+        let stays = |why: String| format!("{why}; everything stays as it was");
+        let Brought { settings: file, refused } = self.brought.take().unwrap_or_default();
+        if let Some(why) = refused {
+            return Err(stays(why).into());
+        }
         let Step { plan, changed, left } = match &self.plan.settings.file {
             None => Step { plan: self.plan.clone(), changed: Vec::new(), left: Vec::new() },
-            Some(_) => (self.plan.again)()
+            Some(_) => (self.plan.again)(file)
                 .and_then(|asked| settings::step(&self.plan, &asked, self.most))
-                .map_err(|why| format!("{why}; everything stays as it was"))?,
+                .map_err(stays)?,
         };
         if let Content::Directory(directory) = &plan.server.content
             // As a request would look for a file in it.
-            && let Err(why) = std::fs::metadata(directory.root.join("."))
+            && let Err(why) = files::look_at_root(&directory.root)
         {
             let root = directory.root.display();
             return Err(format!("cannot read {root} again: {why}; what was served is served on").into());
+        }
+        if let Content::Directory(directory) = &plan.server.content
+            && !ward::reaches(&directory.root)
+        {
+            let (root, remedy) = (directory.root.display(), settings::remedy(&plan, 1));
+            return Err(format!(
+                "{root} leads where this process may not read, which {remedy}; what was served is served on"
+            )
+            .into());
         }
         let news = prepare.prepare(&self.plan, &plan).map_err(|why| format!("{why}; everything stays as it was"))?;
         let mut said = DONE.to_owned();
@@ -123,5 +138,6 @@ fn tell(page: &mut Page, done: bool, said: &str) {
         say::error(said)
     }
     page.tell(Clock.unix(), done, said);
+    ward::reloaded(done);
     systemd::ready(&format!("serving; {said}"));
 }

@@ -52,8 +52,13 @@ pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, Str
     }
     let mut plan = now.clone();
     let fits = !is_link(now) || asked.server.limits.connections <= most;
-    let (changed, left) =
-        differing.into_iter().partition(|name| changes(now, name) && (fits || name != "max-connections"));
+    // What lies elsewhere cannot be read by a process that has given that up.
+    let reached = match &asked.server.content {
+        Content::Directory(directory) => super::ward::reaches(&directory.root),
+        Content::Respond(_) => true,
+    };
+    let stays = |name: &str| name == "max-connections" && !fits || name == "folder" && !reached;
+    let (changed, left) = differing.into_iter().partition(|name| changes(now, name) && !stays(name));
     let changed: Vec<String> = changed;
     for name in &changed {
         plan.settings.adopt(name, &asked.settings);
@@ -61,6 +66,11 @@ pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, Str
     plan.server.timeouts = asked.server.timeouts.clone();
     plan.server.access_log = asked.server.access_log.clone();
     plan.server.content = asked.server.content.clone();
+    if let (false, Content::Directory(plan), Content::Directory(now)) =
+        (reached, &mut plan.server.content, &now.server.content)
+    {
+        plan.root.clone_from(&now.root);
+    }
     if fits {
         plan.server.limits.connections = asked.server.limits.connections;
     }

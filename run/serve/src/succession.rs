@@ -36,6 +36,8 @@ struct Coming {
     channel: Option<Channel>,
     /// It said what it wants.
     greeted: bool,
+    /// The process that is to be signalled in its place, as it says.
+    main: Option<u32>,
     /// When it must serve.
     deadline: Time,
 }
@@ -83,8 +85,13 @@ impl Succession {
         let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
         // Without one (Linux before 5.3) its end is seen at the deadline.
         let ends = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        self.coming =
-            Some(Coming { child: Some((child, ends)), channel: None, greeted: false, deadline: now + self.timeout });
+        self.coming = Some(Coming {
+            child: Some((child, ends)),
+            channel: None,
+            greeted: false,
+            main: None,
+            deadline: now + self.timeout,
+        });
         Ok(id)
     }
 
@@ -102,7 +109,8 @@ impl Succession {
             },
             None => {
                 let deadline = now + self.timeout;
-                self.coming = Some(Coming { child: None, channel: Some(channel), greeted: false, deadline });
+                self.coming =
+                    Some(Coming { child: None, channel: Some(channel), greeted: false, main: None, deadline });
             }
         }
     }
@@ -121,11 +129,12 @@ impl Succession {
     }
 
     /// Goes on, if anything happened. `sockets` are those to be given.
+    #[cfg(test)]
     pub fn step(&mut self, sockets: &[(Offered, BorrowedFd<'_>)], now: Time) -> Outcome {
         self.step_with(|channel| offer(channel, sockets), now)
     }
 
-    /// The same, where `give` says what there is to be given.
+    /// Goes on, if anything happened. `give` gives the successor what it asks for.
     pub fn step_with(&mut self, give: impl FnOnce(&Channel) -> Result<(), ChannelError>, now: Time) -> Outcome {
         let Some(coming) = &mut self.coming else { return Outcome::Pending };
         let failed = match coming.hear(give) {
@@ -150,6 +159,12 @@ impl Succession {
                 Outcome::Failed(format!("the successor {why}"))
             }
         }
+    }
+
+    /// The process that is to be signalled once the successor serves: itself, or
+    /// its parent.
+    pub fn main_process(&self) -> Option<u32> {
+        self.coming.as_ref().and_then(|coming| coming.main)
     }
 
     /// How to talk to the successor, once it has asked.
@@ -192,8 +207,9 @@ impl Coming {
         let Some(channel) = &self.channel else { return Ok(false) };
         let Some(received) = channel.receive()? else { return Ok(false) };
         match received.message {
-            Message::Hello { version: VERSION, .. } if !self.greeted => {
+            Message::Hello { version: VERSION, pid } if !self.greeted => {
                 self.greeted = true;
+                self.main = Some(pid);
                 give(channel)?;
                 Ok(false)
             }
@@ -217,7 +233,10 @@ impl Coming {
 }
 
 /// Gives the sockets, a batch at a time.
-fn offer(channel: &Channel, sockets: &[(Offered, BorrowedFd<'_>)]) -> Result<(), ChannelError> {
+///
+/// # Errors
+/// If the successor is gone.
+pub fn offer(channel: &Channel, sockets: &[(Offered, BorrowedFd<'_>)]) -> Result<(), ChannelError> {
     let mut batches = sockets.chunks(BATCH).peekable();
     if batches.peek().is_none() {
         return channel.send(&Message::Sockets { offered: Vec::new(), more: false }, &[]);

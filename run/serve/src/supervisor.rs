@@ -1,181 +1,247 @@
-//! The main thread of a process that serves over kernel sockets: signals, the
-//! control socket, systemd, and the end.
+//! The main thread of a process that serves, over either data path: what is asked
+//! of it, systemd, a predecessor and a successor, and the end.
 
-use super::control::{Listener, Offered};
-use super::kernel::Even;
+use super::asked::Asked;
+use super::control::{Channel, ChannelError, Listener};
 use super::orders::{Orders, Stage};
 use super::pid_file;
-use super::reload::Reload;
+use super::reload::{Prepare, Reload};
 use super::succession::{Outcome, Succession};
 use super::systemd;
+use super::takeover::control_path;
 use super::wakes::PULSE;
+use super::ward::{self, Ward};
 use crate::plan::{RestartPlan, ServePath, ServePlan};
 use core::time::Duration;
-use host::figures::Board;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use say::Failure;
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR2};
 use silo::Clock;
-use sockets::{Endpoint, Listeners};
+use silo::page::Page;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::ScopedJoinHandle;
 use wire::Time;
 
-/// What a service manager opened, and keeps.
-pub struct Managed {
-    /// What is listened on.
-    pub endpoint: Endpoint,
-    /// The name that it was given.
-    pub name: Option<String>,
+/// How often it looks up while the last worker ends: the fleet's thread rings
+/// before it is finished.
+const ENDING: Duration = Duration::from_millis(1);
+
+/// What differs between the data paths.
+pub trait DataPath {
+    /// Who knows what each worker's part of a plan is.
+    type Prepare: Prepare;
+
+    /// Whether this process serves on if a successor that was given everything
+    /// fails after all.
+    const GOES_BACK: bool;
+
+    /// Whether another process is followed whose work the workers of this one
+    /// take over: they must be at it then.
+    fn takes_work(&self) -> bool {
+        false
+    }
+
+    /// All workers are ready: takes over from the predecessor, if there is one,
+    /// whose places of files are free when this returns. Tells whom it has
+    /// followed, and for how long nobody received, where that is known.
+    ///
+    /// # Errors
+    /// If it does not give way: this process must end then.
+    fn follow(&mut self) -> Result<Option<(u32, Option<Duration>)>, Failure>;
+
+    /// Gives a successor what it asks for.
+    ///
+    /// # Errors
+    /// If it cannot be had, or the successor is gone.
+    fn offer(&self, channel: &Channel) -> Result<(), ChannelError>;
+
+    /// A successor is ready: it has everything when this returns.
+    ///
+    /// # Errors
+    /// If it does not take it; [`DataPath::resume`] is next.
+    fn hand_over(&mut self, channel: Option<&Channel>) -> Result<(), String>;
+
+    /// Goes on, or back to where it was before a successor asked.
+    fn resume(&self) {}
+
+    /// A successor serves.
+    fn on_followed(&mut self) {}
+
+    /// Nobody is to be accepted any more.
+    fn on_stop(&mut self) {}
+
+    /// What else to wait for.
+    fn poll_fds<'f>(&'f self, fds: &mut Vec<PollFd<'f>>) {
+        let _ = fds;
+    }
+
+    /// Once in each look; whether a successor `is_coming`.
+    fn look(&mut self, orders: &Orders, is_coming: bool) {
+        let _ = (orders, is_coming);
+    }
+
+    /// Who prepares a reload, and the page that it is told on.
+    fn parts(&mut self) -> (&Self::Prepare, &mut Page);
+}
+
+/// Where the statistics page of a process is.
+#[derive(Clone, Debug, Default)]
+pub struct PagePlace {
+    /// It has a place of its own: a successor's too.
+    pub own: bool,
+    /// Where it is to be once the predecessor's has gone.
+    pub next: Option<PathBuf>,
 }
 
 /// Looks after the workers.
-pub struct Supervisor<'a> {
-    plan: RestartPlan,
+pub struct Supervisor<'a, P> {
+    path: P,
     orders: &'a Orders,
-    /// Gone once nothing is to be accepted any more.
-    listeners: Option<Listeners>,
-    endpoints: Vec<Endpoint>,
-    managed: Vec<Managed>,
-    board: Board,
-    /// The statistics page has a place of its own: a successor's too.
-    own_page: bool,
-    control: Option<Listener>,
-    succession: Succession,
-    stops: Arc<AtomicUsize>,
-    restarts: Arc<AtomicUsize>,
-    reload: Reload,
-    reopen: Arc<AtomicUsize>,
+    asked: Asked,
     /// How many of each were seen to.
     stopped: usize,
     restarted: usize,
     reopened: usize,
+    /// All workers serve.
+    begun: bool,
+    page: PagePlace,
+    /// How to restart; `None` where another process cannot have the links.
+    restart: Option<RestartPlan>,
+    control: Option<Listener>,
+    succession: Succession,
+    /// Shows the successor that this process lives.
+    successor: Option<Channel>,
+    reload: Reload,
+    ward: Option<&'static Ward>,
     watchdog: Option<Duration>,
     next_alive: Time,
     /// After a successor took over: when what is left is drained.
     drain_at: Option<Time>,
 }
 
-impl<'a> Supervisor<'a> {
-    /// Takes the signals from their defaults.
-    ///
-    /// # Errors
-    /// If the operating system refuses.
+impl<'a, P: DataPath> Supervisor<'a, P> {
+    /// For the workers of `orders`, who serve `plan`; a successor is started from
+    /// `program`.
     pub fn new(
         program: PathBuf,
-        plan: &RestartPlan,
-        orders: &'a Orders,
-        (listeners, managed): (Listeners, Vec<Managed>),
-        (board, own_page): (Board, bool),
-        (whole, reopen): (&ServePlan, &Arc<AtomicUsize>),
-    ) -> Result<Self, Failure> {
-        Ok(Self {
-            plan: plan.clone(),
+        plan: &ServePlan,
+        (orders, asked): (&'a Orders, Asked),
+        path: P,
+        page: PagePlace,
+    ) -> Self {
+        let restart = restart_of(plan).cloned();
+        let timeout = restart.as_ref().map_or(Duration::ZERO, |restart| restart.timeout);
+        Self {
+            path,
             orders,
-            endpoints: listeners.endpoints(),
-            listeners: Some(listeners),
-            managed,
-            board,
-            own_page,
-            control: None,
-            succession: Succession::new(program, plan.timeout),
-            stops: count(&[SIGTERM, SIGINT], orders)?,
-            restarts: count(&[SIGUSR2], orders)?,
-            reload: Reload::new(orders, whole)?,
-            reopen: Arc::clone(reopen),
+            asked,
             stopped: 0,
             restarted: 0,
             reopened: 0,
+            begun: false,
+            page,
+            restart,
+            control: None,
+            succession: Succession::new(program, timeout),
+            successor: None,
+            reload: Reload::new(plan),
+            ward: ward::here(),
             watchdog: systemd::watchdog(),
             next_alive: Time::ZERO,
             drain_at: None,
-        })
-    }
-
-    /// What is listened on.
-    pub fn endpoints(&self) -> &[Endpoint] {
-        &self.endpoints
-    }
-
-    /// Moves the statistics page to where the predecessor's was.
-    ///
-    /// # Errors
-    /// As rename(2).
-    pub fn move_page(&mut self, path: &Path) -> Result<(), Failure> {
-        self.board.move_to(path).map_err(|why| format!("{}: {why}", path.display()).into())
-    }
-
-    /// Waits until all workers accept. False if they ended instead, or are
-    /// told to.
-    ///
-    /// # Errors
-    /// If the operating system does not wait.
-    pub fn start<T>(&mut self, fleet: &ScopedJoinHandle<'_, T>) -> Result<bool, Failure> {
-        while !self.orders.all_started() {
-            if fleet.is_finished() || self.orders.stage() != Stage::Serve {
-                return Ok(false);
-            }
-            self.wait(Clock.now() + PULSE)?;
-            self.on_stops();
         }
-        Ok(self.orders.stage() == Stage::Serve)
     }
 
-    /// Looks after the workers until they have ended. A successor may ask at
-    /// `control`, in place of the socket there if this process `replaces`
-    /// another.
+    /// Looks after the workers until they have ended, and has `announce` say when
+    /// all serve: with the process that was followed, and for how long nobody
+    /// received.
     ///
     /// # Errors
-    /// If the control socket or the file with the process id cannot be made,
-    /// or the operating system does not wait.
+    /// If the operating system does not wait, a predecessor does not give way,
+    /// rights cannot be given up, or a file cannot be made.
     pub fn serve<T>(
         &mut self,
         fleet: &ScopedJoinHandle<'_, T>,
-        control: Option<&Path>,
-        replaces: bool,
+        announce: impl FnOnce(&mut P, Option<(u32, Option<Duration>)>),
     ) -> Result<(), Failure> {
-        if let Some(path) = control {
-            let listener = Listener::bind(path, replaces);
-            self.control = Some(listener.map_err(|why| format!("control socket {}: {why}", path.display()))?);
-        }
-        write_pid_file(&self.plan)?;
-        systemd::ready("serving");
+        let mut announce = Some(announce);
         while !fleet.is_finished() {
+            let ready = self.orders.all_started() && self.orders.stage() == Stage::Serve;
+            if let Some(announce) = announce.take_if(|_| ready) {
+                let took_over = self.begin()?;
+                announce(&mut self.path, took_over);
+                self.write_pid_file()?;
+                systemd::ready("serving");
+                self.begun = true;
+            }
             let now = Clock.now();
+            self.on_ward();
             self.on_stops();
-            self.on_restarts(now);
+            if self.begun {
+                self.on_restarts(now);
+                self.on_reload();
+            }
             self.on_reopen();
-            self.on_reload();
-            self.on_control(now);
             self.on_succession(now);
             self.on_time(now);
-            // The fleet's thread rings before it is finished.
-            let until =
-                if self.orders.stage() == Stage::Halt { now + Duration::from_millis(1) } else { self.until(now) };
+            let until = if self.orders.stage() == Stage::Halt { now + ENDING } else { self.until(now) };
             self.wait(until)?;
         }
-        self.succession.give_up();
-        if self.drain_at.is_none() {
-            remove_pid_file(&self.plan);
+        self.give_up();
+        if let Some(path) = self.pid_file().filter(|_| self.drain_at.is_none()) {
+            pid_file::remove(path);
         }
         Ok(())
     }
 
+    /// All workers are ready: this process takes everything over, gives up what
+    /// rights it needs no more, and serves.
+    fn begin(&mut self) -> Result<Option<(u32, Option<Duration>)>, Failure> {
+        if self.path.takes_work() || self.ward.is_none() {
+            self.orders.release();
+        }
+        let took_over = self.path.follow()?;
+        if let Some(place) = self.page.next.take() {
+            let moved = self.path.parts().1.move_to(&place);
+            moved.map_err(|why| format!("{}: {why}", place.display()))?;
+        }
+        let control = self.restart.as_ref().map_or(Ok(None), control_path)?;
+        if let Some(path) = control {
+            let listener = Listener::bind(&path, took_over.is_some());
+            self.control = Some(listener.map_err(|why| format!("control socket {}: {why}", path.display()))?);
+        }
+        if let Some(ward) = self.ward {
+            ward.seal(self.reload.plan())?;
+        }
+        self.orders.release();
+        Ok(took_over)
+    }
+
+    /// Where the process id goes, if this is the process to be signalled.
+    fn pid_file(&self) -> Option<&Path> {
+        let path = self.restart.as_ref().and_then(|restart| restart.pid_file.as_deref());
+        path.filter(|_| self.ward.is_none())
+    }
+
+    fn write_pid_file(&self) -> Result<(), Failure> {
+        let Some(path) = self.pid_file() else { return Ok(()) };
+        pid_file::write(path).map_err(|why| format!("cannot write {}: {why}", path.display()).into())
+    }
+
     /// Sleeps until something happens.
     fn wait(&self, until: Time) -> Result<(), Failure> {
-        let hears = self.orders.hears();
+        let hears = self.orders.bell().hears();
         let mut fds = vec![PollFd::new(&hears, PollFlags::IN)];
         let now = Clock.now();
         fds.extend(self.control.as_ref().and_then(|control| control.poll_fd(now)));
+        fds.extend(self.ward.and_then(Ward::poll_fd));
+        self.path.poll_fds(&mut fds);
         fds.extend(self.succession.poll_fds());
         // Rounded up: a deadline is over when this returns.
         let span = until.since(now) + Duration::from_micros(50);
         match poll(&mut fds, Some(&Timespec::try_from(span)?)) {
-            Ok(_) | Err(Errno::INTR) => self.orders.heard(),
+            Ok(_) | Err(Errno::INTR) => self.orders.bell().heard(),
             Err(why) => return Err(format!("cannot wait (poll): {why}").into()),
         }
         Ok(())
@@ -188,16 +254,27 @@ impl<'a> Supervisor<'a> {
         times.filter(|time| *time > now).fold(now + PULSE, Time::min)
     }
 
+    /// What the parent says.
+    fn on_ward(&mut self) {
+        let Some(ward) = self.ward else { return };
+        while let Some(wish) = ward.next_wish(&self.asked) {
+            match wish {
+                ward::Wish::Reload(brought) => self.reload.bring(brought, &self.asked),
+                ward::Wish::Wake => self.orders.ring_workers(),
+            }
+        }
+    }
+
     /// SIGTERM and SIGINT: once to drain, twice to end.
     fn on_stops(&mut self) {
-        let stops = self.stops.load(Ordering::Relaxed);
+        let stops = self.asked.stops();
         if stops == self.stopped {
             return;
         }
         if self.stopped == 0 {
             say::info("stopping: finishing responses under way; once more to stop at once");
             systemd::stopping();
-            self.succession.give_up();
+            self.give_up();
             self.control = None;
             self.orders.advance(Stage::Drain);
         }
@@ -205,22 +282,22 @@ impl<'a> Supervisor<'a> {
             self.orders.advance(Stage::Halt);
         }
         self.stopped = stops;
-        self.listeners = None;
+        self.path.on_stop();
     }
 
     /// SIGUSR2: a successor is started.
     fn on_restarts(&mut self, now: Time) {
-        let restarts = self.restarts.load(Ordering::Relaxed);
-        if restarts == self.restarted {
+        let restarts = self.asked.restarts.load(Ordering::Relaxed);
+        if core::mem::replace(&mut self.restarted, restarts) == restarts {
             return;
         }
-        self.restarted = restarts;
-        let refused = match (&self.control, self.orders.stage()) {
-            (_, Stage::Retire) => "a successor serves already",
-            (_, Stage::Drain | Stage::Halt) => "this process is stopping",
-            (None, Stage::Serve) => "there is no control socket (--control off)",
-            (Some(_), Stage::Serve) if self.succession.is_coming() => "a successor is on its way",
-            (Some(control), Stage::Serve) => {
+        let refused = match (&self.restart, &self.control, self.orders.stage()) {
+            (None, ..) => "take-over is for kernel sockets and af_xdp, without --capture and faults",
+            (_, _, Stage::Retire) => "a successor serves already",
+            (_, _, Stage::Drain | Stage::Halt) => "this process is stopping",
+            (_, None, Stage::Serve) => "there is no control socket (--control off)",
+            (_, Some(_), Stage::Serve) if self.succession.is_coming() => "a successor is on its way",
+            (_, Some(control), Stage::Serve) => {
                 systemd::reloading("starting its successor");
                 match self.succession.begin(control.path(), now) {
                     Ok(pid) => say::info(format_args!("starting a successor: process {pid}")),
@@ -234,7 +311,7 @@ impl<'a> Supervisor<'a> {
 
     /// SIGUSR1: each worker opens its log again.
     fn on_reopen(&mut self) {
-        let reopen = self.reopen.load(Ordering::Relaxed);
+        let reopen = self.asked.reopens.load(Ordering::Relaxed);
         if core::mem::replace(&mut self.reopened, reopen) != reopen {
             self.orders.ring_workers();
         }
@@ -242,64 +319,74 @@ impl<'a> Supervisor<'a> {
 
     /// SIGHUP: settings and content are read again.
     fn on_reload(&mut self) {
-        let prepare = Even(self.orders.workers());
-        self.reload.look(self.orders, &prepare, self.board.page());
-        if let ServePath::Kernel(plan) = &self.reload.plan().path {
-            (self.plan.timeout, self.plan.drain) = (plan.restart.timeout, plan.restart.drain);
-            self.succession.set_timeout(self.plan.timeout);
+        let (prepare, page) = self.path.parts();
+        self.reload.look((self.orders, &self.asked), prepare, page);
+        if let (Some(ours), Some(asked)) = (&mut self.restart, restart_of(self.reload.plan())) {
+            (ours.timeout, ours.drain) = (asked.timeout, asked.drain);
+            self.succession.set_timeout(asked.timeout);
         }
     }
 
-    /// Somebody asks for the sockets.
-    fn on_control(&mut self, now: Time) {
+    /// Sees to whoever asks to follow, or is on its way.
+    fn on_succession(&mut self, now: Time) {
         if let Some(channel) = self.control.as_mut().and_then(|control| control.next(now)) {
             self.succession.on_asked(channel, now);
         }
-    }
-
-    fn on_succession(&mut self, now: Time) {
-        let Some(listeners) = self.listeners.as_ref().filter(|_| self.succession.is_coming()) else { return };
-        let sockets: Vec<(Offered, BorrowedFd<'_>)> = listeners
-            .iter()
-            .map(|(endpoint, socket)| {
-                let managed = self.managed.iter().find(|managed| managed.endpoint == *endpoint);
-                let name = managed.and_then(|managed| managed.name.clone());
-                (Offered { endpoint: endpoint.to_string(), managed: managed.is_some(), name }, socket)
-            })
-            .collect();
-        match self.succession.step(&sockets, now) {
+        self.path.look(self.orders, self.succession.is_coming());
+        if !self.succession.is_coming() {
+            return;
+        }
+        let path = &self.path;
+        match self.succession.step_with(|channel| path.offer(channel), now) {
             Outcome::Pending => {}
-            Outcome::Followed(pid) => self.on_followed(pid, now),
+            Outcome::Followed(pid) => self.on_ready(pid, now),
             Outcome::Failed(why) => self.on_failed(&why),
         }
     }
 
-    fn on_followed(&mut self, pid: u32, now: Time) {
+    /// A successor is ready.
+    fn on_ready(&mut self, pid: u32, now: Time) {
+        let main = self.succession.main_process().unwrap_or(pid);
+        if let Err(why) = self.path.hand_over(self.succession.channel()) {
+            self.give_up();
+            return self.on_failed(&why);
+        }
         // Its own files stand in the places of ours next. Ours are gone
         // before: to look whose it is and to remove it cannot be done in one.
-        if self.own_page {
-            self.board.disown();
+        if self.page.own {
+            self.path.parts().1.disown();
         }
         let control = self.control.take().map(|control| control.path().to_owned());
-        if let Err(why) = self.succession.give_way() {
-            let again = control.map(|path| Listener::bind(&path, true));
-            let told = |why: &std::io::Error| say::error(format_args!("control socket: {why}"));
-            self.control = again.and_then(|bound| bound.inspect_err(told).ok());
-            return self.on_failed(&format!("the successor failed: {why}"));
+        match self.succession.give_way() {
+            Ok(channel) => self.successor = channel,
+            Err(why) if !P::GOES_BACK => say::warning(format_args!("process {pid} took over, and {why}")),
+            Err(why) => {
+                let again = control.map(|path| Listener::bind(&path, true));
+                let told = |why: &std::io::Error| say::error(format_args!("control socket: {why}"));
+                self.control = again.and_then(|bound| bound.inspect_err(told).ok());
+                return self.on_failed(&format!("the successor failed: {why}"));
+            }
         }
         let open = self.orders.connections();
         say::info(format_args!("process {pid} serves; {open} connections end with their next response"));
         self.orders.advance(Stage::Retire);
-        if let Some(mut listeners) = self.listeners.take() {
-            listeners.disown_files();
-        }
-        self.drain_at = Some(now + self.plan.drain);
-        systemd::succeeded(pid);
+        self.path.on_followed();
+        self.drain_at = self.restart.as_ref().map(|restart| now + restart.drain);
+        systemd::succeeded(main);
     }
 
     fn on_failed(&self, why: &str) {
+        self.path.resume();
         say::error(format_args!("{why}; this process serves on"));
         systemd::ready(&format!("serving; {why}"));
+    }
+
+    /// Ends a successor that does not serve yet.
+    fn give_up(&mut self) {
+        self.succession.give_up();
+        if self.drain_at.is_none() {
+            self.path.resume();
+        }
     }
 
     fn on_time(&mut self, now: Time) {
@@ -316,28 +403,10 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// Makes the file with the process id, if there is to be one.
-///
-/// # Errors
-/// With its path.
-pub fn write_pid_file(plan: &RestartPlan) -> Result<(), Failure> {
-    let Some(path) = &plan.pid_file else { return Ok(()) };
-    pid_file::write(path).map_err(|why| format!("cannot write {}: {why}", path.display()).into())
-}
-
-/// Removes the file with the process id, if it is still ours.
-pub fn remove_pid_file(plan: &RestartPlan) {
-    let Some(path) = &plan.pid_file else { return };
-    pid_file::remove(path);
-}
-
-/// Counts signals, and has each ring.
-pub fn count(signals: &[i32], orders: &Orders) -> std::io::Result<Arc<AtomicUsize>> {
-    let count = host::count_signals(signals)?;
-    for &signal in signals {
-        // Handlers run in the order of their registration: it is counted when
-        // this wakes.
-        signal_hook::low_level::pipe::register(signal, orders.rope()?)?;
+/// How a plan's process follows another, and another it.
+pub fn restart_of(plan: &ServePlan) -> Option<&RestartPlan> {
+    match &plan.path {
+        ServePath::Kernel(kernel) => Some(&kernel.restart),
+        ServePath::Link { restart, .. } => restart.as_deref(),
     }
-    Ok(count)
 }

@@ -1,13 +1,14 @@
 //! What systemd gives and is told: sockets (sd_listen_fds(3)), readiness and
 //! the watchdog (sd_notify(3)). Where it is not there, none of it happens.
 
+use super::ward::{self, FromChild};
 use core::net::SocketAddr;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, getsockname, sockopt};
 use say::Failure;
 use sd_notify::NotifyState;
 use sockets::Endpoint;
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,12 +34,46 @@ pub struct Found {
 /// # Errors
 /// If systemd says what makes no sense, or a socket is not one that listens.
 pub fn sockets() -> Result<Vec<Found>, Failure> {
+    if ward::here().is_some() {
+        return named(inherited());
+    }
     let given = sd_notify::listen_fds_with_names().map_err(|why| format!("sockets from systemd: {why}"))?;
     // SAFETY: by sd_listen_fds(3) these descriptors are open and for this
     // process, as LISTEN_PID confirms; nobody else here takes them, for this
     // is called once.
     let given = given.map(|(raw, name)| (unsafe { OwnedFd::from_raw_fd(raw) }, name));
+    named(given.collect())
+}
+
+/// The first descriptor of socket activation (`SD_LISTEN_FDS_START`).
+const FIRST: i32 = 3;
+
+/// The most that are looked for.
+const GIVEN_MAX: i32 = 1_024;
+
+/// Sockets that were for the parent, which passes them on as they are: the
+/// variables tell of its own number.
+fn inherited() -> Vec<(OwnedFd, String)> {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let count = variable("LISTEN_FDS").parse::<i32>().unwrap_or(0).clamp(0, GIVEN_MAX);
+    let names = variable("LISTEN_FDNAMES");
+    let names = names.split(':').map(str::to_owned).chain(core::iter::repeat("unknown".to_owned()));
+    (FIRST..FIRST + count)
+        .zip(names)
+        .filter_map(|(raw, name)| {
+            // SAFETY: a number that is no descriptor is refused, and one that is
+            // belongs to nobody else here: this is called once, by the thread
+            // that starts, and these were open before the program was.
+            let kept = unsafe { BorrowedFd::borrow_raw(raw) };
+            let owned = rustix::io::fcntl_dupfd_cloexec(kept, FIRST).ok()?;
+            Some((owned, name))
+        })
+        .collect()
+}
+
+fn named(given: Vec<(OwnedFd, String)>) -> Result<Vec<Found>, Failure> {
     given
+        .into_iter()
         .map(|(socket, name)| {
             let endpoint = listens_on(&socket).map_err(|why| format!("socket {name} from systemd {why}"))?;
             Ok(Found { endpoint, name: Some(name), managed: true, socket })
@@ -73,6 +108,9 @@ pub fn listens_on(socket: impl AsFd) -> Result<Endpoint, String> {
 
 /// Serves.
 pub fn ready(status: &str) {
+    if ward::tell(&FromChild::Ready { status: status.to_owned() }) {
+        return;
+    }
     // A line is a message of its own: sd_notify(3).
     let status = status.replace(char::is_control, " ");
     tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
@@ -80,6 +118,9 @@ pub fn ready(status: &str) {
 
 /// Does what `status` says; [`ready`] or [`succeeded`] follows.
 pub fn reloading(status: &str) {
+    if ward::tell(&FromChild::Reloading { status: status.to_owned() }) {
+        return;
+    }
     // systemd 253 wants to know since when.
     let since = NotifyState::monotonic_usec_now();
     let mut states = vec![NotifyState::Reloading, NotifyState::Status(status)];
@@ -89,11 +130,17 @@ pub fn reloading(status: &str) {
 
 /// The process `pid` serves in our place.
 pub fn succeeded(pid: u32) {
+    if ward::tell(&FromChild::Followed { pid }) {
+        return;
+    }
     tell(&[NotifyState::MainPid(pid), NotifyState::Ready, NotifyState::Status("serving")]);
 }
 
 /// Ends.
 pub fn stopping() {
+    if ward::tell(&FromChild::Stopping) {
+        return;
+    }
     tell(&[NotifyState::Stopping, NotifyState::Status("finishing responses under way")]);
 }
 
@@ -105,6 +152,9 @@ pub fn watchdog() -> Option<Duration> {
 
 /// All workers are at work.
 pub fn alive() {
+    if ward::tell(&FromChild::Alive) {
+        return;
+    }
     tell(&[NotifyState::Watchdog]);
 }
 

@@ -3,6 +3,7 @@
 
 use super::control::{Channel, ChannelError, Message, Offered, SOCKETS_MAX, VERSION};
 use super::systemd::{Found, listens_on};
+use super::ward;
 use crate::plan::{Control, RestartPlan, TakeOver};
 use af_xdp::{Offer, QUEUE_DESCRIPTORS};
 use say::Failure;
@@ -51,7 +52,7 @@ impl Predecessor {
     }
 
     fn ask_for_queues_by(channel: Channel) -> Result<(Self, Vec<Offer>), ChannelError> {
-        channel.send(&Message::Hello { version: VERSION, pid: std::process::id() }, &[])?;
+        channel.send(&Message::Hello { version: VERSION, pid: ward::main_process() }, &[])?;
         let mut ports: Vec<Offer> = Vec::new();
         loop {
             let mut received = channel.wait(ANSWER)?;
@@ -132,7 +133,7 @@ impl Predecessor {
     }
 
     fn ask_by(channel: Channel) -> Result<Self, ChannelError> {
-        channel.send(&Message::Hello { version: VERSION, pid: std::process::id() }, &[])?;
+        channel.send(&Message::Hello { version: VERSION, pid: ward::main_process() }, &[])?;
         let mut sockets = Vec::new();
         loop {
             let received = channel.wait(ANSWER)?;
@@ -241,7 +242,7 @@ pub fn control_path(plan: &RestartPlan) -> std::io::Result<Option<PathBuf>> {
 ///
 /// # Errors
 /// If there is no folder for it.
-fn usual_control(pid: u32) -> std::io::Result<PathBuf> {
+pub fn usual_control(pid: u32) -> std::io::Result<PathBuf> {
     Ok(silo::page::usual_folder()?.join(format!("{pid}.{EXTENSION}")))
 }
 

@@ -64,6 +64,32 @@ pub fn sort_out(listen: &[Listen], found: Vec<Found>) -> Result<Wanted, String> 
     Ok(wanted)
 }
 
+/// What a predecessor listens on and its successor would not, once each: nobody
+/// would after the take-over. `v6_only`: sockets of IPv6 take no IPv4.
+pub fn uncovered(listen: &[Listen], theirs: &[Found], v6_only: bool) -> Vec<Endpoint> {
+    let mut bare: Vec<Endpoint> = Vec::new();
+    for found in theirs {
+        // Without a word about it, all of them are taken.
+        let covered = listen.is_empty()
+            || listen.iter().any(|listen| match listen {
+                Listen::Port(port) => covers(&every(*port), &found.endpoint, v6_only),
+                Listen::At(endpoint) => covers(endpoint, &found.endpoint, v6_only),
+                Listen::Systemd(name) => is_managed(found, name.as_deref()),
+            });
+        if !covered && !bare.contains(&found.endpoint) {
+            bare.push(found.endpoint.clone());
+        }
+    }
+    bare
+}
+
+/// Whether who comes to `theirs` is served by who listens on `ours`.
+fn covers(ours: &Endpoint, theirs: &Endpoint, v6_only: bool) -> bool {
+    let (Endpoint::Tcp(ours), Endpoint::Tcp(theirs)) = (ours, theirs) else { return ours == theirs };
+    let all = ours.ip().is_unspecified() && (ours.is_ipv4() == theirs.is_ipv4() || ours.is_ipv6() && !v6_only);
+    ours.port() == theirs.port() && (all || ours.ip() == theirs.ip())
+}
+
 /// All addresses of both families.
 pub fn every(port: u16) -> Endpoint {
     Endpoint::Tcp(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port))
@@ -102,6 +128,27 @@ mod tests {
         let Wanted { sockets, endpoints, left_out } = sort_out(&listen, found)?;
         let text = |all: Vec<Endpoint>| all.iter().map(ToString::to_string).collect();
         Ok((text(sockets.into_iter().map(|found| found.endpoint).collect()), text(endpoints), text(left_out)))
+    }
+
+    #[test]
+    fn what_nobody_would_listen_on_any_more_is_named() {
+        let theirs = ["0.0.0.0:80", "[::]:80", "127.0.0.1:80", "1.1.1.1:81", "unix:/a", "unix:/a"];
+        let bare = |listen: &[&str], v6_only: bool| {
+            let theirs: Vec<Found> =
+                theirs.iter().map(|at| found(at, None)).chain([found("[::1]:9", Some("web"))]).collect();
+            let listen: Vec<Listen> = listen.iter().map(|text| text.parse().unwrap()).collect();
+            let bare = uncovered(&listen, &theirs, v6_only);
+            bare.iter().map(ToString::to_string).collect::<Vec<String>>().join(" ")
+        };
+        assert_eq!(bare(&[], false), "", "all are taken");
+        assert_eq!(bare(&["80"], false), "1.1.1.1:81 unix:/a [::1]:9");
+        assert_eq!(bare(&["80", "0.0.0.0:81", "unix:/a", "systemd:web"], false), "");
+        assert_eq!(bare(&["80", "[::]:81", "unix:/a", "9"], true), "0.0.0.0:80 127.0.0.1:80 1.1.1.1:81");
+        assert_eq!(bare(&["0.0.0.0:80", "1.1.1.1:81", "unix:/a", "systemd"], false), "[::]:80");
+        assert_eq!(
+            bare(&["127.0.0.1:80", "81", "unix:/b", "systemd:other"], false),
+            "0.0.0.0:80 [::]:80 unix:/a [::1]:9"
+        );
     }
 
     #[test]

@@ -58,6 +58,7 @@ pub fn run(start: Start<'_>) -> Result<(), String> {
         (engine, None) => engine.to_string(),
         (engine, Some(why)) => format!("{engine} ({why})"),
     });
+    orders.wait_for_release();
     let mut attendant = Attending {
         index,
         column,

@@ -94,6 +94,12 @@ impl XdpAttachment {
         Self { fd }
     }
 
+    /// The descriptor, for another process.
+    #[must_use]
+    pub fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+
     /// Puts `program` in the place of the attached one. No frame falls
     /// between the two.
     ///

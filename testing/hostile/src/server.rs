@@ -65,6 +65,7 @@ impl Server {
         let said = File::create(folder.join("said"))?;
         let mut words = vec![
             "serve".to_owned(),
+            "--user=root".to_owned(),
             format!("--respond={CONTENT}"),
             format!("--link=memif:{}", socket(&folder).display()),
             format!("--addr={SERVER}/8"),

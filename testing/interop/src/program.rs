@@ -184,11 +184,24 @@ impl Drop for Running {
 pub struct Nearside;
 
 impl Nearside {
-    /// A command with these arguments.
+    /// A command with these arguments. A server keeps the rights of the test:
+    /// its process is the one that is started then.
     #[must_use]
     pub fn command<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = Command::new(binary());
-        command.args(arguments);
+        for argument in arguments {
+            command.arg(&argument);
+            command.args((argument.as_ref() == "serve").then_some("--user=root"));
+        }
+        command
+    }
+
+    /// A command that serves with these arguments, and gives root up as users
+    /// have it.
+    #[must_use]
+    pub fn confined<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(binary());
+        command.arg("serve").args(arguments);
         command
     }
 

@@ -1,9 +1,15 @@
-//! What the server does when it is told to stop, or to open its log again.
+//! What the server does when it is told to stop, or to open its log again: a
+//! process alone, and one that has given its rights up beside its parent.
 
-use interop::{Nearside, STACK, TAP, in_namespace, ip, scratch, wait_for};
-use rustix::process::Signal;
+use interop::veth::{Far, HOST, OWN, OWN_HOSTS, SERVER};
+use interop::{ADDRESSES, Nearside, Running, STACK, TAP, in_namespace, ip, output, scratch, wait_for};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 /// Nobody can be told that the server stops, so it does not wait for anybody:
@@ -56,5 +62,303 @@ fn the_log_is_opened_again_on_request() {
         wait_for("the second line", Duration::from_secs(120), || has(&now, "/second"));
         assert!(has(&before, "/first") && !has(&now, "/first") && !has(&before, "/second"));
         server.stop();
+    });
+}
+
+/// Time for what takes well under a second.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A site whose releases follow each other, its log and the server's files, where
+/// only root writes.
+struct Site(PathBuf);
+
+impl Site {
+    fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("nearside-confined-{test}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        for release in ["one", "two", "three"] {
+            fs::create_dir_all(folder.join("site").join(release)).unwrap();
+            fs::write(folder.join("site").join(release).join("page"), release).unwrap();
+        }
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        let site = Self(folder);
+        site.publish("one");
+        site
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    fn publish(&self, release: &str) {
+        let draft = self.0.join("draft");
+        symlink(release, &draft).unwrap();
+        fs::rename(&draft, self.0.join("site/current")).unwrap();
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec![self.at("site/current"), "--access-log".to_owned(), self.at("log")];
+        for (option, name) in [("--pid-file", "pid"), ("--control", "control")] {
+            arguments.extend([option.to_owned(), self.at(name)]);
+        }
+        arguments
+    }
+
+    /// Whether the log has any line.
+    fn has_lines(&self, log: &str) -> bool {
+        fs::read_to_string(self.0.join(log)).is_ok_and(|text| text.lines().count() > 0)
+    }
+
+    /// Rotates the log.
+    fn rotate(&self, parent: u32) {
+        fs::rename(self.0.join("log"), self.0.join("log.1")).unwrap();
+        signal(parent, Signal::USR1);
+        wait_for("the new log", PATIENCE, || self.0.join("log").exists());
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+}
+
+/// Processes that this one is the parent of, with their states (proc_pid_stat(5)).
+fn children(parent: u32) -> Vec<(u32, String)> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let child = |entry: fs::DirEntry| {
+        let pid = entry.file_name().to_str()?.parse::<u32>().ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        let mut fields = stat.rsplit(") ").next()?.split(' ');
+        let (state, of) = (fields.next()?.to_owned(), fields.next()?.parse::<u32>().ok()?);
+        (of == parent).then_some((pid, state))
+    };
+    entries.filter_map(child).collect()
+}
+
+/// The one process that serves beside its parent, other than `not`.
+fn serving(parent: u32, not: Option<u32>) -> u32 {
+    let mut found = 0;
+    wait_for("one process that serves", PATIENCE, || match children(parent).as_slice() {
+        [(pid, _)] if Some(*pid) != not => {
+            found = *pid;
+            true
+        }
+        _ => false,
+    });
+    found
+}
+
+/// Every thread of the process is nobody's, has no capability and a filter.
+fn assert_confined(pid: u32) {
+    let mut threads = 0;
+    for thread in fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
+        let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(&format!("{name}:"))).expect(name);
+            line.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        for name in ["Uid", "Gid"] {
+            let ids = field(name);
+            assert!(ids.split(' ').all(|id| id == "65534"), "{name} {ids}: {status}");
+        }
+        assert!(!field("Groups").split(' ').any(|group| group == "0"), "{status}");
+        for name in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            assert!(field(name).bytes().all(|digit| digit == b'0'), "{name}: {status}");
+        }
+        assert_eq!((field("NoNewPrivs").as_str(), field("Seccomp").as_str()), ("1", "2"), "{status}");
+        threads += 1;
+    }
+    // Of the main thread, one that serves, and its helpers.
+    assert!(threads >= 4, "{threads} threads");
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    assert_eq!(core.split_ascii_whitespace().nth(4), Some("0"), "{core}");
+}
+
+fn ask(address: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.write_all(b"GET /page HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+}
+
+/// Waits until what `asked` gets is this release.
+fn is_served(release: &str, asked: impl Fn() -> Option<String>) {
+    wait_for(&format!("release {release}"), PATIENCE, || asked().as_deref() == Some(release));
+}
+
+#[test]
+fn a_server_over_kernel_sockets_gives_root_up_and_does_all_it_did() {
+    in_namespace(&[], || {
+        let site = Site::new("kernel");
+        fs::write(site.0.join("site/one/secret"), "").unwrap();
+        fs::set_permissions(site.0.join("site/one/secret"), fs::Permissions::from_mode(0o600)).unwrap();
+        let settings = site.0.join("settings.toml");
+        let write = |folder: &str, log: &str| {
+            let text = format!("folder = '{}'\naccess-log = '{}'\n", site.at(folder), site.at(log));
+            fs::write(&settings, text).unwrap();
+            // The parent reads it.
+            fs::set_permissions(&settings, fs::Permissions::from_mode(0o600)).unwrap();
+        };
+        write("site/current", "log");
+        let words = ["--listen", "127.0.0.1:80", "--workers", "1", "--settings", settings.to_str().unwrap()];
+        let files = site.arguments();
+        let server = Running::start(Nearside::confined(words).args(&files[3..]));
+        let asked = || ask("127.0.0.1:80");
+        is_served("one", asked);
+        wait_for("the file with the process id", PATIENCE, || {
+            fs::read_to_string(site.0.join("pid")).is_ok_and(|text| text.trim() == server.id().to_string())
+        });
+        let first = serving(server.id(), None);
+        assert_confined(first);
+        assert!(server.said().contains("nobody may not read 1 of 2 names"), "{}", server.said());
+        // Another release, behind the same link.
+        site.publish("two");
+        server.signal(Signal::HUP);
+        is_served("two", asked);
+        site.rotate(server.id());
+        wait_for("a line", PATIENCE, || asked().as_deref() == Some("two") && site.has_lines("log"));
+        // Another folder, and another log, in a folder that only root writes to.
+        write("site/three", "other");
+        server.signal(Signal::HUP);
+        is_served("three", asked);
+        wait_for("the line in the other log", PATIENCE, || site.has_lines("other"));
+        // One that lies where the process may not read waits for the next.
+        let elsewhere = Site::new("kernel-elsewhere");
+        write("site/three", "other");
+        let text = fs::read_to_string(&settings).unwrap();
+        fs::write(&settings, text.replace(&site.at("site/three"), &elsewhere.at("site/two"))).unwrap();
+        server.signal(Signal::HUP);
+        let left = "left as it was: folder, which needs a take-over (SIGUSR2)";
+        wait_for("what was left", PATIENCE, || server.said().contains(left));
+        assert_eq!(asked().as_deref(), Some("three"));
+        server.signal(Signal::USR2);
+        is_served("two", asked);
+        let second = serving(server.id(), Some(first));
+        assert_confined(second);
+        assert!(!server.said().contains("error"), "{}", server.said());
+        server.stop();
+        assert!(!site.0.join("pid").exists() && !site.0.join("control").exists(), "something is left");
+    });
+}
+
+#[test]
+fn a_parent_ends_as_the_process_that_served() {
+    in_namespace(&[], || {
+        let site = Site::new("killed");
+        let mut server = Running::start(Nearside::confined(["--listen", "127.0.0.1:80"]).args(site.arguments()));
+        is_served("one", || ask("127.0.0.1:80"));
+        // One that does not come up leaves the other serving.
+        let first = serving(server.id(), None);
+        fs::rename(site.0.join("site/current"), site.0.join("site/gone")).unwrap();
+        server.signal(Signal::USR2);
+        wait_for("the reason", PATIENCE, || server.said().contains(&format!("process {first} serves on")));
+        assert_eq!(ask("127.0.0.1:80").as_deref(), Some("one"));
+        signal(first, Signal::KILL);
+        wait_for("the parent's end", PATIENCE, || server.has_ended());
+        assert!(server.said().contains("which served, has ended (signal: 9)"), "{}", server.said());
+        assert_eq!(server.ended_well(), Some(false));
+    });
+}
+
+#[test]
+fn a_device_comes_back_to_a_server_without_rights() {
+    in_namespace(&[], || {
+        let site = Site::new("tap");
+        let mut server = Running::start(
+            Nearside::confined(["--listen", "80", "--link", TAP]).args(ADDRESSES).args(&site.arguments()[..3]),
+        );
+        let address = format!("{}:80", STACK[0]);
+        server.wait_until_open(&address);
+        is_served("one", || ask(&address));
+        assert_confined(serving(server.id(), None));
+        ip("link del near0");
+        wait_for("the loss", PATIENCE, || server.said().contains("link lost"));
+        ip("tuntap add dev near0 mode tap");
+        wait_for("the return", PATIENCE, || server.said().contains("link back"));
+        server.wait_until_open(&address);
+        site.publish("two");
+        server.signal(Signal::HUP);
+        is_served("two", || ask(&address));
+        site.rotate(server.id());
+        server.stop();
+    });
+}
+
+/// With addresses of its own, then with the host's.
+#[test]
+fn an_interface_is_served_without_rights() {
+    in_namespace(&[], || {
+        let far = Far::new(1);
+        for (host, own) in [(OWN_HOSTS[0], &OWN[..]), (HOST[0], &[])] {
+            let site = Site::new(if own.is_empty() { "xdp-host" } else { "xdp-own" });
+            let link = format!("af_xdp:{SERVER}");
+            let mut server = Running::start(
+                Nearside::confined(["--listen", "80", "--link", &link]).args(own).args(site.arguments()),
+            );
+            let url = format!("http://{host}/page");
+            let asked = || Some(output(far.command("curl").args(["--silent", "--max-time", "60", &url])));
+            far.wait_until_served(&mut server, &url);
+            is_served("one", asked);
+            let first = serving(server.id(), None);
+            assert_confined(first);
+            if own.is_empty() {
+                // Whom the kernel does not know, the parent asks it for.
+                ip(&format!("neigh flush dev {SERVER}"));
+                is_served("one", asked);
+            } else {
+                ip(&format!("link del {SERVER}"));
+                wait_for("the loss", PATIENCE, || server.said().contains("link lost"));
+                far.make_again();
+                wait_for("the return", PATIENCE, || server.said().contains("link back"));
+                far.wait_until_served(&mut server, &url);
+            }
+            site.publish("two");
+            server.signal(Signal::HUP);
+            is_served("two", asked);
+            server.signal(Signal::USR2);
+            let second = serving(server.id(), Some(first));
+            wait_for("the successor", PATIENCE, || server.said().contains("took over from process"));
+            assert_confined(second);
+            is_served("two", asked);
+            site.rotate(server.id());
+            server.stop();
+            assert!(!site.0.join("pid").exists() && !site.0.join("control").exists(), "something is left");
+        }
+    });
+}
+
+/// As the first process of a container: what ends there is taken in, and the one
+/// that serves is followed by another.
+#[test]
+fn as_process_1_it_stays_while_servers_follow_each_other() {
+    in_namespace(&[], || {
+        let site = Site::new("container");
+        let mut container = Command::new("unshare");
+        let program = Nearside::confined(["--listen", "127.0.0.1:80"]);
+        container.args(["--pid", "--fork", "--kill-child", "--mount-proc", "--"]).arg(program.get_program());
+        let mut unshare = Running::start(container.args(program.get_args()).args(site.arguments()));
+        is_served("one", || ask("127.0.0.1:80"));
+        let parent = serving(unshare.id(), None);
+        let first = serving(parent, None);
+        assert_confined(first);
+        // Left by its own parent to the first process.
+        let orphan = ["--pid", "--target", &parent.to_string(), "--", "sh", "-c", "sleep 0.1 & exit 0"];
+        let _ = output(Command::new("nsenter").args(orphan));
+        signal(parent, Signal::USR2);
+        let second = serving(parent, Some(first));
+        assert_confined(second);
+        assert_eq!(ask("127.0.0.1:80").as_deref(), Some("one"));
+        wait_for("nobody is left unburied", PATIENCE, || children(parent).iter().all(|(pid, _)| *pid == second));
+        signal(parent, Signal::TERM);
+        wait_for("the end", PATIENCE, || unshare.has_ended());
+        assert_eq!(unshare.ended_well(), Some(true), "{}", unshare.said());
     });
 }

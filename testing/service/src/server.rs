@@ -69,7 +69,8 @@ impl Server {
     #[must_use]
     pub fn command(&self, more: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command.arg("serve").arg(self.folder.join("site"));
+        // Its process is the one that is started then.
+        command.arg("serve").arg("--user=root").arg(self.folder.join("site"));
         command.args(["--listen", &format!("127.0.0.1:{}", self.port)]);
         command.args(["--listen", &format!("unix:{}", self.unix().display())]);
         command.arg("--pid-file").arg(self.folder.join("pid")).arg("--control").arg(self.control());

@@ -106,6 +106,12 @@ fn whoever_cannot_take_over_says_why() {
         let at = format!("127.0.0.1:{}", server.port);
         let mut command = Nearside::command(["serve", "--respond", "1", "--listen", &at]);
         refused(&mut command, &format!("cannot listen on {at}: somebody listens there already: process"));
+        // Another site, which would take this one's place and leave its port bare.
+        let mut command = Nearside::command(["serve", "--respond", "1", "--listen", "127.0.0.1:1", "--take-over"]);
+        let bare =
+            format!("it listens on 127.0.0.1:{} unix:{}, where nobody would", server.port, server.unix().display());
+        refused(command.arg(server.control()), &bare);
+        server.wait_until_said("the new process would not listen on 127.0.0.1:").unwrap();
         // It cannot serve what it took over for: the root is not there.
         let mut command = Nearside::command(["serve", "/nonexistent/root", "--take-over"]);
         refused(command.arg(server.control()), "cannot open the root directory");

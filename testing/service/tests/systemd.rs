@@ -21,7 +21,14 @@ fn activated(server: &Server, socket: TcpListener, arguments: &[&str]) -> Comman
     // The shell becomes the server, so that its number is the server's.
     let script = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web exec \"$@\"";
     let mut command = Command::new("sh");
-    command.args(["-c", script, "sh"]).arg(program()).args(["serve", "--respond", "text:ok", "--workers", "2"]);
+    command.args(["-c", script, "sh"]).arg(program()).args([
+        "serve",
+        "--user=root",
+        "--respond",
+        "text:ok",
+        "--workers",
+        "2",
+    ]);
     command.arg("--control").arg(server.control()).arg("--pid-file").arg(server.folder().join("pid"));
     command.args(arguments).stdin(Stdio::from(std::os::fd::OwnedFd::from(socket)));
     command

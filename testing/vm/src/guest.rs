@@ -106,7 +106,11 @@ pub fn output(command: &mut Command) -> Result<String, Failure> {
 /// The program under test, with these arguments.
 pub fn nearside<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new("/bin/nearside");
-    command.args(arguments);
+    for argument in arguments {
+        command.arg(&argument);
+        // Its process is the one that is started then.
+        command.args((argument.as_ref() == "serve").then_some("--user=root"));
+    }
     command
 }
 

@@ -41,7 +41,7 @@ pub use counters::Counters;
 pub use reader::Reader;
 pub use shared_content::{Held, Member, SharedContent};
 pub use types::Types;
-pub use worker::FileReader;
+pub use worker::{FileReader, look_at_root};
 
 use app::Reads;
 use exchange::HeadWriter;

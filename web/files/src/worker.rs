@@ -431,8 +431,19 @@ fn content_etag(content: &[u8]) -> String {
     format!("\"{:x}-{:016x}\"", content.len(), hasher.finish())
 }
 
+/// Whether the root directory `path` is there, and may be searched.
+///
+/// # Errors
+/// As open(2).
+pub fn look_at_root(path: &Path) -> std::io::Result<()> {
+    Ok(open_root(path).map(drop)?)
+}
+
 fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
-    let root = rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let root = match helper::opened::of(path) {
+        Some(root) => root,
+        None => rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?,
+    };
     // What was opened so may be searched by nobody: every file would be refused.
     rustix::fs::statat(&root, ".", rustix::fs::AtFlags::empty())?;
     Ok(root)

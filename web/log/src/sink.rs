@@ -124,7 +124,10 @@ pub struct Appended {
 
 impl Appended {
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = File::options().create(true).append(true).open(path)?;
+        let file = match helper::opened::of(path) {
+            Some(file) => file.into(),
+            None => File::options().create(true).append(true).open(path)?,
+        };
         let read = !file.metadata()?.is_file();
         Ok(Self { file, read, seen: None })
     }
@@ -153,11 +156,14 @@ impl Appended {
                 // What a pipe was given is gone.
                 return Ok(b'\n');
             }
-            // What appends cannot read; opened by the descriptor, because the
-            // name may lead elsewhere by now.
-            let file = File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))?;
             let mut byte = [0];
-            file.read_exact_at(&mut byte, data.len() - 1)?;
+            // What another process opened for this one can be read.
+            if self.file.read_exact_at(&mut byte, data.len() - 1).is_err() {
+                // What appends cannot read; opened by the descriptor, because
+                // the name may lead elsewhere by now.
+                let file = File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))?;
+                file.read_exact_at(&mut byte, data.len() - 1)?;
+            }
             io::Result::Ok(byte[0])
         };
         // A file that may not be read gets an empty line rather than a joined

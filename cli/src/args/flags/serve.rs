@@ -2,6 +2,7 @@
 
 use super::connections;
 use super::host::HostArgs;
+use super::privileges::PrivilegeArgs;
 use super::sockets::{RestartArgs, SocketArgs};
 use crate::args::serve_again;
 use app::{Prefix, SourceRule};
@@ -131,6 +132,9 @@ pub(in crate::args) struct ServeArgs {
     json: bool,
 
     #[command(flatten)]
+    privileges: PrivilegeArgs,
+
+    #[command(flatten)]
     sockets: SocketArgs,
 
     #[command(flatten)]
@@ -154,6 +158,7 @@ enum Symlinks {
 impl ServeArgs {
     pub(super) fn plan(self) -> Result<ServePlan, String> {
         let (check, settings) = (self.check, Settings { file: self.settings, ..Settings::default() });
+        let privileges = self.privileges.plan();
         let max_connections = connections(self.max_connections, "--max-connections")?;
         let per_source = source_rule(self.max_per_source, self.exempt_source)?;
         let mut server = match (self.folder, self.respond) {
@@ -183,7 +188,8 @@ impl ServeArgs {
             }
             let mut plan = self.sockets.plan(self.restart, self.listen, self.host, max_connections)?;
             plan.config.per_source = per_source;
-            return Ok(ServePlan { server, path: ServePath::Kernel(plan), settings, check, again: serve_again });
+            let path = ServePath::Kernel(plan);
+            return Ok(ServePlan { server, path, settings, check, privileges, again: serve_again });
         }
         let mut host = self.host.plan(memif::Role::Server, max_connections)?;
         host.per_source = per_source;
@@ -191,7 +197,7 @@ impl ServeArgs {
         let copies = copies.transpose().map_err(|_| "--cache-copies is too large")?;
         let (restart, ports, json) = (self.restart.plan_over(&host)?, ports(self.listen)?, self.json);
         let path = ServePath::Link { host, ports, copies, restart: restart.map(Box::new), json };
-        Ok(ServePlan { server, path, settings, check, again: serve_again })
+        Ok(ServePlan { server, path, settings, check, privileges, again: serve_again })
     }
 }
 

@@ -124,7 +124,8 @@ impl<'a> Stand<'a> {
         let _ = fs::remove_file(&path);
         let _ = fs::remove_file(&control);
         let mut words = before.to_vec();
-        words.extend([self.program.clone(), "serve".to_owned(), format!("--respond=text:{SMALL_BODY}")]);
+        words.extend([self.program.clone(), "serve".to_owned(), "--user=root".to_owned()]);
+        words.push(format!("--respond=text:{SMALL_BODY}"));
         words.extend([format!("--status-page={}", path.display()), "--max-connections=4k".to_owned()]);
         let (first, second) = self.cores;
         let cores = match place {

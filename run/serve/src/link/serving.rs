@@ -4,6 +4,7 @@
 use super::super::orders::{NewSettings, Orders, PathSettings, Stage};
 use super::super::reload::Prepare;
 use super::super::wakes::Wakes;
+use super::super::ward::{self, WardReopener};
 use super::super::worker::{DRAIN_GRACE, WALL_CLOCK_EVERY};
 use super::own_ports::OwnPorts;
 use super::share_out;
@@ -107,6 +108,10 @@ impl SiloWork for ServingSilos<'_> {
         self.own_ports.take(index)
     }
 
+    fn reopener(&self, index: usize) -> Option<Arc<dyn link::Reopener>> {
+        WardReopener::of(index)
+    }
+
     fn on_opened(&self, port: af_xdp::Handle) {
         self.own_ports.add(port);
     }
@@ -131,8 +136,12 @@ impl SiloWork for ServingSilos<'_> {
         let wakes = Wakes::of(wakes.into_iter().flatten());
         let wakes = wakes.map_err(|why| format!("cannot wait for helper threads: {why}"))?;
         let mut silo = Silo { link, stack, app };
+        // What it takes to be at work may need rights that are given up next.
+        // That it cannot is said by its first wait.
+        silo.link.poll_control(Clock.now());
         self.orders.report(seat.index, 0, Clock.now());
         self.orders.on_started(String::new);
+        self.orders.wait_for_release();
         let mut attending = Attending {
             serving: self,
             index: seat.index,
@@ -209,7 +218,7 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
     fn attend(&mut self, silo: &mut Silo<L, Server>, now: Time, usage: &Usage, link: LinkState) -> Next {
         self.serving.orders.worker_heard(self.index);
         if let Some(neighbourhood) = &mut self.neighbourhood {
-            neighbourhood.attend(&mut silo.stack);
+            neighbourhood.attend(&mut silo.stack, ward::ask_neighbour);
         }
         self.notices.attend(silo);
         if self.notices.end().is_err() {

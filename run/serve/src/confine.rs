@@ -1,0 +1,148 @@
+//! The process that serves gives its rights up, for good: whom it is, what it
+//! may open, which system calls it makes.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | `user` | whom it becomes |
+//! | `landlock` | which files it reaches |
+//! | `filter`, `calls` | which system calls each kind of thread makes |
+//! | `threads` | all threads do it |
+
+mod calls;
+mod filter;
+mod landlock;
+mod threads;
+mod user;
+
+pub use user::{Identity, USUAL};
+
+use core::ffi::c_long;
+use landlock::Ruleset;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use std::path::{Component, Path, PathBuf};
+use threads::Sealing;
+
+/// What is given up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Confinement {
+    /// Whom the process becomes; `None`: stays who it is, and gives up what
+    /// capabilities it has.
+    pub identity: Option<Identity>,
+    /// Whether files and system calls are restricted: not where drivers of others
+    /// run, of which nobody knows what they do.
+    pub restricts: bool,
+    /// Whether there are silos over links, and no workers over kernel sockets.
+    pub silos: bool,
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Confined {
+    /// What this kernel does not have.
+    pub lacking: Vec<String>,
+    /// The folders below which files can be read, if that is restricted.
+    pub folders: Option<Vec<PathBuf>>,
+}
+
+impl Confinement {
+    /// Gives rights up in all threads. `roots` are the folders that are served.
+    ///
+    /// # Errors
+    /// A sentence for the user: the process must not go on then.
+    pub fn seal(self, roots: &[PathBuf]) -> Result<Confined, String> {
+        let mut confined = Confined::default();
+        // What could be had of it is in no file and no log.
+        let no_core = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+        no_core.map_err(|why| format!("cannot give core dumps up: {why}"))?;
+        if self.silos {
+            // Queues that come back have memory that is counted. Refused
+            // without the right to: what there is has to do.
+            let _ = setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
+        }
+        let mut sealing = Sealing { identity: self.identity, ruleset: None, filters: Vec::new(), silos: self.silos };
+        if self.restricts {
+            let folders = folders(roots);
+            let own = PathBuf::from(format!("/proc/{}", std::process::id()));
+            match Ruleset::reading(folders.iter().map(PathBuf::as_path).chain([&*own])) {
+                Ok(ruleset) => {
+                    sealing.ruleset = Some(ruleset);
+                    confined.folders = Some(folders);
+                }
+                Err(why) => confined.lacking.push(why),
+            }
+            match (filter::available(), Sealing::filters()) {
+                (Ok(()), Some(filters)) => sealing.filters = filters,
+                (Err(why), _) => confined.lacking.push(why),
+                (Ok(()), None) => {}
+            }
+        }
+        threads::seal_all(sealing)?;
+        Ok(confined)
+    }
+}
+
+/// What of this is not to be had here, for people.
+pub fn lacking() -> Vec<String> {
+    [landlock::version().map(drop), filter::available()].into_iter().filter_map(Result::err).collect()
+}
+
+/// The folders below which everything can be read that is served: the one that
+/// holds each root, which may be a link that leads elsewhere tomorrow, and the
+/// one that holds what it leads to.
+fn folders(roots: &[PathBuf]) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for root in roots {
+        let named = std::path::absolute(root).ok();
+        let real = std::fs::canonicalize(root).ok();
+        for path in [named, real].into_iter().flatten() {
+            let holder = path.parent().and_then(|holder| std::fs::canonicalize(holder).ok());
+            // Not everything there is.
+            let folder = holder.filter(|holder| !is_top(holder)).unwrap_or(path);
+            if !folders.contains(&folder) {
+                folders.push(folder);
+            }
+        }
+    }
+    folders
+}
+
+fn is_top(path: &Path) -> bool {
+    path.components().all(|part| part == Component::RootDir)
+}
+
+/// Whether `real`, a path without links, lies below one of `folders`.
+pub fn reaches(folders: &[PathBuf], real: &Path) -> bool {
+    folders.iter().any(|folder| real.starts_with(folder))
+}
+
+/// A system call's result; its number if it failed. Async-signal-safe.
+fn checked(result: c_long) -> Result<(), i32> {
+    // SAFETY: the place is this thread's own.
+    if result < 0 { Err(unsafe { *libc::__errno_location() }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scratch::Folder;
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn the_folder_that_holds_a_release_is_reached_and_not_the_release_alone() {
+        let folder = Folder::new("confine-folders");
+        let at = |name: &str| folder.0.join(name);
+        for name in ["site/1", "site/2", "far/3", "other"] {
+            std::fs::create_dir_all(at(name)).expect("made");
+        }
+        symlink("1", at("site/current")).expect("a link");
+        symlink("../far/3", at("site/away")).expect("a link");
+        let near = folders(&[at("site/current")]);
+        assert_eq!(near, [at("site").canonicalize().expect("there")]);
+        let reached = |folders: &[PathBuf], name: &str| reaches(folders, &at(name).canonicalize().expect("there"));
+        assert!(reached(&near, "site/2") && !reached(&near, "site/away") && !reached(&near, "other"));
+        let away = folders(&[at("site/away")]);
+        assert!(reached(&away, "far/3") && reached(&away, "site/1") && !reached(&away, "other"));
+        // Never everything.
+        assert_eq!(folders(&["/tmp".into()]), [PathBuf::from("/tmp").canonicalize().expect("there")]);
+    }
+}

@@ -1,0 +1,349 @@
+//! Which system calls each kind of thread makes once it serves.
+//!
+//! What is hot stands first: where a kernel keeps no bitmap (before Linux 5.11),
+//! a filter is read from its beginning for each call.
+
+use libc::{
+    SYS_accept4, SYS_bind, SYS_bpf, SYS_brk, SYS_clock_getres, SYS_clock_gettime, SYS_clock_nanosleep, SYS_clone,
+    SYS_clone3, SYS_close, SYS_connect, SYS_dup, SYS_dup3, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait,
+    SYS_epoll_pwait2, SYS_eventfd2, SYS_exit, SYS_exit_group, SYS_faccessat, SYS_faccessat2, SYS_fadvise64,
+    SYS_fallocate, SYS_fcntl, SYS_fdatasync, SYS_fstat, SYS_fsync, SYS_ftruncate, SYS_futex, SYS_get_mempolicy,
+    SYS_get_robust_list, SYS_getcpu, SYS_getegid, SYS_geteuid, SYS_getgid, SYS_getpeername, SYS_getpid, SYS_getppid,
+    SYS_getrandom, SYS_getrusage, SYS_getsockname, SYS_getsockopt, SYS_gettid, SYS_gettimeofday, SYS_getuid,
+    SYS_io_uring_enter, SYS_io_uring_register, SYS_ioctl, SYS_listen, SYS_lseek, SYS_madvise, SYS_mbind,
+    SYS_membarrier, SYS_memfd_create, SYS_mincore, SYS_mmap, SYS_move_pages, SYS_mprotect, SYS_mremap, SYS_munmap,
+    SYS_nanosleep, SYS_newfstatat, SYS_openat, SYS_openat2, SYS_pipe2, SYS_ppoll, SYS_prctl, SYS_pread64, SYS_preadv,
+    SYS_prlimit64, SYS_process_vm_readv, SYS_process_vm_writev, SYS_pwrite64, SYS_read, SYS_readlinkat, SYS_readv,
+    SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_restart_syscall, SYS_rseq, SYS_rt_sigaction, SYS_rt_sigprocmask,
+    SYS_rt_sigreturn, SYS_sched_getaffinity, SYS_sched_getparam, SYS_sched_getscheduler, SYS_sched_setaffinity,
+    SYS_sched_yield, SYS_sendfile, SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_set_mempolicy, SYS_set_robust_list,
+    SYS_setsockopt, SYS_shutdown, SYS_sigaltstack, SYS_socket, SYS_socketpair, SYS_splice, SYS_statx, SYS_sysinfo,
+    SYS_tgkill, SYS_timerfd_create, SYS_timerfd_settime, SYS_uname, SYS_write, SYS_writev,
+};
+
+/// A system call, and when it is allowed.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Its number.
+    pub number: i64,
+    /// When.
+    pub when: When,
+}
+
+/// When a system call is allowed. Only the lower halves of arguments are looked
+/// at: those that are looked at are of 32 bits.
+#[derive(Clone, Copy, Debug)]
+pub enum When {
+    /// Whatever its arguments.
+    Always,
+    /// Never, and as if the kernel did not have it.
+    Absent,
+    /// With one of these values as this argument.
+    OneOf(u8, &'static [u32]),
+    /// With one of these bits in this argument.
+    With(u8, u32),
+    /// Without any of these bits in this argument.
+    Without(u8, u32),
+}
+
+/// What a thread is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ThreadKind {
+    /// The main thread, and those that only wait; they may start others.
+    Control,
+    /// A worker over kernel sockets.
+    Worker,
+    /// A silo, and what helps it with its link.
+    Silo,
+    /// Reads files.
+    FileReader,
+    /// Writes the access log.
+    LogWriter,
+}
+
+impl ThreadKind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Control, Self::Worker, Self::Silo, Self::FileReader, Self::LogWriter];
+
+    /// Of the thread that has this name, in a process with silos or with
+    /// workers. One that is not known may do what the main thread may.
+    pub fn of(name: &[u8], silos: bool) -> Self {
+        match name {
+            b"file-reader" => Self::FileReader,
+            b"access-log" => Self::LogWriter,
+            b"placement" | b"memif-bell" => Self::Silo,
+            _ if name.starts_with(b"near-w") && silos => Self::Silo,
+            _ if name.starts_with(b"near-w") => Self::Worker,
+            _ => Self::Control,
+        }
+    }
+
+    /// What it may do, in the order in which it is looked for.
+    pub fn calls(self) -> Vec<Call> {
+        let own: &[&[i64]] = match self {
+            Self::Worker => &[SOCKETS, EVENTS],
+            Self::Silo => &[SOCKETS, EVENTS, LINKS],
+            Self::FileReader => &[FILES],
+            Self::LogWriter => &[FILES, LOGS],
+            Self::Control => &[SOCKETS, EVENTS, LINKS, FILES, LOGS, CONTROL],
+        };
+        let always = own.iter().chain(&[ANYBODY]).flat_map(|list| list.iter());
+        let mut calls: Vec<Call> = always.map(|&number| Call { number, when: When::Always }).collect();
+        let more: &[&[Call]] = match self {
+            Self::Silo => &[NARROW, NARROW_LINKS],
+            Self::Control => &[NARROW_THREADS, NARROW, NARROW_LINKS],
+            _ => &[NARROW],
+        };
+        calls.extend(more.iter().flat_map(|list| list.iter()));
+        calls
+    }
+}
+
+/// What every thread does: memory, time, locks, and the descriptors it has.
+const ANYBODY: &[i64] = &[
+    SYS_futex,
+    SYS_read,
+    SYS_write,
+    SYS_close,
+    SYS_madvise,
+    SYS_munmap,
+    SYS_brk,
+    SYS_mremap,
+    SYS_clock_gettime,
+    SYS_clock_nanosleep,
+    SYS_clock_getres,
+    SYS_nanosleep,
+    SYS_gettimeofday,
+    SYS_sched_yield,
+    SYS_ppoll,
+    SYS_rt_sigreturn,
+    SYS_rt_sigprocmask,
+    SYS_sigaltstack,
+    SYS_restart_syscall,
+    SYS_exit,
+    SYS_exit_group,
+    SYS_getpid,
+    SYS_gettid,
+    SYS_getppid,
+    SYS_getuid,
+    SYS_geteuid,
+    SYS_getgid,
+    SYS_getegid,
+    SYS_getrandom,
+    SYS_getrusage,
+    SYS_getcpu,
+    SYS_sched_getaffinity,
+    SYS_sched_setaffinity,
+    SYS_sched_getscheduler,
+    SYS_sched_getparam,
+    SYS_membarrier,
+    SYS_rseq,
+    SYS_set_robust_list,
+    SYS_get_robust_list,
+    SYS_fstat,
+    SYS_lseek,
+    SYS_uname,
+    SYS_sysinfo,
+    SYS_eventfd2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_poll,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_time,
+];
+
+/// Connections that are there, and that come.
+const SOCKETS: &[i64] = &[
+    SYS_recvfrom,
+    SYS_sendto,
+    SYS_sendmsg,
+    SYS_recvmsg,
+    SYS_accept4,
+    SYS_sendfile,
+    SYS_shutdown,
+    SYS_setsockopt,
+    SYS_getsockopt,
+    SYS_getsockname,
+    SYS_getpeername,
+    SYS_io_uring_enter,
+    SYS_io_uring_register,
+    SYS_readv,
+    SYS_writev,
+    SYS_sendmmsg,
+    SYS_recvmmsg,
+    SYS_splice,
+    SYS_pipe2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_accept,
+];
+
+/// Waiting for several descriptors at once.
+const EVENTS: &[i64] = &[
+    SYS_epoll_pwait,
+    SYS_epoll_ctl,
+    SYS_epoll_pwait2,
+    SYS_epoll_create1,
+    SYS_timerfd_create,
+    SYS_timerfd_settime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+];
+
+/// What links need while they are there, and when they come back: shared memory
+/// of a peer or of their own, queues that are given, and where pages are.
+const LINKS: &[i64] = &[
+    SYS_bind,
+    SYS_connect,
+    SYS_memfd_create,
+    SYS_ftruncate,
+    SYS_fallocate,
+    SYS_statx,
+    SYS_move_pages,
+    SYS_mbind,
+    SYS_set_mempolicy,
+    SYS_get_mempolicy,
+    SYS_mincore,
+    SYS_dup,
+];
+
+/// Files, found and read; Landlock says which.
+const FILES: &[i64] = &[
+    SYS_openat2,
+    SYS_openat,
+    SYS_newfstatat,
+    SYS_statx,
+    SYS_pread64,
+    SYS_preadv,
+    SYS_fadvise64,
+    SYS_readlinkat,
+    SYS_faccessat,
+    SYS_faccessat2,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_readlink,
+];
+
+/// Lines, appended.
+const LOGS: &[i64] = &[SYS_writev, SYS_fsync, SYS_fdatasync, SYS_dup];
+
+/// What the main thread does beside the others' work.
+const CONTROL: &[i64] =
+    &[SYS_listen, SYS_socketpair, SYS_dup3, SYS_pwrite64, SYS_rt_sigaction, SYS_tgkill, SYS_set_robust_list];
+
+/// `PROT_EXEC` of mmap(2) and mprotect(2): nothing becomes code.
+const EXECUTE: u32 = libc::PROT_EXEC as u32;
+
+/// Operations of prctl(2): names of threads and of memory, and what can be asked.
+const OPERATIONS: &[u32] = &[
+    libc::PR_SET_NAME as u32,
+    libc::PR_GET_NAME as u32,
+    libc::PR_GET_NO_NEW_PRIVS as u32,
+    libc::PR_GET_SECCOMP as u32,
+    libc::PR_SET_VMA as u32,
+    libc::PR_GET_DUMPABLE as u32,
+];
+
+/// Operations of fcntl(2): what a descriptor is, and another number for it. None
+/// that sends signals.
+const DESCRIPTORS: &[u32] = &[
+    libc::F_DUPFD_CLOEXEC as u32,
+    libc::F_GETFD as u32,
+    libc::F_SETFD as u32,
+    libc::F_GETFL as u32,
+    libc::F_SETFL as u32,
+    libc::F_GET_SEALS as u32,
+    libc::F_ADD_SEALS as u32,
+];
+
+/// Requests of ioctl(2) that only ask (`SIOCGIF*`, FIONREAD, SIOCOUTQ; what
+/// `SIOCETHTOOL` would set needs a right), and FIONBIO.
+const REQUESTS: &[u32] = &[0x5421, 0x541b, 0x5411, 0x8913, 0x8921, 0x8927, 0x8933, 0x8946, 0x5413, 0x5401];
+
+const NARROW: &[Call] = &[
+    Call { number: SYS_fcntl, when: When::OneOf(1, DESCRIPTORS) },
+    Call { number: SYS_mmap, when: When::Without(2, EXECUTE) },
+    Call { number: SYS_mprotect, when: When::Without(2, EXECUTE) },
+    Call { number: SYS_prctl, when: When::OneOf(0, OPERATIONS) },
+    Call { number: SYS_ioctl, when: When::OneOf(1, REQUESTS) },
+    // Limits are only asked for: a null pointer has a lower half of zero.
+    Call { number: SYS_prlimit64, when: When::OneOf(2, &[0]) },
+];
+
+/// Sockets that a link opens while it serves: to a memif peer, and to the
+/// kernel, which tells of addresses and neighbours. Neither leads off the
+/// machine. Of bpf(2), entries of maps that are there.
+const NARROW_LINKS: &[Call] = &[
+    Call { number: SYS_socket, when: When::OneOf(0, &[libc::AF_UNIX as u32, libc::AF_NETLINK as u32]) },
+    Call { number: SYS_bpf, when: When::OneOf(0, &[1, 2, 3]) },
+];
+
+/// Threads, and no processes. The newer call's flags lie in memory, where a
+/// filter cannot see them: libc goes on with the older one.
+const NARROW_THREADS: &[Call] = &[
+    Call { number: SYS_clone, when: When::With(0, libc::CLONE_THREAD as u32) },
+    Call { number: SYS_clone3, when: When::Absent },
+];
+
+/// What nothing here ever does, and an attacker would: programs started, other
+/// processes looked into, the kernel changed.
+pub const FATAL: &[i64] = &[
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_kexec_load,
+    libc::SYS_mount,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_pivot_root,
+    libc::SYS_setuid,
+    libc::SYS_setresuid,
+    libc::SYS_add_key,
+    libc::SYS_keyctl,
+    libc::SYS_userfaultfd,
+    libc::SYS_perf_event_open,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::super::filter::Filter;
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_filter_and_nothing_fatal() {
+        for kind in ThreadKind::ALL {
+            let calls = kind.calls();
+            if let Some(filter) = Filter::compile(&calls, FATAL) {
+                assert!(filter.program().len > 0);
+            }
+            assert!(calls.iter().all(|call| !FATAL.contains(&call.number)), "{kind:?}");
+        }
+        let may = |kind: ThreadKind, number: i64| kind.calls().iter().any(|call| call.number == number);
+        for kind in [ThreadKind::Worker, ThreadKind::Silo] {
+            assert!(!may(kind, SYS_openat) && !may(kind, SYS_openat2) && !may(kind, SYS_clone), "{kind:?}");
+        }
+        for kind in [ThreadKind::FileReader, ThreadKind::LogWriter] {
+            assert!(!may(kind, SYS_sendto) && !may(kind, SYS_socket) && !may(kind, SYS_clone), "{kind:?}");
+        }
+        // What a thread starts has its filters too.
+        for number in ThreadKind::LogWriter.calls().iter().map(|call| call.number) {
+            assert!(may(ThreadKind::Control, number), "{number}");
+        }
+    }
+
+    #[test]
+    fn threads_are_known_by_their_names() {
+        for (name, silos, kind) in [
+            (&b"near-w0"[..], false, ThreadKind::Worker),
+            (b"near-w12", true, ThreadKind::Silo),
+            (b"file-reader", true, ThreadKind::FileReader),
+            (b"access-log", false, ThreadKind::LogWriter),
+            (b"placement", false, ThreadKind::Silo),
+            (b"nearside", false, ThreadKind::Control),
+            (b"fleet", true, ThreadKind::Control),
+        ] {
+            assert_eq!(ThreadKind::of(name, silos), kind);
+        }
+    }
+}

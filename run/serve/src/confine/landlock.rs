@@ -1,0 +1,175 @@
+//! Which files a process may reach from now on (landlock(7)): a ruleset that
+//! each thread takes upon itself, and none can take off.
+//!
+//! The crate of this name restricts the thread that calls it, with allocations
+//! and errors of its own; here the ruleset is made once, and each thread takes it
+//! by one system call within a signal handler.
+
+use core::ffi::c_long;
+use rustix::fs::{Mode, OFlags};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
+
+/// `LANDLOCK_CREATE_RULESET_VERSION`: asks which version the kernel has.
+const VERSION: u32 = 1;
+
+/// `LANDLOCK_RULE_PATH_BENEATH`.
+const PATH_BENEATH: u32 = 1;
+
+/// `LANDLOCK_ACCESS_FS_READ_FILE`.
+const READ_FILE: u64 = 1 << 2;
+
+/// Everything that is known of the file system, by version: from making and
+/// removing of files (1) to `REFER` (2), `TRUNCATE` (3) and `IOCTL_DEV` (5).
+const fn files(version: u32) -> u64 {
+    match version {
+        0 => 0,
+        1 => 0x1fff,
+        2 => 0x3fff,
+        3 | 4 => 0x7fff,
+        _ => 0xffff,
+    }
+}
+
+/// `LANDLOCK_ACCESS_NET_BIND_TCP` and `LANDLOCK_ACCESS_NET_CONNECT_TCP`, since 4.
+const fn network(version: u32) -> u64 {
+    if version >= 4 { 0b11 } else { 0 }
+}
+
+/// `struct landlock_ruleset_attr`, as far as it is used.
+#[repr(C)]
+struct Handled {
+    files: u64,
+    network: u64,
+}
+
+/// `struct landlock_path_beneath_attr`.
+#[repr(C, packed)]
+struct Beneath {
+    allowed: u64,
+    folder: i32,
+}
+
+/// The kernel's version of Landlock.
+///
+/// # Errors
+/// If it has none, or none is in force: why.
+pub fn version() -> Result<u32, String> {
+    // SAFETY: with this flag no attributes are read.
+    let told = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, core::ptr::null::<u8>(), 0_usize, VERSION) };
+    u32::try_from(told).map_err(|_| {
+        let why = io::Error::last_os_error();
+        match why.raw_os_error() {
+            Some(libc::ENOSYS) => "this kernel has no Landlock (Linux 5.13)".to_owned(),
+            Some(libc::EOPNOTSUPP) => "Landlock is not in force (lsm= of the kernel's command line)".to_owned(),
+            _ => format!("Landlock: {why}"),
+        }
+    })
+}
+
+/// A ruleset under which files below some folders can be read, and nothing else
+/// can be done with any file.
+#[derive(Debug)]
+pub struct Ruleset(OwnedFd);
+
+impl Ruleset {
+    /// For reading below `folders`; one that is not there is left out.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn reading<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Result<Self, String> {
+        let version = version()?;
+        let handled = Handled { files: files(version), network: network(version) };
+        let len = if version >= 4 { size_of::<Handled>() } else { size_of::<u64>() };
+        // SAFETY: the attributes are valid for the length, and read only.
+        let made = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const handled, len, 0_u32) };
+        let ruleset = Self(owned(made).map_err(|why| format!("Landlock: {why}"))?);
+        for folder in folders {
+            let opened = rustix::fs::open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+            let Ok(folder) = opened else { continue };
+            let rule = Beneath { allowed: READ_FILE, folder: folder.as_raw_fd() };
+            // SAFETY: the rule is valid, and read only; both descriptors are open.
+            let added = unsafe {
+                let rule = &raw const rule;
+                libc::syscall(libc::SYS_landlock_add_rule, ruleset.0.as_raw_fd(), PATH_BENEATH, rule, 0_u32)
+            };
+            if added < 0 {
+                return Err(format!("Landlock: {}", io::Error::last_os_error()));
+            }
+        }
+        Ok(ruleset)
+    }
+
+    /// For [`restrict`].
+    pub fn number(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Has the calling thread take the ruleset with this descriptor upon itself, and
+/// all threads that it starts. Async-signal-safe.
+///
+/// # Errors
+/// The system's number.
+pub fn restrict(ruleset: RawFd) -> Result<(), i32> {
+    // SAFETY: takes numbers only.
+    let done = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0_u32) };
+    super::checked(done)
+}
+
+fn owned(number: c_long) -> io::Result<OwnedFd> {
+    match RawFd::try_from(number) {
+        // SAFETY: the kernel just made it, for us.
+        Ok(number) if number >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(number) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::scratch::Folder;
+    use super::*;
+    use std::fs;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn only_what_is_below_the_folders_can_be_read_and_nothing_written() {
+        let version = match version() {
+            Ok(version) => version,
+            Err(why) => return println!("left out: {why}"),
+        };
+        let folder = Folder::new("landlock");
+        let (inside, outside) = (folder.0.join("inside"), folder.0.join("outside"));
+        for folder in [&inside, &outside] {
+            fs::create_dir_all(folder.join("deep")).expect("made");
+            fs::write(folder.join("deep/file"), "text").expect("written");
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let at = listener.local_addr().expect("an address");
+        let ruleset = Ruleset::reading([&*inside, Path::new("/nonexistent")]).expect("made");
+        std::thread::spawn(move || {
+            rustix::thread::set_no_new_privs(true).expect("taken");
+            restrict(ruleset.number()).expect("restricted");
+            assert_eq!(fs::read_to_string(inside.join("deep/file")).expect("read"), "text");
+            for refused in [
+                fs::read_to_string(outside.join("deep/file")).map(drop),
+                fs::write(inside.join("deep/file"), "other"),
+                fs::write(inside.join("new"), "other"),
+                fs::remove_file(inside.join("deep/file")),
+                fs::read_dir(&inside).map(drop),
+                std::os::unix::fs::symlink("/etc", inside.join("link")),
+            ] {
+                assert_eq!(refused.expect_err("refused").kind(), io::ErrorKind::PermissionDenied);
+            }
+            if version >= 4 {
+                let refused = [TcpListener::bind("127.0.0.1:0").map(drop), TcpStream::connect(at).map(drop)];
+                let refused = refused.map(|refused| refused.expect_err("refused").kind());
+                assert_eq!(refused, [io::ErrorKind::PermissionDenied; 2]);
+            }
+        })
+        .join()
+        .expect("as told");
+        drop(listener);
+    }
+}

@@ -1,0 +1,457 @@
+//! The parent: it keeps the right to open, and has given up everything else to do.
+//! Signals go to it; it opens what they ask for, by the configuration, and passes
+//! descriptors to the process that serves; it starts successors, takes in what has
+//! ended, and tells the service manager.
+//!
+//! ```text
+//!           Ready                     Followed, or the next one's Ready
+//!  Coming ─────────► Serving ──────────────────────────────► Leaving
+//!     │                 │                                       │
+//!     └─ the one that serves goes on    └─ everybody stops, and so does the parent
+//! ```
+//!
+//! It serves nobody, waits for nobody, and starts nothing that it was not asked
+//! for: whoever started it is told by its end that the process which served is no
+//! more, and starts both anew, or does not.
+
+mod child;
+mod opening;
+mod traces;
+
+use super::bell::Bell;
+use super::control::ChannelError;
+use super::pid_file;
+use super::privileges::Decision;
+use super::supervisor::restart_of;
+use super::systemd;
+use super::takeover::usual_control;
+use super::ward::{FromChild, FromParent};
+use crate::plan::{Control, ServePath, ServePlan};
+use af_xdp::HostView;
+use child::{Child, Role};
+use core::net::IpAddr;
+use core::time::Duration;
+use host::Layout;
+use host::values::DriverSpec;
+use link::Wanted;
+use opening::Openings;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Signal, WaitOptions, WaitStatus, wait};
+use say::Failure;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use silo::Clock;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use wire::Time;
+
+/// How often it looks up where nothing happens.
+const PULSE: Duration = Duration::from_secs(10);
+
+/// How long the others may take to stop after the one that served has ended.
+const OTHERS: Duration = Duration::from_secs(5);
+
+/// Messages taken of one child in one look: the others have their turn then.
+const MESSAGES: usize = 64;
+
+/// Neighbours that the kernel is asked for in a second, at most: what a child
+/// that is no longer ours could have it do.
+const NEIGHBOURS: u32 = 1_000;
+
+/// Told to stop so often, whoever is left is ended.
+const ENOUGH: usize = 3;
+
+/// Starts the process that serves `plan`, and stays until it has ended. Returns
+/// how that ended.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn run(plan: &ServePlan, decision: Decision) -> Result<ExitCode, Failure> {
+    // Asked now: once the file is replaced, the kernel tells another name.
+    let program = std::env::current_exe()?;
+    let queues = match &plan.path {
+        ServePath::Link { host, .. } => Layout::new(host)?.ports.iter().map(|port| port.queues).collect(),
+        ServePath::Kernel(_) => Vec::new(),
+    };
+    let identity = decision.confinement.and_then(|confinement| confinement.identity);
+    let bell = Arc::new(Bell::new()?);
+    bell.on(&[SIGCHLD])?;
+    let counted = |signals: &[i32]| {
+        let count = host::count_signals(signals)?;
+        bell.on(signals)?;
+        Ok::<_, std::io::Error>(Counted { count, seen: 0 })
+    };
+    let mut parent = Parent {
+        stops: counted(&[SIGTERM, SIGINT])?,
+        reloads: counted(&[SIGHUP])?,
+        reopens: counted(&[SIGUSR1])?,
+        restarts: counted(&[SIGUSR2])?,
+        openings: Openings::new(identity, Arc::clone(&bell)),
+        plan: plan.clone(),
+        program,
+        queues,
+        bell,
+        children: Vec::new(),
+        view: None,
+        asked: (Time::ZERO, 0),
+        stopping: false,
+        end_at: None,
+        outcome: 0,
+    };
+    let first = Child::start(&parent.program, None)?;
+    parent.children.push(first);
+    while !parent.children.is_empty() {
+        let now = Clock.now();
+        parent.on_ends(now);
+        parent.on_children(now);
+        parent.on_signals(now);
+        parent.on_time(now);
+        if !parent.children.is_empty() {
+            parent.wait(now)?;
+        }
+    }
+    parent.finish();
+    Ok(ExitCode::from(parent.outcome))
+}
+
+struct Counted {
+    count: Arc<AtomicUsize>,
+    seen: usize,
+}
+
+impl Counted {
+    fn now(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Whether it was asked for since the last look.
+    fn is_new(&mut self) -> bool {
+        let now = self.now();
+        core::mem::replace(&mut self.seen, now) != now
+    }
+}
+
+struct Parent {
+    /// What is in force, as far as the parent opens it.
+    plan: ServePlan,
+    program: PathBuf,
+    /// How many queues each link has.
+    queues: Vec<u16>,
+    bell: Arc<Bell>,
+    stops: Counted,
+    reloads: Counted,
+    reopens: Counted,
+    restarts: Counted,
+    openings: Openings,
+    children: Vec<Child>,
+    /// The interface whose neighbours are asked for.
+    view: Option<HostView>,
+    /// How many were, in the second that began then.
+    asked: (Time, u32),
+    stopping: bool,
+    /// When whoever is left is ended.
+    end_at: Option<Time>,
+    /// How it is to end.
+    outcome: u8,
+}
+
+impl Parent {
+    fn serving(&self) -> Option<&Child> {
+        self.children.iter().find(|child| child.role == Role::Serving)
+    }
+
+    /// Takes in what has ended: children, and as the first process of a container
+    /// whoever has no parent any more.
+    fn on_ends(&mut self, now: Time) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            let pid = pid.as_raw_nonzero().get().unsigned_abs();
+            let Some(at) = self.children.iter().position(|child| child.pid == pid) else { continue };
+            let child = self.children.remove(at);
+            self.on_end(&child, status, now);
+            traces::remove_of(&self.plan, child.pid);
+        }
+    }
+
+    fn on_end(&mut self, child: &Child, status: WaitStatus, now: Time) {
+        let pid = child.pid;
+        match (child.role, self.serving().map(|serving| serving.pid)) {
+            (Role::Coming, Some(serving)) => {
+                let said = format!("the successor ended before it served: {}", told(status));
+                say::error(format_args!("{said}; process {serving} serves on"));
+                systemd::ready(&format!("serving; {said}"));
+            }
+            (Role::Leaving, _) if status.exit_status() == Some(0) => {}
+            (Role::Leaving, _) => say::warning(format_args!("process {pid}, which served before, {}", ended(status))),
+            (Role::Coming | Role::Serving, _) => {
+                self.outcome = code(status);
+                if status.exit_status().is_none() {
+                    say::error(format_args!("process {pid}, which served, {}", ended(status)));
+                }
+                if !self.stopping && !self.children.is_empty() {
+                    self.stop(2);
+                    self.end_at = Some(now + OTHERS);
+                }
+            }
+        }
+    }
+
+    /// What children say.
+    fn on_children(&mut self, now: Time) {
+        for at in 0..self.children.len() {
+            for _ in 0..MESSAGES {
+                match self.children[at].channel.hear::<FromChild>() {
+                    Ok(None) => break,
+                    Ok(Some((said, _))) => self.on_said(at, said, now),
+                    // Its end is seen next.
+                    Err(ChannelError::Gone) => {
+                        self.children[at].silent = true;
+                        break;
+                    }
+                    Err(why) => {
+                        let child = &mut self.children[at];
+                        say::error(format_args!("process {} is ended, for it cannot be understood: {why}", child.pid));
+                        child.silent = true;
+                        child.signal(Signal::KILL);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn on_said(&mut self, at: usize, said: FromChild, now: Time) {
+        let role = self.children[at].role;
+        match (said, role) {
+            (FromChild::Ready { status }, Role::Coming) => {
+                self.on_serving(at);
+                systemd::ready(cut(&status));
+            }
+            (FromChild::Ready { status }, Role::Serving) => systemd::ready(cut(&status)),
+            (FromChild::Reloading { status }, Role::Serving) => systemd::reloading(cut(&status)),
+            (FromChild::Stopping, Role::Serving) => systemd::stopping(),
+            (FromChild::Alive, Role::Serving) => systemd::alive(),
+            (FromChild::Followed { pid }, Role::Serving) => {
+                self.children[at].role = Role::Leaving;
+                if pid != std::process::id() {
+                    // Somebody started it by hand, with a parent of its own or none.
+                    systemd::succeeded(pid);
+                }
+            }
+            (FromChild::Reloaded { well }, Role::Serving) => {
+                if let Some(plan) = self.openings.take_plan().filter(|_| well) {
+                    self.plan = *plan;
+                }
+            }
+            (FromChild::Lost { index, queue, mtu, mac }, Role::Serving) => {
+                let (ServePath::Link { host, .. }, Some(queues)) = (&self.plan.path, self.queues.get(index)) else {
+                    return;
+                };
+                if queue < *queues {
+                    let channel = &self.children[at].channel;
+                    self.openings.link(channel, host, (index, queue, *queues), Wanted { mtu, mac }, now);
+                }
+            }
+            (FromChild::Neighbour { ip }, Role::Serving | Role::Leaving) => self.ask_neighbour(ip, now),
+            // Of the moment, and the moment is over.
+            _ => {}
+        }
+    }
+
+    fn on_serving(&mut self, at: usize) {
+        for child in self.children.iter_mut().filter(|child| child.role == Role::Serving) {
+            child.role = Role::Leaving;
+        }
+        let child = &mut self.children[at];
+        (child.role, child.deadline) = (Role::Serving, None);
+        if let Some(path) = restart_of(&self.plan).and_then(|restart| restart.pid_file.as_ref())
+            && let Err(why) = pid_file::write(path)
+        {
+            say::error(format_args!("cannot write {}: {why}", path.display()));
+        }
+    }
+
+    fn ask_neighbour(&mut self, ip: IpAddr, now: Time) {
+        let ServePath::Link { host, .. } = &self.plan.path else { return };
+        let Some(DriverSpec::AfXdp(config)) = host.links.first().map(|link| &link.driver) else { return };
+        if !host.uses_host_addresses() {
+            return;
+        }
+        if now.since(self.asked.0) >= Duration::from_secs(1) {
+            self.asked = (now, 0);
+        }
+        self.asked.1 += 1;
+        if self.asked.1 > NEIGHBOURS {
+            return;
+        }
+        if self.view.is_none() {
+            self.view = HostView::open(&config.interface).ok();
+        }
+        if let Some(view) = &mut self.view {
+            view.ask(ip);
+            // The child hears what comes of it by a socket of its own.
+            while view.poll().is_some() {}
+        }
+    }
+
+    fn on_signals(&mut self, now: Time) {
+        if self.stops.is_new() {
+            if !self.stopping {
+                systemd::stopping();
+            }
+            self.stopping = true;
+            self.stop(self.stops.now());
+        }
+        if self.stopping {
+            return;
+        }
+        if self.restarts.is_new() {
+            self.restart(now);
+        }
+        // One after the other: what cannot be begun yet is asked for still.
+        if self.openings.is_busy() {
+            return;
+        }
+        let Some(serving) = self.serving() else { return };
+        let channel = Arc::clone(&serving.channel);
+        if self.reloads.is_new() {
+            self.openings.reload(&channel, &self.plan);
+        } else if self.reopens.is_new() {
+            self.openings.reopen(&channel, &self.plan);
+        }
+    }
+
+    /// Has all children stop; what is told by a channel that is full is told by a
+    /// signal.
+    fn stop(&mut self, times: usize) {
+        let serves = self.serving().is_some();
+        for child in &mut self.children {
+            if times >= ENOUGH || child.role == Role::Coming && serves {
+                child.signal(Signal::KILL);
+            } else if child.channel.send(&FromParent::Stop { times }, &[]).is_err() {
+                child.signal(Signal::TERM);
+            }
+        }
+    }
+
+    /// SIGUSR2: a successor is started, which asks the one that serves.
+    fn restart(&mut self, now: Time) {
+        let refused = match (restart_of(&self.plan), self.serving()) {
+            (None, _) => "take-over is for kernel sockets and af_xdp, without --capture and faults",
+            (Some(_), None) => "none serves yet",
+            (Some(_), Some(_)) if self.children.iter().any(|child| child.role == Role::Coming) => {
+                "a successor is on its way"
+            }
+            (Some(restart), Some(serving)) => {
+                let control = match &restart.control {
+                    Control::Off => Ok(None),
+                    Control::At(path) => Ok(Some(path.clone())),
+                    Control::Usual => usual_control(serving.pid).map(Some),
+                };
+                match control {
+                    Ok(Some(control)) => {
+                        systemd::reloading("starting a successor");
+                        match Child::start(&self.program, Some(&control)) {
+                            Ok(mut child) => {
+                                say::info(format_args!("starting a successor: process {}", child.pid));
+                                child.deadline = Some(now + restart.timeout);
+                                self.children.push(child);
+                            }
+                            Err(why) => {
+                                say::error(format_args!("{why}; process {} serves on", serving.pid));
+                                systemd::ready(&format!("serving; {why}"));
+                            }
+                        }
+                        return;
+                    }
+                    Ok(None) => "there is no control socket (--control off)",
+                    Err(_) => "there is no folder for control sockets",
+                }
+            }
+        };
+        say::warning(format_args!("no successor is started: {refused}"));
+    }
+
+    fn on_time(&mut self, now: Time) {
+        let serves = self.serving().is_some();
+        for child in &mut self.children {
+            // One that has taken over by now is not ended: nobody else serves.
+            if serves && child.deadline.is_some_and(|deadline| now >= deadline) {
+                say::error(format_args!("the successor, process {}, did not serve in time", child.pid));
+                child.deadline = None;
+                child.signal(Signal::KILL);
+            }
+        }
+        if self.end_at.take_if(|at| now >= *at).is_some() {
+            self.children.iter_mut().for_each(|child| child.signal(Signal::KILL));
+        }
+    }
+
+    /// Sleeps until something happens.
+    fn wait(&self, now: Time) -> Result<(), Failure> {
+        let hears = self.bell.hears();
+        let mut fds = vec![PollFd::new(&hears, PollFlags::IN)];
+        let channels = self.children.iter().filter(|child| !child.silent);
+        fds.extend(channels.map(|child| PollFd::new(&*child.channel, PollFlags::IN)));
+        let times = self.children.iter().map(|child| child.deadline).chain([self.end_at]).flatten();
+        let until = times.filter(|time| *time > now).fold(now + PULSE, Time::min);
+        // Rounded up: a deadline is over when this returns.
+        let span = until.since(now) + Duration::from_micros(50);
+        match poll(&mut fds, Some(&Timespec::try_from(span)?)) {
+            Ok(_) | Err(Errno::INTR) => self.bell.heard(),
+            Err(why) => return Err(format!("cannot wait (poll): {why}").into()),
+        }
+        Ok(())
+    }
+
+    /// All have ended: what they could not remove is removed.
+    fn finish(&self) {
+        if let Some(path) = restart_of(&self.plan).and_then(|restart| restart.pid_file.as_ref()) {
+            pid_file::remove(path);
+        }
+        traces::remove(&self.plan);
+    }
+}
+
+/// The most of a status that is passed on, in bytes.
+const STATUS_MAX: usize = 512;
+
+/// What a child says is passed on in moderation.
+fn cut(status: &str) -> &str {
+    &status[..status.floor_char_boundary(STATUS_MAX)]
+}
+
+fn told(status: WaitStatus) -> String {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => format!("exit status: {code}"),
+        (None, Some(signal)) => format!("signal: {signal}"),
+        (None, None) => "for no reason that the kernel tells".to_owned(),
+    }
+}
+
+fn ended(status: WaitStatus) -> String {
+    format!("has ended ({})", told(status))
+}
+
+/// As a shell has it: that of the process, or 128 and the signal's number.
+fn code(status: WaitStatus) -> u8 {
+    let code = match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => code,
+        (None, signal) => 128 + signal.unwrap_or(0),
+    };
+    u8::try_from(code).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_passed_on_is_cut_between_letters() {
+        assert_eq!(cut("short"), "short");
+        let long = "ö".repeat(STATUS_MAX);
+        assert_eq!(cut(&long).len(), STATUS_MAX);
+        assert!(cut(&format!("x{long}")).len() < STATUS_MAX);
+    }
+}

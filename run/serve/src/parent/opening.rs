@@ -1,0 +1,185 @@
+//! What the parent opens, on a thread of its own: a disk, or a server of files, may
+//! hang, and the parent must not.
+
+use super::super::bell::Bell;
+use super::super::confine::Identity;
+use super::super::control::{BATCH, Channel};
+use super::super::places;
+use super::super::ward::FromParent;
+use crate::plan::ServePlan;
+use core::time::Duration;
+use host::HostPlan;
+use link::{Reopened, Wanted};
+use server::{AccessLog, Content};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use wire::Time;
+
+/// How often one queue of a link is opened again, at most: what a child that is no
+/// longer ours could have the parent do.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Openings {
+    identity: Option<Identity>,
+    bell: Arc<Bell>,
+    busy: Arc<AtomicBool>,
+    /// What is in force once the child has taken it up.
+    plan: Arc<Mutex<Option<Box<ServePlan>>>>,
+    /// When each queue was opened last.
+    links: BTreeMap<(usize, u16), Time>,
+}
+
+impl Openings {
+    /// Nothing is being opened. Logs are to be written to by `identity`, and the
+    /// bell rings when one thing is done.
+    pub fn new(identity: Option<Identity>, bell: Arc<Bell>) -> Self {
+        let (busy, plan, links) = (Arc::default(), Arc::default(), BTreeMap::new());
+        Self { identity, bell, busy, plan, links }
+    }
+
+    /// Whether something is being opened.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire)
+    }
+
+    /// The plan of the last reload, once.
+    pub fn take_plan(&self) -> Option<Box<ServePlan>> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// What a reload takes, from what the configuration says now.
+    pub fn reload(&mut self, channel: &Arc<Channel>, plan: &ServePlan) {
+        let (plan, identity, asked) = (plan.clone(), self.identity.clone(), Arc::clone(&self.plan));
+        self.start(channel, move |channel| {
+            let mut opened = Opened::default();
+            match opened.all(&plan, identity.as_ref()) {
+                Ok(plan) => *asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(plan)),
+                Err(why) => opened.refused = Some(why),
+            }
+            opened.send(channel)
+        });
+    }
+
+    /// The log, for its rotation.
+    pub fn reopen(&mut self, channel: &Arc<Channel>, plan: &ServePlan) {
+        let AccessLog::File(path) = plan.server.access_log.clone() else { return };
+        let identity = self.identity.clone();
+        self.start(channel, move |channel| {
+            let log = places::open_log(&path, identity.as_ref());
+            let log = log.map_err(|why| format!("cannot open the access log {} again: {why}", path.display()))?;
+            send(channel, &FromParent::Reopen { log: bytes(&path) }, &[log])
+        });
+    }
+
+    /// Of the link at `index`, with so many queues, the queue that asks, or all.
+    pub fn link(
+        &mut self,
+        channel: &Arc<Channel>,
+        host: &HostPlan,
+        (index, queue, queues): (usize, u16, u16),
+        wanted: Wanted,
+        now: Time,
+    ) {
+        let last = self.links.get(&(index, queue));
+        if self.is_busy() || last.is_some_and(|last| now.since(*last) < AGAIN) {
+            // It asks again.
+            return;
+        }
+        self.links.insert((index, queue), now);
+        let host = host.clone();
+        self.start(channel, move |channel| {
+            // What is wrong may be that somebody is just setting it up.
+            let Ok(opened) = host::open_for_another(&host, index, queues, wanted) else { return Ok(()) };
+            let Reopened { text, descriptors } = opened;
+            let mut batches = descriptors.chunks(BATCH).peekable();
+            while let Some(batch) = batches.next() {
+                let more = batches.peek().is_some();
+                send(channel, &FromParent::Link { index, queue, text: text.clone(), more }, batch)?;
+            }
+            Ok(())
+        });
+    }
+
+    fn start(&mut self, channel: &Arc<Channel>, open: impl FnOnce(&Channel) -> Result<(), String> + Send + 'static) {
+        self.busy.store(true, Ordering::Release);
+        let (channel, busy, bell) = (Arc::clone(channel), Arc::clone(&self.busy), Arc::clone(&self.bell));
+        let started = thread::Builder::new().name("opening".to_owned()).spawn(move || {
+            if let Err(why) = open(&channel) {
+                say::error(why);
+            }
+            busy.store(false, Ordering::Release);
+            bell.ring();
+        });
+        if let Err(why) = started {
+            say::error(format_args!("cannot start a thread to open files: {why}"));
+            self.busy.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// What a reload takes.
+#[derive(Debug, Default)]
+struct Opened {
+    settings: Option<File>,
+    root: Option<(Vec<u8>, OwnedFd)>,
+    log: Option<(Vec<u8>, OwnedFd)>,
+    refused: Option<String>,
+}
+
+impl Opened {
+    /// Opens all of it; returns what is asked for by now.
+    fn all(&mut self, plan: &ServePlan, identity: Option<&Identity>) -> Result<ServePlan, String> {
+        let asked = match &plan.settings.file {
+            None => plan.clone(),
+            Some(path) => {
+                let told = |why| format!("cannot read the settings in {}: {why}", path.display());
+                let mut file = places::open_settings(path).map_err(told)?;
+                let asked = (plan.again)(Some(file.try_clone().map_err(told)?))?;
+                // The child reads the same file, by the same description.
+                file.seek(SeekFrom::Start(0)).map_err(told)?;
+                self.settings = Some(file);
+                // Links stay what they are: those of a successor may be others.
+                ServePlan { server: asked.server, ..plan.clone() }
+            }
+        };
+        if let Content::Directory(directory) = &asked.server.content {
+            let root = &directory.root;
+            let opened = places::open_root(root);
+            let opened = opened.map_err(|why| format!("cannot read {} again: {why}", root.display()))?;
+            self.root = Some((bytes(root), opened));
+        }
+        if let AccessLog::File(path) = &asked.server.access_log {
+            let opened = places::open_log(path, identity);
+            let opened = opened.map_err(|why| format!("cannot open the access log {}: {why}", path.display()))?;
+            self.log = Some((bytes(path), opened));
+        }
+        Ok(asked)
+    }
+
+    fn send(self, channel: &Channel) -> Result<(), String> {
+        let Self { settings, root, log, refused } = self;
+        let (root, root_fd) = root.unzip();
+        let (log, log_fd) = log.unzip();
+        let message = FromParent::Reload { settings: settings.is_some(), root, log, refused };
+        let all: Vec<OwnedFd> = settings.map(OwnedFd::from).into_iter().chain(root_fd).chain(log_fd).collect();
+        send(channel, &message, &all)
+    }
+}
+
+fn send(channel: &Channel, message: &FromParent, descriptors: &[OwnedFd]) -> Result<(), String> {
+    let descriptors: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+    channel.send(message, &descriptors).map_err(|why| format!("the process that serves cannot be told: {why}"))
+}
+
+fn bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
+}

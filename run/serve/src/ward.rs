@@ -1,0 +1,363 @@
+//! The process that serves and has no rights, towards the parent that has: what
+//! the two say to each other, and this side of it.
+//!
+//! They speak over a pair of sockets that the parent makes; the child finds its
+//! end as standard input. Nobody else has either end, and none of it passes to
+//! what a process starts. The child names what is to be opened again (a link of
+//! the configuration, by its place there), and never a path; what the parent opens
+//! is what the configuration says, read by the parent.
+
+use super::asked::{Asked, Brought};
+use super::confine::{self, Confined};
+use super::control::{Channel, ChannelError};
+use super::places;
+use super::privileges::{self, Decision};
+use crate::plan::ServePlan;
+use core::net::IpAddr;
+use core::sync::atomic::{AtomicBool, Ordering};
+use link::{Reopened, Wanted};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{Mode, OFlags};
+use say::Failure;
+use serde::{Deserialize, Serialize};
+use server::{AccessLog, Content};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Names the parent's process id to a child.
+pub const VARIABLE: &str = "NEARSIDE_PARENT";
+
+/// What the parent says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "says", rename_all = "snake_case")]
+pub enum FromParent {
+    /// Stop: it was told to so often.
+    Stop {
+        /// Once to drain, twice to end.
+        times: usize,
+    },
+    /// Read settings and content again. With it come, in this order, the file
+    /// with settings, the root and the log, as far as they are told of.
+    Reload {
+        /// Whether the settings come.
+        settings: bool,
+        /// The root's path, in bytes.
+        root: Option<Vec<u8>>,
+        /// The log's path, in bytes.
+        log: Option<Vec<u8>>,
+        /// What could not be opened, or not understood.
+        refused: Option<String>,
+    },
+    /// Go on with the log that comes.
+    Reopen {
+        /// Its path, in bytes.
+        log: Vec<u8>,
+    },
+    /// Part of a link that was opened again, with descriptors of it.
+    Link {
+        /// Its place in the configuration.
+        index: usize,
+        /// The queue that asked.
+        queue: u16,
+        /// What it was opened as, in the driver's words.
+        text: String,
+        /// Whether more of it comes.
+        more: bool,
+    },
+}
+
+/// What the child says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "says", rename_all = "snake_case")]
+pub enum FromChild {
+    /// Serves; the first time: has given its rights up.
+    Ready {
+        /// A line for the service manager.
+        status: String,
+    },
+    /// Does what the status says; `Ready` follows.
+    Reloading {
+        /// A line for the service manager.
+        status: String,
+    },
+    /// Ends.
+    Stopping,
+    /// All workers are at work.
+    Alive,
+    /// Another process serves in its place.
+    Followed {
+        /// The one to be signalled from then on.
+        pid: u32,
+    },
+    /// A reload has come to its end.
+    Reloaded {
+        /// Whether what was asked for is in force.
+        well: bool,
+    },
+    /// A queue's interface was deleted, and one of its name is there.
+    Lost {
+        /// The link's place in the configuration.
+        index: usize,
+        /// The queue.
+        queue: u16,
+        /// What it was.
+        mtu: u16,
+        /// The Ethernet address that it answered to.
+        mac: [u8; 6],
+    },
+    /// The kernel is to ask for this neighbour of the first link's interface.
+    Neighbour {
+        /// Its address.
+        ip: IpAddr,
+    },
+}
+
+/// What the main thread is to do by the parent's wish, beside what [`Asked`]
+/// counts.
+#[derive(Debug)]
+pub enum Wish {
+    /// Read settings and content again.
+    Reload(Brought),
+    /// Have workers look up.
+    Wake,
+}
+
+/// The child's end.
+#[derive(Debug)]
+pub struct Ward {
+    channel: Channel,
+    parent: u32,
+    /// Nobody is there any more.
+    gone: AtomicBool,
+    /// Links that came back, by place and queue; whole ones are taken.
+    links: Mutex<BTreeMap<(usize, u16), (Reopened, bool)>>,
+    confined: OnceLock<Confined>,
+}
+
+static WARD: OnceLock<Ward> = OnceLock::new();
+
+/// The parent of this process, if it has one.
+pub fn here() -> Option<&'static Ward> {
+    WARD.get()
+}
+
+/// The process that is to be signalled: this one, or its parent.
+pub fn main_process() -> u32 {
+    here().map_or_else(std::process::id, |ward| ward.parent)
+}
+
+/// Tells the parent, if there is one. Whether there is.
+pub fn tell(what: &FromChild) -> bool {
+    let Some(ward) = here() else { return false };
+    ward.tell(what);
+    true
+}
+
+/// A reload has come to its end.
+pub fn reloaded(well: bool) {
+    tell(&FromChild::Reloaded { well });
+}
+
+/// Whether content below `root` can be reached from here.
+pub fn reaches(root: &Path) -> bool {
+    let folders = here().and_then(|ward| ward.confined.get()).and_then(|confined| confined.folders.as_ref());
+    // What was opened counts: this process may not be able to look.
+    let real = match helper::opened::of(root) {
+        Some(root) => std::fs::read_link(format!("/proc/self/fd/{}", root.as_raw_fd())),
+        None => std::fs::canonicalize(root),
+    };
+    folders.is_none_or(|folders| real.is_ok_and(|real| confine::reaches(folders, &real)))
+}
+
+impl Ward {
+    /// Takes up the conversation with the process that started this one, if it
+    /// is such a one. Whether it is.
+    ///
+    /// # Errors
+    /// If it says so and is not.
+    pub fn adopt() -> Result<bool, Failure> {
+        let Some(told) = std::env::var_os(VARIABLE) else { return Ok(false) };
+        let no_parent = || Failure::from(format!("{VARIABLE} is set, and no such process started this one"));
+        let parent = told.to_str().and_then(|text| text.parse().ok()).ok_or_else(no_parent)?;
+        if parent != std::os::unix::process::parent_id() {
+            return Err(no_parent());
+        }
+        let channel = Channel::from_fd(rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3)?);
+        // Who made the pair, as the kernel knows it.
+        if channel.peer().map_err(|_| no_parent())? != parent {
+            return Err(no_parent());
+        }
+        let nothing = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        rustix::stdio::dup2_stdin(&nothing)?;
+        let (gone, links, confined) = (AtomicBool::new(false), Mutex::default(), OnceLock::new());
+        Ok(WARD.set(Self { channel, parent, gone, links, confined }).is_ok())
+    }
+
+    /// Opens, with the rights that there are now, what only those can open
+    /// safely: the log.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn prepare(plan: &ServePlan) -> Result<(), Failure> {
+        let Decision { confinement: Some(confinement), .. } = privileges::decide(plan)? else { return Ok(()) };
+        if let AccessLog::File(path) = &plan.server.access_log {
+            let opened = places::open_log(path, confinement.identity.as_ref());
+            let file = opened.map_err(|why| format!("cannot open the access log {}: {why}", path.display()))?;
+            helper::opened::bring(path.clone(), file);
+        }
+        Ok(())
+    }
+
+    /// Gives up what rights this process needs no more, and says which.
+    ///
+    /// # Errors
+    /// If it cannot: the process must end then.
+    pub fn seal(&self, plan: &ServePlan) -> Result<(), Failure> {
+        let Decision { confinement, said, .. } = privileges::decide(plan)?;
+        said.iter().for_each(say::warning);
+        let Some(confinement) = confinement else { return Ok(()) };
+        let roots: Vec<PathBuf> = match &plan.server.content {
+            Content::Directory(directory) => vec![directory.root.clone()],
+            Content::Respond(_) => Vec::new(),
+        };
+        let mut samples = Vec::new();
+        for root in &roots {
+            samples.push(places::Sample::of(root)?);
+        }
+        let identity = confinement.identity.clone();
+        let confined = confinement.seal(&roots)?;
+        for lacking in &confined.lacking {
+            say::warning(format_args!("serves without it: {lacking}"));
+        }
+        match &identity {
+            Some(user) => {
+                say::info(format_args!("serves as {} (user {}), and can open nothing else", user.name, user.uid))
+            }
+            None => say::info("serves without capabilities, and can open nothing else"),
+        }
+        for sample in samples {
+            sample.tell(identity.as_ref().map_or("this user", |user| user.name.as_str()));
+        }
+        let _ = self.confined.set(confined);
+        Ok(())
+    }
+
+    /// What tells that the parent said something.
+    pub fn poll_fd(&self) -> Option<PollFd<'_>> {
+        (!self.gone.load(Ordering::Relaxed)).then(|| PollFd::new(&self.channel, PollFlags::IN))
+    }
+
+    /// The next wish of the parent, once those that only count are counted. One
+    /// that is gone can wish nothing any more: whoever is left stops.
+    pub fn next_wish(&self, asked: &Asked) -> Option<Wish> {
+        while !self.gone.load(Ordering::Relaxed) {
+            match self.channel.hear::<FromParent>() {
+                Ok(None) => return None,
+                Ok(Some((said, descriptors))) => {
+                    if let Some(wish) = self.on_said(said, descriptors, asked) {
+                        return Some(wish);
+                    }
+                }
+                Err(why) => {
+                    self.gone.store(true, Ordering::Relaxed);
+                    if !matches!(why, ChannelError::Gone) {
+                        say::error(format_args!("the parent cannot be understood: {why}"));
+                    }
+                    say::error("the process that opens for this one is gone");
+                    asked.stop(1);
+                }
+            }
+        }
+        None
+    }
+
+    fn on_said(&self, said: FromParent, descriptors: Vec<OwnedFd>, asked: &Asked) -> Option<Wish> {
+        let mut descriptors = descriptors.into_iter();
+        match said {
+            FromParent::Stop { times } => {
+                asked.stop(times);
+                None
+            }
+            FromParent::Reload { settings, root, log, refused } => {
+                let settings = descriptors.next_if(settings).map(File::from);
+                for path in [root, log].into_iter().flatten() {
+                    bring(path, descriptors.next());
+                }
+                Some(Wish::Reload(Brought { settings, refused }))
+            }
+            FromParent::Reopen { log } => {
+                bring(log, descriptors.next());
+                asked.reopens.fetch_add(1, Ordering::Relaxed);
+                Some(Wish::Wake)
+            }
+            FromParent::Link { index, queue, text, more } => {
+                let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+                let (link, whole) = links.entry((index, queue)).or_default();
+                if *whole {
+                    *link = Reopened::default();
+                }
+                link.text = text;
+                link.descriptors.extend(descriptors);
+                *whole = !more;
+                (!more).then_some(Wish::Wake)
+            }
+        }
+    }
+
+    fn tell(&self, what: &FromChild) {
+        // One that is gone is noticed when it is heard; one that does not listen
+        // misses what is only of the moment.
+        let _ = self.channel.send(what, &[]);
+    }
+}
+
+/// One that comes where it was told of.
+trait NextIf: Iterator {
+    fn next_if(&mut self, told: bool) -> Option<Self::Item> {
+        if told { self.next() } else { None }
+    }
+}
+
+impl<I: Iterator> NextIf for I {}
+
+fn bring(path: Vec<u8>, opened: Option<OwnedFd>) {
+    if let Some(opened) = opened {
+        helper::opened::bring(PathBuf::from(std::ffi::OsString::from_vec(path)), opened);
+    }
+}
+
+/// Has the parent open one link of the configuration again.
+#[derive(Debug)]
+pub struct WardReopener {
+    ward: &'static Ward,
+    index: usize,
+}
+
+impl WardReopener {
+    /// For the `index`th link, where there is a parent.
+    pub fn of(index: usize) -> Option<Arc<dyn link::Reopener>> {
+        Some(Arc::new(Self { ward: here()?, index }))
+    }
+}
+
+impl link::Reopener for WardReopener {
+    fn ask(&self, queue: u16, wanted: Wanted) {
+        let Wanted { mtu, mac } = wanted;
+        self.ward.tell(&FromChild::Lost { index: self.index, queue, mtu, mac });
+    }
+
+    fn take(&self, queue: u16) -> Option<Reopened> {
+        let mut links = self.ward.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, whole) = links.get(&(self.index, queue))?;
+        if *whole { links.remove(&(self.index, queue)).map(|(link, _)| link) } else { None }
+    }
+}
+
+/// Has the kernel ask for a neighbour, where this process may not.
+pub fn ask_neighbour(ip: IpAddr) {
+    tell(&FromChild::Neighbour { ip });
+}
