@@ -51,6 +51,7 @@ fn what_is_installed_is_whole_and_is_removed_again() {
         ("share/zsh/site-functions/_nearside", "#compdef nearside"),
         ("share/fish/vendor_completions.d/nearside.fish", "complete -c nearside"),
         ("lib/systemd/system/nearside.service", "ExecStart=/opt/near/bin/nearside serve"),
+        ("lib/systemd/system/nearside-link@.service", "ExecStart=/opt/near/bin/nearside serve"),
         ("lib/systemd/system/nearside.socket", "ListenStream"),
     ] {
         let text = fs::read_to_string(to.join("opt/near").join(file)).expect(file);

@@ -548,11 +548,8 @@ impl Handle {
     /// [`OpenError::Kernel`]: the predecessor's stays at work.
     pub fn attach_own(&self) -> Result<(), OpenError> {
         let attachment = self.port().attachment.lock().unwrap_or_else(PoisonError::into_inner);
-        attachment
-            .as_ref()
-            .zip(self.port().filter.as_ref())
-            .map_or(Ok(()), |(attachment, filter)| attachment.replace(&filter.program))
-            .map_err(Into::into)
+        let both = attachment.as_ref().zip(self.port().filter.as_ref());
+        both.map_or(Ok(()), |(attachment, filter)| attachment.replace(&filter.program)).map_err(Into::into)
     }
 
     /// The predecessor has ended: nothing is passed on any more.

@@ -41,6 +41,7 @@
 //! Source for the kernel's side: Documentation/networking/af_xdp.rst,
 //! include/uapi/linux/if_xdp.h and net/xdp of Linux.
 
+mod again;
 mod config;
 mod error;
 mod filter;

@@ -193,15 +193,12 @@ impl XdpLink {
     /// The queue's socket: its own, or the one that another process opened.
     fn socket(&self, frame: u32, umem: Option<&Umem>) -> Result<(Arc<Socket>, Rings), OpenError> {
         let config = &self.shared.config;
-        let made = match self.shared.given(self.ordinal) {
-            Some(fd) => Socket::over(fd, config, frame, umem),
-            None => Socket::new(config, frame, umem),
-        };
+        let given = self.shared.given(self.ordinal);
+        let made = given.map_or_else(|| Socket::new(config, frame, umem), |fd| Socket::over(fd, config, frame, umem));
         made.map(|(socket, rings)| (Arc::new(socket), rings))
     }
 
-    /// From now on an interface that was deleted is opened again by another
-    /// process.
+    /// An interface that was deleted is opened again by another process now.
     pub fn set_reopener(&mut self, reopener: Arc<dyn Reopener>) {
         self.reopener = Some(reopener);
     }
@@ -427,9 +424,7 @@ impl XdpLink {
         }
         let due = self.tried.is_none_or(|tried| now.since(tried) >= TRY_INTERVAL);
         if self.ordinal == 0 && (due || self.reopener.is_some()) && self.shared.renewed.get().is_none() {
-            if due {
-                self.tried = Some(now);
-            }
+            self.tried = if due { Some(now) } else { self.tried };
             // What is wrong may be that somebody is just setting it up.
             if let Some(port) = self.open_again(due) {
                 let _ = self.shared.renewed.set(port);
@@ -444,8 +439,7 @@ impl XdpLink {
         (self.shared, self.heard) = (port, u32::MAX);
     }
 
-    /// Another process answers when it does: it is asked when that is `due`, and
-    /// has rung when it has answered.
+    /// Another process is asked when that is `due`, and rings when it has answered.
     fn open_again(&self, due: bool) -> Option<Arc<Shared>> {
         let Some(reopener) = &self.reopener else { return self.shared.open_again().ok() };
         if let Some(given) = reopener.take(self.ordinal) {

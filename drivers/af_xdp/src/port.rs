@@ -7,9 +7,8 @@ use crate::handover::{self, Handle, Offer, Orders, Terms};
 use crate::host::{self, HostView};
 use crate::interface::Interface;
 use crate::link::XdpLink;
-use crate::socket::{self, Socket};
+use crate::socket::Socket;
 use crate::umem::Umem;
-use ::link::{Reopened, Wanted};
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use ebpf::{Cause, XdpAttachment, XdpMode};
@@ -17,7 +16,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use wire::Mac;
 
 /// Groups that an interface is made to receive one by one; with more it
@@ -27,7 +26,7 @@ const GROUPS_LIMIT: usize = 32;
 /// An interface that frames are taken from.
 #[derive(Debug)]
 pub struct AfXdp {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// What the queues of an interface share. Dropped with the last of them: the
@@ -56,11 +55,11 @@ pub(crate) struct Shared {
     pub renewed: OnceLock<Arc<Shared>>,
     /// The address that our stacks have.
     pub answers: Mac,
-    claim: Claim,
+    pub claim: Claim,
     /// Groups are received while this is open.
-    groups: Option<OwnedFd>,
+    pub groups: Option<OwnedFd>,
     /// Ports are ours, and another address is received, while these are open.
-    held: Vec<OwnedFd>,
+    pub held: Vec<OwnedFd>,
 }
 
 /// What is known of an interface once it is opened.
@@ -139,33 +138,6 @@ impl AfXdp {
         Ok(Self { shared: Arc::new(own.shared(config, interface, facts, orders, attachment, claim)) })
     }
 
-    /// Opens a port for another process, whose own was deleted, and which may not
-    /// open one itself: its links take it up ([`XdpLink::set_reopener`]). Only for
-    /// addresses of their own, as [`Claim::Own`] has them.
-    ///
-    /// # Errors
-    /// [`OpenError`]; nothing is left behind.
-    pub fn open_for_another(config: Config, claim: &Claim, wanted: Wanted) -> Result<Reopened, OpenError> {
-        let mut port = Self::open_like(config, claim, wanted.mtu)?;
-        port.answer_to(Mac(wanted.mac))?;
-        let busy = |_| OpenError::System { what: "give an interface away", source: Errno::BUSY };
-        let shared = Arc::try_unwrap(port.shared).map_err(busy)?;
-        let mut sockets = Vec::new();
-        for ordinal in 0..shared.facts.queues {
-            let socket = socket::privileged(&shared.config)?;
-            if let Some(filter) = &shared.filter {
-                filter.set_queue(u32::from(shared.config.first_queue) + u32::from(ordinal), socket.as_fd())?;
-            }
-            sockets.push(socket);
-        }
-        let terms = shared.terms();
-        let attachment = shared.attachment.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let held: Vec<OwnedFd> = shared.groups.into_iter().chain(shared.held).collect();
-        let text = format!("{} {terms}", held.len());
-        let attachment = attachment.map(XdpAttachment::into_fd);
-        Ok(Reopened { text, descriptors: attachment.into_iter().chain(held).chain(sockets).collect() })
-    }
-
     /// Takes a port over from another process: `offer` is what it needs for that
     /// ([`Handle::offer`]). Its links wait until [`Handle::take`].
     ///
@@ -226,23 +198,6 @@ impl AfXdp {
         join(&socket, index, libc::PACKET_MR_UNICAST, mac).map_err(system)?;
         shared.held.push(socket);
         Ok(())
-    }
-
-    /// Opens an interface in the place of one that was deleted, for packets that
-    /// are at least as long.
-    fn open_like(config: Config, claim: &Claim, mtu: u16) -> Result<Self, OpenError> {
-        interface_of(&config)?;
-        if matches!(claim, Claim::Host { .. }) {
-            return Err(OpenError::NoInterface(config.interface));
-        }
-        let name = config.interface.clone();
-        let port = Self::open(config, claim)?;
-        let has = port.shared.facts.mtu;
-        if has < mtu {
-            let limits = "the interface that was there before";
-            return Err(OpenError::Mtu { interface: name, mtu: has.into(), limit: Some(mtu.into()), limits });
-        }
-        Ok(port)
     }
 
     /// One link for each queue, in order. A link takes its memory and begins
@@ -333,66 +288,6 @@ impl Facts {
 }
 
 impl Shared {
-    /// Opens the interface of this name anew, after this one was deleted: with
-    /// as many queues, for packets that are at least as long, and received
-    /// under the address that our stacks have. Only for addresses of our own:
-    /// with the host's a new interface has another Ethernet address, which
-    /// neighbours are told.
-    ///
-    /// # Errors
-    /// Those of [`AfXdp::open`].
-    pub fn open_again(&self) -> Result<Arc<Self>, OpenError> {
-        let config = Config { queues: Some(self.facts.queues), ..self.config.clone() };
-        let mut port = AfXdp::open_like(config, &self.claim, self.facts.mtu)?;
-        port.answer_to(self.answers)?;
-        Ok(port.shared)
-    }
-
-    /// Whether there is another interface of the name.
-    pub fn is_replaced(&self) -> bool {
-        self.interface.again().is_ok_and(|interface| interface.index() != self.interface.index())
-    }
-
-    /// The port that another process has opened in the place of this one
-    /// ([`AfXdp::open_for_another`]); `None` if it is none.
-    pub fn take_given(&self, given: Reopened) -> Option<Arc<Self>> {
-        let (held, terms) = given.text.split_once(' ')?;
-        let (held, terms): (usize, Terms) = (held.parse().ok()?, terms.parse().ok()?);
-        let config = Config { queues: Some(self.facts.queues), ..self.config.clone() };
-        let interface = self.interface.again().ok()?;
-        terms.check(&config, interface.index(), &self.claim).ok()?;
-        let mut descriptors = given.descriptors;
-        if descriptors.len() != 1 + held + usize::from(self.facts.queues) || terms.mtu < self.facts.mtu {
-            return None;
-        }
-        let sockets = descriptors.split_off(1 + held);
-        let held = descriptors.split_off(1);
-        let attachment = XdpAttachment::from_fd(descriptors.pop()?);
-        let Terms { mac, mtu, frame, mode, .. } = terms;
-        let facts = Facts { mac, mtu, frame, mode, ..self.facts.clone() };
-        Some(Arc::new(Self {
-            config,
-            interface,
-            filter: None,
-            given: Mutex::new(sockets.into_iter().map(Some).collect()),
-            orders: Orders::new(facts.queues),
-            facts,
-            umem: Mutex::new(None),
-            view: Mutex::new(None),
-            attachment: Mutex::new(Some(attachment)),
-            renewed: OnceLock::new(),
-            answers: self.answers,
-            claim: self.claim.clone(),
-            groups: None,
-            held,
-        }))
-    }
-
-    /// The socket of a queue that another process opened.
-    pub fn given(&self, ordinal: u16) -> Option<OwnedFd> {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner).get_mut(usize::from(ordinal))?.take()
-    }
-
     /// What a successor must agree on.
     pub fn terms(&self) -> Terms {
         Terms::of(&self.config, self.interface.index(), &self.facts, &self.claim)
@@ -479,7 +374,7 @@ impl fmt::Display for Report {
     }
 }
 
-fn interface_of(config: &Config) -> Result<Interface, OpenError> {
+pub(crate) fn interface_of(config: &Config) -> Result<Interface, OpenError> {
     Interface::open(&config.interface).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => OpenError::NoInterface(config.interface.clone()),
         _ => unreadable(config, "ask for")(source),

@@ -4,7 +4,6 @@
 use super::orders::Orders;
 use super::ward;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,15 +18,6 @@ pub struct Asked {
     pub reloads: Arc<AtomicUsize>,
     /// To open the log again: workers look at it.
     pub reopens: Arc<AtomicUsize>,
-}
-
-/// What a parent sends with the wish to reload.
-#[derive(Debug, Default)]
-pub struct Brought {
-    /// The file with settings, if there is one.
-    pub settings: Option<File>,
-    /// What the parent could not open, or not understand: a sentence for the user.
-    pub refused: Option<String>,
 }
 
 impl Asked {
@@ -54,6 +44,11 @@ impl Asked {
     /// ways counts once.
     pub fn stop(&self, times: usize) {
         self.stops.fetch_max(times, Ordering::Relaxed);
+    }
+
+    /// The log is to be opened again.
+    pub fn reopen(&self) {
+        self.reopens.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How often it was to stop.

@@ -78,7 +78,7 @@ pub fn check(plan: &ServePlan) -> Result<(), Failure> {
 
 /// Whom it would serve as, and what of that this kernel does not have.
 fn rights(plan: &ServePlan, findings: &mut Findings) {
-    match privileges::decide(plan) {
+    match privileges::decide(plan, std::process::id()) {
         Ok(Decision { confinement: Some(confinement), said, .. }) => {
             findings.notes.extend(said);
             if confinement.restricts {

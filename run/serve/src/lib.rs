@@ -72,7 +72,7 @@ pub fn serve(plan: &ServePlan) -> Result<ExitCode, Failure> {
         Ward::prepare(plan)?;
         return here(plan);
     }
-    let decision = privileges::decide(plan)?;
+    let decision = privileges::decide(plan, std::process::id())?;
     if decision.parent {
         return parent::run(plan, decision);
     }

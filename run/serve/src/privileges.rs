@@ -28,14 +28,13 @@ struct Standing {
     may_become: fn(u32) -> bool,
 }
 
-/// Decides for `plan`.
+/// Decides for `plan`, where signals go to the process `main`.
 ///
 /// # Errors
 /// If what is asked for cannot be: a sentence for the user.
-pub fn decide(plan: &ServePlan) -> Result<Decision, Failure> {
+pub fn decide(plan: &ServePlan, main: u32) -> Result<Decision, Failure> {
     let uid = rustix::process::geteuid().as_raw();
-    let first = super::ward::main_process() == 1;
-    decide_for(plan, Standing { uid, first, may_become }).map_err(Failure::from)
+    decide_for(plan, Standing { uid, first: main == 1, may_become }).map_err(Failure::from)
 }
 
 fn decide_for(plan: &ServePlan, standing: Standing) -> Result<Decision, String> {

@@ -5,11 +5,11 @@
 //! before the first of them hears of it: so either all take it up, or nothing
 //! changes.
 
-use super::asked::{Asked, Brought};
+use super::asked::Asked;
 use super::orders::{NewSettings, Orders};
 use super::settings::{self, Step};
 use super::systemd;
-use super::ward;
+use super::ward::{self, Brought};
 use crate::plan::ServePlan;
 use say::Failure;
 use server::Content;

@@ -10,7 +10,7 @@ use super::succession::{Outcome, Succession};
 use super::systemd;
 use super::takeover::control_path;
 use super::wakes::PULSE;
-use super::ward::{self, Ward};
+use super::ward::{self, ParentWish, Ward};
 use crate::plan::{RestartPlan, ServePath, ServePlan};
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -257,10 +257,12 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
     /// What the parent says.
     fn on_ward(&mut self) {
         let Some(ward) = self.ward else { return };
-        while let Some(wish) = ward.next_wish(&self.asked) {
+        while let Some(wish) = ward.next_wish() {
             match wish {
-                ward::Wish::Reload(brought) => self.reload.bring(brought, &self.asked),
-                ward::Wish::Wake => self.orders.ring_workers(),
+                ParentWish::Stop(times) => self.asked.stop(times),
+                ParentWish::Reload(brought) => self.reload.bring(brought, &self.asked),
+                ParentWish::Reopen => self.asked.reopen(),
+                ParentWish::Wake => self.orders.ring_workers(),
             }
         }
     }

@@ -7,7 +7,6 @@
 //! the configuration, by its place there), and never a path; what the parent opens
 //! is what the configuration says, read by the parent.
 
-use super::asked::{Asked, Brought};
 use super::confine::{self, Confined};
 use super::control::{Channel, ChannelError};
 use super::places;
@@ -116,14 +115,26 @@ pub enum FromChild {
     },
 }
 
-/// What the main thread is to do by the parent's wish, beside what [`Asked`]
-/// counts.
+/// What the main thread is to do by the parent's word.
 #[derive(Debug)]
-pub enum Wish {
+pub enum ParentWish {
+    /// Stop: it was told to so often.
+    Stop(usize),
     /// Read settings and content again.
     Reload(Brought),
+    /// Open the log again.
+    Reopen,
     /// Have workers look up.
     Wake,
+}
+
+/// What a parent sends with the wish to reload.
+#[derive(Debug, Default)]
+pub struct Brought {
+    /// The file with settings, if there is one.
+    pub settings: Option<File>,
+    /// What the parent could not open, or not understand: a sentence for the user.
+    pub refused: Option<String>,
 }
 
 /// The child's end.
@@ -203,7 +214,9 @@ impl Ward {
     /// # Errors
     /// If it cannot be opened.
     pub fn prepare(plan: &ServePlan) -> Result<(), Failure> {
-        let Decision { confinement: Some(confinement), .. } = privileges::decide(plan)? else { return Ok(()) };
+        let Decision { confinement: Some(confinement), .. } = privileges::decide(plan, main_process())? else {
+            return Ok(());
+        };
         if let AccessLog::File(path) = &plan.server.access_log {
             let opened = places::open_log(path, confinement.identity.as_ref());
             let file = opened.map_err(|why| format!("cannot open the access log {}: {why}", path.display()))?;
@@ -217,7 +230,7 @@ impl Ward {
     /// # Errors
     /// If it cannot: the process must end then.
     pub fn seal(&self, plan: &ServePlan) -> Result<(), Failure> {
-        let Decision { confinement, said, .. } = privileges::decide(plan)?;
+        let Decision { confinement, said, .. } = privileges::decide(plan, main_process())?;
         said.iter().for_each(say::warning);
         let Some(confinement) = confinement else { return Ok(()) };
         let roots: Vec<PathBuf> = match &plan.server.content {
@@ -251,14 +264,14 @@ impl Ward {
         (!self.gone.load(Ordering::Relaxed)).then(|| PollFd::new(&self.channel, PollFlags::IN))
     }
 
-    /// The next wish of the parent, once those that only count are counted. One
-    /// that is gone can wish nothing any more: whoever is left stops.
-    pub fn next_wish(&self, asked: &Asked) -> Option<Wish> {
+    /// The next wish of the parent. One that is gone has a last one: whoever is
+    /// left stops.
+    pub fn next_wish(&self) -> Option<ParentWish> {
         while !self.gone.load(Ordering::Relaxed) {
             match self.channel.hear::<FromParent>() {
                 Ok(None) => return None,
                 Ok(Some((said, descriptors))) => {
-                    if let Some(wish) = self.on_said(said, descriptors, asked) {
+                    if let Some(wish) = self.on_said(said, descriptors) {
                         return Some(wish);
                     }
                 }
@@ -268,31 +281,27 @@ impl Ward {
                         say::error(format_args!("the parent cannot be understood: {why}"));
                     }
                     say::error("the process that opens for this one is gone");
-                    asked.stop(1);
+                    return Some(ParentWish::Stop(1));
                 }
             }
         }
         None
     }
 
-    fn on_said(&self, said: FromParent, descriptors: Vec<OwnedFd>, asked: &Asked) -> Option<Wish> {
+    fn on_said(&self, said: FromParent, descriptors: Vec<OwnedFd>) -> Option<ParentWish> {
         let mut descriptors = descriptors.into_iter();
         match said {
-            FromParent::Stop { times } => {
-                asked.stop(times);
-                None
-            }
+            FromParent::Stop { times } => Some(ParentWish::Stop(times)),
             FromParent::Reload { settings, root, log, refused } => {
                 let settings = descriptors.next_if(settings).map(File::from);
                 for path in [root, log].into_iter().flatten() {
                     bring(path, descriptors.next());
                 }
-                Some(Wish::Reload(Brought { settings, refused }))
+                Some(ParentWish::Reload(Brought { settings, refused }))
             }
             FromParent::Reopen { log } => {
                 bring(log, descriptors.next());
-                asked.reopens.fetch_add(1, Ordering::Relaxed);
-                Some(Wish::Wake)
+                Some(ParentWish::Reopen)
             }
             FromParent::Link { index, queue, text, more } => {
                 let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
@@ -303,7 +312,7 @@ impl Ward {
                 link.text = text;
                 link.descriptors.extend(descriptors);
                 *whole = !more;
-                (!more).then_some(Wish::Wake)
+                (!more).then_some(ParentWish::Wake)
             }
         }
     }

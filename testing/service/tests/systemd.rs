@@ -116,18 +116,20 @@ fn units() -> PathBuf {
 #[test]
 fn the_unit_files_are_what_systemd_and_the_program_take() {
     let folder = scratch("units");
-    for name in ["nearside.service", "nearside.socket"] {
+    for name in ["nearside.service", "nearside.socket", "nearside-link@.service"] {
         let text = fs::read_to_string(units().join(name)).unwrap();
         let section = |line: &str| line.starts_with('[') && line.ends_with(']');
         let sound = |line: &str| line.is_empty() || line.starts_with('#') || section(line) || line.contains('=');
         assert!(text.lines().all(sound), "{name}");
         fs::write(folder.join(name), text.replace("/usr/bin/nearside", &program().display().to_string())).unwrap();
     }
-    let service = fs::read_to_string(units().join("nearside.service")).unwrap();
-    let start = service.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/nearside ")).unwrap();
-    // It knows every flag: what it says is about the folder, or the help.
-    let help = Nearside::command(start.split(' ').chain(["--help"])).output().unwrap();
-    assert!(help.status.success());
+    for name in ["nearside.service", "nearside-link@.service"] {
+        let service = fs::read_to_string(units().join(name)).unwrap();
+        let start = service.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/nearside ")).unwrap();
+        // It knows every flag: what it says is about the folder, or the help.
+        let help = Nearside::command(start.split(' ').chain(["--help"])).output().unwrap();
+        assert!(help.status.success());
+    }
     let verify = Command::new("systemd-analyze")
         .args(["verify", "--man=no", "./nearside.service", "./nearside.socket"])
         .current_dir(&folder)

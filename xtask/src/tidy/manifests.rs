@@ -91,8 +91,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "serve",
         &[
-            "af_xdp", "app", "host", "link", "links", "memif", "say", "server", "silo", "sockets", "steer", "tcp",
-            "topology", "wire",
+            "af_xdp", "app", "files", "helper", "host", "link", "links", "memif", "say", "server", "silo", "sockets",
+            "steer", "tcp", "topology", "wire",
         ],
     ),
     ("generator", &["app", "host", "link", "load", "report", "say", "silo", "sockets", "wire"]),
