@@ -110,8 +110,9 @@ impl Entry {
     }
 }
 
-/// Takes the signal, once.
-fn take_signal() -> io::Result<()> {
+/// Takes the signal, once: where a link is opened, for later its process may no
+/// longer have the right to.
+pub fn take_signal() -> io::Result<()> {
     static TAKEN: Mutex<bool> = Mutex::new(false);
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     if *taken {

@@ -52,6 +52,8 @@ impl Memif {
     /// [`OpenError`]; nothing is left behind.
     pub fn open(config: Config) -> Result<Self, OpenError> {
         config.check().map_err(OpenError::Config)?;
+        let refused = |source| OpenError::Io { what: "take SIGBUS", socket: config.socket.clone(), source };
+        guard::take_signal().map_err(refused)?;
         let (control, links) = Control::open(config)?;
         Ok(Self { control, links })
     }

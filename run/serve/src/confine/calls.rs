@@ -7,7 +7,7 @@ use libc::{
     SYS_accept4, SYS_bind, SYS_bpf, SYS_brk, SYS_clock_getres, SYS_clock_gettime, SYS_clock_nanosleep, SYS_clone,
     SYS_clone3, SYS_close, SYS_connect, SYS_dup, SYS_dup3, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait,
     SYS_epoll_pwait2, SYS_eventfd2, SYS_exit, SYS_exit_group, SYS_faccessat, SYS_faccessat2, SYS_fadvise64,
-    SYS_fallocate, SYS_fcntl, SYS_fdatasync, SYS_fstat, SYS_fsync, SYS_ftruncate, SYS_futex, SYS_get_mempolicy,
+    SYS_fallocate, SYS_fcntl, SYS_fdatasync, SYS_fstat, SYS_fstatfs, SYS_fsync, SYS_ftruncate, SYS_futex, SYS_get_mempolicy,
     SYS_get_robust_list, SYS_getcpu, SYS_getegid, SYS_geteuid, SYS_getgid, SYS_getpeername, SYS_getpid, SYS_getppid,
     SYS_getrandom, SYS_getrusage, SYS_getsockname, SYS_getsockopt, SYS_gettid, SYS_gettimeofday, SYS_getuid,
     SYS_io_uring_enter, SYS_io_uring_register, SYS_ioctl, SYS_listen, SYS_lseek, SYS_madvise, SYS_mbind,
@@ -203,6 +203,10 @@ const LINKS: &[i64] = &[
     SYS_get_mempolicy,
     SYS_mincore,
     SYS_dup,
+    // How large the pages of a peer's memory are, and a thread of a link's called
+    // away from its wait.
+    SYS_fstatfs,
+    SYS_tgkill,
 ];
 
 /// Files, found and read; Landlock says which.
