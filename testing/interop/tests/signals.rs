@@ -362,3 +362,23 @@ fn as_process_1_it_stays_while_servers_follow_each_other() {
         assert_eq!(unshare.ended_well(), Some(true), "{}", unshare.said());
     });
 }
+
+/// Peers come and go: each brings memory of its own, which is mapped without
+/// rights.
+#[test]
+fn peers_in_shared_memory_are_served_without_rights() {
+    in_namespace(&[], || {
+        let site = Site::new("memif");
+        let link = format!("memif:{}", site.0.join("link.sock").display());
+        let arguments = ["--listen", "80", "--link", &link, "--addr", "192.0.2.1/24"];
+        let server = Running::start(Nearside::confined(arguments).args(&site.arguments()[..3]));
+        wait_for("the start", PATIENCE, || server.said().contains("serving http://"));
+        assert_confined(serving(server.id(), None));
+        for peer in ["192.0.2.2/24", "192.0.2.3/24"] {
+            let load = ["load", "--link", &link, "--addr", peer, "http://192.0.2.1/", "-c", "4", "-n", "1000"];
+            let said = output(&mut Nearside::command(load));
+            assert!(said.contains("1,000 responses"), "{said}");
+        }
+        server.stop();
+    });
+}
