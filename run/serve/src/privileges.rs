@@ -41,6 +41,10 @@ fn decide_for(plan: &ServePlan, standing: Standing) -> Result<Decision, String> 
     let silos = matches!(plan.path, ServePath::Link { .. });
     let dpdk = matches!(&plan.path, ServePath::Link { host, .. }
         if matches!(host.links.first().map(|link| &link.driver), Some(DriverSpec::Dpdk(_))));
+    // Of a memif link the client connects, again for each peer that comes.
+    let connects = matches!(&plan.path, ServePath::Link { host, .. } if host.links.iter().any(|link| {
+        matches!(&link.driver, DriverSpec::Memif(config) if config.role == memif::Role::Client)
+    }));
     let privileges = &plan.privileges;
     let asked = privileges.supervise || standing.first;
     let confined = |identity| Some(Confinement { identity, restricts: !dpdk, silos });
@@ -62,6 +66,14 @@ fn decide_for(plan: &ServePlan, standing: Standing) -> Result<Decision, String> 
                     .to_owned(),
             );
             (asked, None)
+        }
+        (0, None) if connects => {
+            said.push(
+                "stays root, without its capabilities: its link connects to its peer's socket, which may be root's; \
+                 with --user NAME that user must be able to"
+                    .to_owned(),
+            );
+            (true, confined(None))
         }
         (0, None) => {
             let user = Identity::find(USUAL)?;
@@ -141,6 +153,9 @@ mod tests {
             ("tap:near0", Some("4321:4321"), false, (true, Some((Some(4_321), true)))),
             ("tap:near0", Some("root"), false, (false, None)),
             ("tap:near0", Some("0"), true, (true, None)),
+            ("memif:/run/peer.sock", None, false, (true, Some((Some(nobody), true)))),
+            ("memif:/run/peer.sock,role=client", None, false, (true, Some((None, true)))),
+            ("memif:/run/peer.sock,role=client", Some("4321:4321"), false, (true, Some((Some(4_321), true)))),
             ("dpdk:net_null0", None, false, (false, None)),
             ("dpdk:net_null0", Some("4321:4321"), false, (true, Some((Some(4_321), false)))),
         ] {
