@@ -168,6 +168,10 @@ impl Parent {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let pid = pid.as_raw_nonzero().get().unsigned_abs();
             let Some(at) = self.children.iter().position(|child| child.pid == pid) else { continue };
+            // What it said last decides what its end means: one that another has
+            // followed ends at once where it has no connections, and both may be
+            // there at one look. What it can have said is bounded by the socket.
+            let _ = self.hear(at, usize::MAX, now);
             let child = self.children.remove(at);
             self.on_end(&child, status, now);
             traces::remove_of(&self.plan, child.pid);
@@ -200,25 +204,26 @@ impl Parent {
     /// What children say.
     fn on_children(&mut self, now: Time) {
         for at in 0..self.children.len() {
-            for _ in 0..MESSAGES {
-                match self.children[at].channel.hear::<FromChild>() {
-                    Ok(None) => break,
-                    Ok(Some((said, _))) => self.on_said(at, said, now),
-                    // Its end is seen next.
-                    Err(ChannelError::Gone) => {
-                        self.children[at].silent = true;
-                        break;
-                    }
-                    Err(why) => {
-                        let child = &mut self.children[at];
-                        say::error(format_args!("process {} is ended, for it cannot be understood: {why}", child.pid));
-                        child.silent = true;
-                        child.signal(Signal::KILL);
-                        break;
-                    }
-                }
+            let Err(why) = self.hear(at, MESSAGES, now) else { continue };
+            let child = &mut self.children[at];
+            child.silent = true;
+            // Of one that is gone the end is seen next.
+            if !matches!(why, ChannelError::Gone) {
+                say::error(format_args!("process {} is ended, for it cannot be understood: {why}", child.pid));
+                child.signal(Signal::KILL);
             }
         }
+    }
+
+    /// Takes what one child has said, and at most so many messages of it.
+    fn hear(&mut self, at: usize, most: usize, now: Time) -> Result<(), ChannelError> {
+        for _ in 0..most {
+            match self.children[at].channel.hear::<FromChild>()? {
+                None => break,
+                Some((said, _)) => self.on_said(at, said, now),
+            }
+        }
+        Ok(())
     }
 
     fn on_said(&mut self, at: usize, said: FromChild, now: Time) {
