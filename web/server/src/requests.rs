@@ -136,7 +136,8 @@ impl<H: Handler> Server<H> {
     fn begin_body<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, transfer: &Transfer, slot: u16) {
         let Some(handler) = self.handlers.get(usize::from(slot)) else { return };
         let takes = handler.takes_body(request);
-        let too_long = matches!(transfer.framing(), Framing::Length(length) if length > self.body_max(request));
+        let most = self.body_max(request);
+        let too_long = matches!(transfer.framing(), Framing::Length(length) if length > most);
         let awaits = transfer.expect_continue() && transfer.version() == Version::Http11;
         // RFC 9110 §10.1.1: an HTTP/1.0 client's expectation is ignored.
         let refused = if awaits { handler.refuses(request.method()) } else { None };
@@ -157,7 +158,7 @@ impl<H: Handler> Server<H> {
             self.carrier.send(net, id, response::CONTINUE);
             self.carrier.counters.responses_1xx += 1;
         }
-        let (now, most) = (Tick::of(net.now()), self.body_max(request));
+        let now = Tick::of(net.now());
         let conn = &mut self.carrier.conns[id.index()];
         conn.last = now;
         conn.engine.limit_body(most);
