@@ -21,6 +21,32 @@ const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const NOBODY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 9);
 const PORT: u16 = 80;
 
+/// Frames that were sent, and room for so many of them together.
+struct Sent {
+    frames: Vec<Vec<u8>>,
+    slot: Vec<u8>,
+    room: usize,
+}
+
+impl Default for Sent {
+    fn default() -> Self {
+        Self { frames: Vec::new(), slot: Vec::new(), room: usize::MAX }
+    }
+}
+
+impl Egress for Sent {
+    fn room(&self) -> usize {
+        self.room.saturating_sub(self.frames.len())
+    }
+    fn slot(&mut self) -> Option<&mut [u8]> {
+        self.slot = vec![0; 1518];
+        (self.room() > 0).then_some(&mut self.slot)
+    }
+    fn commit(&mut self, len: usize, _: Offload) {
+        self.frames.push(self.slot[..len].to_vec());
+    }
+}
+
 /// A transmit ring of `room` slots, emptied by hand.
 #[derive(Debug)]
 struct Slots {

@@ -1,7 +1,8 @@
 //! Packets whose pieces stay out, and what their senders are told.
 
+use super::Sent;
 use crate::ip::REASSEMBLY_TIMEOUT as TIMEOUT;
-use crate::{Address, Arrived, Config, Egress, LinkOffload, Seeds, Stack};
+use crate::{Address, Arrived, Config, LinkOffload, Seeds, Stack};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 use wire::ethernet::{ETHER_IPV4, ETHER_IPV6, EthernetHeader};
@@ -9,7 +10,7 @@ use wire::icmpv4::{Icmpv4, time_exceeded as v4};
 use wire::icmpv6::{Icmpv6, MAX_ORIGINAL, time_exceeded as v6};
 use wire::ipv4::{self, Ipv4Header};
 use wire::ipv6::{self, Ipv6Header};
-use wire::{Mac, Offload, Time, protocol};
+use wire::{Mac, Time, protocol};
 
 const US: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 2]);
@@ -17,25 +18,6 @@ const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const PEERS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const OURS_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 const PEERS_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
-
-#[derive(Default)]
-struct Sent {
-    frames: Vec<Vec<u8>>,
-    slot: Vec<u8>,
-}
-
-impl Egress for Sent {
-    fn room(&self) -> usize {
-        64
-    }
-    fn slot(&mut self) -> Option<&mut [u8]> {
-        self.slot = vec![0; 1518];
-        Some(&mut self.slot)
-    }
-    fn commit(&mut self, len: usize, _: Offload) {
-        self.frames.push(self.slot[..len].to_vec());
-    }
-}
 
 fn stack() -> Stack {
     let mut config = Config::new(US, 1500);

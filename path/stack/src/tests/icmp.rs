@@ -1,13 +1,14 @@
 //! ICMP and neighbour discovery, in fragments too, and errors that are sent.
 
-use crate::{Address, Config, Egress, LinkOffload, Seeds, Stack};
+use super::Sent;
+use crate::{Address, Config, LinkOffload, Seeds, Stack};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::ethernet::{self, ETHER_IPV4, ETHER_IPV6, EthernetHeader};
 use wire::icmpv4::Icmpv4;
 use wire::icmpv6::{Icmpv6, NEIGHBOR_HOP_LIMIT, NeighborAdvertisement, parameter_problem};
 use wire::ipv4::{self, Ipv4Header};
 use wire::ipv6::{self, FRAGMENT, Ipv6Header, NO_NEXT_HEADER, walk_extensions};
-use wire::{Mac, Offload, Time, protocol};
+use wire::{Mac, Time, protocol};
 
 const US: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const PEER: Mac = Mac([2, 0, 0, 0, 0, 2]);
@@ -18,25 +19,6 @@ const PEERS_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 const ALL_NODES: Ipv6Addr = crate::ip::ALL_NODES;
 /// The largest ping of iputils' (`ping -s 65507`), and ICMPv6's.
 const LARGEST: usize = 65_507;
-
-struct Sent {
-    frames: Vec<Vec<u8>>,
-    slot: Vec<u8>,
-    room: usize,
-}
-
-impl Egress for Sent {
-    fn room(&self) -> usize {
-        self.room.saturating_sub(self.frames.len())
-    }
-    fn slot(&mut self) -> Option<&mut [u8]> {
-        self.slot = vec![0; 1518];
-        (self.room() > 0).then_some(&mut self.slot)
-    }
-    fn commit(&mut self, len: usize, _: Offload) {
-        self.frames.push(self.slot[..len].to_vec());
-    }
-}
 
 fn stack(mtu: u16) -> (Stack, Sent) {
     let mut config = Config::new(US, mtu);

@@ -1,39 +1,21 @@
 //! Addresses announced, asked for, and defended.
 
+use super::Sent;
 use crate::ip::{ALL_NODES, PRESENCE_PER_TURN as PER_TURN};
-use crate::{Address, Config, Conflict, Detection, Egress, LinkOffload, Seeds, Stack};
+use crate::{Address, Config, Conflict, Detection, LinkOffload, Seeds, Stack};
 use app::Net;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::arp::{ArpPacket, Operation};
 use wire::ethernet::{ETHER_ARP, ETHER_IPV6, EthernetHeader};
 use wire::icmpv6::{self, Icmpv6, NeighborAdvertisement};
 use wire::ipv6::{self, Ipv6Header};
-use wire::{Mac, Offload, Time, protocol};
+use wire::{Mac, Time, protocol};
 
 const US: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const OTHER: Mac = Mac([2, 0, 0, 0, 0, 2]);
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const OURS_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
-
-#[derive(Default)]
-struct Sent {
-    frames: Vec<Vec<u8>>,
-    slot: Vec<u8>,
-}
-
-impl Egress for Sent {
-    fn room(&self) -> usize {
-        64
-    }
-    fn slot(&mut self) -> Option<&mut [u8]> {
-        self.slot = vec![0; 1518];
-        Some(&mut self.slot)
-    }
-    fn commit(&mut self, len: usize, _: Offload) {
-        self.frames.push(self.slot[..len].to_vec());
-    }
-}
 
 /// What was said of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

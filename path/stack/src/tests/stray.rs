@@ -1,34 +1,16 @@
 //! Segments of flows that another silo may own.
 
-use crate::{Address, Arrived, Config, Egress, LinkOffload, Seeds, Stack};
+use super::Sent;
+use crate::{Address, Arrived, Config, LinkOffload, Seeds, Stack};
 use app::{ConnId, Net};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use wire::ipv4::{self, Ipv4Header};
 use wire::tcp::{Flags, TcpHeader};
-use wire::{LinkVouched, Mac, Offload, Time};
+use wire::{LinkVouched, Mac, Time};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const PORT: u16 = 80;
-
-#[derive(Default)]
-struct Sent {
-    frames: Vec<Vec<u8>>,
-    slot: Vec<u8>,
-}
-
-impl Egress for Sent {
-    fn room(&self) -> usize {
-        64
-    }
-    fn slot(&mut self) -> Option<&mut [u8]> {
-        self.slot = vec![0; 1_518];
-        Some(&mut self.slot)
-    }
-    fn commit(&mut self, len: usize, _: Offload) {
-        self.frames.push(self.slot[..len].to_vec());
-    }
-}
 
 /// A host, or one silo of it.
 fn stack(number: u8, ip: Ipv4Addr, steered: bool, key: u64) -> Stack {
