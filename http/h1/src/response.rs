@@ -103,28 +103,6 @@ impl<'s, S: Sink> Head<'s, S> {
         self
     }
 
-    /// `Content-Range: bytes first-last/complete` (RFC 9110 section 14.4).
-    pub fn content_range(self, range: &core::ops::Range<u64>, complete: u64) -> Self {
-        let mut digits = [0; 20];
-        self.out.put(b"Content-Range: bytes ");
-        self.out.put(decimal(range.start, &mut digits));
-        self.out.put(b"-");
-        self.out.put(decimal(range.end.saturating_sub(1), &mut digits));
-        self.out.put(b"/");
-        self.out.put(decimal(complete, &mut digits));
-        self.out.put(b"\r\n");
-        self
-    }
-
-    /// `Content-Range: bytes */complete`, for 416 (RFC 9110 section 14.4).
-    pub fn content_range_unsatisfied(self, complete: u64) -> Self {
-        let mut digits = [0; 20];
-        self.out.put(b"Content-Range: bytes */");
-        self.out.put(decimal(complete, &mut digits));
-        self.out.put(b"\r\n");
-        self
-    }
-
     /// The empty line: the head is complete.
     #[inline]
     pub fn end(self) {
@@ -187,7 +165,7 @@ mod tests {
             .date(&HttpDate::from_unix(784_111_777))
             .last_modified(&HttpDate::from_unix(0))
             .field("Content-Type", b"text/plain")
-            .content_range(&(500..1000), 1234)
+            .field("Content-Range", b"bytes 500-999/1234")
             .content_length(500)
             .connection(Version::Http11, false)
             .end();
@@ -210,14 +188,6 @@ mod tests {
             let expected = format!("HTTP/1.1 {code} {}\r\n\r\n", status.reason());
             assert_eq!(String::from_utf8(out), Ok(expected));
         }
-    }
-
-    /// RFC 9110 section 14.4.
-    #[test]
-    fn an_unsatisfied_range() {
-        let mut out = Vec::new();
-        Head::new(&mut out, Status::RANGE_NOT_SATISFIABLE).content_range_unsatisfied(47).end();
-        assert_eq!(out, b"HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes */47\r\n\r\n");
     }
 
     /// RFC 9112 section 9.3.
