@@ -227,6 +227,15 @@ pub trait Handler {
         let _ = each;
     }
 
+    /// Whether no exchange is under way with it.
+    fn is_idle(&self) -> bool {
+        true
+    }
+
+    /// No request will come any more, and none is under way: gives up what it
+    /// holds, without waiting for anybody.
+    fn retire(&mut self) {}
+
     /// Whether it has nothing to do of itself: its [`Handler::on_turn`] need not
     /// be called.
     fn is_passive(&self) -> bool {

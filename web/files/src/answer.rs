@@ -109,6 +109,15 @@ impl Handler for Files {
         }
     }
 
+    fn is_idle(&self) -> bool {
+        self.works.len() == 0
+    }
+
+    fn retire(&mut self) {
+        self.reader.abandon();
+        self.store.forget_all();
+    }
+
     fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
         self.store.memory(each);
     }

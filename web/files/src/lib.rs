@@ -134,12 +134,6 @@ impl Files {
         }
     }
 
-    /// Gives up what it has, without waiting for the reader: no request will
-    /// come any more.
-    pub fn abandon(&mut self) {
-        self.reader.abandon();
-    }
-
     /// Looks for the root again, which may be another directory by now, and at
     /// every file before it is next sent. Nothing that is under way is touched:
     /// a response that has begun is finished from the file that it began with.
@@ -186,11 +180,5 @@ impl Files {
             cache_evictions: self.store.evictions,
             ..self.counters
         }
-    }
-
-    /// Requests under way.
-    #[must_use]
-    pub fn works(&self) -> usize {
-        self.works.len()
     }
 }

@@ -12,6 +12,7 @@ use crate::head;
 use access_log::Log;
 use app::{ConnId, Net};
 use core::time::Duration;
+use exchange::Handler;
 use site::{Config, ConfigError, HandlerChange, Making, Site, Timeouts};
 use wire::Time;
 
@@ -144,7 +145,11 @@ impl Server {
         };
         match self.free.pop() {
             Some(free) => {
-                self.handlers[usize::from(free)] = handler;
+                let old = core::mem::replace(&mut self.handlers[usize::from(free)], handler);
+                if let Some(files) = old.files() {
+                    // What was counted is not forgotten.
+                    self.carrier.counters.add(&files.counters().of_the_past());
+                }
                 free
             }
             None => {
@@ -155,25 +160,27 @@ impl Server {
         }
     }
 
+    /// After [`Server::change`]: sets the timers of some connections by limits
+    /// that have become shorter. To be called again until it returns true.
+    pub fn settle<N: Net>(&mut self, net: &mut N) -> bool {
+        self.carrier.settle(net)
+    }
+}
+
+impl<H: Handler> Server<H> {
     /// Frees the slots of handlers that are no host's, once nothing is under
     /// way with them.
-    fn free_idle(&mut self) {
+    pub(crate) fn free_idle(&mut self) {
         let retired = core::mem::take(&mut self.retired);
         for slot in retired {
             let handler = &mut self.handlers[usize::from(slot)];
             if handler.is_idle() {
-                handler.abandon(&self.heads);
+                handler.retire();
                 self.free.push(slot);
             } else {
                 self.retired.push(slot);
             }
         }
-    }
-
-    /// After [`Server::change`]: sets the timers of some connections by limits
-    /// that have become shorter. To be called again until it returns true.
-    pub fn settle<N: Net>(&mut self, net: &mut N) -> bool {
-        self.carrier.settle(net)
     }
 }
 

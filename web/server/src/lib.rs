@@ -179,7 +179,7 @@ impl Server {
         let mut counters = Counters {
             requests: carrier.counters.requests + carrier.ready,
             responses_2xx: carrier.counters.responses_2xx + carrier.ready,
-            cache_hits: carrier.ready,
+            cache_hits: carrier.counters.cache_hits + carrier.ready,
             log_drops: carrier.logs.iter().flatten().map(Log::drops).sum(),
             ..carrier.counters
         };
@@ -299,6 +299,9 @@ impl<H: Handler> Server<H> {
         }
         for handler in &mut self.handlers {
             handler.on_second(carrier.second, &carrier.date, now);
+        }
+        if !self.retired.is_empty() {
+            self.free_idle();
         }
     }
 

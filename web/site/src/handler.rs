@@ -111,12 +111,6 @@ impl SiteHandler {
         if let Self::Files(files) = self { Some(files) } else { None }
     }
 
-    /// Whether no exchange is under way with it.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.files().is_none_or(|files| files.works() == 0)
-    }
-
     /// Takes `change` up, for what begins from now on. Returns the handler that
     /// takes its place, if one does: it itself is then to end what it has
     /// begun.
@@ -131,14 +125,6 @@ impl SiteHandler {
             (_, HandlerChange::Files(_)) => None,
             (_, HandlerChange::Other(prepared)) => Some(prepared.take_up(making)),
         }
-    }
-
-    /// Gives up what it holds: nothing is under way with it any more.
-    pub fn abandon(&mut self, heads: &HeadWriter) {
-        if let Self::Files(files) = self {
-            files.abandon();
-        }
-        *self = Self::Fixed(Fixed::new(&Respond::Text(String::new()), heads));
     }
 }
 
@@ -224,6 +210,14 @@ impl Handler for SiteHandler {
 
     fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
         each!(self, handler => handler.memory(each));
+    }
+
+    fn is_idle(&self) -> bool {
+        each!(self, handler => handler.is_idle())
+    }
+
+    fn retire(&mut self) {
+        each!(self, handler => handler.retire());
     }
 
     fn is_passive(&self) -> bool {

@@ -1,10 +1,11 @@
 //! Several hosts on one listener: each has its own files, log and limits.
 
+use crate::logging::lines;
 use crate::support::{Response, Site, World};
 use app::{App, Closed};
 use core::time::Duration;
 use server::{AccessLog, Change, Config, Content, Host, Respond};
-use std::path::PathBuf;
+use std::path::Path;
 
 /// A host that serves `site`.
 fn host(names: &[&str], site: &Site) -> Host {
@@ -72,15 +73,9 @@ fn hosts_never_see_each_others_files() {
     assert_eq!(rest, b"");
 }
 
-fn lines(path: &PathBuf, lines: usize) -> Vec<String> {
-    for _ in 0..10_000 {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        if text.lines().count() >= lines && text.ends_with('\n') {
-            return text.lines().map(|line| line.split('"').nth(1).expect("a request").to_string()).collect();
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    panic!("the log never has {lines} lines");
+/// The requests in a log of so many lines.
+fn requests(log: &Path, count: usize) -> Vec<String> {
+    lines(log, count).iter().map(|line| line.split('"').nth(1).expect("a request").to_string()).collect()
 }
 
 #[test]
@@ -111,8 +106,8 @@ fn each_host_has_its_log_and_its_limits() {
         }
     }
     world.advance(Duration::from_millis(101));
-    assert_eq!(lines(&logs[0], 4)[..2], ["GET /a?one HTTP/1.1", "GET /a?one HTTP/1.1"]);
-    assert_eq!(lines(&logs[1], 4)[..3], ["GET /a?two HTTP/1.1", "GET /a?two HTTP/1.1", "GET /large HTTP/1.1"]);
+    assert_eq!(requests(&logs[0], 4)[..2], ["GET /a?one HTTP/1.1", "GET /a?one HTTP/1.1"]);
+    assert_eq!(requests(&logs[1], 4)[..3], ["GET /a?two HTTP/1.1", "GET /a?two HTTP/1.1", "GET /large HTTP/1.1"]);
 }
 
 /// Hosts come, go and are told otherwise, while what has begun goes on.
@@ -157,10 +152,12 @@ fn a_site_is_taken_up_between_two_requests() {
     assert_eq!(Response::parse(&got, false).0.text(), "1", "by the site of when it was whole");
     // They come back, in another order, twice.
     for _ in 0..2 {
+        let looks = world.counter("cache_looks");
         change(&mut world, sites(vec![host(&["three"], &three), host(&["two"], &two)]));
         assert_eq!([get(&mut world, "two", "/a").text(), get(&mut world, "three", "/a").text()], ["2", "3"]);
         change(&mut world, sites(vec![host(&["two"], &two)]));
         assert_eq!([get(&mut world, "two", "/a").text(), get(&mut world, "three", "/a").text()], ["2", "1"]);
+        assert!(world.counter("cache_looks") > looks, "what was counted is not forgotten");
     }
     // A client that leaves in the middle of a reply of a host that has gone.
     let leaving = world.open();

@@ -5,7 +5,7 @@ use core::time::Duration;
 use server::AccessLog;
 
 /// Waits for the writer thread to have written `lines` lines.
-fn lines(path: &std::path::Path, lines: usize) -> Vec<String> {
+pub fn lines(path: &std::path::Path, lines: usize) -> Vec<String> {
     for _ in 0..10_000 {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         if text.lines().count() >= lines && text.ends_with('\n') {
