@@ -2,10 +2,16 @@
 //! then what failed; once or many times, on a machine at rest, beside a
 //! program that takes half of each core, or on one core.
 
+mod programs;
+mod stage;
+
 use crate::busy::{self, Busy, now};
+use programs::{Built, Program};
+use stage::Stage;
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Write};
-use std::process::{Command, ExitCode};
+use std::io::{self, BufRead, BufReader};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What is to be run, and how.
@@ -14,7 +20,7 @@ pub struct Plan {
     rounds: u32,
     busy: bool,
     one_core: bool,
-    /// For `cargo test`.
+    /// For `cargo test`, and behind `--` for the programs.
     arguments: Vec<String>,
 }
 
@@ -52,10 +58,9 @@ type Failed = (String, String);
 pub fn run(plan: &Plan) -> Result<ExitCode, String> {
     let wrong = |why: io::Error| format!("suite: {why}");
     // Neither busy nor on one core: what is built is no part of the proof.
-    let built = cargo(plan).arg("--no-run").status().map_err(wrong)?;
-    if !built.success() {
+    let Some(built) = programs::build(&plan.arguments).map_err(wrong)? else {
         return Ok(ExitCode::FAILURE);
-    }
+    };
     if plan.one_core {
         let core = *busy::cores().map_err(wrong)?.first().ok_or("suite: no core to run on")?;
         busy::keep_on(core).map_err(wrong)?;
@@ -63,14 +68,15 @@ pub fn run(plan: &Plan) -> Result<ExitCode, String> {
     let _busy = if plan.busy { Some(Busy::start().map_err(wrong)?) } else { None };
     let mut failed: BTreeMap<Failed, u32> = BTreeMap::new();
     let mut rounds = Vec::new();
-    for round in 1..=plan.rounds {
+    for number in 1..=plan.rounds {
         if plan.rounds > 1 {
-            println!("== round {round} of {}", plan.rounds);
+            println!("== round {number} of {}", plan.rounds);
         }
         let began = now();
-        let (failures, good) = round_of(plan).map_err(wrong)?;
-        rounds.push((began.elapsed(), good));
-        for failure in failures {
+        let round = round_of(plan, &built).map_err(wrong)?;
+        rounds.push((began.elapsed(), round.failed.is_empty()));
+        print!("{}", longest(&round.took));
+        for failure in round.failed {
             *failed.entry(failure).or_default() += 1;
         }
     }
@@ -85,34 +91,78 @@ const THREADS: &str = "RUST_TEST_THREADS";
 /// Most of what takes long waits: for timers, for peers, for processes.
 const THREADS_PER_CORE: usize = 2;
 
-fn cargo(plan: &Plan) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.arg("test").args(&plan.arguments);
-    if std::env::var_os(THREADS).is_none() {
-        let cores = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
-        command.env(THREADS, (cores * THREADS_PER_CORE).to_string());
-    }
-    command
+/// Names the program under test to tests that start it: without it each of them
+/// would ask cargo whether it is built.
+const NEARSIDE: &str = "NEARSIDE_BINARY";
+
+/// One run of all tests.
+#[derive(Default)]
+struct Round {
+    failed: Vec<Failed>,
+    /// How long each program took, by its target.
+    took: Vec<(Duration, String)>,
 }
 
-/// All tests once: those that failed, and whether none did.
-fn round_of(plan: &Plan) -> io::Result<(Vec<Failed>, bool)> {
+/// Runs all programs once, as many at a time as there are cores.
+fn round_of(plan: &Plan, built: &Built) -> io::Result<Round> {
+    let cores = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
+    let queue = Mutex::new(built.programs.iter());
+    let stage = Mutex::new(Stage::new(io::stdout()));
+    let round = Mutex::new(Round::default());
+    let lane = || -> io::Result<()> {
+        loop {
+            let Some(program) = lock(&queue).next() else { return Ok(()) };
+            let mut command = program.command(&plan.arguments);
+            if std::env::var_os(THREADS).is_none() {
+                command.env(THREADS, (cores * THREADS_PER_CORE).to_string());
+            }
+            if let (Some(nearside), None) = (&built.nearside, std::env::var_os(NEARSIDE)) {
+                command.env(NEARSIDE, nearside);
+            }
+            let began = now();
+            let failed = run_one(program, command, &stage)?;
+            let mut round = lock(&round);
+            round.failed.extend(failed);
+            round.took.push((began.elapsed(), program.target.clone()));
+        }
+    };
+    std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..cores).map(|_| scope.spawn(lane)).collect();
+        let ended = lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|why| std::panic::resume_unwind(why)));
+        ended.collect::<io::Result<()>>()
+    })?;
+    Ok(round.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs one program to its end, and says what of it failed.
+fn run_one(program: &Program, mut command: Command, stage: &Mutex<Stage<io::Stdout>>) -> io::Result<Vec<Failed>> {
+    let number = lock(stage).begin();
+    let say = |line: &[u8]| lock(stage).say(number, line);
+    say(format!("     Running {}", program.title).as_bytes())?;
     let (reads, writes) = io::pipe()?;
-    let mut command = cargo(plan);
     // Both in one pipe, so that they stay in order.
-    let mut child = command.arg("--no-fail-fast").stdout(writes.try_clone()?).stderr(writes).spawn()?;
+    let mut child = command.stdin(Stdio::null()).stdout(writes.try_clone()?).stderr(writes).spawn()?;
     // It holds the pipe's other end, too.
     drop(command);
     let mut reader = Reader::default();
-    let mut out = io::stdout().lock();
     for line in BufReader::new(reads).split(b'\n') {
         let line = line?;
-        out.write_all(&line)?;
-        out.write_all(b"\n")?;
         reader.read(&String::from_utf8_lossy(&line));
+        say(&line)?;
     }
-    let good = child.wait()?.success();
-    Ok((reader.failed, good))
+    let status = child.wait()?;
+    // Where several libraries' examples are one program, cargo has said which failed.
+    if !status.success() && reader.failed.is_empty() {
+        let told = format!("error: test failed ({status}), to rerun pass `{}`", program.target);
+        reader.read(&told);
+        say(told.as_bytes())?;
+    }
+    lock(stage).end(number)?;
+    Ok(reader.failed)
 }
 
 /// Finds in the output what failed: a test program lists the names of its
@@ -144,6 +194,20 @@ impl Reader {
     }
 }
 
+/// How many of the programs that took longest are told.
+const TOLD: usize = 8;
+
+/// What is to be made shorter first where the suite takes too long.
+fn longest(took: &[(Duration, String)]) -> String {
+    let mut took: Vec<_> = took.iter().collect();
+    took.sort_by_key(|(time, _)| core::cmp::Reverse(*time));
+    let mut text = String::from("== what took longest\n");
+    for (time, target) in took.into_iter().take(TOLD) {
+        text += &format!("{:6.1} s  cargo test {target}\n", time.as_secs_f64());
+    }
+    text
+}
+
 fn summary(rounds: &[(Duration, bool)], failed: &BTreeMap<Failed, u32>) -> String {
     let bad = rounds.iter().filter(|(_, good)| !good).count();
     let mut text = String::from("== tests that failed\n");
@@ -152,7 +216,7 @@ fn summary(rounds: &[(Duration, bool)], failed: &BTreeMap<Failed, u32>) -> Strin
         text += &format!("cargo test {target}: {name}{often}\n");
     }
     if failed.is_empty() {
-        text += if bad == 0 { "none\n" } else { "see above: cargo did not run them all\n" };
+        text += if bad == 0 { "none\n" } else { "see above: they were not all run\n" };
     }
     let seconds: Vec<String> = rounds.iter().map(|(took, _)| format!("{:.0}", took.as_secs_f64())).collect();
     text += &format!("{} of {} rounds were good; seconds: {}\n", rounds.len() - bad, rounds.len(), seconds.join(" "));
@@ -210,6 +274,14 @@ error: 2 targets failed:
         let failed = |target: &str, name: &str| (format!("-p nearside-sockets --test {target}"), name.to_owned());
         let wanted = [failed("all", "files::a"), failed("all", "files::b"), failed("ring", "(the program itself)")];
         assert_eq!(reader.failed, wanted);
+    }
+
+    #[test]
+    fn what_takes_longest_is_told_first() {
+        let took: Vec<_> = (1..=9).map(|n| (Duration::from_millis(n * 100), format!("-p p{n} --lib"))).collect();
+        let text = longest(&took);
+        assert!(text.starts_with("== what took longest\n   0.9 s  cargo test -p p9 --lib\n"), "{text}");
+        assert!(text.lines().count() == TOLD + 1 && !text.contains("p1 "), "{text}");
     }
 
     #[test]
