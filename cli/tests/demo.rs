@@ -8,7 +8,7 @@ use std::process::Command;
 fn the_demo_measures_everything_it_finds_and_leaves_nothing_behind() {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("demo");
     let mut demo = Command::new(env!("CARGO_BIN_EXE_nearside"))
-        .args(["demo", "--quick", "--json", "--out"])
+        .args(["demo", "--quick", "--duration", "100ms", "--json", "--out"])
         .arg(&out)
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -33,6 +33,7 @@ fn the_demo_measures_everything_it_finds_and_leaves_nothing_behind() {
         Contender::Memif => true,
     };
     let expected = SCENARIOS.iter().map(|s| s.stage.contenders().iter().filter(|who| measured(who)).count());
+    assert_eq!(results.seconds, 0.1);
     assert_eq!(results.rows.len(), expected.sum::<usize>(), "{:?}", results.left_out);
     assert!(nginx > 0 || left_out(&results, "nginx"), "{:?}", results.left_out);
     if nginx > 0 {

@@ -110,7 +110,7 @@ pub struct Ask<'a> {
     pub connections: u32,
     /// More of its options.
     pub more: &'a [String],
-    /// How long, after [`crate::stand::WARM_UP`].
+    /// How long, as [`Stand::ask`] takes it.
     pub duration: Duration,
 }
 

@@ -188,8 +188,8 @@ impl Kernel {
         }
     }
 
-    /// Asks one nginx by wrk for `duration`; before it for a second that is
-    /// not counted, if that is wanted.
+    /// Asks one nginx by wrk for `duration`, which wrk takes in whole seconds:
+    /// rounded up. Before it for a second that is not counted, if that is wanted.
     ///
     /// # Errors
     /// If it is not answered.
@@ -202,6 +202,7 @@ impl Kernel {
         interrupt: &Interrupt,
     ) -> Result<Measurement, Error> {
         let second = Duration::from_secs(1);
+        let duration = Duration::from_secs(duration.as_nanos().div_ceil(second.as_nanos()) as u64);
         if warm_up {
             self.load_at(at, scenario, second, interrupt)?.finish(second + Duration::from_secs(20), interrupt)?;
         }

@@ -52,8 +52,8 @@ use std::time::Duration;
 pub struct DemoPlan {
     /// Rounds of each row; the table shows their median, smallest and largest.
     pub rounds: u32,
-    /// How long each row is measured in a round, warm-up excluded. Whole
-    /// seconds, for wrk takes no others; rounded up.
+    /// How long each row is measured in a round, warm-up excluded. The rows
+    /// that wrk measures are rounded up to whole seconds: it takes no others.
     pub duration: Duration,
     /// Measure some rows in one short round first, and show them while the
     /// rest is measured.

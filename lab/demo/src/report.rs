@@ -147,7 +147,7 @@ fn chart(page: &mut String, results: &DemoResults, scenario: Scenario, rows: &[S
     let _ = writeln!(page, "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{BOTTOM}\" y2=\"{BOTTOM}\"/>");
     for row in rows {
         let class = class(row.contender);
-        let samples = row.rate.median * results.seconds as f64;
+        let samples = row.rate.median * results.seconds;
         let points = points(&row.latency, &results.percentiles, samples);
         let path: Vec<String> = points.iter().map(|(n, micros)| format!("{:.1},{:.1}", x(*n), y(*micros))).collect();
         let _ = writeln!(page, "<polyline class=\"line {class}\" points=\"{}\"/>", path.join(" "));

@@ -25,7 +25,7 @@ pub struct DemoResults {
     /// Rounds asked for.
     pub rounds: u32,
     /// Seconds measured for each row in each round.
-    pub seconds: u64,
+    pub seconds: f64,
     /// The seed of the order.
     pub seed: u64,
     /// The percentiles of every latency curve.

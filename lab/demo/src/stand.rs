@@ -131,7 +131,7 @@ impl Stand {
     }
 
     /// Asks `server` by `nearside load` with `words`, which name link and
-    /// target, for `duration` after [`WARM_UP`].
+    /// target, for `duration`, after [`WARM_UP`] or as long where that is shorter.
     ///
     /// # Errors
     /// If nothing was answered.
@@ -143,11 +143,12 @@ impl Stand {
         duration: Duration,
         interrupt: &Interrupt,
     ) -> Result<Asked, Error> {
+        let warm_up = WARM_UP.min(duration);
         let curve = self.folder().join("latency.hgrm");
         let mut all = vec![self.program.clone(), "load".to_owned(), "--json".to_owned()];
         all.push(format!("--hgrm={}", curve.display()));
         all.push(format!("--duration={}ms", duration.as_millis()));
-        all.push(format!("--warmup={}ms", WARM_UP.as_millis()));
+        all.push(format!("--warmup={}ms", warm_up.as_millis()));
         all.extend(words.iter().cloned());
         let mut client = Program { name: "nearside load", netns, core: None, words: all }.start(self.folder())?;
         let reader = server.page.as_ref().map(|page| Reader::open(page)).transpose();
@@ -161,11 +162,11 @@ impl Stand {
         };
         // Over the middle: not while connections are opened, and not while
         // results are printed.
-        interrupt.sleep(WARM_UP + duration / 5)?;
+        interrupt.sleep(warm_up + duration / 5)?;
         let before = sample();
         interrupt.sleep(duration * 3 / 5)?;
         let after = sample();
-        let output = client.finish(WARM_UP + duration + SLACK, interrupt)?;
+        let output = client.finish(warm_up + duration + SLACK, interrupt)?;
         server.running.as_mut().map_or(Ok(()), Running::still_runs)?;
         let hgrm = fs::read_to_string(&curve).map_err(Error::io(format!("cannot read {}", curve.display())))?;
         let (server, client) = (before.0.share_until(&after.0), before.1.share_until(&after.1));

@@ -42,7 +42,7 @@ pub(crate) fn invented() -> DemoResults {
         generator: Generator::Bypass,
         cores: (0, 1),
         rounds: 3,
-        seconds: 2,
+        seconds: 2.0,
         seed: 1,
         percentiles: PERCENTILES.to_vec(),
         rows: SCENARIOS.iter().flat_map(|s| s.stage.contenders().iter().map(|who| row(*s, *who))).collect(),

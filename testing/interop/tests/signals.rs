@@ -243,9 +243,7 @@ fn a_server_over_kernel_sockets_gives_root_up_and_does_all_it_did() {
         wait_for("the start", PATIENCE, || server.said().contains("starting a successor"));
         // A parent that is late finds that one was followed and its end at one look.
         server.signal(Signal::STOP);
-        wait_for("the first one's end", PATIENCE, || {
-            children(server.id()).contains(&(first, "Z".to_owned()))
-        });
+        wait_for("the first one's end", PATIENCE, || children(server.id()).contains(&(first, "Z".to_owned())));
         server.signal(Signal::CONT);
         is_served("two", asked);
         let second = serving(server.id(), Some(first));

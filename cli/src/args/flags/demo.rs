@@ -13,7 +13,7 @@ pub(in crate::args) struct DemoArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 
-    /// Measure each row this long per round, in whole seconds [default: 2s, with --quick 1s]
+    /// Measure each row this long per round; where wrk asks, in whole seconds [default: 2s, with --quick 1s]
     #[arg(long, value_name = "TIME", value_parser = values::nonzero_duration)]
     duration: Option<Duration>,
 
