@@ -29,13 +29,18 @@
 //!     exit
 //! ```
 
+mod operand;
+
 use crate::insn::{
-    ASSIGN, COMPARE, DOUBLE_WORD, FETCHED, FROM_REGISTER, FUNCTIONS, Insn, LOCKED, SIZES, alu, atomic, class, jump,
-    mode, pseudo,
+    ASSIGN, COMPARE, DOUBLE_WORD, FETCHED, FROM_REGISTER, FUNCTIONS, Insn, LOCKED, alu, atomic, class, jump, mode,
+    pseudo,
 };
 use crate::lex::{Token, tokens};
 use crate::{ProgramType, Version};
 use core::fmt;
+use operand::{
+    Cursor, Operand, Register, atomic_size, byte_order, cast, class_of, immediate, lookup, register, same_width,
+};
 use std::collections::HashMap;
 
 /// The most instructions of a program: more than an unprivileged one may have
@@ -162,20 +167,6 @@ impl fmt::Display for AssembleError {
 
 impl core::error::Error for AssembleError {}
 
-/// A register operand.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Register {
-    number: u8,
-    /// `r`, rather than `w`.
-    wide: bool,
-}
-
-/// What stands on the right of an operator.
-enum Operand {
-    Register(Register),
-    Constant(i64),
-}
-
 #[derive(Default)]
 struct Assembler {
     line: usize,
@@ -189,87 +180,6 @@ struct Assembler {
     kind: Option<ProgramType>,
     kernel: Option<Version>,
     license: Option<String>,
-}
-
-/// The rest of a line.
-struct Cursor<'a> {
-    tokens: &'a [Token<'a>],
-}
-
-impl<'a> Cursor<'a> {
-    fn peek(&self) -> Option<Token<'a>> {
-        self.tokens.first().copied()
-    }
-
-    fn next(&mut self) -> Option<Token<'a>> {
-        let (first, rest) = self.tokens.split_first()?;
-        self.tokens = rest;
-        Some(*first)
-    }
-
-    /// Takes `sign` if it is next.
-    fn sign(&mut self, sign: &str) -> bool {
-        let found = self.peek() == Some(Token::Sign(sign));
-        if found {
-            self.tokens = &self.tokens[1..];
-        }
-        found
-    }
-
-    /// Takes `word` if it is next.
-    fn word(&mut self, word: &str) -> bool {
-        let found = self.peek() == Some(Token::Word(word));
-        if found {
-            self.tokens = &self.tokens[1..];
-        }
-        found
-    }
-
-    fn expect(&mut self, sign: &str) -> Result<(), Mistake> {
-        if self.sign(sign) { Ok(()) } else { Err(Mistake::Statement) }
-    }
-
-    fn any_word(&mut self) -> Result<&'a str, Mistake> {
-        match self.next() {
-            Some(Token::Word(word)) => Ok(word),
-            _ => Err(Mistake::Statement),
-        }
-    }
-
-    fn register(&mut self) -> Result<Register, Mistake> {
-        self.any_word().ok().and_then(register).ok_or(Mistake::Register)
-    }
-
-    /// A register that 64-bit values and addresses are in.
-    fn wide(&mut self) -> Result<u8, Mistake> {
-        self.register().and_then(|found| if found.wide { Ok(found.number) } else { Err(Mistake::Register) })
-    }
-
-    /// One of `table`'s operators.
-    fn operator<C: Copy>(&mut self, table: &[(&str, C)]) -> Result<C, Mistake> {
-        let Some(Token::Sign(sign)) = self.next() else { return Err(Mistake::Statement) };
-        lookup(table, sign).ok_or(Mistake::Statement)
-    }
-
-    fn end(&self) -> Result<(), Mistake> {
-        if self.tokens.is_empty() { Ok(()) } else { Err(Mistake::Trailing) }
-    }
-}
-
-fn lookup<C: Copy>(table: &[(&str, C)], name: &str) -> Option<C> {
-    table.iter().find(|(known, _)| *known == name).map(|(_, code)| *code)
-}
-
-/// `r0` to `r10`, `w0` to `w10`.
-fn register(word: &str) -> Option<Register> {
-    let wide = word.starts_with('r');
-    let digits = word.strip_prefix(['r', 'w'])?;
-    let number = digits.parse::<u8>().ok().filter(|number| *number <= 10 && digits == number.to_string())?;
-    Some(Register { number, wide })
-}
-
-const fn class_of(wide: bool) -> u8 {
-    if wide { class::ALU64 } else { class::ALU }
 }
 
 impl Assembler {
@@ -655,45 +565,6 @@ impl Assembler {
             references: self.references,
             lines: self.lines,
         })
-    }
-}
-
-/// `(SIZE *)`.
-fn cast(rest: &mut Cursor<'_>) -> Result<u8, Mistake> {
-    rest.expect("(")?;
-    let size = lookup(&SIZES, rest.any_word()?).ok_or(Mistake::Statement)?;
-    rest.expect("*")?;
-    rest.expect(")")?;
-    Ok(size)
-}
-
-/// Atomic operations are of 32 or 64 bits (RFC 9669 §5.3).
-fn atomic_size(size: u8) -> Result<u8, Mistake> {
-    if [0, DOUBLE_WORD].contains(&size) { Ok(size) } else { Err(Mistake::Range) }
-}
-
-/// The source bit and the width of a change of byte order (RFC 9669 §4.2).
-fn byte_order(word: &str) -> Option<(u8, i32)> {
-    let order = match word.get(..2)? {
-        "le" => 0,
-        "be" => FROM_REGISTER,
-        _ => return None,
-    };
-    let bits = word[2..].parse().ok().filter(|bits| [16, 32, 64].contains(bits))?;
-    Some((order, bits))
-}
-
-fn same_width(left: Register, right: Register) -> Result<(), Mistake> {
-    if left.wide == right.wide { Ok(()) } else { Err(Mistake::Register) }
-}
-
-/// A constant as its field takes it: 64-bit operations extend its sign, 32-bit
-/// ones take any 32 bits.
-fn immediate(value: i64, wide: bool) -> Result<i32, Mistake> {
-    match i32::try_from(value) {
-        Ok(fits) => Ok(fits),
-        Err(_) if !wide => u32::try_from(value).map(|bits| bits as i32).map_err(|_| Mistake::Range),
-        Err(_) => Err(Mistake::Range),
     }
 }
 

@@ -26,8 +26,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// While all connections are in use and none is idle, one may become so: it is
-/// looked for again after this, as often as a worker wakes anyway.
-const FULL_PAUSE: Duration = crate::worker::ATTEND_IDLE;
+/// looked for again after this.
+pub(crate) const FULL_PAUSE: Duration = Duration::from_millis(50);
 
 /// A worker's listening sockets.
 #[derive(Debug)]

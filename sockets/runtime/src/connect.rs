@@ -1,15 +1,15 @@
 //! Opening connections.
 
+use crate::endpoint::unix_address;
 use crate::net::Sockets;
 use crate::option;
 use crate::table::Flags;
 use app::{Closed, ConnId, ConnectError, Unreachable};
 use core::net::{IpAddr, SocketAddr};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
@@ -87,14 +87,6 @@ impl Sockets {
             false
         });
         self.unanswered.append(&mut waiting);
-    }
-}
-
-/// A Unix socket's address; `@` begins an abstract one (unix(7)).
-pub(crate) fn unix_address(path: &Path) -> rustix::io::Result<SocketAddrUnix> {
-    match path.as_os_str().as_bytes() {
-        [b'@', name @ ..] => SocketAddrUnix::new_abstract_name(name),
-        _ => SocketAddrUnix::new(path),
     }
 }
 

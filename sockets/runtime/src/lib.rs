@@ -7,7 +7,7 @@
 //!
 //! | module | for |
 //! | --- | --- |
-//! | `config` | what can be asked for: endpoints, accept models, options |
+//! | `config`, `endpoint` | what can be asked for: accept models, options; where |
 //! | `listen` | listening sockets: made, taken over, dealt out |
 //! | `worker` | one thread's loop, and its attendant |
 //! | `fleet` | threads for workers |
@@ -28,6 +28,7 @@ mod config;
 mod connect;
 mod counters;
 mod dispatch;
+mod endpoint;
 mod epoll;
 pub mod fleet;
 mod listen;
@@ -41,10 +42,9 @@ mod timers;
 mod uring;
 mod worker;
 
-pub use config::{
-    Config, Endpoint, EndpointError, Engine, EngineError, KeepAlive, ListenOptions, Model, ModelError, StreamOptions,
-};
+pub use config::{Config, Engine, EngineError, KeepAlive, ListenOptions, Model, ModelError, StreamOptions};
 pub use counters::Counters;
+pub use endpoint::{Endpoint, EndpointError};
 pub use listen::{BindError, Listener, Listeners, Origin};
 pub use net::Sockets;
 pub use option::OptionError;

@@ -5,7 +5,8 @@ mod unix;
 
 pub use adopt::Origin;
 
-use crate::config::{Endpoint, ListenOptions, Model};
+use crate::config::{ListenOptions, Model};
+use crate::endpoint::Endpoint;
 use crate::option::{self, OptionError};
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -13,7 +13,8 @@ mod work_counter;
 
 pub use work_counter::WorkCounter;
 
-use crate::config::{Endpoint, Model};
+use crate::config::Model;
+use crate::endpoint::Endpoint;
 use crate::listen::Listeners;
 use candidates::{Candidates, MAX_CPUS};
 use core::fmt;

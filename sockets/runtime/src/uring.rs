@@ -21,31 +21,33 @@
 mod buffers;
 mod first;
 mod reason;
+mod ring;
 mod sends;
+mod tag;
 
 pub use reason::NoRing;
 
-use crate::accept::{self, Accepted, Accepting, WatchListeners};
+use crate::accept::{self, Accepted, Accepting};
 use crate::config::{Config, Model};
 use crate::dispatch::{self, Driver, Engine};
 use crate::listen::Listener;
 use crate::luck::Luck;
 use crate::net::Sockets;
-use crate::send::{self, BUDGET, Sent};
-use crate::table::{Flags, Socket};
+use crate::send::Sent;
+use crate::table::Flags;
 use app::{App, Closed, ConnId, HELD_LIMIT};
 use buffers::Buffers;
 use core::time::Duration;
-use io_uring::types::{CancelBuilder, Fd, SubmitArgs, Timespec};
-use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
-use rope::{Front, GATHER};
+use io_uring::types::{CancelBuilder, Fd};
+use io_uring::{IoUring, Probe, cqueue, opcode};
+use ring::Ring;
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
 use rustix::net::{Shutdown, shutdown};
-use sends::{Sending, Sends};
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use tag::{connection, kind, tag_of};
 
 /// What may be asked for before the kernel is called; more calls it early.
 const SUBMISSIONS: u32 = 512;
@@ -57,35 +59,12 @@ const COMPLETIONS: u32 = 4_096;
 /// Completions taken in one pass, as with epoll.
 const EVENTS: usize = 256;
 
-/// Bodies from this size on are sent without a copy, to other machines: pages
-/// are pinned and let go again, which must cost less than to copy them. Over
-/// loopback and virtual pairs the kernel copies all the same, so that no
-/// better value was measured there.
-const ZERO_COPY_FROM: usize = 64 * 1024;
-
 /// Bytes of the buffer for first reads.
 const BUFFER: usize = 64 * 1024;
 
 /// Rounds of cancelling and waiting before memory that the kernel may still
 /// use is left to it for good.
 const END_ROUNDS: usize = 100;
-
-/// What a completion is of: the upper eight bits of its data. Below them are
-/// 24 bits of a generation, and a slot or an index.
-mod kind {
-    pub(super) const NOTHING: u64 = 0;
-    pub(super) const RECEIVE: u64 = 1;
-    pub(super) const SEND: u64 = 2;
-    /// Room to send, or the outcome of a connect.
-    pub(super) const ROOM: u64 = 3;
-    /// The end of a connection that is not received from.
-    pub(super) const END: u64 = 4;
-    pub(super) const LISTENER: u64 = 5;
-    pub(super) const ACCEPT: u64 = 6;
-    pub(super) const WAKE: u64 = 7;
-    /// The end of a receive was asked for.
-    pub(super) const STOP: u64 = 8;
-}
 
 /// The engine.
 pub(crate) struct Uring {
@@ -97,47 +76,6 @@ pub(crate) struct Uring {
     buffer: Box<[u8]>,
     /// Connections that were accepted beyond the limit.
     waiting: VecDeque<(OwnedFd, Listener)>,
-}
-
-/// The ring, and what is under way in it.
-pub(crate) struct Ring {
-    ring: IoUring,
-    sends: Sends,
-    /// Operations that the kernel has not finished.
-    under_way: usize,
-    listeners: Vec<Watched>,
-    /// Connections just accepted, which nothing was received from yet.
-    new: Vec<ConnId>,
-    /// The number of the descriptor that ends a wait, our own copy of it, and
-    /// whether it is watched at this moment.
-    wake: Option<(i32, OwnedFd, bool)>,
-    zero_copy: bool,
-}
-
-/// A listening socket that is, or was, watched.
-struct Watched {
-    listener: Listener,
-    /// It is to be.
-    wanted: bool,
-    /// An operation is under way.
-    armed: bool,
-}
-
-#[inline]
-const fn tag(kind: u64, generation: u32, index: u32) -> u64 {
-    kind << 56 | ((generation & 0xff_ffff) as u64) << 32 | index as u64
-}
-
-#[inline]
-const fn tag_of(kind: u64, id: ConnId) -> u64 {
-    tag(kind, id.generation(), id.index() as u32)
-}
-
-/// The connection that a completion is of, unless it is over.
-#[inline]
-fn connection(net: &Sockets, data: u64) -> Option<ConnId> {
-    let id = net.table.id(data as u32)?;
-    (u64::from(id.generation() & 0xff_ffff) == data >> 32 & 0xff_ffff).then_some(id)
 }
 
 impl Config {
@@ -199,8 +137,7 @@ impl Uring {
         }
         let buffers = Buffers::new(&ring.submitter()).map_err(|e| reason::explain(&e))?;
         let zero_copy = probe.is_supported(opcode::SendZc::CODE);
-        let (sends, listeners) = (Sends::default(), Vec::new());
-        let ring = Ring { ring, sends, under_way: 0, listeners, new: Vec::new(), wake: None, zero_copy };
+        let ring = Ring::new(ring, zero_copy);
         let (events, buffer) = (Vec::with_capacity(EVENTS), vec![0; BUFFER].into());
         Ok(Self { ring, buffers, events, luck: Luck::default(), buffer, waiting: VecDeque::new() })
     }
@@ -212,7 +149,7 @@ impl Uring {
         self.ring.watch_wake();
         self.ring.enter(longest)?;
         self.events.clear();
-        self.events.extend(self.ring.ring.completion().take(EVENTS));
+        self.events.extend(self.ring.completions().take(EVENTS));
         Ok(self.events.len())
     }
 
@@ -548,259 +485,6 @@ impl Engine for Uring {
     }
 }
 
-impl Driver for Ring {
-    fn watch(&mut self, net: &mut Sockets, id: ConnId) -> io::Result<()> {
-        let Some(conn) = net.table.get_mut(id) else { return Ok(()) };
-        if conn.flags.has(Flags::CONNECTING) {
-            self.watch_room(conn, id);
-        } else if conn.flags.has(Flags::UNWATCHED) {
-            self.new.push(id);
-        } else {
-            self.receive(conn, id);
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn send(&mut self, net: &mut Sockets, id: ConnId) -> Sent {
-        let Some(conn) = net.table.get_mut(id) else { return Sent::All };
-        match conn.queue.front() {
-            Front::Empty => Sent::All,
-            Front::Only(_) if !closes(conn.flags) => self.send_one(net, id),
-            Front::Several if !closes(conn.flags) => self.send_several(net, id),
-            // What goes through the ring comes back through it, before the
-            // connection can be closed: a call of its own costs less.
-            _ => {
-                let sent = send::send_queue(conn, net.stream.no_push, &mut net.counters);
-                if sent == Sent::Blocked {
-                    self.watch_room(conn, id);
-                }
-                sent
-            }
-        }
-    }
-
-    fn close(&mut self, fd: OwnedFd, flags: Flags) {
-        if !flags.has(Flags::ARMED | Flags::BLOCKED | Flags::WATCHES_ROOM | Flags::WATCHES_END) {
-            return drop(fd);
-        }
-        // What is under way keeps the socket open: it ends first.
-        let fd = Fd(fd.into_raw_fd());
-        let cancel = opcode::AsyncCancel2::new(CancelBuilder::fd(fd).all()).build();
-        self.push(cancel, kind::NOTHING << 56);
-        self.push(opcode::Close::new(fd).build(), kind::NOTHING << 56);
-    }
-}
-
-impl WatchListeners for Ring {
-    fn watch_listener(&mut self, listener: &Listener, index: usize) -> io::Result<()> {
-        if index == self.listeners.len() {
-            self.listeners.push(Watched { listener: listener.clone(), wanted: false, armed: false });
-        }
-        self.listeners[index].wanted = true;
-        self.arm_listener(index as u32);
-        Ok(())
-    }
-
-    fn forget_listener(&mut self, _listener: &Listener, index: usize) {
-        self.forget(index);
-    }
-}
-
-impl Ring {
-    /// No longer waits for a listening socket.
-    fn forget(&mut self, index: usize) {
-        let Some(watched) = self.listeners.get_mut(index) else { return };
-        watched.wanted = false;
-        if watched.armed {
-            let kind = if watched.listener.is_shared() { kind::LISTENER } else { kind::ACCEPT };
-            let cancel = CancelBuilder::user_data(tag(kind, 0, index as u32));
-            self.push(opcode::AsyncCancel2::new(cancel).build(), kind::NOTHING << 56);
-            // At once: others are to have what comes from now on.
-            let _ = self.ring.submit();
-        }
-    }
-
-    /// Has `fd` end a wait, in place of what did so far.
-    pub(crate) fn set_wake(&mut self, fd: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        if fd.as_ref().map(AsRawFd::as_raw_fd) == self.wake.as_ref().map(|(number, _, _)| *number) {
-            return Ok(());
-        }
-        if let Some((_, old, armed)) = self.wake.take()
-            && armed
-        {
-            let cancel = CancelBuilder::user_data(kind::WAKE << 56);
-            self.push(opcode::AsyncCancel2::new(cancel).build(), kind::NOTHING << 56);
-            drop(old);
-        }
-        if let Some(fd) = fd {
-            self.wake = Some((fd.as_raw_fd(), fd.try_clone_to_owned()?, false));
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn watch_wake(&mut self) {
-        if let Some((_, fd, armed)) = &mut self.wake
-            && !*armed
-        {
-            *armed = true;
-            let fd = Fd(fd.as_raw_fd());
-            self.push(opcode::PollAdd::new(fd, libc::POLLIN as u32).build(), kind::WAKE << 56);
-        }
-    }
-
-    fn woke(&mut self) {
-        if let Some((_, _, armed)) = &mut self.wake {
-            *armed = false;
-        }
-    }
-
-    /// One call for what is asked for and what came up.
-    #[inline]
-    fn enter(&mut self, longest: Duration) -> io::Result<()> {
-        let entered = if longest.is_zero() {
-            let pending = self.ring.submission().len() as u32;
-            // SAFETY: no argument is given. Work that the kernel deferred is
-            // done only if completions are asked for.
-            unsafe { self.ring.submitter().enter::<libc::sigset_t>(pending, 0, ENTER_GETEVENTS, None) }
-        } else {
-            let span = Timespec::new().sec(longest.as_secs()).nsec(longest.subsec_nanos());
-            self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&span))
-        };
-        match entered {
-            Ok(_) => Ok(()),
-            Err(e) => match Errno::from_io_error(&e) {
-                // Nothing came up; a signal; or there is no room for what
-                // comes up until what has is taken, or memory is short for a
-                // moment: the rest is handed over with the next call.
-                Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
-                _ => Err(e),
-            },
-        }
-    }
-
-    /// Asks for an operation.
-    #[inline]
-    fn push(&mut self, entry: squeue::Entry, data: u64) {
-        let entry = entry.user_data(data);
-        self.under_way += 1;
-        // SAFETY: what the entry points to stays until its completion: send
-        // queues' memory by `sends`, buffers and messages likewise.
-        while unsafe { self.ring.submission().push(&entry) }.is_err() {
-            self.make_room();
-        }
-    }
-
-    #[cold]
-    fn make_room(&self) {
-        // Whatever it says, the queue is shorter then, or is tried again.
-        let _ = self.ring.submit();
-    }
-
-    /// Receives from a connection until told otherwise.
-    #[inline]
-    fn receive(&mut self, conn: &mut Socket, id: ConnId) {
-        let Some(fd) = conn.fd().map(|fd| Fd(fd.as_raw_fd())) else { return };
-        if conn.flags.has(Flags::ARMED | Flags::ENDED) {
-            return;
-        }
-        conn.flags.set(Flags::ARMED);
-        conn.flags.clear(Flags::UNREAD);
-        self.push(opcode::RecvMulti::new(fd, buffers::GROUP).build(), tag_of(kind::RECEIVE, id));
-    }
-
-    /// Receives what a new connection begins with. Often it is all: then
-    /// nothing is left to be cancelled.
-    fn receive_once(&mut self, conn: &mut Socket, id: ConnId) {
-        let Some(fd) = conn.fd().map(|fd| Fd(fd.as_raw_fd())) else { return };
-        conn.flags.set(Flags::ARMED);
-        let receive = opcode::Recv::new(fd, core::ptr::null_mut(), 0).buf_group(buffers::GROUP).build();
-        self.push(receive.flags(squeue::Flags::BUFFER_SELECT), tag_of(kind::RECEIVE, id));
-    }
-
-    #[cold]
-    fn watch_room(&mut self, conn: &mut Socket, id: ConnId) {
-        let Some(fd) = conn.fd().map(|fd| Fd(fd.as_raw_fd())) else { return };
-        conn.flags.set(Flags::WATCHES_ROOM);
-        self.push(opcode::PollAdd::new(fd, libc::POLLOUT as u32).build(), tag_of(kind::ROOM, id));
-    }
-
-    #[inline]
-    fn send_one(&mut self, net: &mut Sockets, id: ConnId) -> Sent {
-        let Some(conn) = net.table.get(id) else { return Sent::All };
-        let (Front::Only(bytes), Some(fd)) = (conn.queue.front(), conn.fd()) else { return Sent::All };
-        let Some(body) = conn.queue.bodies().next().cloned() else { return Sent::All };
-        let (address, len) = (bytes.as_ptr(), bytes.len().min(BUDGET) as u32);
-        let fd = Fd(fd.as_raw_fd());
-        net.counters.sends += 1;
-        let zero_copy = self.zero_copy && bytes.len() >= ZERO_COPY_FROM && is_elsewhere(net, id);
-        let index = self.sends.put(Sending::one(id, body, zero_copy));
-        let entry = if zero_copy {
-            net.counters.sends_zero_copy += 1;
-            opcode::SendZc::new(fd, address, len).flags(libc::MSG_NOSIGNAL).build()
-        } else {
-            opcode::Send::new(fd, address, len).flags(libc::MSG_NOSIGNAL).build()
-        };
-        self.push(entry, tag(kind::SEND, 0, index));
-        Sent::Blocked
-    }
-
-    #[inline(never)]
-    fn send_several(&mut self, net: &mut Sockets, id: ConnId) -> Sent {
-        let Some(conn) = net.table.get(id) else { return Sent::All };
-        let Some(fd) = conn.fd().map(|fd| Fd(fd.as_raw_fd())) else { return Sent::All };
-        let mut pieces = [IoSlice::new(&[]); GATHER];
-        let gathered = conn.queue.gather(&mut pieces, BUDGET);
-        let bodies = conn.queue.bodies().take(gathered.pieces).cloned().collect();
-        let (sending, message) = Sending::several(id, bodies, &pieces[..gathered.pieces]);
-        let index = self.sends.put(sending);
-        let more = if gathered.file_next && net.stream.no_push { libc::MSG_MORE } else { 0 };
-        net.counters.sends += 1;
-        let entry = opcode::SendMsg::new(fd, message).flags((libc::MSG_NOSIGNAL | more) as u32).build();
-        self.push(entry, tag(kind::SEND, 0, index));
-        Sent::Blocked
-    }
-
-    /// Waits for a listening socket: for connections, if the queue is ours;
-    /// else for a chance at one, so that a worker takes no more than it gets
-    /// to.
-    fn arm_listener(&mut self, index: u32) {
-        let Some(watched) = self.listeners.get_mut(index as usize) else { return };
-        if watched.armed || !watched.wanted {
-            return;
-        }
-        watched.armed = true;
-        let fd = Fd(watched.listener.as_fd().as_raw_fd());
-        let (entry, kind) = if watched.listener.is_shared() {
-            let exclusive = if watched.listener.is_exclusive() { EPOLLEXCLUSIVE } else { 0 };
-            (opcode::PollAdd::new(fd, libc::POLLIN as u32 | exclusive).build(), kind::LISTENER)
-        } else {
-            let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-            (opcode::AcceptMulti::new(fd).flags(flags).build(), kind::ACCEPT)
-        };
-        self.push(entry, tag(kind, 0, index));
-    }
-
-    /// A shared listening socket came up.
-    #[cold]
-    fn listener_came_up(&mut self, accepting: &mut Accepting, index: u32, result: i32) {
-        let Some(watched) = self.listeners.get_mut(index as usize) else { return };
-        watched.armed = false;
-        if result > 0 && watched.wanted {
-            accepting.on_ready(index as usize);
-        }
-    }
-
-    /// Watches again what came up in this pass.
-    #[inline]
-    pub(crate) fn watch_again(&mut self) {
-        for index in 0..self.listeners.len() {
-            self.arm_listener(index as u32);
-        }
-    }
-}
-
 /// A receive was told to end, and could not be found at that moment: it is
 /// told again, if need be, with the next data.
 #[cold]
@@ -809,24 +493,5 @@ fn stopped(net: &mut Sockets, data: u64, result: i32) {
         && let Some(conn) = connection(net, data).and_then(|id| net.table.get_mut(id))
     {
         conn.flags.clear(Flags::STOPPING);
-    }
-}
-
-/// `IORING_ENTER_GETEVENTS` and `EPOLLEXCLUSIVE` (`linux/io_uring.h`,
-/// `linux/eventpoll.h`).
-const ENTER_GETEVENTS: u32 = 1;
-const EPOLLEXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
-
-/// Whether a connection is closed once everything is sent.
-const fn closes(flags: Flags) -> bool {
-    flags.has(Flags::FINISHED) && flags.has(Flags::CLOSES)
-}
-
-/// Whether the peer is on another machine, as far as addresses tell.
-fn is_elsewhere(net: &Sockets, id: ConnId) -> bool {
-    use app::Net;
-    match (net.peer(id), net.local(id)) {
-        (Some(peer), Some(local)) => peer.ip() != local.ip() && !peer.ip().is_loopback(),
-        _ => false,
     }
 }

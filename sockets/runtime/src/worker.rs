@@ -1,6 +1,6 @@
 //! One thread, and all it owns: connections, listening sockets, application.
 
-use crate::accept::Accepting;
+use crate::accept::{Accepting, FULL_PAUSE};
 use crate::blocking::{ATTEND_BLOCKED, Bell};
 use crate::config::{Config, Model};
 use crate::connect::try_options;
@@ -26,6 +26,8 @@ use wire::Time;
 /// The longest sleep, unless the attendant wants another: it is called this
 /// often, even if nothing happens.
 pub const ATTEND_IDLE: Duration = Duration::from_millis(50);
+
+const _: () = assert!(FULL_PAUSE.as_nanos() >= ATTEND_IDLE.as_nanos(), "a full worker wakes no more often than one");
 
 /// How often a connect to a Unix socket whose queue is full is tried again.
 const CONNECT_RETRY: Duration = Duration::from_millis(1);

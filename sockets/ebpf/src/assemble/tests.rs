@@ -2,6 +2,7 @@
 //! numbers), and every instruction through text and back.
 
 use super::*;
+use crate::insn::SIZES;
 use proptest::prelude::*;
 
 const HEAD: &str = ".type xdp\n.kernel 4.19\n.license Apache-2.0\n";

@@ -1,7 +1,8 @@
 //! Sockets that others opened: systemd, or the process before this one.
 
 use super::{BindError, Dealt, File, Listeners, Socket, bound, failed, one_tcp, open, set_blocking};
-use crate::config::{Endpoint, ListenOptions, Model};
+use crate::config::{ListenOptions, Model};
+use crate::endpoint::Endpoint;
 use rustix::net::{SocketAddrUnix, SocketType, getsockname, sockopt};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;

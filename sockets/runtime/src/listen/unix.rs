@@ -1,8 +1,9 @@
 //! Unix sockets, and their files.
 
 use super::{BindError, failed};
-use crate::config::{Endpoint, ListenOptions};
-use crate::connect::unix_address;
+use crate::config::ListenOptions;
+use crate::endpoint::Endpoint;
+use crate::endpoint::unix_address;
 use rustix::fs::{Mode, OFlags, chmod, fchmod, fstat, lstat, open as open_file};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, listen, socket_with};
