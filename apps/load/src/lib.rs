@@ -52,6 +52,7 @@ mod interval;
 mod live;
 mod load;
 mod objective;
+mod own;
 mod pattern;
 mod plan;
 mod random;

@@ -1,6 +1,7 @@
 //! Several requests, drawn by weight.
 
-use crate::heads::{Front, Heads, Own};
+use crate::heads::Heads;
+use crate::own::{Front, Own};
 use crate::plan::{Expect, Plan, PlanError};
 use crate::random::Random;
 use app::{Body, ConnId, Net};

@@ -129,19 +129,3 @@ fn several_requests_share_a_connections_fields() {
     assert!(heads[1].starts_with(b"GET /a/longer/path HTTP/1.1\r\nHost: 10.0.0.2\r\n"));
     assert_eq!(fields(&heads[0]), fields(&heads[1]));
 }
-
-#[test]
-fn the_script_for_wrk_has_the_same_clients() {
-    let paths = ["/f/00".to_owned(), "/f/01".to_owned()];
-    let script = wrk_script(Heads::Browser, &paths, 3, 5);
-    assert_eq!(script.matches("User-Agent: ").count(), 3);
-    let number = number(5, ConnId::new(0, 1));
-    let fields = String::from_utf8(Heads::Browser.fields(number)).unwrap();
-    let cookie = fields.lines().find(|line| line.starts_with("Cookie: ")).unwrap();
-    assert!(script.contains(&format!("{cookie}\\r\\n")), "{cookie}");
-    assert!(script.contains("\"/f/01\"") && script.contains("function request()") && script.contains("function init("));
-    assert!(script.is_ascii() && !script.contains('\r'));
-    assert_eq!(wrk_script(Heads::Equal, &paths, 3, 5).matches("User-Agent").count(), 0);
-    let all = wrk_script(Heads::Short, &paths, u32::MAX, 5);
-    assert_eq!(all.lines().skip(2).take_while(|line| line.starts_with("    \"")).count(), WRK_USERS_LIMIT as usize);
-}

@@ -69,13 +69,13 @@ const BROWSER: [&str; 4] = [
 
 /// The fields of one kind of client.
 #[derive(Debug)]
-pub struct Shape {
+pub struct UserAgent {
     bytes: Vec<u8>,
     /// Where in them something differs.
     places: Vec<u16>,
 }
 
-impl Shape {
+impl UserAgent {
     /// All kinds of clients, without the fields of these names.
     pub fn all(heads: Heads, named: &[&str]) -> Vec<Self> {
         let texts: &[&str] = match heads {
