@@ -55,4 +55,5 @@ pub const TARGETS: &[Target] = &[
     targets::http_server::TARGET,
     targets::http_client::TARGET,
     targets::http_values::TARGET,
+    targets::nginx_conf::TARGET,
 ];

@@ -62,3 +62,8 @@ fn the_corpus_holds_the_seeds() {
         }
     }
 }
+
+#[test]
+fn nginx_conf() {
+    replay("nginx_conf");
+}

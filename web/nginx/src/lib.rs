@@ -1,0 +1,27 @@
+//! The language of nginx.conf: its words, its directives with what each takes
+//! and where it may stand, its files; and nginx's own messages where something
+//! is wrong, with file and line.
+//!
+//! ```text
+//! bytes ─lexer─► statements ─reader─► Configuration: directives in blocks, each
+//!                               ▲     with its place and its rule
+//!                 rules ────────┘
+//! ```
+//!
+//! What is checked here is what nginx checks of every directive by its tables:
+//! name, context, number of arguments, the form of the value, and that it stands
+//! once. What the directives mean together is not of the language.
+#![forbid(unsafe_code)]
+
+mod lexer;
+mod message;
+mod reader;
+mod rules;
+mod source;
+mod values;
+
+pub use message::{ConfError, FileId, Level, Message, Place};
+pub use reader::{Configuration, DEPTH_MAX, Directive, FILES_MAX, ReadFile, TEXT_MAX};
+pub use rules::{Arguments, Context, Form, Rule, rules};
+pub use source::{ConfFiles, Disk};
+pub use values::{BadValue, offset, size, time};
