@@ -3,7 +3,7 @@
 use app::{App, Closed, ConnId, Net, Opened, Wake};
 use core::fmt;
 use core::time::Duration;
-use h1::server::{Limits, Timeouts};
+use h1::server::{RequestLimits, Timeouts};
 use semantics::{OwnedRequest, Request, Status};
 use server::exchange::{self, ExchangeId, Handler, Piece, Replies, RequestBody};
 use server::{Config, ConfigError, Respond, Server, WallClock};
@@ -96,7 +96,7 @@ impl Reply {
 ///
 /// Requests of a connection are answered one after the other, in their order; a
 /// client that does not take its replies is not read from. Bodies are kept until
-/// they are complete, at most [`Limits::body`] bytes of each.
+/// they are complete, at most [`RequestLimits::body`] bytes of each.
 #[derive(Debug)]
 pub struct Http<S> {
     server: Server<Answers<S>>,
@@ -123,14 +123,14 @@ impl<S: Service> Http<S> {
     /// # Errors
     /// The system has no more descriptors.
     pub fn new(service: S) -> Result<Self, ConfigError> {
-        Self::with(service, Limits::default(), Timeouts::default())
+        Self::with(service, RequestLimits::default(), Timeouts::default())
     }
 
     /// With limits and timeouts of the caller's own.
     ///
     /// # Errors
     /// As [`Http::new`].
-    pub fn with(service: S, limits: Limits, timeouts: Timeouts) -> Result<Self, ConfigError> {
+    pub fn with(service: S, limits: RequestLimits, timeouts: Timeouts) -> Result<Self, ConfigError> {
         let mut config = Config::respond(Respond::Text(String::new()));
         config.server_header = false;
         config.limits.http = limits;

@@ -2,7 +2,7 @@
 
 use app::ConnId;
 use core::time::Duration;
-use h1::client::Engine;
+use h1::client::ResponseReader;
 use wire::Time;
 
 /// What a connection is about.
@@ -45,7 +45,7 @@ pub struct LoadConnection {
     /// Nanoseconds.
     pub since: u64,
     /// Where in a response we are.
-    pub engine: Engine,
+    pub engine: ResponseReader,
     /// The handle's generation.
     pub generation: u32,
     /// What it is about.

@@ -34,7 +34,7 @@ use crate::schedule::Arrival;
 use app::{App, Body, Closed, ConnId, Net, Opened, Wake};
 use core::time::Duration;
 use cuts::Cuts;
-use h1::client::{Counted, Limits, Summary};
+use h1::client::{Counted, ResponseLimits, Summary};
 use in_progress::{InProgress, Mark};
 use mix::{ANY_STATUS, Kind, Mix};
 use open::Open;
@@ -92,7 +92,7 @@ pub struct Load {
     plain: bool,
     /// Whether all requests are the same bytes.
     single: bool,
-    limits: Limits,
+    limits: ResponseLimits,
     /// Requests that may still be sent.
     allowance: u64,
     /// Answered or failed requests until the window ends; before it, until
@@ -206,7 +206,7 @@ impl Load {
             only_method,
             plain: !(kept.due || kept.kind || kept.uses) && expect_status == ANY_STATUS,
             single: mix.is_single(),
-            limits: Limits::default(),
+            limits: ResponseLimits::default(),
             allowance: u64::MAX,
             quota: if plan.warm_up_requests > 0 { plan.warm_up_requests } else { u64::MAX },
             expect_length,

@@ -7,7 +7,7 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::RangeInclusive;
 use core::time::Duration;
-use h1::client::Head;
+use h1::client::RequestHead;
 use serde::Serialize;
 
 /// Connections that one [`Plan`] may ask of one silo. 16 Mi at 48 bytes are
@@ -378,7 +378,7 @@ impl Request {
         self.check()?;
         let mut out = Vec::with_capacity(256 + self.body.len());
         let (path, host) = (self.path.as_bytes(), self.host.as_bytes());
-        let mut head = Head::new(&mut out, &self.method, path, host);
+        let mut head = RequestHead::new(&mut out, &self.method, path, host);
         for (name, value) in &self.headers {
             head = head.field(name, value.as_bytes());
         }

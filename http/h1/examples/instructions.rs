@@ -12,8 +12,8 @@
 use std::hint::black_box;
 
 use h1::client::{self, Counted};
-use h1::response::Head;
-use h1::server::{Engine, Event, Limits};
+use h1::response::ResponseHead;
+use h1::server::{RequestEvent, RequestLimits, RequestReader};
 use semantics::Method;
 
 const MINIMAL: &[u8] = b"GET /index.html HTTP/1.1\r\nHost: 10.0.0.2\r\n\r\n";
@@ -59,11 +59,11 @@ fn main() {
 }
 
 fn serve(bytes: &[u8], count: u32) {
-    let limits = Limits::default();
-    let mut engine = Engine::new();
+    let limits = RequestLimits::default();
+    let mut engine = RequestReader::new();
     for _ in 0..count {
         match engine.on_bytes(black_box(bytes), &limits) {
-            Event::Request { request, consumed, .. } => {
+            RequestEvent::Request { request, consumed, .. } => {
                 black_box((request.method(), request.path(), request.is_plain(), consumed));
             }
             event => panic!("{event:?}"),
@@ -72,23 +72,25 @@ fn serve(bytes: &[u8], count: u32) {
 }
 
 fn receive(count: u32) {
-    let limits = client::Limits::default();
-    let mut engine = client::Engine::new();
+    let limits = client::ResponseLimits::default();
+    let mut engine = client::ResponseReader::new();
     for _ in 0..count {
         let mut at = 0;
         while at < RESPONSE.len() {
             match engine.on_bytes(black_box(&RESPONSE[at..]), Method::Get, &limits) {
-                client::Event::Response { consumed, .. } | client::Event::Body { consumed, .. } => at += consumed,
+                client::ResponseEvent::Response { consumed, .. } | client::ResponseEvent::Body { consumed, .. } => {
+                    at += consumed
+                }
                 event => panic!("{event:?}"),
             }
         }
-        assert!(matches!(engine.on_bytes(&[], Method::Get, &limits), client::Event::EndOfBody { .. }));
+        assert!(matches!(engine.on_bytes(&[], Method::Get, &limits), client::ResponseEvent::EndOfBody { .. }));
     }
 }
 
 fn receive_counted(count: u32, other_head_each_time: bool) {
-    let limits = client::Limits::default();
-    let mut engine = client::Engine::new();
+    let limits = client::ResponseLimits::default();
+    let mut engine = client::ResponseReader::new();
     let mut other = RESPONSE.to_vec();
     for n in 0..count {
         if other_head_each_time {
@@ -108,7 +110,7 @@ fn write_heads(count: u32) {
     let date = semantics::date::HttpDate::from_unix(784_111_777);
     for n in 0..count {
         out.clear();
-        Head::new(&mut out, semantics::Status::OK)
+        ResponseHead::new(&mut out, semantics::Status::OK)
             .lines(b"Server: nearside\r\n")
             .date(&date)
             .field("Content-Type", b"text/plain")

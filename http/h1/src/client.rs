@@ -13,7 +13,7 @@ use semantics::{Fields, Method, Status};
 /// Bounds on what a server sends. Beyond a bound the response is
 /// [`Error::TooLarge`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct ResponseLimits {
     /// Bytes in a response head; default 32768, at most 65535.
     pub head: u16,
     /// Field lines in a head; default 200.
@@ -26,7 +26,7 @@ pub struct Limits {
     pub trailers: u16,
 }
 
-impl Default for Limits {
+impl Default for ResponseLimits {
     fn default() -> Self {
         Self { head: 32768, fields: 200, interim: 8, chunk_line: 1024, trailers: 16384 }
     }
@@ -37,7 +37,7 @@ impl Default for Limits {
 pub enum Error {
     /// Not HTTP/1.x, or malformed: the server is to blame.
     Malformed,
-    /// A bound of [`Limits`] was passed.
+    /// A bound of [`ResponseLimits`] was passed.
     TooLarge,
     /// A transfer coding other than chunked.
     UnsupportedCoding,
@@ -71,7 +71,7 @@ impl<'a> Response<'a> {
 /// What the offered bytes mean. `consumed` bytes are to be dropped from the
 /// front before the next call.
 #[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
+pub enum ResponseEvent<'a> {
     /// Nothing complete; offer the same bytes again when more arrived.
     NeedMore,
     /// An interim (1xx) response; the final one follows.
@@ -108,7 +108,7 @@ pub enum Event<'a> {
     },
 }
 
-/// How far [`Engine::on_bytes_counted`] came.
+/// How far [`ResponseReader::on_bytes_counted`] came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Counted {
     /// `consumed` bytes are used, the response is not complete.
@@ -179,7 +179,7 @@ enum State {
 
 /// The receiving half of one client connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Engine {
+pub struct ResponseReader {
     /// Bytes left of the body or the chunk.
     remaining: u64,
     /// Bytes of body so far.
@@ -195,15 +195,15 @@ pub struct Engine {
 }
 
 // The load generator holds a million.
-const _: () = assert!(size_of::<Engine>() <= 32);
+const _: () = assert!(size_of::<ResponseReader>() <= 32);
 
-impl Default for Engine {
+impl Default for ResponseReader {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Engine {
+impl ResponseReader {
     /// A new connection's engine.
     #[must_use]
     pub const fn new() -> Self {
@@ -225,7 +225,7 @@ impl Engine {
     ///
     /// Bytes after the last response of a connection that is not kept alive
     /// are [`Error::Malformed`].
-    pub fn on_bytes<'a>(&mut self, data: &'a [u8], asked: Method, limits: &Limits) -> Event<'a> {
+    pub fn on_bytes<'a>(&mut self, data: &'a [u8], asked: Method, limits: &ResponseLimits) -> ResponseEvent<'a> {
         match self.state {
             State::Head => self.on_head(data, asked, limits),
             State::Length if self.remaining == 0 => self.end_of_body(0),
@@ -235,16 +235,16 @@ impl Engine {
                 self.on_body(data, 0)
             }
             State::FirstChunk | State::ChunkEnd => self.on_boundary(data, limits),
-            State::Closed if data.is_empty() => Event::NeedMore,
+            State::Closed if data.is_empty() => ResponseEvent::NeedMore,
             State::Closed => self.fail(Error::Malformed),
-            State::Failed => Event::Failed { error: self.error },
+            State::Failed => ResponseEvent::Failed { error: self.error },
         }
     }
 
-    /// As [`Engine::on_bytes`], until one response is complete, for callers
+    /// As [`ResponseReader::on_bytes`], until one response is complete, for callers
     /// that only count: the load generator. Interim responses are skipped.
     #[inline]
-    pub fn on_bytes_counted(&mut self, data: &[u8], asked: Method, limits: &Limits) -> Counted {
+    pub fn on_bytes_counted(&mut self, data: &[u8], asked: Method, limits: &ResponseLimits) -> Counted {
         if self.state == State::Head
             && self.progress.is_none()
             && asked == Method::Get
@@ -256,7 +256,7 @@ impl Engine {
     }
 
     #[inline(always)]
-    fn count_plain(&mut self, plain: Plain, data: &[u8], asked: Method, limits: &Limits) -> Counted {
+    fn count_plain(&mut self, plain: Plain, data: &[u8], asked: Method, limits: &ResponseLimits) -> Counted {
         let (head, body) = (plain.head as usize, u64::from(plain.body));
         // Nearly always, the body is there with its head.
         if let Some(rest) = data.get(head..)
@@ -273,22 +273,22 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn count(&mut self, data: &[u8], mut at: usize, asked: Method, limits: &Limits) -> Counted {
+    fn count(&mut self, data: &[u8], mut at: usize, asked: Method, limits: &ResponseLimits) -> Counted {
         loop {
             let rest = data.get(at..).unwrap_or_default();
             match self.on_bytes(rest, asked, limits) {
-                Event::NeedMore => return Counted::NeedMore { consumed: at },
-                Event::Interim { consumed, .. } | Event::Body { consumed, .. } => at += consumed,
-                Event::Response { response, consumed } => {
+                ResponseEvent::NeedMore => return Counted::NeedMore { consumed: at },
+                ResponseEvent::Interim { consumed, .. } | ResponseEvent::Body { consumed, .. } => at += consumed,
+                ResponseEvent::Response { response, consumed } => {
                     at += consumed;
                     if response.framing == Framing::None {
                         return Counted::Complete { summary: self.summary(), consumed: at };
                     }
                 }
-                Event::EndOfBody { consumed } => {
+                ResponseEvent::EndOfBody { consumed } => {
                     return Counted::Complete { summary: self.summary(), consumed: at + consumed };
                 }
-                Event::Failed { error } => return Counted::Failed { error },
+                ResponseEvent::Failed { error } => return Counted::Failed { error },
             }
         }
     }
@@ -326,7 +326,7 @@ impl Engine {
         Summary { status: self.status, keep_alive: self.keep_alive, body: self.body }
     }
 
-    fn on_head<'a>(&mut self, data: &'a [u8], asked: Method, limits: &Limits) -> Event<'a> {
+    fn on_head<'a>(&mut self, data: &'a [u8], asked: Method, limits: &ResponseLimits) -> ResponseEvent<'a> {
         let window = data.get(..usize::from(limits.head)).unwrap_or(data);
         if !self.progress.is_none()
             && let Err(stop) = self.resume(window, limits)
@@ -342,11 +342,11 @@ impl Engine {
                 if self.interim > limits.interim {
                     return self.fail(Error::TooLarge);
                 }
-                Event::Interim { status: response.status, consumed: response.head.len() }
+                ResponseEvent::Interim { status: response.status, consumed: response.head.len() }
             }
             Ok(response) => {
                 self.enter(Meaning::of(&response));
-                Event::Response { response, consumed: response.head.len() }
+                ResponseEvent::Response { response, consumed: response.head.len() }
             }
             Err(stop) => self.stop(window, limits, stop),
         }
@@ -374,7 +374,7 @@ impl Engine {
     /// Goes on with a head that was incomplete. `Ok` when the whole head may be
     /// there.
     #[cold]
-    fn resume(&self, window: &[u8], limits: &Limits) -> Result<(), head::Stop> {
+    fn resume(&self, window: &[u8], limits: &ResponseLimits) -> Result<(), head::Stop> {
         match self.progress.resume(window, limits.fields) {
             Section::Complete(_) => Ok(()),
             Section::Incomplete(checked, fields) => Err(head::Stop::Incomplete { checked, fields }),
@@ -384,46 +384,46 @@ impl Engine {
     }
 
     #[cold]
-    fn stop<'a>(&mut self, window: &[u8], limits: &Limits, stop: head::Stop) -> Event<'a> {
+    fn stop<'a>(&mut self, window: &[u8], limits: &ResponseLimits, stop: head::Stop) -> ResponseEvent<'a> {
         match stop {
             head::Stop::Fail(error) => self.fail(error),
             head::Stop::Incomplete { .. } if window.len() == usize::from(limits.head) => self.fail(Error::TooLarge),
             head::Stop::Incomplete { checked, fields } => {
                 self.progress = Progress::at(window, checked, fields);
-                Event::NeedMore
+                ResponseEvent::NeedMore
             }
         }
     }
 
     #[cold]
-    fn fail<'a>(&mut self, error: Error) -> Event<'a> {
+    fn fail<'a>(&mut self, error: Error) -> ResponseEvent<'a> {
         self.state = State::Failed;
         self.error = error;
-        Event::Failed { error }
+        ResponseEvent::Failed { error }
     }
 
     /// Body bytes after `skip` bytes of framing.
-    fn on_body<'a>(&mut self, data: &'a [u8], skip: usize) -> Event<'a> {
+    fn on_body<'a>(&mut self, data: &'a [u8], skip: usize) -> ResponseEvent<'a> {
         let rest = data.get(skip..).unwrap_or_default();
         let take = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(rest.len());
         if take == 0 {
-            return Event::NeedMore;
+            return ResponseEvent::NeedMore;
         }
         self.remaining -= take as u64;
         self.body += take as u64;
         if self.remaining == 0 && self.state == State::Chunk {
             self.state = State::ChunkEnd;
         }
-        Event::Body { bytes: &rest[..take], consumed: skip + take }
+        ResponseEvent::Body { bytes: &rest[..take], consumed: skip + take }
     }
 
-    fn on_boundary<'a>(&mut self, data: &'a [u8], limits: &Limits) -> Event<'a> {
+    fn on_boundary<'a>(&mut self, data: &'a [u8], limits: &ResponseLimits) -> ResponseEvent<'a> {
         let bounds = Bounds { chunk_line: limits.chunk_line, trailers: limits.trailers, trailer_fields: limits.fields };
         match chunked::boundary(data, self.state == State::FirstChunk, bounds) {
-            Boundary::Incomplete => Event::NeedMore,
+            Boundary::Incomplete => ResponseEvent::NeedMore,
             // The line is read again when the chunk's first byte is there:
             // there would be no event to consume it with.
-            Boundary::Chunk { skip, .. } if skip == data.len() => Event::NeedMore,
+            Boundary::Chunk { skip, .. } if skip == data.len() => ResponseEvent::NeedMore,
             Boundary::Chunk { size, skip } => {
                 self.remaining = size;
                 self.state = State::Chunk;
@@ -436,22 +436,22 @@ impl Engine {
     }
 
     #[inline(always)]
-    fn end_of_body<'a>(&mut self, consumed: usize) -> Event<'a> {
+    fn end_of_body<'a>(&mut self, consumed: usize) -> ResponseEvent<'a> {
         self.state = if self.keep_alive { State::Head } else { State::Closed };
-        Event::EndOfBody { consumed }
+        ResponseEvent::EndOfBody { consumed }
     }
 }
 
-/// Writes one request head, in order: [`Head::new`], fields, [`Head::end`].
+/// Writes one request head, in order: [`RequestHead::new`], fields, [`RequestHead::end`].
 /// Method, target, names and values must be free of CR, LF and, in the first
 /// two, of spaces.
 #[must_use = "a head without `end` is not complete"]
 #[derive(Debug)]
-pub struct Head<'s, S: Sink> {
+pub struct RequestHead<'s, S: Sink> {
     out: &'s mut S,
 }
 
-impl<'s, S: Sink> Head<'s, S> {
+impl<'s, S: Sink> RequestHead<'s, S> {
     /// Starts a head with its request line and Host (RFC 9112 section 3.2).
     pub fn new(out: &'s mut S, method: &str, target: &[u8], host: &[u8]) -> Self {
         out.put(method.as_bytes());

@@ -8,9 +8,9 @@
 //!
 //! | module | for |
 //! | --- | --- |
-//! | [`server`] | requests in: [`server::Engine`], limits, timeouts |
+//! | [`server`] | requests in: [`server::RequestReader`], limits, timeouts |
 //! | [`response`] | response heads out, chunked bodies out |
-//! | [`client`] | requests out, responses in: [`client::Engine`] |
+//! | [`client`] | requests out, responses in: [`client::ResponseReader`] |
 //!
 //! What a request means is in the crate `semantics`; here is how it is sent.
 //!

@@ -17,17 +17,17 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Writes one response head, in order: [`Head::new`], fields, [`Head::end`].
+/// Writes one response head, in order: [`ResponseHead::new`], fields, [`ResponseHead::end`].
 ///
 /// Names and values are written as they are: they must be free of CR and LF,
 /// which values copied from a request head that parsed are.
 #[must_use = "a head without `end` is not complete"]
 #[derive(Debug)]
-pub struct Head<'s, S: Sink> {
+pub struct ResponseHead<'s, S: Sink> {
     out: &'s mut S,
 }
 
-impl<'s, S: Sink> Head<'s, S> {
+impl<'s, S: Sink> ResponseHead<'s, S> {
     /// Starts a head with its status line.
     pub fn new(out: &'s mut S, status: Status) -> Self {
         match status.line() {
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_head_with_everything() {
         let mut out = Vec::new();
-        Head::new(&mut out, Status::PARTIAL_CONTENT)
+        ResponseHead::new(&mut out, Status::PARTIAL_CONTENT)
             .lines(b"Server: nearside\r\n")
             .date(&HttpDate::from_unix(784_111_777))
             .last_modified(&HttpDate::from_unix(0))
@@ -184,7 +184,7 @@ mod tests {
                 continue;
             };
             let mut out = Vec::new();
-            Head::new(&mut out, status).end();
+            ResponseHead::new(&mut out, status).end();
             let expected = format!("HTTP/1.1 {code} {}\r\n\r\n", status.reason());
             assert_eq!(String::from_utf8(out), Ok(expected));
         }
@@ -200,7 +200,7 @@ mod tests {
             (Version::Http10, false, b""),
         ] {
             let mut out = Vec::new();
-            Head::new(&mut out, Status::OK).connection(version, keep_alive).end();
+            ResponseHead::new(&mut out, Status::OK).connection(version, keep_alive).end();
             assert_eq!(out, [b"HTTP/1.1 200 OK\r\n", expected, b"\r\n"].concat());
         }
     }

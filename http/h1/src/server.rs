@@ -17,7 +17,7 @@ mod limits;
 mod plain;
 mod transfer;
 
-pub use limits::{Limits, Timeouts, Waiting};
+pub use limits::{RequestLimits, Timeouts, Waiting};
 pub use plain::Plain;
 pub use transfer::Transfer;
 
@@ -28,7 +28,7 @@ use semantics::{Request, Status};
 /// What the offered bytes mean. `consumed` bytes are to be dropped from the
 /// front before the next call.
 #[derive(Clone, Copy, Debug)]
-pub enum Event<'a> {
+pub enum RequestEvent<'a> {
     /// Nothing complete; offer the same bytes again when more arrived.
     NeedMore,
     /// A request's head. If [`Transfer::framing`] is not `None`, `Body` events
@@ -90,7 +90,7 @@ enum State {
 
 /// The receiving half of one server connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Engine {
+pub struct RequestReader {
     /// Bytes left of the body or the chunk.
     remaining: u64,
     /// Bytes that the chunks after this one may still have.
@@ -105,9 +105,9 @@ pub struct Engine {
 }
 
 // A million idle connections each hold one.
-const _: () = assert!(size_of::<Engine>() <= 32);
+const _: () = assert!(size_of::<RequestReader>() <= 32);
 
-impl Engine {
+impl RequestReader {
     /// A new connection's engine.
     #[must_use]
     pub const fn new() -> Self {
@@ -116,20 +116,20 @@ impl Engine {
 
     /// Takes a look at the bytes offered.
     #[inline(never)]
-    pub fn on_bytes<'a>(&mut self, data: &'a [u8], limits: &Limits) -> Event<'a> {
+    pub fn on_bytes<'a>(&mut self, data: &'a [u8], limits: &RequestLimits) -> RequestEvent<'a> {
         if self.state == State::Head { self.on_head(data, limits) } else { self.on_rest(data, limits) }
     }
 
     /// The plain head that `data` begins with, if one is expected; `None` for
-    /// any other, which [`Engine::on_bytes`] is to be asked about. The engine
-    /// is as before: [`Engine::pass`] moves it past the head.
+    /// any other, which [`RequestReader::on_bytes`] is to be asked about. The engine
+    /// is as before: [`RequestReader::pass`] moves it past the head.
     #[inline(always)]
     #[must_use]
-    pub fn plain(&self, data: &[u8], limits: &Limits) -> Option<Plain> {
+    pub fn plain(&self, data: &[u8], limits: &RequestLimits) -> Option<Plain> {
         if self.state == State::Head && self.progress.is_none() { plain::parse(data, limits) } else { None }
     }
 
-    /// Past a head that [`Engine::plain`] has just found: its bytes are to be
+    /// Past a head that [`RequestReader::plain`] has just found: its bytes are to be
     /// dropped from the front.
     #[inline(always)]
     pub const fn pass(&mut self, keep_alive: bool) {
@@ -140,7 +140,7 @@ impl Engine {
     }
 
     /// Serves no request after the one under way: what follows it is
-    /// [`Event::Ignored`]. The engine does this itself where the client asked
+    /// [`RequestEvent::Ignored`]. The engine does this itself where the client asked
     /// for it ([`Transfer::keep_alive`] is false) and after a `Reject`; call it
     /// when the server decides so (drain, request limit).
     pub const fn close(&mut self) {
@@ -150,7 +150,7 @@ impl Engine {
         }
     }
 
-    /// Gives back the last `bytes` of the [`Event::Body`] that was just
+    /// Gives back the last `bytes` of the [`RequestEvent::Body`] that was just
     /// returned: they are offered again, and not among those to be dropped.
     pub fn put_back(&mut self, bytes: u64) {
         self.remaining = self.remaining.saturating_add(bytes);
@@ -160,7 +160,7 @@ impl Engine {
     }
 
     /// Refuses more than `most` bytes of the body in chunks that is to begin,
-    /// where that is less than [`Limits::body`].
+    /// where that is less than [`RequestLimits::body`].
     pub fn limit_body(&mut self, most: u64) {
         self.allowance = self.allowance.min(most);
     }
@@ -179,8 +179,8 @@ impl Engine {
         }
     }
 
-    fn on_head<'a>(&mut self, data: &'a [u8], limits: &Limits) -> Event<'a> {
-        let Some(&first) = data.first() else { return Event::NeedMore };
+    fn on_head<'a>(&mut self, data: &'a [u8], limits: &RequestLimits) -> RequestEvent<'a> {
+        let Some(&first) = data.first() else { return RequestEvent::NeedMore };
         if first == b'\r' {
             return self.after_empty_line(data, limits);
         }
@@ -190,12 +190,12 @@ impl Engine {
     /// RFC 9112 section 2.2: a server should ignore at least one empty line
     /// before the request line, which some clients send after a body.
     #[cold]
-    fn after_empty_line<'a>(&mut self, data: &'a [u8], limits: &Limits) -> Event<'a> {
+    fn after_empty_line<'a>(&mut self, data: &'a [u8], limits: &RequestLimits) -> RequestEvent<'a> {
         match data {
-            [b'\r'] | [b'\r', b'\n'] => Event::NeedMore,
+            [b'\r'] | [b'\r', b'\n'] => RequestEvent::NeedMore,
             [b'\r', b'\n', head @ ..] => match self.on_head_at(data, head, limits) {
-                Event::Request { request, transfer, consumed } => {
-                    Event::Request { request, transfer, consumed: consumed + 2 }
+                RequestEvent::Request { request, transfer, consumed } => {
+                    RequestEvent::Request { request, transfer, consumed: consumed + 2 }
                 }
                 event => event,
             },
@@ -205,7 +205,7 @@ impl Engine {
 
     /// The head at the start of `head`, in `data`.
     #[inline(always)]
-    fn on_head_at<'a>(&mut self, data: &'a [u8], head: &'a [u8], limits: &Limits) -> Event<'a> {
+    fn on_head_at<'a>(&mut self, data: &'a [u8], head: &'a [u8], limits: &RequestLimits) -> RequestEvent<'a> {
         let window = head.get(..usize::from(limits.head)).unwrap_or(head);
         if !self.progress.is_none() {
             match self.resume(window, limits) {
@@ -214,8 +214,8 @@ impl Engine {
             }
         }
         // Parsed where it is returned, so that it is not copied.
-        let mut event = Event::Request { request: Request::NONE, transfer: Transfer::NONE, consumed: 0 };
-        if let Event::Request { request, transfer, consumed } = &mut event {
+        let mut event = RequestEvent::Request { request: Request::NONE, transfer: Transfer::NONE, consumed: 0 };
+        if let RequestEvent::Request { request, transfer, consumed } = &mut event {
             match head::parse(window, limits, request, transfer) {
                 Ok(()) => {
                     *consumed = request.head().len();
@@ -230,7 +230,7 @@ impl Engine {
     /// Goes on with a head that was incomplete. `Ok` when the whole head may be
     /// there.
     #[cold]
-    fn resume(&self, window: &[u8], limits: &Limits) -> Result<(), head::Stop> {
+    fn resume(&self, window: &[u8], limits: &RequestLimits) -> Result<(), head::Stop> {
         match self.progress.resume(window, limits.fields) {
             Section::Complete(_) => Ok(()),
             Section::Incomplete(checked, fields) => Err(head::Stop::Incomplete { checked, fields }),
@@ -241,7 +241,13 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    fn stop<'a>(&mut self, data: &'a [u8], window: &[u8], limits: &Limits, stop: head::Stop) -> Event<'a> {
+    fn stop<'a>(
+        &mut self,
+        data: &'a [u8],
+        window: &[u8],
+        limits: &RequestLimits,
+        stop: head::Stop,
+    ) -> RequestEvent<'a> {
         match stop {
             head::Stop::Reject(status) => self.reject(data, status),
             head::Stop::Incomplete { checked: 0, .. } if window.len() > usize::from(limits.request_line) + 1 => {
@@ -252,21 +258,21 @@ impl Engine {
             }
             head::Stop::Incomplete { checked, fields } => {
                 self.progress = Progress::at(window, checked, fields);
-                Event::NeedMore
+                RequestEvent::NeedMore
             }
         }
     }
 
     #[cold]
-    fn reject<'a>(&mut self, data: &'a [u8], status: Status) -> Event<'a> {
+    fn reject<'a>(&mut self, data: &'a [u8], status: Status) -> RequestEvent<'a> {
         self.state = State::Closed;
         self.last = true;
-        Event::Reject { status, consumed: data.len() }
+        RequestEvent::Reject { status, consumed: data.len() }
     }
 
     /// Past a head.
     #[inline(always)]
-    fn enter(&mut self, transfer: &Transfer, limits: &Limits) {
+    fn enter(&mut self, transfer: &Transfer, limits: &RequestLimits) {
         self.progress = Progress::NONE;
         self.served = true;
         self.last |= !transfer.keep_alive;
@@ -282,40 +288,40 @@ impl Engine {
     }
 
     /// Outside heads.
-    fn on_rest<'a>(&mut self, data: &'a [u8], limits: &Limits) -> Event<'a> {
+    fn on_rest<'a>(&mut self, data: &'a [u8], limits: &RequestLimits) -> RequestEvent<'a> {
         match self.state {
-            State::Head => Event::NeedMore,
+            State::Head => RequestEvent::NeedMore,
             State::Length if self.remaining == 0 => self.end_of_body(0),
             State::Length | State::Chunk => self.body(data, 0),
             State::FirstChunk | State::ChunkEnd => self.boundary(data, limits),
-            State::Closed if data.is_empty() => Event::NeedMore,
-            State::Closed => Event::Ignored { consumed: data.len() },
+            State::Closed if data.is_empty() => RequestEvent::NeedMore,
+            State::Closed => RequestEvent::Ignored { consumed: data.len() },
         }
     }
 
     /// Body bytes after `skip` bytes of framing.
     #[inline]
-    fn body<'a>(&mut self, data: &'a [u8], skip: usize) -> Event<'a> {
+    fn body<'a>(&mut self, data: &'a [u8], skip: usize) -> RequestEvent<'a> {
         let rest = data.get(skip..).unwrap_or_default();
         let take = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(rest.len());
         if take == 0 {
-            return Event::NeedMore;
+            return RequestEvent::NeedMore;
         }
         self.remaining -= take as u64;
         if self.remaining == 0 && self.state == State::Chunk {
             self.state = State::ChunkEnd;
         }
-        Event::Body { bytes: &rest[..take], consumed: skip + take }
+        RequestEvent::Body { bytes: &rest[..take], consumed: skip + take }
     }
 
-    fn boundary<'a>(&mut self, data: &'a [u8], limits: &Limits) -> Event<'a> {
+    fn boundary<'a>(&mut self, data: &'a [u8], limits: &RequestLimits) -> RequestEvent<'a> {
         let bounds = Bounds { chunk_line: limits.chunk_line, trailers: limits.trailers, trailer_fields: limits.fields };
         match chunked::boundary(data, self.state == State::FirstChunk, bounds) {
-            Boundary::Incomplete => Event::NeedMore,
+            Boundary::Incomplete => RequestEvent::NeedMore,
             Boundary::Chunk { size, .. } if size > self.allowance => self.reject(data, Status::CONTENT_TOO_LARGE),
             // The line is read again when the chunk's first byte is there:
             // there would be no event to consume it with.
-            Boundary::Chunk { skip, .. } if skip == data.len() => Event::NeedMore,
+            Boundary::Chunk { skip, .. } if skip == data.len() => RequestEvent::NeedMore,
             Boundary::Chunk { size, skip } => {
                 self.allowance -= size;
                 self.remaining = size;
@@ -328,9 +334,9 @@ impl Engine {
         }
     }
 
-    fn end_of_body<'a>(&mut self, consumed: usize) -> Event<'a> {
+    fn end_of_body<'a>(&mut self, consumed: usize) -> RequestEvent<'a> {
         self.state = if self.last { State::Closed } else { State::Head };
-        Event::EndOfBody { consumed }
+        RequestEvent::EndOfBody { consumed }
     }
 }
 

@@ -4,7 +4,7 @@ use access_log::OpenLine;
 use core::time::Duration;
 use exchange::Ending;
 use h1::Version;
-use h1::server::{Engine, Transfer};
+use h1::server::{RequestReader, Transfer};
 use semantics::OwnedRequest;
 use wire::Time;
 
@@ -25,7 +25,7 @@ use wire::Time;
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct ServedConnection {
-    pub engine: Engine,
+    pub engine: RequestReader,
     pub more: Option<Box<More>>,
     pub generation: u32,
     /// When what is waited for began: the head's first byte, the last of the
@@ -108,7 +108,7 @@ pub fn ending(transfer: &Transfer) -> Ending {
 impl ServedConnection {
     pub const fn vacant() -> Self {
         Self {
-            engine: Engine::new(),
+            engine: RequestReader::new(),
             more: None,
             generation: 0,
             last: Tick(0),

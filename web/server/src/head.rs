@@ -2,7 +2,7 @@
 //! to have is written here.
 
 use exchange::{Ending, HeadWriter, Reply};
-use h1::response::Head;
+use h1::response::ResponseHead;
 use semantics::Status;
 use semantics::date::HttpDate;
 
@@ -10,8 +10,8 @@ use semantics::date::HttpDate;
 const PRODUCT: &[u8] = b"nearside";
 
 /// Starts a head with the fields that every response carries.
-fn start(out: &mut Vec<u8>, status: Status, server_header: bool, date: HttpDate) -> Head<'_, Vec<u8>> {
-    let head = Head::new(out, status).date(&date);
+fn start(out: &mut Vec<u8>, status: Status, server_header: bool, date: HttpDate) -> ResponseHead<'_, Vec<u8>> {
+    let head = ResponseHead::new(out, status).date(&date);
     if server_header { head.field("Server", PRODUCT) } else { head }
 }
 

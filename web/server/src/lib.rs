@@ -47,7 +47,7 @@ use carrier::{Answering, Carrier};
 use conn::{DRY, ENDED, FIRST, PARTIAL, PAUSED, ServedConnection, State, TAKES_BODY, Tick};
 use core::time::Duration;
 use exchange::{Handler, HeadWriter};
-use h1::server::{Event, Waiting};
+use h1::server::{RequestEvent, Waiting};
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use semantics::date::HttpDate;
@@ -314,7 +314,7 @@ impl<H: Handler> Server<H> {
         id: ConnId,
         data: &[u8],
         mut used: usize,
-        mut seen: Option<&Event<'_>>,
+        mut seen: Option<&RequestEvent<'_>>,
     ) -> usize {
         // A connection refused at the limit is not in the table.
         let Some(conn) = self.carrier.conns.get(id.index()) else { return data.len() };

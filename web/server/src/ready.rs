@@ -9,7 +9,7 @@ use app::{ConnId, Net};
 use core::hint::cold_path;
 use exchange::{Ending, Handler};
 use h1::Framing;
-use h1::server::{Event, Transfer};
+use h1::server::{RequestEvent, Transfer};
 use semantics::{Method, Request, Status};
 use wire::Time;
 
@@ -101,7 +101,7 @@ impl<H: Handler> Server<H> {
             }
             let event = conn.engine.on_bytes(rest, &self.carrier.limits.http);
             let bytes = match &event {
-                Event::Request { request, transfer, consumed } => {
+                RequestEvent::Request { request, transfer, consumed } => {
                     let bytes = self.serve_ready(net, id, request, transfer, now);
                     if bytes > 0 {
                         rest = rest.get(*consumed..).unwrap_or_default();

@@ -5,7 +5,7 @@ use crate::carrier::Answering;
 use crate::conn::{FIRST, PARTIAL, State, TAKES_BODY, Tick, ending};
 use app::{ConnId, Net};
 use exchange::{ExchangeId, Handler, Replies, RequestBody};
-use h1::server::{Engine, Event, Transfer};
+use h1::server::{RequestEvent, RequestReader, Transfer};
 use h1::{Framing, Version, response};
 use semantics::{Request, Status};
 
@@ -29,11 +29,17 @@ impl<H: Handler> Server<H> {
 
     /// One event that is not a ready request. Returns the bytes consumed, or
     /// `None` if no more are to be offered now.
-    pub(crate) fn on_event<N: Net>(&mut self, net: &mut N, id: ConnId, event: Event<'_>, rest: &[u8]) -> Option<usize> {
+    pub(crate) fn on_event<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        event: RequestEvent<'_>,
+        rest: &[u8],
+    ) -> Option<usize> {
         let conn = &mut self.carrier.conns[id.index()];
         match event {
-            Event::NeedMore => None,
-            Event::Request { request, transfer, consumed } => {
+            RequestEvent::NeedMore => None,
+            RequestEvent::Request { request, transfer, consumed } => {
                 if conn.flags & (PARTIAL | FIRST) != 0 {
                     conn.flags &= !(PARTIAL | FIRST);
                     let times = &self.carrier.timeouts.http;
@@ -43,18 +49,18 @@ impl<H: Handler> Server<H> {
                 self.on_request(net, id, &request, &transfer);
                 Some(consumed)
             }
-            Event::Body { bytes, consumed } => {
+            RequestEvent::Body { bytes, consumed } => {
                 conn.last = Tick::of(net.now());
                 if conn.flags & TAKES_BODY == 0 {
                     return Some(consumed);
                 }
                 self.on_body(net, id, bytes, consumed)
             }
-            Event::EndOfBody { consumed } => {
+            RequestEvent::EndOfBody { consumed } => {
                 self.on_body_end(net, id);
                 Some(consumed)
             }
-            Event::Reject { status, consumed } => {
+            RequestEvent::Reject { status, consumed } => {
                 self.carrier.counters.parse_errors += 1;
                 if status == Status::CONTENT_TOO_LARGE {
                     self.carrier.counters.bodies_refused += 1;
@@ -62,7 +68,7 @@ impl<H: Handler> Server<H> {
                 self.on_reject(net, id, status, rest);
                 Some(consumed)
             }
-            Event::Ignored { consumed } => Some(consumed),
+            RequestEvent::Ignored { consumed } => Some(consumed),
         }
     }
 
@@ -106,8 +112,8 @@ impl<H: Handler> Server<H> {
         let mut head = core::mem::take(&mut self.head);
         head.clear();
         head.extend_from_slice(seen.head());
-        match Engine::new().on_bytes(&head, &self.carrier.limits.http) {
-            Event::Request { request, transfer: again, consumed }
+        match RequestReader::new().on_bytes(&head, &self.carrier.limits.http) {
+            RequestEvent::Request { request, transfer: again, consumed }
                 if consumed == head.len() && ends_alike(&again, transfer) =>
             {
                 self.on_own_request(net, id, &request, transfer);
@@ -243,7 +249,8 @@ impl<H: Handler> Server<H> {
         let slot = conn.slot();
         let mut engine = conn.engine;
         for _ in 0..AHEAD {
-            let Event::Request { request, transfer, consumed } = engine.on_bytes(rest, &self.carrier.limits.http)
+            let RequestEvent::Request { request, transfer, consumed } =
+                engine.on_bytes(rest, &self.carrier.limits.http)
             else {
                 return;
             };

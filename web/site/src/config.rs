@@ -72,7 +72,7 @@ pub struct Limits {
     /// space each, touched on use. One more is reset and counted.
     pub connections: usize,
     /// Bounds on a request: head, fields, body (read and discarded).
-    pub http: h1::server::Limits,
+    pub http: h1::server::RequestLimits,
     /// Requests answered on one connection; the last carries
     /// `Connection: close`. Default none.
     pub requests_per_connection: Option<u32>,
@@ -189,7 +189,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 1 << 20,
-            http: h1::server::Limits::default(),
+            http: h1::server::RequestLimits::default(),
             requests_per_connection: None,
             unsent_bytes: 256 << 10,
             streams: 16_384,

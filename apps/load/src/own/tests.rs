@@ -21,8 +21,8 @@ fn own(plan: &Plan) -> (Own, Front) {
 
 /// The fields of a head that a strict server takes.
 fn fields(head: &[u8]) -> Vec<(String, String)> {
-    let h1::server::Event::Request { request, consumed, .. } =
-        h1::server::Engine::new().on_bytes(head, &h1::server::Limits::default())
+    let h1::server::RequestEvent::Request { request, consumed, .. } =
+        h1::server::RequestReader::new().on_bytes(head, &h1::server::RequestLimits::default())
     else {
         panic!("no request: {}", String::from_utf8_lossy(head));
     };

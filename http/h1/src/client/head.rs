@@ -1,6 +1,6 @@
 //! One pass over a response head.
 
-use super::{Error, Limits, Response};
+use super::{Error, Response, ResponseLimits};
 use crate::lines::is_complete;
 use crate::{Framing, Version};
 use semantics::lines::{skip_field, trim};
@@ -36,8 +36,8 @@ struct Said {
 }
 
 /// Parses the head that `data` begins with, which is at most
-/// [`Limits::head`] long.
-pub(super) fn parse<'a>(data: &'a [u8], asked: Method, limits: &Limits) -> Result<Response<'a>, Stop> {
+/// [`ResponseLimits::head`] long.
+pub(super) fn parse<'a>(data: &'a [u8], asked: Method, limits: &ResponseLimits) -> Result<Response<'a>, Stop> {
     let Some((version, status, mut rest)) = status_line(data) else { return Err(stop(data, 0, 0)) };
     let fields_start = (data.len() - rest.len()) as u16;
     let mut said = Said::default();

@@ -1,7 +1,7 @@
 //! The heads that most responses have under load: found by one short pass that
 //! keeps in registers what it finds. Nothing is remembered of other responses.
 
-use super::Limits;
+use super::ResponseLimits;
 use semantics::lines::skip_field;
 use semantics::scan::{Name, skip_value};
 
@@ -25,7 +25,7 @@ const KEEP_ALIVE: Name<24> = Name::new(b"connection: keep-alive\r\n");
 /// that is incomplete or that a limit refuses: [`super::head::parse`] is to
 /// look at those, and accepts whatever is accepted here.
 #[inline(never)]
-pub(super) fn parse(data: &[u8], limits: &Limits) -> Option<Plain> {
+pub(super) fn parse(data: &[u8], limits: &ResponseLimits) -> Option<Plain> {
     let mut rest = STATUS.strip(data)?;
     let mut body = None;
     let mut fields = 0;

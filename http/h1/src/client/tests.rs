@@ -15,19 +15,19 @@ enum Seen {
 
 /// Offers `bytes` as a data path does, in pieces that end at `ends`, then the
 /// end of the stream.
-fn offer(bytes: &[u8], ends: &[usize], asked: Method, limits: &Limits) -> Vec<Seen> {
-    let mut engine = Engine::new();
+fn offer(bytes: &[u8], ends: &[usize], asked: Method, limits: &ResponseLimits) -> Vec<Seen> {
+    let mut engine = ResponseReader::new();
     let (mut seen, mut start) = (Vec::new(), 0);
     for &end in ends.iter().chain([&bytes.len()]) {
         loop {
             let data = &bytes[start..end];
             let consumed = match engine.on_bytes(data, asked, limits) {
-                Event::NeedMore => break,
-                Event::Interim { status, consumed } => {
+                ResponseEvent::NeedMore => break,
+                ResponseEvent::Interim { status, consumed } => {
                     seen.push(Seen::Interim(status.code()));
                     consumed
                 }
-                Event::Response { response, consumed } => {
+                ResponseEvent::Response { response, consumed } => {
                     let (status, fields) = (response.status.code(), response.fields().count());
                     seen.push(Seen::Response {
                         status,
@@ -37,7 +37,7 @@ fn offer(bytes: &[u8], ends: &[usize], asked: Method, limits: &Limits) -> Vec<Se
                     });
                     consumed
                 }
-                Event::Body { bytes, consumed } => {
+                ResponseEvent::Body { bytes, consumed } => {
                     assert!(!bytes.is_empty() && bytes.len() <= consumed);
                     match seen.last_mut() {
                         Some(Seen::Body(body)) => body.extend_from_slice(bytes),
@@ -45,13 +45,13 @@ fn offer(bytes: &[u8], ends: &[usize], asked: Method, limits: &Limits) -> Vec<Se
                     }
                     consumed
                 }
-                Event::EndOfBody { consumed } => {
+                ResponseEvent::EndOfBody { consumed } => {
                     seen.push(Seen::End);
                     consumed
                 }
-                Event::Failed { error } => {
+                ResponseEvent::Failed { error } => {
                     assert!(
-                        matches!(engine.on_bytes(data, asked, limits), Event::Failed { error: again } if again == error)
+                        matches!(engine.on_bytes(data, asked, limits), ResponseEvent::Failed { error: again } if again == error)
                     );
                     seen.push(Seen::Failed(error));
                     return seen;
@@ -66,7 +66,7 @@ fn offer(bytes: &[u8], ends: &[usize], asked: Method, limits: &Limits) -> Vec<Se
 }
 
 fn all(bytes: &str) -> Vec<Seen> {
-    offer(bytes.as_bytes(), &[], Method::Get, &Limits::default())
+    offer(bytes.as_bytes(), &[], Method::Get, &ResponseLimits::default())
 }
 
 /// Framing and persistence, or why there are none.
@@ -77,7 +77,7 @@ type Sums = (Vec<(u16, u64)>, Result<Option<u64>, Error>);
 
 /// What comes of the response with this head.
 fn head(lines: &str, asked: Method) -> Verdict {
-    match offer(format!("{lines}\r\n\r\n").as_bytes(), &[], asked, &Limits::default())[0] {
+    match offer(format!("{lines}\r\n\r\n").as_bytes(), &[], asked, &ResponseLimits::default())[0] {
         Seen::Response { framing, keep_alive, .. } => Ok((framing, keep_alive)),
         Seen::Failed(error) => Err(error),
         ref other => panic!("{lines}: {other:?}"),
@@ -225,7 +225,7 @@ fn bytes_after_the_last_response() {
 
 #[test]
 fn limits() {
-    let limits = Limits { head: 100, fields: 3, chunk_line: 20, trailers: 30, ..Limits::default() };
+    let limits = ResponseLimits { head: 100, fields: 3, chunk_line: 20, trailers: 30, ..ResponseLimits::default() };
     let seen = |bytes: &str| offer(bytes.as_bytes(), &[], Method::Get, &limits);
     let start = "HTTP/1.1 204 OK\r\nX: ";
     let head = |length: usize| format!("{start}{}\r\n\r\n", "v".repeat(length - start.len() - 4));
@@ -257,12 +257,12 @@ const STREAMS: [&str; 10] = [
     "HTTP/1.1 200 OK\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nContent-Length: 1\r\n\r\nz",
 ];
 
-const TIGHT: Limits = Limits { head: 120, fields: 6, interim: 2, chunk_line: 10, trailers: 20 };
+const TIGHT: ResponseLimits = ResponseLimits { head: 120, fields: 6, interim: 2, chunk_line: 10, trailers: 20 };
 
 #[test]
 fn every_split_gives_the_same_events() {
     for stream in STREAMS {
-        for limits in [Limits::default(), TIGHT] {
+        for limits in [ResponseLimits::default(), TIGHT] {
             let bytes = stream.as_bytes();
             let whole = offer(bytes, &[], Method::Get, &limits);
             for first in 0..bytes.len() {
@@ -279,7 +279,7 @@ fn mutated_streams_give_the_same_events_however_split() {
     let mut random = Random::new(4);
     for round in 0..30_000 {
         let bytes = random.mutated(STREAMS[round % STREAMS.len()].as_bytes());
-        let limits = if random.below(2) == 0 { Limits::default() } else { TIGHT };
+        let limits = if random.below(2) == 0 { ResponseLimits::default() } else { TIGHT };
         let asked = if random.below(8) == 0 { Method::Head } else { Method::Get };
         let whole = offer(&bytes, &[], asked, &limits);
         let ends = random.ends(bytes.len());
@@ -291,7 +291,7 @@ fn mutated_streams_give_the_same_events_however_split() {
     }
 }
 
-/// What [`Engine::on_bytes_counted`] says, by its short way or without, is
+/// What [`ResponseReader::on_bytes_counted`] says, by its short way or without, is
 /// what the events say.
 #[test]
 fn counting_agrees_with_the_events() {
@@ -301,7 +301,7 @@ fn counting_agrees_with_the_events() {
         let stream = STREAMS[round / 3 % STREAMS.len()].as_bytes();
         let bytes = if random.below(2) == 0 { stream.to_vec() } else { random.mutated(stream) };
         let asked = if random.below(8) == 0 { Method::Head } else { Method::Get };
-        let limits = if random.below(4) == 0 { TIGHT } else { Limits::default() };
+        let limits = if random.below(4) == 0 { TIGHT } else { ResponseLimits::default() };
         plain += usize::from(super::plain::parse(&bytes, &limits).is_some());
         let mut ends = random.ends(bytes.len());
         ends.push(bytes.len());
@@ -315,8 +315,8 @@ fn counting_agrees_with_the_events() {
     assert!(plain > 1_000, "the short way is taken: {plain}");
 }
 
-fn counted(bytes: &[u8], ends: &[usize], asked: Method, limits: &Limits) -> Sums {
-    let (mut engine, mut start, mut complete) = (Engine::new(), 0, Vec::new());
+fn counted(bytes: &[u8], ends: &[usize], asked: Method, limits: &ResponseLimits) -> Sums {
+    let (mut engine, mut start, mut complete) = (ResponseReader::new(), 0, Vec::new());
     for &end in ends {
         loop {
             match engine.on_bytes_counted(&bytes[start..end], asked, limits) {
@@ -364,7 +364,8 @@ fn written_responses_are_read() {
         let body = random.word(50);
         let (chunked, keep_alive) = (random.below(2) == 0, random.below(2) == 0);
         let mut out = Vec::new();
-        let head = response::Head::new(&mut out, Status::NOT_FOUND).field("X-Word", random.word(100).as_bytes());
+        let head =
+            response::ResponseHead::new(&mut out, Status::NOT_FOUND).field("X-Word", random.word(100).as_bytes());
         let head = if chunked { head.chunked() } else { head.content_length(body.len() as u64) };
         head.connection(Version::Http11, keep_alive).end();
         if chunked {
@@ -378,7 +379,7 @@ fn written_responses_are_read() {
             out.extend_from_slice(body.as_bytes());
         }
         let ends = random.ends(out.len());
-        let seen = offer(&out, &ends, Method::Get, &Limits::default());
+        let seen = offer(&out, &ends, Method::Get, &ResponseLimits::default());
         let framing = if chunked { Framing::Chunked } else { Framing::Length(body.len() as u64) };
         let fields = 2 + usize::from(!keep_alive);
         assert_eq!(

@@ -3,7 +3,7 @@
 //! requests are smuggled, so everything doubtful is refused (RFC 9112
 //! section 11.2).
 
-use super::{Limits, Transfer};
+use super::{RequestLimits, Transfer};
 use crate::{Framing, Version};
 use semantics::{Known, Request, Status, number};
 
@@ -17,7 +17,7 @@ const FRAMING: u16 =
 /// # Errors
 /// The status to reject the request with.
 #[inline(always)]
-pub(super) fn judge(request: &Request<'_>, transfer: &mut Transfer, limits: &Limits) -> Result<(), Status> {
+pub(super) fn judge(request: &Request<'_>, transfer: &mut Transfer, limits: &RequestLimits) -> Result<(), Status> {
     // RFC 9112 section 3.2: an HTTP/1.1 request has exactly one Host, valid;
     // an HTTP/1.0 request may lack it.
     let at = request.at();
@@ -33,7 +33,7 @@ pub(super) fn judge(request: &Request<'_>, transfer: &mut Transfer, limits: &Lim
 }
 
 #[inline(never)]
-fn judge_framing(request: &Request<'_>, transfer: &mut Transfer, limits: &Limits) -> Result<(), Status> {
+fn judge_framing(request: &Request<'_>, transfer: &mut Transfer, limits: &RequestLimits) -> Result<(), Status> {
     let at = request.at();
     if at.has(Known::Connection) {
         transfer.keep_alive = keep_alive(request, transfer.version);

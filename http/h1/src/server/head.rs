@@ -1,6 +1,6 @@
 //! One pass over a request head.
 
-use super::{Limits, Transfer, authority, framing};
+use super::{RequestLimits, Transfer, authority, framing};
 use crate::Version;
 use crate::lines::is_complete;
 use semantics::lines::{skip_field, trim};
@@ -23,7 +23,7 @@ pub(super) enum Stop {
 }
 
 /// Parses the head that `data` begins with. `data` is at most
-/// [`Limits::head`] long.
+/// [`RequestLimits::head`] long.
 ///
 /// A malformed line is only judged once it is complete, and what several
 /// lines mean together only once the head is: so the answer does not depend
@@ -31,7 +31,7 @@ pub(super) enum Stop {
 #[inline(always)]
 pub(super) fn parse<'a>(
     data: &'a [u8],
-    limits: &Limits,
+    limits: &RequestLimits,
     request: &mut Request<'a>,
     transfer: &mut Transfer,
 ) -> Result<(), Stop> {
@@ -165,7 +165,7 @@ const fn position(data: &[u8], rest: &[u8]) -> u16 {
 /// Why the request line could not be parsed.
 #[cold]
 #[inline(never)]
-fn request_line_stop(data: &[u8], limits: &Limits) -> Stop {
+fn request_line_stop(data: &[u8], limits: &RequestLimits) -> Stop {
     // Something else than HTTP is told at its first byte: it may never send a
     // line feed.
     if data.first().is_some_and(|&byte| !is_token(byte)) {

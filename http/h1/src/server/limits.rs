@@ -5,7 +5,7 @@ use core::time::Duration;
 /// Bounds on what a client sends. At each bound the request is rejected with
 /// the status named, and the connection closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct RequestLimits {
     /// Bytes in the request line, without CR LF; default 8192 (RFC 9112
     /// section 3 asks for at least 8000). Beyond: 414.
     pub request_line: u16,
@@ -23,7 +23,7 @@ pub struct Limits {
     pub trailers: u16,
 }
 
-impl Default for Limits {
+impl Default for RequestLimits {
     fn default() -> Self {
         Self { request_line: 8192, head: 16384, fields: 100, body: 1 << 20, chunk_line: 256, trailers: 4096 }
     }

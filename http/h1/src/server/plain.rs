@@ -1,7 +1,7 @@
 //! The heads that most requests have: found by one short pass that keeps in
 //! registers what it finds.
 
-use super::Limits;
+use super::RequestLimits;
 use super::head::identify;
 use semantics::Known;
 use semantics::lines::skip_field;
@@ -73,7 +73,7 @@ impl Plain {
 /// that is incomplete or that a limit refuses: [`super::head::parse`] is to
 /// look at those, and accepts whatever is accepted here.
 #[inline(never)]
-pub(super) fn parse(data: &[u8], limits: &Limits) -> Option<Plain> {
+pub(super) fn parse(data: &[u8], limits: &RequestLimits) -> Option<Plain> {
     GET.strip(data)?;
     let target = data.get(METHOD..)?;
     let (path_end, mut stop) = split_target(target)?;
@@ -103,7 +103,7 @@ pub(super) fn parse(data: &[u8], limits: &Limits) -> Option<Plain> {
 /// What follows the head `data`, whose Host ends before `rest` but for its
 /// port, and whether the connection goes on.
 #[inline(never)]
-fn other_fields<'a>(data: &'a [u8], rest: &'a [u8], limits: &Limits) -> Option<(&'a [u8], bool)> {
+fn other_fields<'a>(data: &'a [u8], rest: &'a [u8], limits: &RequestLimits) -> Option<(&'a [u8], bool)> {
     let line = skip_port(rest).strip_prefix(b"\r\n")?;
     // A client that asks once says no more than that.
     if let Some(after) = CLOSE_AND_END.strip(line)

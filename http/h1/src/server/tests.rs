@@ -21,16 +21,16 @@ pub(super) enum Seen {
 }
 
 /// Offers `bytes` as a data path does, in pieces that end at `ends`.
-pub(super) fn offer(bytes: &[u8], ends: &[usize], limits: &Limits) -> Vec<Seen> {
-    let mut engine = Engine::new();
+pub(super) fn offer(bytes: &[u8], ends: &[usize], limits: &RequestLimits) -> Vec<Seen> {
+    let mut engine = RequestReader::new();
     let (mut seen, mut start) = (Vec::new(), 0);
     for &end in ends.iter().chain([&bytes.len()]) {
         loop {
             let data = &bytes[start..end];
             plain::agrees(engine, data, limits);
             let consumed = match engine.on_bytes(data, limits) {
-                Event::NeedMore => break,
-                Event::Request { request, transfer, consumed } => {
+                RequestEvent::NeedMore => break,
+                RequestEvent::Request { request, transfer, consumed } => {
                     assert_eq!(request.head(), &data[consumed - request.head().len()..consumed]);
                     seen.push(Seen::Request {
                         line: request.line().to_vec(),
@@ -41,7 +41,7 @@ pub(super) fn offer(bytes: &[u8], ends: &[usize], limits: &Limits) -> Vec<Seen> 
                     });
                     consumed
                 }
-                Event::Body { bytes, consumed } => {
+                RequestEvent::Body { bytes, consumed } => {
                     assert!(!bytes.is_empty() && bytes.len() <= consumed);
                     match seen.last_mut() {
                         Some(Seen::Body(body)) => body.extend_from_slice(bytes),
@@ -49,17 +49,17 @@ pub(super) fn offer(bytes: &[u8], ends: &[usize], limits: &Limits) -> Vec<Seen> 
                     }
                     consumed
                 }
-                Event::EndOfBody { consumed } => {
+                RequestEvent::EndOfBody { consumed } => {
                     seen.push(Seen::End);
                     consumed
                 }
-                Event::Reject { status, consumed } => {
+                RequestEvent::Reject { status, consumed } => {
                     assert_eq!(consumed, data.len());
                     seen.push(Seen::Reject(status.code()));
                     // Where it was noticed depends on the pieces.
                     return seen;
                 }
-                Event::Ignored { consumed } => {
+                RequestEvent::Ignored { consumed } => {
                     assert!(consumed == data.len() && consumed > 0);
                     match seen.last_mut() {
                         Some(Seen::Ignored(count)) => *count += consumed,
@@ -76,7 +76,7 @@ pub(super) fn offer(bytes: &[u8], ends: &[usize], limits: &Limits) -> Vec<Seen> 
 }
 
 pub(super) fn all(bytes: &[u8]) -> Vec<Seen> {
-    offer(bytes, &[], &Limits::default())
+    offer(bytes, &[], &RequestLimits::default())
 }
 
 /// The only request in `bytes`, which are its head.
@@ -86,8 +86,8 @@ fn request(bytes: &[u8]) -> Request<'_> {
 
 /// As [`request`], with what it says of its message.
 fn message(bytes: &[u8]) -> (Request<'_>, Transfer) {
-    match Engine::new().on_bytes(bytes, &Limits::default()) {
-        Event::Request { request, transfer, consumed } if consumed == bytes.len() => (request, transfer),
+    match RequestReader::new().on_bytes(bytes, &RequestLimits::default()) {
+        RequestEvent::Request { request, transfer, consumed } if consumed == bytes.len() => (request, transfer),
         event => panic!("{event:?}"),
     }
 }
@@ -471,7 +471,7 @@ fn chunked_bodies() {
     assert_eq!(after("1a\r\nabcdefghijklmnopqrstuvwxyz\r\n0\r\n"), [text("abcdefghijklmnopqrstuvwxyz")]);
     let seen = after("1\r\nx\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(matches!(&seen[..], [Seen::Body(_), Seen::End, Seen::Request { .. }]), "{seen:?}");
-    let huge = Limits { body: u64::MAX, ..Limits::default() };
+    let huge = RequestLimits { body: u64::MAX, ..RequestLimits::default() };
     let body = format!("{head}ffffffffffffffff\r\nx");
     assert_eq!(offer(body.as_bytes(), &[], &huge)[1..], [text("x")]);
 }
@@ -500,22 +500,22 @@ fn expectations() {
 
 #[test]
 fn what_is_waited_for() {
-    let limits = Limits::default();
-    let mut engine = Engine::new();
+    let limits = RequestLimits::default();
+    let mut engine = RequestReader::new();
     assert_eq!(engine.waiting(), Waiting::FirstHead);
     let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n";
-    assert!(matches!(engine.on_bytes(&head[..20], &limits), Event::NeedMore));
+    assert!(matches!(engine.on_bytes(&head[..20], &limits), RequestEvent::NeedMore));
     assert_eq!(engine.waiting(), Waiting::Head);
-    assert!(matches!(engine.on_bytes(head, &limits), Event::Request { .. }));
+    assert!(matches!(engine.on_bytes(head, &limits), RequestEvent::Request { .. }));
     assert_eq!(engine.waiting(), Waiting::Body);
-    assert!(matches!(engine.on_bytes(b"x", &limits), Event::Body { .. }));
-    assert!(matches!(engine.on_bytes(b"", &limits), Event::EndOfBody { consumed: 0 }));
+    assert!(matches!(engine.on_bytes(b"x", &limits), RequestEvent::Body { .. }));
+    assert!(matches!(engine.on_bytes(b"", &limits), RequestEvent::EndOfBody { consumed: 0 }));
     assert_eq!(engine.waiting(), Waiting::KeepAlive);
-    assert!(matches!(engine.on_bytes(b"", &limits), Event::NeedMore));
+    assert!(matches!(engine.on_bytes(b"", &limits), RequestEvent::NeedMore));
     engine.close();
     assert_eq!(engine.waiting(), Waiting::Nothing);
-    assert!(matches!(engine.on_bytes(b"", &limits), Event::NeedMore));
-    assert!(matches!(engine.on_bytes(b"GET", &limits), Event::Ignored { consumed: 3 }));
+    assert!(matches!(engine.on_bytes(b"", &limits), RequestEvent::NeedMore));
+    assert!(matches!(engine.on_bytes(b"GET", &limits), RequestEvent::Ignored { consumed: 3 }));
 
     let timeouts = Timeouts::default();
     assert_eq!(timeouts.after(Waiting::Head), Some(timeouts.header));
@@ -528,12 +528,12 @@ fn what_is_waited_for() {
 /// A request under way is finished, what follows is not served.
 #[test]
 fn close_within_a_request() {
-    let limits = Limits::default();
-    let mut engine = Engine::new();
+    let limits = RequestLimits::default();
+    let mut engine = RequestReader::new();
     let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n";
-    assert!(matches!(engine.on_bytes(head, &limits), Event::Request { .. }));
+    assert!(matches!(engine.on_bytes(head, &limits), RequestEvent::Request { .. }));
     engine.close();
-    assert!(matches!(engine.on_bytes(b"xGET", &limits), Event::Body { consumed: 1, .. }));
-    assert!(matches!(engine.on_bytes(b"GET", &limits), Event::EndOfBody { consumed: 0 }));
-    assert!(matches!(engine.on_bytes(b"GET", &limits), Event::Ignored { consumed: 3 }));
+    assert!(matches!(engine.on_bytes(b"xGET", &limits), RequestEvent::Body { consumed: 1, .. }));
+    assert!(matches!(engine.on_bytes(b"GET", &limits), RequestEvent::EndOfBody { consumed: 0 }));
+    assert!(matches!(engine.on_bytes(b"GET", &limits), RequestEvent::Ignored { consumed: 3 }));
 }

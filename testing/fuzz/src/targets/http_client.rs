@@ -1,7 +1,7 @@
 //! The client's HTTP engine, fed with a connection's bytes.
 
 use crate::Target;
-use h1::client::{Counted, Engine, Error, Event, Limits, Summary};
+use h1::client::{Counted, Error, ResponseEvent, ResponseLimits, ResponseReader, Summary};
 use h1::{Framing, Version, response};
 use semantics::{Method, Status};
 
@@ -40,7 +40,7 @@ const DICTIONARY: &[&[u8]] = &[
 ];
 
 /// So small that short inputs come to each.
-const TIGHT: Limits = Limits { head: 100, fields: 5, interim: 2, chunk_line: 12, trailers: 24 };
+const TIGHT: ResponseLimits = ResponseLimits { head: 100, fields: 5, interim: 2, chunk_line: 12, trailers: 24 };
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Seen {
@@ -53,7 +53,7 @@ enum Seen {
 
 fn run(input: &[u8]) {
     for asked in [Method::Get, Method::Head] {
-        for limits in [Limits::default(), TIGHT] {
+        for limits in [ResponseLimits::default(), TIGHT] {
             let whole = offer(input, &[], asked, &limits);
             let cuts = super::cuts(input);
             assert_eq!(offer(input, &cuts, asked, &limits), whole, "split");
@@ -64,8 +64,8 @@ fn run(input: &[u8]) {
     }
 }
 
-fn offer(input: &[u8], cuts: &[usize], asked: Method, limits: &Limits) -> Vec<Seen> {
-    let (mut engine, mut seen, mut start) = (Engine::new(), Vec::new(), 0);
+fn offer(input: &[u8], cuts: &[usize], asked: Method, limits: &ResponseLimits) -> Vec<Seen> {
+    let (mut engine, mut seen, mut start) = (ResponseReader::new(), Vec::new(), 0);
     // Every event but the end of a body takes at least a byte.
     let mut events = 2 * input.len() + 2;
     for &end in cuts.iter().chain([&input.len()]) {
@@ -73,21 +73,21 @@ fn offer(input: &[u8], cuts: &[usize], asked: Method, limits: &Limits) -> Vec<Se
             events = events.checked_sub(1).unwrap_or_else(|| panic!("no progress"));
             let data = &input[start..end];
             match engine.on_bytes(data, asked, limits) {
-                Event::NeedMore => {
+                ResponseEvent::NeedMore => {
                     events += 1;
                     break;
                 }
-                Event::Interim { status, consumed } => {
+                ResponseEvent::Interim { status, consumed } => {
                     assert!(status.is_interim() && consumed <= data.len());
                     seen.push(Seen::Interim(status.code()));
                     start += consumed;
                 }
-                Event::Response { response, consumed } => {
+                ResponseEvent::Response { response, consumed } => {
                     assert!(response.fields().count() <= usize::from(limits.fields) && consumed <= data.len());
                     seen.push(Seen::Head(response.status.code(), response.framing, response.keep_alive));
                     start += consumed;
                 }
-                Event::Body { bytes, consumed } => {
+                ResponseEvent::Body { bytes, consumed } => {
                     assert!(!bytes.is_empty() && data[..consumed].ends_with(bytes));
                     match seen.last_mut() {
                         Some(Seen::Body(body)) => body.extend_from_slice(bytes),
@@ -95,12 +95,12 @@ fn offer(input: &[u8], cuts: &[usize], asked: Method, limits: &Limits) -> Vec<Se
                     }
                     start += consumed;
                 }
-                Event::EndOfBody { consumed } => {
+                ResponseEvent::EndOfBody { consumed } => {
                     assert!(consumed <= data.len());
                     seen.push(Seen::End);
                     start += consumed;
                 }
-                Event::Failed { error } => {
+                ResponseEvent::Failed { error } => {
                     seen.push(Seen::Over(Err(error)));
                     return seen;
                 }
@@ -114,8 +114,8 @@ fn offer(input: &[u8], cuts: &[usize], asked: Method, limits: &Limits) -> Vec<Se
 /// Statuses and body lengths of complete responses, and how it ended.
 type Sums = (Vec<(u16, u64)>, Result<Option<Summary>, Error>);
 
-fn counted(input: &[u8], cuts: &[usize], asked: Method, limits: &Limits) -> Sums {
-    let (mut engine, mut complete, mut start) = (Engine::new(), Vec::new(), 0);
+fn counted(input: &[u8], cuts: &[usize], asked: Method, limits: &ResponseLimits) -> Sums {
+    let (mut engine, mut complete, mut start) = (ResponseReader::new(), Vec::new(), 0);
     for &end in cuts.iter().chain([&input.len()]) {
         loop {
             match engine.on_bytes_counted(&input[start..end], asked, limits) {
@@ -157,7 +157,7 @@ fn summed(seen: &[Seen]) -> Sums {
 
 fn seeds() -> Vec<Vec<u8>> {
     let mut written = Vec::new();
-    response::Head::new(&mut written, Status::OK)
+    response::ResponseHead::new(&mut written, Status::OK)
         .field("Content-Type", b"text/plain")
         .chunked()
         .connection(Version::Http11, true)
@@ -165,7 +165,10 @@ fn seeds() -> Vec<Vec<u8>> {
     response::chunk_start(&mut written, 5);
     written.extend_from_slice(b"hello\r\n");
     written.extend_from_slice(response::LAST_CHUNK);
-    response::Head::new(&mut written, Status::NOT_FOUND).content_length(2).connection(Version::Http11, false).end();
+    response::ResponseHead::new(&mut written, Status::NOT_FOUND)
+        .content_length(2)
+        .connection(Version::Http11, false)
+        .end();
     written.extend_from_slice(b"no");
     let streams: [&[u8]; 6] = [
         b"HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: 5\r\n\r\nhello",

@@ -2,7 +2,7 @@
 
 use crate::Target;
 use crate::corpus::digest;
-use h1::server::{Engine, Event, Limits, Transfer};
+use h1::server::{RequestEvent, RequestLimits, RequestReader, Transfer};
 use h1::{Framing, Version};
 use semantics::conditional::{Validators, evaluate};
 use semantics::{Form, Known, Method, Request};
@@ -58,7 +58,8 @@ pub(crate) const DICTIONARY: &[&[u8]] = &[
 ];
 
 /// So small that short inputs come to each.
-const TIGHT: Limits = Limits { request_line: 40, head: 150, fields: 5, body: 12, chunk_line: 12, trailers: 24 };
+const TIGHT: RequestLimits =
+    RequestLimits { request_line: 40, head: 150, fields: 5, body: 12, chunk_line: 12, trailers: 24 };
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Seen {
@@ -70,7 +71,7 @@ enum Seen {
 }
 
 fn run(input: &[u8]) {
-    for limits in [Limits::default(), TIGHT] {
+    for limits in [RequestLimits::default(), TIGHT] {
         let whole = offer(input, &[], &limits);
         assert_eq!(offer(input, &super::cuts(input), &limits), whole, "split");
         if input.len() <= 256 && digest(input).is_multiple_of(8) {
@@ -82,8 +83,8 @@ fn run(input: &[u8]) {
 
 /// What the engine makes of `input`, offered as a data path does: in pieces
 /// that end at `cuts`.
-fn offer(input: &[u8], cuts: &[usize], limits: &Limits) -> Vec<Seen> {
-    let (mut engine, mut seen, mut start) = (Engine::new(), Vec::new(), 0);
+fn offer(input: &[u8], cuts: &[usize], limits: &RequestLimits) -> Vec<Seen> {
+    let (mut engine, mut seen, mut start) = (RequestReader::new(), Vec::new(), 0);
     // Every event but the end of a body takes at least a byte.
     let mut events = 2 * input.len() + 2;
     for &end in cuts.iter().chain([&input.len()]) {
@@ -94,7 +95,9 @@ fn offer(input: &[u8], cuts: &[usize], limits: &Limits) -> Vec<Seen> {
             let mut passed = engine;
             let event = engine.on_bytes(data, limits);
             if let Some(plain) = plain {
-                let Event::Request { request, transfer, consumed } = event else { panic!("plain, and no request") };
+                let RequestEvent::Request { request, transfer, consumed } = event else {
+                    panic!("plain, and no request")
+                };
                 passed.pass(plain.keep_alive());
                 assert_eq!(passed, engine, "the short pass and the whole parser");
                 let of_whole = (request.path(), consumed, transfer.keep_alive(), transfer.framing());
@@ -102,16 +105,16 @@ fn offer(input: &[u8], cuts: &[usize], limits: &Limits) -> Vec<Seen> {
                 assert!(request.method() == Method::Get && request.is_plain() && transfer.version() == Version::Http11);
             }
             match event {
-                Event::NeedMore => {
+                RequestEvent::NeedMore => {
                     events += 1;
                     break;
                 }
-                Event::Request { request, transfer, consumed } => {
+                RequestEvent::Request { request, transfer, consumed } => {
                     check_request(&request, &transfer, &data[..consumed]);
                     seen.push(Seen::Head(request.head().to_vec(), transfer.framing(), transfer.keep_alive()));
                     start += consumed;
                 }
-                Event::Body { bytes, consumed } => {
+                RequestEvent::Body { bytes, consumed } => {
                     assert!(!bytes.is_empty() && data[..consumed].ends_with(bytes));
                     match seen.last_mut() {
                         Some(Seen::Body(body)) => body.extend_from_slice(bytes),
@@ -119,17 +122,17 @@ fn offer(input: &[u8], cuts: &[usize], limits: &Limits) -> Vec<Seen> {
                     }
                     start += consumed;
                 }
-                Event::EndOfBody { consumed } => {
+                RequestEvent::EndOfBody { consumed } => {
                     assert!(consumed <= data.len());
                     seen.push(Seen::End);
                     start += consumed;
                 }
-                Event::Reject { status, consumed } => {
+                RequestEvent::Reject { status, consumed } => {
                     assert!(consumed == data.len() && (400..=505).contains(&status.code()));
                     seen.push(Seen::Reject(status.code()));
                     return seen;
                 }
-                Event::Ignored { consumed } => {
+                RequestEvent::Ignored { consumed } => {
                     assert!(consumed == data.len() && consumed > 0);
                     match seen.last_mut() {
                         Some(Seen::Ignored(count)) => *count += consumed,
@@ -235,13 +238,13 @@ fn check_framing(request: &Request<'_>, transfer: &Transfer) {
 
 fn seeds() -> Vec<Vec<u8>> {
     let mut written = Vec::new();
-    h1::client::Head::new(&mut written, "PUT", b"/a?b=c", b"example.org:8080")
+    h1::client::RequestHead::new(&mut written, "PUT", b"/a?b=c", b"example.org:8080")
         .field("User-Agent", b"x/1")
         .field("Accept-Encoding", b"gzip")
         .content_length(5)
         .end();
     written.extend_from_slice(b"hello");
-    h1::client::Head::new(&mut written, "GET", b"/", b"[::1]").close().end();
+    h1::client::RequestHead::new(&mut written, "GET", b"/", b"[::1]").close().end();
     let streams: [&[u8]; 9] = [
         b"GET /index.html HTTP/1.1\r\nHost: 10.0.0.2\r\n\r\n",
         b"\r\nGET / HTTP/1.0\r\nConnection: keep-alive\r\nUser-Agent: old/1.0 (a long comment, longer than words)\r\n\r\n",

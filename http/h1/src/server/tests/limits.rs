@@ -1,8 +1,8 @@
 //! At each limit: one byte less is served, one more is rejected.
 
-use super::{Limits, Seen, all, offer};
+use super::{RequestLimits, Seen, all, offer};
 
-fn status(bytes: &[u8], limits: &Limits) -> Option<u16> {
+fn status(bytes: &[u8], limits: &RequestLimits) -> Option<u16> {
     offer(bytes, &[], limits).iter().find_map(|seen| match seen {
         Seen::Reject(status) => Some(*status),
         _ => None,
@@ -12,14 +12,14 @@ fn status(bytes: &[u8], limits: &Limits) -> Option<u16> {
 /// RFC 9112 section 3.
 #[test]
 fn request_line() {
-    let limits = Limits { request_line: 100, ..Limits::default() };
+    let limits = RequestLimits { request_line: 100, ..RequestLimits::default() };
     // "GET / HTTP/1.1" is 14 bytes.
     let line = |length: usize| format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "p".repeat(length - 14));
     assert_eq!(status(line(100).as_bytes(), &limits), None);
     assert_eq!(status(line(101).as_bytes(), &limits), Some(414));
     assert_eq!(status(&line(5000).as_bytes()[..101], &limits), None, "CR LF may follow");
     assert_eq!(status(&line(5000).as_bytes()[..102], &limits), Some(414), "without waiting for the end");
-    let default = Limits::default();
+    let default = RequestLimits::default();
     assert_eq!(status(line(8192).as_bytes(), &default), None);
     assert_eq!(status(line(8193).as_bytes(), &default), Some(414));
     assert_eq!(status(&[b'G'; 9000], &default), Some(414));
@@ -28,14 +28,14 @@ fn request_line() {
 /// RFC 6585 section 5.
 #[test]
 fn head() {
-    let limits = Limits { head: 200, ..Limits::default() };
+    let limits = RequestLimits { head: 200, ..RequestLimits::default() };
     let start = "GET / HTTP/1.1\r\nHost: a\r\nX: ";
     let head = |length: usize| format!("{start}{}\r\n\r\n", "v".repeat(length - start.len() - 4));
     assert_eq!(status(head(200).as_bytes(), &limits), None);
     assert_eq!(status(head(201).as_bytes(), &limits), Some(431));
     assert_eq!(status(&head(5000).as_bytes()[..199], &limits), None);
     assert_eq!(status(&head(5000).as_bytes()[..200], &limits), Some(431));
-    let largest = Limits { head: u16::MAX, ..Limits::default() };
+    let largest = RequestLimits { head: u16::MAX, ..RequestLimits::default() };
     assert_eq!(status(head(65_535).as_bytes(), &largest), None);
     assert_eq!(status(head(65_536).as_bytes(), &largest), Some(431));
     assert_eq!(status(head(200_000).as_bytes(), &largest), Some(431));
@@ -44,14 +44,14 @@ fn head() {
 #[test]
 fn fields() {
     let head = |count: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(count - 1));
-    assert_eq!(status(head(100).as_bytes(), &Limits::default()), None);
-    assert_eq!(status(head(101).as_bytes(), &Limits::default()), Some(431));
+    assert_eq!(status(head(100).as_bytes(), &RequestLimits::default()), None);
+    assert_eq!(status(head(101).as_bytes(), &RequestLimits::default()), Some(431));
 }
 
 /// RFC 9110 section 15.5.14.
 #[test]
 fn body() {
-    let limits = Limits { body: 10, ..Limits::default() };
+    let limits = RequestLimits { body: 10, ..RequestLimits::default() };
     let sized = |length: usize| format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
     assert_eq!(status(sized(10).as_bytes(), &limits), None);
     assert_eq!(status(sized(11).as_bytes(), &limits), Some(413));
@@ -59,7 +59,7 @@ fn body() {
     assert_eq!(status(chunks("5\r\nhello\r\n5\r\nhello\r\n0\r\n\r\n").as_bytes(), &limits), None);
     assert_eq!(status(chunks("5\r\nhello\r\n6\r\n").as_bytes(), &limits), Some(413), "before its first byte");
     assert_eq!(status(chunks("ffffffffffffffff\r\n").as_bytes(), &limits), Some(413));
-    let none = Limits { body: 0, ..Limits::default() };
+    let none = RequestLimits { body: 0, ..RequestLimits::default() };
     assert_eq!(status(chunks("0\r\n\r\n").as_bytes(), &none), None);
 }
 
@@ -70,9 +70,9 @@ fn chunk_lines() {
         let extension = "e".repeat(length - 2);
         format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;{extension}\r\nx\r\n0\r\n\r\n")
     };
-    assert_eq!(status(chunk(256).as_bytes(), &Limits::default()), None);
-    assert_eq!(status(chunk(257).as_bytes(), &Limits::default()), Some(400));
-    let tight = Limits { chunk_line: 12, ..Limits::default() };
+    assert_eq!(status(chunk(256).as_bytes(), &RequestLimits::default()), None);
+    assert_eq!(status(chunk(257).as_bytes(), &RequestLimits::default()), Some(400));
+    let tight = RequestLimits { chunk_line: 12, ..RequestLimits::default() };
     let digits = |count: usize| {
         let zeros = "0".repeat(count - 1);
         format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{zeros}1\r\nx\r\n0\r\n\r\n")
@@ -83,12 +83,12 @@ fn chunk_lines() {
         assert_eq!(offer(digits(13).as_bytes(), &[cut], &tight)[1..], [Seen::Reject(400)], "however split");
     }
     let endless = chunk(100_000);
-    assert_eq!(status(&endless.as_bytes()[..400], &Limits::default()), Some(400), "without waiting for the end");
+    assert_eq!(status(&endless.as_bytes()[..400], &RequestLimits::default()), Some(400), "without waiting for the end");
 }
 
 #[test]
 fn trailers() {
-    let limits = Limits { trailers: 100, fields: 10, ..Limits::default() };
+    let limits = RequestLimits { trailers: 100, fields: 10, ..RequestLimits::default() };
     let body =
         |trailers: &str| format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n{trailers}\r\n");
     let long = |length: usize| format!("X: {}\r\n", "t".repeat(length - 5));
@@ -104,11 +104,11 @@ fn trailers() {
 fn slow_heads_are_not_scanned_again() {
     let head = format!("GET / HTTP/1.1\r\nHost: a\r\n{}X: {}\r\n\r\n", "X: y\r\n".repeat(90), "v".repeat(10_000));
     let ends: Vec<_> = (1..head.len()).collect();
-    let limits = Limits::default();
+    let limits = RequestLimits::default();
     assert_eq!(offer(head.as_bytes(), &ends, &limits), all(head.as_bytes()));
-    let mut engine = super::Engine::new();
+    let mut engine = super::RequestReader::new();
     for end in 1..head.len() {
-        assert!(matches!(engine.on_bytes(&head.as_bytes()[..end], &limits), super::Event::NeedMore));
+        assert!(matches!(engine.on_bytes(&head.as_bytes()[..end], &limits), super::RequestEvent::NeedMore));
         assert_eq!(usize::from(engine.progress.scanned), end);
         let complete = head[..end].rfind('\n').map_or(0, |at| at + 1);
         assert_eq!(usize::from(engine.progress.checked), complete, "all complete lines are checked");

@@ -1,17 +1,17 @@
 //! The short pass over plain heads: nothing but what the whole parser makes of
 //! them, too.
 
-use super::{Engine, Event, Limits};
+use super::{RequestEvent, RequestLimits, RequestReader};
 use crate::random::Random;
 use crate::{Framing, Version};
 use semantics::Method;
 
 /// If `data` begins with a plain head, the whole parser says the same of it;
 /// and either leaves the engine as the other does. Returns whether it does.
-pub(crate) fn agrees(engine: Engine, data: &[u8], limits: &Limits) -> bool {
+pub(crate) fn agrees(engine: RequestReader, data: &[u8], limits: &RequestLimits) -> bool {
     let Some(plain) = engine.plain(data, limits) else { return false };
     let (mut whole, mut short) = (engine, engine);
-    let Event::Request { request, transfer, consumed } = whole.on_bytes(data, limits) else {
+    let RequestEvent::Request { request, transfer, consumed } = whole.on_bytes(data, limits) else {
         panic!("no request: {:?}", data.escape_ascii().to_string())
     };
     short.pass(plain.keep_alive());
@@ -24,7 +24,7 @@ pub(crate) fn agrees(engine: Engine, data: &[u8], limits: &Limits) -> bool {
 }
 
 fn is_plain(head: &str) -> bool {
-    agrees(Engine::new(), head.as_bytes(), &Limits::default())
+    agrees(RequestReader::new(), head.as_bytes(), &RequestLimits::default())
 }
 
 /// What browsers and tools send.
@@ -99,7 +99,7 @@ fn with_any_byte_anywhere_it_agrees_with_the_whole_parser() {
             let was = bytes[at];
             for byte in 0..=u8::MAX {
                 bytes[at] = byte;
-                agrees(Engine::new(), &bytes, &Limits::default());
+                agrees(RequestReader::new(), &bytes, &RequestLimits::default());
             }
             bytes[at] = was;
         }
@@ -140,40 +140,45 @@ fn a_head_beyond_a_limit_is_not_plain() {
     let head = b"GET /123 HTTP/1.1\r\nHost: a\r\nA: b\r\nConnection: close\r\n\r\n";
     // The short pass leaves a head to the whole parser that is longer than the
     // longest request line.
-    let just = Limits { request_line: head.len() as u16, head: head.len() as u16, fields: 3, ..Limits::default() };
-    assert!(agrees(Engine::new(), head, &just));
-    let longer = Limits { request_line: just.request_line - 1, ..just };
+    let just = RequestLimits {
+        request_line: head.len() as u16,
+        head: head.len() as u16,
+        fields: 3,
+        ..RequestLimits::default()
+    };
+    assert!(agrees(RequestReader::new(), head, &just));
+    let longer = RequestLimits { request_line: just.request_line - 1, ..just };
     for less in [
         longer,
-        Limits { request_line: 16, ..just },
-        Limits { head: just.head - 1, ..just },
-        Limits { fields: 2, ..just },
-        Limits { fields: 0, ..just },
+        RequestLimits { request_line: 16, ..just },
+        RequestLimits { head: just.head - 1, ..just },
+        RequestLimits { fields: 2, ..just },
+        RequestLimits { fields: 0, ..just },
     ] {
-        assert!(!agrees(Engine::new(), head, &less), "{less:?}");
+        assert!(!agrees(RequestReader::new(), head, &less), "{less:?}");
         if less == longer {
             continue;
         }
-        assert!(matches!(Engine::new().on_bytes(head, &less), Event::Reject { .. }), "{less:?}");
+        assert!(matches!(RequestReader::new().on_bytes(head, &less), RequestEvent::Reject { .. }), "{less:?}");
     }
     let short = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-    assert!(!agrees(Engine::new(), short, &Limits { fields: 0, ..just }));
+    assert!(!agrees(RequestReader::new(), short, &RequestLimits { fields: 0, ..just }));
 }
 
 /// Where no head is expected, and where the engine waits for the rest of one.
 #[test]
 fn only_where_a_head_begins() {
     let head = PLAIN[0].as_bytes();
-    let limits = Limits::default();
-    let mut engine = Engine::new();
-    assert!(matches!(engine.on_bytes(&head[..9], &limits), Event::NeedMore));
+    let limits = RequestLimits::default();
+    let mut engine = RequestReader::new();
+    assert!(matches!(engine.on_bytes(&head[..9], &limits), RequestEvent::NeedMore));
     assert_eq!(engine.plain(head, &limits), None, "some of it was looked at already");
-    let mut closed = Engine::new();
+    let mut closed = RequestReader::new();
     closed.pass(false);
     assert_eq!(closed.plain(head, &limits), None, "the last request was seen");
-    let mut body = Engine::new();
+    let mut body = RequestReader::new();
     let post = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n";
-    assert!(matches!(body.on_bytes(post, &limits), Event::Request { .. }));
+    assert!(matches!(body.on_bytes(post, &limits), RequestEvent::Request { .. }));
     assert_eq!(body.plain(head, &limits), None, "a body");
 }
 
@@ -211,14 +216,14 @@ fn long_heads_are_taken_like_the_whole_parser_takes_them() {
             head += &format!("{name}: {value}\r\n");
         }
         head += "\r\n";
-        let limits = Limits { fields: 3 + random.below(12) as u16, ..Limits::default() };
-        match agrees(Engine::new(), head.as_bytes(), &limits) {
+        let limits = RequestLimits { fields: 3 + random.below(12) as u16, ..RequestLimits::default() };
+        match agrees(RequestReader::new(), head.as_bytes(), &limits) {
             true => plain += 1,
             false => other += 1,
         }
         // Nothing but whole heads is taken.
         let cut = random.below(head.len());
-        assert!(!agrees(Engine::new(), &head.as_bytes()[..cut], &limits));
+        assert!(!agrees(RequestReader::new(), &head.as_bytes()[..cut], &limits));
     }
     assert!(plain > 5_000 && other > 2_000, "{plain} {other}");
 }

@@ -1,6 +1,6 @@
 //! What holds for all input.
 
-use super::{Engine, Event, Limits, Seen, offer};
+use super::{RequestEvent, RequestLimits, RequestReader, Seen, offer};
 use crate::random::Random;
 
 /// Streams that together come through every branch.
@@ -22,12 +22,13 @@ pub(crate) const STREAMS: [&str; 12] = [
 ];
 
 /// Small enough that the streams and their mutations come to each limit.
-const TIGHT: Limits = Limits { request_line: 60, head: 200, fields: 8, body: 15, chunk_line: 12, trailers: 20 };
+const TIGHT: RequestLimits =
+    RequestLimits { request_line: 60, head: 200, fields: 8, body: 15, chunk_line: 12, trailers: 20 };
 
 #[test]
 fn every_split_in_two_or_three_gives_the_same_events() {
     for stream in STREAMS {
-        for limits in [Limits::default(), TIGHT] {
+        for limits in [RequestLimits::default(), TIGHT] {
             let bytes = stream.as_bytes();
             let whole = offer(bytes, &[], &limits);
             for first in 0..bytes.len() {
@@ -48,7 +49,7 @@ fn mutated_streams_give_the_same_events_however_split() {
     let mut random = Random::new(1);
     for round in 0..30_000 {
         let bytes = random.mutated(STREAMS[round % STREAMS.len()].as_bytes());
-        let limits = if random.below(2) == 0 { Limits::default() } else { TIGHT };
+        let limits = if random.below(2) == 0 { RequestLimits::default() } else { TIGHT };
         let whole = offer(&bytes, &[], &limits);
         let ends = random.ends(bytes.len());
         assert_eq!(offer(&bytes, &ends, &limits), whole, "round {round}: {:?}", bytes.escape_ascii().to_string());
@@ -65,7 +66,7 @@ fn mutated_streams_give_the_same_events_however_split() {
 fn arbitrary_offers_never_panic() {
     let mut random = Random::new(2);
     for _ in 0..3_000 {
-        let mut engine = Engine::new();
+        let mut engine = RequestReader::new();
         for _ in 0..20 {
             let length = random.below(200);
             let bytes: Vec<u8> = if random.below(2) == 0 {
@@ -75,15 +76,15 @@ fn arbitrary_offers_never_panic() {
                 random.mutated(stream.as_bytes())
             };
             let consumed = match engine.on_bytes(&bytes, &TIGHT) {
-                Event::NeedMore => 0,
-                Event::Request { request, consumed, .. } => {
+                RequestEvent::NeedMore => 0,
+                RequestEvent::Request { request, consumed, .. } => {
                     assert!(request.fields().count() <= usize::from(TIGHT.fields));
                     consumed
                 }
-                Event::Body { bytes, consumed } => bytes.len().max(consumed),
-                Event::EndOfBody { consumed } | Event::Reject { consumed, .. } | Event::Ignored { consumed } => {
-                    consumed
-                }
+                RequestEvent::Body { bytes, consumed } => bytes.len().max(consumed),
+                RequestEvent::EndOfBody { consumed }
+                | RequestEvent::Reject { consumed, .. }
+                | RequestEvent::Ignored { consumed } => consumed,
             };
             assert!(consumed <= bytes.len());
         }
@@ -98,7 +99,7 @@ fn written_requests_are_read() {
         let target = format!("/{}", random.word(60));
         let (host, agent, body) = (random.word(30), random.word(200), random.below(3) as u64);
         let mut out = Vec::new();
-        let mut head = crate::client::Head::new(&mut out, "PUT", target.as_bytes(), host.as_bytes())
+        let mut head = crate::client::RequestHead::new(&mut out, "PUT", target.as_bytes(), host.as_bytes())
             .field("User-Agent", agent.as_bytes())
             .content_length(body);
         let keep_alive = random.below(2) == 0;
@@ -106,7 +107,9 @@ fn written_requests_are_read() {
             head = head.close();
         }
         head.end();
-        let Event::Request { request, transfer, consumed } = Engine::new().on_bytes(&out, &Limits::default()) else {
+        let RequestEvent::Request { request, transfer, consumed } =
+            RequestReader::new().on_bytes(&out, &RequestLimits::default())
+        else {
             panic!("{:?}", out.escape_ascii().to_string())
         };
         assert_eq!(consumed, out.len());
@@ -124,8 +127,8 @@ fn pipelined_requests_do_not_influence_each_other() {
     for first in &STREAMS[..1] {
         for stream in STREAMS {
             let both = format!("{first}{stream}");
-            let alone = offer(stream.as_bytes(), &[], &Limits::default());
-            let piped = offer(both.as_bytes(), &[], &Limits::default());
+            let alone = offer(stream.as_bytes(), &[], &RequestLimits::default());
+            let piped = offer(both.as_bytes(), &[], &RequestLimits::default());
             assert!(matches!(piped[0], Seen::Request { .. }));
             assert_eq!(piped[1..], alone, "{stream:?}");
         }
