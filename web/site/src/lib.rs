@@ -11,12 +11,14 @@ mod clock;
 mod config;
 mod fixed;
 mod handler;
+mod locations;
 mod names;
 
 pub use clock::WallClock;
 pub use config::{Config, ConfigError, Content, Host, Limits, RESPOND_SIZE_MAX, Respond, Timeouts};
 pub use fixed::Fixed;
 pub use handler::{HandlerChange, Making, SiteHandler};
+pub use locations::{Location, LocationError, Locations, Pattern};
 pub use names::Names;
 
 use access_log::AccessLog;

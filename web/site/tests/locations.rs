@@ -1,0 +1,208 @@
+//! Random locations, beside nginx with the same: which are refused, and which
+//! of them each path finds. Without nginx on this machine nothing is compared.
+
+use site::{Location, Locations, Pattern};
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const NGINX: &str = "/usr/sbin/nginx";
+const PORT: u16 = 18_713;
+const TREES: usize = 120;
+const PATHS: usize = 40;
+
+/// Expressions, and what they mean.
+type Expression = (&'static str, fn(&[u8]) -> bool);
+const EXPRESSIONS: [Expression; 5] = [
+    ("~ \\.css$", |path| path.ends_with(b".css")),
+    ("~* \\.CSS$", |path| path.to_ascii_lowercase().ends_with(b".css")),
+    ("~ ^/a/", |path| path.starts_with(b"/a/")),
+    ("~ b", |path| path.contains(&b'b')),
+    ("~ /$", |path| path.ends_with(b"/")),
+];
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % below as u64) as usize
+    }
+
+    fn path(&mut self) -> Vec<u8> {
+        const PIECES: [&str; 6] = ["/", "a", "b", "/a", ".css", "/b/"];
+        let mut path = b"/".to_vec();
+        for _ in 0..self.below(5) {
+            path.extend_from_slice(PIECES[self.below(PIECES.len())].as_bytes());
+        }
+        // nginx makes one slash of several before it looks.
+        path.dedup_by(|one, other| (*one, *other) == (b'/', b'/'));
+        path
+    }
+
+    fn locations(&mut self, depth: usize, outer: &[u8], next: &mut u32) -> Vec<Location> {
+        let count = self.below(5) + usize::from(depth == 0);
+        let mut one = |this: &mut Self| {
+            let place = *next;
+            *next += 1;
+            let mut path = this.path();
+            // Most of what is held begins as what holds it.
+            if this.below(8) > 0 && outer.len() > 1 {
+                path.splice(..1, outer.iter().copied());
+            }
+            let pattern = match this.below(6) {
+                0 => Pattern::Exact(path.clone()),
+                1 => Pattern::FirmPrefix(path.clone()),
+                2 => {
+                    let number = this.below(EXPRESSIONS.len());
+                    let text = EXPRESSIONS[number].0.split(' ').next_back().unwrap_or_default();
+                    Pattern::Expression(number as u32, text.into())
+                }
+                _ => Pattern::Prefix(path.clone()),
+            };
+            let inner =
+                if depth < 2 && this.below(4) == 0 { this.locations(depth + 1, &path, next) } else { Vec::new() };
+            Location { pattern, place, inner }
+        };
+        (0..count).map(|_| one(self)).collect::<Vec<_>>()
+    }
+}
+
+/// As nginx writes them; each answers with its place.
+fn written(locations: &[Location], text: &mut String) {
+    for location in locations {
+        let pattern = match &location.pattern {
+            Pattern::Exact(path) => format!("= {}", String::from_utf8_lossy(path)),
+            Pattern::Prefix(path) => String::from_utf8_lossy(path).into_owned(),
+            Pattern::FirmPrefix(path) => format!("^~ {}", String::from_utf8_lossy(path)),
+            Pattern::Expression(number, _) => EXPRESSIONS[*number as usize].0.to_owned(),
+            Pattern::Named(name) => format!("@{}", String::from_utf8_lossy(name)),
+        };
+        let _ = write!(text, "location {pattern} {{ return 200 \"{}\"; ", location.place);
+        written(&location.inner, text);
+        text.push_str("}\n");
+    }
+}
+
+/// A folder of its own, gone with the value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn write(&self, servers: &str) -> PathBuf {
+        let path = self.0.join("nginx.conf");
+        let text = format!(
+            "daemon off; master_process off; pid {folder}/pid; error_log stderr crit;\n\
+             events {{}}\nhttp {{ access_log off; default_type text/plain;\n{servers}}}\n",
+            folder = self.0.display()
+        );
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn nginx(&self, path: &Path) -> Command {
+        let mut nginx = Command::new(NGINX);
+        nginx.args(["-e", "stderr", "-p"]).arg(&self.0).arg("-c").arg(path).stdin(Stdio::null());
+        nginx.stdout(Stdio::null()).stderr(Stdio::null());
+        nginx
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What nginx answers for `path` of the server `name`: a location's place, or
+/// none.
+fn ask(stream: &mut BufReader<TcpStream>, name: usize, path: &[u8]) -> Option<u32> {
+    let path = String::from_utf8_lossy(path);
+    // In one write: a second waits for the acknowledgement of the first.
+    let request = format!("GET {path} HTTP/1.1\r\nHost: t{name}\r\n\r\n");
+    stream.get_mut().write_all(request.as_bytes()).unwrap();
+    let (mut line, mut status, mut length) = (String::new(), 0, 0);
+    loop {
+        line.clear();
+        assert!(stream.read_line(&mut line).unwrap() > 0, "nginx closed the connection");
+        let lower = line.to_ascii_lowercase();
+        if let Some(rest) = lower.strip_prefix("http/1.1 ") {
+            status = rest[..3].parse().unwrap();
+        } else if let Some(rest) = lower.strip_prefix("content-length: ") {
+            length = rest.trim().parse().unwrap();
+        } else if lower == "\r\n" {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    (status == 200).then(|| String::from_utf8_lossy(&body).parse().unwrap())
+}
+
+#[test]
+fn random_locations_are_found_as_nginx_finds_them() {
+    if !Path::new(NGINX).exists() {
+        eprintln!("left out: there is no nginx here");
+        return;
+    }
+    let folder = Folder(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("locations-{}", std::process::id())));
+    std::fs::create_dir_all(&folder.0).unwrap();
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let (mut servers, mut trees) = (String::new(), Vec::new());
+    let mut refused = 0;
+    for _ in 0..TREES {
+        let tree = random.locations(0, b"", &mut 0);
+        let mut text = String::new();
+        written(&tree, &mut text);
+        let ours = Locations::compile(&tree);
+        let alone = folder.write(&format!("server {{ listen 127.0.0.1:{PORT};\n{text}}}\n"));
+        let theirs = folder.nginx(&alone).arg("-t").status().unwrap().success();
+        assert_eq!(ours.is_ok(), theirs, "{ours:?}\n{text}");
+        match ours {
+            Err(_) => refused += 1,
+            Ok(ours) => {
+                let name = trees.len();
+                let _ = write!(servers, "server {{ listen 127.0.0.1:{PORT}; server_name t{name};\n{text}}}\n");
+                trees.push((ours, text));
+            }
+        }
+    }
+    assert!(refused > 5 && trees.len() > 50, "{refused} refused, {} taken", trees.len());
+    let whole = folder.write(&servers);
+    let _nginx = Running(folder.nginx(&whole).spawn().unwrap());
+    let connect = || {
+        for _ in 0..600 {
+            match TcpStream::connect(("127.0.0.1", PORT)) {
+                Ok(stream) => return BufReader::new(stream),
+                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            }
+        }
+        panic!("nginx does not come up");
+    };
+    let mut found = 0;
+    for (name, (ours, text)) in trees.iter().enumerate() {
+        // nginx ends a connection after a thousand requests.
+        let mut stream = connect();
+        for _ in 0..PATHS {
+            let path = random.path();
+            let place = ours.find(&path, |number| EXPRESSIONS[number as usize].1(&path));
+            let theirs = ask(&mut stream, name, &path);
+            assert_eq!(place, theirs, "{}\n{text}", String::from_utf8_lossy(&path));
+            found += usize::from(place.is_some());
+        }
+    }
+    assert!(found > trees.len() * PATHS / 4, "{found} found");
+}
