@@ -29,21 +29,30 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do
     sleep 0.5
 done
 
-# Prints the rate, or INVALID, or none.
+# Prints the rate, or INVALID, or none. What spoilt the runs stands in $dir/why.
 search() {
     code=0
+    : >"$dir/why"
     "$nearside" load "http://127.0.0.1:$port/" --threads 1 --cores 1 --connections 64 --duration 1s --warmup 200ms \
         --find-max "$objective" --find-start 5k --progress none --json >"$dir/found" 2>"$dir/runs" || code=$?
     case $code in
     0) sed -n 's/^ *"rate": \([0-9.]*\),*$/\1/p' "$dir/found" | tail -n 1 ;;
-    5) echo INVALID ;;
+    5)
+        sed -n 's/^INVALID: //p' "$dir/runs" "$dir/found" | tail -n 1 >"$dir/why"
+        echo INVALID
+        ;;
     3) echo none ;;
     *) cat "$dir/runs" >&2; echo "failed ($code)" ;;
     esac
 }
 
-quiet=$(search)
-echo "quiet machine: $quiet /s"
+# Another tenant of the host may spoil one, and leave the next alone.
+quiet=
+for _ in 1 2 3; do
+    quiet=$(search)
+    echo "quiet machine: $quiet /s  $(cat "$dir/why")"
+    case $quiet in [0-9]*) break ;; esac
+done
 case $quiet in [0-9]*) ;; *) echo "the machine is not quiet: no verdict"; exit 2 ;; esac
 
 # Half a core: 50 ms of work, 50 ms of rest, on whichever core it gets.
@@ -59,7 +68,7 @@ while [ "$n" -lt "$tries" ]; do
         else if (found + 0 >= 0.9 * quiet && found + 0 <= 1.1 * quiet) print "right"
         else print "WRONG"
     }')
-    echo "try $n: $found  $verdict"
+    echo "try $n: $found  $verdict  $(cat "$dir/why")"
     [ "$verdict" != WRONG ] || wrong=$((wrong + 1))
 done
 echo "$wrong of $tries tries are wrong: $([ "$wrong" -eq 0 ] && echo kept || echo NOT KEPT)"
