@@ -42,6 +42,8 @@ pub enum Way {
     Orderly,
     /// All that a light connection has to send.
     SendLight,
+    /// The same, where that is a few segments.
+    SendFew,
     /// What ends it.
     SendOrderly,
     /// The SYN that opens one.
@@ -52,12 +54,13 @@ pub enum Way {
 
 impl Way {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Parse,
         Self::Light,
         Self::Expected,
         Self::Orderly,
         Self::SendLight,
+        Self::SendFew,
         Self::SendOrderly,
         Self::SendOpening,
         Self::Build,

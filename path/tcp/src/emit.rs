@@ -25,6 +25,18 @@ pub struct Emit {
     pub len: u32,
 }
 
+impl Emit {
+    /// The segment that begins `offset` bytes behind the first of this, which is
+    /// more than one segment of `most` bytes.
+    #[inline(always)]
+    #[must_use]
+    pub fn piece(&self, offset: u32, most: u32) -> Self {
+        let left = self.len - offset;
+        let (len, flags) = if left > most { (most, Bits::ACK) } else { (left, self.flags) };
+        Self { seq: self.seq.plus(offset), flags, offset, len, ..*self }
+    }
+}
+
 /// Options beyond timestamps.
 #[derive(Clone, Copy, Debug)]
 pub enum EmitOptions {

@@ -51,6 +51,7 @@ pub use emit::{Emit, EmitOptions};
 pub use flags::WheelMark;
 pub use info::{CongestionState, Info};
 pub use outcome::{Answer, Light, Outcome};
+pub use output::FEW;
 pub use receive::ReceiveBuffer;
 pub use rope::QueueFull;
 pub use rtt::Rtt;

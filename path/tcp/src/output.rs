@@ -19,6 +19,9 @@ use wire::tcp::{Flags as Bits, SeqNum};
 /// goes on, and what is not taken at once is dropped anyway.
 const FULL_WINDOW: u32 = 16 * 1024;
 
+/// Segments that [`Connection::poll_few`] gives at most.
+pub const FEW: u32 = 3;
+
 /// Option bytes of `n` SACK blocks, padded (RFC 2018 section 3).
 const fn sack_len(n: usize) -> u32 {
     4 + 8 * n as u32
@@ -62,6 +65,28 @@ impl Connection {
         self.nxt = seq.plus(len);
         self.arm(cx, self.rto(cx.config));
         self.start_timing(cx, true);
+        Some(self.emit_beside(cx, seq, Bits::ACK.union(Bits::PSH), 0, len, 0))
+    }
+
+    /// As [`Connection::poll_light`], for all that waits in two segments or up
+    /// to [`FEW`]: one value for all of them, which [`Emit::piece`] cuts.
+    #[inline(always)]
+    pub fn poll_few(&mut self, cx: &mut Context<'_>) -> Option<Emit> {
+        const DISTURBED: u16 = Flags::SLOW | Flags::RETRANSMIT | Flags::PROBE | Flags::V6 | Flags::NAGLE;
+        let len = self.rope.single()?;
+        let mss = u32::from(self.mss);
+        let undisturbed = self.state == State::Established && !self.flags.has(DISTURBED) && self.cold.is_none();
+        let fits = len > mss && len <= FEW * mss && len <= self.snd_wnd.min(self.cwnd);
+        if !undisturbed || self.nxt != self.una || !fits {
+            return None;
+        }
+        let seq = self.nxt;
+        self.nxt = seq.plus(len);
+        // The first starts the flight, the last its probe.
+        self.arm(cx, self.rto(cx.config));
+        self.start_timing(cx, true);
+        self.arm_probe(cx);
+        cx.counters.segments_out += if len > 2 * mss { 2 } else { 1 };
         Some(self.emit_beside(cx, seq, Bits::ACK.union(Bits::PSH), 0, len, 0))
     }
 

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const SEEDS: u64 = 8;
 
 /// What is planted where, and what is said of it.
-const PLANTS: [(Way, Tampering, &str); 14] = [
+const PLANTS: [(Way, Tampering, &str); 16] = [
     (Way::Light, Tampering::RoundTrip, "rtt Rtt"),
     (Way::Light, Tampering::Acknowledgement, "flags"),
     (Way::Light, Tampering::Told, "the application is told"),
@@ -24,6 +24,8 @@ const PLANTS: [(Way, Tampering, &str); 14] = [
     (Way::Orderly, Tampering::Finished, "finished: true"),
     (Way::SendLight, Tampering::RoundTrip, "rtt Rtt"),
     (Way::SendLight, Tampering::Window, "frames ["),
+    (Way::SendFew, Tampering::RoundTrip, "rtt Rtt"),
+    (Way::SendFew, Tampering::Cut, "frames"),
     (Way::SendOrderly, Tampering::Cut, "frames"),
     (Way::SendOpening, Tampering::Window, "frames [74 bytes"),
     (Way::Build, Tampering::Window, "frames"),

@@ -117,6 +117,12 @@ impl Ip {
         self.vlan.is_none()
     }
 
+    /// Whether the link takes several segments in one piece.
+    #[inline(always)]
+    pub const fn is_cut_by_link(&self) -> bool {
+        self.offload.checksum && self.offload.segmentation.is_some()
+    }
+
     /// Largest packet, in bytes.
     #[inline(always)]
     pub const fn mtu(&self) -> u16 {

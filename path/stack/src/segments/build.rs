@@ -79,13 +79,19 @@ impl Frame<'_> {
     /// in memory.
     #[inline(never)]
     fn build_summed(self, out: &mut [u8], flow: Flow, emit: Emit, connection: &mut Connection) -> usize {
+        self.build_piece(out, &flow, &emit, connection)
+    }
+
+    /// As [`Frame::build_plain`], where the payload is known to be a piece.
+    #[inline(always)]
+    pub fn build_piece(&self, out: &mut [u8], flow: &Flow, emit: &Emit, connection: &mut Connection) -> usize {
         let timestamps =
             if emit.timestamps.is_some() { wire_tcp::ESTABLISHED_HEADER_LEN } else { wire_tcp::HEADER_LEN };
         let at = plain::HEADERS_LEN - wire_tcp::HEADER_LEN + timestamps;
         let len = emit.len as usize;
         let Some(body) = out.get_mut(at..at + len) else { return 0 };
-        let sum = if len > 0 { connection.copy_payload(&emit, body) } else { Sum::ZERO };
-        self.plain_head(out, &flow, &emit, sum) + len
+        let sum = if len > 0 { connection.copy_payload(emit, body) } else { Sum::ZERO };
+        self.plain_head(out, flow, emit, sum) + len
     }
 
     #[inline(always)]

@@ -263,6 +263,7 @@ impl Tcp {
         let mut tapped = Tapped { inner: out, frames: Vec::new() };
         let sent = match way {
             Way::SendLight => self.transmit_light(ip, index, &mut tapped),
+            Way::SendFew => self.transmit_few(ip, index, &mut tapped),
             Way::SendOpening => self.transmit_first(ip, index, &mut tapped),
             _ => self.transmit_last(ip, index, &mut tapped),
         };

@@ -7,7 +7,7 @@ use crate::ip::Ip;
 use crate::shadow::Way;
 use app::ConnId;
 use core::hint::cold_path;
-use tcp::{Connection, Context, Emit, Path, State};
+use tcp::{Connection, Context, Emit, FEW, Path, State};
 use wire::tcp as wire_tcp;
 use wire::{Mac, Offload, ipv6};
 
@@ -70,7 +70,7 @@ impl Tcp {
     #[inline(always)]
     pub fn settle(&mut self, ip: &mut Ip, id: ConnId, out: &mut impl Egress) {
         let index = id.index() as u32;
-        if !self.transmit_light(ip, index, out) {
+        if !self.transmit_light(ip, index, out) && !self.transmit_few(ip, index, out) {
             cold_path();
             self.outbox.ready.push(index);
         }
@@ -96,6 +96,38 @@ impl Tcp {
             #[inline(always)]
             |tcp, cx| tcp.poll_light(cx),
         )
+    }
+
+    /// The same where that is a few plain segments.
+    #[inline(never)]
+    pub(super) fn transmit_few(&mut self, ip: &mut Ip, index: u32, out: &mut impl Egress) -> bool {
+        if out.watched().by_anybody() {
+            return self.compare_sent(ip, Way::SendFew, index, out);
+        }
+        let slot = self.slots.at_mut(index);
+        let Some(mac) = ip.neighbours.mac(slot.neighbour) else { return false };
+        // All of them leave, or none: the link would take several in one piece.
+        if ip.is_cut_by_link() || out.room() < CONTROL_RESERVE + FEW as usize {
+            return false;
+        }
+        let flow = slot.flow();
+        let most = u32::from(slot.tcp.mss());
+        let mut cx = self.common.context(&flow);
+        let Some(emit) = slot.tcp.poll_few(&mut cx) else { return false };
+        let frame = Frame(ip.to(mac, 0));
+        let mut sent = 0;
+        while sent < emit.len {
+            let Some(buffer) = out.slot() else { break };
+            let piece = emit.piece(sent, most);
+            let len = frame.build_piece(buffer, &flow, &piece, &mut slot.tcp);
+            out.commit(len, Offload::NONE);
+            sent += piece.len;
+        }
+        slot.tcp.set_ready(false);
+        if let Some(deadline) = slot.tcp.timer() {
+            self.timers.enter(index, slot, deadline);
+        }
+        true
     }
 
     /// The same for the segments that end a connection.
