@@ -118,7 +118,8 @@ fn others(bytes: __m256i) -> __m256i {
         1, 2, 4, 8, 16, 32, 64, -128, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, -128, 0, 0, 0, 0, 0, 0, 0, 0,
     );
     let half = _mm256_set1_epi8(15);
-    let of = _mm256_shuffle_epi8(rows, _mm256_and_si256(bytes, half));
+    // By the lower half; none from 0x80 on, here too.
+    let of = _mm256_shuffle_epi8(rows, bytes);
     let own = _mm256_shuffle_epi8(row, _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), half));
     // Zero where the row is not among them.
     _mm256_cmpeq_epi8(_mm256_and_si256(of, own), _mm256_setzero_si256())

@@ -154,38 +154,105 @@ impl<'a> Work for Lines<'a> {
     #[inline(always)]
     fn run<B: Blocks>(self, blocks: B) -> Self::Output {
         let Self { data, mut line, mut lines } = self;
-        loop {
-            let (marks, mut behind) = match line.split_first_chunk::<BLOCK>() {
-                Some((block, behind)) => (blocks.marks(block), behind),
-                None => (last_marks(blocks, data, line.len())?, &line[..0]),
-            };
+        // A block and what ends a line behind it: one look at what is left is
+        // enough for all of a short line.
+        while let Some(chunk) = line.first_chunk::<{ BLOCK + END_LEN }>() {
+            let marks = blocks.marks(block_of(chunk)?);
             let name = marks.other.trailing_zeros() as usize;
-            if line.get(name) != Some(&b':') || matters(line, name) {
+            if chunk[name] != b':' || matters(chunk[0], name) {
                 return Some(Found { rest: line, lines });
             }
-            let (mut start, mut stops) = (line, marks.stop);
-            while stops == 0 {
-                start = behind;
-                stops = match behind.split_first_chunk::<BLOCK>() {
-                    Some((block, next)) => {
-                        behind = next;
-                        blocks.stops(block)
+            let next = if marks.stop != 0 {
+                let end = marks.stop.trailing_zeros() as usize;
+                if !is_end(chunk[end], chunk[end + 1]) {
+                    return Some(Found { rest: line, lines });
+                }
+                &line[end + END_LEN..]
+            } else {
+                let mut behind = &line[BLOCK..];
+                // Those that are longer mostly are much longer.
+                loop {
+                    let Some(chunk) = behind.first_chunk::<{ 2 * BLOCK + END_LEN }>() else {
+                        break match end_of_last(blocks, data, behind)? {
+                            Some(next) => next,
+                            None => return Some(Found { rest: line, lines }),
+                        };
+                    };
+                    let upper = chunk.get(BLOCK..).and_then(block_of)?;
+                    let stops = u64::from(blocks.stops(block_of(chunk)?)) | u64::from(blocks.stops(upper)) << BLOCK;
+                    if stops != 0 {
+                        let end = stops.trailing_zeros() as usize;
+                        if !is_end(chunk[end], chunk[end + 1]) {
+                            return Some(Found { rest: line, lines });
+                        }
+                        break &behind[end + END_LEN..];
                     }
-                    None => match last_marks(blocks, data, behind.len())?.stop {
-                        0 => return None,
-                        stops => stops,
-                    },
-                };
+                    behind = &behind[2 * BLOCK..];
+                }
+            };
+            line = next;
+            lines = lines.wrapping_add(1);
+        }
+        // The last lines, of which there is no block, or hardly more.
+        loop {
+            let marks = match line.first_chunk::<BLOCK>() {
+                Some(block) => blocks.marks(block),
+                None => last_marks(blocks, data, line.len())?,
+            };
+            let name = marks.other.trailing_zeros() as usize;
+            if line.get(name) != Some(&b':') || line.first().is_none_or(|first| matters(*first, name)) {
+                return Some(Found { rest: line, lines });
             }
-            let (end, next) = start.get(stops.trailing_zeros() as usize..)?.split_first_chunk::<2>()?;
-            if u16::from_ne_bytes(*end) != u16::from_ne_bytes(*b"\r\n") {
-                // HTAB, what is no ASCII, or what may not be there.
+            if marks.stop == 0 {
+                return None;
+            }
+            let (end, next) = line.get(marks.stop.trailing_zeros() as usize..)?.split_first_chunk::<END_LEN>()?;
+            if !is_end(end[0], end[1]) {
                 return Some(Found { rest: line, lines });
             }
             line = next;
             lines = lines.wrapping_add(1);
         }
     }
+}
+
+/// Bytes of what ends a line.
+const END_LEN: usize = b"\r\n".len();
+
+/// Whether a line ends with these: what else stops a value is HTAB, what is no
+/// ASCII, or what may not be there.
+#[inline(always)]
+fn is_end(first: u8, second: u8) -> bool {
+    u16::from_ne_bytes([first, second]) == u16::from_ne_bytes(*b"\r\n")
+}
+
+/// The block that more bytes begin with.
+#[inline(always)]
+fn block_of(bytes: &[u8]) -> Option<&[u8; BLOCK]> {
+    bytes.first_chunk()
+}
+
+/// What follows the value that `rest` is the last of, fewer bytes than two
+/// blocks and an end, in `data`: `None` if it has no end, and the inner one if
+/// that is to be looked at byte by byte.
+#[inline(always)]
+fn end_of_last<'a, B: Blocks>(blocks: B, data: &[u8], rest: &'a [u8]) -> Option<Option<&'a [u8]>> {
+    let mut behind = rest;
+    let end = loop {
+        let stops = match behind.first_chunk::<BLOCK>() {
+            Some(block) => blocks.stops(block),
+            None => match last_marks(blocks, data, behind.len())?.stop {
+                0 => return None,
+                stops => stops,
+            },
+        };
+        if stops != 0 {
+            break stops.trailing_zeros() as usize;
+        }
+        behind = &behind[BLOCK..];
+    };
+    let (end, next) = behind.get(end..)?.split_first_chunk::<END_LEN>()?;
+    Some(is_end(end[0], end[1]).then_some(next))
 }
 
 /// The marks of the last `len` bytes of `data`, fewer than a block; beyond them
@@ -201,7 +268,7 @@ fn last_marks<B: Blocks>(blocks: B, data: &[u8], len: usize) -> Option<Marks> {
 /// The fields that a plain head may not have, and those that say how the
 /// connection goes on: by the length of the name, a bit for its first letter.
 /// All letters where the length is 0, or a whole block.
-const MATTERS: [u32; BLOCK] = {
+const MATTERS: [u32; BLOCK + 1] = {
     let names: [&[u8]; 11] = [
         b"connection",
         b"content-length",
@@ -215,8 +282,9 @@ const MATTERS: [u32; BLOCK] = {
         b"if-modified-since",
         b"if-unmodified-since",
     ];
-    let mut lengths = [0; BLOCK];
+    let mut lengths = [0; BLOCK + 1];
     lengths[0] = u32::MAX;
+    lengths[BLOCK] = u32::MAX;
     let mut at = 0;
     while at < names.len() {
         lengths[names[at].len()] |= 1 << (names[at][0] & 31);
@@ -225,12 +293,11 @@ const MATTERS: [u32; BLOCK] = {
     lengths
 };
 
-/// Whether the field line with a name of this length may be one of those:
-/// [`identify`] knows.
+/// Whether the field line that begins with `first`, and whose name has this
+/// length, of up to a block, may be one of those: [`identify`] knows.
 #[inline(always)]
-fn matters(line: &[u8], name: usize) -> bool {
-    let letters = MATTERS.get(name % BLOCK).copied().unwrap_or_default();
-    line.first().is_none_or(|first| letters >> (first & 31) & 1 == 1)
+fn matters(first: u8, name: usize) -> bool {
+    MATTERS[name] >> (first & 31) & 1 == 1
 }
 
 /// What follows a line of any name, and whether the connection goes on.
