@@ -138,7 +138,7 @@ fn walk<A: App>(mut rx: impl Receive, out: &mut impl Egress, stack: &mut Stack, 
         warm(&rx, frames, stack, app);
     }
     for index in 0..frames {
-        match stack.on_frame(rx.frame(index), rx.verified(index), out) {
+        match stack.on_frame_first(rx.frame(index), rx.verified(index), out) {
             Arrived::Data(id, data) => {
                 deliver_data(stack, app, id, data);
                 stack.settle(id, out);

@@ -76,10 +76,16 @@ impl Stack {
         self.tcp.touch_connection(hash)
     }
 
-    /// Takes a frame. `verified` says that the link vouches for its transport
-    /// checksum. Replies that belong to no connection are written at once.
+    /// [`Stack::on_frame_first`] for whoever takes a frame now and then.
     #[inline(never)]
     pub fn on_frame<'f>(&mut self, frame: &'f [u8], verified: bool, out: &mut impl Egress) -> Arrived<'f> {
+        self.on_frame_first(frame, verified, out)
+    }
+
+    /// Takes a frame. `verified` says that the link vouches for its transport
+    /// checksum. Replies that belong to no connection are written at once.
+    #[inline(always)]
+    pub fn on_frame_first<'f>(&mut self, frame: &'f [u8], verified: bool, out: &mut impl Egress) -> Arrived<'f> {
         self.ip.count_frame();
         if out.watched().by_anybody() {
             self.compare_parsed(frame, verified, out);

@@ -68,6 +68,15 @@ impl Connection {
         Some(self.emit_beside(cx, seq, Bits::ACK.union(Bits::PSH), 0, len, 0))
     }
 
+    /// Whether [`Connection::poll_few`] may have something to send.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_few(&self) -> bool {
+        let mss = u32::from(self.mss);
+        let few = |len: u32| len > mss && len <= FEW * mss;
+        self.nxt == self.una && self.rope.single().is_some_and(few)
+    }
+
     /// As [`Connection::poll_light`], for all that waits in two segments or up
     /// to [`FEW`]: one value for all of them, which [`Emit::piece`] cuts.
     #[inline(always)]
@@ -76,8 +85,7 @@ impl Connection {
         let len = self.rope.single()?;
         let mss = u32::from(self.mss);
         let undisturbed = self.state == State::Established && !self.flags.has(DISTURBED) && self.cold.is_none();
-        let fits = len > mss && len <= FEW * mss && len <= self.snd_wnd.min(self.cwnd);
-        if !undisturbed || self.nxt != self.una || !fits {
+        if !undisturbed || !self.has_few() || len > self.snd_wnd.min(self.cwnd) {
             return None;
         }
         let seq = self.nxt;

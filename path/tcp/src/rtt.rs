@@ -108,7 +108,7 @@ impl Rtt {
     /// the variation, in net/ipv4/tcp_input.c). As a floor of the timeout
     /// itself it would leave nothing for a delayed acknowledgement once the
     /// round trip is steady.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn rto_ms(self, floor: u32, max: u32) -> u32 {
         if self.is_short() && u64::from(self.rttvar) < u64::from(floor) * 1_000 {
@@ -116,6 +116,11 @@ impl Rtt {
             // millisecond, rounded up, and the floor.
             return floor.saturating_add(1).min(max);
         }
+        self.longer_rto_ms(floor, max)
+    }
+
+    #[inline(never)]
+    fn longer_rto_ms(self, floor: u32, max: u32) -> u32 {
         if self.srtt == 0 {
             return INITIAL_RTO_MS.max(floor).min(max);
         }

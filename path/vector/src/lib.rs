@@ -56,7 +56,7 @@ pub fn run<W: Work>(work: W) -> W::Output {
             // SAFETY: there is a value only where the processor has AVX2 and
             // BMI1, which is all that the function is compiled for.
             Some(blocks) => unsafe { avx2::run(blocks, work) },
-            None => work.run(sse2::Sse2),
+            None => sse2::run(work),
         }
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -1,6 +1,6 @@
 //! Every x86-64 processor: SSE2, a block in two halves.
 
-use crate::{BLOCK, Blocks, Marks};
+use crate::{BLOCK, Blocks, Marks, Work};
 use core::arch::x86_64::{
     __m128i, _mm_add_epi8, _mm_cmpeq_epi8, _mm_cmpgt_epi8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x,
     _mm_set1_epi8, _mm_subs_epi8,
@@ -9,6 +9,13 @@ use core::arch::x86_64::{
 /// See the module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sse2;
+
+/// Does the work, apart from whoever asks for it: what blocks are compared with
+/// would else be made ready where the processor has more.
+#[inline(never)]
+pub(crate) fn run<W: Work>(work: W) -> W::Output {
+    work.run(Sse2)
+}
 
 impl Blocks for Sse2 {
     #[inline(always)]

@@ -40,7 +40,9 @@ fn run(seed: u64, plant: Option<Plant>) -> Outcome {
 #[test]
 fn whatever_is_planted_is_found() {
     for (way, what, said) in PLANTS {
-        let plant = Plant { way, what, after: 5 };
+        // A few segments are all that waits about once in a seed.
+        let after = if way == Way::SendFew { 0 } else { 5 };
+        let plant = Plant { way, what, after };
         let drift = format!("{way:?} drifts from the general way on ");
         let is_it = |told: &String| {
             told.starts_with("host ") && told.contains(&drift) && told.contains(" with ") && told.contains(said)

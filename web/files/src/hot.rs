@@ -1,6 +1,7 @@
 //! From a path as it was sent straight to its entry.
 
 use crate::ids::EntryId;
+use core::hint::cold_path;
 
 /// Places in a set: how many paths with the same set a look-up compares.
 const WAYS: usize = 4;
@@ -41,8 +42,14 @@ impl Hot {
     pub fn get(&self, path: &[u8]) -> Option<EntryId> {
         let hash = hash(path);
         let set = (hash as usize & self.mask) * WAYS;
-        let ways = self.slots.get(set..set + WAYS)?;
-        ways.iter().find(|slot| slot.hash == hash && equal(&slot.path, path)).map(|slot| slot.entry)
+        let ways: &[Slot; WAYS] = self.slots.get(set..)?.first_chunk()?;
+        let first = ways.iter().find(|slot| slot.hash == hash)?;
+        if equal(&first.path, path) {
+            return Some(first.entry);
+        }
+        cold_path();
+        // Two paths with one hash.
+        ways.iter().find(|slot| slot.hash == hash && *slot.path == *path).map(|slot| slot.entry)
     }
 
     /// Remembers where `path` leads.

@@ -19,7 +19,7 @@ impl<H: Handler> Server<H> {
     ///
     /// Nothing of `data` is kept: it may lie in memory that the peer still
     /// writes to, and what it says may be another thing at the next look.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn on_ready_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
         let used = self.serve_plain(net, id, data, now);
         if used == data.len() && used > 0 {

@@ -28,6 +28,8 @@ const GET: Name<5> = Name::exact(b"GET /");
 // RFC 9110 section 7.2: a client should send Host first.
 const VERSION_AND_HOST: Name<17> = Name::new(b" HTTP/1.1\r\nhost: ");
 const END: Name<4> = Name::exact(b"\r\n\r\n");
+/// What the names of both begin with.
+const CONNECTION: Name<8> = Name::new(b"connecti");
 const CLOSE: Name<19> = Name::new(b"connection: close\r\n");
 const CLOSE_AND_END: Name<21> = Name::new(b"connection: close\r\n\r\n");
 const KEEP_ALIVE: Name<24> = Name::new(b"connection: keep-alive\r\n");
@@ -72,7 +74,7 @@ impl Plain {
 /// The plain head that `data` begins with. `None` for any other, and for one
 /// that is incomplete or that a limit refuses: [`super::head::parse`] is to
 /// look at those, and accepts whatever is accepted here.
-#[inline(never)]
+#[inline(always)]
 pub(super) fn parse(data: &[u8], limits: &RequestLimits) -> Option<Plain> {
     GET.strip(data)?;
     let target = data.get(METHOD..)?;
@@ -105,16 +107,21 @@ pub(super) fn parse(data: &[u8], limits: &RequestLimits) -> Option<Plain> {
 #[inline(never)]
 fn other_fields<'a>(data: &'a [u8], rest: &'a [u8], limits: &RequestLimits) -> Option<(&'a [u8], bool)> {
     let line = skip_port(rest).strip_prefix(b"\r\n")?;
-    // A client that asks once says no more than that.
-    if let Some(after) = CLOSE_AND_END.strip(line)
-        && limits.fields > 1
-    {
-        return Some((after, false));
-    }
     // Host is one of them.
     let most = usize::from(limits.fields).checked_sub(1)?;
-    // Browsers say first that it goes on.
-    let (mut line, mut lines) = KEEP_ALIVE.strip(line).map_or((line, 0), |after| (after, 1));
+    let (mut line, mut lines) = (line, 0);
+    if CONNECTION.strip(line).is_some() {
+        // A client that asks once says no more than that.
+        if let Some(after) = CLOSE_AND_END.strip(line)
+            && most > 0
+        {
+            return Some((after, false));
+        }
+        // Browsers say first that it goes on.
+        if let Some(after) = KEEP_ALIVE.strip(line) {
+            (line, lines) = (after, 1);
+        }
+    }
     let mut keep_alive = true;
     loop {
         let found = vector::run(Lines { data, line, lines })?;
@@ -157,7 +164,7 @@ impl<'a> Work for Lines<'a> {
         // A block and what ends a line behind it: one look at what is left is
         // enough for all of a short line.
         while let Some(chunk) = line.first_chunk::<{ BLOCK + END_LEN }>() {
-            let marks = blocks.marks(block_of(chunk)?);
+            let marks = blocks.marks(block_at::<0>(chunk)?);
             let name = marks.other.trailing_zeros() as usize;
             if chunk[name] != b':' || matters(chunk[0], name) {
                 return Some(Found { rest: line, lines });
@@ -169,25 +176,13 @@ impl<'a> Work for Lines<'a> {
                 }
                 &line[end + END_LEN..]
             } else {
-                let mut behind = &line[BLOCK..];
-                // Those that are longer mostly are much longer.
-                loop {
-                    let Some(chunk) = behind.first_chunk::<{ 2 * BLOCK + END_LEN }>() else {
-                        break match end_of_last(blocks, data, behind)? {
-                            Some(next) => next,
-                            None => return Some(Found { rest: line, lines }),
-                        };
-                    };
-                    let upper = chunk.get(BLOCK..).and_then(block_of)?;
-                    let stops = u64::from(blocks.stops(block_of(chunk)?)) | u64::from(blocks.stops(upper)) << BLOCK;
-                    if stops != 0 {
-                        let end = stops.trailing_zeros() as usize;
-                        if !is_end(chunk[end], chunk[end + 1]) {
-                            return Some(Found { rest: line, lines });
-                        }
-                        break &behind[end + END_LEN..];
-                    }
-                    behind = &behind[2 * BLOCK..];
+                let next = match end_of_longer(blocks, line) {
+                    Some(next) => next,
+                    None => end_of_long(blocks, data, line)?,
+                };
+                match next {
+                    Some(next) => next,
+                    None => return Some(Found { rest: line, lines }),
                 }
             };
             line = next;
@@ -195,6 +190,9 @@ impl<'a> Work for Lines<'a> {
         }
         // The last lines, of which there is no block, or hardly more.
         loop {
+            if line.first() == Some(&b'\r') {
+                return Some(Found { rest: line, lines });
+            }
             let marks = match line.first_chunk::<BLOCK>() {
                 Some(block) => blocks.marks(block),
                 None => last_marks(blocks, data, line.len())?,
@@ -226,18 +224,33 @@ fn is_end(first: u8, second: u8) -> bool {
     u16::from_ne_bytes([first, second]) == u16::from_ne_bytes(*b"\r\n")
 }
 
-/// The block that more bytes begin with.
+/// The block of more bytes that begins at `AT`.
 #[inline(always)]
-fn block_of(bytes: &[u8]) -> Option<&[u8; BLOCK]> {
-    bytes.first_chunk()
+fn block_at<const AT: usize>(bytes: &[u8]) -> Option<&[u8; BLOCK]> {
+    bytes.get(AT..)?.first_chunk()
 }
 
-/// What follows the value that `rest` is the last of, fewer bytes than two
-/// blocks and an end, in `data`: `None` if it has no end, and the inner one if
-/// that is to be looked at byte by byte.
+/// What follows a line of more than a block that ends within two more, in one
+/// step, because those that are longer mostly are much longer: `None` if it ends
+/// behind them, or they are not all there, and the inner one if it is to be
+/// looked at byte by byte.
 #[inline(always)]
-fn end_of_last<'a, B: Blocks>(blocks: B, data: &[u8], rest: &'a [u8]) -> Option<Option<&'a [u8]>> {
-    let mut behind = rest;
+fn end_of_longer<B: Blocks>(blocks: B, line: &[u8]) -> Option<Option<&[u8]>> {
+    let chunk = line.first_chunk::<{ 3 * BLOCK + END_LEN }>()?;
+    let (lower, upper) = (block_at::<{ BLOCK }>(chunk)?, block_at::<{ 2 * BLOCK }>(chunk)?);
+    let stops = u64::from(blocks.stops(lower)) | u64::from(blocks.stops(upper)) << BLOCK;
+    if stops == 0 {
+        return None;
+    }
+    let end = BLOCK + stops.trailing_zeros() as usize;
+    Some(is_end(chunk[end], chunk[end + 1]).then(|| &line[end + END_LEN..]))
+}
+
+/// The same for any line of more than a block: `None` if there is no end in all
+/// of `data`, which it is the last of.
+#[inline(always)]
+fn end_of_long<'a, B: Blocks>(blocks: B, data: &[u8], line: &'a [u8]) -> Option<Option<&'a [u8]>> {
+    let mut behind = line.get(BLOCK..)?;
     let end = loop {
         let stops = match behind.first_chunk::<BLOCK>() {
             Some(block) => blocks.stops(block),

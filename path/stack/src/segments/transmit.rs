@@ -47,6 +47,7 @@ impl Tcp {
             if self.slots.at(index).tcp.is_ready() {
                 let sent = match self.slots.at(index).tcp.state() {
                     _ if !untagged => false,
+                    State::Established if self.slots.at(index).tcp.has_few() => self.transmit_few(ip, index, out),
                     State::Established => self.transmit_light_apart(ip, index, out),
                     State::SynSent => self.transmit_first(ip, index, out),
                     _ => self.transmit_last(ip, index, out),
@@ -70,7 +71,11 @@ impl Tcp {
     #[inline(always)]
     pub fn settle(&mut self, ip: &mut Ip, id: ConnId, out: &mut impl Egress) {
         let index = id.index() as u32;
-        if !self.transmit_light(ip, index, out) && !self.transmit_few(ip, index, out) {
+        if self.transmit_light(ip, index, out) {
+            return;
+        }
+        let few = self.slots.at(index).tcp.has_few();
+        if !few || !self.transmit_few(ip, index, out) {
             cold_path();
             self.outbox.ready.push(index);
         }
