@@ -76,6 +76,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("access_log", &["wire", "helper", "semantics"]),
     ("files", &["wire", "app", "exchange", "helper", "semantics"]),
     ("nginx", &[]),
+    ("pcre", &[]),
     ("site", &["wire", "app", "access_log", "exchange", "files", "h1", "semantics"]),
     ("server", &["wire", "app", "access_log", "exchange", "files", "h1", "semantics", "site"]),
     ("load", &["wire", "app", "h1", "semantics"]),
