@@ -94,7 +94,7 @@ impl Site {
     #[inline]
     #[must_use]
     pub fn find(&self, authority: &[u8]) -> u16 {
-        if self.is_single() { 0 } else { self.names.find(authority) }
+        if self.is_single() { 0 } else { self.names.find(authority, |_, _| false) }
     }
 
     /// The place that the host with these names had in another site; for a

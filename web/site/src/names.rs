@@ -1,4 +1,4 @@
-//! Hosts by name.
+//! Hosts by name: whole names, names with a wildcard at one end, expressions.
 
 use crate::ConfigError;
 use std::collections::HashMap;
@@ -8,47 +8,105 @@ const NAME_MAX: usize = 253;
 
 /// Which host has which name. Names are compared without their case, without
 /// port, and without a dot at their end.
+///
+/// A name is looked for as nginx does it: whole; by the longest wildcard at its
+/// start (`*.example.org`), by the longest at its end (`mail.*`); by the first
+/// expression that matches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Names {
-    places: HashMap<Box<[u8]>, u16>,
+    whole: HashMap<Box<[u8]>, u16>,
+    /// What stands behind `*.`.
+    starts: HashMap<Box<[u8]>, u16>,
+    /// What stands before `.*`.
+    ends: HashMap<Box<[u8]>, u16>,
+    /// The caller's numbers of expressions, and hosts.
+    expressions: Vec<(u32, u16)>,
 }
 
 impl Names {
-    /// The host at `place` has `name`.
+    /// The host at `place` has `name`: a whole one, one with a wildcard, or one
+    /// that begins with a dot, which is the same with and without another label
+    /// before it.
     ///
     /// # Errors
-    /// No host can have it, or another has.
+    /// No host can have it, or another has; then nothing is added.
     pub fn add(&mut self, name: &str, place: u16) -> Result<(), ConfigError> {
-        let mut memory = [0; NAME_MAX];
-        let valid = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(byte);
-        // What is more than a name has a port, or stands behind an address.
-        let whole = name.strip_suffix('.').unwrap_or(name).len();
-        let key = key(name.as_bytes(), &mut memory)
-            .filter(|key| !key.is_empty() && key.len() == whole && key.iter().all(valid))
-            .map(Box::from)
-            .ok_or_else(|| ConfigError::HostName(name.to_owned()))?;
-        match self.places.insert(key, place) {
-            None => Ok(()),
-            Some(_) => Err(ConfigError::HostTwice(name.to_owned())),
+        let key = |part: &str| valid(part).ok_or_else(|| ConfigError::HostName(name.to_owned()));
+        let Self { whole, starts, ends, .. } = self;
+        // Where it is added: to one of these, or to two.
+        let (key, maps) = match (name.strip_prefix("*."), name.strip_suffix(".*"), name.strip_prefix('.')) {
+            (Some(part), ..) => (key(part)?, [Some(starts), None]),
+            (_, Some(part), _) => (key(part)?, [Some(ends), None]),
+            (.., Some(part)) => (key(part)?, [Some(starts), Some(whole)]),
+            _ => (key(name)?, [Some(whole), None]),
+        };
+        if maps.iter().flatten().any(|map| map.contains_key(&key)) {
+            return Err(ConfigError::HostTwice(name.to_owned()));
         }
+        maps.into_iter().flatten().for_each(|map| _ = map.insert(key.clone(), place));
+        Ok(())
+    }
+
+    /// The host at `place` has the names that an expression matches: the
+    /// caller's number for it. Those added first are asked first.
+    pub fn add_expression(&mut self, expression: u32, place: u16) {
+        self.expressions.push((expression, place));
     }
 
     /// The place of the host that `authority` names; 0 if none has the name.
-    #[must_use]
-    pub fn find(&self, authority: &[u8]) -> u16 {
+    /// `matches` tells whether an expression matches the name, which it gets in
+    /// lower case and without port.
+    pub fn find(&self, authority: &[u8], mut matches: impl FnMut(u32, &[u8]) -> bool) -> u16 {
         let mut memory = [0; NAME_MAX];
-        let place = key(authority, &mut memory).and_then(|key| self.places.get(key));
-        place.copied().unwrap_or(0)
+        let Some(name) = key(authority, &mut memory) else { return 0 };
+        if let Some(place) = self.whole.get(name) {
+            return *place;
+        }
+        let dots = || name.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
+        let behind = |at: usize| self.starts.get(&name[at + 1..]);
+        let before = |at: usize| self.ends.get(&name[..at]);
+        // The longest first.
+        let wildcard = (!self.starts.is_empty()).then(|| dots().find_map(behind)).flatten();
+        let wildcard = wildcard.or_else(|| if self.ends.is_empty() { None } else { dots().filter_map(before).last() });
+        if let Some(place) = wildcard {
+            return *place;
+        }
+        let expression = self.expressions.iter().find(|(number, _)| !name.is_empty() && matches(*number, name));
+        expression.map_or(0, |(_, place)| *place)
     }
 
     /// The place in `other` of the host that here is at `place`: one that has
-    /// all of its names.
+    /// all of its names. Expressions are known by their numbers.
     #[must_use]
     pub fn same_in(&self, place: u16, other: &Self) -> Option<u16> {
-        let mut names = self.places.iter().filter(|(_, at)| **at == place).map(|(name, _)| name);
-        let found = *other.places.get(names.next()?)?;
-        names.all(|name| other.places.get(name) == Some(&found)).then_some(found)
+        let mut same = None;
+        for (ours, theirs) in [(&self.whole, &other.whole), (&self.starts, &other.starts), (&self.ends, &other.ends)] {
+            for (name, _) in ours.iter().filter(|(_, at)| **at == place) {
+                let found = *theirs.get(name)?;
+                if *same.get_or_insert(found) != found {
+                    return None;
+                }
+            }
+        }
+        for (number, _) in self.expressions.iter().filter(|(_, at)| *at == place) {
+            let (_, found) = other.expressions.iter().find(|(other, _)| other == number)?;
+            if same.get_or_insert(*found) != found {
+                return None;
+            }
+        }
+        same
     }
+}
+
+/// A name, or a part of one, that a host can have.
+fn valid(name: &str) -> Option<Box<[u8]>> {
+    let mut memory = [0; NAME_MAX];
+    let valid = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(byte);
+    // What is more than a name has a port, or stands behind an address.
+    let whole = name.strip_suffix('.').unwrap_or(name).len();
+    key(name.as_bytes(), &mut memory)
+        .filter(|key| !key.is_empty() && key.len() == whole && key.iter().all(valid))
+        .map(Box::from)
 }
 
 /// The name in an authority, in lower case; `None` if it is longer than names
@@ -70,6 +128,51 @@ fn key<'a>(authority: &[u8], memory: &'a mut [u8; NAME_MAX]) -> Option<&'a [u8]>
 mod tests {
     use super::*;
 
+    /// Expression 7 matches names with an x.
+    fn find(names: &Names, authority: &str) -> u16 {
+        names.find(authority.as_bytes(), |number, name| number == 7 && name.contains(&b'x'))
+    }
+
+    #[test]
+    fn the_longest_wildcard_is_found() {
+        let mut names = Names::default();
+        for (name, place) in [
+            ("*.example", 1),
+            ("*.a.example", 2),
+            ("mail.*", 3),
+            ("mail.b.*", 4),
+            (".c.example", 5),
+            ("d.a.example", 6),
+        ] {
+            names.add(name, place).expect("a name");
+        }
+        names.add_expression(7, 8);
+        for (authority, place) in [
+            ("q.example", 1),
+            ("q.r.example", 1),
+            ("Q.A.example:80", 2),
+            ("d.a.example", 6),
+            ("a.example", 1),
+            ("c.example", 5),
+            ("q.c.example", 5),
+            // Wildcards at the start come first.
+            ("mail.example", 1),
+            ("mail.org", 3),
+            ("mail.b.org", 4),
+            ("mail.bb.org", 3),
+            ("x.org", 8),
+            ("example", 8),
+            ("mail", 0),
+            ("org", 0),
+        ] {
+            assert_eq!(find(&names, authority), place, "{authority}");
+        }
+        for name in ["*", "*.", ".*", "a.*.b", "*a.example", "*.*", "."] {
+            assert!(matches!(Names::default().add(name, 1), Err(ConfigError::HostName(_))), "{name}");
+        }
+        assert!(matches!(names.add("*.Example", 9), Err(ConfigError::HostTwice(_))));
+    }
+
     #[test]
     fn hosts_are_found_by_their_names() {
         let mut names = Names::default();
@@ -90,9 +193,9 @@ mod tests {
             ("", 0),
             (":80", 0),
         ] {
-            assert_eq!(names.find(authority.as_bytes()), place, "{authority}");
+            assert_eq!(find(&names, authority), place, "{authority}");
         }
-        assert_eq!(names.find(&[b'a'; 70_000]), 0);
+        assert_eq!(names.find(&[b'a'; 70_000], |_, _| true), 0);
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! Random locations, beside nginx with the same: which are refused, and which
-//! of them each path finds. Without nginx on this machine nothing is compared.
+//! Random locations and names of hosts, beside nginx with the same: which are
+//! refused, and what each path and each name finds. Without nginx on this machine
+//! nothing is compared.
 
 use pcre::{Matcher, Regex, RegexOptions};
-use site::{Location, Locations, Pattern};
+use site::{ConfigError, Location, Locations, Names, Pattern};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -11,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const NGINX: &str = "/usr/sbin/nginx";
-const PORT: u16 = 18_713;
+const PORTS: [u16; 2] = [18_713, 18_714];
 const TREES: usize = 120;
 const PATHS: usize = 40;
 
@@ -92,10 +93,21 @@ fn written(locations: &[Location], text: &mut String) {
     }
 }
 
-/// A folder of its own, gone with the value.
-struct Folder(PathBuf);
+/// A folder of its own, gone with the value, and a port.
+struct Folder(PathBuf, u16);
 
 impl Folder {
+    /// None where there is no nginx.
+    fn new(name: &str, port: u16) -> Option<Self> {
+        if !Path::new(NGINX).exists() {
+            eprintln!("left out: there is no nginx here");
+            return None;
+        }
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Some(Self(path, port))
+    }
+
     fn write(&self, servers: &str) -> PathBuf {
         let path = self.0.join("nginx.conf");
         let text = format!(
@@ -130,12 +142,29 @@ impl Drop for Running {
     }
 }
 
-/// What nginx answers for `path` of the server `name`: a location's place, or
-/// none.
-fn ask(stream: &mut BufReader<TcpStream>, name: usize, path: &[u8]) -> Option<u32> {
+/// Starts nginx with `servers`, and waits until it takes connections.
+fn start(folder: &Folder, servers: &str) -> Running {
+    let path = folder.write(servers);
+    let nginx = Running(folder.nginx(&path).spawn().unwrap());
+    for _ in 0..600 {
+        if TcpStream::connect(("127.0.0.1", folder.1)).is_ok() {
+            return nginx;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("nginx does not come up");
+}
+
+/// A connection; nginx ends it after a thousand requests.
+fn connect(folder: &Folder) -> BufReader<TcpStream> {
+    BufReader::new(TcpStream::connect(("127.0.0.1", folder.1)).unwrap())
+}
+
+/// What nginx answers for `path` of the server `host`: a place, or none.
+fn ask(stream: &mut BufReader<TcpStream>, host: &str, path: &[u8]) -> Option<u32> {
     let path = String::from_utf8_lossy(path);
     // In one write: a second waits for the acknowledgement of the first.
-    let request = format!("GET {path} HTTP/1.1\r\nHost: t{name}\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
     stream.get_mut().write_all(request.as_bytes()).unwrap();
     let (mut line, mut status, mut length) = (String::new(), 0, 0);
     loop {
@@ -157,13 +186,9 @@ fn ask(stream: &mut BufReader<TcpStream>, name: usize, path: &[u8]) -> Option<u3
 
 #[test]
 fn random_locations_are_found_as_nginx_finds_them() {
-    if !Path::new(NGINX).exists() {
-        eprintln!("left out: there is no nginx here");
-        return;
-    }
-    let folder = Folder(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("locations-{}", std::process::id())));
-    std::fs::create_dir_all(&folder.0).unwrap();
+    let Some(folder) = Folder::new("locations", PORTS[0]) else { return };
     let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let port = folder.1;
     let (mut servers, mut trees) = (String::new(), Vec::new());
     let mut refused = 0;
     for _ in 0..TREES {
@@ -171,42 +196,81 @@ fn random_locations_are_found_as_nginx_finds_them() {
         let mut text = String::new();
         written(&tree, &mut text);
         let ours = Locations::compile(&tree);
-        let alone = folder.write(&format!("server {{ listen 127.0.0.1:{PORT};\n{text}}}\n"));
+        let alone = folder.write(&format!("server {{ listen 127.0.0.1:{port};\n{text}}}\n"));
         let theirs = folder.nginx(&alone).arg("-t").status().unwrap().success();
         assert_eq!(ours.is_ok(), theirs, "{ours:?}\n{text}");
         match ours {
             Err(_) => refused += 1,
             Ok(ours) => {
                 let name = trees.len();
-                let _ = write!(servers, "server {{ listen 127.0.0.1:{PORT}; server_name t{name};\n{text}}}\n");
+                let _ = write!(servers, "server {{ listen 127.0.0.1:{port}; server_name t{name};\n{text}}}\n");
                 trees.push((ours, text));
             }
         }
     }
     assert!(refused > 5 && trees.len() > 50, "{refused} refused, {} taken", trees.len());
-    let whole = folder.write(&servers);
-    let _nginx = Running(folder.nginx(&whole).spawn().unwrap());
-    let connect = || {
-        for _ in 0..600 {
-            match TcpStream::connect(("127.0.0.1", PORT)) {
-                Ok(stream) => return BufReader::new(stream),
-                Err(_) => std::thread::sleep(Duration::from_millis(100)),
-            }
-        }
-        panic!("nginx does not come up");
-    };
+    let _nginx = start(&folder, &servers);
     let (regexes, mut matcher) = (compiled(), Matcher::new().unwrap());
     let mut found = 0;
     for (name, (ours, text)) in trees.iter().enumerate() {
-        // nginx ends a connection after a thousand requests.
-        let mut stream = connect();
+        let mut stream = connect(&folder);
         for _ in 0..PATHS {
             let path = random.path();
             let place = ours.find(&path, |number| matcher.find(&regexes[number as usize], &path).unwrap().is_some());
-            let theirs = ask(&mut stream, name, &path);
+            let theirs = ask(&mut stream, &format!("t{name}"), &path);
             assert_eq!(place, theirs, "{}\n{text}", String::from_utf8_lossy(&path));
             found += usize::from(place.is_some());
         }
     }
     assert!(found > trees.len() * PATHS / 4, "{found} found");
+}
+
+#[test]
+fn random_names_are_found_as_nginx_finds_them() {
+    const LABELS: [&str; 5] = ["a", "b", "x", "example", "org"];
+    const HOSTS: u16 = 40;
+    let Some(folder) = Folder::new("names", PORTS[1]) else { return };
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let labels = |random: &mut Random| {
+        let count = 1 + random.below(4);
+        (0..count).map(|_| LABELS[random.below(LABELS.len())]).collect::<Vec<_>>().join(".")
+    };
+    let (mut names, mut servers) = (Names::default(), String::new());
+    // The first is for everybody else.
+    let _ = write!(servers, "server {{ listen 127.0.0.1:{}; return 200 0; }}\n", folder.1);
+    for place in 1..=HOSTS {
+        let name = match random.below(5) {
+            0 => format!("*.{}", labels(&mut random)),
+            1 => format!("{}.*", labels(&mut random)),
+            2 => format!(".{}", labels(&mut random)),
+            _ => labels(&mut random),
+        };
+        // nginx leaves the second of two out, with a warning.
+        match names.add(&name, place) {
+            Ok(()) => {}
+            Err(ConfigError::HostTwice(_)) => continue,
+            Err(why) => panic!("{why}"),
+        }
+        let _ =
+            write!(servers, "server {{ listen 127.0.0.1:{}; server_name {name}; return 200 {place}; }}\n", folder.1);
+    }
+    let _ = write!(servers, "server {{ listen 127.0.0.1:{}; server_name ~x; return 200 99; }}\n", folder.1);
+    names.add_expression(0, 99);
+    let _nginx = start(&folder, &servers);
+    let (x, mut matcher) = (Regex::new(b"x", RegexOptions::default()).unwrap(), Matcher::new().unwrap());
+    let mut found = 0;
+    let mut stream = connect(&folder);
+    for _ in 0..900 {
+        let mut host = labels(&mut random);
+        match random.below(4) {
+            0 => host.make_ascii_uppercase(),
+            1 => host.push_str(":80"),
+            2 => host.push('.'),
+            _ => {}
+        }
+        let place = names.find(host.as_bytes(), |_, name| matcher.find(&x, name).unwrap().is_some());
+        assert_eq!(Some(u32::from(place)), ask(&mut stream, &host, b"/"), "{host}\n{servers}");
+        found += usize::from(place != 0 && place != 99);
+    }
+    assert!(found > 200, "{found} found");
 }
