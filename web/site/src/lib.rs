@@ -13,6 +13,7 @@ mod fixed;
 mod handler;
 mod locations;
 mod names;
+mod value;
 
 pub use clock::WallClock;
 pub use config::{Config, ConfigError, Content, Host, Limits, RESPOND_SIZE_MAX, Respond, Timeouts};
@@ -20,6 +21,7 @@ pub use fixed::Fixed;
 pub use handler::{HandlerChange, Making, SiteHandler};
 pub use locations::{Location, LocationError, Locations, Pattern};
 pub use names::Names;
+pub use value::{Value, ValueError, Variables};
 
 use access_log::AccessLog;
 

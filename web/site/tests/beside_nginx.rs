@@ -3,7 +3,7 @@
 //! nothing is compared.
 
 use pcre::{Matcher, Regex, RegexOptions};
-use site::{ConfigError, Location, Locations, Names, Pattern};
+use site::{ConfigError, Location, Locations, Names, Pattern, Value};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -273,4 +273,28 @@ fn random_names_are_found_as_nginx_finds_them() {
         found += usize::from(place != 0 && place != 99);
     }
     assert!(found > 200, "{found} found");
+}
+
+/// What stands in a value is text, or wrong, for both; the words are equal.
+#[test]
+fn random_values_are_refused_in_nginxs_words() {
+    const PIECES: [&str; 12] = ["$", "{", "}", "$uri", "${uri}", "$1", "x", "-", "_", " ", "$nothing", "${"];
+    let Some(folder) = Folder::new("values", PORTS[0]) else { return };
+    let mut random = Random(0xd134_2543_de82_ef95);
+    let (mut refused, mut taken) = (0, 0);
+    for _ in 0..150 {
+        let count = 1 + random.below(4);
+        let text: String = (0..count).map(|_| PIECES[random.below(PIECES.len())]).collect();
+        let ours = Value::parse(text.as_bytes(), &mut |name| (name == b"uri").then_some(0)).err();
+        let path = folder.write(&format!("server {{ return 200 \"{text}\"; }}"));
+        let told = folder.nginx(&path).arg("-t").stderr(Stdio::piped()).output().unwrap();
+        let told = String::from_utf8_lossy(&told.stderr).into_owned();
+        let theirs = told.lines().find_map(|line| Some(line.split_once("[emerg] ")?.1.split_once(": ")?.1));
+        // The place stands behind what is said while the file is read.
+        let theirs = theirs.map(|said| said.split(" in /").next().unwrap_or(said).to_owned());
+        assert_eq!(ours.as_ref().map(ToString::to_string), theirs, "{text}");
+        refused += usize::from(ours.is_some());
+        taken += usize::from(ours.is_none());
+    }
+    assert!(refused > 20 && taken > 20, "{refused} refused, {taken} taken");
 }
