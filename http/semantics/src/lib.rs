@@ -11,6 +11,7 @@
 //! | [`request`] | a request's head: [`Request`], [`Known`], [`OwnedRequest`] |
 //! | [`conditional`] | `If-*` fields, entity tags (RFC 9110 section 13) |
 //! | [`range`] | `Range` (RFC 9110 section 14) |
+//! | [`path`] | a target's path, decoded (RFC 3986) |
 //! | [`date`] | `Date`, `Last-Modified` and the three date formats |
 //! | [`lines`], [`scan`], [`number`] | what fields are made of (RFC 9110 section 5), for engines |
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ pub mod conditional;
 pub mod date;
 pub mod lines;
 pub mod number;
+pub mod path;
 pub mod range;
 pub mod request;
 pub mod scan;

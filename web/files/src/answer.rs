@@ -5,7 +5,6 @@ use crate::ids::{EntryId, WorkId};
 use crate::reader::{Done, Job, Reader};
 use crate::store::{Freshness, Kind, NoEntry};
 use crate::stream::Stream;
-use crate::target;
 use crate::work::Work;
 use crate::worker::{Found, ReadOutcome};
 use app::Wake;
@@ -15,6 +14,7 @@ use exchange::{
     is_selected_whole,
 };
 use semantics::date::HttpDate;
+use semantics::path::encode_directory;
 use semantics::{Method, OwnedRequest, Request, Status};
 use wire::Time;
 
@@ -433,7 +433,7 @@ impl Files {
         entry: EntryId,
     ) -> Answer {
         let mut location = Vec::new();
-        target::encode_directory(self.store.entry(entry).path(), &mut location);
+        encode_directory(self.store.entry(entry).path(), &mut location);
         if let Some(query) = request.query() {
             location.push(b'?');
             location.extend_from_slice(query);

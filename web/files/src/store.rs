@@ -16,12 +16,13 @@ use crate::hot::Hot;
 use crate::identity::Identity;
 use crate::ids::{EntryId, WorkId};
 use crate::shared_content::{Member, Shared, SharedContent};
-use crate::target::{self, Key, Refused};
+use crate::target::Key;
 use crate::worker::{FileContent, Found, Known, Source};
 use app::{Body, Reads};
 use core::time::Duration;
 use exchange::{Meta, Ready};
 use semantics::date::HttpDate;
+use semantics::path::{PathError, normalise};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -127,7 +128,7 @@ pub struct Full;
 /// Why a path has no entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoEntry {
-    Refused(Refused),
+    Refused(PathError),
     Full(Full),
 }
 
@@ -201,12 +202,11 @@ impl Store {
     /// The entry for a path as sent, made if there is none.
     pub fn find(&mut self, path: &[u8]) -> Result<EntryId, NoEntry> {
         let mut key = core::mem::take(&mut self.scratch);
-        let found = target::normalise(path, &mut key).map_err(NoEntry::Refused).and_then(|()| {
-            match self.by_key.get(key.as_slice()) {
+        let found =
+            normalise(path, &mut key).map_err(NoEntry::Refused).and_then(|()| match self.by_key.get(key.as_slice()) {
                 Some(&slot) => Ok(slot),
                 None => self.add(Key::of(&key)).map_err(NoEntry::Full),
-            }
-        });
+            });
         self.scratch = key;
         found.map(|slot| EntryId { slot, generation: self.entries[slot as usize].generation })
     }

@@ -1,7 +1,8 @@
 //! From a request target's path to a name below the root.
 //!
-//! A [`Key`] is the one way in to the file system: only [`normalise`] makes
-//! one, so nothing that could leave the root is ever opened.
+//! A [`Key`] is the one way in to the file system: only what
+//! [`semantics::path::normalise`] wrote becomes one, so nothing that could leave the
+//! root is ever opened.
 
 use std::sync::Arc;
 
@@ -9,18 +10,6 @@ use std::sync::Arc;
 /// `/` if the target did; empty is the root.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Key(Arc<[u8]>);
-
-/// The target names nothing that could be a file's path: 400.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
-    /// `%` without two hexadecimal digits (RFC 3986 §2.1).
-    Encoding,
-    /// `%00`: no name can hold it.
-    Byte,
-    /// More `..` than there are segments. RFC 3986 §5.2.4 would stay at the
-    /// root; a client that means no harm never sends it.
-    AboveRoot,
-}
 
 impl Key {
     /// The path, as it is opened.
@@ -33,7 +22,7 @@ impl Key {
         self.0.last().is_none_or(|&byte| byte == b'/')
     }
 
-    /// The key for bytes that [`normalise`] wrote.
+    /// The key for bytes that `normalise` wrote.
     pub(super) fn of(normalised: &[u8]) -> Self {
         Self(normalised.into())
     }
@@ -42,196 +31,5 @@ impl Key {
 impl core::borrow::Borrow<[u8]> for Key {
     fn borrow(&self) -> &[u8] {
         &self.0
-    }
-}
-
-/// Writes the normalised form of `raw` (a path as sent, beginning with `/`)
-/// to `out`: percent-decoded exactly once, and only then taken apart: dot
-/// segments resolved (RFC 3986 §5.2.4), repeated slashes merged. So `%2F` is a
-/// slash like any other, as for nginx; RFC 3986 §2.2 would have it be a part of
-/// a name, which no file system has. A backslash is a byte like any other.
-pub fn normalise(raw: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
-    out.clear();
-    let mut rest = raw;
-    // Where the segment under way begins.
-    let mut start = 0;
-    loop {
-        let byte = next_byte(&mut rest)?;
-        if let Some(byte) = byte.filter(|&byte| byte != b'/') {
-            out.push(byte);
-            continue;
-        }
-        let directory = end_segment(out, start)?;
-        start = out.len();
-        if byte.is_none() {
-            if !directory {
-                out.pop();
-            }
-            return Ok(());
-        }
-    }
-}
-
-/// Takes the segment from `start` on into what is before it. Returns whether
-/// it names a directory.
-fn end_segment(out: &mut Vec<u8>, start: usize) -> Result<bool, Refused> {
-    match out.get(start..).unwrap_or_default() {
-        b"" => {}
-        b"." => out.truncate(start),
-        b".." => {
-            out.truncate(start.checked_sub(1).ok_or(Refused::AboveRoot)?);
-            let parent = out.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
-            out.truncate(parent);
-        }
-        _ => {
-            out.push(b'/');
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// The next byte that `rest` stands for; none at its end.
-fn next_byte(rest: &mut &[u8]) -> Result<Option<u8>, Refused> {
-    let (byte, after) = match *rest {
-        [] => return Ok(None),
-        [b'%', escaped @ ..] => {
-            let digit = |byte: u8| (byte as char).to_digit(16);
-            let Some(([high, low], after)) = escaped.split_first_chunk() else { return Err(Refused::Encoding) };
-            let (Some(high), Some(low)) = (digit(*high), digit(*low)) else { return Err(Refused::Encoding) };
-            ((high * 16 + low) as u8, after)
-        }
-        [byte, after @ ..] => (*byte, after),
-    };
-    *rest = after;
-    if byte == 0 { Err(Refused::Byte) } else { Ok(Some(byte)) }
-}
-
-/// Writes `/` and the percent-encoded `path` and `/`: where a directory asked
-/// for without its slash is. Made from the normalised path, never from the
-/// target, so that it cannot begin with `//` and name another host.
-pub fn encode_directory(path: &[u8], out: &mut Vec<u8>) {
-    out.push(b'/');
-    for &byte in path {
-        // RFC 3986 §3.3: what may stand in a path segment as it is.
-        if byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte) {
-            out.push(byte);
-        } else {
-            const HEX: &[u8; 16] = b"0123456789ABCDEF";
-            out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-        }
-    }
-    out.push(b'/');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(raw: &str) -> Result<String, Refused> {
-        let mut out = b"left over".to_vec();
-        normalise(raw.as_bytes(), &mut out)?;
-        Ok(String::from_utf8(out).expect("test paths are UTF-8"))
-    }
-
-    #[test]
-    fn paths_are_decoded_once_and_dot_segments_resolved() {
-        for (raw, key) in [
-            ("/", ""),
-            ("//", ""),
-            ("/.", ""),
-            ("/./", ""),
-            ("/a", "a"),
-            ("/a/", "a/"),
-            ("/a//b", "a/b"),
-            ("//a", "a"),
-            ("/a/./b", "a/b"),
-            ("/a/../b", "b"),
-            ("/a/..", ""),
-            ("/a/b/..", "a/"),
-            ("/a/b/../", "a/"),
-            ("/a/b/../../c/", "c/"),
-            ("/a/.", "a/"),
-            ("/%61", "a"),
-            ("/%2e/a", "a"),
-            ("/a/%2E%2e/b", "b"),
-            ("/%252e%252e/a", "%2e%2e/a"),
-            ("/a%20b", "a b"),
-            ("/a+b", "a+b"),
-            ("/...", "..."),
-            ("/..a/.b", "..a/.b"),
-            ("/\\..\\a", "\\..\\a"),
-            ("/%5c..%5ca", "\\..\\a"),
-            ("/a%2fb", "a/b"),
-            ("/@scope%2Fname", "@scope/name"),
-            ("/a%2f", "a/"),
-            ("/%2f", ""),
-            ("/%2F%2fa", "a"),
-            ("/a%2f..%2fb", "b"),
-            ("/a/b%2f..", "a/"),
-            ("/a%2f%2e%2e%2fb", "b"),
-            ("/a%252fb", "a%2fb"),
-        ] {
-            assert_eq!(of(raw).as_deref(), Ok(key), "{raw}");
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_a_path_is_refused() {
-        for (raw, why) in [
-            ("/%", Refused::Encoding),
-            ("/%4", Refused::Encoding),
-            ("/%zz", Refused::Encoding),
-            ("/%+1", Refused::Encoding),
-            ("/%2e%2e%2fa", Refused::AboveRoot),
-            ("/..%2fa", Refused::AboveRoot),
-            ("/a%2f..%2f..%2fa", Refused::AboveRoot),
-            ("/%2f..%2fa", Refused::AboveRoot),
-            ("/a%2", Refused::Encoding),
-            ("/a%00.html", Refused::Byte),
-            ("/..", Refused::AboveRoot),
-            ("/../a", Refused::AboveRoot),
-            ("/%2e%2e/a", Refused::AboveRoot),
-            ("/.%2e/a", Refused::AboveRoot),
-            ("/a/../../a", Refused::AboveRoot),
-            ("/./../a", Refused::AboveRoot),
-            ("//../a", Refused::AboveRoot),
-        ] {
-            assert_eq!(of(raw), Err(why), "{raw}");
-        }
-    }
-
-    /// Whatever is asked for: relative, no empty or dot segment, no NUL.
-    #[test]
-    fn no_key_leaves_the_root() {
-        let pieces = ["/", ".", "..", "%2e", "%2E.", "%2f", "a", "\\", "%5c", "%00", "%25", "2e", "//", "%c0%af", "~"];
-        let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-        for _ in 0..20_000 {
-            let mut raw = b"/".to_vec();
-            for _ in 0..8 {
-                seed ^= seed << 13;
-                seed ^= seed >> 7;
-                seed ^= seed << 17;
-                raw.extend(pieces[seed as usize % pieces.len()].bytes());
-            }
-            let mut out = Vec::new();
-            if normalise(&raw, &mut out).is_err() {
-                continue;
-            }
-            assert!(!out.contains(&0) && out.first() != Some(&b'/'), "{raw:?}");
-            let path = out.strip_suffix(b"/").unwrap_or(&out);
-            if !path.is_empty() {
-                for segment in path.split(|&byte| byte == b'/') {
-                    assert!(!matches!(segment, b"" | b"." | b".."), "{raw:?} gave {out:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_location_is_encoded_and_names_no_host() {
-        let mut out = Vec::new();
-        encode_directory(b"a b/\xc3\xa9\"\r\n", &mut out);
-        assert_eq!(out, b"/a%20b/%C3%A9%22%0D%0A/");
     }
 }

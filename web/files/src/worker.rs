@@ -234,7 +234,7 @@ impl FileReader {
         Ok((path, fd, stat))
     }
 
-    /// Opens what [`crate::target::normalise`] named; the kernel sees to it
+    /// Opens what [`semantics::path::normalise`] named; the kernel sees to it
     /// that no link leads elsewhere.
     fn open_path(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC;

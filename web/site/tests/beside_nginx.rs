@@ -3,6 +3,7 @@
 //! nothing is compared.
 
 use pcre::{Matcher, Regex, RegexOptions};
+use semantics::path::normalise;
 use site::{ConfigError, Location, Locations, Names, Pattern, Value};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const NGINX: &str = "/usr/sbin/nginx";
-const PORTS: [u16; 2] = [18_713, 18_714];
+const PORTS: [u16; 3] = [18_713, 18_714, 18_715];
 const TREES: usize = 120;
 const PATHS: usize = 40;
 
@@ -162,6 +163,12 @@ fn connect(folder: &Folder) -> BufReader<TcpStream> {
 
 /// What nginx answers for `path` of the server `host`: a place, or none.
 fn ask(stream: &mut BufReader<TcpStream>, host: &str, path: &[u8]) -> Option<u32> {
+    let (status, body) = exchange(stream, host, path);
+    (status == 200).then(|| String::from_utf8_lossy(&body).parse().unwrap())
+}
+
+/// A request, and the status and body of its answer.
+fn exchange(stream: &mut BufReader<TcpStream>, host: &str, path: &[u8]) -> (u16, Vec<u8>) {
     let path = String::from_utf8_lossy(path);
     // In one write: a second waits for the acknowledgement of the first.
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
@@ -181,7 +188,7 @@ fn ask(stream: &mut BufReader<TcpStream>, host: &str, path: &[u8]) -> Option<u32
     }
     let mut body = vec![0; length];
     stream.read_exact(&mut body).unwrap();
-    (status == 200).then(|| String::from_utf8_lossy(&body).parse().unwrap())
+    (status, body)
 }
 
 #[test]
@@ -273,6 +280,42 @@ fn random_names_are_found_as_nginx_finds_them() {
         found += usize::from(place != 0 && place != 99);
     }
     assert!(found > 200, "{found} found");
+}
+
+/// What a target's path is: the same for both, or refused by both.
+#[test]
+fn random_paths_are_what_nginx_makes_of_them() {
+    const PIECES: [&str; 20] = [
+        "/", "/", "/", ".", "..", "a", "%2e", "%2E%2e", "%2f", "%41", "%3f", "%23", "%25", "%20", "%", "%0", "%00",
+        "\\", "%c3%a9", "+",
+    ];
+    let Some(folder) = Folder::new("paths", PORTS[2]) else { return };
+    let servers = format!("server {{ listen 127.0.0.1:{}; location / {{ return 200 \"$uri\"; }} }}\n", folder.1);
+    let _nginx = start(&folder, &servers);
+    let mut random = Random(0xbf58_476d_1ce4_e5b9);
+    let (mut refused, mut taken) = (0, 0);
+    let mut stream = connect(&folder);
+    for _ in 0..900 {
+        let count = random.below(7);
+        let raw: String = ["/"].into_iter().chain((0..count).map(|_| PIECES[random.below(PIECES.len())])).collect();
+        let mut path = b"/".to_vec();
+        let mut rest = Vec::new();
+        let ours = normalise(raw.as_bytes(), &mut rest).ok().map(|()| {
+            path.append(&mut rest);
+            path
+        });
+        let (status, body) = exchange(&mut stream, "a", raw.as_bytes());
+        let theirs = (status == 200).then_some(body);
+        assert_eq!(ours, theirs, "{raw}: {status}");
+        if ours.is_none() {
+            assert_eq!(status, 400, "{raw}");
+            // nginx closes the connection then.
+            stream = connect(&folder);
+        }
+        refused += usize::from(ours.is_none());
+        taken += usize::from(ours.is_some());
+    }
+    assert!(refused > 100 && taken > 300, "{refused} refused, {taken} taken");
 }
 
 /// What stands in a value is text, or wrong, for both; the words are equal.
