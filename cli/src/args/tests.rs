@@ -1,7 +1,9 @@
 use super::kernel::{Probes, buffer, file_mode};
 use super::*;
+use driver::Role;
 use generator::{Form, LoadPath, Place, ProgressKind, ServerPlan, Task};
-use host::values::{AddressRange, BitRate, Cidr, Count, DriverSpec, LinkSpec, MAX_SOURCE_ADDRESSES, Size};
+use host::drivers::{DriverSpec, LinkSpec};
+use host::values::{AddressRange, BitRate, Cidr, Count, MAX_SOURCE_ADDRESSES, Size};
 use host::values::{access_log, duration, nonzero_duration, respond};
 use host::{Cores, HostPlan, Silos, Workers};
 use serve::{Control, KernelPlan, Listen, ServePath, TakeOver};
@@ -95,7 +97,7 @@ fn serve_has_working_defaults() {
     let [LinkSpec { driver: DriverSpec::Memif(memif), queues: None }] = host.links.as_slice() else {
         panic!("not memif")
     };
-    assert_eq!((memif.role, memif.id), (memif::Role::Server, 0));
+    assert_eq!((memif.role, memif.id), (Role::Server, 0));
 }
 
 #[test]
@@ -242,7 +244,7 @@ fn load_takes_short_flags_and_fills_in_the_rest() {
     let LoadPath::Link(host) = plan.path else { panic!("not over the link") };
     assert_eq!(host.max_connections, 1_000);
     let DriverSpec::Memif(memif) = &host.links[0].driver else { panic!("not memif") };
-    assert_eq!(memif.role, memif::Role::Server);
+    assert_eq!(memif.role, Role::Server);
     assert_eq!((memif.id, memif.log2_ring_size, memif.buffer_size), (3, 9, 4_096));
 }
 
@@ -507,7 +509,7 @@ fn links_say_what_is_wrong_with_them() {
         ("pigeon:coop", "af_xdp:INTERFACE or dpdk:DEVICE"),
         ("", "memif:/run/nearside.sock, tap:NAME"),
     ] {
-        let told = LinkSpec::parse(bad, memif::Role::Client).expect_err(bad).to_string();
+        let told = LinkSpec::parse(bad, Role::Client).expect_err(bad).to_string();
         assert!(told.contains(reason), "{bad}: {told}");
     }
 }

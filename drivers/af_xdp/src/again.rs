@@ -3,11 +3,11 @@
 
 use crate::config::Config;
 use crate::error::OpenError;
-use crate::filter::Claim;
 use crate::handover::{Orders, Terms};
 use crate::port::{AfXdp, Facts, Shared, interface_of};
 use crate::socket;
 use ::link::{Reopened, Wanted};
+use driver::Claim;
 use ebpf::XdpAttachment;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};

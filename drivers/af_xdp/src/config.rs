@@ -3,6 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
+use driver::BadConfig;
+use driver::text::{choice, number, switch};
 
 /// The longest name that Linux takes (IFNAMSIZ without its NUL).
 const NAME_LIMIT: usize = 15;
@@ -171,7 +173,7 @@ impl Config {
             }
             "frame" => self.frame = Some(choice(key, value, &[("2048", 2_048), ("4096", 4_096)])?),
             "umem" => self.shared_umem = choice(key, value, &[("queue", false), ("shared", true)])?,
-            "hugepages" => self.hugepages = choice(key, value, &[("on", true), ("off", false)])?,
+            "hugepages" => self.hugepages = switch(key, value)?,
             "busy-poll" => self.busy_poll = Some(time(key, value)?),
             "budget" => self.budget = number(key, value, 1..=1_024)?,
             "checksum" => {
@@ -261,38 +263,11 @@ impl fmt::Display for Config {
     }
 }
 
-/// What is wrong with a link's text; the message is for the user.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BadConfig(String);
-
-impl fmt::Display for BadConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl core::error::Error for BadConfig {}
-
 /// What Linux takes (`dev_valid_name`), without the comma, which ends the name
 /// here.
 fn is_interface_name(name: &str) -> bool {
     let plain = name.bytes().all(|b| b.is_ascii_graphic() && !b"/:,".contains(&b));
     (1..=NAME_LIMIT).contains(&name.len()) && plain && name != "." && name != ".."
-}
-
-fn number<T>(key: &str, value: &str, range: core::ops::RangeInclusive<T>) -> Result<T, BadConfig>
-where
-    T: FromStr + PartialOrd + fmt::Display,
-{
-    let number = value.parse().ok().filter(|n| range.contains(n));
-    number.ok_or_else(|| BadConfig(format!("{key} '{value}': expected {} to {}", range.start(), range.end())))
-}
-
-fn choice<T: Copy>(key: &str, value: &str, choices: &[(&str, T)]) -> Result<T, BadConfig> {
-    choices.iter().find(|(name, _)| *name == value).map(|(_, choice)| *choice).ok_or_else(|| {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        BadConfig(format!("{key} '{value}': expected {}", names.join(" or ")))
-    })
 }
 
 /// A time as `20us` or `1ms`.

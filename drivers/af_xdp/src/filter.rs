@@ -4,6 +4,7 @@
 
 use crate::error::OpenError;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use driver::Claim;
 use ebpf::{Assembly, Map, MapKind, Program};
 use std::os::fd::BorrowedFd;
 
@@ -27,31 +28,6 @@ const NO_ETHER_TYPE: i64 = 0x1_0000;
 /// What becomes of a frame that would be taken on a queue without a socket
 /// (`enum xdp_action`).
 const XDP_PASS: i64 = 2;
-
-/// Which traffic a port takes from its interface.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Claim {
-    /// TCP to these ports of the host's own addresses on the interface, and
-    /// ICMP errors about it. Everything else stays with the kernel, whose
-    /// neighbours, routes and addresses are used ([`crate::HostView`]).
-    Host {
-        /// The served ports.
-        ports: Vec<u16>,
-    },
-    /// Everything for these addresses, which the kernel does not have: IP,
-    /// ARP, neighbour discovery.
-    Own {
-        /// Our addresses.
-        addresses: Vec<IpAddr>,
-        /// The port is to be aggregated: what the control protocol of link
-        /// aggregation says (IEEE 802.1AX-2014 clause 6.4) is taken too.
-        aggregated: bool,
-    },
-    /// Every frame, to whomever it is: the interface receives promiscuously,
-    /// and the kernel gets nothing of these queues. For who measures, or
-    /// forwards.
-    Whole,
-}
 
 /// A program with its maps, before and while it is attached.
 #[derive(Debug)]

@@ -21,26 +21,23 @@
 
 use crate::config::Config;
 use crate::error::OpenError;
-use crate::filter::Claim;
 use crate::port::{Facts, Shared};
 use crate::relay::{Account, Receiver, Relay, Sender, Way, ring};
 use crate::socket::{Rings, Socket};
 use crate::umem::Umem;
+use core::error::Error;
 use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
+use driver::{Claim, Handover, Offer, QUEUE_DESCRIPTORS};
 use ebpf::{XdpAttachment, XdpMode};
 use rustix::event::EventfdFlags;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use wire::Mac;
-
-/// Descriptors of one queue: socket, frames, relay, and the eventfds that wake
-/// the old process and the new one.
-pub const QUEUE_DESCRIPTORS: usize = 5;
 
 /// How often a queue's first burst is looked for.
 const LOOK: Duration = Duration::from_micros(200);
@@ -379,17 +376,6 @@ impl Orders {
 #[derive(Clone, Debug)]
 pub struct Handle(pub(crate) Arc<Shared>);
 
-/// What another process needs to take a port over.
-#[derive(Debug)]
-pub struct Offer {
-    /// [`Terms`], as text.
-    pub terms: String,
-    /// The program's attachment.
-    pub attachment: OwnedFd,
-    /// Of each queue: its descriptors.
-    pub queues: Vec<[OwnedFd; QUEUE_DESCRIPTORS]>,
-}
-
 impl Handle {
     /// The port as it is now: its interface may have been another one.
     fn port(&self) -> &Arc<Shared> {
@@ -398,15 +384,6 @@ impl Handle {
             port = renewed;
         }
         port
-    }
-
-    /// Describes the port to a successor, and prepares a relay for each queue.
-    /// The port works on.
-    ///
-    /// # Errors
-    /// [`HandoverError`]: mostly a queue that is not at work.
-    pub fn offer(&self, limit: Duration) -> Result<Offer, HandoverError> {
-        self.try_offer(limit).inspect_err(|_| self.resume())
     }
 
     fn try_offer(&self, limit: Duration) -> Result<Offer, HandoverError> {
@@ -453,28 +430,26 @@ impl Handle {
         let attachment = copy(attachment.as_fd())?;
         Ok(Offer { terms: shared.terms().to_string(), attachment, queues })
     }
+}
 
-    /// Has each queue stop, and write its account.
-    pub fn freeze(&self) {
+impl Handover for Handle {
+    fn offer(&self, limit: Duration) -> Result<Offer, Box<dyn Error>> {
+        Ok(self.try_offer(limit).inspect_err(|_| self.resume())?)
+    }
+
+    fn freeze(&self) {
         self.port().orders.give(|seat| seat.order = Order::Freeze);
     }
 
-    /// Waits until each has.
-    ///
-    /// # Errors
-    /// [`HandoverError::Silent`]; [`Handle::resume`] has the others go on.
-    pub fn frozen(&self, limit: Duration) -> Result<(), HandoverError> {
-        self.port().orders.wait("stop", limit)
+    fn frozen(&self, limit: Duration) -> Result<(), Box<dyn Error>> {
+        Ok(self.port().orders.wait("stop", limit)?)
     }
 
-    /// Nobody takes over: all go on.
-    pub fn resume(&self) {
+    fn resume(&self) {
         self.port().orders.resume();
     }
 
-    /// The queues are another process's: nothing of them is kept, but the
-    /// relays.
-    pub fn leave(&self) {
+    fn leave(&self) {
         self.port().orders.give(|seat| {
             seat.order = Order::Leave;
             seat.has = None;
@@ -484,37 +459,27 @@ impl Handle {
         *self.port().attachment.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Reads the accounts of queues that have stopped.
-    ///
-    /// # Errors
-    /// [`HandoverError::Account`]: nothing is to be taken.
-    pub fn check(&self) -> Result<(), HandoverError> {
+    fn check(&self) -> Result<(), Box<dyn Error>> {
         let ring = self.port().config.ring;
         for (queue, seat) in self.port().orders.seats().iter_mut().enumerate() {
             let wrong = HandoverError::Account { queue };
             let account = seat.relay.as_ref().and_then(|relay| relay.account(ring));
-            let (Some(account), Some(inherited)) = (account, &mut seat.inherited) else { return Err(wrong) };
+            let (Some(account), Some(inherited)) = (account, &mut seat.inherited) else { return Err(wrong.into()) };
             // SAFETY: the rings are mapped as long as the socket is held.
             let in_rings = unsafe { inherited.rings.sent() };
             if account.free.len() as u64 + u64::from(in_rings) > u64::from(ring) {
-                return Err(wrong);
+                return Err(wrong.into());
             }
             inherited.account = Some(account);
         }
         Ok(())
     }
 
-    /// Has each queue go on. Only once the predecessor keeps off for good.
-    pub fn take(&self) {
+    fn take(&self) {
         self.port().orders.give(|seat| seat.order = Order::Take);
     }
 
-    /// For how long nobody received: from the last burst of the predecessor to
-    /// the first of this process, of the queue for which it was longest.
-    ///
-    /// # Errors
-    /// [`HandoverError::Silent`]: a queue has not begun within `limit`.
-    pub fn waited(&self, limit: Duration) -> Result<Duration, HandoverError> {
+    fn waited(&self, limit: Duration) -> Result<Duration, Box<dyn Error>> {
         let mut left = limit;
         loop {
             let seats = self.port().orders.seats();
@@ -529,31 +494,24 @@ impl Handle {
                 return Ok(Duration::from_nanos(longest));
             };
             if left.is_zero() {
-                return Err(HandoverError::Silent { queue, what: "begin" });
+                return Err(HandoverError::Silent { queue, what: "begin" }.into());
             }
             drop(self.port().orders.followed.wait_timeout(seats, LOOK));
             left = left.saturating_sub(LOOK);
         }
     }
 
-    /// What is to be told with the first queue's statistics.
-    pub fn set_waited(&self, waited: Duration) {
+    fn set_waited(&self, waited: Duration) {
         self.port().orders.waited.store(waited.as_nanos().min(u128::from(u64::MAX)) as u64, Ordering::Relaxed);
     }
 
-    /// Puts this process's own program, with maps of its own, in the place of
-    /// its predecessor's. No frame falls between the two.
-    ///
-    /// # Errors
-    /// [`OpenError::Kernel`]: the predecessor's stays at work.
-    pub fn attach_own(&self) -> Result<(), OpenError> {
+    fn attach_own(&self) -> Result<(), Box<dyn Error>> {
         let attachment = self.port().attachment.lock().unwrap_or_else(PoisonError::into_inner);
         let both = attachment.as_ref().zip(self.port().filter.as_ref());
-        both.map_or(Ok(()), |(attachment, filter)| attachment.replace(&filter.program)).map_err(Into::into)
+        Ok(both.map_or(Ok(()), |(attachment, filter)| attachment.replace(&filter.program)).map_err(OpenError::from)?)
     }
 
-    /// The predecessor has ended: nothing is passed on any more.
-    pub fn on_predecessor_gone(&self) {
+    fn on_predecessor_gone(&self) {
         self.port().orders.give(|seat| seat.alone = true);
         self.port().orders.seats().iter_mut().for_each(|seat| seat.lower_bell = None);
     }

@@ -2,8 +2,8 @@
 
 use crate::config::{ChecksumChoice, Config, FRAME_SIZES, HEADER_ROOM, HEADROOM, ModeChoice, QUEUES_LIMIT};
 use crate::error::OpenError;
-use crate::filter::{Claim, Filter, solicited_mac};
-use crate::handover::{self, Handle, Offer, Orders, Terms};
+use crate::filter::{Filter, solicited_mac};
+use crate::handover::{self, Handle, Orders, Terms};
 use crate::host::{self, HostView};
 use crate::interface::Interface;
 use crate::link::XdpLink;
@@ -11,6 +11,7 @@ use crate::socket::Socket;
 use crate::umem::Umem;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
+use driver::{Claim, Offer};
 use ebpf::{Cause, XdpAttachment, XdpMode};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};

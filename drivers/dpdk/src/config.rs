@@ -3,6 +3,8 @@
 use core::fmt;
 use core::ops::RangeInclusive;
 use core::str::FromStr;
+use driver::BadConfig;
+use driver::text::{number, switch};
 use wire::Mac;
 
 /// Most queue pairs of one port: as many as DPDK's ethdev has room for
@@ -416,34 +418,6 @@ impl fmt::Display for RssKey {
             Self::Driver => f.write_str("default"),
             Self::Given(key) => key.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
         }
-    }
-}
-
-/// What is wrong with a link's text; the message is for the user.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BadConfig(String);
-
-impl fmt::Display for BadConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl core::error::Error for BadConfig {}
-
-fn number<T>(key: &str, value: &str, range: RangeInclusive<T>) -> Result<T, BadConfig>
-where
-    T: FromStr + PartialOrd + fmt::Display,
-{
-    let number = value.parse().ok().filter(|n| range.contains(n));
-    number.ok_or_else(|| BadConfig(format!("{key} '{value}': expected {} to {}", range.start(), range.end())))
-}
-
-fn switch(key: &str, value: &str) -> Result<bool, BadConfig> {
-    match value {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(BadConfig(format!("{key} '{value}': expected on or off"))),
     }
 }
 

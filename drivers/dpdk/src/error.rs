@@ -1,8 +1,8 @@
 //! Why a port could not be opened.
 
-use crate::config::BadConfig;
 use crate::remedy::Remedy;
 use core::fmt;
+use driver::BadConfig;
 
 /// Why a DPDK link could not be opened. The message names what is missing and
 /// what to run; trying again helps only after that.

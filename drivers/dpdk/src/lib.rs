@@ -34,12 +34,13 @@ mod port;
 #[cfg(feature = "libdpdk")]
 mod receive;
 mod remedy;
+mod row;
 #[cfg(feature = "libdpdk")]
 mod transmit;
 
 #[cfg(not(feature = "libdpdk"))]
 pub use absent::{Dpdk, DpdkLink, DpdkRx, DpdkTx, facts, mac, version};
-pub use config::{BadConfig, Config, Device, EalOptions, QUEUES_LIMIT, RssKey};
+pub use config::{Config, Device, EalOptions, QUEUES_LIMIT, RssKey};
 #[cfg(feature = "libdpdk")]
 pub use eal::version;
 pub use error::OpenError;

@@ -2,20 +2,8 @@
 
 use core::fmt;
 use core::str::FromStr;
+use driver::Role;
 use std::path::PathBuf;
-
-/// Which end of the control socket this side is.
-///
-/// The client owns the shared memory and the rings; the server maps what the
-/// client shares. Older texts say "master" for the server and "slave" for the
-/// client.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
-    /// Listens on the control socket and maps the peer's memory.
-    Server,
-    /// Connects to the control socket and owns the memory.
-    Client,
-}
 
 /// How [`link::Link::wait`] learns of frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +69,9 @@ pub const PATH_LIMIT: usize = 107;
 pub struct Config {
     /// The control socket.
     pub socket: Address,
-    /// Which end this side is.
+    /// Which end of the control socket this side is. The client owns the shared
+    /// memory and the rings; the server maps what the client shares. Older texts
+    /// say "master" for the server and "slave" for the client.
     pub role: Role,
     /// Interface number: a socket may carry several, each with its own.
     pub id: u32,

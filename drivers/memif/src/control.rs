@@ -10,7 +10,7 @@
 
 use crate::bell::{Bell, BellWatch};
 use crate::channel::{Channel, ListenError, Listener, Received};
-use crate::config::{Config, HEADER_ROOM, Role};
+use crate::config::{Config, HEADER_ROOM};
 use crate::handshake::{Attachment, ClientHandshake, ClientStep, End, Offer, Plan, ServerHandshake, ServerStep};
 use crate::memory::{OwnMemory, RingRef, map_peers};
 use crate::message::{Direction, Message};
@@ -21,6 +21,7 @@ use crate::transmit::BELL_FAULT;
 use crate::{MemifLink, OpenError};
 use ::link::LinkState;
 use core::time::Duration;
+use driver::Role;
 use rustix::event::EventfdFlags;
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use std::io;

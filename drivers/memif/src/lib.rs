@@ -19,6 +19,7 @@ mod message;
 mod prefetch;
 mod receive;
 mod ring;
+mod row;
 mod shared;
 mod slots;
 #[cfg(test)]
@@ -27,9 +28,10 @@ mod transmit;
 
 pub use config::{
     Address, BUFFER_SIZE_MAX, Config, ConfigError, HEADER_ROOM, LOG2_RING_SIZE_MAX, LOG2_RING_SIZE_MIN, Mode,
-    NAME_LIMIT, PATH_LIMIT, PEER_MEMORY, POLL_NAP, Peers, QUEUE_MEMORY, QUEUES_LIMIT, Role, SECRET_LIMIT,
+    NAME_LIMIT, PATH_LIMIT, PEER_MEMORY, POLL_NAP, Peers, QUEUE_MEMORY, QUEUES_LIMIT, SECRET_LIMIT,
 };
 pub use control::{Backing, Control, GREETING_LIMIT, RETRY_FIRST, RETRY_LONGEST, Status};
+pub use driver::Role;
 pub use link::MemifLink;
 pub use receive::{BURST_LIMIT, FRAME_LIMIT, MemifRx};
 pub use transmit::MemifTx;

@@ -3,6 +3,8 @@
 use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
+use driver::BadConfig;
+use driver::text::{number, switch};
 
 /// The longest name that Linux takes (IFNAMSIZ without its NUL).
 const NAME_LIMIT: usize = 15;
@@ -37,7 +39,7 @@ pub struct Config {
     pub mtu: Option<u16>,
     /// Addresses for the kernel's side: at most one of IPv4, which replaces
     /// the interface's, and any number of IPv6, which are added.
-    pub addresses: Vec<HostAddress>,
+    pub addresses: Vec<KernelAddress>,
     /// Queues of the device; each is a link of its own. A device made with
     /// one queue cannot be opened with more, nor the other way round.
     pub queues: u16,
@@ -155,14 +157,14 @@ impl fmt::Display for Config {
 
 /// An address of the kernel's side with its prefix, as `10.9.0.1/24`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HostAddress {
+pub struct KernelAddress {
     /// The address.
     pub address: IpAddr,
     /// Bits of the address that name the network.
     pub prefix: u8,
 }
 
-impl FromStr for HostAddress {
+impl FromStr for KernelAddress {
     type Err = BadConfig;
 
     fn from_str(text: &str) -> Result<Self, BadConfig> {
@@ -176,23 +178,11 @@ impl FromStr for HostAddress {
     }
 }
 
-impl fmt::Display for HostAddress {
+impl fmt::Display for KernelAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.prefix)
     }
 }
-
-/// What is wrong with a link's text; the message is for the user.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BadConfig(pub(crate) String);
-
-impl fmt::Display for BadConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl core::error::Error for BadConfig {}
 
 /// What Linux takes (`dev_valid_name`), without what would be read otherwise:
 /// a comma ends the name here, and the kernel numbers names with a percent
@@ -200,22 +190,6 @@ impl core::error::Error for BadConfig {}
 fn is_interface_name(name: &str) -> bool {
     let plain = name.bytes().all(|b| b.is_ascii_graphic() && !b"/:,%".contains(&b));
     (1..=NAME_LIMIT).contains(&name.len()) && plain && name != "." && name != ".."
-}
-
-fn number<T>(key: &str, value: &str, range: core::ops::RangeInclusive<T>) -> Result<T, BadConfig>
-where
-    T: FromStr + PartialOrd + fmt::Display,
-{
-    let number = value.parse().ok().filter(|n| range.contains(n));
-    number.ok_or_else(|| BadConfig(format!("{key} '{value}': expected {} to {}", range.start(), range.end())))
-}
-
-fn switch(key: &str, value: &str) -> Result<bool, BadConfig> {
-    match value {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(BadConfig(format!("{key} '{value}': expected on or off"))),
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The device and its interface, as the kernel's ioctls present them.
 
-use crate::config::{Config, HostAddress};
+use crate::config::{Config, KernelAddress};
 use crate::header;
 use core::ffi::c_int;
 use core::fmt;
@@ -197,7 +197,7 @@ impl Control {
 
     /// Whether the interface has the address; where that cannot be read, the
     /// attempt to add it will tell.
-    fn has(&self, host: HostAddress) -> bool {
+    fn has(&self, host: KernelAddress) -> bool {
         match host.address {
             IpAddr::V4(address) => {
                 let mut request = request(&self.name);
@@ -227,7 +227,7 @@ impl Control {
         }
     }
 
-    fn add(&self, host: HostAddress) -> io::Result<()> {
+    fn add(&self, host: KernelAddress) -> io::Result<()> {
         match host.address {
             IpAddr::V4(address) => {
                 let mut request = request(&self.name);

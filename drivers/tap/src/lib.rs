@@ -13,8 +13,9 @@
 mod config;
 mod device;
 mod header;
+mod row;
 
-pub use config::{BadConfig, Config, HostAddress};
+pub use config::{Config, KernelAddress};
 pub use device::OpenError;
 
 use core::ops::Range;

@@ -4,7 +4,7 @@
 //! What the machines have come to is the same at every silo. Frames are each
 //! silo's own: those of its queues of the port.
 
-use crate::figures::Take;
+use crate::published::Take;
 use bond::lacp::{Mux, ReceiveState, Selected};
 use bond::{Bond, MAX_PORTS, Mode, PortView, Setup};
 use core::fmt;

@@ -5,7 +5,7 @@
 //! then, and is not an account of every byte as that of a silo.
 
 use super::near::TOLD_MAX;
-use crate::figures::Take;
+use crate::published::Take;
 use core::time::Duration;
 use server::Server;
 use sockets::Worker;

@@ -3,6 +3,7 @@
 
 use crate::arrivals::Arrivals;
 use crate::plan::HostPlan;
+use crate::published::Take;
 use crate::{Layout, Port, SiloPlace, names};
 use link::{Counters, LinkState};
 use say::Failure;
@@ -159,9 +160,6 @@ fn usage_values(usage: &Usage) -> [(&'static str, u64); 6] {
 
 /// Of a stack that never runs.
 const NO_SEEDS: Seeds = Seeds { table: [0; 4], secret: [0; 4], timestamps: [0; 2] };
-
-/// Takes values with their names.
-pub type Take<'a> = &'a mut dyn FnMut(&'static str, u64);
 
 /// One named value.
 type Named = (String, u64);

@@ -1,14 +1,15 @@
 //! A thread for each silo.
 
-use super::ports::{self, AnyLink, Opened, Port};
+use super::ports::{self, Opened};
 use super::{Layout, SiloPlace};
+use crate::any::AnyLink;
+use crate::drivers::{DriverUser, Row};
 use crate::plan::HostPlan;
-use crate::values::{DriverSpec, LinkSpec};
-use af_xdp::{Handle, Offer};
+use crate::port::Port;
 use bond::{Bond, Member};
-use core::cell::Cell;
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicUsize, Ordering};
+use driver::{Handover, Offer, Opening, Queue};
 use link::Capabilities;
 use say::Failure;
 use sockets::fleet::{self, FleetError, Stop};
@@ -56,8 +57,8 @@ pub trait SiloWork: Sync {
         None
     }
 
-    /// An interface's queues are opened: how another process may have them.
-    fn on_opened(&self, port: Handle) {
+    /// A link is open: how another process may have it.
+    fn on_opened(&self, port: Arc<dyn Handover>) {
         let _ = port;
     }
 }
@@ -70,47 +71,8 @@ pub trait SiloWork: Sync {
 pub fn run<C: SiloWork>(host: &HostPlan, layout: &Layout, stop: &Stop, work: &C) -> Result<Vec<C::Outcome>, Failure> {
     super::own::check(host)?;
     let fleet = Fleet { host, layout, stop, work };
-    match host.links.first().map(|link| &link.driver) {
-        Some(DriverSpec::Memif(_)) => fleet.fast::<_, false>(ports::open(host, layout, ports::memif)?),
-        Some(DriverSpec::Tap(_)) => {
-            let next = Cell::new(0);
-            let open = |link: &LinkSpec, queues| {
-                let reopener = work.reopener(next.replace(next.get() + 1));
-                let mut queues = ports::tap(link, queues)?;
-                for (queue, reopener) in queues.iter_mut().zip(core::iter::repeat(reopener)) {
-                    reopener.into_iter().for_each(|reopener| queue.set_reopener(reopener));
-                }
-                Ok(queues)
-            };
-            fleet.slow(ports::open(host, layout, open)?)
-        }
-        Some(DriverSpec::AfXdp(_)) => {
-            let claim = ports::claim(host, work.ports(), work.sources());
-            let next = Cell::new(0);
-            let open = |link: &LinkSpec, queues| {
-                let index = next.replace(next.get() + 1);
-                let port = ports::af_xdp(host, link, queues, &claim, work.offer(index))?;
-                work.on_opened(port.handle());
-                let mut queues = port.split_queues();
-                for (queue, reopener) in queues.iter_mut().zip(core::iter::repeat(work.reopener(index))) {
-                    reopener.into_iter().for_each(|reopener| queue.set_reopener(reopener));
-                }
-                Ok(queues)
-            };
-            fleet.fast::<_, true>(ports::open(host, layout, open)?)
-        }
-        Some(DriverSpec::Dpdk(_)) => {
-            let open = |link: &LinkSpec, queues| ports::dpdk(host, link, queues);
-            let opened = ports::open(host, layout, open)?;
-            // Nothing opens where DPDK is not built in: three copies of the
-            // whole stack that could not run would be a quarter of the build.
-            match cfg!(feature = "dpdk") {
-                true => fleet.fast::<_, true>(opened),
-                false => Err("this program was built without DPDK".into()),
-            }
-        }
-        None => Err("there is no link".into()),
-    }
+    let first = host.links.first().ok_or("there is no link")?;
+    first.driver.with(fleet)
 }
 
 struct Fleet<'a, C> {
@@ -122,14 +84,48 @@ struct Fleet<'a, C> {
 
 // What a link is made of decides which copy of the whole stack is run. Each
 // copy takes seconds to build, so that what is seldom asked for, and what costs
-// more than a call or two for each frame, shares one:
+// more than a call or two for each frame, shares one (`driver::Copies`):
 //
 // | | one silo, one queue | a queue for each silo | else |
 // | --- | --- | --- | --- |
-// | network interfaces that serve | `L` | `Steered<L>` | `Steered<Bond<L>>` |
-// | those of a generator, memif | `L` | `Steered<L>` | `Steered<Bond<AnyLink>>` |
-// | TAP; what is captured or harmed | `AnyLink` | `Steered<Bond<AnyLink>>` | the same |
+// | drivers with copies for bonds, that serve | `L` | `Steered<L>` | `Steered<Bond<L>>` |
+// | those of a generator, drivers with copies for queues | `L` | `Steered<L>` | `Steered<Bond<AnyLink>>` |
+// | other drivers; what is captured or harmed | `AnyLink` | `Steered<Bond<AnyLink>>` | the same |
+impl<C: SiloWork> DriverUser for Fleet<'_, C> {
+    type Outcome = Result<Vec<C::Outcome>, Failure>;
+
+    fn with<D: Row>(self) -> Self::Outcome {
+        let opened = self.open::<D>()?;
+        // Constants, so that what is not run is not built.
+        match (D::HAS_BONDS, D::HAS_QUEUES) {
+            (true, _) => self.fast::<_, true>(opened),
+            (_, true) => self.fast::<_, false>(opened),
+            _ => self.slow(opened),
+        }
+    }
+}
+
 impl<C: SiloWork> Fleet<'_, C> {
+    /// Opens every port, with the queues that the layout says.
+    fn open<D: Row>(&self) -> Result<Opened<D::Queue>, Failure> {
+        let Self { host, layout, work, .. } = self;
+        let claim = ports::claim(host, work.ports(), work.sources());
+        let mut all = Vec::new();
+        for (index, (link, port)) in host.links.iter().zip(&layout.ports).enumerate() {
+            let driver = D::of(&link.driver).ok_or("all links are to be of one kind")?;
+            let (mac, offer) = (super::given_mac(host), work.offer(index));
+            let mut opened = driver.open(Opening { queues: port.queues, claim: &claim, mac, offer })?;
+            // A generator is a command, whose user looks on.
+            let say = |report| if host.opens { say::note(report) } else { say::info(report) };
+            opened.report.into_iter().for_each(say);
+            opened.handover.into_iter().for_each(|handover| work.on_opened(handover));
+            let reopeners = core::iter::repeat(work.reopener(index)).map_while(|reopener| reopener);
+            opened.queues.iter_mut().zip(reopeners).for_each(|(queue, reopener)| queue.set_reopener(reopener));
+            all.push(opened.queues);
+        }
+        Ok(all)
+    }
+
     /// Links whose every instruction counts; with `BONDS`, where a silo has
     /// several, too.
     fn fast<L: Port + Send + Into<AnyLink>, const BONDS: bool>(

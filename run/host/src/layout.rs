@@ -3,9 +3,9 @@
 use super::sched::Scheduling;
 use super::spread::spread;
 use super::{quota, random};
+use crate::drivers::LinkSpec;
 use crate::plan::HostPlan;
 use crate::silos::Silos;
-use crate::values::{DriverSpec, LinkSpec};
 use core::fmt::{self, Write as _};
 use say::{Failure, print, println};
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ impl Layout {
         // What answers a connection that a silo opened comes back to it where
         // the other side answers by the queue that was asked through, or where
         // the software's hash, which the local port is chosen by, says so.
-        let by_peer = layout.is_plain() && spread(host, &layout.ports).0 == Spread::Peer;
+        let by_peer = layout.is_plain() && spread(host, &layout.queues()).0 == Spread::Peer;
         if host.opens && layout.seats.len() > 1 && !by_peer && host.steer != Policy::Hash {
             return Err("to open connections over such a link, several silos need --steer hash".into());
         }
@@ -95,7 +95,7 @@ impl Layout {
             Silos::Auto => topology::Silos::Auto,
         };
         let topology = Topology::read(Path::new("/"), Some(&allowed_cores()?))?;
-        let ports = host.links.iter().map(|link| port(link, &topology)).collect();
+        let ports = host.links.iter().map(port).collect();
         let mut ask = Ask { ports, silos, numa: host.numa };
         let mut planned = plan(&topology, &ask)?;
         let asked = ask.silos != topology::Silos::Auto;
@@ -129,7 +129,7 @@ impl Layout {
         let ports = host.links.iter().map(|link| PortLayout {
             name: link.name(),
             domain: None,
-            queues: wanted_queues(link).unwrap_or(1),
+            queues: link.wanted_queues().unwrap_or(1),
         });
         let ports: Vec<PortLayout> = ports.collect();
         let all = (0_u16..).zip(&ports);
@@ -187,7 +187,7 @@ impl Layout {
         let seats: Vec<steer::SiloSpec> = seats.collect();
         let usual = MeshConfig::default();
         let ring = usual.ring.max(longest * PACKETS_IN_RING);
-        let (spread, why) = spread(host, &self.ports);
+        let (spread, why) = spread(host, &self.queues());
         let config = MeshConfig { policy: host.steer, spread, key: random()?, ring, ..usual };
         let mesh_ends = Mesh::new(&seats, &config)?;
         let mut steering = mesh_ends.first().map_or(String::new(), |mesh_end| mesh_end.steering().to_owned());
@@ -198,6 +198,11 @@ impl Layout {
             let _ = write!(steering, "; {why}");
         }
         Ok((mesh_ends, steering))
+    }
+
+    /// How many queues each port has.
+    fn queues(&self) -> Vec<u16> {
+        self.ports.iter().map(|port| port.queues).collect()
     }
 
     /// The cores of the silos, in their order.
@@ -321,31 +326,7 @@ impl Layout {
 const PACKETS_IN_RING: usize = 24;
 
 /// A link as the planner sees it.
-fn port(link: &LinkSpec, _topology: &Topology) -> topology::Port {
-    let most = match &link.driver {
-        DriverSpec::Memif(_) => memif::QUEUES_LIMIT,
-        DriverSpec::Tap(_) => TAP_QUEUES,
-        DriverSpec::AfXdp(_) => af_xdp::QUEUES_LIMIT,
-        DriverSpec::Dpdk(config) => config.most_queues(),
-    };
-    let domain = match &link.driver {
-        DriverSpec::AfXdp(config) => af_xdp::domain(&config.interface),
-        DriverSpec::Dpdk(config) => dpdk::Machine::here().domain(&config.device).and_then(|d| u16::try_from(d).ok()),
-        // Shared memory and the kernel are nowhere in particular.
-        DriverSpec::Memif(_) | DriverSpec::Tap(_) => None,
-    };
-    topology::Port { name: link.name(), domain, queues: wanted_queues(link).map_or(Queues::UpTo(most), Queues::Fixed) }
+fn port(link: &LinkSpec) -> topology::Port {
+    let queues = link.wanted_queues().map_or(Queues::UpTo(link.driver.most_queues()), Queues::Fixed);
+    topology::Port { name: link.name(), domain: link.driver.domain(), queues }
 }
-
-/// How many queues a link has, where that is not for us to choose: as the text
-/// says or, of an interface, all, because what arrives on the others would
-/// stay with the kernel.
-fn wanted_queues(link: &LinkSpec) -> Option<u16> {
-    match (&link.driver, link.queues) {
-        (DriverSpec::AfXdp(config), None) => af_xdp::queues(&config.interface, config.first_queue),
-        (_, queues) => queues,
-    }
-}
-
-/// The kernel's MAX_TAP_QUEUES (drivers/net/tun.c).
-const TAP_QUEUES: u16 = 256;

@@ -7,6 +7,8 @@
 //! | `plan`, `values` | what is to be, and the values that say so |
 //! | `silos`, `cores`, `machine` | how many silos and workers, on which cores, within which limits |
 //! | `layout` | which silo has which core, memory domain and queues; shown |
+//! | `drivers` | the table of drivers, and a link by its text |
+//! | `port`, `any` | a silo's link; one of whatever driver |
 //! | `ports` | links opened, wrapped, and dealt out to the silos |
 //! | `own` | addresses that the host has, and our stack cannot have |
 //! | `notices` | what an operator is to hear of links and addresses |
@@ -15,13 +17,15 @@
 //! | `quota` | how much processor time there is for it |
 //! | `spread` | how ports spread flows over their queues |
 //! | `fleet` | a thread for each silo |
-//! | `figures` | the statistics page |
+//! | `figures`, `published` | the statistics page |
 //! | `near`, `arrivals` | where memory, content and packets are, by NUMA domain |
 //! | `aggregation` | what a bond counts, by port |
 
 pub mod aggregation;
+mod any;
 pub mod arrivals;
 mod cores;
+pub mod drivers;
 pub mod figures;
 pub mod fleet;
 pub mod layout;
@@ -31,20 +35,25 @@ mod neighbourhood;
 mod notices;
 pub mod own;
 mod plan;
+mod port;
 mod ports;
+mod published;
 pub mod quota;
 pub mod sched;
 mod silos;
 mod spread;
 pub mod values;
 
+pub use any::AnyLink;
 pub use cores::{Cores, Workers};
 pub use fleet::{Finish, SiloWork};
 pub use layout::{Layout, SiloPlace};
 pub use neighbourhood::Neighbourhood;
 pub use notices::{Losses, Notices};
 pub use plan::{HostPlan, OnLinkLoss};
-pub use ports::{AnyLink, Port, names, open_for_another};
+pub use port::Port;
+pub use ports::{names, open_for_another};
+pub use published::Take;
 pub use silos::{SILOS_MAX, Silos};
 
 use core::net::IpAddr;
@@ -54,7 +63,6 @@ use stack::{Address, Detection, LinkOffload, Seeds, Stack};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use values::DriverSpec;
 use wire::Mac;
 
 /// The plan's stack for the `index`th of `silos`, over a link with these capabilities,
@@ -166,22 +174,13 @@ fn random<const N: usize>() -> Result<[u64; N], Failure> {
 
 /// Our Ethernet address, once links are open.
 fn mac(plan: &HostPlan) -> Mac {
-    // Frames to another address do not get past an interface.
-    if let Some(DriverSpec::AfXdp(config)) = plan.links.first().map(|link| &link.driver)
-        && let Ok(mac) = af_xdp::mac(&config.interface)
-    {
-        return mac;
-    }
     given_mac(plan).unwrap_or_else(|| default_mac(plan.addresses.first().map(|cidr| cidr.address)))
 }
 
 /// Our Ethernet address, where it is given: by the user, or by the first port,
 /// which drops what is for others.
 fn given_mac(plan: &HostPlan) -> Option<Mac> {
-    plan.mac.or_else(|| match &plan.links.first()?.driver {
-        DriverSpec::Dpdk(config) => dpdk::mac(&config.device),
-        _ => None,
-    })
+    plan.mac.or_else(|| plan.links.first()?.driver.mac())
 }
 
 /// A locally administered address made from the IP address, so that it is the

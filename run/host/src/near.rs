@@ -1,7 +1,7 @@
 //! How near a running silo's memory, ports and content are: placed at the
 //! start, looked at now and then, published.
 
-use crate::figures::Take;
+use crate::published::Take;
 use crate::{Layout, Port, SiloPlace};
 use link::{Link, LinkState};
 use server::{Content, Server, SharedContent};

@@ -1,8 +1,8 @@
 //! The kernel's view of an interface, fed into a stack that works on it.
 
 use crate::plan::HostPlan;
-use crate::values::DriverSpec;
 use af_xdp::{HostEvent, HostRoute, HostView};
+use driver::Kernel;
 use say::Failure;
 use stack::{Address, Route, Stack};
 use std::net::IpAddr;
@@ -24,9 +24,10 @@ impl Neighbourhood {
     /// # Errors
     /// If the kernel does not tell.
     pub fn of(plan: &HostPlan) -> Result<Option<Self>, Failure> {
-        let Some(DriverSpec::AfXdp(config)) = plan.links.first().map(|link| &link.driver) else { return Ok(None) };
-        let view = HostView::open(&config.interface)
-            .map_err(|why| format!("cannot watch the interface {}: {why}", config.interface))?;
+        let Some(Kernel::Beside(interface)) = plan.links.first().map(|link| link.driver.kernel()) else {
+            return Ok(None);
+        };
+        let view = HostView::open(interface).map_err(|why| format!("cannot watch the interface {interface}: {why}"))?;
         Ok(Some(Self { view, host: plan.uses_host_addresses() }))
     }
 

@@ -1,7 +1,7 @@
 //! Addresses that our stack cannot have, because the host has them.
 
 use crate::plan::HostPlan;
-use crate::values::DriverSpec;
+use driver::Kernel;
 use say::Failure;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
@@ -12,15 +12,14 @@ use std::path::Path;
 /// # Errors
 /// A sentence for the user, with the way out.
 pub fn check(plan: &HostPlan) -> Result<(), Failure> {
-    let xdp = match plan.links.first().map(|link| &link.driver) {
-        Some(DriverSpec::AfXdp(_)) => true,
-        Some(DriverSpec::Tap(_)) => false,
-        // The kernel is at neither end.
-        _ => return Ok(()),
+    let beside = match plan.links.first().map(|link| link.driver.kernel()) {
+        Some(Kernel::Beside(_)) => true,
+        Some(Kernel::Opposite(_)) => false,
+        Some(Kernel::Apart) | None => return Ok(()),
     };
     let taken = plan.addresses.iter().map(|cidr| cidr.address).find(|ip| is_hosts(*ip));
     let Some(ip) = taken else { return Ok(()) };
-    let instead = match xdp && !plan.opens && plan.links.len() == 1 {
+    let instead = match beside && !plan.opens && plan.links.len() == 1 {
         true => "leave --addr out, and what is served are the host's own addresses, or give one that nobody has",
         false => "give one that nobody has",
     };
@@ -53,10 +52,11 @@ fn may_bind_any(ip: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::values::LinkSpec;
+    use crate::drivers::LinkSpec;
+    use driver::Role;
 
     fn refused(link: &str, address: &str) -> Option<String> {
-        let link = LinkSpec::parse(link, memif::Role::Server).unwrap();
+        let link = LinkSpec::parse(link, Role::Server).unwrap();
         let plan = HostPlan { addresses: vec![address.parse().unwrap()], ..HostPlan::new(vec![link]) };
         check(&plan).err().map(|why| why.to_string())
     }

@@ -1,7 +1,8 @@
 //! What one side of a link is to be.
 
+use crate::drivers::LinkSpec;
 use crate::silos::Silos;
-use crate::values::{Cidr, LinkSpec};
+use crate::values::Cidr;
 use core::net::IpAddr;
 use core::time::Duration;
 use link::FaultPlan;

@@ -1,88 +1,39 @@
 //! How the links spread frames over their queues: where they do by flow and
 //! by a key that no stranger knows, nothing need be spread in software.
 
-use super::layout::PortLayout;
 use crate::plan::HostPlan;
-use crate::values::{DriverSpec, LinkSpec};
 use core::ops::Range;
 use steer::{Rss, Spread};
 
-/// How the links of a plan spread frames, as far as that is known now: a port
-/// of DPDK tells when it is open. Where they might have spread by flow, also
-/// why they are not taken to.
-pub fn spread(host: &HostPlan, ports: &[PortLayout]) -> (Spread, Option<String>) {
-    // The peer's silos have a queue each, and the kernel keeps a flow in the
-    // queue that it was last sent from (tun_automq_select_queue).
-    if host.links.iter().any(|link| matches!(link.driver, DriverSpec::Memif(_) | DriverSpec::Tap(_))) {
-        return (Spread::Peer, None);
+/// How the links of a plan, which have so many queues, spread frames, as far as
+/// that is known now. Where they might have spread by flow, also why they are not
+/// taken to.
+pub fn spread(host: &HostPlan, queues: &[u16]) -> (Spread, Option<String>) {
+    let mut all = Vec::new();
+    for link in &host.links {
+        // The peer's silos have a queue each, or the kernel keeps a flow in the
+        // queue that it was last sent from (tun_automq_select_queue).
+        let Some(known) = link.driver.spread() else { return (Spread::Peer, None) };
+        all.push((link, known));
     }
     if host.opens && host.links.len() > 1 {
         return (Spread::Unknown, Some("answers come by the port that the other side chooses".to_owned()));
     }
-    for (link, port) in host.links.iter().zip(ports) {
-        // One queue has nothing to spread.
-        if port.queues < 2 {
-            continue;
-        }
-        let known = match &link.driver {
-            DriverSpec::Dpdk(config) if dpdk::facts(&config.device).is_none() => {
-                Err("how it spreads flows shows once it is open".to_owned())
-            }
-            _ => rss(link),
-        };
-        if let Err(why) = known.and_then(|rss| judge(&rss, &queues(link, port.queues), families(host))) {
+    // One queue has nothing to spread.
+    for ((link, known), count) in all.into_iter().zip(queues).filter(|(_, count)| **count >= 2) {
+        let first = link.driver.first_queue();
+        let queues = first..first.saturating_add(*count);
+        if let Err(why) = known.and_then(|rss| judge(&rss, &queues, families(host))) {
             return (Spread::Unknown, Some(format!("{}: {why}", link.name())));
         }
     }
     (Spread::Keyed, None)
 }
 
-/// How an open link's port spreads flows, as its driver tells; else why that
-/// is not known.
-///
-/// # Errors
-/// A reason for the user.
-pub fn rss(link: &LinkSpec) -> Result<Rss, String> {
-    match &link.driver {
-        DriverSpec::AfXdp(config) => of_interface(&config.interface),
-        DriverSpec::Dpdk(config) => {
-            dpdk::facts(&config.device).ok_or("it is not open".to_owned()).and_then(|facts| of_port(&facts))
-        }
-        DriverSpec::Memif(_) | DriverSpec::Tap(_) => Err("its other side chooses".to_owned()),
-    }
-}
-
-/// How an interface spreads flows.
-///
-/// # Errors
-/// A reason for the user.
-pub fn of_interface(name: &str) -> Result<Rss, String> {
-    af_xdp::rss(name).map_err(|why| why.to_string())
-}
-
-/// How a port of DPDK spreads flows.
-///
-/// # Errors
-/// A reason for the user.
-pub fn of_port(facts: &dpdk::Facts) -> Result<Rss, String> {
-    let rss = facts.rss.as_ref().ok_or("its driver does not tell how it spreads flows over queues")?;
-    if !rss.ours {
-        return Err("it spreads flows by a key of its driver's, which is no secret: rss=symmetric or a key".to_owned());
-    }
-    let dpdk::Rss { key, reta, tcp_v4, tcp_v6, .. } = rss.clone();
-    Ok(Rss { key, table: reta, ports_v4: tcp_v4, ports_v6: tcp_v6 })
-}
-
 /// Families of addresses whose flows are to be spread: IPv4 and IPv6.
 fn families(host: &HostPlan) -> [bool; 2] {
     let any = |v4: bool| host.addresses.is_empty() || host.addresses.iter().any(|cidr| cidr.address.is_ipv4() == v4);
     [any(true), any(false)]
-}
-
-/// The queues that are opened, as the port counts them.
-fn queues(link: &LinkSpec, count: u16) -> Range<u16> {
-    let first = if let DriverSpec::AfXdp(config) = &link.driver { config.first_queue } else { 0 };
-    first..first.saturating_add(count)
 }
 
 /// Whether a port that spreads so spreads connections over all of its queues,
@@ -139,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_port_with_our_key_spreads_by_flow() {
-        let rss = of_port(&facts(Some(ours(4)))).unwrap();
+        let rss = facts(Some(ours(4))).spread().unwrap();
         assert_eq!(judge(&rss, &(0..4), [true, true]), Ok(()));
         // The queue of a flow is the one that answers to its mirror image are
         // asked for through: the symmetric key.
@@ -155,7 +106,7 @@ mod tests {
     #[test]
     fn what_is_not_spread_by_flow_says_why() {
         let refused =
-            |rss, queues, families| of_port(&facts(rss)).and_then(|rss| judge(&rss, &queues, families)).unwrap_err();
+            |rss, queues, families| facts(rss).spread().and_then(|rss| judge(&rss, &queues, families)).unwrap_err();
         let with = |change: fn(&mut dpdk::Rss)| {
             let mut rss = ours(4);
             change(&mut rss);
@@ -176,7 +127,7 @@ mod tests {
             assert!(said.contains(why), "{said}");
         }
         // What is not served need not be spread.
-        let four = of_port(&facts(with(|rss| rss.tcp_v6 = false))).unwrap();
+        let four = facts(with(|rss| rss.tcp_v6 = false)).spread().unwrap();
         assert_eq!(judge(&four, &(0..4), [true, false]), Ok(()));
     }
 }

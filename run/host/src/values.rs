@@ -277,99 +277,6 @@ impl FromStr for Header {
     }
 }
 
-/// Where frames come from and go to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LinkSpec {
-    /// By which driver, and its settings.
-    pub driver: DriverSpec,
-    /// Queues, where the text says how many.
-    pub queues: Option<u16>,
-}
-
-/// A driver's settings.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum DriverSpec {
-    /// Shared memory with another process.
-    Memif(memif::Config),
-    /// A TAP device of the local kernel.
-    Tap(tap::Config),
-    /// Queues of a network interface.
-    AfXdp(af_xdp::Config),
-    /// A port of the distribution's DPDK.
-    Dpdk(dpdk::Config),
-}
-
-impl LinkSpec {
-    /// Reads `memif:SOCKET[,key=value]…`, `tap:NAME[,key=value]…`,
-    /// `af_xdp:INTERFACE[,key=value]…` or `dpdk:DEVICE[,key=value]…`; `role`
-    /// is memif's where the text does not say.
-    ///
-    /// # Errors
-    /// If it is none of them, or what the driver finds wrong with its part.
-    pub fn parse(text: &str, role: memif::Role) -> Result<Self, BadValue> {
-        let bad = |why: &dyn fmt::Display| BadValue(why.to_string());
-        let (driver, queues) = match text.split(':').next() {
-            Some("memif") => {
-                let config = memif::Config::parse(text, role).map_err(|why| bad(&why))?;
-                let queues = config.queues;
-                (DriverSpec::Memif(config), queues)
-            }
-            Some("tap") => {
-                let config: tap::Config = text.parse().map_err(|why: tap::BadConfig| bad(&why))?;
-                let queues = config.queues;
-                (DriverSpec::Tap(config), queues)
-            }
-            Some("af_xdp") => {
-                let config: af_xdp::Config = text.parse().map_err(|why: af_xdp::BadConfig| bad(&why))?;
-                // All that the interface has, which is looked up when it is opened.
-                let Some(queues) = config.queues else {
-                    return Ok(Self { driver: DriverSpec::AfXdp(config), queues: None });
-                };
-                (DriverSpec::AfXdp(config), queues)
-            }
-            Some("dpdk") => {
-                let config: dpdk::Config = text.parse().map_err(|why: dpdk::BadConfig| bad(&why))?;
-                let queues = config.queues;
-                (DriverSpec::Dpdk(config), queues)
-            }
-            _ => return Err(link(text).err().unwrap_or_else(|| BadValue::new(LINKS))),
-        };
-        // Drivers have a default; whether it was meant shows in the text only.
-        let said = text.split(',').skip(1).any(|part| part.starts_with("queues="));
-        Ok(Self { driver, queues: said.then_some(queues) })
-    }
-
-    /// The kind, as it begins the text.
-    pub const fn kind(&self) -> &'static str {
-        match self.driver {
-            DriverSpec::Memif(_) => "memif",
-            DriverSpec::Tap(_) => "tap",
-            DriverSpec::AfXdp(_) => "af_xdp",
-            DriverSpec::Dpdk(_) => "dpdk",
-        }
-    }
-
-    /// Whether every instruction beside the link's own counts; else each
-    /// frame costs a system call.
-    pub const fn is_fast(&self) -> bool {
-        match self.driver {
-            DriverSpec::Memif(_) | DriverSpec::AfXdp(_) | DriverSpec::Dpdk(_) => true,
-            DriverSpec::Tap(_) => false,
-        }
-    }
-
-    /// The link as a person would name it.
-    pub fn name(&self) -> String {
-        match &self.driver {
-            DriverSpec::Memif(config) if config.id == 0 => format!("memif:{}", config.socket),
-            DriverSpec::Memif(config) => format!("memif:{},id={}", config.socket, config.id),
-            DriverSpec::Tap(config) => format!("tap:{}", config.name),
-            DriverSpec::AfXdp(config) => format!("af_xdp:{}", config.interface),
-            DriverSpec::Dpdk(config) => format!("dpdk:{}", config.device),
-        }
-    }
-}
-
 /// Reads a fixed answer: a size, or a text; `text:` before a text that would
 /// read as a size.
 ///
@@ -402,25 +309,6 @@ pub fn access_log(text: &str) -> Result<AccessLog, BadValue> {
         file => Ok(AccessLog::File(file.into())),
     }
 }
-
-/// A link's text, of a kind that there is; what else is wrong with it depends on
-/// which side of it is meant.
-///
-/// # Errors
-/// If there is no such kind.
-pub fn link(text: &str) -> Result<String, BadValue> {
-    let kind = text.split_once(':').map(|(kind, _)| kind);
-    match kind {
-        Some("memif" | "tap" | "af_xdp" | "dpdk") => Ok(text.to_owned()),
-        _ => Err(BadValue::new(match kind {
-            Some(kind) => format!("there is no link of the kind {kind}: {LINKS}"),
-            None => LINKS.to_owned(),
-        })),
-    }
-}
-
-const LINKS: &str = "write memif:/run/nearside.sock, tap:NAME, af_xdp:INTERFACE or dpdk:DEVICE (nearside links says \
-                     what this machine has)";
 
 /// An IP address.
 ///

@@ -18,7 +18,8 @@ mod xdp;
 pub use ethtool::settings as driver_settings;
 
 use dpdk::Machine;
-use host::values::{DriverSpec, LinkSpec};
+use driver::Kernel;
+use host::drivers::LinkSpec;
 use list::{Entry, NO_CARRIER, Survey};
 use say::Failure;
 use std::io::Write;
@@ -61,16 +62,14 @@ pub fn lacking(links: &[LinkSpec]) -> Vec<String> {
     let of = |link: &LinkSpec| {
         let name = link.name();
         let known = |name: &str| entries.iter().find(|entry| entry.link == name);
-        let entry = match &link.driver {
-            DriverSpec::Memif(_) => None,
-            // One that an administrator made for this user needs no right.
-            DriverSpec::Tap(config) if there(&config.name) => None,
-            DriverSpec::Tap(_) => known("tap:NAME"),
-            DriverSpec::AfXdp(config) if !there(&config.interface) => {
-                return vec![format!("there is no interface {}; ip link shows those there are", config.interface)];
+        let entry = match link.driver.kernel() {
+            Kernel::Beside(interface) if !there(interface) => {
+                return vec![format!("there is no interface {interface}; ip link shows those there are")];
             }
-            DriverSpec::AfXdp(_) => known(&name),
-            DriverSpec::Dpdk(_) => known(&name).or_else(|| known("dpdk:DRIVER")),
+            // One that an administrator made for this user needs no right.
+            Kernel::Opposite(interface) if there(interface) => None,
+            // Or what all of the kind need.
+            _ => known(&name).or_else(|| entries.iter().find(|entry| entry.is_any(link.kind()))),
         };
         let missing = entry.into_iter().flat_map(|entry| &entry.missing);
         missing.filter(|remedy| !remedy.what.ends_with(NO_CARRIER)).map(|remedy| format!("{name}: {remedy}")).collect()

@@ -3,6 +3,8 @@
 use super::interfaces::Interface;
 use super::rights::Rights;
 use dpdk::{Config, EalOptions, Iommu, Machine, PciDevice, Remedy};
+use driver::Kind;
+use host::drivers::KINDS;
 use serde::Serialize;
 
 /// A link that this machine can have.
@@ -36,6 +38,14 @@ pub struct Entry {
     pub missing: Vec<Remedy>,
 }
 
+impl Entry {
+    /// Whether it stands for any link of this kind, or for any other one.
+    pub fn is_any(&self, kind: &str) -> bool {
+        let place = self.link.strip_prefix(kind).and_then(|rest| rest.strip_prefix(':'));
+        place.is_some_and(|place| place.bytes().all(|byte| byte.is_ascii_uppercase()))
+    }
+}
+
 /// How the remedy of an interface ends that may be waited for.
 pub const NO_CARRIER: &str = " is down, or has no carrier";
 
@@ -59,15 +69,24 @@ pub struct Survey {
 impl Survey {
     /// The links: first what is always there, then by interface and device.
     pub fn entries(&self) -> Vec<Entry> {
-        let mut entries = vec![memif(), self.tap()];
-        entries.extend(self.interfaces.iter().map(|interface| self.af_xdp(interface)));
-        entries.extend(self.machine.network_devices().iter().map(|device| self.physical(device)));
-        entries.push(self.virtual_device());
-        entries
+        KINDS.iter().flat_map(|kind| self.of_kind(kind)).collect()
     }
 
-    fn tap(&self) -> Entry {
-        let mut entry = Entry { can: vec!["rx-checksum", "tx-checksum", "segmentation"], ..entry("tap:NAME") };
+    /// A driver's links. One that needs nothing of the machine has nothing to say.
+    fn of_kind(&self, kind: &Kind) -> Vec<Entry> {
+        match kind.name {
+            "tap" => vec![self.tap(kind)],
+            "af_xdp" => self.interfaces.iter().map(|interface| self.af_xdp(interface)).collect(),
+            "dpdk" => {
+                let devices = self.machine.network_devices();
+                devices.iter().map(|device| self.physical(device)).chain([self.virtual_device()]).collect()
+            }
+            _ => vec![entry(kind.form)],
+        }
+    }
+
+    fn tap(&self, kind: &Kind) -> Entry {
+        let mut entry = Entry { can: vec!["rx-checksum", "tx-checksum", "segmentation"], ..entry(kind.form) };
         let Rights { tun, tun_opens, net_admin, .. } = self.rights;
         if !tun {
             entry.missing.push(Remedy::new("this kernel has no /dev/net/tun").run("modprobe tun"));
@@ -160,10 +179,6 @@ impl Survey {
         });
         built_in.into_iter().chain(self.machine.lacks_memory(&EalOptions::default())).collect()
     }
-}
-
-fn memif() -> Entry {
-    entry("memif:SOCKET")
 }
 
 fn entry(link: &str) -> Entry {

@@ -53,7 +53,7 @@ pub fn check(plan: &ServePlan) -> Result<(), Failure> {
             findings.take(host.capture.as_deref().map_or(Ok(()), places::file));
             findings.take(host::own::check(host).map_err(|why| why.to_string()));
             findings.faults.extend(links::lacking(&host.links));
-            findings.take(places::memif(&host.links));
+            findings.take(places::links(&host.links));
             findings.take(Server::new(server, WallClock::new(Clock.now(), Clock.unix())).map(drop));
             match Layout::new(host) {
                 Ok(layout) => {

@@ -7,7 +7,7 @@ use super::wanted::every;
 use crate::plan::{Listen, RestartPlan};
 use core::fmt::Display;
 use core::net::{Ipv4Addr, SocketAddr};
-use host::values::{DriverSpec, LinkSpec};
+use host::drivers::LinkSpec;
 use rustix::fs::{Access, AtFlags, CWD, FileType, accessat, statat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
@@ -119,17 +119,12 @@ fn socket(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Whether what a server of memif would listen on could be.
+/// Whether the sockets that links would listen on could be.
 ///
 /// # Errors
 /// A sentence for the user.
-pub fn memif(links: &[LinkSpec]) -> Result<(), String> {
-    links.iter().try_for_each(|link| match &link.driver {
-        DriverSpec::Memif(memif::Config { socket: memif::Address::Path(path), role: memif::Role::Server, .. }) => {
-            socket(path)
-        }
-        _ => Ok(()),
-    })
+pub fn links(links: &[LinkSpec]) -> Result<(), String> {
+    links.iter().filter_map(|link| link.driver.listens_on()).try_for_each(socket)
 }
 
 /// Whether all this could be listened on.

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Over AF_XDP the queues of an interface change hands, which have one owner at
-//! a time ([`af_xdp::Handle`]):
+//! a time ([`driver::Handover`]):
 //!
 //! ```text
 //!  new                                        running
@@ -96,11 +96,11 @@ pub enum Message {
     },
     /// Running to new: a port, with the descriptor of its program's attachment.
     Port {
-        /// What both must agree on ([`af_xdp::Terms`]).
+        /// What both must agree on ([`driver::Offer::terms`]).
         terms: String,
     },
     /// Running to new: some queues of that port, with the descriptors of each
-    /// ([`af_xdp::QUEUE_DESCRIPTORS`]).
+    /// ([`driver::QUEUE_DESCRIPTORS`]).
     Queues {
         /// How many.
         count: usize,

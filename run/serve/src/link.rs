@@ -20,10 +20,10 @@ use crate::plan::{ServePath, ServePlan};
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 use core::time::Duration;
+use driver::Kernel;
 use host::HostPlan;
 use host::figures::Figures;
 use host::near::Domains;
-use host::values::DriverSpec;
 use host::{Finish, Layout, Losses, Neighbourhood, fleet};
 use own_ports::OwnPorts;
 use path::LinkPath;
@@ -161,9 +161,8 @@ fn share_out(plan: &ServePlan, silos: usize) -> server::Config {
 
 /// Over AF_XDP, whom this host's own programs do not reach, and why.
 fn unreached(host: &HostPlan, addresses: &[IpAddr]) -> Option<String> {
-    let DriverSpec::AfXdp(config) = &host.links.first()?.driver else { return None };
+    let Kernel::Beside(interface) = host.links.first()?.driver.kernel() else { return None };
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let interface = &config.interface;
     let why = match host.uses_host_addresses() {
         true => format!("the kernel passes what they send there over lo, and never by {interface}"),
         false => format!("what they send leaves by {interface}, and only what arrives there is seen"),
@@ -215,12 +214,12 @@ fn announce(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use host::values::LinkSpec;
+    use host::drivers::LinkSpec;
 
     #[test]
     fn whom_local_clients_do_not_reach_is_said_with_the_reason() {
         let told = |link: &str, own: &[&str], addresses: &[IpAddr]| {
-            let link = LinkSpec::parse(link, memif::Role::Server).unwrap();
+            let link = LinkSpec::parse(link, driver::Role::Server).unwrap();
             let addresses_of_plan = own.iter().map(|cidr| cidr.parse().unwrap()).collect();
             let host = HostPlan { addresses: addresses_of_plan, ..HostPlan::new(vec![link]) };
             unreached(&host, addresses).unwrap_or_default()

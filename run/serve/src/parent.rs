@@ -31,8 +31,8 @@ use af_xdp::HostView;
 use child::{Child, Role};
 use core::net::IpAddr;
 use core::time::Duration;
+use driver::Kernel;
 use host::Layout;
-use host::values::DriverSpec;
 use link::Wanted;
 use opening::Openings;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -279,7 +279,7 @@ impl Parent {
 
     fn ask_neighbour(&mut self, ip: IpAddr, now: Time) {
         let ServePath::Link { host, .. } = &self.plan.path else { return };
-        let Some(DriverSpec::AfXdp(config)) = host.links.first().map(|link| &link.driver) else { return };
+        let Some(Kernel::Beside(interface)) = host.links.first().map(|link| link.driver.kernel()) else { return };
         if !host.uses_host_addresses() {
             return;
         }
@@ -291,7 +291,7 @@ impl Parent {
             return;
         }
         if self.view.is_none() {
-            self.view = HostView::open(&config.interface).ok();
+            self.view = HostView::open(interface).ok();
         }
         if let Some(view) = &mut self.view {
             view.ask(ip);

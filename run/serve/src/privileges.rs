@@ -3,7 +3,6 @@
 
 use super::confine::{Confinement, Identity, USUAL};
 use crate::plan::{ServePath, ServePlan};
-use host::values::DriverSpec;
 use rustix::thread::{CapabilitySet, capabilities};
 use say::Failure;
 
@@ -39,15 +38,17 @@ pub fn decide(plan: &ServePlan, main: u32) -> Result<Decision, Failure> {
 
 fn decide_for(plan: &ServePlan, standing: Standing) -> Result<Decision, String> {
     let silos = matches!(plan.path, ServePath::Link { .. });
-    let dpdk = matches!(&plan.path, ServePath::Link { host, .. }
-        if matches!(host.links.first().map(|link| &link.driver), Some(DriverSpec::Dpdk(_))));
-    // Of a memif link the client connects, again for each peer that comes.
-    let connects = matches!(&plan.path, ServePath::Link { host, .. } if host.links.iter().any(|link| {
-        matches!(&link.driver, DriverSpec::Memif(config) if config.role == memif::Role::Client)
-    }));
+    let links = match &plan.path {
+        ServePath::Link { host, .. } => host.links.as_slice(),
+        ServePath::Kernel(_) => &[],
+    };
+    // What its driver does while it runs that only root may.
+    let as_root = links.first().and_then(|link| link.driver.kind().as_root);
+    // A link may connect, again for each peer that comes.
+    let connects = links.iter().any(|link| link.driver.connects());
     let privileges = &plan.privileges;
     let asked = privileges.supervise || standing.first;
-    let confined = |identity| Some(Confinement { identity, restricts: !dpdk, silos });
+    let confined = |identity| Some(Confinement { identity, restricts: as_root.is_none(), silos });
     let mut said = Vec::new();
     let user = privileges.user.as_deref().map(Identity::find).transpose()?;
     let (parent, confinement) = match (standing.uid, user) {
@@ -59,12 +60,11 @@ fn decide_for(plan: &ServePlan, standing: Standing) -> Result<Decision, String> 
             (asked, None)
         }
         (0, Some(user)) => (true, confined(Some(user))),
-        (0, None) if dpdk => {
-            said.push(
-                "serves as root: drivers of DPDK open devices and memory while they run; \
-                 with --user NAME it gives up what they can do without, or ends where they cannot"
-                    .to_owned(),
-            );
+        (0, None) if let Some(as_root) = as_root => {
+            said.push(format!(
+                "serves as root: {as_root}; with --user NAME it gives up what they can do without, or ends where they \
+                 cannot"
+            ));
             (asked, None)
         }
         (0, None) if connects => {
@@ -119,10 +119,10 @@ mod tests {
     use super::*;
     use crate::plan::{Privileges, Settings};
     use host::HostPlan;
-    use host::values::LinkSpec;
+    use host::drivers::LinkSpec;
 
     fn plan(link: &str, user: Option<&str>, supervise: bool) -> ServePlan {
-        let link = LinkSpec::parse(link, memif::Role::Server).unwrap();
+        let link = LinkSpec::parse(link, driver::Role::Server).unwrap();
         let host = HostPlan::new(vec![link]);
         ServePlan {
             server: server::Config::respond(server::Respond::Size(1)),

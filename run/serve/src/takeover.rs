@@ -5,7 +5,7 @@ use super::control::{Channel, ChannelError, Message, Offered, SOCKETS_MAX, VERSI
 use super::systemd::{Found, listens_on};
 use super::ward;
 use crate::plan::{Control, RestartPlan, TakeOver};
-use af_xdp::{Offer, QUEUE_DESCRIPTORS};
+use driver::{Offer, QUEUE_DESCRIPTORS};
 use say::Failure;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -185,7 +185,7 @@ impl AsFd for Predecessor {
 
 /// Ports of one process, and queues of one port, at most.
 const PORTS_MAX: usize = 64;
-const QUEUES_MAX: usize = af_xdp::QUEUES_LIMIT as usize;
+const QUEUES_MAX: usize = 256;
 
 /// The descriptors of the next queue.
 fn next(given: &mut impl Iterator<Item = OwnedFd>) -> Option<[OwnedFd; QUEUE_DESCRIPTORS]> {

@@ -1,6 +1,6 @@
 //! `nearside packet forward`: threads that poll, and what they tell.
 
-use crate::ends::Ends;
+use crate::ends::{self, OverLinks};
 use crate::{ForwardPlan, place};
 use host::stop_signals;
 use link::{Link, LinkState};
@@ -48,18 +48,27 @@ pub fn forward(plan: &ForwardPlan) -> Result<ExitCode, Failure> {
         told: (0..threads).map(|_| Mutex::new(Snapshot::default())).collect(),
         up: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
     };
-    let (snapshot, lasted) = match Ends::open(&plan.links, threads)? {
-        Ends::Memif(links) => room.run(links, &signals),
-        Ends::AfXdp(links) => room.run(links, &signals),
-        Ends::Dpdk(links) => room.run(links, &signals),
-        Ends::Any(links) => room.run(links, &signals),
-    }?;
+    let (snapshot, lasted) = ends::over(&plan.links, threads, Forwarding { room: &room, signals: &signals })?;
     if plan.json {
         println!("{}", to_json(plan, &snapshot, ticks, lasted));
     } else {
         print!("{}", statistics(&snapshot));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Threads that forward until they are told to end.
+struct Forwarding<'a> {
+    room: &'a Room<'a>,
+    signals: &'a AtomicUsize,
+}
+
+impl OverLinks for Forwarding<'_> {
+    type Outcome = (Snapshot, Duration);
+
+    fn run<L: Link + Send>(self, links: Vec<Vec<L>>) -> Result<Self::Outcome, Failure> {
+        self.room.run(links, self.signals)
+    }
 }
 
 /// What all threads have in common.

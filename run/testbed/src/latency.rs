@@ -95,7 +95,7 @@ fn judge(plan: &LatencyPlan, results: &[TrialResult], stopped: bool) -> Validity
             verdict.lacks(format!("with {}: too few samples for the 99.9th percentile", name(*rate)));
         }
     }
-    if plan.links.iter().any(|link| link.kind() != "memif") {
+    if plan.links.iter().any(|link| !link.driver.kind().in_memory) {
         verdict.lacks("pause frames were neither off nor counted: they turn loss into latency");
     }
     verdict.lacks("times are taken by software, and not by a NIC");

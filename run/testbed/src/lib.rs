@@ -22,7 +22,7 @@ mod place;
 mod rig;
 mod search;
 
-use host::values::LinkSpec;
+use host::drivers::LinkSpec;
 use packet::expect::Expectation;
 use packet::forward::Settings;
 use packet::search::Goal;

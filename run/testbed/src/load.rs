@@ -3,8 +3,8 @@
 use crate::TesterPlan;
 use crate::keep::write_whole;
 use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
+use host::drivers::LinkSpec;
 use host::stop_signals;
-use host::values::LinkSpec;
 use link::Link;
 use load::units::{grouped, seconds, si};
 pub use packet::page::Kept;

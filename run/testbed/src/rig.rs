@@ -1,8 +1,8 @@
 //! The links of a tester, its clock, its thread, and trials over them.
 
-use crate::ends::Ends;
+use crate::ends::{self, OverLinks};
 use crate::{Pace, place};
-use host::values::LinkSpec;
+use host::drivers::LinkSpec;
 use link::{Link, LinkState, Pair, PairConfig};
 use packet::stream::Shape;
 use packet::tester::{Pacing, Plan, Recorders, Stream, Tester, TrialStage};
@@ -282,6 +282,21 @@ pub trait Trials: Send {
     fn run<L: Link>(self, rig: &mut Rig<L>, watch: &Watch) -> Result<Self::Found, String>;
 }
 
+/// Trials, and who looks at them meanwhile.
+struct Watched<'a, T> {
+    bench: &'a Bench<'a>,
+    trials: T,
+    look: &'a mut dyn FnMut(&Watch),
+}
+
+impl<T: Trials> OverLinks for Watched<'_, T> {
+    type Outcome = (T::Found, bool);
+
+    fn run<L: Link + Send>(self, mut links: Vec<Vec<L>>) -> Result<Self::Outcome, Failure> {
+        self.bench.watched(links.pop().unwrap_or_default(), self.trials, self.look)
+    }
+}
+
 impl Bench<'_> {
     /// Opens the links and measures on a thread of its own, which has them
     /// all; `look` is called here again and again meanwhile, and once at the
@@ -291,12 +306,7 @@ impl Bench<'_> {
     /// What the user is to know.
     pub fn measure<T: Trials>(&self, trials: T, look: &mut dyn FnMut(&Watch)) -> Result<(T::Found, bool), Failure> {
         place::consider(self.pace)?;
-        match Ends::open(self.links, 1)? {
-            Ends::Memif(mut links) => self.watched(links.pop().unwrap_or_default(), trials, look),
-            Ends::AfXdp(mut links) => self.watched(links.pop().unwrap_or_default(), trials, look),
-            Ends::Dpdk(mut links) => self.watched(links.pop().unwrap_or_default(), trials, look),
-            Ends::Any(mut links) => self.watched(links.pop().unwrap_or_default(), trials, look),
-        }
+        ends::over(self.links, 1, Watched { bench: self, trials, look })
     }
 
     fn watched<L: Link + Send, T: Trials>(

@@ -168,9 +168,8 @@ fn judge(plan: &SearchPlan, done: &Done) -> Validity {
     if done.stopped {
         verdict.lacks("it was stopped");
     }
-    let kinds: Vec<&str> = plan.links.iter().map(host::values::LinkSpec::kind).collect();
     // Shared memory has none; of a NIC they are not read.
-    if kinds.iter().any(|kind| *kind != "memif") {
+    if plan.links.iter().any(|link| !link.driver.kind().in_memory) {
         verdict.lacks("pause frames were neither off nor counted: they turn loss into latency");
     }
     for goal in plan.goals.iter().filter(|goal| goal.name == "rfc2544" || goal.name == "tst009") {
@@ -193,7 +192,7 @@ fn to_json(plan: &SearchPlan, clock: &Clocked, done: &Done, verdict: &Validity) 
     json!({
         "command": replay(),
         "clock": clock.to_json(),
-        "links": plan.links.iter().map(host::values::LinkSpec::name).collect::<Vec<_>>(),
+        "links": plan.links.iter().map(host::drivers::LinkSpec::name).collect::<Vec<_>>(),
         "stream": plan.stream.shape,
         "highest_sent": done.highest.0,
         "highest_received": done.highest.1,

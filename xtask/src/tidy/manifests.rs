@@ -56,10 +56,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("bond", &["wire", "link"]),
     ("steer", &["wire", "link", "app", "stack"]),
     ("silo", &["wire", "link", "app", "tcp", "stack"]),
-    ("memif", &["wire", "link"]),
-    ("tap", &["wire", "link"]),
-    ("af_xdp", &["wire", "link", "ebpf"]),
-    ("dpdk", &["wire", "link"]),
+    ("driver", &["wire", "link"]),
+    ("memif", &["wire", "link", "driver"]),
+    ("tap", &["wire", "link", "driver"]),
+    ("af_xdp", &["wire", "link", "driver", "ebpf"]),
+    ("dpdk", &["wire", "link", "driver"]),
     ("topology", &[]),
     ("audit", &["topology"]),
     ("ethtool", &[]),
@@ -85,20 +86,20 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "host",
         &[
-            "af_xdp", "app", "bond", "dpdk", "link", "memif", "say", "server", "silo", "sockets", "stack", "steer",
-            "tap", "tcp", "topology", "wire",
+            "af_xdp", "app", "bond", "dpdk", "driver", "link", "memif", "say", "server", "silo", "sockets", "stack",
+            "steer", "tap", "tcp", "topology", "wire",
         ],
     ),
-    ("links", &["dpdk", "host", "say"]),
+    ("links", &["dpdk", "driver", "host", "say"]),
     (
         "serve",
         &[
-            "af_xdp", "app", "files", "helper", "host", "link", "links", "memif", "say", "server", "silo", "sockets",
-            "steer", "tcp", "topology", "wire",
+            "af_xdp", "app", "driver", "files", "helper", "host", "link", "links", "memif", "say", "server", "silo",
+            "sockets", "steer", "tcp", "topology", "wire",
         ],
     ),
     ("generator", &["app", "host", "link", "load", "report", "say", "silo", "sockets", "wire"]),
-    ("testbed", &["af_xdp", "dpdk", "host", "link", "load", "memif", "packet", "say", "silo", "tap", "wire"]),
+    ("testbed", &["driver", "host", "link", "load", "packet", "say", "silo", "wire"]),
     (
         "console",
         &[

@@ -2,7 +2,9 @@
 
 use super::Switch;
 use clap::{Args, ValueEnum, ValueHint};
-use host::values::{self, BitRate, Cidr, DriverSpec, LinkSpec};
+use driver::{Kernel, Role};
+use host::drivers::{self, LinkSpec};
+use host::values::{self, BitRate, Cidr};
 use host::{HostPlan, OnLinkLoss, Silos};
 use link::{FaultPlan, Impairment, Probability, Rate};
 use silo::Idle;
@@ -12,51 +14,24 @@ use std::time::Duration;
 use tcp::congestion::Algorithm;
 use wire::Mac;
 
+/// What `--link` takes, in a line.
+fn link_help() -> String {
+    format!("Where frames come from and go to: {}", drivers::forms())
+}
+
+/// The same with what each driver says of itself.
+fn links_help() -> String {
+    let (short, drivers) = (link_help(), drivers::help());
+    format!("{short}\n\n{drivers}\n\n{SEVERAL}")
+}
+
+const SEVERAL: &str = "With --silos, a port has a queue for each silo unless queues=N says otherwise; a silo without a \
+                       queue of its own shares one. Repeat for more ports, all of one kind.";
+
 #[derive(Args)]
 #[command(next_help_heading = "Links (with --link)")]
 pub(in crate::args) struct HostArgs {
-    /// Where frames come from and go to: memif:SOCKET, tap:NAME, af_xdp:INTERFACE or dpdk:DEVICE
-    ///
-    /// memif is shared memory with another process; a socket that begins with
-    /// @ is an abstract one. Options follow it, separated by commas:
-    /// role=server|client (the usual: serve is server, load is client), id=N
-    /// (0), ring=DESCRIPTORS (256), buffer=BYTES (2048), mtu=BYTES (1500),
-    /// hugepages=on|off (on), mode=interrupt|poll (interrupt), secret=TEXT,
-    /// name=TEXT, sealed=required|optional (optional), copy=on|off (off: read
-    /// frames where the peer could still write), memory=MIB (1024, or
-    /// 128 for each queue: ordinary pages that a client may share), socket-mode=OCTAL
-    /// (0600), peers=own|any|UID:UID:... (own: this user's processes and
-    /// root's).
-    ///
-    /// tap is a device of the local kernel, made if it does not exist, and
-    /// needs CAP_NET_ADMIN. Options: addr=ADDRESS/PREFIX for the kernel's
-    /// side, mtu=BYTES, offload=on|off (on), large=on|off (off), ring=SLOTS.
-    ///
-    /// af_xdp takes frames from a network interface with its stock kernel
-    /// driver, before the kernel sees them, and needs CAP_NET_ADMIN,
-    /// CAP_NET_RAW and CAP_BPF; our Ethernet address is the interface's, and
-    /// what is not for us stays with the kernel. Options: queues=N|auto (auto:
-    /// all), first-queue=N (0), mode=auto|native|generic (auto),
-    /// copy=auto|zero-copy|copy (auto), ring=SLOTS (512), frame=2048|4096 (by
-    /// the MTU), umem=queue|shared (queue), hugepages=on|off (on),
-    /// busy-poll=TIME (none), budget=FRAMES (64), checksum=auto|verify|trust
-    /// (auto: verified, but for those that a local kernel left to hardware, on
-    /// veth).
-    ///
-    /// dpdk is a port of the distribution's DPDK, in a program that is built
-    /// with it (make build DPDK=1): a PCI address, as 0000:3b:00.0, or a
-    /// virtual device, as net_memif0. Options: dev.NAME=VALUE for the device's
-    /// own driver, as dev.role=client; rxd=N, txd=N (512), mtu=BYTES (1500),
-    /// rss=symmetric|default|KEY, promiscuous=on|off (off), vlan-strip=on|off
-    /// (off), checksum=on|off (on), segmentation=on|off (on),
-    /// interrupts=on|off, domain=N, huge=on|off (on), memory=MB, or of each
-    /// domain MB/MB, file-prefix=NAME, and last eal=ARGUMENTS. What is
-    /// missing on this machine, nearside links says.
-    ///
-    /// With --silos, a port has a queue for each silo unless queues=N says
-    /// otherwise; a silo without a queue of its own shares one. Repeat for
-    /// more ports, all of one kind.
-    #[arg(long, value_name = "LINK", value_parser = values::link)]
+    #[arg(long, value_name = "LINK", value_parser = drivers::known, help = link_help(), long_help = links_help())]
     pub(super) link: Vec<String>,
 
     /// Our address with its subnet's prefix length; repeat for more
@@ -309,16 +284,15 @@ impl HostArgs {
     }
 
     /// Whether there need not be an address.
-    fn may_use_host_addresses(&self, role: memif::Role) -> Result<(), String> {
-        let xdp = self.link.iter().filter(|link| link.starts_with("af_xdp:")).count();
-        match (xdp == self.link.len(), role, self.link.len()) {
+    fn may_use_host_addresses(links: &[LinkSpec], role: Role) -> Result<(), String> {
+        match (links.iter().all(is_beside_kernel), role, links.len()) {
             (false, ..) => Err("the link needs an address of ours: --addr ADDRESS/PREFIX".to_owned()),
-            (true, memif::Role::Client, _) => Err("load needs an address of its own, beside the host's: --addr \
+            (true, Role::Client, _) => Err("load needs an address of its own, beside the host's: --addr \
                  ADDRESS/PREFIX (the answers to the host's address are for any of its ports, and stay with the \
                  kernel)"
                 .to_owned()),
-            (true, memif::Role::Server, 1) => Ok(()),
-            (true, memif::Role::Server, _) => {
+            (true, Role::Server, 1) => Ok(()),
+            (true, Role::Server, _) => {
                 Err("several links need an address of ours, which they share: --addr ADDRESS/PREFIX".to_owned())
             }
         }
@@ -328,7 +302,7 @@ impl HostArgs {
     ///
     /// # Errors
     /// What makes no sense together, and if no link is named.
-    pub(super) fn plan(self, role: memif::Role, max_connections: u32) -> Result<HostPlan, String> {
+    pub(super) fn plan(self, role: Role, max_connections: u32) -> Result<HostPlan, String> {
         let mut links = links(&self.link, role)?;
         for (index, gateway) in self.gateways.iter().enumerate() {
             if !self.addresses.iter().any(|ours| ours.contains(*gateway)) {
@@ -341,8 +315,8 @@ impl HostArgs {
         if self.mac.is_some_and(|mac| !mac.is_unicast()) {
             return Err("--mac must be a unicast address".to_owned());
         }
-        if self.mac.is_some() && self.link.iter().any(|link| link.starts_with("af_xdp:")) {
-            return Err("--mac: over af_xdp our Ethernet address is the interface's".to_owned());
+        if let (Some(_), Some(link)) = (self.mac, links.iter().find(|link| is_beside_kernel(link))) {
+            return Err(format!("--mac: over {} our Ethernet address is the interface's", link.kind()));
         }
         if matches!(self.bond.mode, bond::Mode::Lacp(_)) && self.addresses.is_empty() {
             return Err("--bond lacp needs an address of ours: a port on the host's own addresses is the kernel's to \
@@ -350,16 +324,11 @@ impl HostArgs {
                 .to_owned());
         }
         if self.addresses.is_empty() {
-            self.may_use_host_addresses(role)?;
+            Self::may_use_host_addresses(&links, role)?;
         }
         let offload = self.offload.is_none_or(|switch| switch == Switch::On);
-        for link in &mut links {
-            if let (DriverSpec::Tap(tap), false) = (&mut link.driver, offload) {
-                if tap.large {
-                    return Err("large=on is an offload: it contradicts --offload off".to_owned());
-                }
-                tap.offload = false;
-            }
+        if !offload {
+            links.iter_mut().try_for_each(|link| link.driver.without_offload())?;
         }
         Ok(HostPlan {
             addresses: self.addresses,
@@ -374,7 +343,7 @@ impl HostArgs {
             },
             steer: self.steer.into(),
             bond: self.bond,
-            opens: role == memif::Role::Client,
+            opens: role == Role::Client,
             numa: self.numa != Some(Switch::Off),
             plan_only: self.plan_only,
             idle: self.idle.unwrap_or_default(),
@@ -397,6 +366,11 @@ impl HostArgs {
     }
 }
 
+/// Whether the kernel is on our end, with addresses of its own.
+fn is_beside_kernel(link: &LinkSpec) -> bool {
+    matches!(link.driver.kernel(), Kernel::Beside(_))
+}
+
 /// `fifo:N`.
 pub(super) fn fifo(text: &str) -> Result<u8, String> {
     let priority = text.strip_prefix("fifo:").and_then(|number| number.parse::<u8>().ok());
@@ -407,7 +381,7 @@ pub(super) fn fifo(text: &str) -> Result<u8, String> {
 }
 
 /// The links, each another.
-pub(super) fn each_once(texts: &[String], role: memif::Role) -> Result<Vec<LinkSpec>, String> {
+pub(super) fn each_once(texts: &[String], role: Role) -> Result<Vec<LinkSpec>, String> {
     let mut links: Vec<LinkSpec> = Vec::new();
     for text in texts {
         let link = LinkSpec::parse(text, role).map_err(|why| format!("--link {text}: {why}"))?;
@@ -420,7 +394,7 @@ pub(super) fn each_once(texts: &[String], role: memif::Role) -> Result<Vec<LinkS
 }
 
 /// The links, which are of one kind, each another.
-fn links(texts: &[String], role: memif::Role) -> Result<Vec<LinkSpec>, String> {
+fn links(texts: &[String], role: Role) -> Result<Vec<LinkSpec>, String> {
     let links = each_once(texts, role)?;
     let Some(first) = links.first().map(LinkSpec::kind) else { return Err("give a link with --link".to_owned()) };
     match links.iter().position(|link| link.kind() != first) {

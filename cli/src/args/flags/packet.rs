@@ -7,7 +7,9 @@ mod search;
 
 use super::host::{each_once, fifo};
 use clap::{Args, Subcommand, ValueHint};
-use host::values::{self, LinkSpec, duration, nonzero_duration};
+use driver::Role;
+use host::drivers::{self, LinkSpec};
+use host::values::{duration, nonzero_duration};
 use std::path::PathBuf;
 use std::time::Duration;
 use testbed::{ComparePlan, Pace, PacketPlan, ReportPlan};
@@ -91,20 +93,23 @@ impl PacketArgs {
     }
 }
 
+fn port_help() -> String {
+    format!("A port: {}; once or twice", drivers::forms())
+}
+
+const PORTS: &str = "With the options that nearside serve --help lists. An af_xdp interface gives every frame that \
+                     comes to the queues taken, promiscuously: the kernel sees none of them.";
+
 /// Links of one command: one, or two.
 #[derive(Args)]
 struct PortArgs {
-    /// A port: memif:SOCKET, tap:NAME, af_xdp:INTERFACE or dpdk:DEVICE; once or twice
-    ///
-    /// With the options that nearside serve --help lists. An af_xdp interface
-    /// gives every frame that comes to the queues taken, promiscuously: the
-    /// kernel sees none of them.
-    #[arg(long = "link", value_name = "LINK", value_parser = values::link, required = true)]
+    #[arg(long = "link", value_name = "LINK", value_parser = drivers::known, required = true)]
+    #[arg(help = port_help(), long_help = format!("{}\n\n{PORTS}", port_help()))]
     links: Vec<String>,
 }
 
 impl PortArgs {
-    fn plan(&self, role: memif::Role) -> Result<Vec<LinkSpec>, String> {
+    fn plan(&self, role: Role) -> Result<Vec<LinkSpec>, String> {
         if self.links.len() > 2 {
             return Err("there are one or two links".to_owned());
         }

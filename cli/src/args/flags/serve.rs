@@ -191,7 +191,7 @@ impl ServeArgs {
             let path = ServePath::Kernel(plan);
             return Ok(ServePlan { server, path, settings, check, privileges, again: serve_again });
         }
-        let mut host = self.host.plan(memif::Role::Server, max_connections)?;
+        let mut host = self.host.plan(driver::Role::Server, max_connections)?;
         host.per_source = per_source;
         let copies = self.cache_copies.map(|size| usize::try_from(size.0));
         let copies = copies.transpose().map_err(|_| "--cache-copies is too large")?;

@@ -4,7 +4,8 @@ use super::Switch;
 use super::host::HostArgs;
 use crate::args::kernel::{Probes, buffer, file_mode};
 use clap::{Args, ValueEnum, ValueHint};
-use host::values::{self, DriverSpec, Size};
+use host::drivers::KINDS;
+use host::values::{self, Size};
 use host::{Cores, HostPlan, Workers};
 use serve::{Control, KernelPlan, Listen, RestartPlan, TakeOver};
 use sockets::{Config, Engine, ListenOptions, Model, StreamOptions};
@@ -176,15 +177,19 @@ impl RestartArgs {
     /// # Errors
     /// If it was asked for all the same.
     pub(super) fn plan_over(self, host: &HostPlan) -> Result<Option<RestartPlan>, String> {
-        let why = match host.links.first().map(|link| &link.driver) {
-            Some(DriverSpec::AfXdp(_)) if host.capture.is_some() => "--capture cannot go on in another process",
-            Some(DriverSpec::AfXdp(_)) if host.faults.is_some() => {
-                "frames that are harmed on purpose stay with a process"
-            }
+        let hands_over = host.links.first().is_some_and(|link| link.driver.kind().hands_over);
+        let why = if !hands_over {
+            let kinds = KINDS.iter().filter(|kind| kind.hands_over).map(|kind| format!(" and {}", kind.name));
+            format!("take-over is for kernel sockets{}", kinds.collect::<String>())
+        } else if host.capture.is_some() {
+            "--capture cannot go on in another process".to_owned()
+        } else if host.faults.is_some() {
+            "frames that are harmed on purpose stay with a process".to_owned()
+        } else if host.speaks_lacp() {
             // The new process would begin to negotiate anew.
-            Some(DriverSpec::AfXdp(_)) if host.speaks_lacp() => "ports of --bond lacp stay with a process",
-            Some(DriverSpec::AfXdp(_)) => return Ok(Some(self.plan())),
-            _ => "take-over is for kernel sockets and af_xdp",
+            "ports of --bond lacp stay with a process".to_owned()
+        } else {
+            return Ok(Some(self.plan()));
         };
         let asked = [
             ("--take-over", self.take_over.is_some()),

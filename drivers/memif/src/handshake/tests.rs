@@ -1,5 +1,6 @@
 use super::*;
-use crate::config::{Address, Role};
+use crate::config::Address;
+use driver::Role;
 
 fn config(role: Role) -> Config {
     Config { queues: 2, ..Config::new(Address::Abstract("x".into()), role) }

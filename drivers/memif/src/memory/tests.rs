@@ -1,5 +1,6 @@
 use super::*;
-use crate::config::{Address, Role};
+use crate::config::Address;
+use driver::Role;
 
 const MANY: u64 = u64::MAX;
 

@@ -3,6 +3,7 @@
 //! What is hot stands first: where a kernel keeps no bitmap (before Linux 5.11),
 //! a filter is read from its beginning for each call.
 
+use host::drivers::KINDS;
 use libc::{
     SYS_accept4, SYS_bind, SYS_bpf, SYS_brk, SYS_clock_getres, SYS_clock_gettime, SYS_clock_nanosleep, SYS_clone,
     SYS_clone3, SYS_close, SYS_connect, SYS_dup, SYS_dup3, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait,
@@ -72,7 +73,8 @@ impl ThreadKind {
         match name {
             b"file-reader" => Self::FileReader,
             b"access-log" => Self::LogWriter,
-            b"placement" | b"memif-bell" => Self::Silo,
+            b"placement" => Self::Silo,
+            _ if helps_a_link(name) => Self::Silo,
             _ if name.starts_with(b"near-w") && silos => Self::Silo,
             _ if name.starts_with(b"near-w") => Self::Worker,
             _ => Self::Control,
@@ -98,6 +100,11 @@ impl ThreadKind {
         calls.extend(more.iter().flat_map(|list| list.iter()));
         calls
     }
+}
+
+/// Whether a driver has its threads called so.
+fn helps_a_link(name: &[u8]) -> bool {
+    KINDS.iter().flat_map(|kind| kind.threads).any(|thread| thread.as_bytes() == name)
 }
 
 /// What every thread does: memory, time, locks, and the descriptors it has.

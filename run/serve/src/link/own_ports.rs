@@ -3,14 +3,15 @@
 
 use super::super::control::{BATCH, Channel, ChannelError, Message};
 use super::super::takeover::Predecessor;
-use af_xdp::{Handle, HandoverError, Offer, QUEUE_DESCRIPTORS};
+use core::error::Error;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use driver::{Handover, Offer, QUEUE_DESCRIPTORS};
 use host::HostPlan;
 use host::Layout;
 use say::Failure;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How long silos may take to look up, or to stop, each: with `--idle sleep`
 /// they do so once a second.
@@ -28,7 +29,7 @@ const QUEUES: usize = BATCH / QUEUE_DESCRIPTORS;
 pub struct OwnPorts {
     /// What a predecessor leaves, by link, until it is taken.
     offer: Mutex<Vec<Option<Offer>>>,
-    handles: Mutex<Vec<Handle>>,
+    handles: Mutex<Vec<Arc<dyn Handover>>>,
     /// A predecessor has connections left, whose frames pass through here.
     relays: AtomicBool,
 }
@@ -56,11 +57,11 @@ impl OwnPorts {
     }
 
     /// A port is open.
-    pub fn add(&self, handle: Handle) {
+    pub fn add(&self, handle: Arc<dyn Handover>) {
         self.handles().push(handle);
     }
 
-    fn handles(&self) -> MutexGuard<'_, Vec<Handle>> {
+    fn handles(&self) -> MutexGuard<'_, Vec<Arc<dyn Handover>>> {
         self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -73,14 +74,14 @@ impl OwnPorts {
         let gave_up = |why: ChannelError| format!("the process that serves did not hand over: {why}");
         predecessor.stop_receiving().map_err(gave_up)?;
         let handles = self.handles();
-        if let Err(why) = handles.iter().try_for_each(Handle::check) {
+        if let Err(why) = handles.iter().try_for_each(|handle| handle.check()) {
             predecessor.refuse(&why.to_string());
             return Err(why.into());
         }
         // From here on the predecessor never receives again.
         predecessor.take().map_err(gave_up)?;
         self.relays.store(true, Ordering::Relaxed);
-        handles.iter().for_each(Handle::take);
+        handles.iter().for_each(|handle| handle.take());
         let waited = handles.iter().map(|handle| handle.waited(SILOS)).collect::<Result<Vec<_>, _>>()?;
         let waited = waited.into_iter().max().unwrap_or_default();
         if let Some(first) = handles.first() {
@@ -104,7 +105,7 @@ impl OwnPorts {
     /// Nothing is passed on to the predecessor any more.
     pub fn on_predecessor_gone(&self) {
         self.relays.store(false, Ordering::Relaxed);
-        self.handles().iter().for_each(Handle::on_predecessor_gone);
+        self.handles().iter().for_each(|handle| handle.on_predecessor_gone());
     }
 
     /// Offers everything to a successor.
@@ -113,7 +114,7 @@ impl OwnPorts {
     /// If it cannot be offered, or said.
     pub fn offer(&self, channel: &Channel) -> Result<(), ChannelError> {
         let offers = self.handles().iter().map(|handle| handle.offer(SILOS)).collect::<Result<Vec<_>, _>>();
-        let offers = offers.map_err(|why: HandoverError| {
+        let offers = offers.map_err(|why: Box<dyn Error>| {
             // Whether it hears that is its own affair.
             let _ = channel.send(&Message::Refused { why: why.to_string() }, &[]);
             ChannelError::Withheld(why.to_string())
@@ -138,7 +139,7 @@ impl OwnPorts {
     /// If it does not take it; [`OwnPorts::resume`] is next.
     pub fn hand_over(&self, channel: &Channel) -> Result<(), String> {
         let handles = self.handles();
-        handles.iter().for_each(Handle::freeze);
+        handles.iter().for_each(|handle| handle.freeze());
         handles.iter().try_for_each(|handle| handle.frozen(SILOS)).map_err(|why| why.to_string())?;
         if let Err(why) = Self::await_taken(channel) {
             // It may have said so at the last moment: that counts.
@@ -147,7 +148,7 @@ impl OwnPorts {
                 return Err(format!("the successor failed: {why}"));
             }
         }
-        handles.iter().for_each(Handle::leave);
+        handles.iter().for_each(|handle| handle.leave());
         Ok(())
     }
 
@@ -161,6 +162,6 @@ impl OwnPorts {
 
     /// Goes on, or back to where it was before a successor asked.
     pub fn resume(&self) {
-        self.handles().iter().for_each(Handle::resume);
+        self.handles().iter().for_each(|handle| handle.resume());
     }
 }

@@ -12,6 +12,7 @@ use crate::plan::{ServePath, ServePlan};
 use app::App;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
+use driver::{Handover, Offer};
 use host::HostPlan;
 use host::figures::SiloColumn;
 use host::fleet::Part;
@@ -104,7 +105,7 @@ impl SiloWork for ServingSilos<'_> {
         self.ports.to_vec()
     }
 
-    fn offer(&self, index: usize) -> Option<af_xdp::Offer> {
+    fn offer(&self, index: usize) -> Option<Offer> {
         self.own_ports.take(index)
     }
 
@@ -112,7 +113,7 @@ impl SiloWork for ServingSilos<'_> {
         WardReopener::of(index)
     }
 
-    fn on_opened(&self, port: af_xdp::Handle) {
+    fn on_opened(&self, port: Arc<dyn Handover>) {
         self.own_ports.add(port);
     }
 

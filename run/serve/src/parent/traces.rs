@@ -3,7 +3,6 @@
 use super::super::supervisor::restart_of;
 use super::super::takeover::usual_control;
 use crate::plan::{Control, Listen, ServePath, ServePlan};
-use host::values::DriverSpec;
 use silo::page::{Reader, usual_folder};
 use sockets::Endpoint;
 use std::io::ErrorKind;
@@ -42,13 +41,7 @@ pub fn remove(plan: &ServePlan) {
             }
         }
         ServePath::Link { host, .. } => {
-            for link in &host.links {
-                if let DriverSpec::Memif(config) = &link.driver
-                    && let (memif::Role::Server, memif::Address::Path(path)) = (config.role, &config.socket)
-                {
-                    remove_dead(path);
-                }
-            }
+            host.links.iter().filter_map(|link| link.driver.listens_on()).for_each(remove_dead);
         }
     }
 }

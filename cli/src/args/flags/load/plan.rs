@@ -25,7 +25,7 @@ impl LoadArgs {
             let Place::Address(target) = self.target.place else {
                 return Err("over a link the host must be an IP address: there is no name resolution".to_owned());
             };
-            let host = self.host.plan(memif::Role::Client, held)?;
+            let host = self.host.plan(driver::Role::Client, held)?;
             let sources = link_sources(&self.connection.sources, &host.addresses, target.ip())?;
             reachable(&host.addresses, &host.gateways, target.ip())?;
             (LoadPath::Link(Box::new(host)), target, sources)

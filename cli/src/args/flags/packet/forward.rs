@@ -111,7 +111,7 @@ impl FromStr for Route {
 
 impl ForwardArgs {
     pub(super) fn plan(self) -> Result<ForwardPlan, String> {
-        let links = self.ports.plan(memif::Role::Server)?;
+        let links = self.ports.plan(driver::Role::Server)?;
         if (self.mode == Mode::L3) == self.route.is_empty() {
             return Err("--mode l3 and --route go together".to_owned());
         }

@@ -63,7 +63,7 @@ fn rate(text: &str) -> Result<f64, String> {
 
 impl LatencyArgs {
     pub(super) fn plan(self) -> Result<LatencyPlan, String> {
-        let links = self.ports.plan(memif::Role::Client)?;
+        let links = self.ports.plan(driver::Role::Client)?;
         if self.background.asked.is_some() {
             return Err("--background: its rates are those of --rates".to_owned());
         }

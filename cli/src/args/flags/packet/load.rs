@@ -91,7 +91,7 @@ pub(in crate::args::flags) struct LoadArgs {
 
 impl LoadArgs {
     pub(super) fn plan(self) -> Result<TesterPlan, String> {
-        let links = self.ports.plan(memif::Role::Client)?;
+        let links = self.ports.plan(driver::Role::Client)?;
         let usual = [true, links.len() > 1];
         let mut streams = Vec::new();
         let mut add = |name: String, spec: &Spec, probe: bool| {

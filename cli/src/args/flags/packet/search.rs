@@ -77,7 +77,7 @@ fn goal(text: &str) -> Result<Goal, String> {
 
 impl SearchArgs {
     pub(super) fn plan(self) -> Result<SearchPlan, String> {
-        let links = self.ports.plan(memif::Role::Client)?;
+        let links = self.ports.plan(driver::Role::Client)?;
         if self.stream.asked.is_some() {
             return Err("--stream: a search chooses the rate".to_owned());
         }

@@ -1,0 +1,89 @@
+//! DPDK as one driver of several.
+
+use crate::config::Config;
+use crate::facts::Facts;
+use crate::machine::Machine;
+use crate::{Dpdk, DpdkLink};
+use ::link::Rss;
+use core::error::Error;
+use driver::{BadConfig, Claim, Copies, Driver, Kind, Open, Opened, Opening, Queue, Role};
+use wire::Mac;
+
+const HELP: &str = "dpdk is a port of the distribution's DPDK, in a program that is built with it (make build \
+     DPDK=1): a PCI address, as 0000:3b:00.0, or a virtual device, as net_memif0. Options: dev.NAME=VALUE for the \
+     device's own driver, as dev.role=client; rxd=N, txd=N (512), mtu=BYTES (1500), rss=symmetric|default|KEY, \
+     promiscuous=on|off (off), vlan-strip=on|off (off), checksum=on|off (on), segmentation=on|off (on), \
+     interrupts=on|off, domain=N, huge=on|off (on), memory=MB, or of each domain MB/MB, file-prefix=NAME, and last \
+     eal=ARGUMENTS. What is missing on this machine, nearside links says.";
+
+impl Driver for Config {
+    fn kind(&self) -> &'static Kind {
+        &Self::KIND
+    }
+
+    fn name(&self) -> String {
+        format!("dpdk:{}", self.device)
+    }
+
+    fn most_queues(&self) -> u16 {
+        Self::most_queues(self)
+    }
+
+    fn domain(&self) -> Option<u16> {
+        Machine::here().domain(&self.device).and_then(|domain| u16::try_from(domain).ok())
+    }
+
+    fn mac(&self) -> Option<Mac> {
+        crate::mac(&self.device)
+    }
+
+    fn spread(&self) -> Option<Result<Rss, String>> {
+        let open = crate::facts(&self.device).ok_or_else(|| "how it spreads flows shows once it is open".to_owned());
+        Some(open.and_then(|facts| facts.spread()))
+    }
+}
+
+impl Open for Config {
+    const KIND: Kind = Kind {
+        // Where nothing opens, copies of the whole stack that could not run would be a quarter of the build.
+        copies: if cfg!(feature = "libdpdk") { Copies::Bonds } else { Copies::Shared },
+        as_root: Some("drivers of DPDK open devices and memory while they run"),
+        ..Kind::new("dpdk", "dpdk:DEVICE", "dpdk:DEVICE", HELP)
+    };
+
+    type Queue = DpdkLink;
+
+    fn read(text: &str, _: Role) -> Result<Self, BadConfig> {
+        text.parse()
+    }
+
+    fn open(&self, opening: Opening<'_>) -> Result<Opened<DpdkLink>, Box<dyn Error>> {
+        let Opening { queues, claim, mac, .. } = opening;
+        // What is forwarded is for others.
+        let promiscuous = self.promiscuous || *claim == Claim::Whole;
+        Ok(Dpdk::open(&Self { queues, mac, promiscuous, ..self.clone() })?.split_queues().into())
+    }
+}
+
+impl Queue for DpdkLink {
+    fn rss(&self) -> Option<(Rss, u16)> {
+        Some((self.facts().spread().ok()?, self.queue()))
+    }
+}
+
+impl Facts {
+    /// How the port spreads flows, by a key that is ours.
+    ///
+    /// # Errors
+    /// If that is not known: a reason for the user.
+    pub fn spread(&self) -> Result<Rss, String> {
+        let rss = self.rss.as_ref().ok_or("its driver does not tell how it spreads flows over queues")?;
+        if !rss.ours {
+            return Err(
+                "it spreads flows by a key of its driver's, which is no secret: rss=symmetric or a key".to_owned()
+            );
+        }
+        let crate::Rss { key, reta, tcp_v4, tcp_v6, .. } = rss.clone();
+        Ok(Rss { key, table: reta, ports_v4: tcp_v4, ports_v6: tcp_v6 })
+    }
+}

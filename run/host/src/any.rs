@@ -1,0 +1,192 @@
+//! Links of any kind, as one type.
+
+use crate::port::Port;
+use crate::published::Take;
+use core::ops::Range;
+use core::time::Duration;
+use link::{Capabilities, Capture, Counters, Faults, Link, LinkState, Receive, Transmit};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
+use steer::Rss;
+use wire::Time;
+
+/// A link of any kind: where a call more for each frame does not matter, and a
+/// copy of the whole stack for each kind would.
+pub enum AnyLink {
+    /// As its driver opened it.
+    Plain(Box<dyn AnyQueue>),
+    /// One of these, captured or harmed, with what its port tells of RSS.
+    Wrapped(Box<Capture<Faults<AnyLink>, CaptureFile>>, Option<(Rss, u16)>),
+}
+
+impl AnyLink {
+    /// This one.
+    pub fn new(queue: impl AnyQueue + 'static) -> Self {
+        Self::Plain(Box::new(queue))
+    }
+}
+
+/// What is asked of a queue of whatever driver: [`Link`] without its types.
+pub trait AnyQueue: Send {
+    /// [`Link::split`].
+    fn halves(&mut self) -> (&mut dyn Receive, &mut dyn Transmit);
+    /// [`Link::capabilities`].
+    fn capabilities(&self) -> Capabilities;
+    /// [`Link::poll_control`].
+    fn poll_control(&mut self, now: Time) -> LinkState;
+    /// [`Link::wait`].
+    ///
+    /// # Errors
+    /// Its.
+    fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()>;
+    /// [`Link::arm`].
+    fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration;
+    /// [`Link::counters`].
+    fn counters(&self) -> Counters;
+    /// [`Link::memory`].
+    fn memory(&self, each: &mut dyn FnMut(Range<usize>));
+    /// [`Port::counts`].
+    fn counts(&self, take: Take<'_>);
+    /// [`Port::gone`].
+    fn gone(&self, each: &mut dyn FnMut(Option<u16>, bool));
+    /// [`Port::rss`].
+    fn rss(&self) -> Option<(Rss, u16)>;
+}
+
+impl<L, R: Receive + 'static, T: Transmit + 'static> AnyQueue for L
+where
+    L: Port + Send + 'static,
+    for<'a> L: Link<Rx<'a> = &'a mut R, Tx<'a> = &'a mut T>,
+{
+    fn halves(&mut self) -> (&mut dyn Receive, &mut dyn Transmit) {
+        let (rx, tx) = self.split();
+        (rx, tx)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Link::capabilities(self)
+    }
+
+    fn poll_control(&mut self, now: Time) -> LinkState {
+        Link::poll_control(self, now)
+    }
+
+    fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
+        Link::wait(self, wake, timeout)
+    }
+
+    fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
+        Link::arm(self, each)
+    }
+
+    fn counters(&self) -> Counters {
+        Link::counters(self)
+    }
+
+    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        Link::memory(self, each);
+    }
+
+    fn counts(&self, take: Take<'_>) {
+        Port::counts(self, take);
+    }
+
+    fn gone(&self, each: &mut dyn FnMut(Option<u16>, bool)) {
+        Port::gone(self, each);
+    }
+
+    fn rss(&self) -> Option<(Rss, u16)> {
+        Port::rss(self)
+    }
+}
+
+/// Calls the same method of whichever link it is.
+macro_rules! each {
+    ($link:expr, $inner:ident => $call:expr) => {
+        match $link {
+            AnyLink::Plain($inner) => $call,
+            AnyLink::Wrapped($inner, _) => $call,
+        }
+    };
+}
+
+impl Link for AnyLink {
+    type Rx<'a> = &'a mut dyn Receive;
+    type Tx<'a> = &'a mut dyn Transmit;
+
+    fn capabilities(&self) -> Capabilities {
+        each!(self, link => link.capabilities())
+    }
+
+    fn split(&mut self) -> (&mut dyn Receive, &mut dyn Transmit) {
+        match self {
+            Self::Plain(link) => link.halves(),
+            Self::Wrapped(link, _) => {
+                let (rx, tx) = link.split();
+                (rx, tx)
+            }
+        }
+    }
+
+    fn poll_control(&mut self, now: Time) -> LinkState {
+        each!(self, link => link.poll_control(now))
+    }
+
+    fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
+        each!(self, link => link.wait(wake, timeout))
+    }
+
+    fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
+        each!(self, link => link.arm(each))
+    }
+
+    fn counters(&self) -> Counters {
+        each!(self, link => link.counters())
+    }
+
+    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        each!(self, link => link.memory(each));
+    }
+}
+
+impl Port for AnyLink {
+    fn counts(&self, take: Take<'_>) {
+        if let Self::Plain(link) = self {
+            link.counts(take);
+        }
+    }
+
+    fn gone(&self, each: &mut dyn FnMut(Option<u16>, bool)) {
+        match self {
+            Self::Plain(link) => link.gone(each),
+            Self::Wrapped(link, _) => link.ask_inner(|faults| faults.ask_inner(|link| link.gone(each))),
+        }
+    }
+
+    fn rss(&self) -> Option<(Rss, u16)> {
+        match self {
+            Self::Plain(link) => link.rss(),
+            Self::Wrapped(_, rss) => rss.clone(),
+        }
+    }
+}
+
+/// Where a capture goes, if there is one.
+pub struct CaptureFile(pub Option<File>);
+
+impl Write for CaptureFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.0 {
+            Some(file) => file.write(bytes),
+            None => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.0 {
+            Some(file) => file.flush(),
+            None => Ok(()),
+        }
+    }
+}
