@@ -2,30 +2,28 @@
 //! this process, or for one that may not.
 
 use crate::config::Config;
-use crate::error::OpenError;
-use crate::handover::{Orders, Terms};
-use crate::port::{AfXdp, Facts, Shared, interface_of};
+use crate::error::XdpError;
+use crate::facts::Facts;
+use crate::open::interface_of;
+use crate::orders::Orders;
+use crate::shared::Shared;
 use crate::socket;
+use crate::terms::Terms;
 use ::link::{Reopened, Wanted};
 use driver::Claim;
 use ebpf::XdpAttachment;
-use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use wire::Mac;
 
-impl AfXdp {
-    /// Opens a port for another process, whose own was deleted, and which may not
-    /// open one itself: its links take it up ([`XdpLink::set_reopener`]). Only for
-    /// addresses of their own, as [`Claim::Own`] has them.
+impl Shared {
+    /// See [`crate::AfXdp::open_for_another`].
     ///
     /// # Errors
-    /// [`OpenError`]; nothing is left behind.
-    pub fn open_for_another(config: Config, claim: &Claim, wanted: Wanted) -> Result<Reopened, OpenError> {
-        let mut port = Self::open_like(config, claim, wanted.mtu)?;
-        port.answer_to(Mac(wanted.mac))?;
-        let busy = |_| OpenError::System { what: "give an interface away", source: Errno::BUSY };
-        let shared = Arc::try_unwrap(port.shared).map_err(busy)?;
+    /// [`XdpError`]; nothing is left behind.
+    pub fn open_for_another(config: Config, claim: &Claim, wanted: Wanted) -> Result<Reopened, XdpError> {
+        let mut shared = Self::open_like(config, claim, wanted.mtu)?;
+        shared.answer_to(Mac(wanted.mac))?;
         let mut sockets = Vec::new();
         for ordinal in 0..shared.facts.queues {
             let socket = socket::privileged(&shared.config)?;
@@ -44,23 +42,21 @@ impl AfXdp {
 
     /// Opens an interface in the place of one that was deleted, for packets that
     /// are at least as long.
-    fn open_like(config: Config, claim: &Claim, mtu: u16) -> Result<Self, OpenError> {
+    fn open_like(config: Config, claim: &Claim, mtu: u16) -> Result<Self, XdpError> {
         interface_of(&config)?;
         if matches!(claim, Claim::Host { .. }) {
-            return Err(OpenError::NoInterface(config.interface));
+            return Err(XdpError::NoInterface(config.interface));
         }
         let name = config.interface.clone();
         let port = Self::open(config, claim)?;
-        let has = port.shared.facts.mtu;
+        let has = port.facts.mtu;
         if has < mtu {
             let limits = "the interface that was there before";
-            return Err(OpenError::Mtu { interface: name, mtu: has.into(), limit: Some(mtu.into()), limits });
+            return Err(XdpError::Mtu { interface: name, mtu: has.into(), limit: Some(mtu.into()), limits });
         }
         Ok(port)
     }
-}
 
-impl Shared {
     /// Opens the interface of this name anew, after this one was deleted: with
     /// as many queues, for packets that are at least as long, and received
     /// under the address that our stacks have. Only for addresses of our own:
@@ -68,12 +64,12 @@ impl Shared {
     /// neighbours are told.
     ///
     /// # Errors
-    /// Those of [`AfXdp::open`].
-    pub fn open_again(&self) -> Result<Arc<Self>, OpenError> {
+    /// Those of [`Shared::open`].
+    pub fn open_again(&self) -> Result<Arc<Self>, XdpError> {
         let config = Config { queues: Some(self.facts.queues), ..self.config.clone() };
-        let mut port = AfXdp::open_like(config, &self.claim, self.facts.mtu)?;
+        let mut port = Self::open_like(config, &self.claim, self.facts.mtu)?;
         port.answer_to(self.answers)?;
-        Ok(port.shared)
+        Ok(Arc::new(port))
     }
 
     /// Whether there is another interface of the name.
@@ -114,10 +110,5 @@ impl Shared {
             groups: None,
             held,
         }))
-    }
-
-    /// The socket of a queue that another process opened.
-    pub fn given(&self, ordinal: u16) -> Option<OwnedFd> {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner).get_mut(usize::from(ordinal))?.take()
     }
 }

@@ -1,6 +1,5 @@
 //! Why a port could not be opened, in words that lead to a remedy.
 
-use crate::handover::HandoverError;
 use core::fmt;
 use ebpf::Cause;
 use rustix::io::Errno;
@@ -13,7 +12,7 @@ const CAPABILITIES: &str = "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF: run as root,
 
 /// Why a port could not be opened. Nothing is left behind.
 #[derive(Debug)]
-pub enum OpenError {
+pub enum XdpError {
     /// There is no such interface in this network namespace.
     NoInterface(String),
     /// The host has no address on the interface, whose ports could be served.
@@ -107,7 +106,7 @@ pub enum OpenError {
     },
 }
 
-impl OpenError {
+impl XdpError {
     /// Whether a right is missing, rather than something wrong.
     #[must_use]
     pub fn is_permission(&self) -> bool {
@@ -119,19 +118,19 @@ impl OpenError {
     }
 }
 
-impl From<HandoverError> for OpenError {
+impl From<HandoverError> for XdpError {
     fn from(error: HandoverError) -> Self {
         Self::Handover(error)
     }
 }
 
-impl From<ebpf::Error> for OpenError {
+impl From<ebpf::Error> for XdpError {
     fn from(error: ebpf::Error) -> Self {
         Self::Kernel(error)
     }
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for XdpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoInterface(name) => write!(f, "there is no interface {name}; ip link shows those there are"),
@@ -194,7 +193,7 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl core::error::Error for OpenError {
+impl core::error::Error for XdpError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Kernel(error) => Some(error),
@@ -205,3 +204,57 @@ impl core::error::Error for OpenError {
         }
     }
 }
+
+/// Why a port changes hands no further. Nothing has changed.
+#[derive(Debug)]
+pub enum HandoverError {
+    /// What was given is no description of a port, or one of another version.
+    Terms,
+    /// What was given is not what was described: which part.
+    Descriptor(&'static str),
+    /// The two processes are not to do the same.
+    Differ {
+        /// In what.
+        what: &'static str,
+        /// What the running process has.
+        theirs: String,
+        /// What the new one was asked for.
+        ours: String,
+    },
+    /// A queue did not do its part in time.
+    Silent {
+        /// The queue, from 0.
+        queue: usize,
+        /// What it was to do.
+        what: &'static str,
+    },
+    /// A queue's account does not add up.
+    Account {
+        /// The queue, from 0.
+        queue: usize,
+    },
+    /// The operating system refused.
+    System {
+        /// What was asked of it.
+        what: &'static str,
+        /// Its answer.
+        source: Errno,
+    },
+}
+
+impl fmt::Display for HandoverError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Terms => f.write_str("what is handed over is described in a way that this version does not know"),
+            Self::Descriptor(what) => write!(f, "what was handed over as {what} is none"),
+            Self::Differ { what, theirs, ours } => {
+                write!(f, "the {what} must be the same: the running process has {theirs}, the new one {ours}")
+            }
+            Self::Silent { queue, what } => write!(f, "queue {queue} did not {what} in time"),
+            Self::Account { queue } => write!(f, "the frames of queue {queue} do not add up"),
+            Self::System { what, source } => write!(f, "cannot {what}: {source}"),
+        }
+    }
+}
+
+impl core::error::Error for HandoverError {}

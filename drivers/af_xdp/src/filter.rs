@@ -2,7 +2,7 @@
 //!
 //! The programs stand in `programs/`, as text.
 
-use crate::error::OpenError;
+use crate::error::XdpError;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use driver::Claim;
 use ebpf::{Assembly, Map, MapKind, Program};
@@ -43,11 +43,11 @@ pub(crate) struct Filter {
 impl Filter {
     /// The program for `claim`, which takes from queues below `queues` and,
     /// without a VLAN, untagged frames only.
-    pub fn load(claim: &Claim, vlan: Option<u16>, queues: u32) -> Result<Self, OpenError> {
+    pub fn load(claim: &Claim, vlan: Option<u16>, queues: u32) -> Result<Self, XdpError> {
         Self::load_with(claim, vlan, queues, XDP_PASS)
     }
 
-    fn load_with(claim: &Claim, vlan: Option<u16>, queues: u32, otherwise: i64) -> Result<Self, OpenError> {
+    fn load_with(claim: &Claim, vlan: Option<u16>, queues: u32, otherwise: i64) -> Result<Self, XdpError> {
         let slow = matches!(claim, Claim::Own { aggregated: true, .. });
         let constants = [
             ("TAG", vlan.map_or(UNTAGGED, |id| i64::from(id & 0xfff))),
@@ -60,7 +60,7 @@ impl Filter {
             Claim::Own { .. } => ("nearside_own", OWN),
             Claim::Whole => ("nearside_whole", WHOLE),
         };
-        let assembly = Assembly::new(text, &constants).map_err(OpenError::Assembly)?;
+        let assembly = Assembly::new(text, &constants).map_err(XdpError::Assembly)?;
         let sockets = Map::create("queues", MapKind::XdpSockets, 4, 4, queues)?;
         let entries = match claim {
             Claim::Host { .. } => ADDRESSES_LIMIT / 64,

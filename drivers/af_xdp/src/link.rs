@@ -1,14 +1,15 @@
 //! One queue of an interface as a [`Link`].
 
-use crate::error::OpenError;
+use crate::error::XdpError;
+use crate::facts::{Checksums, Report};
 use crate::frames::Rooms;
-use crate::handover::{Inherited, Order, QueueMailbox};
 use crate::host::HostEvent;
 use crate::interface::Presence;
-use crate::port::{Checksums, Report, Shared};
+use crate::orders::{Inherited, Order, QueueMailbox};
 use crate::receive::{self, XdpRx};
 use crate::relay::hush;
 use crate::ring::{Consumer, Producer};
+use crate::shared::Shared;
 use crate::socket::{Rings, Socket};
 use crate::transmit::{self, XdpTx};
 use crate::umem::{Backing, Umem};
@@ -19,8 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, atomic::Ordering};
 use wire::{Mac, Time};
 
 /// The interface is looked at this often: it seldom changes, and each look is
@@ -60,7 +60,7 @@ pub struct XdpLink {
     /// What was at work until another process asked for it, and is again if
     /// that does not take it.
     kept: Option<Kept>,
-    failure: Option<OpenError>,
+    failure: Option<XdpError>,
     state: LinkState,
     presence: Presence,
     looked: Option<Time>,
@@ -146,8 +146,8 @@ impl XdpLink {
     /// memory comes from the domain of this thread.
     ///
     /// # Errors
-    /// [`OpenError`]: of the queue, mostly [`OpenError::QueueBusy`].
-    pub fn start(&mut self) -> Result<(), OpenError> {
+    /// [`XdpError`]: of the queue, mostly [`XdpError::QueueBusy`].
+    pub fn start(&mut self) -> Result<(), XdpError> {
         if self.at_work.is_some() {
             return Ok(());
         }
@@ -191,7 +191,7 @@ impl XdpLink {
     }
 
     /// The queue's socket: its own, or the one that another process opened.
-    fn socket(&self, frame: u32, umem: Option<&Umem>) -> Result<(Arc<Socket>, Rings), OpenError> {
+    fn socket(&self, frame: u32, umem: Option<&Umem>) -> Result<(Arc<Socket>, Rings), XdpError> {
         let config = &self.shared.config;
         let given = self.shared.given(self.ordinal);
         let made = given.map_or_else(|| Socket::new(config, frame, umem), |fd| Socket::over(fd, config, frame, umem));
@@ -482,8 +482,8 @@ fn first_frame(ring: u32, frame: u32, share: u32) -> u64 {
     u64::from(share) * 2 * u64::from(ring) * u64::from(frame)
 }
 
-fn no_memory(source: Errno) -> OpenError {
-    OpenError::System { what: "get memory for frames", source }
+fn no_memory(source: Errno) -> XdpError {
+    XdpError::System { what: "get memory for frames", source }
 }
 
 impl Link for XdpLink {

@@ -1,8 +1,8 @@
 //! The receive half.
 
 use crate::config::HEADROOM;
+use crate::facts::Checksums;
 use crate::frames::{ReceiveFrames, Rooms};
-use crate::port::Checksums;
 use crate::relay::{Receiver, Sender, concerns_both};
 use crate::ring::{Consumer, Descriptor, Producer};
 use crate::socket::Socket;

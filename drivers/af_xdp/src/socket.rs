@@ -3,7 +3,7 @@
 //! `include/uapi/linux/if_xdp.h`, `net/xdp/xsk.c`.
 
 use crate::config::{Config, CopyChoice};
-use crate::error::OpenError;
+use crate::error::XdpError;
 use crate::ring::{Consumer, Descriptor, Parts, Producer};
 use crate::umem::Umem;
 use core::ops::Range;
@@ -75,12 +75,12 @@ impl Drop for Mapping {
     }
 }
 
-fn system(what: &'static str) -> impl Fn(Errno) -> OpenError {
-    move |source| OpenError::System { what, source }
+fn system(what: &'static str) -> impl Fn(Errno) -> XdpError {
+    move |source| XdpError::System { what, source }
 }
 
 /// A socket as far as it takes rights: what is left to do, everybody may.
-pub(crate) fn privileged(config: &Config) -> Result<OwnedFd, OpenError> {
+pub(crate) fn privileged(config: &Config) -> Result<OwnedFd, XdpError> {
     let fd = open()?;
     if let Some(time) = config.busy_poll {
         let micros = time.as_micros() as i32;
@@ -97,12 +97,12 @@ pub(crate) fn privileged(config: &Config) -> Result<OwnedFd, OpenError> {
 impl Socket {
     /// A socket with rings as configured. With `umem`, which it then pins, or
     /// without, to share that of another.
-    pub fn new(config: &Config, frame: u32, umem: Option<&Umem>) -> Result<(Self, Rings), OpenError> {
+    pub fn new(config: &Config, frame: u32, umem: Option<&Umem>) -> Result<(Self, Rings), XdpError> {
         Self::over(privileged(config)?, config, frame, umem)
     }
 
     /// The same, over what [`privileged`] made, perhaps in another process.
-    pub fn over(fd: OwnedFd, config: &Config, frame: u32, umem: Option<&Umem>) -> Result<(Self, Rings), OpenError> {
+    pub fn over(fd: OwnedFd, config: &Config, frame: u32, umem: Option<&Umem>) -> Result<(Self, Rings), XdpError> {
         if let Some(umem) = umem {
             register(fd.as_fd(), umem, frame)?;
         }
@@ -117,12 +117,12 @@ impl Socket {
 
     /// The socket that another process has at a queue, with the same rings:
     /// what they hold, and how far they were read, stands in them.
-    pub fn adopt(fd: OwnedFd, config: &Config) -> Result<(Self, Rings), OpenError> {
+    pub fn adopt(fd: OwnedFd, config: &Config) -> Result<(Self, Rings), XdpError> {
         let mut options = libc::xdp_options { flags: 0 };
         // Another kind of socket does not know the option.
         get(fd.as_fd(), libc::XDP_OPTIONS, &mut options).map_err(system("use what was given as an AF_XDP socket"))?;
         Self::with_rings(fd, config).map_err(|error| match error {
-            OpenError::System { source: Errno::BUSY | Errno::INVAL, .. } => OpenError::System {
+            XdpError::System { source: Errno::BUSY | Errno::INVAL, .. } => XdpError::System {
                 what: "map the rings of a socket that is in use (it needs Linux 6.4)",
                 source: Errno::BUSY,
             },
@@ -130,7 +130,7 @@ impl Socket {
         })
     }
 
-    fn with_rings(fd: OwnedFd, config: &Config) -> Result<(Self, Rings), OpenError> {
+    fn with_rings(fd: OwnedFd, config: &Config) -> Result<(Self, Rings), XdpError> {
         let offsets = offsets(fd.as_fd()).map_err(system("ask where the rings of an AF_XDP socket lie"))?;
         let map = |at: u64, offset: &libc::xdp_ring_offset, slot: usize| {
             let len = offset.desc as usize + slot * config.ring as usize;
@@ -159,7 +159,7 @@ impl Socket {
         interface: u32,
         queue: u32,
         shared: Option<BorrowedFd<'_>>,
-    ) -> Result<(), OpenError> {
+    ) -> Result<(), XdpError> {
         let flags = match (shared, config.copy) {
             // The one that is shared with has decided.
             (Some(_), _) => libc::XDP_SHARED_UMEM,
@@ -180,17 +180,17 @@ impl Socket {
         if bound < 0 {
             let errno = last_errno();
             return Err(match errno {
-                Errno::BUSY => OpenError::QueueBusy { interface: config.interface.clone(), queue },
+                Errno::BUSY => XdpError::QueueBusy { interface: config.interface.clone(), queue },
                 Errno::PERM | Errno::ACCESS => {
-                    OpenError::NotPermitted { what: "put an AF_XDP socket at an interface's queue" }
+                    XdpError::NotPermitted { what: "put an AF_XDP socket at an interface's queue" }
                 }
-                Errno::OPNOTSUPP | Errno::NOTSUP if config.copy == CopyChoice::ZeroCopy => OpenError::Refused {
+                Errno::OPNOTSUPP | Errno::NOTSUP if config.copy == CopyChoice::ZeroCopy => XdpError::Refused {
                     interface: config.interface.clone(),
                     what: "frames without a copy",
                     source: errno,
                     advice: "write copy=auto",
                 },
-                errno => OpenError::System { what: "put an AF_XDP socket at an interface's queue", source: errno },
+                errno => XdpError::System { what: "put an AF_XDP socket at an interface's queue", source: errno },
             });
         }
         Ok(())
@@ -258,14 +258,14 @@ impl Mapping {
     }
 }
 
-fn open() -> Result<OwnedFd, OpenError> {
+fn open() -> Result<OwnedFd, XdpError> {
     // SAFETY: takes numbers only.
     let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if fd < 0 {
         return Err(match last_errno() {
-            Errno::PERM | Errno::ACCESS => OpenError::NotPermitted { what: "make an AF_XDP socket" },
-            Errno::AFNOSUPPORT => OpenError::Absent,
-            source => OpenError::System { what: "make an AF_XDP socket", source },
+            Errno::PERM | Errno::ACCESS => XdpError::NotPermitted { what: "make an AF_XDP socket" },
+            Errno::AFNOSUPPORT => XdpError::Absent,
+            source => XdpError::System { what: "make an AF_XDP socket", source },
         });
     }
     // SAFETY: socket(2) returned it as new, so nobody else owns it.
@@ -274,7 +274,7 @@ fn open() -> Result<OwnedFd, OpenError> {
 
 /// Gives the kernel the memory, which it pins: untouched pages come from the
 /// domain of this thread.
-fn register(fd: BorrowedFd<'_>, umem: &Umem, frame: u32) -> Result<(), OpenError> {
+fn register(fd: BorrowedFd<'_>, umem: &Umem, frame: u32) -> Result<(), XdpError> {
     let request = libc::xdp_umem_reg {
         addr: umem.start().as_ptr() as u64,
         len: umem.len() as u64,
@@ -292,8 +292,8 @@ fn register(fd: BorrowedFd<'_>, umem: &Umem, frame: u32) -> Result<(), OpenError
         let _ = umem.populate();
     };
     insist(pin, pause).map_err(|errno| match errno {
-        Errno::NOBUFS | Errno::NOMEM | Errno::PERM => OpenError::LockedMemory { bytes: umem.len() },
-        source => OpenError::System { what: "give the kernel an AF_XDP socket's memory", source },
+        Errno::NOBUFS | Errno::NOMEM | Errno::PERM => XdpError::LockedMemory { bytes: umem.len() },
+        source => XdpError::System { what: "give the kernel an AF_XDP socket's memory", source },
     })
 }
 

@@ -2,7 +2,7 @@
 //! values of them.
 
 use crate::config::{Config, Device};
-use crate::error::{OpenError, Step};
+use crate::error::{DpdkError, Step};
 use crate::facts::Facts;
 use ::link::{Capabilities, Counters, Link, LinkState, Receive, Transmit};
 use core::time::Duration;
@@ -37,8 +37,8 @@ impl Dpdk {
     ///
     /// # Errors
     /// Always: the program was built without DPDK.
-    pub fn open(config: &Config) -> Result<Self, OpenError> {
-        Err(OpenError::of(Step::NotBuiltIn).on(&config.device))
+    pub fn open(config: &Config) -> Result<Self, DpdkError> {
+        Err(DpdkError::of(Step::NotBuiltIn).on(&config.device))
     }
 
     /// What the port is like.
@@ -63,7 +63,7 @@ impl DpdkLink {
     ///
     /// # Errors
     /// As [`Dpdk::open`].
-    pub fn open(config: &Config) -> Result<Self, OpenError> {
+    pub fn open(config: &Config) -> Result<Self, DpdkError> {
         match Dpdk::open(config)? {}
     }
 

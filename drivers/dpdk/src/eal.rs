@@ -1,7 +1,7 @@
 //! DPDK's environment: started once in a process, by the first port.
 
 use crate::config::EalOptions;
-use crate::error::{OpenError, Step};
+use crate::error::{DpdkError, Step};
 use crate::{ffi, log};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::Cell;
@@ -17,11 +17,11 @@ pub(crate) struct Eal(MutexGuard<'static, Option<EalOptions>>);
 
 impl Eal {
     /// Starts it with these options, or finds it started with the same.
-    pub(crate) fn start(options: &EalOptions) -> Result<Self, OpenError> {
+    pub(crate) fn start(options: &EalOptions) -> Result<Self, DpdkError> {
         let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
         match &*started {
             Some(running) if *options == EalOptions::default() || running == options => return Ok(Self(started)),
-            Some(_) => return Err(OpenError::of(Step::OtherOptions)),
+            Some(_) => return Err(DpdkError::of(Step::OtherOptions)),
             None => {}
         }
         // The main thread is pinned by the start, and so would be all threads
@@ -32,7 +32,7 @@ impl Eal {
         if let Some(affinity) = affinity {
             let _ = sched_setaffinity(None, &affinity);
         }
-        result.map_err(|code| OpenError::said(Step::Start, code, said))?;
+        result.map_err(|code| DpdkError::said(Step::Start, code, said))?;
         *started = Some(options.clone());
         Ok(Self(started))
     }

@@ -7,7 +7,7 @@ use driver::BadConfig;
 /// Why a DPDK link could not be opened. The message names what is missing and
 /// what to run; trying again helps only after that.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct OpenError(Box<Details>);
+pub struct DpdkError(Box<Details>);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Details {
@@ -44,7 +44,7 @@ pub(crate) enum Step {
 /// Lines of DPDK's that a message shows.
 const SHOWN_LINES: usize = 6;
 
-impl OpenError {
+impl DpdkError {
     pub(crate) fn of(step: Step) -> Self {
         Self(Box::new(Details { device: None, step, reason: None, said: Vec::new(), remedy: None }))
     }
@@ -91,13 +91,13 @@ impl OpenError {
     }
 }
 
-impl From<BadConfig> for OpenError {
+impl From<BadConfig> for DpdkError {
     fn from(why: BadConfig) -> Self {
         Self::of(Step::Port(why.to_string()))
     }
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for DpdkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Details { device, step, reason, said, remedy } = &*self.0;
         match device {
@@ -134,4 +134,4 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl core::error::Error for OpenError {}
+impl core::error::Error for DpdkError {}

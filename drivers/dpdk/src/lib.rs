@@ -43,7 +43,7 @@ pub use absent::{Dpdk, DpdkLink, DpdkRx, DpdkTx, facts, mac, version};
 pub use config::{Config, Device, EalOptions, QUEUES_LIMIT, RssKey};
 #[cfg(feature = "libdpdk")]
 pub use eal::version;
-pub use error::OpenError;
+pub use error::DpdkError;
 pub use facts::{Facts, Rss};
 #[cfg(feature = "libdpdk")]
 pub use link::{Dpdk, DpdkLink};

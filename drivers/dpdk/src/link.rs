@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::eal;
-use crate::error::OpenError;
+use crate::error::DpdkError;
 use crate::facts::Facts;
 use crate::ffi;
 use crate::port::{Port, slot_len};
@@ -34,8 +34,8 @@ impl Dpdk {
     /// Opens and starts the port; the first one starts DPDK in this process.
     ///
     /// # Errors
-    /// See [`OpenError`]; nothing is left behind but DPDK itself.
-    pub fn open(config: &Config) -> Result<Self, OpenError> {
+    /// See [`DpdkError`]; nothing is left behind but DPDK itself.
+    pub fn open(config: &Config) -> Result<Self, DpdkError> {
         let port = Arc::new(Port::open(config)?);
         let links = (0..config.queues).filter_map(|queue| DpdkLink::new(&port, queue)).collect();
         Ok(Self { facts: port.facts.clone(), links })
@@ -77,11 +77,11 @@ impl DpdkLink {
     /// says.
     ///
     /// # Errors
-    /// See [`OpenError`].
-    pub fn open(config: &Config) -> Result<Self, OpenError> {
+    /// See [`DpdkError`].
+    pub fn open(config: &Config) -> Result<Self, DpdkError> {
         let config = Config { queues: 1, ..config.clone() };
         let port = Arc::new(Port::open(&config)?);
-        Self::new(&port, 0).ok_or_else(|| OpenError::no_queue().on(&config.device))
+        Self::new(&port, 0).ok_or_else(|| DpdkError::no_queue().on(&config.device))
     }
 
     fn new(port: &Arc<Port>, queue: u16) -> Option<Self> {

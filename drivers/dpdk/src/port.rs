@@ -2,7 +2,7 @@
 
 use crate::config::{Config, Device, RssKey};
 use crate::eal::Eal;
-use crate::error::{OpenError, Step};
+use crate::error::{DpdkError, Step};
 use crate::facts::{Facts, Rss};
 use crate::ffi::{self, KEY_LIMIT, MemoryRange, Pool, PortCounts, RETA_LIMIT, RawFacts, Wish};
 use crate::machine::Machine;
@@ -99,17 +99,17 @@ struct Control {
 
 impl Port {
     /// Gives the device to DPDK and starts it as configured.
-    pub(crate) fn open(config: &Config) -> Result<Self, OpenError> {
+    pub(crate) fn open(config: &Config) -> Result<Self, DpdkError> {
         let machine = Machine::here();
-        let fail = |why: OpenError| why.on(&config.device);
-        let lacking = |remedy: Option<_>| remedy.map_or(Ok(()), |remedy| Err(OpenError::lacking(remedy)));
+        let fail = |why: DpdkError| why.on(&config.device);
+        let lacking = |remedy: Option<_>| remedy.map_or(Ok(()), |remedy| Err(DpdkError::lacking(remedy)));
         lacking(machine.lacks_device(&config.device)).map_err(fail)?;
         let eal = match Eal::start(&config.eal) {
             Ok(eal) => eal,
             Err(why) => return Err(fail(why.with_remedy(machine.lacks_memory(&config.eal)))),
         };
         let (id, said) = log::kept(|| attach(config));
-        let id = id.map_err(|code| fail(OpenError::said(Step::Attach, code, said)))?;
+        let id = id.map_err(|code| fail(DpdkError::said(Step::Attach, code, said)))?;
         Self::start(&eal, config, id).map_err(|why| {
             // A virtual device ends with the process; net_memif, closed before it ran, would free things twice.
             if matches!(config.device, Device::Pci(_)) {
@@ -123,7 +123,7 @@ impl Port {
 
     /// With interrupts first, if they are wanted: which drivers have them
     /// shows only when the port starts.
-    fn start(eal: &Eal, config: &Config, id: u16) -> Result<Self, OpenError> {
+    fn start(eal: &Eal, config: &Config, id: u16) -> Result<Self, DpdkError> {
         if config.interrupts
             && let Ok(port) = Self::start_with(eal, config, id, true)
         {
@@ -132,7 +132,7 @@ impl Port {
         Self::start_with(eal, config, id, false)
     }
 
-    fn start_with(_eal: &Eal, config: &Config, id: u16, interrupts: bool) -> Result<Self, OpenError> {
+    fn start_with(_eal: &Eal, config: &Config, id: u16, interrupts: bool) -> Result<Self, DpdkError> {
         let wish = wish(config, interrupts);
         let mut raw = NO_FACTS;
         let mut pools = Vec::new();
@@ -260,11 +260,11 @@ enum Failed {
 }
 
 impl Failed {
-    fn error(self, raw: &RawFacts, said: Vec<String>) -> OpenError {
+    fn error(self, raw: &RawFacts, said: Vec<String>) -> DpdkError {
         match self {
-            Self::Step(code) => OpenError::said(Step::Port(ffi::text(raw.step)), code, said),
-            Self::Mac(code) => OpenError::said(Step::Port("take the address given with --mac".to_owned()), code, said),
-            Self::Memory => OpenError::said(Step::Memory, -12, said),
+            Self::Step(code) => DpdkError::said(Step::Port(ffi::text(raw.step)), code, said),
+            Self::Mac(code) => DpdkError::said(Step::Port("take the address given with --mac".to_owned()), code, said),
+            Self::Memory => DpdkError::said(Step::Memory, -12, said),
         }
     }
 }

@@ -219,7 +219,7 @@ impl Config {
             (
                 "queues × ring × buffer",
                 self.role == Role::Server
-                    || crate::memory::own_bytes(self.queues, self.log2_ring_size, self.buffer_size).is_some(),
+                    || crate::sizes::own_bytes(self.queues, self.log2_ring_size, self.buffer_size).is_some(),
                 "less than 2 GiB of buffers each way",
             ),
             ("name", self.name.len() <= NAME_LIMIT && !self.name.contains('\0'), "at most 31 bytes"),

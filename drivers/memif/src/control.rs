@@ -8,17 +8,17 @@
 //! server: Waiting ── accepted ───► Greeting ── CONNECT ────► Up
 //! ```
 
+use crate::MemifError;
 use crate::bell::{Bell, BellWatch};
 use crate::channel::{Channel, ListenError, Listener, Received};
 use crate::config::{Config, HEADER_ROOM};
 use crate::handshake::{Attachment, ClientHandshake, ClientStep, End, Offer, Plan, ServerHandshake, ServerStep};
-use crate::memory::{OwnMemory, RingRef, map_peers};
+use crate::memory::{MemoryKind, OwnMemory, RingRef, map_peers};
 use crate::message::{Direction, Message};
 use crate::receive::Buffers;
 use crate::shared::{QueueSetup, Shared};
 use crate::slots::{Reserved, Slots, apart};
 use crate::transmit::BELL_FAULT;
-use crate::{MemifLink, OpenError};
 use ::link::LinkState;
 use core::time::Duration;
 use driver::Role;
@@ -43,17 +43,6 @@ const POLLS_PER_REFUSAL: u32 = 256;
 
 const _: () = assert!(RETRY_FIRST.as_nanos() <= RETRY_LONGEST.as_nanos());
 
-/// What the shared memory is made of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Backing {
-    /// Huge pages.
-    Huge,
-    /// Ordinary pages.
-    Ordinary,
-    /// The peer's memory.
-    Peer,
-}
-
 /// Where the interface stands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Status {
@@ -62,7 +51,7 @@ pub struct Status {
     /// What the peer calls itself, while connected.
     pub peer: Option<String>,
     /// What the shared memory is made of, while connected.
-    pub backing: Option<Backing>,
+    pub backing: Option<MemoryKind>,
     /// Queue pairs in use, while connected.
     pub queues: u16,
     /// Why the last connection ended or could not be made.
@@ -93,7 +82,7 @@ pub struct Control {
 #[derive(Debug)]
 struct Up {
     peer: String,
-    backing: Backing,
+    backing: MemoryKind,
     queues: u16,
 }
 
@@ -120,23 +109,22 @@ struct ClientMemory {
 }
 
 impl Control {
-    pub(crate) fn open(config: Config) -> Result<(Self, Vec<MemifLink>), OpenError> {
+    pub(crate) fn open(config: Config) -> Result<Self, MemifError> {
         let listener = match config.role {
             Role::Server => {
                 Some(Listener::new(&config.socket, config.socket_mode).map_err(|error| open_error(&config, error))?)
             }
             Role::Client => None,
         };
-        let io = |source| OpenError::Io { what: "make an eventfd", socket: config.socket.clone(), source };
-        let bells = BellWatch::start().map_err(|source| OpenError::Io {
+        let io = |source| MemifError::Io { what: "make an eventfd", socket: config.socket.clone(), source };
+        let bells = BellWatch::start().map_err(|source| MemifError::Io {
             what: "start a thread beside its queues",
             socket: config.socket.clone(),
             source,
         })?;
         let queues: Vec<_> =
             (0..config.queues).map(|_| Shared::new().map(Arc::new)).collect::<io::Result<_>>().map_err(io)?;
-        let links = queues.iter().map(|shared| MemifLink::new(&config, Arc::clone(shared))).collect();
-        let control = Self {
+        Ok(Self {
             config,
             listener,
             state: State::Waiting,
@@ -150,8 +138,12 @@ impl Control {
             bells,
             polls: 0,
             seen: Time::ZERO,
-        };
-        Ok((control, links))
+        })
+    }
+
+    /// A link for each queue, as yet without a peer.
+    pub(crate) fn links<L>(&self, link: impl Fn(&Config, Arc<Shared>) -> L) -> Vec<L> {
+        self.queues.iter().map(|shared| link(&self.config, Arc::clone(shared))).collect()
     }
 
     /// Greets a new peer, follows the one there is, notices that it went.
@@ -351,7 +343,7 @@ impl Control {
         if let State::Greeting { channel, .. } = &self.state {
             send(channel, &Message::Connected { name: self.config.name.clone() }, None)?;
         }
-        self.come_up(offer.peer, Backing::Peer, setups);
+        self.come_up(offer.peer, MemoryKind::Peer, setups);
         Ok(())
     }
 
@@ -382,7 +374,7 @@ impl Control {
         Ok(())
     }
 
-    fn come_up(&mut self, peer: String, backing: Backing, setups: Vec<QueueSetup>) {
+    fn come_up(&mut self, peer: String, backing: MemoryKind, setups: Vec<QueueSetup>) {
         let state = core::mem::replace(&mut self.state, State::Waiting);
         if let State::Greeting { channel, .. } = state {
             self.state = State::Connected { channel };
@@ -482,11 +474,11 @@ fn send(channel: &Channel, message: &Message, fd: Option<BorrowedFd<'_>>) -> Res
     channel.send(message, fd).map_err(|_| End::Vanished)
 }
 
-fn open_error(config: &Config, error: ListenError) -> OpenError {
+fn open_error(config: &Config, error: ListenError) -> MemifError {
     let socket = config.socket.clone();
     match error {
-        ListenError::InUse => OpenError::InUse(socket),
-        ListenError::NotASocket => OpenError::NotASocket(socket),
-        ListenError::Io(what, source) => OpenError::Io { what, socket, source },
+        ListenError::InUse => MemifError::InUse(socket),
+        ListenError::NotASocket => MemifError::NotASocket(socket),
+        ListenError::Io(what, source) => MemifError::Io { what, socket, source },
     }
 }

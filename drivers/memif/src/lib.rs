@@ -21,6 +21,7 @@ mod receive;
 mod ring;
 mod row;
 mod shared;
+mod sizes;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -30,9 +31,10 @@ pub use config::{
     Address, BUFFER_SIZE_MAX, Config, ConfigError, HEADER_ROOM, LOG2_RING_SIZE_MAX, LOG2_RING_SIZE_MIN, Mode,
     NAME_LIMIT, PATH_LIMIT, PEER_MEMORY, POLL_NAP, Peers, QUEUE_MEMORY, QUEUES_LIMIT, SECRET_LIMIT,
 };
-pub use control::{Backing, Control, GREETING_LIMIT, RETRY_FIRST, RETRY_LONGEST, Status};
+pub use control::{Control, GREETING_LIMIT, RETRY_FIRST, RETRY_LONGEST, Status};
 pub use driver::Role;
 pub use link::MemifLink;
+pub use memory::MemoryKind;
 pub use receive::{BURST_LIMIT, FRAME_LIMIT, MemifRx};
 pub use transmit::MemifTx;
 
@@ -51,12 +53,13 @@ impl Memif {
     /// here on; a client first tries to connect in [`Control::poll`].
     ///
     /// # Errors
-    /// [`OpenError`]; nothing is left behind.
-    pub fn open(config: Config) -> Result<Self, OpenError> {
-        config.check().map_err(OpenError::Config)?;
-        let refused = |source| OpenError::Io { what: "take SIGBUS", socket: config.socket.clone(), source };
+    /// [`MemifError`]; nothing is left behind.
+    pub fn open(config: Config) -> Result<Self, MemifError> {
+        config.check().map_err(MemifError::Config)?;
+        let refused = |source| MemifError::Io { what: "take SIGBUS", socket: config.socket.clone(), source };
         guard::take_signal().map_err(refused)?;
-        let (control, links) = Control::open(config)?;
+        let control = Control::open(config)?;
+        let links = control.links(MemifLink::new);
         Ok(Self { control, links })
     }
 
@@ -82,7 +85,7 @@ impl Memif {
 
 /// Why an interface could not be opened.
 #[derive(Debug)]
-pub enum OpenError {
+pub enum MemifError {
     /// The configuration is outside its limits: the user's to correct.
     Config(ConfigError),
     /// Another process listens on the socket; retry when it has gone.
@@ -100,7 +103,7 @@ pub enum OpenError {
     },
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for MemifError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(error) => error.fmt(f),
@@ -111,7 +114,7 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl core::error::Error for OpenError {
+impl core::error::Error for MemifError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Config(error) => Some(error),

@@ -6,7 +6,7 @@ use crate::receive::{LOST_FAULT, MemifRx};
 use crate::ring::Ring;
 use crate::shared::Shared;
 use crate::transmit::MemifTx;
-use crate::{ConfigError, Memif, OpenError};
+use crate::{ConfigError, Memif, MemifError};
 use ::link::{Capabilities, Counters, Link, LinkState};
 use core::ops::Range;
 use core::time::Duration;
@@ -47,14 +47,14 @@ impl MemifLink {
     /// Opens an interface of one queue pair, control channel included.
     ///
     /// # Errors
-    /// [`OpenError`], also if more than one queue is configured; use
+    /// [`MemifError`], also if more than one queue is configured; use
     /// [`Memif::open`] for those.
-    pub fn open(config: Config) -> Result<Self, OpenError> {
+    pub fn open(config: Config) -> Result<Self, MemifError> {
         let one_queue = ConfigError::Value { key: String::from("queues"), takes: "1 where one link is opened" };
         if config.queues != 1 {
-            return Err(OpenError::Config(one_queue));
+            return Err(MemifError::Config(one_queue));
         }
-        Memif::open(config)?.split_queues().pop().ok_or(OpenError::Config(one_queue))
+        Memif::open(config)?.split_queues().pop().ok_or(MemifError::Config(one_queue))
     }
 
     pub(crate) fn new(config: &Config, shared: Arc<Shared>) -> Self {

@@ -32,10 +32,10 @@
 //!   (`memory=`), but for huge pages, of which the machine has a fixed number.
 
 use crate::config::Config;
-use crate::control::Backing;
 use crate::guard::Guard;
 use crate::handshake::{Layout, Plan};
 use crate::ring::{Descriptor, Extent, RING_ALIGN, Ring, ring_at, ring_bytes};
+use crate::sizes::{HUGE_PAGE, RING_SPACING, own_bytes, stride};
 use core::ffi::c_void;
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -45,14 +45,20 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-const CACHE_LINE: u32 = 64;
-/// Two cache lines: CPUs fetch them in pairs, so rings of different queues
-/// must not share a pair.
-const RING_SPACING: usize = 128;
-const HUGE_PAGE: u64 = 2 << 20;
 const HUGETLBFS: u64 = 0x9584_58F6; // linux/magic.h, HUGETLBFS_MAGIC
 /// Largest page that a file system may claim, for rounding mappings.
 const PAGE_MAX: u64 = 1 << 30;
+
+/// What the shared memory is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemoryKind {
+    /// Huge pages.
+    Huge,
+    /// Ordinary pages.
+    Ordinary,
+    /// The peer's memory.
+    Peer,
+}
 
 /// The mapped regions of one connection. Whoever uses a part of them holds
 /// the whole, so nothing is unmapped under a borrow.
@@ -140,7 +146,7 @@ impl RingRef {
 pub(crate) struct OwnMemory {
     pub(crate) memory: Arc<Memory>,
     pub(crate) file: OwnedFd,
-    pub(crate) backing: Backing,
+    pub(crate) backing: MemoryKind,
     pub(crate) layout: Layout,
     pub(crate) buffers: Buffers,
 }
@@ -169,19 +175,6 @@ impl Buffers {
     }
 }
 
-/// Bytes that a client's memory takes, before rounding to pages; `None` if
-/// offsets of 32 bits do not reach all of it.
-pub(crate) fn own_bytes(queues: u16, log2_ring_size: u8, buffer_size: u32) -> Option<u32> {
-    let rings = 2 * u64::from(queues);
-    let ring = ring_bytes(log2_ring_size).next_multiple_of(RING_SPACING) as u64;
-    let bytes = rings * (ring + (u64::from(stride(buffer_size)) << log2_ring_size));
-    u32::try_from(bytes).ok().filter(|&bytes| u64::from(bytes) <= u64::from(u32::MAX) - HUGE_PAGE)
-}
-
-fn stride(buffer_size: u32) -> u32 {
-    (buffer_size.div_ceil(CACHE_LINE) | 1) * CACHE_LINE
-}
-
 impl OwnMemory {
     /// Makes and formats a client's memory.
     pub(crate) fn new(config: &Config, plan: &Plan) -> io::Result<Self> {
@@ -191,7 +184,7 @@ impl OwnMemory {
     }
 
     /// Formats memory that was made for it.
-    fn within(config: &Config, plan: &Plan, made: (OwnedFd, Mapping, Backing)) -> io::Result<Self> {
+    fn within(config: &Config, plan: &Plan, made: (OwnedFd, Mapping, MemoryKind)) -> io::Result<Self> {
         let (file, mapping, backing) = made;
         let log2_ring_size = plan.log2_ring_size;
         let spacing = ring_bytes(log2_ring_size).next_multiple_of(RING_SPACING) as u32;
@@ -219,20 +212,20 @@ impl OwnMemory {
         let file = rustix::fs::memfd_create(c"test", MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&file, bytes)?;
         let mapping = Mapping::new(&file, bytes)?;
-        Self::within(config, plan, (file, mapping, Backing::Ordinary))
+        Self::within(config, plan, (file, mapping, MemoryKind::Ordinary))
     }
 }
 
 /// Makes memory to share, of huge pages if asked for and there are any.
-fn create(bytes: u64, hugepages: bool) -> io::Result<(OwnedFd, Mapping, Backing)> {
+fn create(bytes: u64, hugepages: bool) -> io::Result<(OwnedFd, Mapping, MemoryKind)> {
     if hugepages {
         let flags = MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
         if let Ok((file, mapping)) = create_with(bytes.next_multiple_of(HUGE_PAGE), flags) {
-            return Ok((file, mapping, Backing::Huge));
+            return Ok((file, mapping, MemoryKind::Huge));
         }
     }
     let (file, mapping) = create_with(bytes.next_multiple_of(4096), MemfdFlags::empty())?;
-    Ok((file, mapping, Backing::Ordinary))
+    Ok((file, mapping, MemoryKind::Ordinary))
 }
 
 fn create_with(bytes: u64, flags: MemfdFlags) -> io::Result<(OwnedFd, Mapping)> {
@@ -252,7 +245,7 @@ fn create_with(bytes: u64, flags: MemfdFlags) -> io::Result<(OwnedFd, Mapping)> 
 pub(crate) fn map_peers(regions: &[(OwnedFd, u64)], require_sealed: bool, limit: u64) -> Result<Arc<Memory>, String> {
     let mut ordinary = 0_u64;
     for (file, size) in regions {
-        if check_peers(file, *size, require_sealed)? != Backing::Huge {
+        if check_peers(file, *size, require_sealed)? != MemoryKind::Huge {
             ordinary = ordinary.saturating_add(*size);
         }
     }
@@ -267,7 +260,7 @@ pub(crate) fn map_peers(regions: &[(OwnedFd, u64)], require_sealed: bool, limit:
 }
 
 /// Whether a region is what it is said to be, and of which pages.
-fn check_peers(file: &OwnedFd, size: u64, require_sealed: bool) -> Result<Backing, String> {
+fn check_peers(file: &OwnedFd, size: u64, require_sealed: bool) -> Result<MemoryKind, String> {
     // Asked first: only files in memory have seals. Those of a file system that a process of the peer's serves could
     // make the next calls, and each access, wait for good.
     if rustix::fs::fcntl_get_seals(file).is_err() {
@@ -288,7 +281,7 @@ fn check_peers(file: &OwnedFd, size: u64, require_sealed: bool) -> Result<Backin
         return Err(String::from("the region is not sealed against shrinking, which is required here"));
     }
     let huge = rustix::fs::fstatfs(file).is_ok_and(|fs| fs.f_type as u64 == HUGETLBFS);
-    Ok(if huge { Backing::Huge } else { Backing::Ordinary })
+    Ok(if huge { MemoryKind::Huge } else { MemoryKind::Ordinary })
 }
 
 /// One mapped file.

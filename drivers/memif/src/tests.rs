@@ -4,7 +4,7 @@ mod attacks;
 mod hostile;
 
 use crate::channel::Channel;
-use crate::{Address, Backing, Config, Memif, MemifLink, Mode, OpenError, RETRY_LONGEST, Role};
+use crate::{Address, Config, Memif, MemifError, MemifLink, MemoryKind, Mode, RETRY_LONGEST, Role};
 use ::link::{Link, LinkState, Receive, Transmit};
 use core::time::Duration;
 use std::os::fd::AsFd;
@@ -461,18 +461,18 @@ fn socket_files_are_respected() {
     let server = config(&Address::Path(path.clone()), Role::Server);
 
     let first = MemifLink::open(server.clone()).expect("open");
-    assert!(matches!(MemifLink::open(server.clone()), Err(OpenError::InUse(_))));
+    assert!(matches!(MemifLink::open(server.clone()), Err(MemifError::InUse(_))));
     drop(first);
     assert!(!path.exists(), "removed when closed");
 
     let stale = std::os::unix::net::UnixListener::bind(&path).expect("bind");
-    assert!(matches!(MemifLink::open(server.clone()), Err(OpenError::InUse(_))), "another kind of socket, listening");
+    assert!(matches!(MemifLink::open(server.clone()), Err(MemifError::InUse(_))), "another kind of socket, listening");
     drop(stale);
     assert!(path.exists(), "the file stays behind, nobody listens");
     drop(MemifLink::open(server.clone()).expect("a stale file is replaced"));
 
     std::fs::write(&path, "precious").expect("write");
-    assert!(matches!(MemifLink::open(server), Err(OpenError::NotASocket(_))));
+    assert!(matches!(MemifLink::open(server), Err(MemifError::NotASocket(_))));
     assert_eq!(std::fs::read(&path).expect("left alone"), b"precious");
     std::fs::remove_dir_all(&dir).expect("clean up");
 }
@@ -529,11 +529,11 @@ fn a_peer_that_connects_and_says_nothing_does_not_keep_others_out() {
 #[test]
 fn the_kind_of_memory_is_reported() {
     let (server, client, _) = pair();
-    assert_eq!(server.status().and_then(|status| status.backing), Some(Backing::Peer));
-    assert_eq!(client.status().and_then(|status| status.backing), Some(Backing::Ordinary));
+    assert_eq!(server.status().and_then(|status| status.backing), Some(MemoryKind::Peer));
+    assert_eq!(client.status().and_then(|status| status.backing), Some(MemoryKind::Ordinary));
     let (_, client, _) = pair_with(|config| config.hugepages = true);
     let backing = client.status().and_then(|status| status.backing);
-    assert!(backing == Some(Backing::Huge) || backing == Some(Backing::Ordinary), "whatever there is");
+    assert!(backing == Some(MemoryKind::Huge) || backing == Some(MemoryKind::Ordinary), "whatever there is");
 }
 
 /// What each side tells of its memory is where its frames are.

@@ -19,8 +19,8 @@ pub(crate) struct Device {
 
 impl Device {
     /// Opens a queue of the device, which is made if it does not exist.
-    pub(crate) fn open(config: &Config) -> Result<Self, OpenError> {
-        let fail = |step, e| OpenError::new(config, step, e);
+    pub(crate) fn open(config: &Config) -> Result<Self, TapError> {
+        let fail = |step, e| TapError::new(config, step, e);
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = rustix::fs::open("/dev/net/tun", flags, Mode::empty()).map_err(|e| fail(Step::OpenTun, e.into()))?;
         let offload = config.offload && has_header(fd.as_fd());
@@ -102,9 +102,9 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    pub(crate) fn new(config: &Config) -> Result<Self, OpenError> {
+    pub(crate) fn new(config: &Config) -> Result<Self, TapError> {
         let socket =
-            control_socket(AddressFamily::INET).map_err(|e| OpenError::new(config, Step::Configure("ask for"), e))?;
+            control_socket(AddressFamily::INET).map_err(|e| TapError::new(config, Step::Configure("ask for"), e))?;
         Ok(Self { socket, name: config.name.clone() })
     }
 
@@ -115,8 +115,8 @@ impl Control {
     /// Sets MTU and addresses as asked, and the interface up. What already
     /// is as asked is left alone, so that a device which an administrator
     /// has set up works without any right to change it.
-    pub(crate) fn configure(&self, config: &Config) -> Result<(), OpenError> {
-        let fail = |what| move |e| OpenError::new(config, Step::Configure(what), e);
+    pub(crate) fn configure(&self, config: &Config) -> Result<(), TapError> {
+        let fail = |what| move |e| TapError::new(config, Step::Configure(what), e);
         if let Some(mtu) = config.mtu
             && self.get_mtu().map_err(fail("read the MTU of"))? != c_int::from(mtu)
         {
@@ -142,12 +142,12 @@ impl Control {
     }
 
     /// The interface's MTU; what exceeds our type is as good as its maximum.
-    pub(crate) fn mtu(&self) -> Result<u16, OpenError> {
+    pub(crate) fn mtu(&self) -> Result<u16, TapError> {
         match self.get_mtu() {
             Ok(mtu) => Ok(u16::try_from(mtu).unwrap_or(u16::MAX)),
             Err(source) => {
                 let name = self.name.clone();
-                Err(OpenError { name, step: Step::Configure("read the MTU of"), source })
+                Err(TapError { name, step: Step::Configure("read the MTU of"), source })
             }
         }
     }
@@ -299,7 +299,7 @@ fn checked(result: c_int) -> io::Result<()> {
 /// Why a TAP link could not be opened. The message names what is missing and
 /// what to run; trying again helps only after that.
 #[derive(Debug)]
-pub struct OpenError {
+pub struct TapError {
     name: String,
     step: Step,
     source: io::Error,
@@ -315,7 +315,7 @@ enum Step {
     Configure(&'static str),
 }
 
-impl OpenError {
+impl TapError {
     fn new(config: &Config, step: Step, source: io::Error) -> Self {
         Self { name: config.name.clone(), step, source }
     }
@@ -337,7 +337,7 @@ impl OpenError {
     }
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for TapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, step, source } = self;
         match step {
@@ -369,7 +369,7 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl core::error::Error for OpenError {
+impl core::error::Error for TapError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         Some(&self.source)
     }

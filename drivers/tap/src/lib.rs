@@ -16,7 +16,7 @@ mod header;
 mod row;
 
 pub use config::{Config, KernelAddress};
-pub use device::OpenError;
+pub use device::TapError;
 
 use core::ops::Range;
 use core::time::Duration;
@@ -70,11 +70,11 @@ impl Tap {
     /// says, and configures the interface.
     ///
     /// # Errors
-    /// See [`OpenError`].
-    pub fn open(config: &Config) -> Result<Self, OpenError> {
+    /// See [`TapError`].
+    pub fn open(config: &Config) -> Result<Self, TapError> {
         let config = Config { queues: 1, ..config.clone() };
         let mut queues = Self::open_queues(&config)?;
-        queues.pop().ok_or_else(|| OpenError::no_queue(&config))
+        queues.pop().ok_or_else(|| TapError::no_queue(&config))
     }
 
     /// Opens the device with all of its queues, one link for each silo, and
@@ -83,8 +83,8 @@ impl Tap {
     /// flow by its hash (`tun_automq_select_queue`).
     ///
     /// # Errors
-    /// See [`OpenError`]; nothing is left behind.
-    pub fn open_queues(config: &Config) -> Result<Vec<Self>, OpenError> {
+    /// See [`TapError`]; nothing is left behind.
+    pub fn open_queues(config: &Config) -> Result<Vec<Self>, TapError> {
         let mut devices = Vec::with_capacity(config.queues.into());
         for _ in 0..config.queues {
             devices.push(Arc::new(Device::open(config)?));
@@ -100,12 +100,12 @@ impl Tap {
     /// [`Tap::set_reopener`] then gives it to. None is made.
     ///
     /// # Errors
-    /// See [`OpenError`]: mostly that there is none.
-    pub fn open_for_another(config: &Config, wanted: Wanted) -> Result<Reopened, OpenError> {
+    /// See [`TapError`]: mostly that there is none.
+    pub fn open_for_another(config: &Config, wanted: Wanted) -> Result<Reopened, TapError> {
         let config = Config { mtu: Some(wanted.mtu), ..config.clone() };
         let control = Control::new(&config)?;
         if !control.exists() {
-            return Err(OpenError::no_device(&config));
+            return Err(TapError::no_device(&config));
         }
         let device = Device::open(&config)?;
         control.configure(&config)?;

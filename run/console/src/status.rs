@@ -4,7 +4,7 @@ mod listening;
 
 use crate::plan::StatusPlan;
 use core::time::Duration;
-use host::aggregation::{self, Port};
+use host::aggregation::{self, BondPort};
 use say::{Failure, println};
 use serde_json::{Map, Value, json};
 use silo::page::{Kind, Note, PageError, Reader, SiloSnapshot, Snapshot, living, usual_folder};
@@ -83,7 +83,7 @@ fn page_json(reader: &Reader, snapshot: &Snapshot) -> Value {
     let mut page = json!({
         "pid": reader.pid(), "label": reader.label(), "alive": reader.is_alive(), "reload": reload, "silos": silos
     });
-    let ports: Vec<Value> = Port::all(reader, snapshot).iter().map(Port::json).collect();
+    let ports: Vec<Value> = BondPort::all(reader, snapshot).iter().map(BondPort::json).collect();
     if !ports.is_empty() {
         page["ports"] = Value::Array(ports);
     }
@@ -107,7 +107,7 @@ fn print_page(out: &mut impl Write, reader: &Reader, before: &Snapshot, after: &
     for (index, column) in columns.iter().enumerate() {
         writeln!(out, "  silo {index}{}", place(reader, column.new))?;
     }
-    for port in Port::all(reader, after) {
+    for port in BondPort::all(reader, after) {
         writeln!(out, "  {port}")?;
     }
     let several = columns.len() > 1;

@@ -108,7 +108,7 @@ fn values(view: &PortView, rx: u64, tx: u64) -> [u64; FIELDS.len()] {
 
 /// A port, as its process publishes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Port {
+pub struct BondPort {
     /// Counted from 1.
     number: usize,
     /// Its link, where the page's label has room for it.
@@ -119,7 +119,7 @@ pub struct Port {
     lacp: bool,
 }
 
-impl Port {
+impl BondPort {
     /// The ports on a page: none where nothing is aggregated.
     pub fn all(reader: &Reader, snapshot: &Snapshot) -> Vec<Self> {
         let find = |name: &str| reader.metrics().iter().position(|(known, _)| known == name);
@@ -192,7 +192,7 @@ impl Port {
 }
 
 /// One line, for people.
-impl fmt::Display for Port {
+impl fmt::Display for BondPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [_, _, joined, left, dropped, rx, tx, .., lacp_in, lacp_out] = self.values;
         write!(f, "port {}", self.number)?;
@@ -271,9 +271,9 @@ mod tests {
         PortView { up: true, distributing: false, counters, lacp: Some(lacp) }
     }
 
-    fn port(view: &PortView) -> Port {
+    fn port(view: &PortView) -> BondPort {
         let lacp = view.lacp.is_some();
-        Port { number: 1, name: Some("af_xdp:near0".to_owned()), values: values(view, 100, 200), lacp }
+        BondPort { number: 1, name: Some("af_xdp:near0".to_owned()), values: values(view, 100, 200), lacp }
     }
 
     #[test]

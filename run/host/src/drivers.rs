@@ -46,7 +46,9 @@ macro_rules! drivers {
             /// The driver's.
             pub fn open_any(&self, opening: Opening<'_>) -> Result<Vec<AnyLink>, Failure> {
                 match self {
-                    $(Self::$name(settings) => Ok(settings.open(opening)?.queues.into_iter().map(Into::into).collect()),)*
+                    $(Self::$name(settings) => {
+                        Ok(settings.open(opening)?.queues.into_iter().map(Into::into).collect())
+                    })*
                 }
             }
         }

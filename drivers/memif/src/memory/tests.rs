@@ -1,5 +1,6 @@
 use super::*;
 use crate::config::Address;
+use crate::sizes::CACHE_LINE;
 use driver::Role;
 
 const MANY: u64 = u64::MAX;
@@ -15,7 +16,7 @@ fn config(hugepages: bool) -> Config {
 #[test]
 fn rings_and_buffers_do_not_overlap() {
     let own = OwnMemory::new(&config(false), &plan()).expect("ordinary memory");
-    assert_eq!(own.backing, Backing::Ordinary);
+    assert_eq!(own.backing, MemoryKind::Ordinary);
     let mut parts: Vec<(u64, u64)> = Vec::new();
     for &(to_server, to_client) in &own.layout.rings {
         for offset in [to_server, to_client] {
@@ -54,13 +55,13 @@ fn huge_pages_fall_back_to_ordinary_ones() {
         .and_then(|text| text.trim().parse().ok())
         .unwrap_or(0);
     // Other processes may take or give pages in between; with none configured the answer is certain.
-    if free == 0 && own.backing == Backing::Huge {
+    if free == 0 && own.backing == MemoryKind::Huge {
         println!("huge pages appeared while the test ran");
     }
-    assert_eq!(own.layout.size % if own.backing == Backing::Huge { HUGE_PAGE } else { 4096 }, 0);
+    assert_eq!(own.layout.size % if own.backing == MemoryKind::Huge { HUGE_PAGE } else { 4096 }, 0);
     // So many that no machine has them: the fallback itself.
     let (_file, mapping, backing) = create(HUGE_PAGE, false).expect("ordinary");
-    assert_eq!((backing, mapping.size), (Backing::Ordinary, HUGE_PAGE));
+    assert_eq!((backing, mapping.size), (MemoryKind::Ordinary, HUGE_PAGE));
     let impossible = create_with(1 << 45, MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB);
     assert!(impossible.is_err(), "32 TiB of huge pages fail when mapped, not when used");
 }

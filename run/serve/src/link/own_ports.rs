@@ -76,7 +76,7 @@ impl OwnPorts {
         let handles = self.handles();
         if let Err(why) = handles.iter().try_for_each(|handle| handle.check()) {
             predecessor.refuse(&why.to_string());
-            return Err(why.into());
+            return Err(why);
         }
         // From here on the predecessor never receives again.
         predecessor.take().map_err(gave_up)?;
