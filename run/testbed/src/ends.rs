@@ -46,12 +46,12 @@ impl<U: OverLinks> DriverUser for Opener<'_, U> {
     fn with<D: Row>(self) -> Self::Outcome {
         let of_kind: Option<Vec<&D>> = self.links.iter().map(|link| D::of(&link.driver)).collect();
         // A constant, so that no loop is built for what never runs it.
-        if D::HAS_QUEUES {
-            if let Some(drivers) = of_kind {
-                let opened = drivers.into_iter().map(|driver| Ok(driver.open(whole(self.queues))?.queues));
-                let dealt = deal(self.links, self.queues, opened)?;
-                return self.user.run(dealt);
-            }
+        if D::HAS_QUEUES
+            && let Some(drivers) = of_kind
+        {
+            let opened = drivers.into_iter().map(|driver| Ok(driver.open(whole(self.queues))?.queues));
+            let dealt = deal(self.links, self.queues, opened)?;
+            return self.user.run(dealt);
         }
         let opened = self.links.iter().map(|link| link.driver.open_any(whole(self.queues)));
         let dealt: Vec<Vec<AnyLink>> = deal(self.links, self.queues, opened)?;
