@@ -32,7 +32,7 @@ fn hosts_never_see_each_others_files() {
         site.write(&format!("only-{text}"), text);
     }
     let mut config = one.config();
-    config.hosts.push(host(&["two.example", "[2001:db8::2]"], &two));
+    config.hosts.push(host(&["two.example", "[2001:db8::2]", "*.wild.example"], &two));
     let mut world = World::new(config);
     for round in 0..3 {
         for (name, text) in [
@@ -41,6 +41,8 @@ fn hosts_never_see_each_others_files() {
             ("TWO.example:8080", "two"),
             ("[2001:db8::2]:80", "two"),
             ("two.example.", "two"),
+            ("a.b.wild.example", "two"),
+            ("wild.example", "one"),
             ("three.example", "one"),
             ("two.example.org", "one"),
         ] {
