@@ -214,18 +214,41 @@ fn own_turn<A: App>(stack: &mut Stack, app: &mut A) -> Wake {
 /// pays to touch a burst's state ahead, so that its misses overlap.
 const WARM_FROM: usize = 8_192;
 
-/// Touches what a burst will need: table buckets first, then connections and
-/// the application's state. Each pass's misses are independent of each other.
+/// Has what a burst will need fetched: table buckets first, then connections,
+/// then the application's state where it will be asked. Each pass's misses are
+/// independent of each other.
+#[inline(never)]
 fn warm<A: App>(rx: &impl Receive, frames: usize, stack: &Stack, app: &A) {
-    let mut hashes = [0; BURST];
-    for (index, hash) in hashes.iter_mut().enumerate().take(frames) {
-        *hash = stack.touch_flow(rx.frame(index));
+    let mut glances = [None; BURST];
+    for (index, glance) in glances.iter_mut().enumerate().take(frames) {
+        *glance = stack.glance(rx.frame(index), prefetch);
     }
-    for hash in hashes.into_iter().take(frames).filter(|hash| *hash != 0) {
-        if let Some(id) = stack.touch_connection(hash) {
-            core::hint::black_box(app.warm(id));
+    let mut places = [0; BURST];
+    let mut count = 0;
+    for glance in glances.into_iter().take(frames).flatten() {
+        if let Some(place) = stack.second_glance(glance, prefetch)
+            && let Some(next) = places.get_mut(count)
+        {
+            *next = place;
+            count += 1;
         }
     }
+    for place in places.into_iter().take(count) {
+        core::hint::black_box(app.warm(stack.id_at(place)));
+    }
+}
+
+/// Has the cache line at an address fetched, and does not wait for it.
+#[inline(always)]
+fn prefetch(place: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: it reads nothing, and no address makes it fault.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
 }
 
 /// Gives the application what arrived in order, and keeps what it leaves.

@@ -39,7 +39,7 @@ pub use config::{Address, Config, Detection, MAX_ADDRESSES, Route, Seeds};
 pub use counters::Counters;
 pub use egress::{Egress, LinkOffload, Rehearsal, Watched};
 pub use ip::Conflict;
-pub use segments::{Arrival, Arrived, ReturnPath, Slot};
+pub use segments::{Arrival, Arrived, Glance, ReturnPath, Slot};
 pub use stack::Stack;
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::counters::Counters;
 use crate::egress::{Egress, LinkOffload};
 use crate::flow::{Envelope, Flow};
 use crate::ip::{Conflict, Ip, Resolved, Trouble, Upward, is_martian_v4, original_of};
-use crate::segments::{Arrival, Arrived, ReturnPath, Tcp};
+use crate::segments::{Arrival, Arrived, Glance, ReturnPath, Tcp};
 use crate::shadow::Way;
 use app::{Closed, ConnId, Unreachable};
 use core::hint::cold_path;
@@ -59,21 +59,30 @@ impl Stack {
         self.ip.begin_turn(now);
     }
 
-    /// A first look at a frame that will be taken soon: the hash of its flow,
-    /// with the table's bucket touched; 0 if it is no plain TCP over IPv4.
-    /// Done for a whole burst first, the cache misses of its frames overlap.
+    /// A first look at a frame that will be taken soon, if it is plain TCP over
+    /// IPv4: `fetch` is told the address in the table that will be looked at.
+    /// Where that is done for a whole burst first, and then
+    /// [`Stack::second_glance`], the cache misses of its frames overlap.
     #[inline]
     #[must_use]
-    pub fn touch_flow(&self, frame: &[u8]) -> u64 {
-        self.tcp.touch_flow(&self.ip, frame)
+    pub fn glance(&self, frame: &[u8], fetch: impl FnOnce(*const u8)) -> Option<Glance> {
+        self.tcp.glance(&self.ip, frame, fetch)
     }
 
-    /// A second look: the connection that a hash from [`Stack::touch_flow`]
-    /// probably belongs to, with both of its cache lines touched.
+    /// A second look: `fetch` is told both cache lines of the connection that
+    /// the frame probably belongs to. Returns its place, for
+    /// [`Stack::id_at`], if an application will be told.
     #[inline]
     #[must_use]
-    pub fn touch_connection(&self, hash: u64) -> Option<ConnId> {
-        self.tcp.touch_connection(hash)
+    pub fn second_glance(&self, glance: Glance, fetch: impl FnMut(*const u8)) -> Option<u32> {
+        self.tcp.second_glance(glance, fetch)
+    }
+
+    /// The connection at a place that [`Stack::second_glance`] returned.
+    #[inline]
+    #[must_use]
+    pub fn id_at(&self, place: u32) -> ConnId {
+        self.tcp.slots().id(place)
     }
 
     /// [`Stack::on_frame_first`] for whoever takes a frame now and then.

@@ -15,6 +15,7 @@ mod state;
 
 use crate::limit::RateLimit;
 use core::cell::Cell;
+use core::hint::cold_path;
 use core::net::IpAddr;
 use state::{Heard, SOLICITATIONS_PER_SECOND, State};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -190,7 +191,12 @@ impl NeighbourTable {
     #[inline]
     pub fn mac(&self, id: NeighbourId) -> Option<Mac> {
         let hot = self.hot.get(usize::from(id.0))?;
-        hot.used.set(true);
+        if !hot.used.get() {
+            cold_path();
+            // Where it was written each time, the load of the address beside it
+            // waited until that, and all stores before it, had left the core.
+            hot.used.set(true);
+        }
         hot.known.then_some(hot.mac)
     }
 

@@ -30,6 +30,14 @@ pub struct Arrival<'f> {
     pub accepted: bool,
 }
 
+/// What a first look at a frame found: whose it probably is.
+#[derive(Clone, Copy, Debug)]
+pub struct Glance {
+    hash: u64,
+    /// It has bytes for an application.
+    carries: bool,
+}
+
 /// What a frame means for an application, as it is told.
 #[derive(Debug)]
 pub enum Arrived<'f> {
@@ -57,37 +65,33 @@ impl<'f> From<Option<Arrival<'f>>> for Arrived<'f> {
 }
 
 impl Tcp {
-    /// A first look at a frame that will be taken soon: the hash of its flow,
-    /// with the table's bucket touched; 0 if it is no plain TCP over IPv4.
+    /// See [`crate::Stack::glance`].
     #[inline]
-    pub fn touch_flow(&self, ip: &Ip, frame: &[u8]) -> u64 {
-        const PORTS: usize = wire::ethernet::HEADER_LEN + wire::ipv4::HEADER_LEN;
-        let Some(head) = frame.first_chunk::<{ PORTS + 4 }>() else { return 0 };
+    pub fn glance(&self, ip: &Ip, frame: &[u8], fetch: impl FnOnce(*const u8)) -> Option<Glance> {
+        const SEGMENT: usize = wire::ethernet::HEADER_LEN + wire::ipv4::HEADER_LEN;
+        let head = frame.first_chunk::<{ SEGMENT + 13 }>()?;
         // IPv4 without options, TCP.
         if head[12..15] != [0x08, 0x00, 0x45] || head[23] != protocol::TCP {
-            return 0;
+            return None;
         }
         let src = Ipv4Addr::new(head[26], head[27], head[28], head[29]);
         let dst = Ipv4Addr::new(head[30], head[31], head[32], head[33]);
-        let Some(local) = ip.addresses.index_v4(dst) else { return 0 };
-        let remote_port = u16::from_be_bytes([head[PORTS], head[PORTS + 1]]);
-        let local_port = u16::from_be_bytes([head[PORTS + 2], head[PORTS + 3]]);
+        let local = ip.addresses.index_v4(dst)?;
+        let remote_port = u16::from_be_bytes([head[SEGMENT], head[SEGMENT + 1]]);
+        let local_port = u16::from_be_bytes([head[SEGMENT + 2], head[SEGMENT + 3]]);
         let hash = self.flows.hash(&Flow::v4(src, remote_port, local, local_port));
-        core::hint::black_box(self.flows.touch(hash));
-        hash
+        fetch(core::ptr::from_ref(self.flows.home_of(hash)).cast());
+        let total = u16::from_be_bytes([head[16], head[17]]);
+        let headers = wire::ipv4::HEADER_LEN as u16 + u16::from(head[SEGMENT + 12] >> 4) * 4;
+        Some(Glance { hash, carries: total > headers })
     }
 
-    /// A second look: the connection that a hash from [`Tcp::touch_flow`]
-    /// probably belongs to, with both of its cache lines touched.
+    /// See [`crate::Stack::second_glance`].
     #[inline]
-    pub fn touch_connection(&self, hash: u64) -> Option<ConnId> {
-        match self.flows.find(hash, |_| true)? {
-            Owner::Connection(slot) => {
-                core::hint::black_box(self.slots.at(slot).tcp.is_ready());
-                Some(self.slots.id(slot))
-            }
-            _ => None,
-        }
+    pub fn second_glance(&self, glance: Glance, mut fetch: impl FnMut(*const u8)) -> Option<u32> {
+        let index = self.flows.likely(glance.hash)?;
+        self.slots.at(index).lines().into_iter().for_each(&mut fetch);
+        glance.carries.then_some(index)
     }
 
     /// The hash of a plain segment's flow, and the connection that it most

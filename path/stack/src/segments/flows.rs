@@ -132,11 +132,11 @@ impl Flows {
         self.len
     }
 
-    /// The home bucket's contents: reading it ahead of the look-up lets the
-    /// cache misses of a burst overlap.
+    /// The home bucket: fetching it ahead of the look-up lets the cache misses of
+    /// a burst overlap.
     #[inline]
-    pub fn touch(&self, hash: u64) -> u64 {
-        self.buckets[home(tag(hash)) & self.mask]
+    pub fn home_of(&self, hash: u64) -> &u64 {
+        &self.buckets[home(tag(hash)) & self.mask]
     }
 
     /// The connection that stands first under this hash, if it is one: the

@@ -30,7 +30,7 @@ mod timers;
 mod transmit;
 mod wheel;
 
-pub use arrive::{Arrival, Arrived};
+pub use arrive::{Arrival, Arrived, Glance};
 #[cfg(test)]
 pub(crate) use outbox::MAX_PENDING;
 pub use ports::ReturnPath;

@@ -52,6 +52,13 @@ impl Slot {
         }
     }
 
+    /// Where its two cache lines are.
+    #[inline]
+    pub(crate) const fn lines(&self) -> [*const u8; 2] {
+        let first = core::ptr::from_ref(self).cast::<u8>();
+        [first, first.wrapping_add(64)]
+    }
+
     /// Whether this is the flow's connection.
     #[inline]
     pub(crate) const fn is(&self, flow: &Flow) -> bool {
