@@ -136,21 +136,26 @@ impl Body {
         if self.0.pieces.is_empty() || out.len() < PIECE_MIN {
             return checksum::copy_and_sum(out, &self.0.bytes[from..from + out.len()]);
         }
-        self.copy_kept(from, out)
+        let bytes = &self.0.bytes[from..from + out.len()];
+        if let Some(place) = self.0.pieces.get(from >> PIECE_SHIFT) {
+            let piece = place.get();
+            // Both are at most MAX_LEN.
+            if piece.from == from as u32 && piece.len == out.len() as u32 {
+                out.copy_from_slice(bytes);
+                return piece.sum;
+            }
+        }
+        self.copy_first(from, out)
     }
 
+    /// As [`Body::copy_to`], for a piece whose sum is not kept: it is from now
+    /// on, in the place of another's.
     #[inline(never)]
-    fn copy_kept(&self, from: usize, out: &mut [u8]) -> Sum {
-        let bytes = &self.0.bytes[from..from + out.len()];
-        let Some(place) = self.0.pieces.get(from >> PIECE_SHIFT) else { return checksum::copy_and_sum(out, bytes) };
-        let piece = place.get();
-        // Both are at most MAX_LEN.
-        if piece.from == from as u32 && piece.len == out.len() as u32 {
-            out.copy_from_slice(bytes);
-            return piece.sum;
+    fn copy_first(&self, from: usize, out: &mut [u8]) -> Sum {
+        let sum = checksum::copy_and_sum(out, &self.0.bytes[from..from + out.len()]);
+        if let Some(place) = self.0.pieces.get(from >> PIECE_SHIFT) {
+            place.set(Piece { from: from as u32, len: out.len() as u32, sum });
         }
-        let sum = checksum::copy_and_sum(out, bytes);
-        place.set(Piece { from: from as u32, len: out.len() as u32, sum });
         sum
     }
 

@@ -114,7 +114,7 @@ impl Rtt {
         if self.is_short() && u64::from(self.rttvar) < u64::from(floor) * 1_000 {
             // What it is nearly always, without a division: a part of a
             // millisecond, rounded up, and the floor.
-            return floor.saturating_add(1).min(max);
+            return if floor < max { floor + 1 } else { max };
         }
         self.longer_rto_ms(floor, max)
     }
