@@ -13,16 +13,22 @@ use server::{Config, Content, ReaderKind, Respond};
 
 /// What a small response to a keep-alive request may cost, in instructions,
 /// where 32 requests share a turn.
-pub const BOUND: f64 = 1_220.0;
+pub const BOUND: f64 = 1_155.0;
 
 /// The same where a request has the turn to itself.
-pub const BOUND_ALONE: f64 = 1_390.0;
+pub const BOUND_ALONE: f64 = 1_320.0;
 
 /// The same where the request has a browser's head.
-pub const BOUND_BROWSER: f64 = 2_110.0;
+pub const BOUND_BROWSER: f64 = 1_885.0;
 
 /// The same where it has the turn to itself, too.
-pub const BOUND_BROWSER_ALONE: f64 = 2_300.0;
+pub const BOUND_BROWSER_ALONE: f64 = 2_055.0;
+
+/// What a file of two segments may cost where requests share a turn.
+pub const BOUND_FILE: f64 = 2_000.0;
+
+/// The same where it has the turn to itself.
+pub const BOUND_FILE_ALONE: f64 = 2_260.0;
 
 /// Requests before any is counted: caches are filled, tables have grown.
 const WARM_UP: u64 = 2_000;
@@ -90,6 +96,8 @@ impl Case {
             (CostSide::Server, Self::SmallSingle) => Some(BOUND_ALONE),
             (CostSide::Server, Self::BrowserBurst) => Some(BOUND_BROWSER),
             (CostSide::Server, Self::BrowserSingle) => Some(BOUND_BROWSER_ALONE),
+            (CostSide::Server, Self::FileBurst) => Some(BOUND_FILE),
+            (CostSide::Server, Self::FileSingle) => Some(BOUND_FILE_ALONE),
             _ => None,
         }
     }
