@@ -63,16 +63,15 @@ pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, Str
     for name in &changed {
         plan.settings.adopt(name, &asked.settings);
     }
-    plan.server.timeouts = asked.server.timeouts.clone();
-    plan.server.access_log = asked.server.access_log.clone();
-    plan.server.content = asked.server.content.clone();
+    // What of it stays as it is, and why, is told below, or by `Change::prepare`.
+    plan.server = asked.server.clone();
     if let (false, Content::Directory(plan), Content::Directory(now)) =
         (reached, &mut plan.server.content, &now.server.content)
     {
         plan.root.clone_from(&now.root);
     }
-    if fits {
-        plan.server.limits.connections = asked.server.limits.connections;
+    if !fits {
+        plan.server.limits.connections = now.server.limits.connections;
     }
     match (&mut plan.path, &asked.path) {
         (

@@ -13,7 +13,7 @@ use access_log::Log;
 use app::{ConnId, Net};
 use core::time::Duration;
 use exchange::Handler;
-use site::{Config, ConfigError, HandlerChange, Making, Site, Timeouts};
+use site::{Config, ConfigError, HandlerChange, Limits, Making, Site, Timeouts};
 use wire::Time;
 
 /// A new site and new settings for one [`Server`], made ready.
@@ -45,9 +45,10 @@ pub struct Replaced {
 
 impl Change {
     /// What makes a server that is told `now` one that is told `next`: its
-    /// time limits, its limit on connections if that grows, its hosts with what
-    /// they serve, their logs and the limits on their requests' bodies. All
-    /// else stays as it is.
+    /// time limits, its limits on connections, if that grows, and on requests, its
+    /// hosts with what they serve and their logs. What its helper threads were
+    /// started with ([`site::Limits::keep_helpers`]) and whether it names itself
+    /// stay as they are.
     ///
     /// # Errors
     /// As [`Server::new`].
@@ -55,7 +56,7 @@ impl Change {
         let (now, mut next) = (now.clone().checked()?, next.clone().checked()?);
         // Not to be changed, or not by this.
         next.server_header = now.server_header;
-        next.limits = site::Limits { connections: next.limits.connections, ..now.limits.clone() };
+        next.limits.keep_helpers(&now.limits);
         next.helper_cpus.clone_from(&now.helper_cpus);
         let (before, site) = (Site::compile(&now)?, Site::compile(&next)?);
         let heads = head::writer(now.server_header);
@@ -91,13 +92,7 @@ impl Server {
             carrier.unsettled = Some(0);
         }
         carrier.timeouts = config.timeouts.clone();
-        // A lower one is the data path's to keep: the index of a connection
-        // is not how many there are.
-        let connections = config.limits.connections;
-        if connections > carrier.limits.connections {
-            carrier.limits.connections = connections;
-            carrier.conns.reserve(connections.saturating_sub(carrier.conns.len()));
-        }
+        carrier.set_limits(&config.limits);
         self.free_idle();
         let mut logs = Vec::new();
         let mut slots = Vec::with_capacity(hosts.len());
@@ -185,6 +180,20 @@ impl<H: Handler> Server<H> {
 }
 
 impl Carrier {
+    /// Keeps these limits from now on.
+    fn set_limits(&mut self, limits: &Limits) {
+        // A lower one is the data path's to keep: the index of a connection
+        // is not how many there are.
+        let connections = limits.connections.max(self.limits.connections);
+        self.limits = Limits { connections, ..limits.clone() };
+        self.conns.reserve(connections.saturating_sub(self.conns.len()));
+        self.unsent_max = limits.unsent_bytes;
+        // One that ends answers no more of them.
+        if self.requests_max > 0 {
+            self.requests_max = limits.most_requests();
+        }
+    }
+
     fn settle<N: Net>(&mut self, net: &mut N) -> bool {
         let Some(from) = self.unsettled else { return true };
         let end = (from + DRAINED).min(self.conns.len());

@@ -222,7 +222,7 @@ impl<H: Handler> Server<H> {
             second: 0,
             date: HttpDate::from_unix(0),
             next_second: Time::ZERO,
-            requests_max: limits.requests_per_connection.unwrap_or(u32::MAX).max(1),
+            requests_max: limits.most_requests(),
             unsent_max: limits.unsent_bytes,
             ready: 0,
             logs_any: logs.iter().any(Option::is_some),

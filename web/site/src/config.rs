@@ -170,6 +170,19 @@ impl Content {
 }
 
 impl Limits {
+    /// Takes over what helper threads, and the handlers that they serve, were
+    /// started with: all that is about streams, waiting and the log.
+    pub const fn keep_helpers(&mut self, now: &Self) {
+        (self.streams, self.stream_bytes, self.stream_window) = (now.streams, now.stream_bytes, now.stream_window);
+        (self.waiting, self.log_bytes) = (now.waiting, now.log_bytes);
+    }
+
+    /// Requests answered on one connection, at least one.
+    #[must_use]
+    pub fn most_requests(&self) -> u32 {
+        self.requests_per_connection.unwrap_or(u32::MAX).max(1)
+    }
+
     /// Those that files are served within.
     #[must_use]
     pub const fn files(&self) -> files::FileLimits {

@@ -131,6 +131,27 @@ fn more_connections_than_at_the_start() {
 }
 
 #[test]
+fn fewer_requests_on_a_connection_that_was_there() {
+    let with = |requests: u32| {
+        let mut config = Config::respond(Respond::Text("ok".into()));
+        config.limits.requests_per_connection = Some(requests);
+        config
+    };
+    let mut world = World::new(with(100));
+    let id = world.open();
+    body(&mut world, id);
+    change(&mut world, &with(100), &with(2));
+    body(&mut world, id);
+    assert!(world.conn(id).finished, "the second was the last");
+    // One that ends all connections goes on doing so.
+    world.server.retire();
+    change(&mut world, &with(2), &with(100));
+    let id = world.open();
+    body(&mut world, id);
+    assert!(world.conn(id).finished);
+}
+
+#[test]
 fn another_root_and_other_rules_for_it() {
     let (one, two) = (Site::new(), Site::new());
     one.write("page.txt", "one");
