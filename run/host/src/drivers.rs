@@ -213,3 +213,38 @@ fn or(words: impl Iterator<Item = &'static str>) -> String {
         _ => words.concat(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_text_goes_to_the_driver_that_it_begins_with() {
+        let parse = |text: &str| LinkSpec::parse(text, Role::Server);
+        for (text, kind, name, queues) in [
+            ("memif:/run/x.sock,id=2", "memif", "memif:/run/x.sock,id=2", None),
+            ("tap:near0,queues=2", "tap", "tap:near0", Some(2)),
+            ("af_xdp:eth0,queues=auto", "af_xdp", "af_xdp:eth0", None),
+            ("dpdk:net_null0,queues=3", "dpdk", "dpdk:net_null0", Some(3)),
+        ] {
+            let link = parse(text).unwrap();
+            assert_eq!((link.kind(), &*link.name(), link.queues), (kind, name, queues), "{text}");
+        }
+        for (text, why) in [
+            ("tape:x", "there is no link of the kind tape: write memif:/run/nearside.sock, "),
+            ("eth0", "or dpdk:DEVICE (nearside links says what this machine has)"),
+            ("tap", "tap:NAME"),
+        ] {
+            let told = parse(text).unwrap_err().to_string();
+            assert!(told.contains(why), "{told}");
+        }
+    }
+
+    #[test]
+    fn no_driver_is_taken_for_another() {
+        for (index, kind) in KINDS.iter().enumerate() {
+            assert!(KINDS[..index].iter().all(|other| other.name != kind.name), "{}", kind.name);
+            assert!(known(kind.example).is_ok() && kind.form.starts_with(&format!("{}:", kind.name)), "{}", kind.name);
+        }
+    }
+}

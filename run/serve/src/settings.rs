@@ -5,7 +5,7 @@ use crate::plan::{ServePath, ServePlan};
 use server::Content;
 
 /// What changes on both data paths.
-pub const ANYWHERE: [&str; 12] = [
+pub const ANYWHERE: &[&str] = &[
     "access-log",
     "body-timeout",
     "cache-size",
@@ -21,13 +21,13 @@ pub const ANYWHERE: [&str; 12] = [
 ];
 
 /// What changes over a link, too.
-pub const OVER_LINKS: [&str; 3] = ["cache-copies", "congestion", "tx-delay"];
+pub const OVER_LINKS: &[&str] = &["cache-copies", "congestion", "tx-delay"];
 
 /// What changes over kernel sockets, too.
-pub const OVER_SOCKETS: [&str; 1] = ["sendfile-above"];
+pub const OVER_SOCKETS: &[&str] = &["sendfile-above"];
 
 /// What changes where a successor can take over.
-const OF_RESTARTS: [&str; 2] = ["restart-drain", "restart-timeout"];
+const OF_RESTARTS: &[&str] = &["restart-drain", "restart-timeout"];
 
 /// From one plan to the next, as far as that goes without a new process.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ fn has_take_over(plan: &ServePlan) -> bool {
 }
 
 fn changes(plan: &ServePlan, name: &str) -> bool {
-    let more = if is_link(plan) { &OVER_LINKS[..] } else { &OVER_SOCKETS };
+    let more = if is_link(plan) { OVER_LINKS } else { OVER_SOCKETS };
     let restarts = has_take_over(plan) && OF_RESTARTS.contains(&name);
     ANYWHERE.contains(&name) || more.contains(&name) || restarts
 }

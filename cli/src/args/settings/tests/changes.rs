@@ -16,7 +16,7 @@ fn plan(line: &str) -> ServePlan {
 fn what_changes_is_an_option() {
     let definition = definition();
     let serve = definition.find_subcommand("serve").unwrap();
-    for name in ANYWHERE.iter().chain(&OVER_LINKS).chain(&OVER_SOCKETS) {
+    for name in ANYWHERE.iter().chain(OVER_LINKS).chain(OVER_SOCKETS) {
         let known = |arg: &clap::Arg| arg.get_long().unwrap_or(arg.get_id().as_str()) == *name;
         assert!(serve.get_arguments().any(known), "{name}");
     }
