@@ -12,11 +12,12 @@ use crate::cold::Cold;
 use crate::config::{Config, DEFAULT_MSS_V4, MAX_WINDOW_SHIFT, MIN_MSS};
 use crate::congestion;
 use crate::context::{Context, Path, TIMESTAMPS_LEN};
-use crate::flags::{Flags, WheelMark};
+use crate::flags::Flags;
 use crate::rtt::Rtt;
 use crate::state::State;
 use app::{Body, Unreachable};
 use rope::{QueueFull, Rope};
+use wheel::WheelMark;
 use wire::tcp::{SeqNum, TcpHeader};
 
 /// The hot part of a connection. With the stack's key and handle beside it, it

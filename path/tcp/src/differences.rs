@@ -63,7 +63,7 @@ mod tests {
         let one = super::Connection::open(&mut cx, Path { mtu: 1_500, v6: false }, SeqNum(1));
         let mut other = one.clone();
         assert_eq!(one.differences(&other), Vec::<String>::new());
-        other.wheel.set_near(7);
+        wheel::Wheel::new(0, 0).schedule(0, &mut other.wheel, 7);
         assert_eq!(one.differences(&other), Vec::<String>::new());
         other.cwnd = 9;
         assert_eq!(one.differences(&other), ["cwnd 0 / 9"]);

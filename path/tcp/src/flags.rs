@@ -1,4 +1,4 @@
-//! A connection's flags, and its mark for the timer wheel.
+//! A connection's flags.
 
 /// Connection flags, as bits of one word.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -56,42 +56,5 @@ impl Flags {
 impl core::fmt::Debug for Flags {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{:#06x}", self.0)
-    }
-}
-
-/// Where a connection stands in the timer wheel. It is the wheel's, and is
-/// kept here because the hot lines have room for it: for 6 bytes, hence the
-/// halves.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct WheelMark {
-    near: [u16; 2],
-    far: u16,
-}
-
-impl WheelMark {
-    /// Tick of the valid entry of the near ring; 0 is none.
-    #[inline]
-    #[must_use]
-    pub const fn near(self) -> u32 {
-        (self.near[1] as u32) << 16 | self.near[0] as u32
-    }
-
-    /// Tick of the valid entry of the far ring; 0 is none.
-    #[inline]
-    #[must_use]
-    pub const fn far(self) -> u16 {
-        self.far
-    }
-
-    /// Notes a near entry.
-    #[inline]
-    pub const fn set_near(&mut self, tick: u32) {
-        self.near = [tick as u16, (tick >> 16) as u16];
-    }
-
-    /// Notes a far entry.
-    #[inline]
-    pub const fn set_far(&mut self, tick: u16) {
-        self.far = tick;
     }
 }

@@ -48,7 +48,6 @@ pub use connection::{Connection, LastWord};
 pub use context::{Context, HOLDS_MUCH, Path};
 pub use counters::Counters;
 pub use emit::{Emit, EmitOptions};
-pub use flags::WheelMark;
 pub use info::{CongestionState, Info};
 pub use outcome::{Answer, Light, Outcome};
 pub use output::FEW;

@@ -14,9 +14,6 @@ use rustix::net::{Shutdown, shutdown};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Timers that run out in one pass; more wait for the next.
-const TIMERS: usize = 256;
-
 /// What an engine does for the connections.
 pub(crate) trait Driver {
     /// Begins to watch a connection that is new.
@@ -299,13 +296,14 @@ pub(crate) fn connected<A: App>(app: &mut A, net: &mut Sockets, id: ConnId) {
     }
 }
 
-/// Application timers that ran out.
+/// Application timers that ran out; of many, those beyond a bound wait for the
+/// next pass.
 #[inline]
 pub(crate) fn run_timers<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver) {
-    for _ in 0..TIMERS {
-        let Some(due) = net.timers.poll(net.now) else { return };
+    let Some(all) = net.timers.come_up(net.now) else { return };
+    for &due in &all {
         let Some(conn) = net.table.slot_mut(due.slot) else { continue };
-        if net.timers.claim(due, &mut conn.timer, net.now)
+        if net.timers.claim(due, &mut conn.timer)
             && let Some(id) = net.table.id(due.slot)
         {
             net.counters.timers += 1;
@@ -313,6 +311,7 @@ pub(crate) fn run_timers<A: App>(app: &mut A, net: &mut Sockets, driver: &mut im
             settle(app, net, driver);
         }
     }
+    net.timers.put_back(all);
 }
 
 /// Closes what is over, and tells the application, for the last time.

@@ -48,11 +48,11 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    pub(crate) fn new(limit: usize, stream: StreamOptions, connect_to: Option<PathBuf>) -> Self {
+    pub(crate) fn new(now: Time, limit: usize, stream: StreamOptions, connect_to: Option<PathBuf>) -> Self {
         Self {
-            now: Time::ZERO,
+            now,
             table: Table::new(limit),
-            timers: Timers::default(),
+            timers: Timers::new(now),
             dirty: Vec::new(),
             over: Vec::new(),
             resumed: Vec::new(),
@@ -223,11 +223,8 @@ impl Net for Sockets {
 
     #[inline]
     fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
-        let slots = self.table.slots();
         let Some(conn) = self.table.get_mut(id) else { return };
-        if self.timers.set(id.index() as u32, &mut conn.timer, at, slots) {
-            self.timers.rebuild(self.table.timers());
-        }
+        self.timers.set(id.index() as u32, &mut conn.timer, at);
     }
 
     fn peer(&self, id: ConnId) -> Option<SocketAddr> {

@@ -211,10 +211,6 @@ impl Table {
         self.conns.len()
     }
 
-    pub(crate) fn timers(&self) -> impl Iterator<Item = (u32, Timer)> {
-        (0..).zip(self.conns.iter().map(|conn| conn.timer))
-    }
-
     /// Makes a connection of `fd`; `None` at the limit.
     pub(crate) fn insert(&mut self, fd: OwnedFd, peer: Option<SocketAddr>, flags: u32) -> Option<ConnId> {
         if self.is_full() {

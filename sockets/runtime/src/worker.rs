@@ -122,7 +122,7 @@ impl<A: App> Worker<A> {
     /// See [`StartError`].
     pub fn new(config: Config, listeners: Vec<Listener>, app: A) -> Result<Self, StartError> {
         let Config { engine: wanted, model, max_connections, per_source, stream, connect_to, spin } = config;
-        let mut net = Sockets::new(affordable(max_connections), stream, connect_to);
+        let mut net = Sockets::new(Clock.now(), affordable(max_connections), stream, connect_to);
         net.sources = Sources::new(per_source);
         try_options(&net).map_err(|e| StartError::Option(None, e))?;
         for listener in &listeners {

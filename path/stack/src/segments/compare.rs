@@ -6,7 +6,6 @@ use super::arrive::{Arrival, Arrived};
 use super::build::{Frame, opening_of};
 use super::slots::Slot;
 use super::timers::DelayedAck;
-use super::wheel::Wheel;
 use crate::counters::{IpCounters, SegmentCounters};
 use crate::egress::{Egress, LinkOffload, Rehearsal, Watched};
 use crate::flow::Flow;
@@ -15,6 +14,7 @@ use crate::shadow::{Drift, Left, Way};
 use app::{Closed, ConnId};
 use core::net::SocketAddr;
 use tcp::{Connection, Emit, EmitOptions, Outcome};
+use wheel::Wheel;
 use wire::tcp::{Opening, TcpHeader};
 use wire::{Offload, Time};
 

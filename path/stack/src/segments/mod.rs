@@ -28,7 +28,6 @@ mod syn;
 mod time_wait;
 mod timers;
 mod transmit;
-mod wheel;
 
 pub use arrive::{Arrival, Arrived, Glance};
 #[cfg(test)]

@@ -5,11 +5,11 @@ use super::Tcp;
 use super::flows::{Keyed, Owner};
 use super::slots::Slot;
 use super::syn::DueSyn;
-use super::wheel::{self, Due, Wheel};
 use crate::egress::Egress;
 use crate::ip::Ip;
 use app::{Closed, ConnId};
 use std::collections::VecDeque;
+use wheel::{Due, Wheel};
 
 /// An acknowledgement that waits for data to travel with.
 #[derive(Clone, Copy, Debug)]
