@@ -1,6 +1,5 @@
 //! Responses out: head writer and chunked body framing.
 
-use crate::Version;
 use semantics::Status;
 use semantics::date::HttpDate;
 
@@ -84,19 +83,8 @@ impl<'s, S: Sink> ResponseHead<'s, S> {
         self
     }
 
-    /// `Connection: close` if this is the last response, or
-    /// `Connection: keep-alive` to an HTTP/1.0 client that asked for it.
-    #[inline]
-    pub fn connection(self, version: Version, keep_alive: bool) -> Self {
-        match (version, keep_alive) {
-            (Version::Http11, true) | (Version::Http10, false) => {}
-            (Version::Http11, false) => self.out.put(b"Connection: close\r\n"),
-            (Version::Http10, true) => self.out.put(b"Connection: keep-alive\r\n"),
-        }
-        self
-    }
-
-    /// Lines written before, each ended by CR LF: a head's constant part.
+    /// Lines written before, each ended by CR LF: a head's constant part, and what
+    /// it says of the connection (RFC 9112 section 9.3).
     #[inline]
     pub fn lines(self, lines: &[u8]) -> Self {
         self.out.put(lines);
@@ -167,7 +155,7 @@ mod tests {
             .field("Content-Type", b"text/plain")
             .field("Content-Range", b"bytes 500-999/1234")
             .content_length(500)
-            .connection(Version::Http11, false)
+            .lines(b"Connection: close\r\n")
             .end();
         let expected = "HTTP/1.1 206 Partial Content\r\nServer: nearside\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
             Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Type: text/plain\r\n\
@@ -187,21 +175,6 @@ mod tests {
             ResponseHead::new(&mut out, status).end();
             let expected = format!("HTTP/1.1 {code} {}\r\n\r\n", status.reason());
             assert_eq!(String::from_utf8(out), Ok(expected));
-        }
-    }
-
-    /// RFC 9112 section 9.3.
-    #[test]
-    fn persistence_is_said_where_it_is_not_the_default() {
-        for (version, keep_alive, expected) in [
-            (Version::Http11, true, &b""[..]),
-            (Version::Http11, false, b"Connection: close\r\n"),
-            (Version::Http10, true, b"Connection: keep-alive\r\n"),
-            (Version::Http10, false, b""),
-        ] {
-            let mut out = Vec::new();
-            ResponseHead::new(&mut out, Status::OK).connection(version, keep_alive).end();
-            assert_eq!(out, [b"HTTP/1.1 200 OK\r\n", expected, b"\r\n"].concat());
         }
     }
 

@@ -54,7 +54,7 @@ impl Ending {
         if goes_on { self } else { Self(self.0 | Self::LAST) }
     }
 
-    /// What a head says of it (RFC 9112 section 9.3).
+    /// What a head says of it (RFC 9112 sections 9.3 and 9.6).
     #[inline]
     #[must_use]
     pub const fn line(self) -> &'static [u8] {
@@ -188,4 +188,24 @@ impl Ready {
 
 fn date_in(bytes: &mut [u8], at: usize) -> Option<&mut [u8]> {
     bytes.get_mut(at..)?.get_mut(..HttpDate::from_unix(0).as_bytes().len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9112 section 9.3.
+    #[test]
+    fn persistence_is_said_where_it_is_not_the_default() {
+        for (http10, goes_on, expected) in [
+            (false, true, &b""[..]),
+            (false, false, b"Connection: close\r\n"),
+            (true, true, b"Connection: keep-alive\r\n"),
+            (true, false, b""),
+        ] {
+            assert_eq!(Ending::new(http10, goes_on).line(), expected);
+            assert_eq!(Ending::new(http10, true).and(goes_on).line(), expected);
+        }
+        assert_eq!(Ending::LAST_OF_11.line(), b"Connection: close\r\n");
+    }
 }

@@ -79,19 +79,49 @@ impl Carrier {
 
     /// A response of our own to what is no request: told, and closed.
     pub fn refuse<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status) {
-        let page = page(status);
+        let page = Page::new(status, b"");
+        let (head, body) = self.queue(net, id, &page.reply(), &page.body(), Ending::LAST_OF_11);
+        self.count(status, false);
+        self.answered(net, id, head, body);
+        self.response_over(net, id, false);
+    }
+
+    /// Queues a whole response. Returns the lengths of its head and its content.
+    #[inline]
+    fn queue<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        reply: &Reply<'_>,
+        body: &[Piece<'_>],
+        ending: Ending,
+    ) -> (usize, u64) {
         let mut out = core::mem::take(&mut self.scratch);
         out.clear();
-        let fields = page_fields(b"");
-        let reply = Reply { status, length: Some(page.len() as u64), fields: &fields };
-        head::write(&mut out, &reply, self.server_header, self.date, Ending::LAST_OF_11);
+        head::write(&mut out, reply, self.server_header, self.date, ending);
         let head = out.len();
-        out.extend_from_slice(page.as_bytes());
+        let mut rest = body;
+        // Bytes go along with the head.
+        while let [Piece::Bytes(bytes), after @ ..] = rest {
+            out.extend_from_slice(bytes);
+            rest = after;
+        }
+        let mut sent = (out.len() - head) as u64;
         net.send_bytes(id, &out);
         self.scratch = out;
-        self.count(status, false);
-        self.answered(net, id, head, page.len() as u64);
-        self.response_over(net, id, false);
+        for piece in rest {
+            match piece {
+                Piece::Bytes(bytes) => {
+                    net.send_bytes(id, bytes);
+                    sent += bytes.len() as u64;
+                }
+                Piece::Body(body, (start, end)) => {
+                    net.send_body(id, body, *start..*end);
+                    sent += u64::from(end - start);
+                }
+            }
+        }
+        (head, sent)
     }
 
     /// What cannot be understood, or did not come: told, logged, and closed.
@@ -100,7 +130,7 @@ impl Carrier {
             let request = sent.split(|&byte| byte == b'\r' || byte == b'\n').next().unwrap_or_default();
             let request = if request.is_empty() { b"-" } else { request };
             let line = Line { peer: net.peer(id), request, status: status.code(), referer: None, agent: None };
-            log.line(&line, page(status).len() as u64, net.now());
+            log.line(&line, Page::new(status, b"").text.len() as u64, net.now());
         }
         self.refuse(net, id, status);
     }
@@ -232,32 +262,8 @@ impl<N: Net> Replies for Answering<'_, N> {
 
     fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
         let Some((id, ending)) = self.unanswered(id) else { return };
-        let mut out = core::mem::take(&mut self.carrier.scratch);
-        out.clear();
-        head::write(&mut out, reply, self.carrier.server_header, self.carrier.date, ending);
-        let head = out.len();
-        let mut rest = body;
-        // Bytes go along with the head.
-        while let [Piece::Bytes(bytes), after @ ..] = rest {
-            out.extend_from_slice(bytes);
-            rest = after;
-        }
-        let mut sent = (out.len() - head) as u64;
-        self.net.send_bytes(id, &out);
-        self.carrier.scratch = out;
-        for piece in rest {
-            match piece {
-                Piece::Bytes(bytes) => {
-                    self.net.send_bytes(id, bytes);
-                    sent += bytes.len() as u64;
-                }
-                Piece::Body(body, (start, end)) => {
-                    self.net.send_body(id, body, *start..*end);
-                    sent += u64::from(end - start);
-                }
-            }
-        }
-        self.over(id, request, reply.status, (head, sent), ending);
+        let lengths = self.carrier.queue(self.net, id, reply, body, ending);
+        self.over(id, request, reply.status, lengths, ending);
     }
 
     fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
@@ -283,14 +289,10 @@ impl<N: Net> Replies for Answering<'_, N> {
     }
 
     fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
-        let page = page(status);
-        let fields = page_fields(fields);
-        let reply = Reply { status, length: Some(page.len() as u64), fields: &fields };
-        let body: &[Piece<'_>] = match request.method() {
-            Method::Head => &[],
-            _ => &[Piece::Bytes(page.as_bytes())],
-        };
-        self.reply(id, request, &reply, body);
+        let page = Page::new(status, fields);
+        let body = page.body();
+        let body = if request.method() == Method::Head { &[][..] } else { &body };
+        self.reply(id, request, &page.reply(), body);
     }
 
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
@@ -418,12 +420,27 @@ pub fn line<'a, N: Net>(net: &N, id: ConnId, request: &Request<'a>, status: Stat
     }
 }
 
-fn page(status: Status) -> String {
-    let (code, reason) = (status.code(), status.reason());
-    format!("<!DOCTYPE html>\n<title>{code} {reason}</title>\n<h1>{code} {reason}</h1>\n")
+/// A page of ours: what a status means, for people.
+struct Page {
+    status: Status,
+    fields: Vec<u8>,
+    text: String,
 }
 
-/// The fields of a page of ours, and `more`.
-fn page_fields(more: &[u8]) -> Vec<u8> {
-    [b"Content-Type: text/html; charset=utf-8\r\n", more].concat()
+impl Page {
+    /// The page, with these fields more.
+    fn new(status: Status, more: &[u8]) -> Self {
+        let fields = [b"Content-Type: text/html; charset=utf-8\r\n", more].concat();
+        let (code, reason) = (status.code(), status.reason());
+        let text = format!("<!DOCTYPE html>\n<title>{code} {reason}</title>\n<h1>{code} {reason}</h1>\n");
+        Self { status, fields, text }
+    }
+
+    fn reply(&self) -> Reply<'_> {
+        Reply { status: self.status, length: Some(self.text.len() as u64), fields: &self.fields }
+    }
+
+    fn body(&self) -> [Piece<'_>; 1] {
+        [Piece::Bytes(self.text.as_bytes())]
+    }
 }

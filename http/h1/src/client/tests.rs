@@ -367,7 +367,7 @@ fn written_responses_are_read() {
         let head =
             response::ResponseHead::new(&mut out, Status::NOT_FOUND).field("X-Word", random.word(100).as_bytes());
         let head = if chunked { head.chunked() } else { head.content_length(body.len() as u64) };
-        head.connection(Version::Http11, keep_alive).end();
+        head.lines(if keep_alive { b"" } else { b"Connection: close\r\n" }).end();
         if chunked {
             for part in body.as_bytes().chunks(20) {
                 response::chunk_start(&mut out, part.len() as u64);

@@ -2,7 +2,7 @@
 
 use crate::Target;
 use h1::client::{Counted, Error, ResponseEvent, ResponseLimits, ResponseReader, Summary};
-use h1::{Framing, Version, response};
+use h1::{Framing, response};
 use semantics::{Method, Status};
 
 pub(crate) const TARGET: Target = Target {
@@ -157,18 +157,11 @@ fn summed(seen: &[Seen]) -> Sums {
 
 fn seeds() -> Vec<Vec<u8>> {
     let mut written = Vec::new();
-    response::ResponseHead::new(&mut written, Status::OK)
-        .field("Content-Type", b"text/plain")
-        .chunked()
-        .connection(Version::Http11, true)
-        .end();
+    response::ResponseHead::new(&mut written, Status::OK).field("Content-Type", b"text/plain").chunked().end();
     response::chunk_start(&mut written, 5);
     written.extend_from_slice(b"hello\r\n");
     written.extend_from_slice(response::LAST_CHUNK);
-    response::ResponseHead::new(&mut written, Status::NOT_FOUND)
-        .content_length(2)
-        .connection(Version::Http11, false)
-        .end();
+    response::ResponseHead::new(&mut written, Status::NOT_FOUND).content_length(2).field("Connection", b"close").end();
     written.extend_from_slice(b"no");
     let streams: [&[u8]; 6] = [
         b"HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: 5\r\n\r\nhello",
