@@ -84,11 +84,11 @@ impl ThreadKind {
     /// What it may do, in the order in which it is looked for.
     pub fn calls(self) -> Vec<Call> {
         let own: &[&[i64]] = match self {
-            Self::Worker => &[SOCKETS, EVENTS],
-            Self::Silo => &[SOCKETS, EVENTS, LINKS],
+            Self::Worker => &[REQUESTS_TAKE, SOCKETS, EVENTS],
+            Self::Silo => &[REQUESTS_TAKE, SOCKETS, EVENTS, LINKS],
             Self::FileReader => &[FILES],
             Self::LogWriter => &[FILES, LOGS],
-            Self::Control => &[SOCKETS, EVENTS, LINKS, FILES, LOGS, CONTROL],
+            Self::Control => &[REQUESTS_TAKE, SOCKETS, EVENTS, LINKS, FILES, LOGS, CONTROL],
         };
         let always = own.iter().chain(&[ANYBODY]).flat_map(|list| list.iter());
         let mut calls: Vec<Call> = always.map(|&number| Call { number, when: When::Always }).collect();
@@ -159,15 +159,25 @@ const ANYBODY: &[i64] = &[
     libc::SYS_time,
 ];
 
-/// Connections that are there, and that come.
-const SOCKETS: &[i64] = &[
+/// What every request takes, or every connection.
+const REQUESTS_TAKE: &[i64] = &[
     SYS_recvfrom,
     SYS_sendto,
-    SYS_sendmsg,
-    SYS_recvmsg,
-    SYS_accept4,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_epoll_wait,
+    SYS_epoll_pwait2,
+    SYS_epoll_pwait,
     SYS_sendfile,
+    SYS_sendmsg,
+    SYS_accept4,
+    SYS_close,
+    SYS_epoll_ctl,
     SYS_shutdown,
+];
+
+/// What else connections take.
+const SOCKETS: &[i64] = &[
+    SYS_recvmsg,
     SYS_setsockopt,
     SYS_getsockopt,
     SYS_getsockname,
@@ -184,17 +194,8 @@ const SOCKETS: &[i64] = &[
     libc::SYS_accept,
 ];
 
-/// Waiting for several descriptors at once.
-const EVENTS: &[i64] = &[
-    SYS_epoll_pwait,
-    SYS_epoll_ctl,
-    SYS_epoll_pwait2,
-    SYS_epoll_create1,
-    SYS_timerfd_create,
-    SYS_timerfd_settime,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_epoll_wait,
-];
+/// What makes descriptors to wait for.
+const EVENTS: &[i64] = &[SYS_epoll_create1, SYS_timerfd_create, SYS_timerfd_settime];
 
 /// What links need while they are there, and when they come back: shared memory
 /// of a peer or of their own, queues that are given, and where pages are.
