@@ -10,7 +10,6 @@ use crate::stack::Stack;
 use app::Net;
 use core::net::{IpAddr, SocketAddr};
 use wire::Mac;
-use wire::ethernet::EthernetHeader;
 use wire::plain::{self, Plain};
 
 impl Stack {
@@ -67,7 +66,7 @@ impl Stack {
         }
         let local = self.ip.addresses.index_v4(dst)?;
         let flow = Flow::v4(src, header.src_port, local, header.dst_port);
-        let mac = EthernetHeader::parse(frame).map_or(Mac::ZERO, |(ethernet, _)| ethernet.src);
+        let mac = Mac::sender_of(frame);
         let envelope = Envelope { src: IpAddr::V4(src), local, mac };
         Some((Seen::new(flow, envelope, header, payload), martian))
     }

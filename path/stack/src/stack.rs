@@ -18,7 +18,6 @@ use core::hint::cold_path;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
-use wire::ethernet::EthernetHeader;
 use wire::plain::{self, Plain};
 use wire::{Mac, Original, Time, protocol};
 
@@ -138,7 +137,7 @@ impl Stack {
             && !is_martian_v4(src)
             && let Some(local) = self.ip.addresses.index_v4(dst)
         {
-            let mac = EthernetHeader::parse(frame).map_or(Mac::ZERO, |(ethernet, _)| ethernet.src);
+            let mac = Mac::sender_of(frame);
             let envelope = Envelope { src: IpAddr::V4(src), local, mac };
             return self.tcp.on_nearly_plain(&mut self.ip, &envelope, &header, payload, out);
         }

@@ -83,6 +83,18 @@ impl FromStr for Mac {
     }
 }
 
+impl Mac {
+    /// Who sent a frame; [`Mac::ZERO`] if its header is not all there.
+    #[inline]
+    #[must_use]
+    pub fn sender_of(frame: &[u8]) -> Self {
+        match frame {
+            [_, _, _, _, _, _, s0, s1, s2, s3, s4, s5, _, _, ..] => Self([*s0, *s1, *s2, *s3, *s4, *s5]),
+            _ => Self::ZERO,
+        }
+    }
+}
+
 /// An Ethernet header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EthernetHeader {

@@ -12,7 +12,6 @@ use app::ConnId;
 use core::hint::cold_path;
 use core::net::{IpAddr, Ipv4Addr};
 use tcp::{Answer, Context, Outcome};
-use wire::ethernet::EthernetHeader;
 use wire::plain::Plain;
 use wire::tcp::{Established, TcpHeader};
 use wire::{LinkVouched, Mac, Sum, protocol};
@@ -141,7 +140,7 @@ impl Tcp {
             ip.drop_martian();
             return None;
         }
-        let mac = EthernetHeader::parse(frame).map_or(Mac::ZERO, |(ethernet, _)| ethernet.src);
+        let mac = Mac::sender_of(frame);
         let envelope = Envelope { src: IpAddr::V4(plain.src), local: flow.local, mac };
         self.on_flow(ip, Keyed { flow, hash }, &envelope, &plain.tcp_header(), plain.payload, out)
     }

@@ -40,6 +40,7 @@ fn untagged_frame() {
     assert_eq!(frame[..14], [2, 0, 0x5e, 0x10, 0, 0xff, 2, 0, 0x5e, 0x10, 0, 1, 8, 0]);
     assert_eq!(EthernetHeader::parse(&frame), Ok((header, &[0; 6][..])));
     assert_eq!(EthernetHeader::parse(&frame[..13]), Err(WireError::Truncated));
+    assert_eq!((Mac::sender_of(&frame), Mac::sender_of(&frame[..13])), (A, Mac::ZERO));
 }
 
 /// IEEE 802.1Q: the tag stands between the addresses and the type.
