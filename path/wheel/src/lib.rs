@@ -81,6 +81,10 @@ pub struct Wheel {
     now: u32,
     /// Entries in both rings, stale ones included.
     entries: usize,
+    /// While there are some: no bucket before this tick has any.
+    quiet: u32,
+    /// While there are some: no deadline is before this.
+    due: u32,
 }
 
 impl Wheel {
@@ -89,7 +93,16 @@ impl Wheel {
     #[must_use]
     pub fn new(now_ms: u32, slots: usize) -> Self {
         let earliest = vec![0; FAR as usize].into();
-        Self { near: Ring::new(), far: Ring::new(), earliest, store: Store::new(slots), now: now_ms, entries: 0 }
+        Self {
+            near: Ring::new(),
+            far: Ring::new(),
+            earliest,
+            store: Store::new(slots),
+            now: now_ms,
+            entries: 0,
+            quiet: 0,
+            due: 0,
+        }
     }
 
     /// Where the buckets and their entries are.
@@ -147,8 +160,7 @@ impl Wheel {
             let tick = never_zero(self.now.wrapping_add(delta));
             mark.set_near(tick);
             self.near.push(&mut self.store, tick, slot);
-            self.entries += 1;
-            return;
+            return self.entered(tick, tick);
         }
         let deadline = self.now.wrapping_add(delta.min(HORIZON));
         // The tick before the deadline, from where the near ring takes over.
@@ -167,10 +179,22 @@ impl Wheel {
         // Two ticks that go by one name are neighbours, and the slot's entry may
         // be the later one's: then this bucket may be empty.
         if mark.far == short && used {
+            self.due = earlier(self.due, deadline);
             return;
         }
         mark.far = short;
         self.far.push(&mut self.store, tick, slot);
+        self.entered(tick << FAR_SHIFT, deadline);
+    }
+
+    /// Notes one entry more, in a bucket of `tick`.
+    #[inline]
+    fn entered(&mut self, tick: u32, deadline: u32) {
+        if self.entries == 0 {
+            (self.quiet, self.due) = (tick, deadline);
+        } else {
+            (self.quiet, self.due) = (earlier(self.quiet, tick), earlier(self.due, deadline));
+        }
         self.entries += 1;
     }
 
@@ -181,10 +205,18 @@ impl Wheel {
         if (now_ms.wrapping_sub(self.now) as i32) <= 0 {
             return true;
         }
-        if self.entries == 0 {
+        if self.entries == 0 || (now_ms.wrapping_sub(self.quiet) as i32) < 0 {
             self.now = now_ms;
             return true;
         }
+        let all = self.work_off(now_ms, due);
+        self.due = self.now.wrapping_add(self.next_deadline().unwrap_or(0));
+        self.quiet = self.now.wrapping_add(self.ahead().unwrap_or(0));
+        all
+    }
+
+    #[inline(never)]
+    fn work_off(&mut self, now_ms: u32, due: &mut Vec<Due>) -> bool {
         while self.now != now_ms {
             let left = now_ms.wrapping_sub(self.now);
             let Some(ahead) = self.ahead().filter(|ahead| *ahead <= left) else {
@@ -244,11 +276,14 @@ impl Wheel {
 
     /// Milliseconds from the wheel's time until something is due; `None` if
     /// nothing is entered. Deadlines that moved later count as they were.
+    #[inline]
     #[must_use]
     pub fn next(&self) -> Option<u32> {
-        if self.entries == 0 {
-            return None;
-        }
+        if self.entries == 0 { None } else { Some((self.due.wrapping_sub(self.now) as i32).max(1) as u32) }
+    }
+
+    /// The same, found in the rings.
+    fn next_deadline(&self) -> Option<u32> {
         let near = self.near.ahead(self.now);
         // The deadlines of a bucket are all before those of the next.
         let far = self.far_ahead().map(|far| {
@@ -257,6 +292,12 @@ impl Wheel {
         });
         [near, far].into_iter().flatten().min()
     }
+}
+
+/// The earlier one of two ticks.
+#[inline]
+const fn earlier(one: u32, other: u32) -> u32 {
+    if (other.wrapping_sub(one) as i32) < 0 { other } else { one }
 }
 
 /// Whether a bucket of the far ring comes up at `tick`.

@@ -38,6 +38,9 @@ fn nothing_comes_up_late() {
                     }
                 }
             }
+            // What is noted is what is in the rings.
+            assert_eq!(wheel.next(), wheel.next_deadline());
+            assert!(wheel.entries == 0 || wheel.ahead() == Some(wheel.quiet.wrapping_sub(wheel.now)));
             for at in deadlines.iter().flatten() {
                 // Tick 0 goes by the name of tick 1.
                 let slack = u32::from(*at == 0);
