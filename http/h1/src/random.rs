@@ -1,24 +1,22 @@
-//! Seeded randomness for tests: the same on every machine.
+//! Messages made at random, for tests.
 
-/// SplitMix64.
-pub(crate) struct Random(u64);
+use random::SplitMix64;
+
+/// Random bytes of messages.
+pub(crate) struct Random(SplitMix64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub(crate) const fn next(&mut self) -> u64 {
+        self.0.bits()
     }
 
     /// From 0 to `bound`, excluded.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
+    pub(crate) const fn below(&mut self, bound: usize) -> usize {
+        self.0.below(bound)
     }
 
     /// Up to `longest` letters, digits and dots, at least one.

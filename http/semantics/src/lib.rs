@@ -27,10 +27,6 @@ pub mod scan;
 
 mod fields;
 mod method;
-#[cfg(test)]
-#[path = "../../h1/src/random.rs"]
-#[allow(dead_code, reason = "one seeded source for the tests of both crates; here one test needs half of it")]
-mod random;
 mod status;
 
 pub use fields::{Field, Fields, Values};

@@ -46,8 +46,8 @@ pub fn trim(mut bytes: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
     use crate::scan::{is_field_byte, is_token};
+    use random::SplitMix64;
 
     /// The words of RFC 9112 section 5 and RFC 9110 section 5.5, a byte at a
     /// time.
@@ -61,7 +61,7 @@ mod tests {
     /// Whatever the lengths, and wherever something stands that may not.
     #[test]
     fn many_bytes_at_once_are_looked_at_like_each_alone() {
-        let mut random = Random::new(20);
+        let mut random = SplitMix64::new(20);
         let (mut lines, mut refused) = (0, 0);
         for _ in 0..60_000 {
             let mut line: Vec<u8> = (0..random.below(45)).map(|_| b"aZ-_~9b"[random.below(7)]).collect();

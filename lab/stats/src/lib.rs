@@ -25,10 +25,10 @@ mod random;
 mod sample;
 mod verdict;
 
+pub use self::random::Random;
 pub use bootstrap::{Centre, Design, Effect, LEVEL, MIN_RUNS, RESAMPLES, effect};
 pub use fairness::jain;
 pub use log2::Log2;
 pub use moments::Moments;
-pub use random::Random;
 pub use sample::{deviation, mean, median, quantile};
 pub use verdict::{Better, Policy, Reason, Verdict, noise_floor, verdict};

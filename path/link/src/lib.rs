@@ -10,7 +10,7 @@
 mod capture;
 mod faults;
 mod pair;
-mod random;
+mod probability;
 mod reopen;
 mod rss;
 mod segment;
@@ -19,7 +19,7 @@ mod shared;
 pub use capture::{Capture, CaptureConfig, CaptureCounters, CaptureRx, CaptureTx};
 pub use faults::{BurstLoss, FaultCounters, FaultPlan, Faults, FaultsRx, FaultsTx, Impairment, Rate};
 pub use pair::{Pair, PairConfig, PairLink, PairRx, PairTx};
-pub use random::{NotAProbability, Probability};
+pub use probability::{NotAProbability, Probability};
 pub use reopen::{Reopened, Reopener, Wanted};
 pub use rss::Rss;
 

@@ -51,9 +51,10 @@ const TABLE: &str = "host";
 const LAYERS: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("vector", &[]),
+    ("random", &[]),
     ("semantics", &["vector"]),
     ("h1", &["semantics", "vector"]),
-    ("link", &["wire"]),
+    ("link", &["wire", "random"]),
     ("app", &["wire"]),
     ("rope", &["wire", "app"]),
     ("wheel", &[]),
@@ -120,7 +121,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "watch",
         ],
     ),
-    ("stats", &[]),
+    ("stats", &["random"]),
     ("judge", &[]),
     ("packet", &["wire", "link", "load", "report", "stats"]),
     (

@@ -1,8 +1,9 @@
 //! One direction of a faulty link.
 
-use crate::random::{Probability, Random};
+use crate::probability::Probability;
 use core::cmp::Reverse;
 use core::time::Duration;
+use random::SplitMix64;
 use std::collections::BinaryHeap;
 use wire::Time;
 
@@ -113,7 +114,7 @@ pub(super) struct Frame {
 pub(super) struct Lane {
     pub(super) impairment: Impairment,
     pub(super) counters: FaultCounters,
-    random: Random,
+    random: SplitMix64,
     /// The burst-loss line is in its bad state.
     bad: bool,
     /// The bottleneck has sent all that it queues.
@@ -135,7 +136,7 @@ impl Lane {
         Self {
             impairment,
             counters: FaultCounters::default(),
-            random: Random::new(seed),
+            random: SplitMix64::new(seed),
             bad: false,
             idle_from: Time::ZERO,
             in_order_until: Time::ZERO,
@@ -173,7 +174,7 @@ impl Lane {
             self.give_back(frame);
             return;
         }
-        if self.random.hit(self.impairment.duplicate) {
+        if self.impairment.duplicate.hits(&mut self.random) {
             self.counters.duplicated += 1;
             let mut copy = self.blank();
             copy.bytes.extend_from_slice(&frame.bytes);
@@ -201,19 +202,19 @@ impl Lane {
 
     /// Draws whether the next frame is lost.
     fn loses(&mut self) -> bool {
-        let mut lost = self.random.hit(self.impairment.loss);
+        let mut lost = self.impairment.loss.hits(&mut self.random);
         if let Some(burst) = self.impairment.burst_loss {
             let change = if self.bad { burst.recover } else { burst.fail };
-            self.bad ^= self.random.hit(change);
+            self.bad ^= change.hits(&mut self.random);
             let loss = if self.bad { burst.loss_bad } else { burst.loss_good };
-            lost |= self.random.hit(loss);
+            lost |= loss.hits(&mut self.random);
         }
         lost
     }
 
     /// Damages, delays and holds a frame that is not lost.
     fn pass(&mut self, now: Time, mut frame: Frame) {
-        if self.random.hit(self.impairment.corrupt) && !frame.bytes.is_empty() {
+        if self.impairment.corrupt.hits(&mut self.random) && !frame.bytes.is_empty() {
             let bit = self.random.up_to(frame.bytes.len() as u64 * 8 - 1) as usize;
             frame.bytes[bit / 8] ^= 1 << (bit % 8);
             frame.verified = false;
@@ -265,7 +266,7 @@ impl Lane {
             due = departs + (delay - jitter) + span;
         }
         due = due.max(self.in_order_until);
-        if self.random.hit(reorder) {
+        if reorder.hits(&mut self.random) {
             self.counters.reordered += 1;
             let back = Duration::from_nanos(self.random.up_to(nanos(reorder_by)));
             return due + back.max(Duration::from_nanos(1));

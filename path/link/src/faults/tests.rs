@@ -288,7 +288,7 @@ fn extreme_settings_do_not_panic() {
 #[test]
 fn every_frame_is_accounted_for() {
     for seed in 0..50 {
-        let mut random = crate::random::Random::new(seed);
+        let mut random = random::SplitMix64::new(seed);
         let mut share = |most: f64| p(random.up_to(1_000) as f64 / 1_000.0 * most);
         let impairment = Impairment {
             loss: share(0.5),

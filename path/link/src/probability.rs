@@ -1,44 +1,8 @@
-//! Seeded random numbers and probabilities for fault injection.
+//! Probabilities for fault injection.
 
 use core::fmt;
 use core::str::FromStr;
-
-/// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
-/// Generators, 2014): one word of state, every seed good, and the same
-/// sequence on every machine.
-#[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform in `0..=max`.
-    pub(crate) fn up_to(&mut self, max: u64) -> u64 {
-        // The high half of the product; its bias is max / 2^64, far below
-        // what any test could notice.
-        ((u128::from(self.next()) * (u128::from(max) + 1)) >> 64) as u64
-    }
-
-    /// Whether an event of probability `p` happens. Draws nothing for the
-    /// certain cases, so that a fault switched off moves no other draw.
-    pub(crate) fn hit(&mut self, p: Probability) -> bool {
-        match p.0 {
-            0 => false,
-            u64::MAX => true,
-            threshold => self.next() < threshold,
-        }
-    }
-}
+use random::SplitMix64;
 
 /// A probability, zero by default. Reads as `0.01` or `1%`.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -61,6 +25,18 @@ impl Probability {
     #[must_use]
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / TWO_TO_64
+    }
+}
+
+impl Probability {
+    /// Whether it happens this time. Draws nothing for the certain cases, so that
+    /// a fault switched off moves no other draw.
+    pub(crate) const fn hits(self, random: &mut SplitMix64) -> bool {
+        match self.0 {
+            0 => false,
+            u64::MAX => true,
+            threshold => random.bits() < threshold,
+        }
     }
 }
 
@@ -123,16 +99,11 @@ mod tests {
     }
 
     #[test]
-    fn draws_follow_the_probability_and_the_seed() {
-        let mut random = Random::new(1);
-        let hits = (0..100_000).filter(|_| random.hit(Probability::new(0.1))).count();
+    fn draws_follow_the_probability() {
+        let mut random = SplitMix64::new(1);
+        let hits = (0..100_000).filter(|_| Probability::new(0.1).hits(&mut random)).count();
         assert!((9_700..10_300).contains(&hits), "{hits}");
-        assert!((0..1000).all(|_| random.hit(Probability::ALWAYS)));
-        assert!(!(0..1000).any(|_| random.hit(Probability::NEVER)));
-        assert!((0..1000).all(|_| random.up_to(6) <= 6));
-        assert!((0..10).all(|_| random.up_to(0) == 0));
-        let _ = random.up_to(u64::MAX);
-        let (mut a, mut b) = (Random::new(7), Random::new(7));
-        assert!((0..100).all(|_| a.next() == b.next()));
+        assert!((0..1000).all(|_| Probability::ALWAYS.hits(&mut random)));
+        assert!(!(0..1000).any(|_| Probability::NEVER.hits(&mut random)));
     }
 }
