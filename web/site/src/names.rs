@@ -67,7 +67,7 @@ impl Names {
         let before = |at: usize| self.ends.get(&name[..at]);
         // The longest first.
         let wildcard = (!self.starts.is_empty()).then(|| dots().find_map(behind)).flatten();
-        let wildcard = wildcard.or_else(|| if self.ends.is_empty() { None } else { dots().filter_map(before).last() });
+        let wildcard = wildcard.or_else(|| if self.ends.is_empty() { None } else { dots().rev().find_map(before) });
         if let Some(place) = wildcard {
             return *place;
         }

@@ -210,7 +210,7 @@ fn random_locations_are_found_as_nginx_finds_them() {
             Err(_) => refused += 1,
             Ok(ours) => {
                 let name = trees.len();
-                let _ = write!(servers, "server {{ listen 127.0.0.1:{port}; server_name t{name};\n{text}}}\n");
+                let _ = writeln!(servers, "server {{ listen 127.0.0.1:{port}; server_name t{name};\n{text}}}");
                 trees.push((ours, text));
             }
         }
@@ -244,7 +244,7 @@ fn random_names_are_found_as_nginx_finds_them() {
     };
     let (mut names, mut servers) = (Names::default(), String::new());
     // The first is for everybody else.
-    let _ = write!(servers, "server {{ listen 127.0.0.1:{}; return 200 0; }}\n", folder.1);
+    let _ = writeln!(servers, "server {{ listen 127.0.0.1:{}; return 200 0; }}", folder.1);
     for place in 1..=HOSTS {
         let name = match random.below(5) {
             0 => format!("*.{}", labels(&mut random)),
@@ -259,9 +259,9 @@ fn random_names_are_found_as_nginx_finds_them() {
             Err(why) => panic!("{why}"),
         }
         let _ =
-            write!(servers, "server {{ listen 127.0.0.1:{}; server_name {name}; return 200 {place}; }}\n", folder.1);
+            writeln!(servers, "server {{ listen 127.0.0.1:{}; server_name {name}; return 200 {place}; }}", folder.1);
     }
-    let _ = write!(servers, "server {{ listen 127.0.0.1:{}; server_name ~x; return 200 99; }}\n", folder.1);
+    let _ = writeln!(servers, "server {{ listen 127.0.0.1:{}; server_name ~x; return 200 99; }}", folder.1);
     names.add_expression(0, 99);
     let _nginx = start(&folder, &servers);
     let (x, mut matcher) = (Regex::new(b"x", RegexOptions::default()).unwrap(), Matcher::new().unwrap());
