@@ -1,19 +1,6 @@
 //! One process takes a port over from another: its sockets, their memory and
-//! the program's attachment, as they are.
-//!
-//! ```text
-//!  old process                                  new process
-//!  Handle::offer ── terms, descriptors ───────► AfXdp::adopt     maps all, touches nothing
-//!  Handle::freeze   each queue stops between two turns, and writes its account
-//!                ── frozen ───────────────────► Handle::check    no frame lost, none twice
-//!                ◄───────────────────── taken ─ Handle::take     each queue goes on
-//!  Handle::leave    forgets the queues          Handle::attach_own   its own program
-//!     … what the old one's connections say and hear passes by the relay …
-//!                                               Handle::on_predecessor_gone
-//! ```
-//!
-//! Until `taken` the old process keeps everything, and [`Handle::resume`] has
-//! it go on as if nobody had asked. How the two talk is the callers' affair.
+//! the program's attachment, as they are ([`driver::Handover`]). What the old one's
+//! connections say and hear passes by the relay meanwhile.
 //!
 //! Rings and frames stay where they are: positions stand in the rings, which
 //! the kernel lets two processes map since Linux 6.4. What stands nowhere is

@@ -11,19 +11,14 @@ use std::os::fd::BorrowedFd;
 use steer::Rss;
 use wire::Time;
 
-/// A link of any kind: where a call more for each frame does not matter, and a
-/// copy of the whole stack for each kind would.
-pub enum AnyLink {
-    /// As its driver opened it.
-    Plain(Box<dyn AnyQueue>),
-    /// One of these, captured or harmed, with what its port tells of RSS.
-    Wrapped(Box<Capture<Faults<AnyLink>, CaptureFile>>, Option<(Rss, u16)>),
-}
+/// A link of any kind, captured or harmed or not: where a call more for each
+/// frame does not matter, and a copy of the whole stack for each kind would.
+pub struct AnyLink(Box<dyn AnyQueue>);
 
 impl AnyLink {
     /// This one.
     pub fn new(queue: impl AnyQueue + 'static) -> Self {
-        Self::Plain(Box::new(queue))
+        Self(Box::new(queue))
     }
 }
 
@@ -101,74 +96,63 @@ where
     }
 }
 
-/// Calls the same method of whichever link it is.
-macro_rules! each {
-    ($link:expr, $inner:ident => $call:expr) => {
-        match $link {
-            AnyLink::Plain($inner) => $call,
-            AnyLink::Wrapped($inner, _) => $call,
-        }
-    };
-}
-
 impl Link for AnyLink {
     type Rx<'a> = &'a mut dyn Receive;
     type Tx<'a> = &'a mut dyn Transmit;
 
     fn capabilities(&self) -> Capabilities {
-        each!(self, link => link.capabilities())
+        self.0.capabilities()
     }
 
     fn split(&mut self) -> (&mut dyn Receive, &mut dyn Transmit) {
-        match self {
-            Self::Plain(link) => link.halves(),
-            Self::Wrapped(link, _) => {
-                let (rx, tx) = link.split();
-                (rx, tx)
-            }
-        }
+        self.0.halves()
     }
 
     fn poll_control(&mut self, now: Time) -> LinkState {
-        each!(self, link => link.poll_control(now))
+        self.0.poll_control(now)
     }
 
     fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
-        each!(self, link => link.wait(wake, timeout))
+        self.0.wait(wake, timeout)
     }
 
     fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
-        each!(self, link => link.arm(each))
+        self.0.arm(each)
     }
 
     fn counters(&self) -> Counters {
-        each!(self, link => link.counters())
+        self.0.counters()
     }
 
     fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
-        each!(self, link => link.memory(each));
+        self.0.memory(each);
     }
 }
 
 impl Port for AnyLink {
     fn counts(&self, take: Take<'_>) {
-        if let Self::Plain(link) = self {
-            link.counts(take);
-        }
+        self.0.counts(take);
     }
 
     fn gone(&self, each: &mut dyn FnMut(Option<u16>, bool)) {
-        match self {
-            Self::Plain(link) => link.gone(each),
-            Self::Wrapped(link, _) => link.ask_inner(|faults| faults.ask_inner(|link| link.gone(each))),
-        }
+        self.0.gone(each);
     }
 
     fn rss(&self) -> Option<(Rss, u16)> {
-        match self {
-            Self::Plain(link) => link.rss(),
-            Self::Wrapped(_, rss) => rss.clone(),
-        }
+        self.0.rss()
+    }
+}
+
+/// One that is captured, and harmed.
+pub type Wrapped = Capture<Faults<AnyLink>, CaptureFile>;
+
+impl Port for Wrapped {
+    fn gone(&self, each: &mut dyn FnMut(Option<u16>, bool)) {
+        self.ask_inner(|faults| faults.ask_inner(|link| link.gone(each)));
+    }
+
+    fn rss(&self) -> Option<(Rss, u16)> {
+        self.ask_inner(|faults| faults.ask_inner(Port::rss))
     }
 }
 

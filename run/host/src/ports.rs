@@ -2,9 +2,9 @@
 
 use super::Layout;
 use crate::aggregation;
-use crate::any::{AnyLink, CaptureFile};
+use crate::any::{AnyLink, CaptureFile, Wrapped};
 use crate::plan::HostPlan;
-use crate::port::{BOND, Port, steer_names};
+use crate::port::{BOND, steer_names};
 use crate::published::Take;
 use bond::Member;
 use core::net::IpAddr;
@@ -93,8 +93,7 @@ pub fn any<L: Into<AnyLink>>(
         for (queue, Member { port, link }) in seat.queues.iter().zip(members) {
             let mut link = link.into();
             if is_wrapped(host) {
-                let rss = link.rss();
-                link = AnyLink::Wrapped(Box::new(wrap(host, layout, *queue, number, link)?), rss);
+                link = AnyLink::new(wrap(host, layout, *queue, number, link)?);
             }
             number += 1;
             mine.push(Member { port, link });
@@ -110,13 +109,7 @@ pub const fn is_wrapped(host: &HostPlan) -> bool {
 }
 
 /// Wraps the link of a queue, the `number`th of all.
-fn wrap(
-    host: &HostPlan,
-    layout: &Layout,
-    queue: Queue,
-    number: usize,
-    link: AnyLink,
-) -> Result<Capture<Faults<AnyLink>, CaptureFile>, Failure> {
+fn wrap(host: &HostPlan, layout: &Layout, queue: Queue, number: usize, link: AnyLink) -> Result<Wrapped, Failure> {
     let mut faults = host.faults.unwrap_or_else(|| FaultPlan::both(Impairment::default(), 0));
     // Each queue draws for itself.
     faults.seed = faults.seed.wrapping_add(number as u64);
