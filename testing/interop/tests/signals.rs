@@ -153,31 +153,51 @@ fn serving(parent: u32, not: Option<u32>) -> u32 {
     found
 }
 
-/// Every thread of the process is nobody's, has no capability and a filter.
+/// Waits until the process is confined: it is alone, for whoever it follows has
+/// ended, a moment before it has given its rights up and serves.
 fn assert_confined(pid: u32) {
+    let mut told = 0;
+    wait_for("confinement", PATIENCE, || match confined(pid) {
+        Ok(()) => true,
+        Err(why) => {
+            // Now and then: the last of it stands before the panic.
+            if told % 500 == 0 {
+                eprintln!("process {pid} is not confined: {why}");
+            }
+            told += 1;
+            false
+        }
+    });
+}
+
+/// Whether every thread of the process is nobody's, has no capability and a filter;
+/// or what it has.
+fn confined(pid: u32) -> Result<(), String> {
     let mut threads = 0;
     for thread in fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
-        let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        // One that has ended meanwhile has nothing.
+        let Ok(status) = fs::read_to_string(thread.unwrap().path().join("status")) else { continue };
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(&format!("{name}:"))).expect(name);
             line.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
         };
-        for name in ["Uid", "Gid"] {
-            let ids = field(name);
-            assert!(ids.split(' ').all(|id| id == "65534"), "{name} {ids}: {status}");
+        let nobodys = |name: &&str| field(name).split(' ').all(|id| id == "65534");
+        let dropped = |name: &&str| field(name).bytes().all(|digit| digit == b'0');
+        let groups = !field("Groups").split(' ').any(|group| group == "0");
+        let filtered = (field("NoNewPrivs").as_str(), field("Seccomp").as_str()) == ("1", "2");
+        let capabilities = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"].iter().all(dropped);
+        if !(["Uid", "Gid"].iter().all(nobodys) && groups && capabilities && filtered) {
+            return Err(status);
         }
-        assert!(!field("Groups").split(' ').any(|group| group == "0"), "{status}");
-        for name in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
-            assert!(field(name).bytes().all(|digit| digit == b'0'), "{name}: {status}");
-        }
-        assert_eq!((field("NoNewPrivs").as_str(), field("Seccomp").as_str()), ("1", "2"), "{status}");
         threads += 1;
     }
-    // Of the main thread, one that serves, and its helpers.
-    assert!(threads >= 4, "{threads} threads");
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
     let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
-    assert_eq!(core.split_ascii_whitespace().nth(4), Some("0"), "{core}");
+    match (threads, core.split_ascii_whitespace().nth(4)) {
+        // Of the main thread, one that serves, and its helpers.
+        (4.., Some("0")) => Ok(()),
+        _ => Err(format!("{threads} threads; {core}")),
+    }
 }
 
 fn ask(address: &str) -> Option<String> {
