@@ -3,6 +3,7 @@
 use access_log::AccessLog;
 use core::time::Duration;
 use files::{Directory, SMALL_CHUNK};
+use phases::NameError;
 use std::path::PathBuf;
 
 /// Everything a server is told. `Config::respond` and
@@ -230,10 +231,8 @@ impl Default for Timeouts {
 pub enum ConfigError {
     /// [`Respond::Size`] above [`RESPOND_SIZE_MAX`].
     RespondTooLarge(u64),
-    /// A name that no host can have.
-    HostName(String),
-    /// A name that two hosts have.
-    HostTwice(String),
+    /// A name that no host can have, or that two have.
+    HostName(NameError),
     /// An index file's name that is not a plain file name.
     IndexName(String),
     /// A media type that could not stand in a header field.
@@ -244,6 +243,12 @@ pub enum ConfigError {
     Log(PathBuf, std::io::Error),
     /// A helper thread or its wake-up descriptor could not be made.
     Helper(std::io::Error),
+}
+
+impl From<NameError> for ConfigError {
+    fn from(why: NameError) -> Self {
+        Self::HostName(why)
+    }
 }
 
 impl From<files::Error> for ConfigError {
@@ -272,8 +277,7 @@ impl core::fmt::Display for ConfigError {
             Self::RespondTooLarge(size) => {
                 write!(f, "a response of {size} bytes is too large to hold in memory: at most {RESPOND_SIZE_MAX}")
             }
-            Self::HostName(name) => write!(f, "{name:?} is no host's name"),
-            Self::HostTwice(name) => write!(f, "two hosts have the name {name:?}"),
+            Self::HostName(why) => why.fmt(f),
             Self::IndexName(name) => write!(f, "index file {name:?} is not a plain file name"),
             Self::TypeValue(value) => write!(f, "media type {value:?} cannot stand in a header field"),
             Self::Root(path, error) => write!(f, "cannot open the root directory {}: {error}", path.display()),

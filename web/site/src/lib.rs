@@ -11,19 +11,14 @@ mod clock;
 mod config;
 mod fixed;
 mod handler;
-mod locations;
-mod names;
-mod value;
 
 pub use clock::WallClock;
 pub use config::{Config, ConfigError, Content, Host, Limits, RESPOND_SIZE_MAX, Respond, Timeouts};
 pub use fixed::Fixed;
 pub use handler::{HandlerChange, Making, SiteHandler};
-pub use locations::{Location, LocationError, Locations, Pattern};
-pub use names::Names;
-pub use value::{Value, ValueError, Variables};
 
 use access_log::AccessLog;
+use phases::Names;
 
 /// What is served by one name, or by all that no other host has. Its place in
 /// the site is its handler's and its log's, too.

@@ -3,8 +3,9 @@
 //! nothing is compared.
 
 use pcre::{Matcher, Regex, RegexOptions};
+use phases::{Location, Locations, NameError, Names, Pattern, Value};
 use semantics::path::normalise;
-use site::{ConfigError, Location, Locations, Names, Pattern, Value};
+
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -255,7 +256,7 @@ fn random_names_are_found_as_nginx_finds_them() {
         // nginx leaves the second of two out, with a warning.
         match names.add(&name, place) {
             Ok(()) => {}
-            Err(ConfigError::HostTwice(_)) => continue,
+            Err(NameError::Twice(_)) => continue,
             Err(why) => panic!("{why}"),
         }
         let _ =

@@ -181,8 +181,8 @@ fn one_name_is_one_hosts() {
     config.hosts = vec![host(&["a"], &site), host(&["b", "A"], &site)];
     let clock = server::WallClock::new(wire::Time::ZERO, Duration::ZERO);
     let refused = server::Server::new(config.clone(), clock).err();
-    assert!(matches!(refused, Some(server::ConfigError::HostTwice(name)) if name == "A"));
+    assert!(matches!(refused, Some(server::ConfigError::HostName(why)) if why.to_string().contains("\"A\"")));
     config.hosts[1].names = vec!["no name".into()];
     let refused = server::Server::new(config.clone(), clock).err();
-    assert!(matches!(refused, Some(server::ConfigError::HostName(name)) if name == "no name"));
+    assert!(matches!(refused, Some(server::ConfigError::HostName(why)) if why.to_string().contains("\"no name\"")));
 }

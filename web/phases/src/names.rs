@@ -1,6 +1,6 @@
 //! Hosts by name: whole names, names with a wildcard at one end, expressions.
 
-use crate::ConfigError;
+use core::fmt;
 use std::collections::HashMap;
 
 /// The longest name (RFC 1035 section 2.3.4, as text without the last dot).
@@ -23,6 +23,26 @@ pub struct Names {
     expressions: Vec<(u32, u16)>,
 }
 
+/// A name that cannot be added.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NameError {
+    /// No host can have it.
+    None(String),
+    /// Another host has it.
+    Twice(String),
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None(name) => write!(f, "{name:?} is no host's name"),
+            Self::Twice(name) => write!(f, "two hosts have the name {name:?}"),
+        }
+    }
+}
+
+impl std::error::Error for NameError {}
+
 impl Names {
     /// The host at `place` has `name`: a whole one, one with a wildcard, or one
     /// that begins with a dot, which is the same with and without another label
@@ -30,8 +50,8 @@ impl Names {
     ///
     /// # Errors
     /// No host can have it, or another has; then nothing is added.
-    pub fn add(&mut self, name: &str, place: u16) -> Result<(), ConfigError> {
-        let key = |part: &str| valid(part).ok_or_else(|| ConfigError::HostName(name.to_owned()));
+    pub fn add(&mut self, name: &str, place: u16) -> Result<(), NameError> {
+        let key = |part: &str| valid(part).ok_or_else(|| NameError::None(name.to_owned()));
         let Self { whole, starts, ends, .. } = self;
         // Where it is added: to one of these, or to two.
         let (key, maps) = match (name.strip_prefix("*."), name.strip_suffix(".*"), name.strip_prefix('.')) {
@@ -41,7 +61,7 @@ impl Names {
             _ => (key(name)?, [Some(whole), None]),
         };
         if maps.iter().flatten().any(|map| map.contains_key(&key)) {
-            return Err(ConfigError::HostTwice(name.to_owned()));
+            return Err(NameError::Twice(name.to_owned()));
         }
         maps.into_iter().flatten().for_each(|map| _ = map.insert(key.clone(), place));
         Ok(())
@@ -168,9 +188,9 @@ mod tests {
             assert_eq!(find(&names, authority), place, "{authority}");
         }
         for name in ["*", "*.", ".*", "a.*.b", "*a.example", "*.*", "."] {
-            assert!(matches!(Names::default().add(name, 1), Err(ConfigError::HostName(_))), "{name}");
+            assert!(matches!(Names::default().add(name, 1), Err(NameError::None(_))), "{name}");
         }
-        assert!(matches!(names.add("*.Example", 9), Err(ConfigError::HostTwice(_))));
+        assert!(matches!(names.add("*.Example", 9), Err(NameError::Twice(_))));
     }
 
     #[test]
@@ -201,11 +221,11 @@ mod tests {
     #[test]
     fn names_that_no_host_can_have_are_refused() {
         for name in ["", ".", "a b", "a.example:80", "a/b", &"a".repeat(254), "[::1]:80"] {
-            assert!(matches!(Names::default().add(name, 1), Err(ConfigError::HostName(_))), "{name}");
+            assert!(matches!(Names::default().add(name, 1), Err(NameError::None(_))), "{name}");
         }
         let mut names = Names::default();
         names.add("a.example", 1).expect("a name");
-        assert!(matches!(names.add("A.EXAMPLE.", 2), Err(ConfigError::HostTwice(_))));
+        assert!(matches!(names.add("A.EXAMPLE.", 2), Err(NameError::Twice(_))));
     }
 
     #[test]

@@ -1,0 +1,32 @@
+//! What becomes of a request, by a configuration: the phases that nginx has.
+//!
+//! ```text
+//!  host ─► rewrite of the server ─► location ─► rewrite ─► limits ─► access
+//!                                      ▲           │                   │
+//!                                      └── last ───┘            try_files, content
+//!                                      ▲                               │
+//!                                      └────────── error_page ─────────┤
+//!                                                        fields, log ◄─┘
+//! ```
+//!
+//! A configuration is compiled to a [`Program`], which all silos share and
+//! nothing changes.
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod compression;
+pub mod limits;
+mod locations;
+pub mod logging;
+pub mod maps;
+mod names;
+pub mod program;
+pub mod script;
+pub mod types;
+mod value;
+pub mod variables;
+
+pub use locations::{Location, LocationError, Locations, Pattern};
+pub use names::{NameError, Names};
+pub use program::{Block, BlockId, ListenerRules, Program, ServerId, VirtualServer};
+pub use value::{Value, ValueError, Variables};

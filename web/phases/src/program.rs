@@ -1,0 +1,395 @@
+//! What a configuration comes to: one value that does not change, which all
+//! silos share. Its parts name each other by number.
+//!
+//! ```text
+//! Program ─► listeners ─► servers by name ─► locations by path ─► blocks: the
+//!         │                                  settings of each place, merged, and
+//!         │                                  what is done there (a script)
+//!         └► variables, expressions, maps, logs, formats, zones
+//! ```
+
+use crate::access::AccessRules;
+use crate::compression::CompressionRules;
+use crate::limits::{LimitUse, Zone};
+use crate::locations::Locations;
+use crate::logging::{LogFormat, LogTarget, LogUse};
+use crate::maps::{Geo, Map, SplitClients};
+use crate::names::Names;
+use crate::script::Instruction;
+use crate::types::TypeTable;
+use crate::value::Value;
+use crate::variables::VariableTable;
+use app::Prefix;
+use core::time::Duration;
+use pcre::Regex;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A block's number in [`Program::blocks`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct BlockId(pub u32);
+
+/// A server's number in [`Program::servers`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct ServerId(pub u16);
+
+/// What a configuration comes to.
+#[derive(Debug, Default)]
+pub struct Program {
+    /// Where it is listened, and which servers answer there.
+    pub listeners: Vec<ListenerRules>,
+    /// Servers, by [`ServerId`].
+    pub servers: Vec<VirtualServer>,
+    /// Settings of servers, locations, `if`s and `limit_except`s, by [`BlockId`].
+    pub blocks: Vec<Block>,
+    /// What variables stand for, by the numbers that values have.
+    pub variables: VariableTable,
+    /// Expressions, by the numbers that others name them by.
+    pub expressions: Vec<Regex>,
+    /// `map`s.
+    pub maps: Vec<Map>,
+    /// `geo`s.
+    pub geos: Vec<Geo>,
+    /// `split_clients`.
+    pub splits: Vec<SplitClients>,
+    /// Where lines are logged.
+    pub logs: Vec<LogTarget>,
+    /// What lines say.
+    pub formats: Vec<LogFormat>,
+    /// What is limited together (`limit_req_zone`, `limit_conn_zone`).
+    pub zones: Vec<Zone>,
+}
+
+/// Where it is listened, and which servers answer there.
+#[derive(Debug)]
+pub struct ListenerRules {
+    /// The address; unspecified for all, and nothing for a Unix socket.
+    pub address: Option<SocketAddr>,
+    /// The path of a Unix socket.
+    pub path: Option<PathBuf>,
+    /// Which of the servers is asked for by which name: places in `servers`.
+    pub names: Names,
+    /// The servers here; the first is that of names that no other has.
+    pub servers: Vec<ServerId>,
+    /// Clients begin with a PROXY protocol header.
+    pub proxy_protocol: bool,
+}
+
+/// A `server`.
+#[derive(Debug)]
+pub struct VirtualServer {
+    /// Its first name, as it is written: `$server_name`.
+    pub name: Box<[u8]>,
+    /// Its settings, for what has no location; its script is that of its rewrite
+    /// phase.
+    pub block: BlockId,
+    /// Which location a path belongs to: numbers of blocks.
+    pub locations: Locations,
+    /// `merge_slashes`.
+    pub merge_slashes: bool,
+    /// `ignore_invalid_headers`.
+    pub ignore_invalid_headers: bool,
+    /// `underscores_in_headers`.
+    pub underscores_in_headers: bool,
+}
+
+/// The settings of a place, and what is done there. All that may be inherited
+/// is.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// What its `location` is written as, for people: `~* \.png$`.
+    pub label: Box<[u8]>,
+    /// What is done in the rewrite phase.
+    pub script: Arc<[Instruction]>,
+    /// What a location's prefix is, where `alias` is to replace it.
+    pub prefix: Box<[u8]>,
+    /// The expression of a location that has one: `alias` is then a whole path.
+    pub expression: Option<u32>,
+    /// Reached by redirects alone (`internal`).
+    pub internal: bool,
+    /// Where files are.
+    pub root: Root,
+    /// Names of index files, in the order in which they are tried. One that
+    /// begins with a slash is a path of its own.
+    pub index: Arc<[Value]>,
+    /// What is tried before content is looked for.
+    pub try_files: Option<Arc<TryFiles>>,
+    /// What answers.
+    pub content: ContentRules,
+    /// Media types.
+    pub types: Arc<TypeTable>,
+    /// The type of what has no other.
+    pub default_type: Arc<[u8]>,
+    /// What is answered in place of an error.
+    pub error_pages: Arc<[ErrorPage]>,
+    /// `recursive_error_pages`.
+    pub recursive_error_pages: bool,
+    /// `add_header`, `expires`, `add_trailer`, `etag`.
+    pub fields: Arc<FieldRules>,
+    /// `charset` and what belongs to it.
+    pub charset: Arc<CharsetRules>,
+    /// `gzip`, `brotli`, `zstd`, `gunzip` and what belongs to them.
+    pub compression: Arc<CompressionRules>,
+    /// `access_log`.
+    pub logs: Arc<[LogUse]>,
+    /// `log_not_found`.
+    pub log_not_found: bool,
+    /// `log_subrequest`.
+    pub log_subrequest: bool,
+    /// `allow`, `deny`, `auth_basic`, `satisfy`.
+    pub access: Arc<AccessRules>,
+    /// `limit_except`: methods that its block's access rules do not count for.
+    pub limit_except: Option<(Methods, BlockId)>,
+    /// `limit_req` and `limit_conn`.
+    pub limits: Arc<[LimitUse]>,
+    /// `limit_rate`, bytes a second.
+    pub limit_rate: Option<Value>,
+    /// `limit_rate_after`, bytes.
+    pub limit_rate_after: Option<Value>,
+    /// `set_real_ip_from` and what belongs to it.
+    pub real_ip: Option<Arc<RealIp>>,
+    /// `valid_referers`, for `$invalid_referer`.
+    pub referers: Option<Arc<Referers>>,
+    /// `secure_link` and what belongs to it.
+    pub secure_link: Option<Arc<SecureLink>>,
+    /// Bytes of a request's body; 0 is none but any number.
+    pub body_max: u64,
+    /// How connections are kept.
+    pub connection: ConnectionRules,
+    /// How redirects name this server.
+    pub redirects: RedirectRules,
+    /// What is told of this server in pages: `server_tokens`.
+    pub server_tokens: bool,
+    /// `msie_padding`.
+    pub msie_padding: bool,
+    /// `disable_symlinks`.
+    pub symlinks: SymlinkRules,
+}
+
+/// Where files are.
+#[derive(Clone, Debug)]
+pub struct Root {
+    /// The folder.
+    pub path: Value,
+    /// It stands for the location's prefix, or is the whole path (`alias`).
+    pub alias: bool,
+}
+
+/// `try_files`: the first that is there.
+#[derive(Clone, Debug)]
+pub struct TryFiles {
+    /// What is looked for: a path after the root, and whether it is to be a
+    /// folder.
+    pub tried: Vec<(Value, bool)>,
+    /// What is done if none is there.
+    pub otherwise: Target,
+}
+
+/// Where a request goes on.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// To a path, or a path and a query.
+    Path(Value),
+    /// To a location by its name, without its `@`.
+    Named(Box<[u8]>),
+    /// To its end, with this status.
+    Status(u16),
+}
+
+/// What answers in a place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ContentRules {
+    /// Files: index, autoindex, random_index as they are set.
+    #[default]
+    Files,
+    /// `stub_status`.
+    StubStatus,
+    /// `empty_gif`.
+    EmptyGif,
+}
+
+/// `error_page`: one status.
+#[derive(Clone, Debug)]
+pub struct ErrorPage {
+    /// The status that it is for.
+    pub status: u16,
+    /// The status that is told; `None`: the same; `Some(None)`: that of what
+    /// answers (`=`).
+    pub told: Option<Option<u16>>,
+    /// A path, an address of another server, or a location's name.
+    pub target: ErrorTarget,
+}
+
+/// Where an error is answered.
+#[derive(Clone, Debug)]
+pub enum ErrorTarget {
+    /// At a path, or, if it begins with no slash, at another server's address.
+    Value(Value),
+    /// At a location by its name, without its `@`.
+    Named(Box<[u8]>),
+}
+
+/// Fields that responses get.
+#[derive(Clone, Debug, Default)]
+pub struct FieldRules {
+    /// `add_header`.
+    pub added: Vec<AddedField>,
+    /// `add_trailer`.
+    pub trailers: Vec<AddedField>,
+    /// `expires`.
+    pub expires: Expires,
+    /// `etag`.
+    pub etag: bool,
+    /// `if_modified_since`.
+    pub if_modified_since: IfModifiedSince,
+    /// `max_ranges`; none is any number.
+    pub max_ranges: Option<u32>,
+}
+
+/// `add_header` or `add_trailer`.
+#[derive(Clone, Debug)]
+pub struct AddedField {
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// Its value; nothing is added where it is empty.
+    pub value: Value,
+    /// Whatever the status is.
+    pub always: bool,
+}
+
+/// `expires`.
+#[derive(Clone, Debug, Default)]
+pub enum Expires {
+    /// Neither field is added.
+    #[default]
+    Off,
+    /// What a value says, in the words of the directive.
+    Value(Value),
+    /// 1 January 1970, `no-cache`.
+    Epoch,
+    /// 31 December 2037, ten years.
+    Max,
+    /// So many seconds after now; before it if negative.
+    Access(i64),
+    /// So many seconds after the file was modified.
+    Modified(i64),
+    /// At this second of the day, local time.
+    Daily(u32),
+}
+
+/// `if_modified_since`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IfModifiedSince {
+    /// The field is not looked at.
+    Off,
+    /// The time is the very one.
+    #[default]
+    Exact,
+    /// It was not modified since.
+    Before,
+}
+
+/// `charset`.
+#[derive(Clone, Debug, Default)]
+pub struct CharsetRules {
+    /// What is told; none is not.
+    pub charset: Option<Value>,
+    /// It is told though the response says another (`override_charset`).
+    pub overrides: bool,
+    /// Of which media types.
+    pub types: Vec<Box<[u8]>>,
+}
+
+/// How connections are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionRules {
+    /// `keepalive_timeout`; none closes.
+    pub keepalive: Duration,
+    /// The second value of `keepalive_timeout`, told in `Keep-Alive`.
+    pub keepalive_told: Option<Duration>,
+    /// `keepalive_requests`.
+    pub requests: u32,
+    /// `keepalive_time`.
+    pub keepalive_time: Duration,
+    /// `client_body_timeout`.
+    pub body: Duration,
+    /// `send_timeout`.
+    pub send: Duration,
+}
+
+/// How redirects name this server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RedirectRules {
+    /// `absolute_redirect`.
+    pub absolute: bool,
+    /// `server_name_in_redirect`.
+    pub server_name: bool,
+    /// `port_in_redirect`.
+    pub port: bool,
+}
+
+/// `set_real_ip_from`.
+#[derive(Clone, Debug)]
+pub struct RealIp {
+    /// Who is believed.
+    pub from: Vec<Prefix>,
+    /// Clients of a Unix socket are.
+    pub from_unix: bool,
+    /// The field that is.
+    pub header: RealIpHeader,
+    /// `real_ip_recursive`.
+    pub recursive: bool,
+}
+
+/// Where a client's real address stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RealIpHeader {
+    /// In this field, the last address first.
+    Field(Box<[u8]>),
+    /// In the PROXY protocol's header.
+    ProxyProtocol,
+}
+
+/// `valid_referers`.
+#[derive(Clone, Debug, Default)]
+pub struct Referers {
+    /// A request without the field is valid.
+    pub none: bool,
+    /// One whose field has no scheme is.
+    pub blocked: bool,
+    /// The server's own names are: places in its names.
+    pub server_names: bool,
+    /// Hosts, perhaps with a path that the referer's begins with; a `*` at
+    /// either end.
+    pub hosts: Vec<(Box<[u8]>, Box<[u8]>)>,
+    /// Expressions on what follows the scheme.
+    pub expressions: Vec<u32>,
+}
+
+/// `secure_link`.
+#[derive(Clone, Debug)]
+pub struct SecureLink {
+    /// `secure_link`: a hash, perhaps with a comma and a time behind it.
+    pub link: Option<Value>,
+    /// `secure_link_md5`: what is hashed.
+    pub md5: Option<Value>,
+    /// `secure_link_secret`: the older form.
+    pub secret: Option<Box<[u8]>>,
+}
+
+/// A set of methods, as bits by [`semantics::Method`] as nginx names them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Methods(pub Vec<Box<[u8]>>);
+
+/// `disable_symlinks`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SymlinkRules {
+    /// They are followed.
+    #[default]
+    Follow,
+    /// None is.
+    Refuse,
+    /// None but those of the owner of what it leads to.
+    IfNotOwner,
+}

@@ -1,0 +1,254 @@
+//! What variables stand for: nginx's own by their names, those whose names begin
+//! in a way that says what they are, and those of a configuration.
+
+use std::collections::HashMap;
+
+/// What a variable stands for. What is read of a request is noted, so that an
+/// answer is given again only to requests that are alike in it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Variable {
+    /// One of nginx's own.
+    Core(Core),
+    /// `$http_…`: a field of the request, by its name with `_` for `-`, in lower
+    /// case.
+    Header(Box<[u8]>),
+    /// `$sent_http_…`: a field of the response, likewise.
+    SentHeader(Box<[u8]>),
+    /// `$sent_trailer_…`: a trailer field of the response, likewise.
+    SentTrailer(Box<[u8]>),
+    /// `$arg_…`: an argument in the query.
+    Argument(Box<[u8]>),
+    /// `$cookie_…`: a cookie.
+    Cookie(Box<[u8]>),
+    /// Set by a script, or by a group of an expression with a name.
+    Slot(u16),
+    /// A `map`, by its number.
+    Map(u16),
+    /// A `geo`, by its number.
+    Geo(u16),
+    /// A `split_clients`, by its number.
+    Split(u16),
+}
+
+/// All variables of a configuration, by the numbers that its values have.
+#[derive(Clone, Debug, Default)]
+pub struct VariableTable {
+    variables: Vec<Variable>,
+    names: HashMap<Box<[u8]>, u16>,
+    /// Groups of expressions with these names, and the slots that a match
+    /// writes: by expression.
+    groups: HashMap<u32, Vec<(u16, u16)>>,
+    slots: u16,
+}
+
+/// More variables than there is room for, or one that cannot be changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum VariableError {
+    /// More than 65,535.
+    TooMany,
+    /// It is nginx's own, and not to be changed: `the duplicate "…" variable`.
+    Fixed(Vec<u8>),
+}
+
+impl VariableTable {
+    /// The number of a variable by its name, in lower case, without `$`; a new
+    /// one where it is one of nginx's own or of a kind. `None`: there is none.
+    pub fn number(&mut self, name: &[u8]) -> Option<u16> {
+        if let Some(number) = self.names.get(name) {
+            return Some(*number);
+        }
+        let variable = known(name)?;
+        self.add(name, variable).ok()
+    }
+
+    /// The slot that scripts write by this name (`set`, groups of expressions);
+    /// made if it is not yet.
+    ///
+    /// # Errors
+    /// It cannot be changed, or there is no room.
+    pub fn slot(&mut self, name: &[u8]) -> Result<u16, VariableError> {
+        match self.names.get(name).map(|number| &self.variables[usize::from(*number)]) {
+            Some(Variable::Slot(slot)) => return Ok(*slot),
+            Some(_) => return Err(VariableError::Fixed(name.to_vec())),
+            None => {}
+        }
+        // $args and $limit_rate can be written: they are slots of the request.
+        if known(name).is_some_and(|known| !matches!(known, Variable::Core(core) if core.is_changeable())) {
+            return Err(VariableError::Fixed(name.to_vec()));
+        }
+        let slot = self.slots;
+        self.add(name, Variable::Slot(slot))?;
+        self.slots += 1;
+        Ok(slot)
+    }
+
+    /// A variable of the configuration (`map`, `geo`, `split_clients`).
+    ///
+    /// # Errors
+    /// As [`VariableTable::slot`].
+    pub fn define(&mut self, name: &[u8], variable: Variable) -> Result<u16, VariableError> {
+        if known(name).is_some() {
+            return Err(VariableError::Fixed(name.to_vec()));
+        }
+        match self.names.get(name) {
+            // The later one counts, as nginx has it.
+            Some(number) => {
+                self.variables[usize::from(*number)] = variable;
+                Ok(*number)
+            }
+            None => self.add(name, variable),
+        }
+    }
+
+    /// A match of `expression` writes its group `group` to `slot`.
+    pub fn bind(&mut self, expression: u32, group: u16, slot: u16) {
+        self.groups.entry(expression).or_default().push((group, slot));
+    }
+
+    /// What a match of `expression` writes: groups and slots.
+    #[must_use]
+    pub fn bound(&self, expression: u32) -> &[(u16, u16)] {
+        self.groups.get(&expression).map_or(&[], Vec::as_slice)
+    }
+
+    /// What a number stands for.
+    #[must_use]
+    pub fn get(&self, number: u16) -> Option<&Variable> {
+        self.variables.get(usize::from(number))
+    }
+
+    /// A number's name, for people.
+    #[must_use]
+    pub fn name(&self, number: u16) -> &[u8] {
+        self.names.iter().find(|(_, at)| **at == number).map_or(b"", |(name, _)| name)
+    }
+
+    /// How many slots there are.
+    #[must_use]
+    pub const fn slots(&self) -> usize {
+        self.slots as usize
+    }
+
+    fn add(&mut self, name: &[u8], variable: Variable) -> Result<u16, VariableError> {
+        let number = u16::try_from(self.variables.len()).map_err(|_| VariableError::TooMany)?;
+        self.variables.push(variable);
+        self.names.insert(name.into(), number);
+        Ok(number)
+    }
+}
+
+/// What a name that no configuration defines stands for.
+fn known(name: &[u8]) -> Option<Variable> {
+    type Make = fn(Box<[u8]>) -> Variable;
+    const KINDS: [(&[u8], Make); 5] = [
+        (b"http_", Variable::Header),
+        (b"sent_http_", Variable::SentHeader),
+        (b"sent_trailer_", Variable::SentTrailer),
+        (b"arg_", Variable::Argument),
+        (b"cookie_", Variable::Cookie),
+    ];
+    if let Some(core) = Core::of(name) {
+        return Some(Variable::Core(core));
+    }
+    KINDS.iter().find_map(|(start, make)| name.strip_prefix(*start).map(|rest| make(rest.into())))
+}
+
+/// Declares nginx's variables with their names.
+macro_rules! core {
+    ($($variant:ident $name:literal,)*) => {
+        /// nginx's own variables.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[allow(missing_docs, reason = "each is what nginx's documentation says of its name")]
+        pub enum Core {
+            $($variant,)*
+        }
+
+        impl Core {
+            /// By its name, in lower case, without `$`.
+            #[must_use]
+            pub fn of(name: &[u8]) -> Option<Self> {
+                Some(match name {
+                    $($name => Self::$variant,)*
+                    _ => return None,
+                })
+            }
+        }
+    };
+}
+
+core! {
+    Args b"args",
+    BinaryRemoteAddr b"binary_remote_addr",
+    BodyBytesSent b"body_bytes_sent",
+    BytesSent b"bytes_sent",
+    Connection b"connection",
+    ConnectionRequests b"connection_requests",
+    ConnectionTime b"connection_time",
+    ConnectionsActive b"connections_active",
+    ConnectionsReading b"connections_reading",
+    ConnectionsWaiting b"connections_waiting",
+    ConnectionsWriting b"connections_writing",
+    ContentLength b"content_length",
+    ContentType b"content_type",
+    DateGmt b"date_gmt",
+    DateLocal b"date_local",
+    DocumentRoot b"document_root",
+    DocumentUri b"document_uri",
+    GzipRatio b"gzip_ratio",
+    Host b"host",
+    Hostname b"hostname",
+    Https b"https",
+    InvalidReferer b"invalid_referer",
+    IsArgs b"is_args",
+    LimitConnStatus b"limit_conn_status",
+    LimitRate b"limit_rate",
+    LimitReqStatus b"limit_req_status",
+    Msec b"msec",
+    NginxVersion b"nginx_version",
+    Pid b"pid",
+    Pipe b"pipe",
+    ProxyProtocolAddr b"proxy_protocol_addr",
+    ProxyProtocolPort b"proxy_protocol_port",
+    ProxyProtocolServerAddr b"proxy_protocol_server_addr",
+    ProxyProtocolServerPort b"proxy_protocol_server_port",
+    QueryString b"query_string",
+    RealipRemoteAddr b"realip_remote_addr",
+    RealipRemotePort b"realip_remote_port",
+    RealpathRoot b"realpath_root",
+    RemoteAddr b"remote_addr",
+    RemotePort b"remote_port",
+    RemoteUser b"remote_user",
+    Request b"request",
+    RequestBody b"request_body",
+    RequestBodyFile b"request_body_file",
+    RequestCompletion b"request_completion",
+    RequestFilename b"request_filename",
+    RequestId b"request_id",
+    RequestLength b"request_length",
+    RequestMethod b"request_method",
+    RequestTime b"request_time",
+    RequestUri b"request_uri",
+    Scheme b"scheme",
+    SecureLink b"secure_link",
+    SecureLinkExpires b"secure_link_expires",
+    ServerAddr b"server_addr",
+    ServerName b"server_name",
+    ServerPort b"server_port",
+    ServerProtocol b"server_protocol",
+    Status b"status",
+    TcpinfoRcvSpace b"tcpinfo_rcv_space",
+    TcpinfoRtt b"tcpinfo_rtt",
+    TcpinfoRttvar b"tcpinfo_rttvar",
+    TcpinfoSndCwnd b"tcpinfo_snd_cwnd",
+    TimeIso8601 b"time_iso8601",
+    TimeLocal b"time_local",
+    Uri b"uri",
+}
+
+impl Core {
+    /// Whether `set` may change it.
+    #[must_use]
+    pub const fn is_changeable(self) -> bool {
+        matches!(self, Self::Args | Self::LimitRate)
+    }
+}
