@@ -22,6 +22,6 @@ mod values;
 
 pub use message::{ConfError, FileId, Level, Message, Place};
 pub use reader::{Configuration, DEPTH_MAX, Directive, FILES_MAX, ReadFile, TEXT_MAX};
-pub use rules::{Arguments, Context, Form, Rule, rules};
+pub use rules::{Arguments, Context, Rule, ValueForm, rules};
 pub use source::{ConfFiles, Disk};
 pub use values::{BadValue, offset, size, time};

@@ -2,7 +2,7 @@
 
 use crate::lexer::{End, Lexer, Statement, Text};
 use crate::message::{ConfError, FileId, Level, Message, Place};
-use crate::rules::{Context, Form, Rule, rules};
+use crate::rules::{Context, Rule, ValueForm, rules};
 use crate::source::ConfFiles;
 use crate::values::{number, offset, size, time};
 use std::collections::HashSet;
@@ -309,7 +309,7 @@ impl Reader<'_> {
         if let Some(text) = wrong(rule, values) {
             return refused(self, text);
         }
-        if let Form::SomeOf(words) = &rule.form {
+        if let ValueForm::SomeOf(words) = &rule.form {
             for value in values {
                 let word = words.iter().find(|word| value.eq_ignore_ascii_case(word.as_bytes()));
                 if word.is_some_and(|word| !block.words.insert((rule.name, *word))) {
@@ -349,34 +349,34 @@ fn wrong(rule: &Rule, values: &[Vec<u8>]) -> Option<String> {
     let invalid = |value: &[u8]| format!("invalid value \"{}\"", String::from_utf8_lossy(value));
     let bad = |good: bool| (!good).then(|| format!("\"{name}\" directive invalid value"));
     match &rule.form {
-        Form::Flag => (!is(&["on", "off"], value)).then(|| {
+        ValueForm::Flag => (!is(&["on", "off"], value)).then(|| {
             let value = String::from_utf8_lossy(value);
             format!("invalid value \"{value}\" in \"{name}\" directive, it must be \"on\" or \"off\"")
         }),
-        Form::Number(bounds) => match (number(value), bounds) {
+        ValueForm::Number(bounds) => match (number(value), bounds) {
             (Err(_), _) => Some(format!("\"{name}\" directive invalid number")),
             (Ok(number), Some((from, to))) if !(*from..=*to).contains(&number) => {
                 Some(format!("value must be between {from} and {to}"))
             }
             _ => None,
         },
-        Form::Size => bad(size(value).is_ok()),
-        Form::Offset => bad(offset(value).is_ok()),
-        Form::Time => bad(time(value, false).is_ok()),
-        Form::Seconds => bad(time(value, true).is_ok()),
-        Form::SizeValue => bad(value.contains(&b'$') || size(value).is_ok()),
-        Form::Buffers => {
+        ValueForm::Size => bad(size(value).is_ok()),
+        ValueForm::Offset => bad(offset(value).is_ok()),
+        ValueForm::Time => bad(time(value, false).is_ok()),
+        ValueForm::Seconds => bad(time(value, true).is_ok()),
+        ValueForm::SizeValue => bad(value.contains(&b'$') || size(value).is_ok()),
+        ValueForm::Buffers => {
             let some = |text: Option<&Vec<u8>>, read: fn(&[u8]) -> Result<u64, crate::BadValue>| {
                 text.is_some_and(|text| read(text).is_ok_and(|value| value > 0))
             };
             bad(some(values.first(), number) && some(values.get(1), size))
         }
-        Form::OneOf(words) => (!is(words, value)).then(|| invalid(value)),
-        Form::SomeOf(words) => values.iter().find(|value| !is(words, value)).map(|value| invalid(value)),
-        Form::Access => values.iter().find(|value| !is_access(value)).map(|value| invalid(value)),
-        Form::Path => bad(values.iter().skip(1).all(|level| number(level).is_ok_and(|level| level > 0))),
-        Form::Text | Form::Texts | Form::Value | Form::Predicate | Form::Pair => None,
-        Form::MediaTypes | Form::Own | Form::OwnOnce => None,
+        ValueForm::OneOf(words) => (!is(words, value)).then(|| invalid(value)),
+        ValueForm::SomeOf(words) => values.iter().find(|value| !is(words, value)).map(|value| invalid(value)),
+        ValueForm::Access => values.iter().find(|value| !is_access(value)).map(|value| invalid(value)),
+        ValueForm::Path => bad(values.iter().skip(1).all(|level| number(level).is_ok_and(|level| level > 0))),
+        ValueForm::Text | ValueForm::Texts | ValueForm::Value | ValueForm::Predicate | ValueForm::Pair => None,
+        ValueForm::MediaTypes | ValueForm::Own | ValueForm::OwnOnce => None,
     }
 }
 

@@ -94,7 +94,7 @@ impl Arguments {
 
 /// What form the value of a directive has.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum ValueForm {
     /// `on` or `off`.
     Flag,
     /// A number, perhaps within bounds.
@@ -137,7 +137,7 @@ pub enum Form {
     OwnOnce,
 }
 
-impl Form {
+impl ValueForm {
     fn read(text: &'static str) -> Option<Self> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let words = || rest.split(',').collect();
@@ -192,7 +192,7 @@ pub struct Rule {
     /// Whether a block follows.
     pub block: bool,
     /// The form of the value.
-    pub form: Form,
+    pub form: ValueForm,
 }
 
 /// All rules by name: several where one name has more than one meaning.
@@ -223,7 +223,7 @@ fn rule(module: &'static str, line: &'static str) -> Option<Rule> {
     let contexts = letters.chars().try_fold(Context(0), |all, letter| Some(all | context(letter)?))?;
     let (counts, block) = arguments.strip_suffix('{').map_or((arguments, false), |counts| (counts, true));
     let arguments = Arguments::read(counts)?;
-    words.next().is_none().then_some(Rule { name, module, contexts, arguments, block, form: Form::read(form)? })
+    words.next().is_none().then_some(Rule { name, module, contexts, arguments, block, form: ValueForm::read(form)? })
 }
 
 #[cfg(test)]
