@@ -1,41 +1,14 @@
 //! What is said of wrong configurations, beside what nginx says of the same.
-//! Without nginx on this machine nothing is compared.
 
-use nginx::{Configuration, Disk};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use crate::process::Folder;
+use nginx::{Configuration, Disk, ValueForm, rules};
+use random::SplitMix64;
 
-/// A folder of its own, gone with the value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir_all(path.join("sites")).unwrap();
-        Self(path)
-    }
-
-    /// What both say of a configuration: the first reason to refuse it.
-    fn asked(&self, text: &[u8]) -> Option<(Option<String>, Option<String>)> {
-        let path = self.0.join("nginx.conf");
-        std::fs::write(&path, text).unwrap();
-        let folder = self.0.display();
-        let mut nginx = Command::new("/usr/sbin/nginx");
-        // What the configuration says itself must not be said twice.
-        nginx.args(["-t", "-p", &format!("{folder}/"), "-e", "stderr", "-c"]).arg(&path);
-        let told = String::from_utf8_lossy(&nginx.output().ok()?.stderr).into_owned();
-        // Behind the time and the level stand the process and its thread.
-        let said = |line: &str| Some(format!("[emerg] {}", line.split_once("[emerg] ")?.1.split_once(": ")?.1));
-        let theirs = told.lines().find_map(said);
-        let ours = Configuration::read(&mut Disk, &path, b"").err().map(|why| why.to_string());
-        Some((ours, theirs))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// What both say of a configuration: the first reason to refuse it.
+fn asked(folder: &Folder, text: &[u8]) -> (Option<String>, Option<String>) {
+    let theirs = folder.refusal(text).map(|said| format!("[emerg] {said}"));
+    let ours = Configuration::read(&mut Disk, &folder.configuration(), b"").err().map(|why| why.to_string());
+    (ours, theirs)
 }
 
 /// Starts of reasons that belong to the language.
@@ -64,13 +37,22 @@ const OUR_ENDS: [&str; 6] = [
 fn is_ours(said: &str) -> bool {
     let text = said.trim_start_matches("[emerg] ");
     let text = text.rsplit_once(" in ").map_or(text, |(text, _)| text);
-    OURS.iter().any(|start| text.starts_with(start)) || OUR_ENDS.iter().any(|end| text.ends_with(end))
+    let ends = || OUR_ENDS.iter().any(|end| text.ends_with(end));
+    OURS.iter().any(|start| text.starts_with(start)) || ends() && !is_of_meaning(text)
+}
+
+/// Whether it is of the value of a directive that, in some context, has rules of its
+/// own for it.
+fn is_of_meaning(text: &str) -> bool {
+    let named = text.strip_suffix("\" directive invalid value").and_then(|text| text.strip_prefix('"'));
+    let found = named.and_then(|name| rules().get(name.as_bytes()));
+    found.is_some_and(|rules| rules.iter().any(|rule| matches!(rule.form, ValueForm::Own | ValueForm::OwnOnce)))
 }
 
 #[test]
 fn wrong_configurations_are_refused_in_the_same_words() {
-    let folder = Folder::new("beside-nginx");
-    std::fs::write(folder.0.join("sites/a.conf"), "server {\n  listen 127.0.0.1:18080;\n  root\n}\n").unwrap();
+    let Some(folder) = Folder::new("words") else { return };
+    folder.write("sites/a.conf", b"server {\n  listen 127.0.0.1:18080;\n  root\n}\n");
     let long = format!("http {{ log_format a \"{}\"; }}", "x".repeat(5000));
     for text in [
         "evnets {}",
@@ -114,10 +96,7 @@ fn wrong_configurations_are_refused_in_the_same_words() {
         "http",
         &long,
     ] {
-        let Some((ours, theirs)) = folder.asked(text.as_bytes()) else {
-            eprintln!("left out: there is no nginx here");
-            return;
-        };
+        let (ours, theirs) = asked(&folder, text.as_bytes());
         match (&ours, &theirs) {
             // What directives mean together is not of the language.
             (None, Some(theirs)) => assert!(!is_ours(theirs), "{text}\n{theirs}"),
@@ -132,34 +111,28 @@ fn what_is_spoilt_at_random_is_refused_in_the_same_words() {
     const WHOLE: &str = include_str!("everyday.conf");
     const PIECES: [&str; 16] =
         ["{", "}", ";", "\"", "'", "\\", "$", "${", "#", "\n", " ", "on", "x", ")", "1", "server {"];
-    let folder = Folder::new("spoilt-nginx");
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % below as u64) as usize
-    };
+    let Some(folder) = Folder::new("spoilt") else { return };
+    let mut random = SplitMix64::new(0x9e37_79b9_7f4a_7c15);
     let (mut refused, mut taken) = (0, 0);
     for _ in 0..200 {
         let mut text = WHOLE.to_owned();
-        for _ in 0..=random(2) {
-            let at = random(text.len());
-            match random(3) {
-                0 => text.insert_str(at, PIECES[random(PIECES.len())]),
+        for _ in 0..=random.below(2) {
+            let at = random.below(text.len());
+            match random.below(3) {
+                0 => text.insert_str(at, PIECES[random.below(PIECES.len())]),
                 1 => _ = text.remove(at),
                 _ => {
                     let lines: Vec<&str> = text.lines().collect();
-                    let from = random(lines.len());
+                    let from = random.below(lines.len());
                     let line = lines[from].to_owned();
-                    let to = random(lines.len());
+                    let to = random.below(lines.len());
                     let mut lines: Vec<String> = lines.into_iter().map(str::to_owned).collect();
                     lines.insert(to, line);
                     text = lines.join("\n");
                 }
             }
         }
-        let Some((ours, theirs)) = folder.asked(text.as_bytes()) else { return };
+        let (ours, theirs) = asked(&folder, text.as_bytes());
         match (&ours, &theirs) {
             (None, None) => taken += 1,
             (Some(ours), Some(theirs)) if is_ours(theirs) => {

@@ -1,0 +1,10 @@
+//! What is ours beside nginx with the same configuration: what of the language is
+//! refused and in which words, and what locations, names of hosts, paths and values
+//! mean. Without nginx on this machine nothing is compared.
+
+mod locations;
+mod names;
+mod paths;
+mod process;
+mod values;
+mod words;
