@@ -8,10 +8,10 @@ use crate::value::Value;
 /// One step of a script.
 #[derive(Clone, Debug)]
 pub enum Instruction {
-    /// `set`: writes a slot.
+    /// `set`: writes a variable.
     Set {
         /// Which.
-        slot: u16,
+        target: SetTarget,
         /// What to.
         value: Value,
     },
@@ -19,9 +19,13 @@ pub enum Instruction {
     Rewrite {
         /// The expression.
         expression: u32,
-        /// What takes its place. Where it has `?` at its end, the query is not
-        /// added; where it has another, what follows is the query.
+        /// What takes its place: all of it before its first `?`.
         replacement: Value,
+        /// What follows that `?`, if there is one and something does: the query.
+        arguments: Option<Value>,
+        /// The query that was sent is added. Not where the replacement ends with
+        /// `?`.
+        keeps_query: bool,
         /// What is done then.
         then: RewriteFlag,
     },
@@ -44,6 +48,17 @@ pub enum Instruction {
         /// The settings of the block that follows.
         settings: Option<BlockId>,
     },
+}
+
+/// What `set` writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SetTarget {
+    /// A variable of the configuration.
+    Slot(u16),
+    /// `$args`, and so `$query_string`.
+    Arguments,
+    /// `$limit_rate`.
+    LimitRate,
 }
 
 /// What follows a `rewrite` that matched.

@@ -1,6 +1,7 @@
 //! What variables stand for: nginx's own by their names, those whose names begin
 //! in a way that says what they are, and those of a configuration.
 
+use crate::script::SetTarget;
 use std::collections::HashMap;
 
 /// What a variable stands for. What is read of a request is noted, so that an
@@ -72,14 +73,25 @@ impl VariableTable {
             Some(_) => return Err(VariableError::Fixed(name.to_vec())),
             None => {}
         }
-        // $args and $limit_rate can be written: they are slots of the request.
-        if known(name).is_some_and(|known| !matches!(known, Variable::Core(core) if core.is_changeable())) {
+        if known(name).is_some() {
             return Err(VariableError::Fixed(name.to_vec()));
         }
         let slot = self.slots;
         self.add(name, Variable::Slot(slot))?;
         self.slots += 1;
         Ok(slot)
+    }
+
+    /// What `set` writes by this name.
+    ///
+    /// # Errors
+    /// As [`VariableTable::slot`].
+    pub fn target(&mut self, name: &[u8]) -> Result<SetTarget, VariableError> {
+        match name {
+            b"args" => Ok(SetTarget::Arguments),
+            b"limit_rate" => Ok(SetTarget::LimitRate),
+            _ => self.slot(name).map(SetTarget::Slot),
+        }
     }
 
     /// A variable of the configuration (`map`, `geo`, `split_clients`).
@@ -243,12 +255,4 @@ core! {
     TimeIso8601 b"time_iso8601",
     TimeLocal b"time_local",
     Uri b"uri",
-}
-
-impl Core {
-    /// Whether `set` may change it.
-    #[must_use]
-    pub const fn is_changeable(self) -> bool {
-        matches!(self, Self::Args | Self::LimitRate)
-    }
 }
