@@ -21,15 +21,18 @@
 //! ([`Replies::set_mark`]).
 #![forbid(unsafe_code)]
 
+mod asked;
 mod content;
 mod fields;
 mod ready;
 
+pub use asked::Asked;
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
 pub use fields::FieldLines;
 pub use ready::{Ending, HeadWriter, JOINED_MAX, Ready};
 
 use app::{Body, ConnId, Wake};
+use core::net::SocketAddr;
 use core::ops::Range;
 use semantics::date::HttpDate;
 use semantics::{Method, Request, Status};
@@ -95,6 +98,23 @@ pub enum Piece<'a> {
     Body(&'a Body, (u32, u32)),
 }
 
+/// Whom an exchange is with, and over what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct About {
+    /// The client's address; none on a Unix socket.
+    pub peer: Option<SocketAddr>,
+    /// The address that it connected to; none on a Unix socket.
+    pub local: Option<SocketAddr>,
+    /// A number of the connection's own.
+    pub connection: u64,
+    /// Requests on the connection before this one.
+    pub requests: u32,
+    /// Whether the client speaks HTTP/1.0.
+    pub http10: bool,
+    /// Whether another request may follow.
+    pub goes_on: bool,
+}
+
 /// What a carrier offers to handlers, during a call to one of them.
 ///
 /// Every method ignores (and getters answer with the empty value for) an
@@ -150,6 +170,15 @@ pub trait Replies {
 
     /// What [`Handler::on_body`] left of a body is to be offered again.
     fn resume(&mut self, id: ExchangeId);
+
+    /// Whom the exchange is with, and over what.
+    fn about(&self, id: ExchangeId) -> About;
+
+    /// The reply to come is the last on its connection.
+    fn set_last(&mut self, id: ExchangeId);
+
+    /// The exchange is over without a reply, and the connection with it.
+    fn hang_up(&mut self, id: ExchangeId);
 
     /// Bytes queued towards the peer and not yet taken by it.
     fn unsent(&self, id: ExchangeId) -> usize;
@@ -260,20 +289,51 @@ pub trait Handler {
         false
     }
 
-    /// The response to a plain GET for `path`, as it was sent, if it is ready in
-    /// this unix second: the short way, which leaves out all the other calls.
-    /// What is told in this way depends on the path alone.
+    /// The response to a plain GET, if it is ready in this unix second: the short
+    /// way, which leaves out all the other calls. What is told in this way
+    /// depends on nothing but what [`Asked`] has.
     #[inline(always)]
-    fn ready(&mut self, path: &[u8], second: u64) -> Option<&mut Ready> {
-        let _ = (path, second);
+    fn ready<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
+        let _ = (asked, second);
         None
     }
 
-    /// Makes the response for `path`, which is [ready](Handler::ready), say
-    /// that the connection closes; whether there is room in memory for that.
-    fn make_closing(&mut self, path: &[u8]) -> bool {
-        let _ = path;
+    /// Makes the response that is [ready](Handler::ready) say that the connection
+    /// closes; whether there is room in memory for that.
+    fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
+        let _ = asked;
         false
+    }
+
+    /// Whether it is told of what was answered the short way
+    /// ([`Handler::on_ready_sent`]).
+    fn notes_ready(&self) -> bool {
+        false
+    }
+
+    /// The response that [`Handler::ready`] told of last was queued: so many bytes
+    /// of a head and of a body.
+    fn on_ready_sent<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, sent: (u64, u64)) {
+        let _ = (replies, id, request, sent);
+    }
+
+    /// Whether it looks at [`Asked::local`].
+    fn tells_listeners_apart(&self) -> bool {
+        false
+    }
+
+    /// What was sent is no request, or none that is taken: answered by the
+    /// carrier with `status` and a page of so many bytes. `line` is its first
+    /// line.
+    fn on_rejected<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8], page: u64) {
+        let _ = (replies, id, status, line, page);
+    }
+
+    /// The most bytes that the body of this request may have, if that is not for
+    /// the carrier to say.
+    fn body_max(&mut self, id: ExchangeId, request: &Request<'_>) -> Option<u64> {
+        let _ = (id, request);
+        None
     }
 
     /// Requests that a new one would have to wait behind.

@@ -2,7 +2,7 @@
 
 use crate::Files;
 use crate::ids::{EntryId, WorkId};
-use crate::reader::{Done, Job, Reader};
+use crate::reader::{Done, Reader};
 use crate::store::{Freshness, Kind, NoEntry};
 use crate::stream::Stream;
 use crate::work::Work;
@@ -10,7 +10,7 @@ use crate::worker::{Found, ReadOutcome};
 use app::Wake;
 use core::time::Duration;
 use exchange::{
-    Composed, ExchangeId, FieldLines, Handler, Part, Piece, Ready, Replies, Reply, RequestBody, compose,
+    Asked, Composed, ExchangeId, FieldLines, Handler, Part, Piece, Ready, Replies, Reply, RequestBody, compose,
     is_selected_whole,
 };
 use semantics::date::HttpDate;
@@ -147,14 +147,14 @@ impl Handler for Files {
     }
 
     #[inline(always)]
-    fn ready(&mut self, path: &[u8], second: u64) -> Option<&mut Ready> {
-        let entry = self.store.hot.get(path)?;
+    fn ready<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
+        let entry = self.store.hot.get(asked.path())?;
         self.store.ready(entry, second)
     }
 
     #[cold]
-    fn make_closing(&mut self, path: &[u8]) -> bool {
-        self.store.hot.get(path).is_some_and(|entry| self.store.make_closing(entry))
+    fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
+        self.store.hot.get(asked.path()).is_some_and(|entry| self.store.make_closing(entry))
     }
 
     /// Requests whose next step is the file reader's: a new one waits behind
@@ -185,7 +185,7 @@ impl Files {
             Answer::Waits(entry) => (Some(entry), None),
             Answer::Streams(stream) => (None, Some(stream)),
         };
-        let work = self.works.add(Work { id, request: Some(request), wait, stream, again });
+        let work = self.works.add(Work { id, request: Some(request), wait, stream, again, guest: None });
         replies.set_mark(id, work.place);
         match wait {
             Some(entry) => self.store.entry(entry).waiters.push(work),
@@ -264,33 +264,10 @@ impl Files {
 
     /// The request waits until the reader knows more of `entry`.
     fn park<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, entry: EntryId) -> Answer {
-        let found = self.store.entry(entry);
-        if found.waiters.len() >= self.limits.waiting {
-            let works = &mut self.works;
-            found.waiters.retain(|&waiter| works.get(waiter).is_some_and(|work| work.wait == Some(entry)));
-        }
-        let full = found.waiters.len() >= self.limits.waiting;
-        self.looks_ahead = !found.is_asked();
-        if full || self.store.is_clogged() || !self.ask(entry, replies.now()) {
+        if !self.may_wait(entry, replies.now()) {
             return self.overloaded(replies, id, request);
         }
-        self.counters.cache_misses += 1;
-        self.working += 1;
         Answer::Waits(entry)
-    }
-
-    /// Has the reader look at `entry`, unless it does. False if it has enough
-    /// to do.
-    fn ask(&mut self, entry: EntryId, now: Time) -> bool {
-        if self.store.entry(entry).is_asked() {
-            return true;
-        }
-        if self.store.asked >= self.limits.waiting {
-            return false;
-        }
-        let Some((key, known)) = self.store.ask(entry, now) else { return false };
-        self.reader.submit(Job::LookUp { entry, key, known, now: self.second });
-        true
     }
 
     fn take_answers<R: Replies>(&mut self, replies: &mut R) {
@@ -343,6 +320,9 @@ impl Files {
             return;
         }
         self.working -= 1;
+        if self.wake_guest(work) {
+            return;
+        }
         if let Some(Work { id, request: Some(request), again, .. }) = self.works.take(work) {
             let answer = self.respond(replies, id, &request.get(), Some(entry));
             self.keep(replies, id, answer, request, again);

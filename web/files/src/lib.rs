@@ -12,6 +12,7 @@
 //! | module | for |
 //! | --- | --- |
 //! | `answer` | from a request to a reply |
+//! | `guest` | files for a handler with rules of its own |
 //! | `pump`, `stream` | large files, a piece at a time |
 //! | `work` | requests that are not answered at once |
 //! | `store`, `hot` | what is known of paths, and content in memory |
@@ -23,6 +24,7 @@
 mod answer;
 mod config;
 mod counters;
+mod guest;
 mod hot;
 mod identity;
 mod ids;
@@ -38,6 +40,7 @@ mod worker;
 
 pub use config::{Directory, Error, FileLimits, ReaderKind, SMALL_CHUNK, Symlinks};
 pub use counters::Counters;
+pub use guest::{FileId, InMemory, Lead, Look, Overloaded};
 pub use reader::Reader;
 pub use shared_content::{Held, Member, SharedContent};
 pub use types::Types;
@@ -48,6 +51,7 @@ use exchange::HeadWriter;
 use reader::Job;
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use store::Store;
 use work::Works;
@@ -77,6 +81,8 @@ pub struct Files {
     looks_ahead: bool,
     /// Requests behind it that may still be told.
     ahead: usize,
+    /// Requests of another handler that go on.
+    woken: VecDeque<u32>,
 }
 
 /// New rules for a [`Files`] that goes on, made ready by a thread that may wait.
@@ -131,6 +137,7 @@ impl Files {
             hangs: false,
             looks_ahead: false,
             ahead: 0,
+            woken: VecDeque::new(),
         }
     }
 

@@ -325,6 +325,9 @@ impl Files {
         let Some(mut work) = self.works.take(work) else { return };
         if let Some(stream) = work.stream.take() {
             self.stream_ended(&stream);
+            if let Some(waiter) = work.guest {
+                return self.wake_again(waiter, stream.source.path());
+            }
         }
         self.respond_anew(replies, work, outcome);
     }

@@ -211,6 +211,22 @@ impl Store {
         found.map(|slot| EntryId { slot, generation: self.entries[slot as usize].generation })
     }
 
+    /// The entry of a path that is a key as it is.
+    pub fn find_exact(&mut self, key: &[u8]) -> Result<EntryId, Full> {
+        let slot = match self.by_key.get(key) {
+            Some(&slot) => slot,
+            None => self.add(Key::of(key))?,
+        };
+        Ok(EntryId { slot, generation: self.entries[slot as usize].generation })
+    }
+
+    /// What is known of a path that is a key as it is turned out to be wrong.
+    pub fn forget_exact(&mut self, key: &[u8]) {
+        if let Ok(id) = self.find_exact(key) {
+            self.forget_entry(id);
+        }
+    }
+
     /// CLOCK passes the entry by once. Not done for the request that made it:
     /// a client that asks for ever other paths replaces its own entries first.
     pub fn mark_used(&mut self, id: EntryId) {
@@ -310,7 +326,12 @@ impl Store {
 
     /// What is known of a path turned out to be wrong.
     pub fn forget(&mut self, path: &[u8]) {
-        let Ok(id) = self.find(path) else { return };
+        if let Ok(id) = self.find(path) {
+            self.forget_entry(id);
+        }
+    }
+
+    fn forget_entry(&mut self, id: EntryId) {
         let entry = &mut self.entries[id.slot as usize];
         entry.second = NEVER;
         entry.known = None;

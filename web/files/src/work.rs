@@ -16,6 +16,8 @@ pub struct Work {
     pub stream: Option<Box<Stream>>,
     /// It was tried a second time, with a file looked up anew.
     pub again: bool,
+    /// Another handler's: who is told, in place of an answer.
+    pub guest: Option<u32>,
 }
 
 /// All of them.

@@ -46,6 +46,11 @@ impl Source {
         Self { path, identity, file: OnceLock::new() }
     }
 
+    /// Its path.
+    pub const fn path(&self) -> &Arc<[u8]> {
+        &self.path
+    }
+
     /// The file, if it is open.
     pub fn file(&self) -> Option<&Arc<OwnedFd>> {
         self.file.get()

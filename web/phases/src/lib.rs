@@ -29,4 +29,4 @@ pub mod variables;
 pub use locations::{Location, LocationError, Locations, Pattern};
 pub use names::{NameError, Names};
 pub use program::{Block, BlockId, ListenerRules, Program, ServerId, VirtualServer};
-pub use value::{Value, ValueError, Variables};
+pub use value::{Value, ValueError, ValuePart, Variables};

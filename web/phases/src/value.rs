@@ -21,6 +21,17 @@ enum Part {
     Capture(u8),
 }
 
+/// A part of a value, for who writes it in a way of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ValuePart<'a> {
+    /// Text as it is.
+    Text(&'a [u8]),
+    /// A variable, by its number.
+    Variable(u16),
+    /// A group of the expression that matched last.
+    Capture(u8),
+}
+
 /// A value that cannot be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ValueError {
@@ -53,7 +64,9 @@ impl std::error::Error for ValueError {}
 /// What variables stand for.
 pub trait Variables {
     /// Writes what a variable stands for now, by the caller's number for it.
-    fn write_variable(&mut self, variable: u16, out: &mut Vec<u8>);
+    /// Whether it stands for anything, be it empty: a field that was not sent does
+    /// not.
+    fn write_variable(&mut self, variable: u16, out: &mut Vec<u8>) -> bool;
     /// Writes a group of the expression that matched last.
     fn write_capture(&mut self, group: u8, out: &mut Vec<u8>);
 }
@@ -135,12 +148,21 @@ impl Value {
         self.parts.iter().any(|part| matches!(part, Part::Capture(_)))
     }
 
+    /// Its parts, in order.
+    pub fn parts(&self) -> impl Iterator<Item = ValuePart<'_>> {
+        self.parts.iter().map(|part| match part {
+            Part::Text(range) => ValuePart::Text(&self.text[range.start as usize..range.end as usize]),
+            Part::Variable(number) => ValuePart::Variable(*number),
+            Part::Capture(group) => ValuePart::Capture(*group),
+        })
+    }
+
     /// Writes what it is now.
     pub fn write(&self, variables: &mut impl Variables, out: &mut Vec<u8>) {
         for part in &self.parts {
             match part {
                 Part::Text(range) => out.extend_from_slice(&self.text[range.start as usize..range.end as usize]),
-                Part::Variable(number) => variables.write_variable(*number, out),
+                Part::Variable(number) => _ = variables.write_variable(*number, out),
                 Part::Capture(group) => variables.write_capture(*group, out),
             }
         }
@@ -160,8 +182,9 @@ mod tests {
     struct Named;
 
     impl Variables for Named {
-        fn write_variable(&mut self, variable: u16, out: &mut Vec<u8>) {
+        fn write_variable(&mut self, variable: u16, out: &mut Vec<u8>) -> bool {
             out.extend_from_slice(format!("<{variable}>").as_bytes());
+            true
         }
 
         fn write_capture(&mut self, group: u8, out: &mut Vec<u8>) {

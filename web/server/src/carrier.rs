@@ -6,7 +6,7 @@ use crate::head;
 use access_log::{Line, Log};
 use app::{Body, ConnId, Net};
 use core::ops::Range;
-use exchange::{Ending, ExchangeId, Piece, Ready, Replies, Reply};
+use exchange::{About, Ending, ExchangeId, Piece, Ready, Replies, Reply};
 use semantics::date::HttpDate;
 use semantics::{Known, Method, Request, Status};
 use site::{Limits, Timeouts, WallClock};
@@ -31,6 +31,8 @@ pub struct Carrier {
     pub ready: u64,
     /// Whether a request may be logged.
     pub logs_any: bool,
+    /// Whether a handler is told of what it had ready.
+    pub notes_ready: bool,
     pub counters: Counters,
     /// By host.
     pub logs: Vec<Option<Log>>,
@@ -122,6 +124,11 @@ impl Carrier {
             }
         }
         (head, sent)
+    }
+
+    /// Bytes of the page for `status`.
+    pub fn page_length(status: Status) -> u64 {
+        Page::new(status, b"").text.len() as u64
     }
 
     /// What cannot be understood, or did not come: told, logged, and closed.
@@ -384,6 +391,34 @@ impl<N: Net> Replies for Answering<'_, N> {
 
     fn resume(&mut self, id: ExchangeId) {
         self.net.resume(id.conn());
+    }
+
+    fn about(&self, id: ExchangeId) -> About {
+        let id = id.conn();
+        let conn = self.carrier.conns.get(id.index()).filter(|conn| conn.generation == id.generation());
+        About {
+            peer: self.net.peer(id),
+            local: self.net.local(id),
+            connection: u64::from(id.generation()) << 32 | id.index() as u64,
+            requests: conn.map_or(0, |conn| conn.requests),
+            http10: conn.is_some_and(|conn| conn.ending.is_http10()),
+            goes_on: conn.is_some_and(|conn| conn.ending.goes_on()) && self.carrier.goes_on(id),
+        }
+    }
+
+    fn set_last(&mut self, id: ExchangeId) {
+        if let Some(conn) = self.carrier.conn(id.conn()) {
+            conn.ending = conn.ending.and(false);
+        }
+    }
+
+    fn hang_up(&mut self, id: ExchangeId) {
+        let Some((id, _)) = self.unanswered(id) else { return };
+        let conn = &mut self.carrier.conns[id.index()];
+        conn.requests = conn.requests.saturating_add(1);
+        conn.flags &= !crate::conn::TAKES_BODY;
+        conn.more = None;
+        self.carrier.close_after_queue(self.net, id);
     }
 
     fn unsent(&self, id: ExchangeId) -> usize {

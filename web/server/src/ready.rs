@@ -3,13 +3,14 @@
 //! but for a connection's last request.
 
 use crate::Server;
-use crate::carrier::{Carrier, line};
+use crate::carrier::{Answering, Carrier, line};
 use crate::conn::{FINISHED, MARKED, State, Tick, ending};
 use app::{ConnId, Net};
 use core::hint::cold_path;
-use exchange::{Ending, Handler};
+use core::net::SocketAddr;
+use exchange::{Asked, Ending, ExchangeId, Handler};
 use h1::Framing;
-use h1::server::{RequestEvent, Transfer};
+use h1::server::{Plain, RequestEvent, Transfer};
 use semantics::{Method, Request, Status};
 use wire::Time;
 
@@ -40,13 +41,14 @@ impl<H: Handler> Server<H> {
             return 0;
         }
         let Some(plain) = conn.engine.plain(data, &carrier.limits.http) else { return 0 };
+        let local = if self.hosts.by_listener { net.local(id) } else { None };
+        let asked = AskedPlain { plain, data, local };
         let slot = self.hosts.slot(|| plain.host(data));
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return 0 };
         // What follows is `serve_known` for the most frequent of what is ready.
-        let Some(ready) = handler.ready(plain.path(data), carrier.second) else { return 0 };
+        let Some(ready) = handler.ready(&asked, carrier.second) else { return 0 };
         if !plain.keep_alive() || ready.content.is_some() || conn.requests.wrapping_add(1) >= carrier.requests_max {
-            let path = plain.path(data);
-            let used = self.serve_other_plain(net, id, (slot, path), plain.keep_alive(), now);
+            let used = self.serve_other_plain(net, id, (slot, &asked), plain.keep_alive(), now);
             return if used { plain.len() } else { 0 };
         }
         if !net.reply(id, &ready.message, carrier.unsent_max) {
@@ -73,12 +75,12 @@ impl<H: Handler> Server<H> {
         &mut self,
         net: &mut N,
         id: ConnId,
-        (slot, path): (u16, &[u8]),
+        (slot, asked): (u16, &impl Asked),
         goes_on: bool,
         now: Time,
     ) -> bool {
         let ending = Ending::new(false, goes_on);
-        if net.unsent(id) >= self.carrier.unsent_max || self.serve_known(net, id, (slot, path), ending, now).0 == 0 {
+        if net.unsent(id) >= self.carrier.unsent_max || self.serve_known(net, id, (slot, asked), ending, now).0 == 0 {
             return false;
         }
         if let Some(conn) = self.carrier.conns.get_mut(id.index()) {
@@ -140,10 +142,15 @@ impl<H: Handler> Server<H> {
         if !plain {
             return 0;
         }
+        let local = if self.hosts.by_listener { net.local(id) } else { None };
+        let asked = AskedParsed { request, local };
         let slot = self.hosts.slot(|| request.authority());
-        let (bytes, head) = self.serve_parsed(net, id, (slot, request.path()), ending, now);
+        let (bytes, head) = self.serve_parsed(net, id, (slot, &asked), ending, now);
         if bytes == 0 {
             return 0;
+        }
+        if self.carrier.notes_ready {
+            self.note_ready(net, (id, slot), request, (head as u64, bytes.saturating_sub(head) as u64));
         }
         if let Some(Some(log)) = self.carrier.logs.get_mut(usize::from(slot)) {
             let line = line(net, id, request, Status::OK);
@@ -158,7 +165,7 @@ impl<H: Handler> Server<H> {
         &mut self,
         net: &mut N,
         id: ConnId,
-        what: (u16, &[u8]),
+        what: (u16, &impl Asked),
         ending: Ending,
         now: Time,
     ) -> (usize, usize) {
@@ -173,7 +180,7 @@ impl<H: Handler> Server<H> {
         &mut self,
         net: &mut N,
         id: ConnId,
-        (slot, path): (u16, &[u8]),
+        (slot, asked): (u16, &impl Asked),
         ending: Ending,
         now: Time,
     ) -> (usize, usize) {
@@ -183,11 +190,11 @@ impl<H: Handler> Server<H> {
             return (0, 0);
         }
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return (0, 0) };
-        let Some(ready) = handler.ready(path, carrier.second) else { return (0, 0) };
+        let Some(ready) = handler.ready(asked, carrier.second) else { return (0, 0) };
         let (message, len) = match (ending.goes_on() || ending.is_http10(), &ready.closing) {
             (true, _) => (&ready.message, ready.message_len),
             (false, Some(closing)) => (closing, closing.len()),
-            (false, None) => return self.serve_closing(net, id, (slot, path), now),
+            (false, None) => return self.serve_closing(net, id, (slot, asked), now),
         };
         let mut bytes = len as usize;
         let head = ready.head_len(ending);
@@ -223,11 +230,81 @@ impl<H: Handler> Server<H> {
         &mut self,
         net: &mut N,
         id: ConnId,
-        (slot, path): (u16, &[u8]),
+        (slot, asked): (u16, &impl Asked),
         now: Time,
     ) -> (usize, usize) {
-        let made = self.handlers.get_mut(usize::from(slot)).is_some_and(|handler| handler.make_closing(path));
-        if made { self.serve_parsed(net, id, (slot, path), Ending::LAST_OF_11, now) } else { (0, 0) }
+        let made = self.handlers.get_mut(usize::from(slot)).is_some_and(|handler| handler.make_closing(asked));
+        if made { self.serve_parsed(net, id, (slot, asked), Ending::LAST_OF_11, now) } else { (0, 0) }
+    }
+}
+
+/// A plain head, where it was found.
+struct AskedPlain<'a> {
+    plain: Plain,
+    data: &'a [u8],
+    local: Option<SocketAddr>,
+}
+
+impl Asked for AskedPlain<'_> {
+    #[inline(always)]
+    fn path(&self) -> &[u8] {
+        self.plain.path(self.data)
+    }
+
+    fn has_query(&self) -> bool {
+        self.plain.has_query(self.data)
+    }
+
+    fn authority(&self) -> &[u8] {
+        self.plain.host(self.data)
+    }
+
+    fn field(&self, name: &[u8]) -> Option<&[u8]> {
+        self.plain.field(self.data, name)
+    }
+
+    fn local(&self) -> Option<SocketAddr> {
+        self.local
+    }
+}
+
+/// A head that was parsed as a whole.
+struct AskedParsed<'a> {
+    request: &'a Request<'a>,
+    local: Option<SocketAddr>,
+}
+
+impl Asked for AskedParsed<'_> {
+    #[inline(always)]
+    fn path(&self) -> &[u8] {
+        self.request.path()
+    }
+
+    fn has_query(&self) -> bool {
+        self.request.query().is_some()
+    }
+
+    fn authority(&self) -> &[u8] {
+        self.request.authority()
+    }
+
+    fn field(&self, name: &[u8]) -> Option<&[u8]> {
+        self.request.fields().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+    }
+
+    fn local(&self) -> Option<SocketAddr> {
+        self.local
+    }
+}
+
+impl<H: Handler> Server<H> {
+    /// Tells a handler of what it had ready.
+    #[inline(never)]
+    fn note_ready<N: Net>(&mut self, net: &mut N, (id, slot): (ConnId, u16), request: &Request<'_>, sent: (u64, u64)) {
+        let slot = usize::from(slot);
+        let Some(handler) = self.handlers.get_mut(slot) else { return };
+        let mut replies = Answering { net, carrier: &mut self.carrier, slot, within: Some(id) };
+        handler.on_ready_sent(&mut replies, ExchangeId::of(id), request, sent);
     }
 }
 

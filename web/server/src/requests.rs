@@ -1,7 +1,7 @@
 //! Requests, on their way to handlers.
 
 use crate::Server;
-use crate::carrier::Answering;
+use crate::carrier::{Answering, Carrier};
 use crate::conn::{FIRST, PARTIAL, State, TAKES_BODY, Tick, ending};
 use app::{ConnId, Net};
 use exchange::{ExchangeId, Handler, Replies, RequestBody};
@@ -87,6 +87,19 @@ impl<H: Handler> Server<H> {
             return;
         }
         self.carrier.reject(net, id, status, rest);
+        if self.carrier.notes_ready {
+            self.note_rejected(net, id, status, rest);
+        }
+    }
+
+    /// Tells the first handler of what was no request.
+    #[cold]
+    fn note_rejected<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8]) {
+        let line = rest.split(|&byte| byte == b'\r' || byte == b'\n').next().unwrap_or_default();
+        let page = Carrier::page_length(status);
+        let Some(handler) = self.handlers.first_mut() else { return };
+        let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id) };
+        handler.on_rejected(&mut replies, ExchangeId::of(id), status, line, page);
     }
 
     /// The exchange of a connection is over without its end.
@@ -140,9 +153,11 @@ impl<H: Handler> Server<H> {
     /// request is answered (RFC 9112 §9.3: all of it, or close), unless its
     /// handler takes it.
     fn begin_body<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, transfer: &Transfer, slot: u16) {
-        let Some(handler) = self.handlers.get(usize::from(slot)) else { return };
+        let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
         let takes = handler.takes_body(request);
-        let most = self.body_max(request);
+        let most = handler.body_max(ExchangeId::of(id), request);
+        let most = most.unwrap_or_else(|| self.body_max(request));
+        let Some(handler) = self.handlers.get(usize::from(slot)) else { return };
         let too_long = matches!(transfer.framing(), Framing::Length(length) if length > most);
         let awaits = transfer.expect_continue() && transfer.version() == Version::Http11;
         // RFC 9110 §10.1.1: an HTTP/1.0 client's expectation is ignored.

@@ -3,7 +3,7 @@
 use crate::config::Respond;
 use app::Body;
 use core::ops::Range;
-use exchange::{ExchangeId, Handler, HeadWriter, JOINED_MAX, Meta, Ready, Replies, RequestBody};
+use exchange::{Asked, ExchangeId, Handler, HeadWriter, JOINED_MAX, Meta, Ready, Replies, RequestBody};
 use semantics::date::HttpDate;
 use semantics::{Method, Request, Status};
 
@@ -72,11 +72,11 @@ impl Handler for Fixed {
     }
 
     #[inline(always)]
-    fn ready(&mut self, _path: &[u8], second: u64) -> Option<&mut Ready> {
+    fn ready<A: Asked>(&mut self, _asked: &A, second: u64) -> Option<&mut Ready> {
         if self.second == second { Some(&mut self.ready) } else { None }
     }
 
-    fn make_closing(&mut self, _path: &[u8]) -> bool {
+    fn make_closing<A: Asked>(&mut self, _asked: &A) -> bool {
         self.ready.make_closing(usize::MAX).is_some()
     }
 }

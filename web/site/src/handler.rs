@@ -4,7 +4,7 @@ use crate::config::{ConfigError, Content, Respond};
 use crate::fixed::Fixed;
 use app::Wake;
 use core::ops::Range;
-use exchange::{ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody};
+use exchange::{Asked, ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody};
 use files::{Directory, Files, Reader};
 use semantics::date::HttpDate;
 use semantics::{Method, Request, Status};
@@ -238,11 +238,31 @@ impl Handler for SiteHandler {
     }
 
     #[inline(always)]
-    fn ready(&mut self, path: &[u8], second: u64) -> Option<&mut Ready> {
-        each!(self, handler => handler.ready(path, second))
+    fn ready<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
+        each!(self, handler => handler.ready(asked, second))
     }
 
-    fn make_closing(&mut self, path: &[u8]) -> bool {
-        each!(self, handler => handler.make_closing(path))
+    fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
+        each!(self, handler => handler.make_closing(asked))
+    }
+
+    fn notes_ready(&self) -> bool {
+        each!(self, handler => handler.notes_ready())
+    }
+
+    fn on_ready_sent<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, sent: (u64, u64)) {
+        each!(self, handler => handler.on_ready_sent(replies, id, request, sent));
+    }
+
+    fn tells_listeners_apart(&self) -> bool {
+        each!(self, handler => handler.tells_listeners_apart())
+    }
+
+    fn on_rejected<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8], page: u64) {
+        each!(self, handler => handler.on_rejected(replies, id, status, line, page));
+    }
+
+    fn body_max(&mut self, id: ExchangeId, request: &Request<'_>) -> Option<u64> {
+        each!(self, handler => handler.body_max(id, request))
     }
 }

@@ -3,9 +3,9 @@
 
 use super::RequestLimits;
 use super::head::identify;
-use semantics::Known;
 use semantics::lines::skip_field;
 use semantics::scan::{Name, skip_plain_host, skip_value, split_target};
+use semantics::{Fields, Known};
 use vector::{BLOCK, Blocks, Marks, Work};
 
 /// A GET in origin form by HTTP/1.1, with one Host that is a name or an IPv4
@@ -52,6 +52,23 @@ impl Plain {
         let value = line.and_then(|line| VERSION_AND_HOST.strip(line)).unwrap_or_default();
         let end = value.iter().position(|&byte| byte == b'\r').unwrap_or(value.len());
         value.get(..end).unwrap_or_default()
+    }
+
+    /// Whether the target has a query. `data` is what the head was found in.
+    #[must_use]
+    pub fn has_query(self, data: &[u8]) -> bool {
+        data.get(METHOD + usize::from(self.path)) == Some(&b'?')
+    }
+
+    /// The value of the first field of this name, which is in lower case. `data` is
+    /// what the head was found in.
+    #[must_use]
+    pub fn field<'a>(self, data: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+        let head = data.get(..self.len())?;
+        let start = METHOD + usize::from(self.path);
+        let line = start + head.get(start..)?.iter().position(|&byte| byte == b'\n')? + 1;
+        let mut fields = Fields::new(head.get(line..)?);
+        fields.find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
     }
 
     /// The length of the head.

@@ -1,0 +1,208 @@
+//! Files for a handler that decides by itself which file a request is answered
+//! with: it asks where a path of the file system leads, takes content from
+//! memory, or has it streamed. What has to be waited for, it is told of later.
+
+use crate::Files;
+use crate::config::Directory;
+use crate::ids::{EntryId, WorkId};
+use crate::reader::Job;
+use crate::store::{Entry, Freshness, Kind};
+use crate::work::Work;
+use app::Body;
+use exchange::{Composed, ExchangeId, Meta, Replies};
+use semantics::Request;
+use std::sync::Arc;
+use wire::Time;
+
+/// Where a path leads, known within the turn in which it was asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct FileId(EntryId);
+
+/// Whether it is known where a path leads.
+#[derive(Clone, Copy, Debug)]
+pub enum Look {
+    /// It is.
+    Known(FileId),
+    /// It will be: [`Files::next_woken`] tells. Until then the exchange has this
+    /// mark for [`exchange::Handler::on_gone`].
+    Waits(u32),
+    /// There is too much to do.
+    Full,
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy, Debug)]
+pub enum Lead<'a> {
+    /// A file.
+    File(&'a Meta),
+    /// A directory.
+    Directory,
+    /// Nothing.
+    Missing,
+    /// What may not be read.
+    Forbidden,
+    /// What could not be looked at; trying again may help.
+    Failed,
+}
+
+/// Content in memory: a body, and which of its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct InMemory<'a> {
+    /// Whose bytes.
+    pub body: &'a Body,
+    /// Where they begin.
+    pub start: u32,
+}
+
+/// Why a file is not streamed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Overloaded;
+
+impl Directory {
+    /// Everything that the file system has, by whole paths: for a handler that
+    /// has rules of its own.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self { index: Vec::new(), symlinks: crate::Symlinks::On, ..Self::new("/") }
+    }
+}
+
+impl Files {
+    /// Where `path` leads, from the root on and without a slash at either end.
+    /// If it is to be waited for, `waiter` is told, who has then `waited`.
+    pub fn look(&mut self, id: ExchangeId, path: &[u8], now: Time, waiter: u32, waited: bool) -> Look {
+        let Ok(entry) = self.store.find_exact(path) else { return self.full() };
+        let known = !matches!(self.store.entry(entry).kind, Kind::Unknown);
+        match self.store.freshness(entry, now) {
+            _ if waited && known => {}
+            Freshness::Fresh => {}
+            Freshness::Check => _ = self.ask(entry, now),
+            Freshness::Wait if self.hangs && self.store.entry(entry).is_in_memory() => {
+                self.counters.stale += 1;
+                _ = self.ask(entry, now);
+            }
+            Freshness::Wait => return self.wait_for(id, entry, now, waiter),
+        }
+        if !waited {
+            self.counters.cache_hits += 1;
+            self.store.mark_used(entry);
+        }
+        Look::Known(FileId(entry))
+    }
+
+    fn wait_for(&mut self, id: ExchangeId, entry: EntryId, now: Time, waiter: u32) -> Look {
+        if !self.may_wait(entry, now) {
+            return self.full();
+        }
+        let work = self.works.add(Work {
+            id,
+            request: None,
+            wait: Some(entry),
+            stream: None,
+            again: false,
+            guest: Some(waiter),
+        });
+        self.store.entry(entry).waiters.push(work);
+        Look::Waits(work.place)
+    }
+
+    fn full(&mut self) -> Look {
+        self.counters.overloads += 1;
+        Look::Full
+    }
+
+    /// Who waited, and now knows, or has to look again.
+    pub fn next_woken(&mut self) -> Option<u32> {
+        self.woken.pop_front()
+    }
+
+    /// What it leads to.
+    pub fn lead(&mut self, file: FileId) -> Lead<'_> {
+        match &self.store.entry(file.0).kind {
+            Kind::Content(meta) | Kind::Large { meta, .. } => Lead::File(meta),
+            Kind::Directory => Lead::Directory,
+            Kind::Missing => Lead::Missing,
+            Kind::Forbidden => Lead::Forbidden,
+            Kind::Failed | Kind::Unknown => Lead::Failed,
+        }
+    }
+
+    /// Its content, if that is in memory.
+    pub fn in_memory(&mut self, file: FileId) -> Option<InMemory<'_>> {
+        let entry: &Entry = self.store.entry(file.0);
+        let (body, start) = entry.prepared()?.ready.content();
+        Some(InMemory { body, start })
+    }
+
+    /// Sends what `composed` says of a file that is not in memory. If the file is
+    /// another before anything was sent, `waiter` is told.
+    ///
+    /// # Errors
+    /// There are too many streams.
+    pub fn send_stream<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        (id, request): (ExchangeId, &Request<'_>),
+        file: FileId,
+        composed: Composed,
+        waiter: u32,
+    ) -> Result<(), Overloaded> {
+        if self.counters.streams_open >= self.limits.streams as u64 {
+            self.counters.overloads += 1;
+            return Err(Overloaded);
+        }
+        let Some(stream) = self.new_stream(replies, id, file.0, composed) else { return Err(Overloaded) };
+        let request = Some((*request).into());
+        let work =
+            self.works.add(Work { id, request, wait: None, stream: Some(stream), again: false, guest: Some(waiter) });
+        replies.set_mark(id, work.place);
+        self.streams.add(work);
+        self.pump(replies, work);
+        Ok(())
+    }
+
+    /// One that has waited goes on.
+    pub(crate) fn wake_guest(&mut self, work: WorkId) -> bool {
+        let Some(Work { guest: Some(waiter), .. }) = self.works.get(work) else { return false };
+        self.woken.push_back(*waiter);
+        self.works.take(work);
+        true
+    }
+
+    /// What is streamed to one turned out to be another file.
+    pub(crate) fn wake_again(&mut self, waiter: u32, path: &Arc<[u8]>) {
+        self.store.forget_exact(path);
+        self.woken.push_back(waiter);
+    }
+
+    /// Whether another may wait for a look at `entry`, which is asked for.
+    pub(crate) fn may_wait(&mut self, entry: EntryId, now: Time) -> bool {
+        let found = self.store.entry(entry);
+        if found.waiters.len() >= self.limits.waiting {
+            let works = &mut self.works;
+            found.waiters.retain(|&waiter| works.get(waiter).is_some_and(|work| work.wait == Some(entry)));
+        }
+        let full = found.waiters.len() >= self.limits.waiting;
+        self.looks_ahead = !found.is_asked();
+        if full || self.store.is_clogged() || !self.ask(entry, now) {
+            return false;
+        }
+        self.counters.cache_misses += 1;
+        self.working += 1;
+        true
+    }
+
+    /// Has the reader look at `entry`, unless it does. False if it has enough
+    /// to do.
+    pub(crate) fn ask(&mut self, entry: EntryId, now: Time) -> bool {
+        if self.store.entry(entry).is_asked() {
+            return true;
+        }
+        if self.store.asked >= self.limits.waiting {
+            return false;
+        }
+        let Some((key, known)) = self.store.ask(entry, now) else { return false };
+        self.reader.submit(Job::LookUp { entry, key, known, now: self.second });
+        true
+    }
+}
