@@ -67,6 +67,18 @@ impl Names {
         Ok(())
     }
 
+    /// The host at `place` is the one of requests that name none.
+    ///
+    /// # Errors
+    /// Another host is.
+    pub fn add_unnamed(&mut self, place: u16) -> Result<(), NameError> {
+        if self.whole.contains_key(&b""[..]) {
+            return Err(NameError::Twice(String::new()));
+        }
+        self.whole.insert(Box::default(), place);
+        Ok(())
+    }
+
     /// The host at `place` has the names that an expression matches: the
     /// caller's number for it. Those added first are asked first.
     pub fn add_expression(&mut self, expression: u32, place: u16) {
@@ -216,6 +228,9 @@ mod tests {
             assert_eq!(find(&names, authority), place, "{authority}");
         }
         assert_eq!(names.find(&[b'a'; 70_000], |_, _| true), 0);
+        names.add_unnamed(4).expect("none has it");
+        assert_eq!((find(&names, ""), find(&names, ":80"), find(&names, "x")), (4, 4, 0));
+        assert!(names.add_unnamed(4).is_err());
     }
 
     #[test]

@@ -92,6 +92,23 @@ pub struct VirtualServer {
     pub ignore_invalid_headers: bool,
     /// `underscores_in_headers`.
     pub underscores_in_headers: bool,
+    /// What is taken of a request before its location is known.
+    pub head: HeadRules,
+}
+
+/// Bounds on a request's head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeadRules {
+    /// `client_header_timeout`.
+    pub timeout: Duration,
+    /// Bytes of the request line or of a field, at most: a buffer of
+    /// `large_client_header_buffers`.
+    pub line: u64,
+    /// Bytes of all of it, at most: all of those buffers, and
+    /// `client_header_buffer_size`.
+    pub bytes: u64,
+    /// `max_headers`.
+    pub fields: u32,
 }
 
 /// The settings of a place, and what is done there. All that may be inherited
@@ -102,10 +119,6 @@ pub struct Block {
     pub label: Box<[u8]>,
     /// What is done in the rewrite phase.
     pub script: Arc<[Instruction]>,
-    /// What a location's prefix is, where `alias` is to replace it.
-    pub prefix: Box<[u8]>,
-    /// The expression of a location that has one: `alias` is then a whole path.
-    pub expression: Option<u32>,
     /// Reached by redirects alone (`internal`).
     pub internal: bool,
     /// Where files are.
@@ -170,10 +183,21 @@ pub struct Block {
 /// Where files are.
 #[derive(Clone, Debug)]
 pub struct Root {
-    /// The folder.
+    /// The folder, without a slash at its end; with `alias`, what stands for a
+    /// part of the path.
     pub path: Value,
-    /// It stands for the location's prefix, or is the whole path (`alias`).
-    pub alias: bool,
+    /// What it stands for; none: nothing, the path follows it.
+    pub alias: Option<Alias>,
+}
+
+/// What `alias` stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Alias {
+    /// So many bytes at the start of the path: those of the location that it
+    /// was written in.
+    Start(u32),
+    /// All of the path: it was written in a location with an expression.
+    Path,
 }
 
 /// `try_files`: the first that is there.

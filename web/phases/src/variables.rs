@@ -2,6 +2,7 @@
 //! in a way that says what they are, and those of a configuration.
 
 use crate::script::SetTarget;
+use core::fmt;
 use std::collections::HashMap;
 
 /// What a variable stands for. What is read of a request is noted, so that an
@@ -34,7 +35,8 @@ pub enum Variable {
 /// All variables of a configuration, by the numbers that its values have.
 #[derive(Clone, Debug, Default)]
 pub struct VariableTable {
-    variables: Vec<Variable>,
+    /// Nothing stands for a name that was reserved and not defined.
+    variables: Vec<Option<Variable>>,
     names: HashMap<Box<[u8]>, u16>,
     /// Groups of expressions with these names, and the slots that a match
     /// writes: by expression.
@@ -49,7 +51,26 @@ pub enum VariableError {
     TooMany,
     /// It is nginx's own, and not to be changed: `the duplicate "…" variable`.
     Fixed(Vec<u8>),
+    /// It stands for something else, and would be set beside that: nginx then
+    /// has both, one after the other.
+    Both(Vec<u8>),
 }
+
+/// In nginx's words, where it has any.
+impl fmt::Display for VariableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany => f.write_str("too many variables: at most 65535"),
+            Self::Fixed(name) => write!(f, "the duplicate \"{}\" variable", String::from_utf8_lossy(name)),
+            Self::Both(name) => {
+                let name = String::from_utf8_lossy(name);
+                write!(f, "not supported here: \"{name}\" variable is set, and stands for something else, too")
+            }
+        }
+    }
+}
+
+impl std::error::Error for VariableError {}
 
 impl VariableTable {
     /// The number of a variable by its name, in lower case, without `$`; a new
@@ -59,7 +80,25 @@ impl VariableTable {
             return Some(*number);
         }
         let variable = known(name)?;
-        self.add(name, variable).ok()
+        self.add(name, Some(variable)).ok()
+    }
+
+    /// The number of a variable by its name, which may be defined later.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn reserve(&mut self, name: &[u8]) -> Result<u16, VariableError> {
+        match self.number(name) {
+            Some(number) => Ok(number),
+            None => self.add(name, None),
+        }
+    }
+
+    /// The first name that was reserved, and not defined.
+    #[must_use]
+    pub fn undefined(&self) -> Option<&[u8]> {
+        let number = self.variables.iter().position(Option::is_none)?;
+        Some(self.name(number as u16))
     }
 
     /// The slot that scripts write by this name (`set`, groups of expressions);
@@ -68,16 +107,18 @@ impl VariableTable {
     /// # Errors
     /// It cannot be changed, or there is no room.
     pub fn slot(&mut self, name: &[u8]) -> Result<u16, VariableError> {
-        match self.names.get(name).map(|number| &self.variables[usize::from(*number)]) {
-            Some(Variable::Slot(slot)) => return Ok(*slot),
-            Some(_) => return Err(VariableError::Fixed(name.to_vec())),
-            None => {}
-        }
-        if known(name).is_some() {
-            return Err(VariableError::Fixed(name.to_vec()));
-        }
         let slot = self.slots;
-        self.add(name, Variable::Slot(slot))?;
+        match self.names.get(name).map(|number| &mut self.variables[usize::from(*number)]) {
+            Some(Some(Variable::Slot(slot))) => return Ok(*slot),
+            Some(reserved @ None) => *reserved = Some(Variable::Slot(slot)),
+            Some(Some(Variable::Core(_))) => return Err(VariableError::Fixed(name.to_vec())),
+            Some(Some(_)) => return Err(VariableError::Both(name.to_vec())),
+            None => match known(name) {
+                Some(Variable::Core(_)) => return Err(VariableError::Fixed(name.to_vec())),
+                Some(_) => return Err(VariableError::Both(name.to_vec())),
+                None => _ = self.add(name, Some(Variable::Slot(slot)))?,
+            },
+        }
         self.slots += 1;
         Ok(slot)
     }
@@ -99,17 +140,18 @@ impl VariableTable {
     /// # Errors
     /// As [`VariableTable::slot`].
     pub fn define(&mut self, name: &[u8], variable: Variable) -> Result<u16, VariableError> {
-        if known(name).is_some() {
-            return Err(VariableError::Fixed(name.to_vec()));
+        match known(name) {
+            Some(Variable::Core(_)) => return Err(VariableError::Fixed(name.to_vec())),
+            Some(_) => return Err(VariableError::Both(name.to_vec())),
+            None => {}
         }
-        match self.names.get(name) {
+        let Some(number) = self.names.get(name) else { return self.add(name, Some(variable)) };
+        match &mut self.variables[usize::from(*number)] {
+            Some(Variable::Slot(_)) => return Err(VariableError::Both(name.to_vec())),
             // The later one counts, as nginx has it.
-            Some(number) => {
-                self.variables[usize::from(*number)] = variable;
-                Ok(*number)
-            }
-            None => self.add(name, variable),
+            defined => *defined = Some(variable),
         }
+        Ok(*number)
     }
 
     /// A match of `expression` writes its group `group` to `slot`.
@@ -126,7 +168,7 @@ impl VariableTable {
     /// What a number stands for.
     #[must_use]
     pub fn get(&self, number: u16) -> Option<&Variable> {
-        self.variables.get(usize::from(number))
+        self.variables.get(usize::from(number))?.as_ref()
     }
 
     /// A number's name, for people.
@@ -141,7 +183,7 @@ impl VariableTable {
         self.slots as usize
     }
 
-    fn add(&mut self, name: &[u8], variable: Variable) -> Result<u16, VariableError> {
+    fn add(&mut self, name: &[u8], variable: Option<Variable>) -> Result<u16, VariableError> {
         let number = u16::try_from(self.variables.len()).map_err(|_| VariableError::TooMany)?;
         self.variables.push(variable);
         self.names.insert(name.into(), number);
