@@ -20,7 +20,7 @@ mod rules;
 mod source;
 mod values;
 
-pub use message::{ConfError, FileId, Level, Message, Place};
+pub use message::{ConfError, Level, Message, Place, SourceId};
 pub use reader::{Configuration, DEPTH_MAX, Directive, FILES_MAX, ReadFile, TEXT_MAX};
 pub use rules::{Arguments, Context, Rule, ValueForm, rules};
 pub use source::{ConfFiles, Disk};

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 /// A file that was read, by the order of reading.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct FileId(pub u32);
+pub struct SourceId(pub u32);
 
-impl FileId {
+impl SourceId {
     /// The command line (`-g`), which is no file.
     pub const COMMAND_LINE: Self = Self(u32::MAX);
 }
@@ -16,7 +16,7 @@ impl FileId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Place {
     /// The file.
-    pub file: FileId,
+    pub file: SourceId,
     /// The line, from 1.
     pub line: u32,
 }

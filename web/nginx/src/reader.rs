@@ -1,7 +1,7 @@
 //! A configuration is read: its files in their order, its directives in blocks.
 
 use crate::lexer::{End, Lexer, Statement, Text};
-use crate::message::{ConfError, FileId, Level, Message, Place};
+use crate::message::{ConfError, Level, Message, Place, SourceId};
 use crate::rules::{Context, Rule, ValueForm, rules};
 use crate::source::ConfFiles;
 use crate::values::{number, offset, size, time};
@@ -51,7 +51,7 @@ pub struct ReadFile {
 /// contexts and values are checked by the rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Configuration {
-    /// The files, by [`FileId`].
+    /// The files, by [`SourceId`].
     pub files: Vec<ReadFile>,
     /// What stands in no block; that of the command line first.
     pub directives: Vec<Directive>,
@@ -77,7 +77,7 @@ impl Configuration {
 
     /// The path of a file.
     #[must_use]
-    pub fn path(&self, file: FileId) -> Option<&Path> {
+    pub fn path(&self, file: SourceId) -> Option<&Path> {
         self.files.get(file.0 as usize).map(|file| file.path.as_path())
     }
 
@@ -161,7 +161,7 @@ struct Reader<'a> {
 /// Where a reader is.
 #[derive(Clone, Copy)]
 struct At {
-    file: FileId,
+    file: SourceId,
     inside: Inside,
     depth: usize,
 }
@@ -171,7 +171,7 @@ impl Reader<'_> {
         let mut block = Block::default();
         let inside = Inside::Rules(Context::MAIN);
         if !globals.is_empty() {
-            let at = At { file: FileId::COMMAND_LINE, inside, depth: 0 };
+            let at = At { file: SourceId::COMMAND_LINE, inside, depth: 0 };
             self.text(&mut Lexer::new(globals, Text::Parameter), at, false, &mut block)?;
         }
         self.file(path, None, inside, 0, &mut block)?;
@@ -201,7 +201,7 @@ impl Reader<'_> {
         let text = self.source.read(path, TEXT_MAX - self.bytes);
         let text: Arc<[u8]> = text.map_err(|why| refused(unread(path, &why)))?.into();
         self.bytes += text.len();
-        let file = FileId(files.len() as u32);
+        let file = SourceId(files.len() as u32);
         self.files.push(ReadFile { path: path.to_owned(), text: Arc::clone(&text) });
         self.open.push(path.to_owned());
         let read = self.text(&mut Lexer::new(&text, Text::File), At { file, inside, depth }, false, block);
@@ -220,7 +220,7 @@ impl Reader<'_> {
                 End::Close => return refused(self, "unexpected \"}\""),
                 End::Text if in_block => return refused(self, "unexpected end of file, expecting \"}\""),
                 End::Text => return Ok(()),
-                End::Open if at.file == FileId::COMMAND_LINE => {
+                End::Open if at.file == SourceId::COMMAND_LINE => {
                     return refused(self, "block directives are not supported in -g option");
                 }
                 End::Open | End::Semicolon => {}
@@ -321,7 +321,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn refused(&self, file: FileId, line: u32, text: String) -> Message {
+    fn refused(&self, file: SourceId, line: u32, text: String) -> Message {
         message_at(&self.files, Level::Emerg, text, Place { file, line })
     }
 }

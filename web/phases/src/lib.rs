@@ -15,6 +15,7 @@
 
 pub mod access;
 pub mod compression;
+mod ids;
 pub mod limits;
 mod locations;
 pub mod logging;

@@ -10,6 +10,7 @@
 
 use crate::access::AccessRules;
 use crate::compression::CompressionRules;
+pub use crate::ids::{BlockId, ServerId};
 use crate::limits::{LimitUse, Zone};
 use crate::locations::Locations;
 use crate::logging::{LogFormat, LogTarget, LogUse};
@@ -25,14 +26,6 @@ use pcre::Regex;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// A block's number in [`Program::blocks`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct BlockId(pub u32);
-
-/// A server's number in [`Program::servers`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct ServerId(pub u16);
 
 /// What a configuration comes to.
 #[derive(Debug, Default)]
@@ -384,11 +377,19 @@ pub struct Referers {
     pub blocked: bool,
     /// The server's own names are: places in its names.
     pub server_names: bool,
-    /// Hosts, perhaps with a path that the referer's begins with; a `*` at
-    /// either end.
-    pub hosts: Vec<(Box<[u8]>, Box<[u8]>)>,
+    /// Hosts.
+    pub hosts: Vec<RefererHost>,
     /// Expressions on what follows the scheme.
     pub expressions: Vec<u32>,
+}
+
+/// A host of `valid_referers`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RefererHost {
+    /// Its name, with a `*` at either end, perhaps.
+    pub name: Box<[u8]>,
+    /// What the path begins with; empty: whatever it is.
+    pub path: Box<[u8]>,
 }
 
 /// `secure_link`.

@@ -2,7 +2,7 @@
 //! one after the other, with jumps, as the directives `set`, `rewrite`, `if`,
 //! `return` and `break` come to.
 
-use crate::program::BlockId;
+use crate::ids::BlockId;
 use crate::value::Value;
 
 /// One step of a script.

@@ -212,9 +212,11 @@ macro_rules! core {
     ($($variant:ident $name:literal,)*) => {
         /// nginx's own variables.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        #[allow(missing_docs, reason = "each is what nginx's documentation says of its name")]
         pub enum Core {
-            $($variant,)*
+            $(
+                /// What nginx's documentation says of its name.
+                $variant,
+            )*
         }
 
         impl Core {
