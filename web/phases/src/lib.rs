@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod addresses;
 pub mod compression;
 mod ids;
 pub mod limits;

@@ -6,7 +6,7 @@ use core::ops::Range;
 
 /// A value, in the language of nginx.conf: text in which `$name`, `${name}` and
 /// `$1` to `$9` stand for something else.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Value {
     text: Box<[u8]>,
     parts: Box<[Part]>,
