@@ -25,8 +25,9 @@ impl Compiling for Compiler {
 struct Group;
 
 impl Variables for Group {
-    fn write_variable(&mut self, _: u16, out: &mut Vec<u8>) {
+    fn write_variable(&mut self, _: u16, out: &mut Vec<u8>) -> bool {
         out.push(b'q');
+        true
     }
 
     fn write_capture(&mut self, _: u8, out: &mut Vec<u8>) {
