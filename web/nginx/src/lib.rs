@@ -18,10 +18,9 @@ mod message;
 mod reader;
 mod rules;
 mod source;
-mod values;
 
 pub use message::{ConfError, Level, Message, Place, SourceId};
+pub use phases::units::{BadValue, offset, size, time};
 pub use reader::{Configuration, DEPTH_MAX, Directive, FILES_MAX, ReadFile, TEXT_MAX};
 pub use rules::{Arguments, Context, Rule, ValueForm, rules};
 pub use source::{ConfFiles, Disk};
-pub use values::{BadValue, offset, size, time};

@@ -4,7 +4,7 @@ use crate::lexer::{End, Lexer, Statement, Text};
 use crate::message::{ConfError, Level, Message, Place, SourceId};
 use crate::rules::{Context, Rule, ValueForm, rules};
 use crate::source::ConfFiles;
-use crate::values::{number, offset, size, time};
+use phases::units::{number, offset, size, time};
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};

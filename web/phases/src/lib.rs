@@ -25,6 +25,7 @@ mod names;
 pub mod program;
 pub mod script;
 pub mod types;
+pub mod units;
 mod value;
 pub mod variables;
 

@@ -80,7 +80,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("helper", &[]),
     ("access_log", &["wire", "helper", "semantics"]),
     ("files", &["wire", "app", "exchange", "helper", "semantics"]),
-    ("nginx", &[]),
+    ("nginx", &["phases"]),
     ("pcre", &[]),
     ("phases", &["wire", "app", "access_log", "exchange", "files", "helper", "pcre", "semantics"]),
     ("site", &["wire", "app", "access_log", "exchange", "files", "h1", "phases", "semantics"]),
