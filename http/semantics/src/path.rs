@@ -13,10 +13,14 @@ pub enum PathError {
 }
 
 /// Writes the normalised form of `raw` (a path as sent, beginning with `/`)
-/// to `out`, without its first slash: percent-decoded exactly once, and only then taken apart: dot
-/// segments resolved (RFC 3986 §5.2.4), repeated slashes merged. So `%2F` is a
-/// slash like any other, as for nginx; RFC 3986 §2.2 would have it be a part of
-/// a name, which no file system has. A backslash is a byte like any other.
+/// to `out`, without its first slash: percent-decoded exactly once, and only
+/// then taken apart: dot segments resolved (RFC 3986 §5.2.4), repeated slashes
+/// merged. So `%2F` is a slash like any other, as for nginx; RFC 3986 §2.2 would
+/// have it be a part of a name, which no file system has. A backslash is a byte
+/// like any other.
+///
+/// # Errors
+/// If it is no path; what is in `out` then means nothing.
 pub fn normalise(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
     out.clear();
     let mut rest = raw;

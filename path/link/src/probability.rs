@@ -26,9 +26,7 @@ impl Probability {
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / TWO_TO_64
     }
-}
 
-impl Probability {
     /// Whether it happens this time. Draws nothing for the certain cases, so that
     /// a fault switched off moves no other draw.
     pub(crate) const fn hits(self, random: &mut SplitMix64) -> bool {
