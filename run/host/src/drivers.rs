@@ -205,6 +205,12 @@ pub fn help() -> String {
     KINDS.iter().map(|kind| kind.help).collect::<Vec<_>>().join("\n\n")
 }
 
+/// Why something else cannot be taken over by another process: what can be.
+pub fn take_over_is_for() -> String {
+    let kinds = KINDS.iter().filter(|kind| kind.hands_over).map(|kind| format!(" and {}", kind.name));
+    format!("take-over is for kernel sockets{}", kinds.collect::<String>())
+}
+
 /// `a, b or c`.
 fn or(words: impl Iterator<Item = &'static str>) -> String {
     let words: Vec<&str> = words.collect();
@@ -238,6 +244,11 @@ mod tests {
             let told = parse(text).unwrap_err().to_string();
             assert!(told.contains(why), "{told}");
         }
+    }
+
+    #[test]
+    fn what_is_handed_over_is_named() {
+        assert_eq!(take_over_is_for(), "take-over is for kernel sockets and af_xdp");
     }
 
     #[test]

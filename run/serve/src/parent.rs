@@ -33,6 +33,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use driver::Kernel;
 use host::Layout;
+use host::drivers::take_over_is_for;
 use link::Wanted;
 use opening::Openings;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -342,8 +343,9 @@ impl Parent {
 
     /// SIGUSR2: a successor is started, which asks the one that serves.
     fn restart(&mut self, now: Time) {
+        let elsewhere = format!("{}, without --capture and faults", take_over_is_for());
         let refused = match (restart_of(&self.plan), self.serving()) {
-            (None, _) => "take-over is for kernel sockets and af_xdp, without --capture and faults",
+            (None, _) => elsewhere.as_str(),
             (Some(_), None) => "none serves yet",
             (Some(_), Some(_)) if self.children.iter().any(|child| child.role == Role::Coming) => {
                 "a successor is on its way"

@@ -13,6 +13,7 @@ use super::wakes::PULSE;
 use super::ward::{self, ParentWish, Ward};
 use crate::plan::{RestartPlan, ServePath, ServePlan};
 use core::time::Duration;
+use host::drivers::take_over_is_for;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use say::Failure;
@@ -293,8 +294,9 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
         if core::mem::replace(&mut self.restarted, restarts) == restarts {
             return;
         }
+        let elsewhere = format!("{}, without --capture and faults", take_over_is_for());
         let refused = match (&self.restart, &self.control, self.orders.stage()) {
-            (None, ..) => "take-over is for kernel sockets and af_xdp, without --capture and faults",
+            (None, ..) => elsewhere.as_str(),
             (_, _, Stage::Retire) => "a successor serves already",
             (_, _, Stage::Drain | Stage::Halt) => "this process is stopping",
             (_, None, Stage::Serve) => "there is no control socket (--control off)",

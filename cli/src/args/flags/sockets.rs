@@ -4,7 +4,7 @@ use super::Switch;
 use super::host::HostArgs;
 use crate::args::kernel::{Probes, buffer, file_mode};
 use clap::{Args, ValueEnum, ValueHint};
-use host::drivers::KINDS;
+use host::drivers::take_over_is_for;
 use host::values::{self, Size};
 use host::{Cores, HostPlan, Workers};
 use serve::{Control, KernelPlan, Listen, RestartPlan, TakeOver};
@@ -179,8 +179,7 @@ impl RestartArgs {
     pub(super) fn plan_over(self, host: &HostPlan) -> Result<Option<RestartPlan>, String> {
         let hands_over = host.links.first().is_some_and(|link| link.driver.kind().hands_over);
         let why = if !hands_over {
-            let kinds = KINDS.iter().filter(|kind| kind.hands_over).map(|kind| format!(" and {}", kind.name));
-            format!("take-over is for kernel sockets{}", kinds.collect::<String>())
+            take_over_is_for()
         } else if host.capture.is_some() {
             "--capture cannot go on in another process".to_owned()
         } else if host.faults.is_some() {
