@@ -132,16 +132,16 @@ const fn jump(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
 /// The program's instructions are there.
 pub unsafe fn take(program: &libc::sock_fprog) -> Result<(), i32> {
     let program: *const libc::sock_fprog = program;
-    let mut outcome = Err(libc::EINVAL);
+    let take = |flags: libc::c_ulong| {
+        // SAFETY: the program is valid, as the caller promises, and read only.
+        let done = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, program) };
+        super::checked(done)
+    };
     // Linux 4.17 knows the flag.
-    for flags in [libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW, 0] {
-        if outcome == Err(libc::EINVAL) {
-            // SAFETY: the program is valid, as the caller promises, and read only.
-            let done = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, program) };
-            outcome = super::checked(done);
-        }
+    match take(libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW) {
+        Err(libc::EINVAL) => take(0),
+        outcome => outcome,
     }
-    outcome
 }
 
 /// Whether the kernel has filters.
