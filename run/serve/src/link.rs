@@ -60,7 +60,10 @@ pub fn serve(plan: &ServePlan) -> Result<(), Failure> {
         return Ok(());
     }
     let asked = match restart {
-        Some(restart) => Predecessor::ask_for_queues(restart.take_over.as_ref())?,
+        Some(restart) => {
+            let queues_max = host.links.iter().map(|link| link.driver.most_queues()).max().unwrap_or(0);
+            Predecessor::ask_for_queues(restart.take_over.as_ref(), queues_max)?
+        }
         None => None,
     };
     let Some((predecessor, offer)) = asked else {

@@ -41,17 +41,18 @@ impl Predecessor {
         asked.map(Some).map_err(|why| format!("cannot take over by {}: {why}", path.display()).into())
     }
 
-    /// Asks the process that is to be followed, if any, for its queues.
+    /// Asks the process that is to be followed, if any, for its queues: of each
+    /// port at most `queues_max`.
     ///
     /// # Errors
     /// As [`Predecessor::ask`].
-    pub fn ask_for_queues(wanted: Option<&TakeOver>) -> Result<Option<(Self, Vec<Offer>)>, Failure> {
+    pub fn ask_for_queues(wanted: Option<&TakeOver>, queues_max: u16) -> Result<Option<(Self, Vec<Offer>)>, Failure> {
         let Some((path, channel)) = find(wanted)? else { return Ok(None) };
-        let asked = Self::ask_for_queues_by(channel);
+        let asked = Self::ask_for_queues_by(channel, queues_max);
         asked.map(Some).map_err(|why| format!("cannot take over by {}: {why}", path.display()).into())
     }
 
-    fn ask_for_queues_by(channel: Channel) -> Result<(Self, Vec<Offer>), ChannelError> {
+    fn ask_for_queues_by(channel: Channel, queues_max: u16) -> Result<(Self, Vec<Offer>), ChannelError> {
         channel.send(&Message::Hello { version: VERSION, pid: ward::main_process() }, &[])?;
         let mut ports: Vec<Offer> = Vec::new();
         loop {
@@ -65,7 +66,8 @@ impl Predecessor {
                 Message::Queues { count, more } => {
                     let port = ports.last_mut().ok_or(ChannelError::Nonsense)?;
                     let given = received.descriptors.len();
-                    if given != count.saturating_mul(QUEUE_DESCRIPTORS) || port.queues.len() + count > QUEUES_MAX {
+                    if given != count.saturating_mul(QUEUE_DESCRIPTORS) || port.queues.len() + count > queues_max.into()
+                    {
                         return Err(ChannelError::Nonsense);
                     }
                     let mut given = received.descriptors.into_iter();
@@ -183,9 +185,8 @@ impl AsFd for Predecessor {
     }
 }
 
-/// Ports of one process, and queues of one port, at most.
+/// Ports of one process, at most.
 const PORTS_MAX: usize = 64;
-const QUEUES_MAX: usize = 256;
 
 /// The descriptors of the next queue.
 fn next(given: &mut impl Iterator<Item = OwnedFd>) -> Option<[OwnedFd; QUEUE_DESCRIPTORS]> {
