@@ -69,8 +69,8 @@ impl Driver for Config {
         port::mac(&self.interface).ok()
     }
 
-    fn spread(&self) -> Option<Result<Rss, String>> {
-        Some(rss::rss(&self.interface).map_err(|why| why.to_string()))
+    fn spread(&self) -> Result<Rss, String> {
+        rss::rss(&self.interface).map_err(|why| why.to_string())
     }
 
     fn open_for_another(&self, queues: u16, claim: &Claim, wanted: Wanted) -> Result<Reopened, Box<dyn Error>> {
@@ -83,6 +83,7 @@ impl Open for Config {
         copies: Copies::Bonds,
         counts: COUNTS,
         hands_over: true,
+        spreads: true,
         ..Kind::new("af_xdp", "af_xdp:INTERFACE", "af_xdp:INTERFACE", HELP)
     };
 

@@ -37,9 +37,8 @@ impl Driver for Config {
         crate::mac(&self.device)
     }
 
-    fn spread(&self) -> Option<Result<Rss, String>> {
-        let open = crate::facts(&self.device).ok_or_else(|| "how it spreads flows shows once it is open".to_owned());
-        Some(open.and_then(|facts| facts.spread()))
+    fn spread(&self) -> Result<Rss, String> {
+        crate::facts(&self.device).ok_or("how it spreads flows shows once it is open")?.spread()
     }
 }
 
@@ -47,6 +46,7 @@ impl Open for Config {
     const KIND: Kind = Kind {
         // Where nothing opens, copies of the whole stack that could not run would be a quarter of the build.
         copies: if cfg!(feature = "libdpdk") { Copies::Bonds } else { Copies::Shared },
+        spreads: true,
         as_root: Some("drivers of DPDK open devices and memory while they run"),
         ..Kind::new("dpdk", "dpdk:DEVICE", "dpdk:DEVICE", HELP)
     };

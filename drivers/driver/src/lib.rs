@@ -37,6 +37,9 @@ pub struct Kind {
     pub copies: Copies,
     /// Its open links can be given to another process ([`Opened::handover`]).
     pub hands_over: bool,
+    /// Its ports spread flows over their queues ([`Driver::spread`]); else the other
+    /// side chooses the queue.
+    pub spreads: bool,
     /// It pushes back, and is in no need of pause frames.
     pub in_memory: bool,
     /// What its links do while they run that only root may; `None`: nothing.
@@ -48,7 +51,8 @@ impl Kind {
     #[must_use]
     pub const fn new(name: &'static str, form: &'static str, example: &'static str, help: &'static str) -> Self {
         let (counts, threads, copies): (&[&str], &[&str], _) = (&[], &[], Copies::Shared);
-        Self { name, form, example, help, counts, threads, copies, hands_over: false, in_memory: false, as_root: None }
+        let (hands_over, spreads, in_memory, as_root) = (false, false, false, None);
+        Self { name, form, example, help, counts, threads, copies, hands_over, spreads, in_memory, as_root }
     }
 }
 
@@ -122,10 +126,12 @@ pub trait Driver {
         None
     }
 
-    /// How its port spreads flows over queues, or why that is not known; `None`:
-    /// the other side chooses the queue.
-    fn spread(&self) -> Option<Result<Rss, String>> {
-        None
+    /// How its port spreads flows over queues, where its [`Kind::spreads`].
+    ///
+    /// # Errors
+    /// If that is not known: a reason for the user.
+    fn spread(&self) -> Result<Rss, String> {
+        Err("the other side chooses the queue".to_owned())
     }
 
     /// The socket file that it listens on, if it does.

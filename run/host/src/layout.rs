@@ -73,8 +73,8 @@ impl Layout {
         // What answers a connection that a silo opened comes back to it where
         // the other side answers by the queue that was asked through, or where
         // the software's hash, which the local port is chosen by, says so.
-        let by_peer = layout.is_plain() && spread(host, &layout.queues()).0 == Spread::Peer;
-        if host.opens && layout.seats.len() > 1 && !by_peer && host.steer != Policy::Hash {
+        let by_peer = || layout.is_plain() && spread(host, &layout.queues()).0 == Spread::Peer;
+        if host.opens && layout.seats.len() > 1 && host.steer != Policy::Hash && !by_peer() {
             return Err("to open connections over such a link, several silos need --steer hash".into());
         }
         if let Some(priority) = host.fifo {

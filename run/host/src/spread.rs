@@ -9,21 +9,19 @@ use steer::{Rss, Spread};
 /// that is known now. Where they might have spread by flow, also why they are not
 /// taken to.
 pub fn spread(host: &HostPlan, queues: &[u16]) -> (Spread, Option<String>) {
-    let mut all = Vec::new();
-    for link in &host.links {
-        // The peer's silos have a queue each, or the kernel keeps a flow in the
-        // queue that it was last sent from (tun_automq_select_queue).
-        let Some(known) = link.driver.spread() else { return (Spread::Peer, None) };
-        all.push((link, known));
+    // The peer's silos have a queue each, or the kernel keeps a flow in the queue
+    // that it was last sent from (tun_automq_select_queue).
+    if host.links.iter().any(|link| !link.driver.kind().spreads) {
+        return (Spread::Peer, None);
     }
     if host.opens && host.links.len() > 1 {
         return (Spread::Unknown, Some("answers come by the port that the other side chooses".to_owned()));
     }
-    // One queue has nothing to spread.
-    for ((link, known), count) in all.into_iter().zip(queues).filter(|(_, count)| **count >= 2) {
+    // One queue has nothing to spread, and nobody is asked about it.
+    for (link, count) in host.links.iter().zip(queues).filter(|(_, count)| **count >= 2) {
         let first = link.driver.first_queue();
         let queues = first..first.saturating_add(*count);
-        if let Err(why) = known.and_then(|rss| judge(&rss, &queues, families(host))) {
+        if let Err(why) = link.driver.spread().and_then(|rss| judge(&rss, &queues, families(host))) {
             return (Spread::Unknown, Some(format!("{}: {why}", link.name())));
         }
     }
@@ -60,6 +58,7 @@ fn judge(rss: &Rss, queues: &Range<u16>, [v4, v6]: [bool; 2]) -> Result<(), Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drivers::LinkSpec;
     use core::net::SocketAddr;
     use stack::ReturnPath;
     use steer::ReturnQueue;
@@ -86,6 +85,20 @@ mod tests {
             interrupts: false,
             rss,
         }
+    }
+
+    #[test]
+    fn ports_with_one_queue_are_not_asked() {
+        let of = |text: &str, queues| {
+            let link = LinkSpec::parse(text, driver::Role::Server).unwrap();
+            spread(&HostPlan::new(vec![link]), &[queues])
+        };
+        // There is no such interface: who asks about it learns that.
+        assert_eq!(of("af_xdp:nearside-none", 1), (Spread::Keyed, None));
+        let (spread, why) = of("af_xdp:nearside-none", 2);
+        assert_eq!(spread, Spread::Unknown);
+        assert!(why.unwrap().contains("does not tell"));
+        assert_eq!(of("memif:/run/x.sock", 2), (Spread::Peer, None));
     }
 
     #[test]
