@@ -8,6 +8,7 @@ pub(crate) use agents::UserAgent;
 pub use wrk::{WRK_USERS_LIMIT, wrk_script};
 
 use app::ConnId;
+use random::mix;
 use serde::Serialize;
 
 /// What requests carry beside method, target, Host and what
@@ -44,14 +45,10 @@ impl Heads {
 }
 
 /// Each connection's number, the same as long as it lives: different ones for
-/// different connections of a silo (Steele and others 2014, "Fast splittable
-/// pseudorandom number generators": each step can be undone).
+/// different connections of a silo, because each step of the mixing can be undone.
 pub(crate) fn number(seed: u64, id: ConnId) -> u64 {
     let connection = u64::from(id.generation()) << 32 | id.index() as u64;
-    let mut bits = connection.wrapping_add(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+    mix(connection.wrapping_add(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
 }
 
 /// Which client it is, by the number's upper half.

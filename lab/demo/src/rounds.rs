@@ -15,6 +15,7 @@ use crate::pages::HugePages;
 use crate::progress::Progress;
 use crate::results::{DemoResults, Row};
 use crate::stand::{Server, Stand};
+use random::SplitMix64;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,7 +56,7 @@ pub(crate) fn run(parts: &mut Parts, course: Measuring, seed: u64) -> Result<Dem
     let duration = course.duration;
     let mut results = parts.results(course, seed);
     let mut progress = Progress::default();
-    let mut random = seed;
+    let mut random = SplitMix64::new(seed);
     for round in 1..=course.rounds {
         let items = order(&results, parts.pages.is_some() && !course.first_look, &mut random);
         for (index, item) in items.iter().enumerate() {
@@ -163,7 +164,7 @@ pub(crate) fn make_site(dir: &Path) -> Result<PathBuf, Error> {
 /// The items of a round. Scenarios are shuffled, and who comes first in each;
 /// the contenders of a scenario stay next to each other, so that their ratio
 /// is of one moment.
-fn order(results: &DemoResults, with_frames: bool, random: &mut u64) -> Vec<Item> {
+fn order(results: &DemoResults, with_frames: bool, random: &mut SplitMix64) -> Vec<Item> {
     let mut groups: Vec<Vec<Item>> = Vec::new();
     for scenario in SCENARIOS {
         let rows = results.rows.iter().filter(|row| row.scenario == scenario);
@@ -179,20 +180,11 @@ fn order(results: &DemoResults, with_frames: bool, random: &mut u64) -> Vec<Item
 }
 
 /// Fisher and Yates.
-fn shuffle<T>(items: &mut [T], random: &mut u64) {
+fn shuffle<T>(items: &mut [T], random: &mut SplitMix64) {
     for last in (1..items.len()).rev() {
-        let other = (draw(random) % (last as u64 + 1)) as usize;
+        let other = (random.bits() % (last as u64 + 1)) as usize;
         items.swap(last, other);
     }
-}
-
-/// SplitMix64: good enough to shuffle a dozen items, the same on every machine.
-fn draw(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 impl Parts {

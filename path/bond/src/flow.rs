@@ -60,12 +60,9 @@ fn fold(start: u64, bytes: &[u8]) -> u64 {
     })
 }
 
-/// The finaliser of SplitMix64: every bit of the input moves every bit of
-/// what is used.
+/// Every bit of the input moves every bit of what is used.
 fn mix(word: u64) -> u32 {
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((word ^ (word >> 31)) >> 32) as u32
+    (random::mix(word) >> 32) as u32
 }
 
 #[cfg(test)]

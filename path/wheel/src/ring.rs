@@ -124,15 +124,13 @@ impl<const WORDS: usize> Ring<WORDS> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use random::SplitMix64;
 
     /// What is ahead, by a look at each bucket in turn.
     #[test]
     fn what_is_ahead_is_the_next_bucket_with_entries() {
-        let mut state = 7u64;
-        let mut random = move |n: u32| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as u32 % n
-        };
+        let mut numbers = SplitMix64::new(7);
+        let mut random = |n: usize| numbers.below(n) as u32;
         let (mut ring, mut store) = (Ring::<3>::new(), Store::new(0));
         for _ in 0..20_000 {
             let tick = random(192);

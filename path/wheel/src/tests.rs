@@ -1,14 +1,12 @@
 use super::*;
+use random::SplitMix64;
 
 /// Deadlines that move about at random: each slot comes up at its
 /// deadline or before, never after, and never later than the horizon.
 #[test]
 fn nothing_comes_up_late() {
-    let mut state = 3u64;
-    let mut random = move |n: u64| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((state >> 33) % n) as u32
-    };
+    let mut numbers = SplitMix64::new(3);
+    let mut random = |n: usize| numbers.below(n) as u32;
     for start in [0u32, 1, 5_000, u32::MAX - 3_000_000, u32::MAX - 10] {
         let mut wheel = Wheel::new(start, 4);
         let mut now = start;
@@ -17,7 +15,7 @@ fn nothing_comes_up_late() {
         let mut fired = 0;
         for _ in 0..60_000 {
             let slot = random(40);
-            let span = [3u64, 300, 5_000, 70_000, 900_000][random(5) as usize];
+            let span = [3, 300, 5_000, 70_000, 900_000][random(5) as usize];
             let deadline = now.wrapping_add(1 + random(span));
             deadlines[slot as usize] = Some(deadline);
             wheel.schedule(slot, &mut marks[slot as usize], deadline);
@@ -117,11 +115,10 @@ fn a_sleeper_is_woken_for_deadlines_only() {
     for start in [0u32, 123_456, u32::MAX - 200_000, (1 << 26) - 100_000] {
         let mut wheel = Wheel::new(start, 4);
         let mut marks = [WheelMark::default(); 200];
-        let mut state = u64::from(start) + 1;
+        let mut random = SplitMix64::new(start.into());
         let mut deadlines = Vec::new();
         for (slot, mark) in marks.iter_mut().enumerate() {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let deadline = never_zero(start.wrapping_add(1 + ((state >> 33) % 500_000) as u32));
+            let deadline = never_zero(start.wrapping_add(1 + random.below(500_000) as u32));
             // Entered for later first, and brought forward: in its bucket, or in
             // another.
             wheel.schedule(slot as u32, mark, deadline.wrapping_add(700 * (slot as u32 % 4)));

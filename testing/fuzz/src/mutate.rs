@@ -1,26 +1,25 @@
 //! New inputs out of old ones, the same for the same seed.
 
-/// SplitMix64: every seed gives a good stream.
+use random::SplitMix64;
+
+/// What changes are drawn from; every seed gives a good stream.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(SplitMix64);
 
 impl Random {
     /// The stream of a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     /// The next 64 bits.
     pub const fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = self.0;
-        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
-    /// From 0 to `bound`, excluded; 0 for a bound of 0.
+    /// From 0 to `bound`, excluded; 0 for a bound of 0. By the remainder: what inputs
+    /// of the corpus stand for depends on it.
     pub const fn below(&mut self, bound: usize) -> usize {
         if bound == 0 { 0 } else { (self.bits() % bound as u64) as usize }
     }

@@ -1,29 +1,26 @@
 //! Seeded random numbers: the same on every machine.
 
-/// SplitMix64: one word of state, every seed good.
+use random::SplitMix64;
+
+/// What bad input is drawn from.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng(SplitMix64);
 
 impl Rng {
     /// The sequence of `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     /// The next 64 bits.
     pub const fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     /// Uniform in `low..=high`.
-    pub fn range(&mut self, low: u64, high: u64) -> u64 {
-        let span = u128::from(high.saturating_sub(low)) + 1;
-        low + ((u128::from(self.word()) * span) >> 64) as u64
+    pub const fn range(&mut self, low: u64, high: u64) -> u64 {
+        low + self.0.up_to(high.saturating_sub(low))
     }
 
     /// True once in `n` times.

@@ -1,5 +1,6 @@
 //! The files that the tests fetch.
 
+use random::SplitMix64;
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -52,16 +53,13 @@ pub(crate) fn build_folder() -> PathBuf {
     test.ancestors().nth(2).expect("a test lies below its profile's folder").to_owned()
 }
 
-/// Writes `size` bytes of SplitMix64, the same each time.
+/// Writes `size` random bytes, the same each time.
 fn write(path: &Path, size: usize) -> std::io::Result<()> {
     let mut out = BufWriter::new(File::create(path)?);
-    let mut state = size as u64;
+    let mut random = SplitMix64::new(size as u64);
     let mut left = size;
     while left > 0 {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let bytes = (z ^ (z >> 31)).to_le_bytes();
+        let bytes = random.bits().to_le_bytes();
         let take = left.min(bytes.len());
         out.write_all(&bytes[..take])?;
         left -= take;

@@ -1,6 +1,7 @@
 //! The process that serves, and those that follow it.
 
 use crate::{Failure, wait_for};
+use random::SplitMix64;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -193,16 +194,13 @@ pub fn has_ended(pid: u32) -> bool {
     !Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// `size` bytes of which each word is another (SplitMix64).
+/// `size` bytes of which each word is another.
 #[must_use]
 pub fn content(size: usize) -> Vec<u8> {
-    let mut state = size as u64;
+    let mut random = SplitMix64::new(size as u64);
     let mut bytes = Vec::with_capacity(size + 8);
     while bytes.len() < size {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bytes.extend((z ^ (z >> 31)).to_le_bytes());
+        bytes.extend(random.bits().to_le_bytes());
     }
     bytes.truncate(size);
     bytes

@@ -1,28 +1,27 @@
 //! Seeded random numbers: the same on every machine.
 
 use core::time::Duration;
+use random::SplitMix64;
 
-/// SplitMix64: one word of state, every seed good.
+/// What worlds are drawn from.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng(SplitMix64);
 
 impl Rng {
     /// The sequence of `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     /// The next 64 bits.
     pub const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
+        self.0.bits()
     }
 
     /// Uniform in `low..=high`.
-    pub fn range(&mut self, low: u64, high: u64) -> u64 {
-        let span = u128::from(high.saturating_sub(low)) + 1;
-        low + ((u128::from(self.next()) * span) >> 64) as u64
+    pub const fn range(&mut self, low: u64, high: u64) -> u64 {
+        low + self.0.up_to(high.saturating_sub(low))
     }
 
     /// In `low..=high`, each order of magnitude as likely as the next: small
@@ -49,13 +48,4 @@ impl Rng {
     pub fn millis(&mut self, low: u64, high: u64) -> Duration {
         Duration::from_micros(self.range(low * 1_000, high * 1_000))
     }
-}
-
-/// A good hash of one word.
-#[must_use]
-pub const fn mix(word: u64) -> u64 {
-    let mut z = word;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

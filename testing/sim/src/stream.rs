@@ -2,7 +2,7 @@
 //! and a position, so that a receiver can tell every byte that is missing,
 //! doubled, moved or damaged.
 
-use crate::rng::mix;
+use random::mix;
 
 /// One direction of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,8 +2,9 @@
 //! key: the side that connects sends the key first, so both sides know what
 //! to send, what to expect, and how the connection ends.
 
-use crate::rng::{Rng, mix};
+use crate::rng::Rng;
 use core::time::Duration;
+use random::mix;
 
 /// The key leads the upward stream, in as many bytes.
 pub const KEY_LEN: u64 = 8;

@@ -60,7 +60,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("wheel", &[]),
     ("tcp", &["wire", "app", "rope", "wheel"]),
     ("stack", &["wire", "tcp", "app", "wheel"]),
-    ("bond", &["wire", "link"]),
+    ("bond", &["wire", "link", "random"]),
     ("steer", &["wire", "link", "app", "stack"]),
     ("silo", &["wire", "link", "app", "tcp", "stack"]),
     ("driver", &["wire", "link"]),
@@ -85,7 +85,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("phases", &["wire", "app", "access_log", "exchange", "files", "helper", "pcre", "semantics"]),
     ("site", &["wire", "app", "access_log", "exchange", "files", "h1", "phases", "semantics"]),
     ("server", &["wire", "app", "access_log", "exchange", "files", "h1", "semantics", "phases", "site"]),
-    ("load", &["wire", "app", "h1", "semantics"]),
+    ("load", &["wire", "app", "h1", "random", "semantics"]),
     ("report", &["wire", "load"]),
     ("say", &["semantics", "silo"]),
     ("host", &["app", "bond", "link", "say", "server", "silo", "sockets", "stack", "steer", "tcp", "topology", "wire"]),
@@ -132,7 +132,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "stats", "demo", "topology", "audit", "fstack", "perf",
         ],
     ),
-    ("demo", &["silo", "load"]),
+    ("demo", &["silo", "load", "random"]),
     (
         "bench",
         &[

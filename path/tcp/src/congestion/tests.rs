@@ -1,18 +1,15 @@
 use super::*;
 use core::time::Duration;
+use random::SplitMix64;
 
 const MSS: u32 = 1_460;
 
-/// A deterministic source of numbers (SplitMix64).
-struct Rng(u64);
+/// Draws numbers of bytes and the like.
+struct Rng(SplitMix64);
 
 impl Rng {
     fn below(&mut self, bound: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z >> 33) as u32 % bound.max(1)
+        self.0.below(bound as usize) as u32
     }
 }
 
@@ -149,7 +146,7 @@ fn cubic_is_friendly_to_reno() {
 #[test]
 fn cubic_agrees_with_the_formulas() {
     for seed in 0..20 {
-        let mut rng = Rng(seed);
+        let mut rng = Rng(SplitMix64::new(seed));
         let top = segments(10 + rng.below(2_000));
         let rtt = 1 + u64::from(rng.below(200));
         let mut sender = Sender::new(Algorithm::Cubic, top, rtt);
@@ -201,7 +198,7 @@ fn cubic_converges_fast() {
 #[test]
 fn acks_never_shrink_the_window() {
     for seed in 0..200 {
-        let mut rng = Rng(seed);
+        let mut rng = Rng(SplitMix64::new(seed));
         let algorithm = if seed % 2 == 0 { Algorithm::Cubic } else { Algorithm::NewReno };
         let first = 1 + rng.below(1 << (4 + seed % 26));
         let rtt = u64::from(rng.below(2_000));
@@ -398,7 +395,7 @@ fn hystart_ignores_noise() {
 }
 
 mod prr {
-    use super::{MSS, Rng, segments};
+    use super::{MSS, Rng, SplitMix64, segments};
     use crate::congestion::Prr;
 
     /// RFC 9937 section 8, one loss: of 20 segments in flight the first is
@@ -482,7 +479,7 @@ mod prr {
     #[test]
     fn bounds() {
         for seed in 0..500 {
-            let mut rng = Rng(seed);
+            let mut rng = Rng(SplitMix64::new(seed));
             let flight = segments(2 + rng.below(100));
             let ssthresh = (flight / 10 * (1 + rng.below(9))).max(2 * MSS);
             let mut prr = Prr::new(flight, ssthresh, MSS);

@@ -1,19 +1,7 @@
 use super::*;
+use random::SplitMix64;
 
 const LIMIT: usize = 64 * 1024;
-
-/// A deterministic source of numbers (SplitMix64).
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z >> 33) as usize % bound.max(1)
-    }
-}
 
 /// The stream's byte at a position.
 fn byte(position: usize) -> u8 {
@@ -29,17 +17,17 @@ fn bytes(range: core::ops::Range<usize>) -> Vec<u8> {
 #[test]
 fn agrees_with_a_set_of_positions() {
     for seed in 0..100 {
-        let mut rng = Rng(seed);
+        let mut random = SplitMix64::new(seed);
         let mut buffer = ReceiveBuffer::new();
         let mut have = vec![false; 40_000];
         let (mut consumed, mut next) = (0usize, 0usize);
-        let isn = SeqNum(u32::MAX - rng.below(20_000) as u32);
+        let isn = SeqNum(u32::MAX - random.below(20_000) as u32);
         for step in 0..300 {
-            let len = 1 + rng.below(if seed % 3 == 0 { 3 } else { 200 });
-            match rng.below(5) {
+            let len = 1 + random.below(if seed % 3 == 0 { 3 } else { 200 });
+            match random.below(5) {
                 // Ahead of a gap, or overlapping what is there.
                 0 | 1 => {
-                    let at = next + 1 + rng.below(1_000);
+                    let at = next + 1 + random.below(1_000);
                     let new = (at..at + len).filter(|&p| !have[p]).count() as u32;
                     let expected = match new {
                         _ if at + len - consumed > LIMIT / 16 => Inserted::NoSpace,
@@ -54,7 +42,7 @@ fn agrees_with_a_set_of_positions() {
                 }
                 // In order: some consumed from the frame, the rest held.
                 2 => {
-                    let take = if next == consumed { rng.below(len + 1) } else { 0 };
+                    let take = if next == consumed { random.below(len + 1) } else { 0 };
                     if take > 0 {
                         buffer.skip(take);
                         consumed += take;
@@ -68,7 +56,7 @@ fn agrees_with_a_set_of_positions() {
                     next += joined;
                 }
                 _ => {
-                    let take = rng.below(next - consumed + 1);
+                    let take = random.below(next - consumed + 1);
                     buffer.consume(take);
                     consumed += take;
                 }

@@ -1,19 +1,7 @@
 use super::*;
+use random::SplitMix64;
 
 const MSS: u32 = 10;
-
-/// A deterministic source of numbers (SplitMix64).
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z >> 33) as u32 % bound.max(1)
-    }
-}
 
 /// The same byte by byte, on bytes numbered from zero.
 struct Model {
@@ -111,23 +99,23 @@ fn lose_again(board: &mut Scoreboard, model: &mut Model, base: SeqNum, now: Time
 #[test]
 fn agrees_with_the_model_byte_by_byte() {
     for seed in 0..200 {
-        let mut rng = Rng(seed);
-        let base = SeqNum(u32::MAX - rng.below(300));
+        let mut random = SplitMix64::new(seed);
+        let base = SeqNum(u32::MAX - random.below(300) as u32);
         let seq = |at: usize| base.plus(at as u32);
         let mut model = Model::new();
         let mut board = Scoreboard::new(MSS);
         for step in 0..250u64 {
             let (una, nxt, now) = (model.una, model.nxt, Time::from_millis(step));
-            match rng.below(12) {
-                0..3 => model.send(rng.below(60) as usize),
+            match random.below(12) {
+                0..3 => model.send(random.below(60)),
                 3..8 => {
-                    let reach = (nxt - una) as u32 + 30;
+                    let reach = nxt - una + 30;
                     let mut blocks = Vec::new();
-                    for _ in 0..rng.below(5) {
-                        let start = (una + rng.below(reach) as usize).saturating_sub(10);
-                        blocks.push((start, (start + rng.below(25) as usize).saturating_sub(1)));
+                    for _ in 0..random.below(5) {
+                        let start = (una + random.below(reach)).saturating_sub(10);
+                        blocks.push((start, (start + random.below(25)).saturating_sub(1)));
                     }
-                    let ahead = if rng.below(3) == 0 { rng.below(40) as usize } else { 0 };
+                    let ahead = if random.below(3) == 0 { random.below(40) } else { 0 };
                     let to = (una + ahead).min(nxt);
                     let wire: Vec<_> = blocks.iter().map(|&(a, b)| (seq(a), seq(b))).collect();
                     let got = board.on_ack(seq(una), seq(to), seq(nxt), &wire);
@@ -137,14 +125,14 @@ fn agrees_with_the_model_byte_by_byte() {
                     // only: it errs towards telling.
                     assert!(got.reordered || !reordered || model.una > una, "seed {seed} step {step}");
                 }
-                8 if rng.below(8) == 0 => {
-                    let edge = una + rng.below((nxt - una) as u32 + 1) as usize;
+                8 if random.below(8) == 0 => {
+                    let edge = una + random.below(nxt - una + 1);
                     board.on_rto(seq(una), seq(nxt), seq(edge));
                     model.lost = model.lost.max(edge).max((una + MSS as usize).min(nxt));
                     model.again[una..].fill(None);
                 }
                 9 => {
-                    let edge = una + rng.below((nxt - una) as u32 + 1) as usize;
+                    let edge = una + random.below(nxt - una + 1);
                     if edge > una {
                         let news = board.mark_lost(seq(edge));
                         let missing = (model.lost.max(una)..edge).any(|byte| !model.sacked[byte]);
@@ -152,8 +140,8 @@ fn agrees_with_the_model_byte_by_byte() {
                         model.lost = model.lost.max(edge);
                     }
                 }
-                10 if rng.below(3) == 0 => {
-                    let (lost, expected) = lose_again(&mut board, &mut model, base, now, rng.below(30));
+                10 if random.below(3) == 0 => {
+                    let (lost, expected) = lose_again(&mut board, &mut model, base, now, random.below(30) as u32);
                     assert_eq!(lost, expected, "seed {seed} step {step}");
                 }
                 _ => {
@@ -179,12 +167,12 @@ fn agrees_with_the_model_byte_by_byte() {
 #[test]
 fn sending_ends() {
     for seed in 0..200 {
-        let mut rng = Rng(seed);
-        let (una, nxt) = (SeqNum(0), SeqNum(200 + rng.below(200)));
+        let mut random = SplitMix64::new(seed);
+        let (una, nxt) = (SeqNum(0), SeqNum(200 + random.below(200) as u32));
         let mut board = Scoreboard::new(MSS);
-        for _ in 0..rng.below(20) {
-            let start = 1 + rng.below(nxt.0 - 1);
-            board.on_ack(una, una, nxt, &[(SeqNum(start), SeqNum((start + rng.below(60)).min(nxt.0)))]);
+        for _ in 0..random.below(20) {
+            let start = 1 + random.below(nxt.0 as usize - 1) as u32;
+            board.on_ack(una, una, nxt, &[(SeqNum(start), SeqNum((start + random.below(60) as u32).min(nxt.0)))]);
         }
         board.on_rto(una, nxt, nxt);
         let mut sent = 0;

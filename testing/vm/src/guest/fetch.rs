@@ -2,6 +2,7 @@
 //! compares them.
 
 use crate::Failure;
+use random::SplitMix64;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -24,13 +25,9 @@ pub fn write_file(folder: &Path, size: usize) -> Result<(), Failure> {
 /// The bytes of that file.
 fn contents(size: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size + 8);
-    let mut state = size as u64;
+    let mut random = SplitMix64::new(size as u64);
     while bytes.len() < size {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = state;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bytes.extend_from_slice(&(word ^ (word >> 31)).to_le_bytes());
+        bytes.extend_from_slice(&random.bits().to_le_bytes());
     }
     bytes.truncate(size);
     bytes
