@@ -10,7 +10,17 @@
 //! at the end only for a moment.
 #![forbid(unsafe_code)]
 
+mod named;
+mod places;
+mod record;
+mod set;
 mod sink;
+mod syslog;
+mod targets;
+
+pub use places::{Buffering, LogPlace, OpenFiles, SyslogPlace, SyslogServer};
+pub use set::LogSet;
+pub use targets::OpenLogs;
 
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -280,7 +290,7 @@ fn write(mut sink: Sink, mut full: Consumer<Buffer>, mut empty: Producer<Vec<u8>
         // Looked at before the ring: what was handed over before is written.
         let stop = shared.stop.load(Ordering::Acquire);
         while let Ok(Buffer { mut bytes, lines }) = full.pop() {
-            if sink.append(&mut bytes, &shared.hurry).is_err() {
+            if sink.append(&bytes, &shared.hurry).is_err() {
                 shared.drops.fetch_add(lines, Ordering::Relaxed);
             }
             bytes.clear();

@@ -11,6 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 #[derive(Debug)]
 pub enum Sink {
@@ -28,10 +29,11 @@ pub enum StandardStream {
 impl Sink {
     /// Appends lines. Waits for whoever reads them, but in a `hurry` only for a
     /// moment.
-    pub fn append(&mut self, lines: &mut Vec<u8>, hurry: &AtomicBool) -> io::Result<()> {
+    pub fn append(&mut self, lines: &[u8], hurry: &AtomicBool) -> io::Result<()> {
+        let mut patience = Patience::default();
         match self {
-            Self::File(_, file) => file.append(lines, hurry),
-            Self::Standard(stream) => stream.append(lines, hurry),
+            Self::File(_, file) => file.append(lines, hurry, &mut patience),
+            Self::Standard(stream) => stream.append(lines, hurry, &mut patience),
         }
     }
 
@@ -47,7 +49,7 @@ impl Sink {
 }
 
 impl StandardStream {
-    fn append(self, lines: &[u8], hurry: &AtomicBool) -> io::Result<()> {
+    pub fn append(self, lines: &[u8], hurry: &AtomicBool, patience: &mut Patience) -> io::Result<()> {
         // A pipe takes 4 KiB in one piece: the lines of several threads are kept
         // apart here, with whether half of one was written last.
         static TORN: [Mutex<bool>; 2] = [const { Mutex::new(false) }; 2];
@@ -58,10 +60,10 @@ impl StandardStream {
             Self::Error => stderr.as_fd(),
         };
         if *torn {
-            write_all(fd, b"\n", hurry)?;
+            write_all(fd, b"\n", hurry, patience)?;
         }
         *torn = true;
-        write_all(fd, lines, hurry)?;
+        write_all(fd, lines, hurry, patience)?;
         *torn = false;
         Ok(())
     }
@@ -72,22 +74,53 @@ const PIECE: usize = 4_096;
 
 /// How long one that is full is waited for before it is looked whether there is
 /// hurry.
-const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// How long somebody who does not read is waited for.
+#[derive(Clone, Debug, Default)]
+pub struct Patience {
+    /// The most; `None`: as long as it takes.
+    bound: Option<Duration>,
+    /// There was no room for so long when it was written last: others wait for
+    /// the same thread.
+    spent: bool,
+}
+
+impl Patience {
+    /// So long, and then not at all until there is room.
+    pub const fn bounded(bound: Duration) -> Self {
+        Self { bound: Some(bound), spent: false }
+    }
+
+    /// How long it is waited at once.
+    fn time(&self) -> Timespec {
+        match self.bound {
+            Some(_) if self.spent => Timespec::default(),
+            Some(bound) => Timespec::try_from(bound).unwrap_or(LOOK),
+            None => LOOK,
+        }
+    }
+}
 
 /// Nobody read a stream when it was to be finished: others need not wait as
 /// long.
 static UNREAD: AtomicBool = AtomicBool::new(false);
 
-/// Writes all of it, but in a `hurry` never waits long for a reader.
-fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8], hurry: &AtomicBool) -> io::Result<()> {
+/// Writes all of it, but in a `hurry` never waits long for a reader, nor longer
+/// than `patience` has it.
+fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8], hurry: &AtomicBool, patience: &mut Patience) -> io::Result<()> {
     while !bytes.is_empty() {
         // In a hurry it tries once more, and that is all.
         let last = hurry.load(Ordering::Acquire);
-        let patience = if last && UNREAD.load(Ordering::Relaxed) { Timespec::default() } else { PATIENCE };
+        let time = if last && UNREAD.load(Ordering::Relaxed) { Timespec::default() } else { patience.time() };
         let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
-        match poll(&mut fds, Some(&patience)) {
+        match poll(&mut fds, Some(&time)) {
             Ok(0) if last => {
                 UNREAD.store(true, Ordering::Relaxed);
+                return Err(ErrorKind::TimedOut.into());
+            }
+            Ok(0) if patience.bound.is_some() => {
+                patience.spent = true;
                 return Err(ErrorKind::TimedOut.into());
             }
             Ok(0) | Err(Errno::INTR) => continue,
@@ -98,6 +131,7 @@ fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8], hurry: &AtomicBool) -> io::Re
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(written) => {
                 UNREAD.store(false, Ordering::Relaxed);
+                patience.spent = false;
                 bytes = bytes.get(written..).unwrap_or_default();
             }
             // Somebody else filled it.
@@ -128,25 +162,41 @@ impl Appended {
             Some(file) => file.into(),
             None => File::options().create(true).append(true).open(path)?,
         };
+        Self::from_file(file)
+    }
+
+    /// What is open already.
+    pub fn from_file(file: File) -> io::Result<Self> {
         let read = !file.metadata()?.is_file();
         Ok(Self { file, read, seen: None })
     }
 
     /// Appends lines. If half a line stands at the file's end, because the
     /// disk was full or a process was killed, they begin on one of their own.
-    pub fn append(&mut self, lines: &mut Vec<u8>, hurry: &AtomicBool) -> io::Result<()> {
+    pub fn append(&mut self, lines: &[u8], hurry: &AtomicBool, patience: &mut Patience) -> io::Result<()> {
         let torn = TORN.load(Ordering::Acquire);
+        let mut apart = Vec::new();
+        let mut lines = lines;
         if self.seen != Some(torn) {
             if self.ends_within_line() {
-                lines.insert(0, b'\n');
+                // In one call: nobody else's line comes between.
+                apart.push(b'\n');
+                apart.extend_from_slice(lines);
+                lines = &apart;
             }
             self.seen = Some(torn);
         }
-        let written = if self.read { write_all(self.file.as_fd(), lines, hurry) } else { self.file.write_all(lines) };
+        let file = self.file.as_fd();
+        let written = if self.read { write_all(file, lines, hurry, patience) } else { self.file.write_all(lines) };
         if written.is_err() {
             TORN.fetch_add(1, Ordering::AcqRel);
         }
         written
+    }
+
+    /// Appends what has no lines.
+    pub fn append_whole(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
     }
 
     fn ends_within_line(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Lines of the access log.
 
-use super::sink::TORN;
+use super::sink::{Patience, TORN};
 use super::*;
 use core::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
@@ -57,10 +57,10 @@ fn a_line_is_bounded() {
 static GO: AtomicBool = AtomicBool::new(false);
 
 /// A folder that goes away.
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("nearside-log-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).expect("a folder");
         Self(path)
@@ -81,17 +81,17 @@ fn half_a_line_is_not_joined_by_the_next() {
     std::fs::write(&path, "whole\nha").expect("written");
     let read = || std::fs::read_to_string(&path).expect("a log");
     let (mut one, mut other) = (Appended::open(&path).expect("opened"), Appended::open(&path).expect("opened"));
-    one.append(&mut b"first\n".to_vec(), &GO).expect("appended");
+    one.append(b"first\n", &GO, &mut Patience::default()).expect("appended");
     assert_eq!(read(), "whole\nha\nfirst\n");
-    other.append(&mut b"second\n".to_vec(), &GO).expect("appended");
-    one.append(&mut b"third\n".to_vec(), &GO).expect("appended");
+    other.append(b"second\n", &GO, &mut Patience::default()).expect("appended");
+    one.append(b"third\n", &GO, &mut Patience::default()).expect("appended");
     assert_eq!(read(), "whole\nha\nfirst\nsecond\nthird\n", "nothing is looked for twice");
     // The disk is full in the middle of one's line, and the other goes on.
     one.file.write_all(b"fou").expect("written");
     let mut full = Appended::open(Path::new("/dev/full")).expect("opened");
-    assert!(full.append(&mut b"a line\n".to_vec(), &GO).is_err());
-    other.append(&mut b"fifth\n".to_vec(), &GO).expect("appended");
-    one.append(&mut b"sixth\n".to_vec(), &GO).expect("appended");
+    assert!(full.append(b"a line\n", &GO, &mut Patience::default()).is_err());
+    other.append(b"fifth\n", &GO, &mut Patience::default()).expect("appended");
+    one.append(b"sixth\n", &GO, &mut Patience::default()).expect("appended");
     assert_eq!(read(), "whole\nha\nfirst\nsecond\nthird\nfou\nfifth\nsixth\n");
 }
 
@@ -106,9 +106,9 @@ fn a_log_may_be_a_pipe() {
         move || std::fs::read_to_string(path)
     });
     let mut log = Appended::open(&path).expect("opened");
-    log.append(&mut b"one\n".to_vec(), &GO).expect("appended");
+    log.append(b"one\n", &GO, &mut Patience::default()).expect("appended");
     TORN.fetch_add(1, Ordering::AcqRel);
-    log.append(&mut b"two\n".to_vec(), &GO).expect("appended");
+    log.append(b"two\n", &GO, &mut Patience::default()).expect("appended");
     drop(log);
     assert_eq!(reader.join().expect("no panic").expect("read"), "one\ntwo\n");
 }

@@ -1,45 +1,26 @@
 //! What is logged of requests: formats, places, conditions.
 
+mod directive;
+mod escape;
+mod format;
+mod syslog;
+
+pub use directive::{AccessLogLine, LogUse, open_log_file_cache};
+pub use escape::LogEscape;
+pub use format::LogFormat;
+
 use crate::value::Value;
-use std::path::PathBuf;
+use access_log::LogPlace;
 
 /// Where lines go.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum LogTarget {
-    /// Appended to this file.
-    File(PathBuf),
+pub struct LogTarget {
+    /// The place, as who writes there knows it.
+    pub place: LogPlace,
+    /// The path of the file of each request, where the place is
+    /// [`LogPlace::Named`].
+    pub path: Option<Value>,
 }
 
-/// What a line says: `log_format`.
-#[derive(Clone, Debug)]
-pub struct LogFormat {
-    /// Its name.
-    pub name: Box<[u8]>,
-    /// The text, with variables.
-    pub text: Value,
-    /// How what variables stand for is written.
-    pub escape: LogEscape,
-}
-
-/// How what a variable stands for is written in a log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum LogEscape {
-    /// What is not printable ASCII, `"` and `\` as `\xXX`; nothing as `-`.
-    #[default]
-    Default,
-    /// As in a JSON string; nothing as nothing.
-    Json,
-    /// As it is.
-    None,
-}
-
-/// `access_log`: one line of each request.
-#[derive(Clone, Debug)]
-pub struct LogUse {
-    /// The place's number in [`crate::Program::logs`].
-    pub log: u16,
-    /// The format's number in [`crate::Program::formats`].
-    pub format: u16,
-    /// `if=`: not where this is empty or `0`.
-    pub condition: Option<Value>,
-}
+#[cfg(test)]
+mod tests;
