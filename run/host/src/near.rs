@@ -64,7 +64,9 @@ impl Domains {
     /// then says. One silo shares with nobody.
     pub fn share_content(&mut self, layout: &Layout, asked: &Content, content: &mut Content, copies: Option<usize>) {
         let revalidate = match content {
-            Content::Directory(directory) if layout.seats.len() > 1 => directory.revalidate,
+            Content::Directory(directory) | Content::Program(_, directory) if layout.seats.len() > 1 => {
+                directory.revalidate
+            }
             _ => return,
         };
         // Memory that is spread on purpose is in no domain.
@@ -176,7 +178,7 @@ impl Domains {
 /// copies.
 fn in_common(asked: &Content, copies: Option<usize>) -> (usize, usize) {
     let common = match asked {
-        Content::Directory(directory) => directory.cache_bytes / 2,
+        Content::Directory(directory) | Content::Program(_, directory) => directory.cache_bytes / 2,
         Content::Respond(_) => 0,
     };
     (common, copies.unwrap_or(common / 2))

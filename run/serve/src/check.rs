@@ -25,6 +25,7 @@ pub fn check(plan: &ServePlan) -> Result<(), Failure> {
             directory.root.display().to_string()
         }
         Content::Respond(_) => "a fixed response".to_owned(),
+        Content::Program(program, _) => format!("what the configuration says, {} servers", program.servers.len()),
     };
     let mut findings = Findings::default();
     if let AccessLog::File(path) = &server.access_log {

@@ -9,6 +9,7 @@ pub const ANYWHERE: &[&str] = &[
     "access-log",
     "body-timeout",
     "cache-size",
+    "configuration",
     "drain-timeout",
     "folder",
     "header-timeout",
@@ -55,7 +56,7 @@ pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, Str
     // What lies elsewhere cannot be read by a process that has given that up.
     let reached = match &asked.server.content {
         Content::Directory(directory) => super::ward::reaches(&directory.root),
-        Content::Respond(_) => true,
+        Content::Respond(_) | Content::Program(..) => true,
     };
     let stays = |name: &str| name == "max-connections" && !fits || name == "folder" && !reached;
     let (changed, left) = differing.into_iter().partition(|name| changes(now, name) && !stays(name));

@@ -236,6 +236,8 @@ impl Ward {
         let roots: Vec<PathBuf> = match &plan.server.content {
             Content::Directory(directory) => vec![directory.root.clone()],
             Content::Respond(_) => Vec::new(),
+            // Roots may depend on requests.
+            Content::Program(..) => vec!["/".into()],
         };
         let mut samples = Vec::new();
         for root in &roots {

@@ -150,7 +150,7 @@ impl Arena {
         let content = match &setup.server.content {
             Content::Respond(Respond::Size(size)) => pattern(*size),
             Content::Respond(Respond::Text(text)) => text.clone().into_bytes(),
-            Content::Directory(_) => Vec::new(),
+            Content::Directory(_) | Content::Program(..) => Vec::new(),
         };
         let clock = WallClock::new(now, Duration::from_secs(1_700_000_000));
         let server = Silo {

@@ -18,6 +18,12 @@ impl FieldLines {
         Self(Vec::new())
     }
 
+    /// Lines that stand already.
+    #[must_use]
+    pub const fn of(lines: Vec<u8>) -> Self {
+        Self(lines)
+    }
+
     /// Into memory that is used again.
     #[must_use]
     pub fn over(mut memory: Vec<u8>) -> Self {

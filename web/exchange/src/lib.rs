@@ -24,11 +24,13 @@
 mod asked;
 mod content;
 mod fields;
+mod hot;
 mod ready;
 
 pub use asked::Asked;
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
 pub use fields::FieldLines;
+pub use hot::Hot;
 pub use ready::{Ending, HeadWriter, JOINED_MAX, Ready};
 
 use app::{Body, ConnId, Wake};
@@ -173,6 +175,9 @@ pub trait Replies {
 
     /// Whom the exchange is with, and over what.
     fn about(&self, id: ExchangeId) -> About;
+
+    /// Bytes of the head that was queued last.
+    fn head_len(&self) -> u64;
 
     /// The reply to come is the last on its connection.
     fn set_last(&mut self, id: ExchangeId);

@@ -1,6 +1,6 @@
 //! Whole responses that are ready to be sent.
 
-use crate::Meta;
+use crate::{Meta, Reply};
 use app::Body;
 use core::fmt;
 use semantics::date::HttpDate;
@@ -70,6 +70,7 @@ impl Ending {
 const CLOSE: &[u8] = b"Connection: close\r\n";
 
 type WriteHead = dyn Fn(&mut Vec<u8>, &Meta, &HttpDate) + Send + Sync;
+type WriteReply = fn(&mut Vec<u8>, &Reply<'_>, &HttpDate, bool);
 
 /// Writes the head of a 200 response for whole content, as a carrier sends it,
 /// and where in it the date stands. Handlers keep what it wrote with their
@@ -77,6 +78,8 @@ type WriteHead = dyn Fn(&mut Vec<u8>, &Meta, &HttpDate) + Send + Sync;
 #[derive(Clone)]
 pub struct HeadWriter {
     write: Arc<WriteHead>,
+    write_reply: WriteReply,
+    names_server: bool,
     date_at: u16,
 }
 
@@ -90,7 +93,25 @@ impl HeadWriter {
     /// `write` appends the head, whose date begins at its byte `date_at`.
     #[must_use]
     pub fn new(date_at: u16, write: impl Fn(&mut Vec<u8>, &Meta, &HttpDate) + Send + Sync + 'static) -> Self {
-        Self { write: Arc::new(write), date_at }
+        Self { write: Arc::new(write), write_reply: |_, _, _, _| {}, names_server: false, date_at }
+    }
+
+    /// `write_reply` appends the head of any reply, which names the server if
+    /// `names_server`.
+    #[must_use]
+    pub fn with_replies(self, write_reply: WriteReply, names_server: bool) -> Self {
+        Self { write_reply, names_server, ..self }
+    }
+
+    /// Appends the head of a reply with status 200 whose fields are known.
+    pub fn write_reply(&self, out: &mut Vec<u8>, reply: &Reply<'_>, date: &HttpDate) {
+        (self.write_reply)(out, reply, date, self.names_server);
+    }
+
+    /// Writes no heads: for content that is kept without one.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self::new(0, |_, _, _| {})
     }
 
     /// Appends the head.

@@ -96,17 +96,7 @@ impl Handler for Files {
             self.take_answers(replies);
         }
         self.poll_streams(replies);
-        self.reader.hand_over();
-        let now = replies.now();
-        let waits = self.reader.waits(now);
-        if self.reader.hangs(now) != self.hangs {
-            self.on_hang(replies);
-        }
-        match waits {
-            true if self.reader.is_inline() => Wake::Now,
-            true => Wake::At(now + READER_POLL),
-            false => Wake::Idle,
-        }
+        self.end_turn(replies)
     }
 
     fn is_idle(&self) -> bool {
@@ -148,13 +138,13 @@ impl Handler for Files {
 
     #[inline(always)]
     fn ready<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
-        let entry = self.store.hot.get(asked.path())?;
+        let entry = self.store.hot.get(asked.path(), 0)?;
         self.store.ready(entry, second)
     }
 
     #[cold]
     fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
-        self.store.hot.get(asked.path()).is_some_and(|entry| self.store.make_closing(entry))
+        self.store.hot.get(asked.path(), 0).is_some_and(|entry| self.store.make_closing(entry))
     }
 
     /// Requests whose next step is the file reader's: a new one waits behind
@@ -167,6 +157,22 @@ impl Handler for Files {
 }
 
 impl Files {
+    /// The end of a turn: the reader gets what there is to do. When there will be
+    /// more of it for us.
+    pub fn end_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
+        self.reader.hand_over();
+        let now = replies.now();
+        let waits = self.reader.waits(now);
+        if self.reader.hangs(now) != self.hangs {
+            self.on_hang(replies);
+        }
+        match waits {
+            true if self.reader.is_inline() => Wake::Now,
+            true => Wake::At(now + READER_POLL),
+            false => Wake::Idle,
+        }
+    }
+
     fn work_of(&mut self, id: ExchangeId, mark: Option<u32>) -> Option<WorkId> {
         self.works.at(mark?, id)
     }
@@ -217,7 +223,7 @@ impl Files {
             replies.reply(id, request, &reply, &[]);
             return Answer::Done;
         }
-        if let Some(entry) = self.store.hot.get(request.path())
+        if let Some(entry) = self.store.hot.get(request.path(), 0)
             && self.store.ready(entry, self.second).is_some()
         {
             self.counters.cache_hits += 1;
@@ -250,7 +256,7 @@ impl Files {
         match &self.store.entry(entry).kind {
             Kind::Content(_) => {
                 self.store.refresh(entry, self.second, &self.date);
-                self.store.hot.insert(request.path(), entry);
+                self.store.hot.insert(request.path(), 0, entry);
                 self.respond_content(replies, id, request, entry)
             }
             Kind::Large { .. } => self.respond_large(replies, id, request, entry),

@@ -127,6 +127,11 @@ impl Files {
         }
     }
 
+    /// Whether it is a file that somebody may execute.
+    pub fn is_executable(&mut self, file: FileId) -> bool {
+        self.store.entry(file.0).mode().is_some_and(|mode| mode & 0o111 != 0)
+    }
+
     /// Its content, if that is in memory.
     pub fn in_memory(&mut self, file: FileId) -> Option<InMemory<'_>> {
         let entry: &Entry = self.store.entry(file.0);

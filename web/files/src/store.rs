@@ -12,7 +12,6 @@
 //! connections still send it.
 
 use crate::config::Directory;
-use crate::hot::Hot;
 use crate::identity::Identity;
 use crate::ids::{EntryId, WorkId};
 use crate::shared_content::{Member, Shared, SharedContent};
@@ -20,7 +19,7 @@ use crate::target::Key;
 use crate::worker::{FileContent, Found, Known, Source};
 use app::{Body, Reads};
 use core::time::Duration;
-use exchange::{Meta, Ready};
+use exchange::{Hot, Meta, Ready};
 use semantics::date::HttpDate;
 use semantics::path::{PathError, normalise};
 use std::collections::HashMap;
@@ -135,7 +134,7 @@ pub enum NoEntry {
 /// The paths below one root.
 #[derive(Debug)]
 pub struct Store {
-    pub hot: Hot,
+    pub hot: Hot<EntryId>,
     entries: Vec<Entry>,
     free: Vec<u32>,
     by_key: HashMap<Key, u32>,
@@ -161,7 +160,7 @@ impl Store {
     pub fn new(directory: &Directory) -> Self {
         let others = directory.shared_content.clone().map(Others::new);
         Self {
-            hot: Hot::new(directory.cache_entries),
+            hot: Hot::new(directory.cache_entries, EntryId { slot: u32::MAX, generation: 0 }),
             entries: Vec::new(),
             free: Vec::new(),
             by_key: HashMap::new(),
@@ -577,6 +576,11 @@ impl Entry {
     /// Whether the reader is looking.
     pub fn is_asked(&self) -> bool {
         self.asked
+    }
+
+    /// The mode of the file that it leads to.
+    pub fn mode(&self) -> Option<u32> {
+        self.known.as_ref().map(|known| known.identity.attributes.1)
     }
 
     /// The normalised path.

@@ -16,6 +16,8 @@
 pub mod access;
 pub mod addresses;
 pub mod compression;
+mod engine;
+pub mod expires;
 mod ids;
 pub mod limits;
 mod locations;
@@ -29,7 +31,11 @@ pub mod units;
 mod value;
 pub mod variables;
 
+pub use engine::{Engine, EngineParts};
 pub use locations::{Location, LocationError, Locations, Pattern};
 pub use names::{NameError, Names};
 pub use program::{Block, BlockId, ListenerRules, Program, ServerId, VirtualServer};
 pub use value::{Value, ValueError, ValuePart, Variables};
+
+/// The nginx whose answers these are: `$nginx_version`.
+pub const NGINX_VERSION: &str = "1.31.5";

@@ -43,6 +43,8 @@ pub struct Carrier {
     pub draining: Option<Drain>,
     /// The next connection whose timer is to be set by shorter limits.
     pub unsettled: Option<usize>,
+    /// Bytes of the head that was queued last.
+    pub last_head: usize,
     /// Scratch for heads and short responses.
     pub scratch: Vec<u8>,
 }
@@ -102,6 +104,7 @@ impl Carrier {
         out.clear();
         head::write(&mut out, reply, self.server_header, self.date, ending);
         let head = out.len();
+        self.last_head = head;
         let mut rest = body;
         // Bytes go along with the head.
         while let [Piece::Bytes(bytes), after @ ..] = rest {
@@ -314,6 +317,7 @@ impl<N: Net> Replies for Answering<'_, N> {
         };
         self.carrier.count(reply.status, true);
         self.carrier.answered(self.net, id, out.len(), 0);
+        self.carrier.last_head = out.len();
         self.carrier.scratch = out;
         let slot = self.slot as u16;
         let conn = &mut self.carrier.conns[id.index()];
@@ -404,6 +408,10 @@ impl<N: Net> Replies for Answering<'_, N> {
             http10: conn.is_some_and(|conn| conn.ending.is_http10()),
             goes_on: conn.is_some_and(|conn| conn.ending.goes_on()) && self.carrier.goes_on(id),
         }
+    }
+
+    fn head_len(&self) -> u64 {
+        self.carrier.last_head as u64
     }
 
     fn set_last(&mut self, id: ExchangeId) {

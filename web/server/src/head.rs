@@ -1,7 +1,7 @@
 //! The heads of responses, as HTTP/1.1 has them. A field that every response is
 //! to have is written here.
 
-use exchange::{Ending, HeadWriter, Reply};
+use exchange::{Ending, HeadWriter, Meta, Reply};
 use h1::response::ResponseHead;
 use semantics::Status;
 use semantics::date::HttpDate;
@@ -36,7 +36,7 @@ pub fn write(out: &mut Vec<u8>, reply: &Reply<'_>, server_header: bool, date: Ht
 
 /// Writes the head of a 200 for whole content, without `Connection`.
 pub fn writer(server_header: bool) -> HeadWriter {
-    HeadWriter::new(const { date_at(Status::OK) as u16 }, move |out, meta, date| {
+    let of_content = move |out: &mut Vec<u8>, meta: &Meta, date: &HttpDate| {
         let head = start(out, Status::OK, server_header, *date)
             .field("Content-Type", meta.content_type.as_bytes())
             .content_length(meta.size);
@@ -46,5 +46,10 @@ pub fn writer(server_header: bool) -> HeadWriter {
             // RFC 9110 §14.3: ranges are served for files.
             .field("Accept-Ranges", b"bytes")
             .end();
-    })
+    };
+    HeadWriter::new(const { date_at(Status::OK) as u16 }, of_content).with_replies(write_going_on, server_header)
+}
+
+fn write_going_on(out: &mut Vec<u8>, reply: &Reply<'_>, date: &HttpDate, server_header: bool) {
+    write(out, reply, server_header, *date, Ending::GOES_ON);
 }

@@ -146,11 +146,7 @@ impl Server {
     /// Looks every path up again before it is used, whatever is known of it:
     /// for a reload. What connections are being sent they get to the end.
     pub fn forget_files(&mut self) {
-        for handler in &mut self.handlers {
-            if let SiteHandler::Files(files) = handler {
-                files.forget();
-            }
-        }
+        self.handlers.iter_mut().for_each(SiteHandler::forget);
     }
 
     /// What was sent of content that lies in other NUMA domains, by domain;
@@ -237,6 +233,7 @@ impl<H: Handler> Server<H> {
             server_header: config.server_header,
             draining: None,
             unsettled: None,
+            last_head: 0,
             scratch: Vec::with_capacity(1024),
         };
         let mut server = Self {

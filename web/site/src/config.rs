@@ -3,8 +3,9 @@
 use access_log::AccessLog;
 use core::time::Duration;
 use files::{Directory, SMALL_CHUNK};
-use phases::NameError;
+use phases::{NameError, Program};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Everything a server is told. `Config::respond` and
 /// `Config::directory` give the defaults; every field may then be changed.
@@ -37,6 +38,9 @@ pub enum Content {
     /// The same bytes for every target and any method but CONNECT and TRACE:
     /// for measuring.
     Respond(Respond),
+    /// What a configuration says, with files wherever it says: of the directory
+    /// count its limits alone.
+    Program(Arc<Program>, Directory),
 }
 
 /// The bytes of [`Content::Respond`].
@@ -129,6 +133,12 @@ impl Config {
         Self::with(Content::Directory(Directory::new(root)))
     }
 
+    /// What a configuration says.
+    #[must_use]
+    pub fn program(program: Arc<Program>) -> Self {
+        Self::with(Content::Program(program, Directory::everything()))
+    }
+
     fn with(content: Content) -> Self {
         Self {
             content,
@@ -164,7 +174,7 @@ impl Content {
     fn check(&mut self) -> Result<(), ConfigError> {
         match self {
             Self::Respond(Respond::Size(size)) if *size > RESPOND_SIZE_MAX => Err(ConfigError::RespondTooLarge(*size)),
-            Self::Directory(directory) => Ok(directory.check()?),
+            Self::Directory(directory) | Self::Program(_, directory) => Ok(directory.check()?),
             _ => Ok(()),
         }
     }

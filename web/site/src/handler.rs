@@ -6,6 +6,7 @@ use app::Wake;
 use core::ops::Range;
 use exchange::{Asked, ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody};
 use files::{Directory, Files, Reader};
+use phases::{Engine, EngineParts, Program};
 use semantics::date::HttpDate;
 use semantics::{Method, Request, Status};
 use std::os::fd::OwnedFd;
@@ -33,6 +34,8 @@ pub enum SiteHandler {
     Files(Files),
     /// One response for everything.
     Fixed(Fixed),
+    /// What a configuration says.
+    Engine(Engine),
 }
 
 /// Calls the same method of whichever handler it is.
@@ -41,6 +44,7 @@ macro_rules! each {
         match $self {
             SiteHandler::Files($handler) => $call,
             SiteHandler::Fixed($handler) => $call,
+            SiteHandler::Engine($handler) => $call,
         }
     };
 }
@@ -51,6 +55,8 @@ macro_rules! each {
 pub enum HandlerChange {
     /// New rules for files, whose content in memory stays.
     Files(files::NewRules),
+    /// Another configuration, for files whose content in memory stays.
+    Program(Arc<Program>),
     /// Another handler altogether.
     Other(HandlerParts),
 }
@@ -63,6 +69,8 @@ pub enum HandlerParts {
     Files(Directory, Reader),
     /// One response for everything.
     Fixed(Respond),
+    /// What a configuration says.
+    Engine(EngineParts),
 }
 
 impl HandlerParts {
@@ -74,6 +82,7 @@ impl HandlerParts {
                 Self::Files(directory, reader)
             }
             Content::Respond(respond) => Self::Fixed(respond),
+            Content::Program(program, directory) => Self::Engine(EngineParts::new(program, &directory, cpus)?),
         })
     }
 
@@ -84,6 +93,7 @@ impl HandlerParts {
                 SiteHandler::Files(Files::new(&directory, reader, making.limits, making.event))
             }
             Self::Fixed(respond) => SiteHandler::Fixed(Fixed::new(&respond, making.heads)),
+            Self::Engine(parts) => SiteHandler::Engine(Engine::new(parts, making.limits, making.heads, making.event)),
         }
     }
 }
@@ -100,15 +110,30 @@ impl SiteHandler {
 
     /// Looks for what it serves again.
     pub fn reload(&mut self) {
-        if let Self::Files(files) = self {
-            files.reload();
+        match self {
+            Self::Files(files) => files.reload(),
+            Self::Fixed(_) => {}
+            Self::Engine(engine) => engine.reload(),
+        }
+    }
+
+    /// Looks every path up again before it is used, whatever is known of it.
+    pub fn forget(&mut self) {
+        match self {
+            Self::Files(files) => files.forget(),
+            Self::Fixed(_) => {}
+            Self::Engine(engine) => engine.forget(),
         }
     }
 
     /// Its files, if it serves any.
     #[must_use]
     pub const fn files(&self) -> Option<&Files> {
-        if let Self::Files(files) = self { Some(files) } else { None }
+        match self {
+            Self::Files(files) => Some(files),
+            Self::Engine(engine) => Some(engine.files()),
+            Self::Fixed(_) => None,
+        }
     }
 
     /// Takes `change` up, for what begins from now on. Returns the handler that
@@ -121,8 +146,12 @@ impl SiteHandler {
                 files.change(change);
                 None
             }
+            (Self::Engine(engine), HandlerChange::Program(program)) => {
+                engine.change(program);
+                None
+            }
             // Prepared for what it is.
-            (_, HandlerChange::Files(_)) => None,
+            (_, HandlerChange::Files(_) | HandlerChange::Program(_)) => None,
             (_, HandlerChange::Other(prepared)) => Some(prepared.take_up(making)),
         }
     }
@@ -145,6 +174,7 @@ impl HandlerChange {
             (Content::Directory(now), Content::Directory(next)) => {
                 Ok(Some(Self::Files(files::NewRules::prepare(now, next, heads.clone())?)))
             }
+            (Content::Program(..), Content::Program(next, _)) => Ok(Some(Self::Program(Arc::clone(next)))),
             _ => Self::other(next.clone(), heads, cpus).map(Some),
         }
     }
@@ -162,7 +192,7 @@ impl HandlerChange {
     pub fn into_handler(self, making: &Making<'_>) -> Option<SiteHandler> {
         match self {
             Self::Other(prepared) => Some(prepared.take_up(making)),
-            Self::Files(_) => None,
+            Self::Files(_) | Self::Program(_) => None,
         }
     }
 }

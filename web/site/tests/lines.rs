@@ -85,6 +85,18 @@ impl Replies for Lines {
         panic!("nothing breaks here");
     }
     fn resume(&mut self, _id: ExchangeId) {}
+    fn about(&self, _id: ExchangeId) -> exchange::About {
+        exchange::About::default()
+    }
+
+    fn head_len(&self) -> u64 {
+        0
+    }
+
+    fn set_last(&mut self, _id: ExchangeId) {}
+
+    fn hang_up(&mut self, _id: ExchangeId) {}
+
     fn unsent(&self, _id: ExchangeId) -> usize {
         0
     }

@@ -579,6 +579,6 @@ impl Drop for Site {
 pub fn directory(config: &mut Config) -> &mut server::Directory {
     match &mut config.content {
         server::Content::Directory(directory) => directory,
-        server::Content::Respond(_) => panic!("it serves a directory"),
+        _ => panic!("it serves a directory"),
     }
 }

@@ -1,6 +1,5 @@
-//! From a path as it was sent straight to its entry.
+//! From a path as it was sent straight to what is known of it.
 
-use crate::ids::EntryId;
 use core::hint::cold_path;
 
 /// Places in a set: how many paths with the same set a look-up compares.
@@ -12,9 +11,12 @@ const PATH_MAX: usize = 256;
 /// A set-associative table of raw paths. A path in it was normalised before;
 /// a full set forgets one of its paths, so nothing a client sends makes the
 /// table grow or a look-up take longer.
+///
+/// A `seed` keeps paths of several hosts apart; whoever uses one compares what it
+/// finds, for two seeds may make one of two paths.
 #[derive(Debug)]
-pub struct Hot {
-    slots: Box<[Slot]>,
+pub struct Hot<T> {
+    slots: Box<[Slot<T>]>,
     /// Number of sets, less one.
     mask: usize,
     /// The way to replace next.
@@ -22,27 +24,28 @@ pub struct Hot {
 }
 
 #[derive(Clone, Debug)]
-struct Slot {
+struct Slot<T> {
     hash: u64,
-    entry: EntryId,
+    entry: T,
     path: Box<[u8]>,
 }
 
-impl Hot {
-    /// A table for about `paths` paths.
-    pub fn new(paths: usize) -> Self {
+impl<T: Copy> Hot<T> {
+    /// A table for about `paths` paths; `entry` is nobody's.
+    #[must_use]
+    pub fn new(paths: usize, entry: T) -> Self {
         let sets = paths.div_ceil(WAYS).next_power_of_two();
-        let entry = EntryId { slot: u32::MAX, generation: 0 };
         Self { slots: vec![Slot { hash: 0, entry, path: Box::default() }; sets * WAYS].into(), mask: sets - 1, turn: 0 }
     }
 
     /// The entry that `path` led to, if still known. Entries come and go: the
     /// caller compares the generation.
     #[inline(always)]
-    pub fn get(&self, path: &[u8]) -> Option<EntryId> {
-        let hash = hash(path);
+    #[must_use]
+    pub fn get(&self, path: &[u8], seed: u64) -> Option<T> {
+        let hash = hash(path) ^ seed | 1 << 63;
         let set = (hash as usize & self.mask) * WAYS;
-        let ways: &[Slot; WAYS] = self.slots.get(set..)?.first_chunk()?;
+        let ways: &[Slot<T>; WAYS] = self.slots.get(set..)?.first_chunk()?;
         let first = ways.iter().find(|slot| slot.hash == hash)?;
         if equal(&first.path, path) {
             return Some(first.entry);
@@ -53,11 +56,11 @@ impl Hot {
     }
 
     /// Remembers where `path` leads.
-    pub fn insert(&mut self, path: &[u8], entry: EntryId) {
+    pub fn insert(&mut self, path: &[u8], seed: u64, entry: T) {
         if path.is_empty() || path.len() > PATH_MAX {
             return;
         }
-        let hash = hash(path);
+        let hash = hash(path) ^ seed | 1 << 63;
         let set = (hash as usize & self.mask) * WAYS;
         let Some(ways) = self.slots.get_mut(set..set + WAYS) else { return };
         let at = match ways.iter().position(|slot| slot.hash == hash && *slot.path == *path) {
@@ -72,7 +75,8 @@ impl Hot {
 }
 
 /// Spreads well and need not withstand anyone, since the whole path is
-/// compared. Never 0, which is the hash of an empty place.
+/// compared. With its highest bit set it is never 0, which is the hash of an empty
+/// place.
 #[inline(always)]
 fn hash(path: &[u8]) -> u64 {
     let length = path.len() as u64;
@@ -83,7 +87,7 @@ fn hash(path: &[u8]) -> u64 {
             hash = fold(hash, u64::from_le_bytes(*word));
         }
     }
-    hash | 1 << 63
+    hash
 }
 
 /// The product of two words, its halves laid over each other.
@@ -121,22 +125,18 @@ fn equal(kept: &[u8], path: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn entry(slot: u32) -> EntryId {
-        EntryId { slot, generation: 7 }
-    }
-
     #[test]
     fn paths_are_found_again_and_replaced() {
-        let mut hot = Hot::new(64);
-        assert_eq!(hot.get(b"/"), None);
-        hot.insert(b"/", entry(1));
-        hot.insert(b"/a/long/path/with/many/segments.html", entry(2));
-        assert_eq!(hot.get(b"/"), Some(entry(1)));
-        assert_eq!(hot.get(b"/a/long/path/with/many/segments.html"), Some(entry(2)));
-        assert_eq!(hot.get(b"/a/long/path/with/many/segments.htm"), None);
-        hot.insert(b"/", entry(3));
-        assert_eq!(hot.get(b"/"), Some(entry(3)));
-        assert_eq!(hot.get(b""), None, "an empty place is not an empty path");
+        let mut hot = Hot::new(64, 0);
+        assert_eq!(hot.get(b"/", 0), None);
+        hot.insert(b"/", 0, 1);
+        hot.insert(b"/a/long/path/with/many/segments.html", 0, 2);
+        assert_eq!(hot.get(b"/", 0), Some(1));
+        assert_eq!(hot.get(b"/a/long/path/with/many/segments.html", 0), Some(2));
+        assert_eq!(hot.get(b"/a/long/path/with/many/segments.htm", 0), None);
+        hot.insert(b"/", 0, 3);
+        assert_eq!(hot.get(b"/", 0), Some(3));
+        assert_eq!(hot.get(b"", 0), None, "an empty place is not an empty path");
     }
 
     #[test]
@@ -155,23 +155,31 @@ mod tests {
     }
 
     #[test]
+    fn seeds_keep_one_path_apart() {
+        let mut hot = Hot::new(16, 0);
+        hot.insert(b"/a", 1, 1);
+        hot.insert(b"/a", 2, 2);
+        assert_eq!([hot.get(b"/a", 1), hot.get(b"/a", 2), hot.get(b"/a", 3)], [Some(1), Some(2), None]);
+    }
+
+    #[test]
     fn a_full_table_forgets_but_does_not_grow() {
-        let mut hot = Hot::new(16);
+        let mut hot = Hot::new(16, 0);
         for at in 0..1000 {
             let path = format!("/file-{at}");
-            hot.insert(path.as_bytes(), entry(at));
-            assert_eq!(hot.get(path.as_bytes()), Some(entry(at)));
+            hot.insert(path.as_bytes(), 0, at);
+            assert_eq!(hot.get(path.as_bytes(), 0), Some(at));
         }
         assert_eq!(hot.slots.len(), 16);
-        let kept = (0..1000).filter(|at| hot.get(format!("/file-{at}").as_bytes()) == Some(entry(*at))).count();
+        let kept = (0..1000).filter(|at| hot.get(format!("/file-{at}").as_bytes(), 0) == Some(*at)).count();
         assert_eq!(kept, 16);
     }
 
     #[test]
     fn a_path_too_long_to_keep_is_not_kept() {
-        let mut hot = Hot::new(16);
+        let mut hot = Hot::new(16, 0);
         let path = vec![b'a'; PATH_MAX + 1];
-        hot.insert(&path, entry(1));
-        assert_eq!(hot.get(&path), None);
+        hot.insert(&path, 0, 1);
+        assert_eq!(hot.get(&path, 0), None);
     }
 }

@@ -1,0 +1,476 @@
+//! A handler of exchanges that does what a [`Program`] says.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | `course` | how far a request has come |
+//! | `run`, `script` | its phases, and the scripts in two of them |
+//! | `values`, `host` | what variables stand for |
+//! | `content`, `pages` | what answers |
+//! | `reply`, `ranges`, `text` | its fields, and how it is sent |
+//! | `passing` | what files send |
+//! | `ready` | whole responses that are ready |
+
+mod content;
+mod course;
+mod host;
+mod pages;
+mod passing;
+mod ranges;
+mod ready;
+mod reply;
+mod run;
+mod script;
+mod text;
+mod values;
+
+use crate::program::{Program, ServerId};
+use app::{Body, Wake};
+use core::net::SocketAddr;
+use core::ops::Range;
+use course::{Course, CourseState, Depends, Loaded};
+use exchange::{About, Asked, Composed, ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody};
+use files::{Directory, FileId, FileLimits, Files, Reader};
+use passing::Passing;
+use ready::ReadyTable;
+use run::Runner;
+use rustix::fd::OwnedFd;
+use semantics::date::HttpDate;
+use semantics::path::normalise;
+use semantics::{Form, Method, Request, Status};
+use std::rc::Rc;
+use std::sync::Arc;
+use values::Clock;
+use wire::Time;
+
+/// What an engine is made of, made ready by a thread that may wait.
+#[derive(Debug)]
+pub struct EngineParts {
+    program: Arc<Program>,
+    directory: Directory,
+    reader: Reader,
+}
+
+impl EngineParts {
+    /// Starts what reads files, on `cpus`.
+    ///
+    /// # Errors
+    /// See [`files::Error`].
+    pub fn new(program: Arc<Program>, directory: &Directory, cpus: &[usize]) -> Result<Self, files::Error> {
+        let reader = Reader::open(directory, HeadWriter::nothing(), cpus)?;
+        Ok(Self { program, directory: directory.clone(), reader })
+    }
+}
+
+/// Does what a program says, for one silo. Not `Send`: made on the silo's thread.
+#[derive(Debug)]
+pub struct Engine {
+    loaded: Rc<Loaded>,
+    files: Files,
+    rest: Rest,
+    /// The listener's number, if there is but one.
+    single: Option<u16>,
+}
+
+/// An engine without its files and its program.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    courses: Vec<Option<Box<Course>>>,
+    free: Vec<u32>,
+    spare: Vec<Box<Course>>,
+    heads: HeadWriter,
+    ready: ReadyTable,
+    clock: Clock,
+    /// Makes boundaries of several ranges differ.
+    serial: u32,
+    /// Fields that the next page has.
+    page_fields: Vec<u8>,
+    /// What the request that runs is to be sent.
+    stream: Option<(FileId, Composed)>,
+}
+
+/// Courses that are kept to be begun again.
+const SPARE_MAX: usize = 64;
+
+impl Engine {
+    /// An engine. `event` becomes readable when a helper has an answer.
+    #[must_use]
+    pub fn new(parts: EngineParts, limits: FileLimits, heads: &HeadWriter, event: &Arc<OwnedFd>) -> Self {
+        let EngineParts { program, directory, reader } = parts;
+        let ready = ReadyTable::new(directory.cache_bytes);
+        let mut engine = Self {
+            loaded: Rc::new(Loaded::new(program)),
+            files: Files::new(&directory, reader, limits, event),
+            rest: Rest {
+                courses: Vec::new(),
+                free: Vec::new(),
+                spare: Vec::new(),
+                heads: heads.clone(),
+                ready,
+                clock: Clock { now: Time::ZERO, second: 0, date: HttpDate::from_unix(0), second_began: Time::ZERO },
+                serial: 0,
+                page_fields: Vec::new(),
+                stream: None,
+            },
+            single: None,
+        };
+        engine.settle();
+        engine
+    }
+
+    fn settle(&mut self) {
+        self.single = if self.loaded.program.listeners.len() == 1 { Some(0) } else { None };
+    }
+
+    /// Takes another program up, for what begins from now on.
+    pub fn change(&mut self, program: Arc<Program>) {
+        self.loaded = Rc::new(Loaded::new(program));
+        self.rest.ready.clear();
+        self.settle();
+    }
+
+    /// Its files.
+    #[must_use]
+    pub const fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// Looks at every file before it is next sent, and opens logs again.
+    pub fn reload(&mut self) {
+        self.files.reload();
+        self.rest.ready.clear();
+    }
+
+    /// Looks every path up again before it is used, whatever is known of it.
+    pub fn forget(&mut self) {
+        self.files.forget();
+        self.rest.ready.clear();
+    }
+
+    /// The listener that a client came to.
+    fn listener(loaded: &Loaded, single: Option<u16>, local: impl FnOnce() -> Option<SocketAddr>) -> u16 {
+        match single {
+            Some(listener) => listener,
+            None => listener_at(&loaded.program, local()),
+        }
+    }
+
+    /// The server that answers for a ready request.
+    fn server_for<A: Asked>(&self, asked: &A) -> Option<ServerId> {
+        let at = Self::listener(&self.loaded, self.single, || asked.local());
+        let listener = self.loaded.program.listeners.get(usize::from(at))?;
+        let place = match listener.servers.as_slice() {
+            [_] => 0,
+            _ => listener.names.find(asked.authority(), |expression, name| self.loaded.matches(expression, name)),
+        };
+        listener.servers.get(usize::from(place)).copied()
+    }
+
+    /// Runs a request until it waits or was answered.
+    fn run<R: Replies>(&mut self, replies: &mut R, token: u32, mut course: Box<Course>, request: &Request<'_>) {
+        self.rest.clock.now = replies.now();
+        let clock = self.rest.clock;
+        let loaded = Rc::clone(&course.loaded);
+        let mut runner = Runner {
+            files: &mut self.files,
+            rest: &mut self.rest,
+            replies,
+            course: &mut course,
+            request,
+            loaded,
+            clock,
+            token,
+            location: None,
+        };
+        let answered = runner.run();
+        if !answered {
+            course.state = CourseState::Looks;
+            self.keep(replies, token, course, request);
+            return;
+        }
+        match self.rest.stream.take() {
+            Some((file, composed)) if course.state == CourseState::Sends => {
+                let id = course.id;
+                self.keep(replies, token, course, request);
+                let mut passing = Passing { replies, rest: &mut self.rest };
+                let sent = self.files.send_stream(&mut passing, (id, request), file, composed, token);
+                if sent.is_err() {
+                    replies.reply_status(id, request, Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
+                    self.rest.end(replies, token, true);
+                }
+            }
+            _ => {
+                self.rest.log(replies, &mut course, request);
+                self.rest.give_back(token, course);
+            }
+        }
+    }
+
+    fn keep<R: Replies>(&mut self, replies: &mut R, token: u32, mut course: Box<Course>, request: &Request<'_>) {
+        if course.request.is_none() {
+            course.request = Some((*request).into());
+        }
+        replies.set_mark(course.id, token);
+        if let Some(place) = self.rest.courses.get_mut(token as usize) {
+            *place = Some(course);
+        }
+    }
+
+    /// One that has waited goes on.
+    fn go_on<R: Replies>(&mut self, replies: &mut R, token: u32) {
+        let Some(place) = self.rest.courses.get_mut(token as usize) else { return };
+        let Some(mut course) = place.take() else { return };
+        let Some(request) = course.request.take() else {
+            *place = Some(course);
+            return;
+        };
+        if course.state == CourseState::Sends {
+            // The file was another when it was to be sent.
+            if course.again {
+                let id = course.id;
+                replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
+                self.rest.give_back(token, course);
+                return;
+            }
+            course.again = true;
+            course.sent.fields.clear();
+        } else {
+            course.waited = true;
+        }
+        (course.state, course.inner) = (CourseState::Runs, None);
+        self.run(replies, token, course, &request.get());
+    }
+}
+
+/// The listener at an address: the very one, or the one for all at its port.
+fn listener_at(program: &Program, local: Option<SocketAddr>) -> u16 {
+    let Some(local) = local else {
+        return program.listeners.iter().position(|listener| listener.address.is_none()).unwrap_or(0) as u16;
+    };
+    let local = SocketAddr::new(local.ip().to_canonical(), local.port());
+    let at = |wanted: &dyn Fn(&SocketAddr) -> bool| {
+        program.listeners.iter().position(|listener| listener.address.is_some_and(|address| wanted(&address)))
+    };
+    let exact = at(&|address| *address == local);
+    let family = || {
+        at(&|address| {
+            address.port() == local.port() && address.ip().is_unspecified() && address.is_ipv4() == local.is_ipv4()
+        })
+    };
+    let port = || at(&|address| address.port() == local.port() && address.ip().is_unspecified());
+    exact.or_else(family).or_else(port).or_else(|| at(&|address| address.port() == local.port())).unwrap_or(0) as u16
+}
+
+impl Rest {
+    pub fn next_serial(&mut self) -> u32 {
+        self.serial = self.serial.wrapping_add(1);
+        self.serial
+    }
+
+    /// A place for a request that runs.
+    fn token(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.courses.push(None);
+            self.courses.len() as u32 - 1
+        })
+    }
+
+    /// The memory of one that is over.
+    fn begin(
+        &mut self,
+        loaded: &Rc<Loaded>,
+        id: ExchangeId,
+        request: &Request<'_>,
+        (about, now): (About, Time),
+    ) -> Box<Course> {
+        let mut course = self.spare.pop().unwrap_or_else(|| Box::new(Course::new(Rc::clone(loaded), id)));
+        course.begin(loaded, id, request, about, now);
+        course
+    }
+
+    fn give_back(&mut self, token: u32, course: Box<Course>) {
+        self.free.push(token);
+        self.recycle(course);
+    }
+
+    fn recycle(&mut self, course: Box<Course>) {
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(course);
+        }
+    }
+
+    pub fn peek(&self, token: u32, id: ExchangeId) -> Option<&Course> {
+        self.courses.get(token as usize)?.as_deref().filter(|course| course.id == id)
+    }
+
+    /// The request of an exchange that is kept.
+    pub fn course_of<R: Replies>(&mut self, replies: &R, id: ExchangeId) -> Option<&mut Course> {
+        let token = replies.mark(id)?;
+        self.courses.get_mut(token as usize)?.as_deref_mut().filter(|course| course.id == id)
+    }
+
+    /// One that was being sent is over.
+    pub fn end<R: Replies>(&mut self, replies: &mut R, token: u32, complete: bool) {
+        let Some(mut course) = self.courses.get_mut(token as usize).and_then(Option::take) else { return };
+        course.sent.complete = complete;
+        course.state = CourseState::Over;
+        self.clock.now = replies.now();
+        if let Some(request) = course.request.take() {
+            self.log(replies, &mut course, &request.get());
+        }
+        self.give_back(token, course);
+    }
+
+    /// Logs a request that is over.
+    fn log<R: Replies>(&mut self, replies: &mut R, course: &mut Course, request: &Request<'_>) {
+        let _ = (replies, course, request);
+    }
+}
+
+impl<R: Replies> Runner<'_, R> {
+    /// Keeps an answer that others may have, too.
+    fn remember(&mut self, (body, start): (Body, u32), length: u64) {
+        let (course, request) = (&*self.course, self.request);
+        let plain = course.method == Method::Get
+            && request.method() == Method::Get
+            && request.form() == Form::Origin
+            && request.is_plain()
+            && !course.depends.has(Depends::OTHER);
+        let no_query = course.depends.has(Depends::QUERY);
+        if !plain || (no_query && request.query().is_some()) {
+            return;
+        }
+        let Rest { ready, heads, .. } = &mut *self.rest;
+        let now = (self.clock.second, &self.clock.date);
+        ready.insert((request.path(), no_query), course, (&body, start, length), heads, now);
+    }
+}
+
+impl Handler for Engine {
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
+        let loaded = Rc::clone(&self.loaded);
+        let about = replies.about(id);
+        let token = self.rest.token();
+        let mut course = self.rest.begin(&loaded, id, request, (about, replies.now()));
+        course.listener = Self::listener(&loaded, self.single, || about.local);
+        let Some(listener) = loaded.program.listeners.get(usize::from(course.listener)) else {
+            self.rest.give_back(token, course);
+            replies.hang_up(id);
+            return;
+        };
+        let mut by_expression = None;
+        let place = listener.names.find(request.authority(), |expression, name| {
+            let matches = loaded.matches(expression, name);
+            if matches {
+                by_expression = Some((expression, name.to_vec()));
+            }
+            matches
+        });
+        let Some(server) = listener.servers.get(usize::from(place)) else {
+            self.rest.give_back(token, course);
+            replies.hang_up(id);
+            return;
+        };
+        course.server = *server;
+        if let Some(block) = loaded.program.servers.get(usize::from(server.0)).map(|server| server.block) {
+            (course.block, course.place) = (block, block);
+        }
+        self.rest.clock.now = replies.now();
+        if let Some((expression, name)) = by_expression {
+            // Its groups are this request's.
+            course.depends.on(Depends::OTHER);
+            let clock = self.rest.clock;
+            let mut scope = values::Scope {
+                loaded: &loaded,
+                course: &mut course,
+                request,
+                clock: &clock,
+                depth: 0,
+                escapes_captures: false,
+            };
+            let _ = scope.matches(expression, &name);
+        }
+        course.uri.push(b'/');
+        let mut rest = Vec::new();
+        if matches!(request.form(), Form::Origin | Form::Absolute) && normalise(request.path(), &mut rest).is_ok() {
+            course.uri.extend_from_slice(&rest);
+        } else {
+            course.refused = Some(400);
+        }
+        self.run(replies, token, course, request);
+    }
+
+    fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        let mut passing = Passing { replies, rest: &mut self.rest };
+        self.files.on_room(&mut passing, id);
+    }
+
+    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        let Some(token) = replies.mark(id) else { return };
+        let inner = self.rest.peek(token, id).filter(|course| course.state == CourseState::Looks);
+        let Some(inner) = inner.map(|course| course.inner) else { return };
+        self.files.on_gone(id, inner);
+        if let Some(course) = self.rest.courses[token as usize].take() {
+            if let Some(request) = &course.request {
+                replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
+            }
+            self.rest.give_back(token, course);
+        }
+    }
+
+    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
+        let Some(token) = mark else { return };
+        if self.rest.peek(token, id).is_none() {
+            return;
+        }
+        let Some(course) = self.rest.courses[token as usize].take() else { return };
+        self.files.on_gone(id, course.inner);
+        self.rest.give_back(token, course);
+    }
+
+    fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
+        let wake = self.files.on_turn(&mut Passing { replies, rest: &mut self.rest });
+        let mut woken = false;
+        while let Some(token) = self.files.next_woken() {
+            self.go_on(replies, token);
+            woken = true;
+        }
+        // What went on may have asked for more.
+        if woken { self.files.end_turn(&mut Passing { replies, rest: &mut self.rest }) } else { wake }
+    }
+
+    fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
+        self.rest.clock = Clock { now, second, date: *date, second_began: now };
+        self.files.on_second(second, date, now);
+    }
+
+    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        self.files.memory(each);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.files.is_idle()
+    }
+
+    fn retire(&mut self) {
+        self.files.retire();
+    }
+
+    fn working(&self) -> u32 {
+        self.files.working()
+    }
+
+    #[inline(always)]
+    fn ready<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
+        let server = self.server_for(asked)?;
+        self.rest.ready.get(asked, server, second)
+    }
+
+    fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
+        let Some(server) = self.server_for(asked) else { return false };
+        self.rest.ready.make_closing(asked, server)
+    }
+
+    fn tells_listeners_apart(&self) -> bool {
+        self.single.is_none()
+    }
+}

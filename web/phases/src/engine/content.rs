@@ -1,0 +1,204 @@
+//! What answers a request: files, folders, text.
+
+use super::course::Phase;
+use super::run::{At, FileAt, Flow, Runner};
+use super::text::{Escape, escape};
+use crate::program::{Alias, Block, ContentRules};
+use crate::value::Value;
+use exchange::Replies;
+use semantics::Method;
+use std::rc::Rc;
+
+/// An answer, before its fields are known.
+pub(super) struct Answer {
+    pub status: u16,
+    pub media_type: Option<Vec<u8>>,
+    pub body: AnswerBody,
+    /// Unix seconds, and the entity tag.
+    pub modified: Option<u64>,
+    pub etag: Option<String>,
+    pub location: Option<Vec<u8>>,
+    pub takes_ranges: bool,
+    /// Fields that stand already.
+    pub fields: Vec<u8>,
+}
+
+/// Where a body comes from.
+pub(super) enum AnswerBody {
+    None,
+    Bytes(Vec<u8>),
+    File(FileAt),
+}
+
+impl Answer {
+    pub const fn new(status: u16, body: AnswerBody) -> Self {
+        Self {
+            status,
+            media_type: None,
+            body,
+            modified: None,
+            etag: None,
+            location: None,
+            takes_ranges: false,
+            fields: Vec::new(),
+        }
+    }
+}
+
+impl<R: Replies> Runner<'_, R> {
+    /// The content phase.
+    pub(super) fn content(&mut self) -> Flow {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
+        let block: &Block = &loaded.program.blocks[at];
+        match block.content {
+            ContentRules::Files => {}
+            _ => return self.fixed_content(block),
+        }
+        if self.course.uri.last() == Some(&b'/') {
+            return self.folder(block);
+        }
+        self.file(block)
+    }
+
+    /// What is no file.
+    fn fixed_content(&mut self, block: &Block) -> Flow {
+        if !matches!(self.course.method, Method::Get | Method::Head) {
+            return Flow::Status(405);
+        }
+        let _ = block;
+        Flow::Status(404)
+    }
+
+    /// A path that ends with a slash: its index, or what is in it.
+    fn folder(&mut self, block: &Block) -> Flow {
+        if !matches!(self.course.method, Method::Get | Method::Head | Method::Post) {
+            // No handler of folders takes it, and files have no slash.
+            return self.no_index();
+        }
+        while let Some(name) = block.index.get(self.course.at as usize) {
+            let name = self.scope().get(name);
+            if name.first() == Some(&b'/') {
+                return self.redirect(&name, &[]);
+            }
+            let mut path = Vec::new();
+            self.scope().file_path(&mut path);
+            path.extend_from_slice(&name);
+            match self.look(&path) {
+                Ok(At::File(_)) => {
+                    let uri = [self.course.uri.as_slice(), &name].concat();
+                    let args = core::mem::take(&mut self.course.args);
+                    return self.redirect(&uri, &args);
+                }
+                Ok(At::Forbidden) => return Flow::Status(403),
+                Ok(At::Failed) => return Flow::Status(500),
+                Ok(At::Missing | At::Directory) => {}
+                Err(flow) => return flow,
+            }
+            self.course.at += 1;
+        }
+        // Is the folder there at all?
+        let mut path = Vec::new();
+        self.scope().file_path(&mut path);
+        match self.look(&path) {
+            Ok(At::Directory) => self.no_index(),
+            Ok(At::Forbidden) => Flow::Status(403),
+            Ok(At::Failed) => Flow::Status(500),
+            Ok(At::Missing | At::File(_)) => Flow::Status(404),
+            Err(flow) => flow,
+        }
+    }
+
+    const fn no_index(&self) -> Flow {
+        Flow::Status(403)
+    }
+
+    /// A file.
+    fn file(&mut self, block: &Block) -> Flow {
+        if !matches!(self.course.method, Method::Get | Method::Head | Method::Post) {
+            return Flow::Status(405);
+        }
+        let mut path = Vec::new();
+        self.scope().file_path(&mut path);
+        let found = match self.look(&path) {
+            Ok(found) => found,
+            Err(flow) => return flow,
+        };
+        match found {
+            At::File(_) if self.course.method == Method::Post => Flow::Status(405),
+            At::File(file) => {
+                let mut answer = Answer::new(200, AnswerBody::File(file));
+                answer.media_type = Some(self.media_type(block));
+                answer.modified = Some(file.modified);
+                answer.etag = block.fields.etag.then(|| format!("\"{:x}-{:x}\"", file.modified, file.size));
+                answer.takes_ranges = true;
+                self.send(answer)
+            }
+            At::Directory => {
+                let mut location = Vec::new();
+                escape(&self.course.uri, Escape::Path, &mut location);
+                location.push(b'/');
+                if !self.course.args.is_empty() {
+                    location.push(b'?');
+                    location.extend_from_slice(&self.course.args);
+                }
+                self.location = Some(location);
+                Flow::Status(301)
+            }
+            At::Missing => Flow::Status(404),
+            At::Forbidden => Flow::Status(403),
+            At::Failed => Flow::Status(500),
+        }
+    }
+
+    /// The media type of what the path names.
+    pub(super) fn media_type(&self, block: &Block) -> Vec<u8> {
+        block.types.of(&self.course.uri).unwrap_or(&block.default_type).to_vec()
+    }
+
+    /// Text of the configuration's own.
+    pub(super) fn answer_text(&mut self, status: u16, text: Vec<u8>) -> Flow {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
+        self.course.enter(Phase::Content);
+        let mut answer = Answer::new(status, AnswerBody::Bytes(text));
+        answer.media_type = Some(self.media_type(&loaded.program.blocks[at]));
+        self.send(answer)
+    }
+
+    /// Where the block's files are, for a path that is looked for below it.
+    pub(super) fn root_of(&mut self, block: &Block, out: &mut Vec<u8>) {
+        let root: &Value = &block.root.path;
+        self.scope().write(root, out);
+    }
+
+    /// What of a name that is tried follows the root: what stands for an alias is
+    /// left out where the name has it.
+    pub(super) fn below_alias<'n>(&self, block: &Block, name: &'n [u8]) -> &'n [u8] {
+        match block.root.alias {
+            Some(Alias::Start(length)) => {
+                let start = self.course.uri.get(..length as usize);
+                start.and_then(|start| name.strip_prefix(start)).unwrap_or(name)
+            }
+            _ => name,
+        }
+    }
+
+    /// The path becomes what was tried and found.
+    pub(super) fn take_tried(&mut self, block: &Block, name: Vec<u8>, is_directory: bool) {
+        match block.root.alias {
+            None => self.course.uri = name,
+            Some(Alias::Path) => {
+                if !is_directory {
+                    self.course.uri = name;
+                    self.course.whole_path = true;
+                }
+            }
+            Some(Alias::Start(length)) => {
+                let start = self.course.uri.get(..length as usize).unwrap_or_default();
+                let rest = name.strip_prefix(start).unwrap_or(&name);
+                self.course.uri = [start, rest].concat();
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! How far a request has come, and what was found out on the way.
+
+use crate::program::{BlockId, Program, ServerId};
+use core::ops::Range;
+use exchange::{About, ExchangeId};
+use pcre::Matcher;
+use semantics::{Method, OwnedRequest, Request};
+use std::cell::RefCell;
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use wire::Time;
+
+/// Redirects within the server, and rewrites that look for a location anew, at
+/// most (`NGX_HTTP_MAX_URI_CHANGES` of nginx).
+const CHANGES_MAX: u8 = 10;
+
+/// A program as one silo has it: what matching needs is the silo's own.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub program: Arc<Program>,
+    matcher: RefCell<Option<Matcher>>,
+    /// Of `$request_id`.
+    secret: RandomState,
+}
+
+impl Loaded {
+    pub fn new(program: Arc<Program>) -> Self {
+        let needed = !program.expressions.is_empty();
+        let matcher = RefCell::new(if needed { Matcher::new() } else { None });
+        Self { program, matcher, secret: RandomState::new() }
+    }
+
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Whether an expression matches; groups are told to `groups`. One that goes
+    /// astray in the subject is an error.
+    pub fn find(&self, expression: u32, subject: &[u8], groups: &mut dyn FnMut(usize, Range<usize>)) -> Option<bool> {
+        let regex = self.program.expressions.get(expression as usize)?;
+        let mut matcher = self.matcher.borrow_mut();
+        let found = matcher.as_mut()?.find(regex, subject).ok()?;
+        let Some(found) = found else { return Some(false) };
+        for group in 0..=regex.groups() as usize {
+            if let Some(range) = found.get(group) {
+                groups(group, range);
+            }
+        }
+        Some(true)
+    }
+
+    /// Whether an expression matches. One that goes astray does not.
+    pub fn matches(&self, expression: u32, subject: &[u8]) -> bool {
+        self.find(expression, subject, &mut |_, _| {}).unwrap_or(false)
+    }
+}
+
+/// What an answer depends on beside the server, the path, and the class of
+/// encodings that the client takes: as far as it does, it is this request's
+/// alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Depends(u8);
+
+impl Depends {
+    /// On the query: it is that of all requests that have none, if this one has
+    /// none.
+    pub const QUERY: u8 = 1;
+    /// On the class of encodings.
+    pub const ENCODING: u8 = 2;
+    /// On something that other requests do not share.
+    pub const OTHER: u8 = 4;
+
+    pub const fn on(&mut self, what: u8) {
+        self.0 |= what;
+    }
+
+    pub const fn has(self, what: u8) -> bool {
+        self.0 & what != 0
+    }
+}
+
+/// Where a request is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Phase {
+    /// Whose client it is (`realip`).
+    #[default]
+    Start,
+    /// In its server's script.
+    Server,
+    /// Which location is its.
+    Find,
+    /// In its location's script.
+    Rewrite,
+    /// May it be so soon, and with so many?
+    Limit,
+    /// May it see this?
+    Access,
+    /// `try_files`.
+    Try,
+    /// What answers it.
+    Content,
+}
+
+/// The groups of the expression that matched last.
+#[derive(Debug, Default)]
+pub(crate) struct Captures {
+    subject: Vec<u8>,
+    groups: Vec<Option<Range<usize>>>,
+}
+
+impl Captures {
+    pub fn clear(&mut self) {
+        self.groups.clear();
+    }
+
+    /// Begins with another subject.
+    pub fn begin(&mut self, subject: &[u8]) {
+        self.subject.clear();
+        self.subject.extend_from_slice(subject);
+        self.groups.clear();
+    }
+
+    pub fn set(&mut self, group: usize, range: Range<usize>) {
+        if self.groups.len() <= group {
+            self.groups.resize(group + 1, None);
+        }
+        self.groups[group] = Some(range);
+    }
+
+    pub fn get(&self, group: usize) -> Option<&[u8]> {
+        self.subject.get(self.groups.get(group)?.clone()?)
+    }
+}
+
+/// What was sent, for the log.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    pub status: u16,
+    pub head: u64,
+    pub body: u64,
+    /// The fields, but for those that are the carrier's.
+    pub fields: Vec<u8>,
+    pub length: Option<u64>,
+    /// All of it was queued.
+    pub complete: bool,
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(crate) struct Course {
+    pub id: ExchangeId,
+    pub loaded: Rc<Loaded>,
+    pub about: About,
+    pub started: Time,
+    /// Kept where it waits.
+    pub request: Option<OwnedRequest>,
+    pub listener: u16,
+    pub server: ServerId,
+    /// The location that was found, and whose settings count: its own, or those
+    /// of an `if` in it.
+    pub place: BlockId,
+    pub block: BlockId,
+    pub phase: Phase,
+    /// Where in a script, a list of index files or of what is tried.
+    pub at: u32,
+    pub method: Method,
+    /// The path: decoded, with its slash.
+    pub uri: Vec<u8>,
+    pub args: Vec<u8>,
+    /// Redirects that are left.
+    pub changes: u8,
+    pub internal: bool,
+    /// A rewrite changed the path, and a location is to be looked for.
+    pub uri_changed: bool,
+    /// `try_files` found a whole path for an `alias` with an expression.
+    pub whole_path: bool,
+    /// What is looked for next was waited for.
+    pub waited: bool,
+    /// A file was another when it was to be sent.
+    pub again: bool,
+    /// What it is refused with, whatever its location says.
+    pub refused: Option<u16>,
+    /// The status in place of the one that answers, and an error page answers.
+    pub told: Option<u16>,
+    pub in_error_page: bool,
+    pub slots: Vec<Option<Box<[u8]>>>,
+    pub cached: Vec<(u16, Option<Box<[u8]>>)>,
+    pub captures: Captures,
+    pub depends: Depends,
+    pub peer: Option<SocketAddr>,
+    pub limit_rate: Option<u64>,
+    /// The handler's mark for files.
+    pub inner: Option<u32>,
+    pub state: CourseState,
+    pub sent: Sent,
+}
+
+/// What a request that is kept is kept for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum CourseState {
+    /// It runs.
+    #[default]
+    Runs,
+    /// It waits for a look at a file.
+    Looks,
+    /// Its answer is being sent.
+    Sends,
+    /// It is over.
+    Over,
+}
+
+impl Course {
+    pub fn new(loaded: Rc<Loaded>, id: ExchangeId) -> Self {
+        Self {
+            id,
+            loaded,
+            about: About::default(),
+            started: Time::ZERO,
+            request: None,
+            listener: 0,
+            server: ServerId(0),
+            place: BlockId(0),
+            block: BlockId(0),
+            phase: Phase::Start,
+            at: 0,
+            method: Method::Get,
+            uri: Vec::new(),
+            args: Vec::new(),
+            changes: CHANGES_MAX,
+            internal: false,
+            uri_changed: false,
+            whole_path: false,
+            waited: false,
+            again: false,
+            refused: None,
+            told: None,
+            in_error_page: false,
+            slots: Vec::new(),
+            cached: Vec::new(),
+            captures: Captures::default(),
+            depends: Depends::default(),
+            peer: None,
+            limit_rate: None,
+            inner: None,
+            state: CourseState::Runs,
+            sent: Sent::default(),
+        }
+    }
+
+    /// Begins with another request, in the memory of one that is over.
+    pub fn begin(&mut self, loaded: &Rc<Loaded>, id: ExchangeId, request: &Request<'_>, about: About, now: Time) {
+        let memory = core::mem::replace(self, Self::new(Rc::clone(loaded), id));
+        let cleared = |mut bytes: Vec<u8>| {
+            bytes.clear();
+            bytes
+        };
+        (self.uri, self.args, self.sent.fields) =
+            (cleared(memory.uri), cleared(memory.args), cleared(memory.sent.fields));
+        (self.slots, self.cached, self.captures) = (memory.slots, memory.cached, memory.captures);
+        self.slots.clear();
+        self.slots.resize(loaded.program.variables.slots(), None);
+        self.cached.clear();
+        self.captures.clear();
+        (self.about, self.peer, self.started) = (about, about.peer, now);
+        self.method = request.method();
+        self.args.extend_from_slice(request.query().unwrap_or_default());
+    }
+
+    /// A number of this request's own, which nobody can guess.
+    pub fn request_id(&self) -> (u64, u64) {
+        let of = (self.about.connection, self.about.requests, self.started.as_nanos());
+        (self.loaded.secret.hash_one((0, of)), self.loaded.secret.hash_one((1, of)))
+    }
+
+    /// One redirect more; whether there may be.
+    pub fn may_change(&mut self) -> bool {
+        match self.changes.checked_sub(1) {
+            Some(left) => {
+                self.changes = left;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Goes on at another path of this server, from its script on.
+    pub fn redirect(&mut self, uri: &[u8], args: &[u8]) {
+        // The parts may be parts of what is there.
+        let (uri, args) = (uri.to_vec(), args.to_vec());
+        (self.uri, self.args) = (uri, args);
+        (self.internal, self.uri_changed, self.whole_path) = (true, false, false);
+        (self.phase, self.at) = (Phase::Server, 0);
+    }
+
+    /// Enters a phase.
+    pub const fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.at = 0;
+    }
+}

@@ -1,0 +1,55 @@
+//! Pages for statuses, as nginx has them.
+
+/// The text of a status, for its page; none for those without a page.
+pub(crate) const fn title(status: u16) -> Option<&'static str> {
+    Some(match status {
+        301 => "301 Moved Permanently",
+        302 => "302 Found",
+        303 => "303 See Other",
+        307 => "307 Temporary Redirect",
+        308 => "308 Permanent Redirect",
+        400 => "400 Bad Request",
+        401 => "401 Authorization Required",
+        402 => "402 Payment Required",
+        403 => "403 Forbidden",
+        404 => "404 Not Found",
+        405 => "405 Not Allowed",
+        406 => "406 Not Acceptable",
+        408 => "408 Request Time-out",
+        409 => "409 Conflict",
+        410 => "410 Gone",
+        411 => "411 Length Required",
+        412 => "412 Precondition Failed",
+        413 => "413 Request Entity Too Large",
+        414 => "414 Request-URI Too Large",
+        415 => "415 Unsupported Media Type",
+        416 => "416 Requested Range Not Satisfiable",
+        421 => "421 Misdirected Request",
+        429 => "429 Too Many Requests",
+        500 => "500 Internal Server Error",
+        501 => "501 Not Implemented",
+        502 => "502 Bad Gateway",
+        503 => "503 Service Temporarily Unavailable",
+        504 => "504 Gateway Time-out",
+        505 => "505 HTTP Version Not Supported",
+        507 => "507 Insufficient Storage",
+        _ => return None,
+    })
+}
+
+/// What keeps old browsers from showing pages of their own in place of short ones
+/// (`msie_padding`).
+const PADDING: &str = "<!-- a padding to disable MSIE and Chrome friendly error page -->\r\n";
+
+/// The page of a status; empty for those without one.
+pub(crate) fn page(status: u16, padded: bool) -> Vec<u8> {
+    let Some(title) = title(status) else { return Vec::new() };
+    let mut page = format!(
+        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n\
+         <hr><center>nearside</center>\r\n</body>\r\n</html>\r\n"
+    );
+    if padded {
+        (0..6).for_each(|_| page.push_str(PADDING));
+    }
+    page.into_bytes()
+}

@@ -1,0 +1,147 @@
+//! Replies on their way from files to the carrier: what is sent of an answer is
+//! counted, and logged at its end.
+
+use super::Rest;
+use super::course::CourseState;
+use app::Body;
+use core::ops::Range;
+use exchange::{About, ExchangeId, Piece, Ready, Replies, Reply};
+use rustix::fd::OwnedFd;
+use semantics::date::HttpDate;
+use semantics::{Request, Status};
+use std::sync::Arc;
+use wire::Time;
+
+/// What files see of the carrier.
+pub(super) struct Passing<'a, R> {
+    pub replies: &'a mut R,
+    pub rest: &'a mut Rest,
+}
+
+impl<R: Replies> Passing<'_, R> {
+    fn sent(&mut self, id: ExchangeId, bytes: u64) {
+        if let Some(course) = self.rest.course_of(self.replies, id) {
+            course.sent.body += bytes;
+        }
+    }
+
+    fn over(&mut self, id: ExchangeId, complete: bool) {
+        let Some(mark) = self.replies.mark(id) else { return };
+        self.rest.end(self.replies, mark, complete);
+    }
+}
+
+impl<R: Replies> Replies for Passing<'_, R> {
+    fn now(&self) -> Time {
+        self.replies.now()
+    }
+
+    fn second(&self) -> u64 {
+        self.replies.second()
+    }
+
+    fn date(&self) -> HttpDate {
+        self.replies.date()
+    }
+
+    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
+        self.replies.reply(id, request, reply, body);
+    }
+
+    fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
+        self.replies.reply_ready(id, request, ready);
+    }
+
+    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
+        self.replies.reply_status(id, request, status, fields);
+    }
+
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+        self.replies.begin(id, request, reply);
+        let head = self.replies.head_len();
+        if let Some(course) = self.rest.course_of(self.replies, id) {
+            course.sent.head = head;
+        }
+    }
+
+    fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>) {
+        self.sent(id, range.len() as u64);
+        self.replies.body(id, body, range);
+    }
+
+    fn bytes(&mut self, id: ExchangeId, bytes: &[u8]) {
+        self.sent(id, bytes.len() as u64);
+        self.replies.bytes(id, bytes);
+    }
+
+    fn file(&mut self, id: ExchangeId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
+        let bytes = range.end - range.start;
+        let queued = self.replies.file(id, file, range);
+        if queued {
+            self.sent(id, bytes);
+        }
+        queued
+    }
+
+    fn take_back(&mut self, id: ExchangeId, most: usize) -> usize {
+        let taken = self.replies.take_back(id, most);
+        if let Some(course) = self.rest.course_of(self.replies, id) {
+            course.sent.body = course.sent.body.saturating_sub(taken as u64);
+        }
+        taken
+    }
+
+    fn finish(&mut self, id: ExchangeId) {
+        self.replies.finish(id);
+    }
+
+    fn end(&mut self, id: ExchangeId) {
+        // What is logged is asked for while the exchange is.
+        self.over(id, true);
+        self.replies.end(id);
+    }
+
+    fn abort(&mut self, id: ExchangeId) {
+        self.over(id, false);
+        self.replies.abort(id);
+    }
+
+    fn resume(&mut self, id: ExchangeId) {
+        self.replies.resume(id);
+    }
+
+    fn about(&self, id: ExchangeId) -> About {
+        self.replies.about(id)
+    }
+
+    fn head_len(&self) -> u64 {
+        self.replies.head_len()
+    }
+
+    fn set_last(&mut self, id: ExchangeId) {
+        self.replies.set_last(id);
+    }
+
+    fn hang_up(&mut self, id: ExchangeId) {
+        self.replies.hang_up(id);
+    }
+
+    fn unsent(&self, id: ExchangeId) -> usize {
+        self.replies.unsent(id)
+    }
+
+    fn taken(&self, id: ExchangeId) -> u32 {
+        self.replies.taken(id)
+    }
+
+    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
+        if let Some(course) = self.rest.course_of(self.replies, id) {
+            course.inner = Some(mark);
+        }
+    }
+
+    fn mark(&self, id: ExchangeId) -> Option<u32> {
+        let mark = self.replies.mark(id)?;
+        self.rest.peek(mark, id).filter(|course| course.state != CourseState::Over)?.inner
+    }
+}

@@ -1,0 +1,125 @@
+//! Ranges of bytes, as nginx reads them.
+
+use core::ops::Range;
+
+/// What a Range field comes to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Ranged {
+    /// It is not looked at, or asks for more than there is, or for more ranges than
+    /// may be: all of it.
+    Whole,
+    /// These, at least one.
+    Parts(Vec<Range<u64>>),
+    /// None of them is there.
+    Unsatisfiable,
+}
+
+/// Reads the value of a Range field for content of `length` bytes, of which at most
+/// `most` ranges may be asked for.
+pub(crate) fn parse(value: &[u8], length: u64, most: Option<u32>) -> Ranged {
+    let Some(mut rest) = value.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes=")).map(|_| &value[6..]) else {
+        return Ranged::Whole;
+    };
+    let (mut parts, mut left, mut size) = (Vec::new(), most.unwrap_or(u32::MAX), 0_u64);
+    loop {
+        rest = skip_spaces(rest);
+        let mut suffix = false;
+        let mut start = 0;
+        if let [b'-', after @ ..] = rest {
+            rest = after;
+            suffix = true;
+        } else {
+            let Some((number, after)) = number(rest) else { return Ranged::Unsatisfiable };
+            start = number;
+            rest = skip_spaces(after);
+            let [b'-', after @ ..] = rest else { return Ranged::Unsatisfiable };
+            rest = skip_spaces(after);
+        }
+        let mut end = length;
+        let open = !suffix && matches!(rest, [] | [b',', ..]);
+        if !open {
+            let Some((number, after)) = number(rest) else { return Ranged::Unsatisfiable };
+            rest = skip_spaces(after);
+            if suffix {
+                start = length.saturating_sub(number);
+            } else {
+                end = number.saturating_add(1).min(length);
+            }
+        }
+        let last = match rest {
+            [] => true,
+            [b',', after @ ..] => {
+                rest = after;
+                false
+            }
+            _ => return Ranged::Unsatisfiable,
+        };
+        if start < end {
+            size = size.saturating_add(end - start);
+            let Some(fewer) = left.checked_sub(1) else { return Ranged::Whole };
+            left = fewer;
+            parts.push(start..end);
+        } else if start == 0 {
+            // Content of no bytes has no ranges.
+            return Ranged::Whole;
+        }
+        if last {
+            break;
+        }
+    }
+    if parts.is_empty() {
+        return Ranged::Unsatisfiable;
+    }
+    if size > length { Ranged::Whole } else { Ranged::Parts(parts) }
+}
+
+fn skip_spaces(text: &[u8]) -> &[u8] {
+    let start = text.iter().position(|byte| *byte != b' ').unwrap_or(text.len());
+    &text[start..]
+}
+
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if digits == 0 {
+        return None;
+    }
+    let mut value = 0_u64;
+    for digit in &text[..digits] {
+        value =
+            value.checked_mul(10)?.checked_add(u64::from(digit - b'0')).filter(|value| *value <= i64::MAX as u64)?;
+    }
+    Some((value, &text[digits..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read_as_nginx_reads_them() {
+        let parts = |parts: &[Range<u64>]| Ranged::Parts(parts.to_vec());
+        for (value, expected) in [
+            ("bytes=0-0", parts(&[0..1])),
+            ("bytes=0-", parts(&[0..100])),
+            ("bytes=-1", parts(&[99..100])),
+            ("bytes=-200", parts(&[0..100])),
+            ("bytes=5-1000", parts(&[5..100])),
+            ("bytes= 1 - 2 , 4-5", parts(&[1..3, 4..6])),
+            ("Bytes=1-2", parts(&[1..3])),
+            ("bytes=100-", Ranged::Unsatisfiable),
+            ("bytes=100-,1-2", parts(&[1..3])),
+            ("bytes=2-1", Ranged::Unsatisfiable),
+            ("bytes=-0", Ranged::Unsatisfiable),
+            ("bytes=", Ranged::Unsatisfiable),
+            ("bytes=a-b", Ranged::Unsatisfiable),
+            ("bytes=1-2;", Ranged::Unsatisfiable),
+            ("bytes=0-99,0-0", Ranged::Whole),
+            ("bytes=0-0,1-1,2-2,3-3", Ranged::Whole),
+            ("items=0-1", Ranged::Whole),
+            ("bytes=99999999999999999999-", Ranged::Unsatisfiable),
+        ] {
+            assert_eq!(parse(value.as_bytes(), 100, Some(3)), expected, "{value}");
+        }
+        assert_eq!(parse(b"bytes=0-", 0, None), Ranged::Whole);
+    }
+}

@@ -1,0 +1,214 @@
+//! Whole responses that are ready, and what they are logged by.
+
+use super::course::Course;
+use crate::program::{BlockId, ServerId};
+use app::Body;
+use exchange::{Asked, HeadWriter, Hot, JOINED_MAX, Ready, Reply};
+use semantics::Status;
+use semantics::date::HttpDate;
+
+/// Responses at most.
+const ENTRIES_MAX: usize = 8192;
+
+/// Responses that are ready, bounded in number and bytes (CLOCK).
+#[derive(Debug)]
+pub(crate) struct ReadyTable {
+    hot: Hot<u32>,
+    entries: Vec<ReadyEntry>,
+    hand: usize,
+    bytes: usize,
+    bytes_max: usize,
+    /// The one that was asked for last.
+    pub last: u32,
+}
+
+/// A response that is ready.
+#[derive(Debug)]
+pub(crate) struct ReadyEntry {
+    /// The unix second that it was made for.
+    second: u64,
+    server: ServerId,
+    /// It is that of requests without a query.
+    no_query: bool,
+    used: bool,
+    ready: Ready,
+    path: Box<[u8]>,
+    /// Whose content it has: that of another is another's.
+    source: Body,
+    /// What it is logged by.
+    pub note: Note,
+}
+
+/// What a request that has a ready answer came to.
+#[derive(Debug, Default)]
+pub(crate) struct Note {
+    pub block: BlockId,
+    pub uri: Vec<u8>,
+    pub fields: Vec<u8>,
+    pub slots: Vec<Option<Box<[u8]>>>,
+}
+
+impl ReadyTable {
+    pub fn new(bytes_max: usize) -> Self {
+        Self { hot: Hot::new(ENTRIES_MAX, u32::MAX), entries: Vec::new(), hand: 0, bytes: 0, bytes_max, last: 0 }
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        *self = Self::new(self.bytes_max);
+    }
+
+    fn at<A: Asked>(&self, asked: &A, server: ServerId) -> Option<u32> {
+        let path = asked.path();
+        let at = self.hot.get(path, seed(server))?;
+        let entry = self.entries.get(at as usize)?;
+        (entry.server == server && (!entry.no_query || !asked.has_query()) && *entry.path == *path).then_some(at)
+    }
+
+    /// The response to a request, if it is ready in this second.
+    #[inline]
+    pub fn get<A: Asked>(&mut self, asked: &A, server: ServerId, second: u64) -> Option<&mut Ready> {
+        let path = asked.path();
+        let at = self.hot.get(path, seed(server))?;
+        let entry = self.entries.get_mut(at as usize)?;
+        if entry.second != second || entry.server != server || (entry.no_query && asked.has_query()) {
+            return None;
+        }
+        entry.used = true;
+        self.last = at;
+        Some(&mut entry.ready)
+    }
+
+    /// Makes a response say that the connection closes.
+    pub fn make_closing<A: Asked>(&mut self, asked: &A, server: ServerId) -> bool {
+        let Some(at) = self.at(asked, server) else { return false };
+        let room = self.bytes_max.saturating_sub(self.bytes);
+        let entry = &mut self.entries[at as usize];
+        let Some(length) = entry.ready.make_closing(room) else { return false };
+        self.bytes += length;
+        true
+    }
+
+    /// What the response that was asked for last is logged by.
+    pub fn noted(&self) -> Option<(ServerId, &Note)> {
+        self.entries.get(self.last as usize).map(|entry| (entry.server, &entry.note))
+    }
+
+    /// Keeps the answer to a request, of content that begins at `start` of
+    /// `source`.
+    pub fn insert(
+        &mut self,
+        (raw, no_query): (&[u8], bool),
+        course: &Course,
+        (source, start, length): (&Body, u32, u64),
+        heads: &HeadWriter,
+        (second, date): (u64, &HttpDate),
+    ) {
+        let fields = &course.sent.fields;
+        let known = self.hot.get(raw, seed(course.server)).filter(|at| {
+            let entry = &self.entries[*at as usize];
+            entry.server == course.server && *entry.path == *raw
+        });
+        if let Some(at) = known {
+            let entry = &mut self.entries[at as usize];
+            let same = core::ptr::eq(entry.source.as_slice(), source.as_slice())
+                && entry.note.fields == *fields
+                && entry.note.block == course.block
+                && entry.no_query == no_query;
+            if same {
+                entry.ready.set_date(date, drop);
+                entry.second = second;
+                return;
+            }
+        }
+        let Some(content) = source.as_slice().get(start as usize..start as usize + length as usize) else { return };
+        let joined = content.len() <= JOINED_MAX;
+        let mut message = Vec::with_capacity(512 + fields.len() + if joined { content.len() } else { 0 });
+        heads.write_reply(&mut message, &Reply { status: Status::OK, length: Some(length), fields }, date);
+        let head_len = message.len();
+        let apart = if joined {
+            message.extend_from_slice(content);
+            None
+        } else if start == 0 && source.len() as u64 == length {
+            Some(source.clone())
+        } else {
+            return;
+        };
+        let bytes = message.len() + apart.as_ref().map_or(0, |body| body.len() as usize);
+        if bytes > self.bytes_max / 4 {
+            return;
+        }
+        let entry = ReadyEntry {
+            second,
+            server: course.server,
+            no_query,
+            used: false,
+            ready: Ready::new(message, head_len, heads.date_at(), apart),
+            path: raw.into(),
+            source: source.clone(),
+            note: Note {
+                block: course.block,
+                uri: course.uri.clone(),
+                fields: fields.clone(),
+                slots: course.slots.clone(),
+            },
+        };
+        self.bytes += bytes;
+        let at = match known {
+            Some(at) => self.replace(at as usize, entry),
+            None => self.place(entry),
+        };
+        self.hot.insert(raw, seed(course.server), at);
+        self.make_room(at as usize);
+    }
+
+    fn replace(&mut self, at: usize, entry: ReadyEntry) -> u32 {
+        let old = core::mem::replace(&mut self.entries[at], entry);
+        self.bytes -= old.bytes();
+        at as u32
+    }
+
+    /// A place for one more.
+    fn place(&mut self, entry: ReadyEntry) -> u32 {
+        if self.entries.len() < ENTRIES_MAX {
+            self.entries.push(entry);
+            return self.entries.len() as u32 - 1;
+        }
+        loop {
+            self.hand = (self.hand + 1) % self.entries.len();
+            if !core::mem::take(&mut self.entries[self.hand].used) {
+                return self.replace(self.hand, entry);
+            }
+        }
+    }
+
+    /// Lets go of others until what is held is within its bounds.
+    fn make_room(&mut self, but: usize) {
+        let mut left = 2 * self.entries.len();
+        while self.bytes > self.bytes_max && left > 0 {
+            left -= 1;
+            self.hand = (self.hand + 1) % self.entries.len();
+            let entry = &mut self.entries[self.hand];
+            if self.hand == but || core::mem::take(&mut entry.used) || entry.ready.message_len == 0 {
+                continue;
+            }
+            let bytes = entry.bytes();
+            entry.second = u64::MAX;
+            entry.ready = Ready::new(Vec::new(), 0, 0, None);
+            entry.source = Body::new(Vec::new());
+            self.bytes -= bytes;
+        }
+    }
+}
+
+impl ReadyEntry {
+    fn bytes(&self) -> usize {
+        let others = [self.ready.content.as_ref(), self.ready.closing.as_ref()].into_iter().flatten();
+        self.ready.message_len as usize + others.map(|body| body.len() as usize).sum::<usize>()
+    }
+}
+
+/// Keeps one path of several servers apart.
+const fn seed(server: ServerId) -> u64 {
+    (server.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}

@@ -1,0 +1,503 @@
+//! Answers get their fields, and are sent.
+
+use super::content::{Answer, AnswerBody};
+use super::course::{CourseState, Depends};
+use super::pages;
+use super::ranges::{self, Ranged};
+use super::run::{FileAt, Flow, Runner};
+use super::text::{field_value, location_value};
+use crate::program::{AddedField, Block, ErrorPage, ErrorTarget, Expires, FieldRules, IfModifiedSince};
+use core::ops::Range;
+use exchange::{Composed, FieldLines, Part, Piece, Replies, Reply};
+use semantics::date::{self, HttpDate};
+use semantics::{Known, Method, Status};
+use std::rc::Rc;
+
+/// The methods of redirects within the server, by an error page.
+const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+
+/// Statuses that fields are added to, unless they are for all.
+const ADDED_TO: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
+
+/// How an answer's body is sent.
+enum Pieces {
+    /// Nothing is.
+    None,
+    /// Bytes that are at hand.
+    Bytes(Vec<u8>),
+    /// Parts of a file, and what stands between them.
+    File(FileAt, Vec<Part>),
+}
+
+impl<R: Replies> Runner<'_, R> {
+    /// Ends with `status`: by its error page, if there is one for it here, or with
+    /// nginx's own.
+    pub(super) fn fail(&mut self, status: u16) -> Flow {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return self.page(None, status) };
+        let block = &loaded.program.blocks[at];
+        self.course.told = Some(status);
+        if matches!(status, 400 | 413 | 414 | 494..=497 | 500 | 501) {
+            self.replies.set_last(self.course.id);
+        }
+        if !self.course.in_error_page && !block.error_pages.is_empty() && self.course.changes > 0 {
+            self.course.in_error_page = !block.recursive_error_pages;
+            if let Some(page) = block.error_pages.iter().find(|page| page.status == status) {
+                return self.error_page(page, status);
+            }
+        }
+        if matches!(status, 494..=497) {
+            self.course.told = Some(400);
+        }
+        self.page(Some(block), status)
+    }
+
+    fn error_page(&mut self, page: &ErrorPage, status: u16) -> Flow {
+        match page.told {
+            None => {}
+            // What answers says.
+            Some(None) => self.course.told = None,
+            Some(Some(told)) => self.course.told = Some(told),
+        }
+        self.location = None;
+        let target = match &page.target {
+            ErrorTarget::Named(name) => return self.enter_named(name),
+            ErrorTarget::Value(value) => self.scope().get(value),
+        };
+        match target.first() {
+            Some(b'/') => {
+                if self.course.method != Method::Head {
+                    self.course.method = Method::Get;
+                }
+                let mut parts = target.splitn(2, |byte| *byte == b'?');
+                let (uri, args) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+                self.redirect(uri, args)
+            }
+            Some(b'@') => self.enter_named(&target[1..]),
+            _ => {
+                let told = match page.told {
+                    Some(Some(told)) if REDIRECTS.contains(&told) => told,
+                    _ => 302,
+                };
+                let _ = status;
+                self.course.told = Some(told);
+                self.location = Some(target);
+                let loaded = Rc::clone(&self.loaded);
+                let block = Self::block(&loaded, self.course).map(|at| &loaded.program.blocks[at]);
+                self.page(block, told)
+            }
+        }
+    }
+
+    /// nginx's own page for a status.
+    fn page(&mut self, block: Option<&Block>, status: u16) -> Flow {
+        let told = self.course.told.unwrap_or(status);
+        let padded = told >= 400 && block.is_some_and(|block| block.msie_padding) && self.is_padded();
+        let text = pages::page(if status >= 494 && status < 500 { 400 } else { status }, padded);
+        let mut answer = Answer::new(told, AnswerBody::Bytes(text));
+        if let AnswerBody::Bytes(text) = &answer.body
+            && !text.is_empty()
+        {
+            answer.media_type = Some(b"text/html".to_vec());
+        }
+        answer.location = self.location.take();
+        core::mem::swap(&mut answer.fields, &mut self.rest.page_fields);
+        self.send(answer)
+    }
+
+    /// Whether the client is one that has pages of its own for short ones.
+    fn is_padded(&self) -> bool {
+        let agent = self.request.known(Known::UserAgent).unwrap_or_default();
+        let has = |needle: &[u8]| agent.windows(needle.len()).any(|window| window == needle);
+        has(b"Chrome/") || (has(b"MSIE ") && !has(b"Opera"))
+    }
+
+    /// Sends an answer.
+    pub(super) fn send(&mut self, answer: Answer) -> Flow {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return Flow::HangUp };
+        let block = &loaded.program.blocks[at];
+        let mut answer = answer;
+        if let Some(told) = self.course.told {
+            answer.status = told;
+        }
+        let mut length = match &answer.body {
+            AnswerBody::None => 0,
+            AnswerBody::Bytes(bytes) => bytes.len() as u64,
+            AnswerBody::File(file) => file.size,
+        };
+        // In the order of nginx's filters.
+        if answer.status == 200 && answer.modified.is_some() {
+            match self.precondition(&answer, block) {
+                Precondition::Holds => {}
+                Precondition::NotModified => {
+                    answer.status = 304;
+                    answer.media_type = None;
+                    answer.takes_ranges = false;
+                }
+                Precondition::Fails => return Flow::Status(412),
+            }
+        }
+        self.course.sent.status = answer.status;
+        let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
+        let mut added = core::mem::take(&mut answer.fields);
+        self.add_fields(&mut answer, &block.fields, &mut added);
+        let media_type = answer.media_type.take().map(|media_type| self.with_charset(media_type, block));
+        let mut pieces = match core::mem::replace(&mut answer.body, AnswerBody::None) {
+            AnswerBody::None => Pieces::None,
+            AnswerBody::Bytes(bytes) => Pieces::Bytes(bytes),
+            AnswerBody::File(file) if file.size == 0 => Pieces::None,
+            AnswerBody::File(file) => Pieces::File(file, vec![Part::Content(0..file.size)]),
+        };
+        let mut multipart = None;
+        let ranged = answer.status == 200 && answer.takes_ranges && block.fields.max_ranges != Some(0);
+        if ranged {
+            match self.ranges(&answer, length, block.fields.max_ranges) {
+                Ranged::Whole => _ = fields.field("Accept-Ranges", b"bytes"),
+                Ranged::Unsatisfiable => {
+                    let mut lines = FieldLines::new();
+                    lines.content_range_unsatisfied(length);
+                    self.rest.page_fields = lines.into_bytes();
+                    self.course.sent.fields = fields.into_bytes();
+                    return Flow::Status(416);
+                }
+                Ranged::Parts(parts) => {
+                    answer.status = 206;
+                    self.course.sent.status = 206;
+                    if let Pieces::File(file, all) = &mut pieces {
+                        if let [range] = parts.as_slice() {
+                            fields.content_range(range, file.size);
+                            length = range.end - range.start;
+                            *all = vec![Part::Content(range.clone())];
+                        } else {
+                            let serial = self.rest.next_serial();
+                            let (composed, whole) = multipart_of(&parts, media_type.as_deref(), file.size, serial);
+                            (length, *all) = (whole, composed);
+                            multipart = Some(format!("multipart/byteranges; boundary={serial:020}").into_bytes());
+                        }
+                    }
+                }
+            }
+        }
+        let bodiless = matches!(answer.status, 204 | 304);
+        if let Some(media_type) = multipart.or(media_type).filter(|_| answer.status != 204) {
+            fields.field("Content-Type", &media_type);
+        }
+        if let Some(modified) = answer.modified.filter(|_| answer.status != 204) {
+            fields.last_modified(&HttpDate::from_unix(modified));
+        }
+        if let Some(location) = &answer.location {
+            let mut value = Vec::new();
+            self.write_location(location, block, &mut value);
+            fields.field("Location", &value);
+        }
+        if let Some(etag) = &answer.etag {
+            fields.field("ETag", etag.as_bytes());
+        }
+        let mut fields = fields.into_bytes();
+        fields.extend_from_slice(&added);
+        let told_length = (!bodiless).then_some(length);
+        if bodiless || self.course.method == Method::Head {
+            pieces = Pieces::None;
+        }
+        self.put((answer.status, told_length, fields), pieces)
+    }
+
+    /// Whether the request's conditions hold, in nginx's order.
+    fn precondition(&mut self, answer: &Answer, block: &Block) -> Precondition {
+        let (request, second) = (self.request, self.clock.second);
+        if request.is_plain() {
+            return Precondition::Holds;
+        }
+        self.course.depends.on(Depends::OTHER);
+        let Some(modified) = answer.modified else { return Precondition::Holds };
+        let etag = answer.etag.as_deref().unwrap_or_default().as_bytes();
+        let time = |known: Known| request.known(known).map(|value| date::parse(value, second));
+        if let Some(since) = time(Known::IfUnmodifiedSince)
+            && since.is_none_or(|since| modified > since)
+        {
+            return Precondition::Fails;
+        }
+        if let Some(wanted) = request.known(Known::IfMatch)
+            && !matches_etag(wanted, etag, false)
+        {
+            return Precondition::Fails;
+        }
+        let since = time(Known::IfModifiedSince);
+        let none_match = request.known(Known::IfNoneMatch);
+        if since.is_none() && none_match.is_none() {
+            return Precondition::Holds;
+        }
+        if let Some(since) = since {
+            let is_modified = match (block.fields.if_modified_since, since) {
+                (IfModifiedSince::Off, _) | (_, None) => true,
+                (_, Some(since)) if since == modified => false,
+                (IfModifiedSince::Exact, _) => true,
+                (IfModifiedSince::Before, Some(since)) => since < modified,
+            };
+            if is_modified {
+                return Precondition::Holds;
+            }
+        }
+        if none_match.is_some_and(|wanted| !matches_etag(wanted, etag, true)) {
+            return Precondition::Holds;
+        }
+        Precondition::NotModified
+    }
+
+    fn ranges(&mut self, answer: &Answer, length: u64, most: Option<u32>) -> Ranged {
+        let Some(value) = self.request.known(Known::Range) else { return Ranged::Whole };
+        self.course.depends.on(Depends::OTHER);
+        if self.course.method != Method::Get && self.course.method != Method::Head {
+            return Ranged::Whole;
+        }
+        if let Some(wanted) = self.request.known(Known::IfRange) {
+            let same = if wanted.len() >= 2 && wanted.ends_with(b"\"") {
+                answer.etag.as_deref().is_some_and(|etag| etag.as_bytes() == wanted)
+            } else {
+                date::parse(wanted, self.clock.second).is_some_and(|wanted| Some(wanted) == answer.modified)
+            };
+            if !same {
+                return Ranged::Whole;
+            }
+        }
+        ranges::parse(value, length, most)
+    }
+
+    /// `expires` and `add_header`.
+    fn add_fields(&mut self, answer: &mut Answer, rules: &FieldRules, out: &mut Vec<u8>) {
+        let safe = ADDED_TO.contains(&answer.status);
+        if safe {
+            self.expire(answer, &rules.expires, out);
+        }
+        for field in rules.added.iter().filter(|field| safe || field.always) {
+            self.add_field(answer, field, out);
+        }
+    }
+
+    fn add_field(&mut self, answer: &mut Answer, field: &AddedField, out: &mut Vec<u8>) {
+        let value = self.scope().get(&field.value);
+        let is = |name: &[u8]| field.name.eq_ignore_ascii_case(name);
+        if is(b"Last-Modified") {
+            answer.modified = None;
+        } else if is(b"ETag") {
+            answer.etag = None;
+        }
+        if value.is_empty() {
+            return;
+        }
+        out.extend_from_slice(&field.name);
+        out.extend_from_slice(b": ");
+        field_value(&value, out);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn expire(&mut self, answer: &Answer, expires: &Expires, out: &mut Vec<u8>) {
+        let now = self.clock.second as i64;
+        let mut put = |at: &HttpDate, control: &str| {
+            out.extend_from_slice(b"Expires: ");
+            out.extend_from_slice(at.as_bytes());
+            out.extend_from_slice(b"\r\nCache-Control: ");
+            out.extend_from_slice(control.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        };
+        let dated = |at: i64| HttpDate::from_unix(u64::try_from(at).unwrap_or(0));
+        let parsed;
+        let expires = match expires {
+            Expires::Value(value) => {
+                let text = self.scope().get(value);
+                let Some(found) = crate::expires::parse(&text) else { return };
+                parsed = found;
+                &parsed
+            }
+            other => other,
+        };
+        let (at, age, negative) = match expires {
+            Expires::Off | Expires::Value(_) => return,
+            Expires::Epoch => return put(&dated(1), "no-cache"),
+            Expires::Max => return put(&dated(2_145_916_555), "max-age=315360000"),
+            Expires::Access(0) | Expires::Modified(0) => return put(&dated(now), "max-age=0"),
+            Expires::Access(after) => (now + after, *after, *after < 0),
+            Expires::Modified(after) => match answer.modified {
+                Some(modified) => (modified as i64 + after, modified as i64 + after - now, *after < 0),
+                None => (now + after, *after, *after < 0),
+            },
+            Expires::Daily(second) => {
+                let today = now - now.rem_euclid(86_400) + i64::from(*second);
+                let at = if today > now { today } else { today + 86_400 };
+                (at, at - now, false)
+            }
+        };
+        if negative || age < 0 {
+            put(&dated(at), "no-cache");
+        } else {
+            put(&dated(at), &format!("max-age={age}"));
+        }
+    }
+
+    /// The media type with the charset that is told of it.
+    fn with_charset(&mut self, mut media_type: Vec<u8>, block: &Block) -> Vec<u8> {
+        let rules = &block.charset;
+        let Some(charset) = &rules.charset else { return media_type };
+        let bare = media_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let counts = rules.types.iter().any(|known| **known == *b"*" || known.eq_ignore_ascii_case(bare));
+        if !counts || media_type.windows(8).any(|part| part.eq_ignore_ascii_case(b"charset=")) {
+            return media_type;
+        }
+        let charset = self.scope().get(charset);
+        if !charset.is_empty() && charset != b"off" {
+            media_type.extend_from_slice(b"; charset=");
+            field_value(&charset, &mut media_type);
+        }
+        media_type
+    }
+
+    /// Where a redirect leads, with this server's name before it, if it is a path
+    /// and settings say so.
+    fn write_location(&mut self, location: &[u8], block: &Block, out: &mut Vec<u8>) {
+        if location.first() == Some(&b'/') && block.redirects.absolute {
+            self.course.depends.on(Depends::OTHER);
+            out.extend_from_slice(b"http://");
+            let before = out.len();
+            if block.redirects.server_name {
+                if let Some(server) = self.server() {
+                    out.extend_from_slice(&server.name);
+                }
+            } else {
+                self.host(out);
+            }
+            let local = self.course.about.local;
+            if out.len() == before
+                && let Some(local) = local
+            {
+                let text = match local.ip().to_canonical() {
+                    core::net::IpAddr::V6(address) => format!("[{address}]"),
+                    address => address.to_string(),
+                };
+                out.extend_from_slice(text.as_bytes());
+            }
+            if let Some(port) = local.map(|local| local.port()).filter(|port| block.redirects.port && *port != 80) {
+                out.extend_from_slice(format!(":{port}").as_bytes());
+            }
+        }
+        location_value(location, out);
+    }
+
+    /// Queues what was made.
+    fn put(&mut self, (status, length, fields): (u16, Option<u64>, Vec<u8>), pieces: Pieces) -> Flow {
+        self.course.sent.length = length;
+        self.course.sent.fields = fields;
+        let Some(told) = Status::from_code(status) else { return Flow::HangUp };
+        let id = self.course.id;
+        let body_bytes = match &pieces {
+            Pieces::None => 0,
+            _ => length.unwrap_or(0),
+        };
+        match pieces {
+            Pieces::File(file, parts) => {
+                if let Some(memory) = self.files.in_memory(file.id) {
+                    let (body, start) = (memory.body.clone(), memory.start);
+                    let fields = core::mem::take(&mut self.course.sent.fields);
+                    {
+                        let pieces: Vec<Piece<'_>> = parts.iter().map(|part| piece(part, &body, start)).collect();
+                        let reply = Reply { status: told, length, fields: &fields };
+                        self.replies.reply(id, self.request, &reply, &pieces);
+                    }
+                    self.course.sent.fields = fields;
+                    if let (200, [Part::Content(_)]) = (status, parts.as_slice()) {
+                        self.remember((body, start), length.unwrap_or(0));
+                    }
+                } else {
+                    return self.stream(file, told, length, parts);
+                }
+            }
+            Pieces::None => {
+                let fields = core::mem::take(&mut self.course.sent.fields);
+                self.replies.reply(id, self.request, &Reply { status: told, length, fields: &fields }, &[]);
+                self.course.sent.fields = fields;
+            }
+            Pieces::Bytes(bytes) => {
+                let fields = core::mem::take(&mut self.course.sent.fields);
+                let reply = Reply { status: told, length, fields: &fields };
+                self.replies.reply(id, self.request, &reply, &[Piece::Bytes(&bytes)]);
+                self.course.sent.fields = fields;
+            }
+        }
+        self.course.sent.body = body_bytes;
+        self.course.sent.head = self.replies.head_len();
+        self.course.sent.complete = true;
+        self.course.state = CourseState::Over;
+        Flow::Done
+    }
+
+    /// A file that is not in memory is streamed.
+    fn stream(&mut self, file: FileAt, status: Status, length: Option<u64>, parts: Vec<Part>) -> Flow {
+        let composed =
+            Composed { status, length, fields: FieldLines::of(self.course.sent.fields.clone()), parts: parts.into() };
+        self.rest.stream = Some((file.id, composed));
+        self.course.state = CourseState::Sends;
+        Flow::Done
+    }
+
+    pub(super) fn hang_up(&mut self) {
+        self.course.sent.status = 444;
+        self.course.state = CourseState::Over;
+        self.replies.hang_up(self.course.id);
+    }
+}
+
+/// Whether a request's conditions hold.
+enum Precondition {
+    Holds,
+    NotModified,
+    Fails,
+}
+
+fn piece<'a>(part: &'a Part, body: &'a app::Body, start: u32) -> Piece<'a> {
+    match part {
+        Part::Bytes(bytes) => Piece::Bytes(bytes),
+        // Content in memory is below 4 GiB.
+        Part::Content(range) => Piece::Body(body, (start + range.start as u32, start + range.end as u32)),
+    }
+}
+
+/// Whether a list of entity tags has this one, or is `*`.
+fn matches_etag(list: &[u8], etag: &[u8], weak: bool) -> bool {
+    if list == b"*" {
+        return true;
+    }
+    if etag.is_empty() {
+        return false;
+    }
+    let bare = |tag: &'_ [u8]| tag.strip_prefix(b"W/").unwrap_or(tag).to_vec();
+    if !weak && etag.starts_with(b"W/") {
+        return false;
+    }
+    let etag = if weak { bare(etag) } else { etag.to_vec() };
+    list.split(|byte| *byte == b',')
+        .map(<[u8]>::trim_ascii)
+        .any(|tag| if weak { bare(tag) == etag } else { tag == etag })
+}
+
+/// The parts of several ranges (RFC 9110 section 14.6), and their length.
+fn multipart_of(ranges: &[Range<u64>], media_type: Option<&[u8]>, size: u64, serial: u32) -> (Vec<Part>, u64) {
+    let (mut parts, mut length) = (Vec::with_capacity(2 * ranges.len() + 1), 0);
+    for range in ranges {
+        let mut lines = format!("\r\n--{serial:020}\r\n").into_bytes();
+        if let Some(media_type) = media_type {
+            lines.extend_from_slice(b"Content-Type: ");
+            lines.extend_from_slice(media_type);
+            lines.extend_from_slice(b"\r\n");
+        }
+        lines.extend_from_slice(
+            format!("Content-Range: bytes {}-{}/{size}\r\n\r\n", range.start, range.end - 1).as_bytes(),
+        );
+        length += lines.len() as u64 + range.end - range.start;
+        parts.push(Part::Bytes(lines));
+        parts.push(Part::Content(range.clone()));
+    }
+    let end = format!("\r\n--{serial:020}--\r\n").into_bytes();
+    length += end.len() as u64;
+    parts.push(Part::Bytes(end));
+    (parts, length)
+}

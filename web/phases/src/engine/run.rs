@@ -1,0 +1,311 @@
+//! A request runs through its phases.
+
+use super::course::{Course, Loaded, Phase};
+use super::values::{Clock, Scope};
+use super::{Rest, host::host_of};
+use crate::program::{Block, Target, VirtualServer};
+use crate::value::Value;
+use exchange::Replies;
+use files::{FileId, Files, Lead, Look};
+use semantics::{Method, Request};
+use std::rc::Rc;
+
+/// What follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Flow {
+    /// The next phase, or the one that was entered.
+    On,
+    /// It waits: the same again later.
+    Waits,
+    /// Its end, with this status, or its error page.
+    Status(u16),
+    /// It was answered.
+    Done,
+    /// Its connection is closed without a word.
+    HangUp,
+}
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum At {
+    File(FileAt),
+    Directory,
+    Missing,
+    Forbidden,
+    Failed,
+}
+
+/// A file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FileAt {
+    pub id: FileId,
+    pub size: u64,
+    /// Unix seconds.
+    pub modified: u64,
+    pub executable: bool,
+}
+
+/// A request, and all that it takes to run it.
+pub(super) struct Runner<'a, R> {
+    pub files: &'a mut Files,
+    pub rest: &'a mut Rest,
+    pub replies: &'a mut R,
+    pub course: &'a mut Course,
+    pub request: &'a Request<'a>,
+    pub loaded: Rc<Loaded>,
+    pub clock: Clock,
+    /// The number that it waits by.
+    pub token: u32,
+    /// Where a redirect leads.
+    pub location: Option<Vec<u8>>,
+}
+
+impl<R: Replies> Runner<'_, R> {
+    pub(super) fn scope(&mut self) -> Scope<'_> {
+        Scope {
+            loaded: &self.loaded,
+            course: self.course,
+            request: self.request,
+            clock: &self.clock,
+            depth: 0,
+            escapes_captures: false,
+        }
+    }
+
+    /// Runs until it was answered or waits; whether it was answered.
+    pub fn run(&mut self) -> bool {
+        loop {
+            let mut flow = self.step();
+            // An error page may have one of its own.
+            while let Flow::Status(status) = flow {
+                flow = self.fail(status);
+            }
+            match flow {
+                Flow::Waits => return false,
+                Flow::Done => return true,
+                Flow::HangUp => {
+                    self.hang_up();
+                    return true;
+                }
+                Flow::On | Flow::Status(_) => {}
+            }
+        }
+    }
+
+    /// One phase.
+    fn step(&mut self) -> Flow {
+        match self.course.phase {
+            Phase::Start => {
+                if let Some(status) = self.course.refused.take() {
+                    return Flow::Status(status);
+                }
+                if matches!(self.course.method, Method::Connect | Method::Trace) {
+                    return Flow::Status(405);
+                }
+                self.course.enter(Phase::Server);
+                Flow::On
+            }
+            Phase::Server => {
+                let Some(block) = self.server().map(|server| server.block) else { return Flow::Status(500) };
+                (self.course.block, self.course.place) = (block, block);
+                let flow = self.script(block);
+                self.next(flow, Phase::Find)
+            }
+            Phase::Find => self.find(),
+            Phase::Rewrite => {
+                let flow = self.script(self.course.place);
+                if flow == Flow::On && core::mem::take(&mut self.course.uri_changed) {
+                    if !self.course.may_change() {
+                        return Flow::Status(500);
+                    }
+                    self.course.enter(Phase::Find);
+                    return Flow::On;
+                }
+                self.next(flow, Phase::Limit)
+            }
+            Phase::Limit => {
+                let flow = self.limits();
+                self.next(flow, Phase::Access)
+            }
+            Phase::Access => {
+                let flow = self.access();
+                self.next(flow, Phase::Try)
+            }
+            Phase::Try => self.try_files(),
+            Phase::Content => self.content(),
+        }
+    }
+
+    fn next(&mut self, flow: Flow, phase: Phase) -> Flow {
+        if flow == Flow::On {
+            self.course.enter(phase);
+        }
+        flow
+    }
+
+    pub(super) fn server(&self) -> Option<&VirtualServer> {
+        self.loaded.program.servers.get(usize::from(self.course.server.0))
+    }
+
+    /// The settings in force.
+    pub(super) fn block(loaded: &Loaded, course: &Course) -> Option<usize> {
+        let at = course.block.0 as usize;
+        (at < loaded.program.blocks.len()).then_some(at)
+    }
+
+    /// Finds the location.
+    fn find(&mut self) -> Flow {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(server) = loaded.program.servers.get(usize::from(self.course.server.0)) else {
+            return Flow::Status(500);
+        };
+        self.course.uri_changed = false;
+        let uri = core::mem::take(&mut self.course.uri);
+        let mut astray = false;
+        let mut scope = self.scope();
+        let found = server.locations.find(&uri, |expression| {
+            scope.matches(expression, &uri).unwrap_or_else(|| {
+                astray = true;
+                false
+            })
+        });
+        self.course.uri = uri;
+        if astray {
+            return Flow::Status(500);
+        }
+        let block = found.map_or(server.block, crate::BlockId);
+        self.enter_place(block);
+        let Some(settings) = loaded.program.blocks.get(block.0 as usize) else { return Flow::Status(500) };
+        if settings.internal && !self.course.internal {
+            return Flow::Status(404);
+        }
+        if found.is_none() {
+            // Its script has run.
+            self.course.enter(Phase::Limit);
+        }
+        Flow::On
+    }
+
+    fn enter_place(&mut self, block: crate::BlockId) {
+        (self.course.place, self.course.block) = (block, block);
+        self.course.enter(Phase::Rewrite);
+    }
+
+    /// Goes on in a location by its name.
+    pub(super) fn enter_named(&mut self, name: &[u8]) -> Flow {
+        if !self.course.may_change() {
+            return Flow::Status(500);
+        }
+        let found = self.server().and_then(|server| server.locations.named(name));
+        let Some(block) = found else { return Flow::Status(500) };
+        (self.course.internal, self.course.uri_changed, self.course.whole_path) = (true, false, false);
+        self.enter_place(crate::BlockId(block));
+        Flow::On
+    }
+
+    /// Goes on at another path of this server.
+    pub(super) fn redirect(&mut self, uri: &[u8], args: &[u8]) -> Flow {
+        if !self.course.may_change() {
+            return Flow::Status(500);
+        }
+        self.course.redirect(uri, args);
+        Flow::On
+    }
+
+    /// Goes on at what a value says: a path, perhaps with a query.
+    pub(super) fn redirect_to(&mut self, target: &Value) -> Flow {
+        let target = self.scope().get(target);
+        if target.first() == Some(&b'@') {
+            return self.enter_named(&target[1..]);
+        }
+        let mut parts = target.splitn(2, |byte| *byte == b'?');
+        let (uri, args) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        self.redirect(uri, args)
+    }
+
+    /// `try_files`.
+    fn try_files(&mut self) -> Flow {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
+        let block: &Block = &loaded.program.blocks[at];
+        let Some(try_files) = &block.try_files else {
+            self.course.enter(Phase::Content);
+            return Flow::On;
+        };
+        while let Some((value, is_directory)) = try_files.tried.get(self.course.at as usize) {
+            let name = self.scope().get(value);
+            let mut path = Vec::new();
+            self.root_of(block, &mut path);
+            let rest = self.below_alias(block, &name);
+            path.extend_from_slice(rest);
+            let found = match self.look(&path) {
+                Ok(At::File(_)) => !is_directory,
+                Ok(At::Directory) => *is_directory,
+                Ok(At::Failed) => return Flow::Status(500),
+                Ok(At::Missing | At::Forbidden) => false,
+                Err(flow) => return flow,
+            };
+            if found {
+                self.take_tried(block, name, *is_directory);
+                self.course.enter(Phase::Content);
+                return Flow::On;
+            }
+            self.course.at += 1;
+        }
+        match &try_files.otherwise {
+            Target::Status(status) => Flow::Status(*status),
+            Target::Named(name) => self.enter_named(name),
+            Target::Path(value) => self.redirect_to(value),
+        }
+    }
+
+    /// Whether it may come so soon, and with so many others.
+    fn limits(&mut self) -> Flow {
+        Flow::On
+    }
+
+    /// Whether its client may see this.
+    fn access(&mut self) -> Flow {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
+        let rules = &loaded.program.blocks[at].access;
+        if !rules.addresses.is_empty() || rules.basic.is_some() {
+            self.course.depends.on(super::course::Depends::OTHER);
+        }
+        Flow::On
+    }
+
+    /// The host as it was asked for, or the server's name.
+    pub(super) fn host(&mut self, out: &mut Vec<u8>) {
+        host_of(self.request.authority(), out);
+    }
+
+    /// Looks where a path leads.
+    pub(super) fn look(&mut self, path: &[u8]) -> Result<At, Flow> {
+        if path.split(|byte| *byte == b'/').any(|segment| segment == b"..") || path.contains(&0) {
+            // No path that a request makes leaves where it begins.
+            return Ok(At::Missing);
+        }
+        let start = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
+        let end = path.iter().rposition(|byte| *byte != b'/').map_or(start, |last| last + 1);
+        let waited = core::mem::take(&mut self.course.waited);
+        let id = self.course.id;
+        match self.files.look(id, &path[start..end], self.clock.now, self.token, waited) {
+            Look::Known(id) => Ok(match self.files.lead(id) {
+                Lead::File(meta) => {
+                    let modified = meta.file.as_ref().map_or(0, |file| file.modified);
+                    At::File(FileAt { id, size: meta.size, modified, executable: self.files.is_executable(id) })
+                }
+                Lead::Directory => At::Directory,
+                Lead::Missing => At::Missing,
+                Lead::Forbidden => At::Forbidden,
+                Lead::Failed => At::Failed,
+            }),
+            Look::Waits(mark) => {
+                self.course.inner = Some(mark);
+                Err(Flow::Waits)
+            }
+            Look::Full => Err(Flow::Status(503)),
+        }
+    }
+}

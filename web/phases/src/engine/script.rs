@@ -1,0 +1,219 @@
+//! Scripts are run: what rewrites, sets, and asks.
+
+use super::course::Phase;
+use super::run::{At, Flow, Runner};
+use crate::ids::BlockId;
+use crate::script::{Condition, FileTest, Instruction, RewriteFlag, SetTarget};
+use crate::units;
+use crate::value::Value;
+use exchange::Replies;
+use std::rc::Rc;
+
+impl<R: Replies> Runner<'_, R> {
+    /// Runs the script of `block`, from where the request is in it.
+    pub(super) fn script(&mut self, block: BlockId) -> Flow {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(block) = loaded.program.blocks.get(block.0 as usize) else { return Flow::On };
+        while let Some(instruction) = block.script.get(self.course.at as usize) {
+            self.course.at += 1;
+            match instruction {
+                Instruction::Set { target, value } => self.set(*target, value),
+                Instruction::Rewrite { expression, replacement, arguments, keeps_query, then } => {
+                    match self.rewrite(*expression, (replacement, arguments.as_ref(), *keeps_query), *then) {
+                        Some(Flow::On) => return Flow::On,
+                        Some(flow) => return flow,
+                        None => {}
+                    }
+                }
+                Instruction::Return { status, text } => return self.answer_return(*status, text.as_ref()),
+                Instruction::Break => {
+                    self.course.uri_changed = false;
+                    return Flow::On;
+                }
+                Instruction::If { condition, otherwise, settings } => match self.holds(condition) {
+                    Ok(true) => {
+                        if let Some(settings) = settings {
+                            self.course.block = *settings;
+                        }
+                    }
+                    Ok(false) => self.course.at = *otherwise,
+                    Err(Flow::Waits) => {
+                        self.course.at -= 1;
+                        return Flow::Waits;
+                    }
+                    Err(flow) => return flow,
+                },
+            }
+        }
+        Flow::On
+    }
+
+    fn set(&mut self, target: SetTarget, value: &Value) {
+        let value = self.scope().get(value);
+        match target {
+            SetTarget::Slot(slot) => {
+                if let Some(place) = self.course.slots.get_mut(usize::from(slot)) {
+                    *place = Some(value.into());
+                }
+            }
+            SetTarget::Arguments => self.course.args = value,
+            // What is no size limits nothing, as for nginx.
+            SetTarget::LimitRate => self.course.limit_rate = units::size(&value).ok(),
+        }
+    }
+
+    /// `rewrite`: nothing if the script goes on.
+    fn rewrite(
+        &mut self,
+        expression: u32,
+        (replacement, arguments, keeps_query): (&Value, Option<&Value>, bool),
+        then: RewriteFlag,
+    ) -> Option<Flow> {
+        let uri = core::mem::take(&mut self.course.uri);
+        let matched = self.scope().matches(expression, &uri);
+        self.course.uri = uri;
+        match matched {
+            None => return Some(Flow::Status(500)),
+            Some(false) => return None,
+            Some(true) => {}
+        }
+        let redirects = matches!(then, RewriteFlag::Redirect(_));
+        let mut scope = self.scope();
+        scope.escapes_captures = redirects;
+        let mut path = scope.get(replacement);
+        scope.escapes_captures = true;
+        let mut query = arguments.map(|arguments| scope.get(arguments));
+        if keeps_query && !self.course.args.is_empty() {
+            self.course.depends.on(super::course::Depends::QUERY);
+            let query = query.get_or_insert_default();
+            if arguments.is_some() {
+                query.push(b'&');
+            }
+            query.extend_from_slice(&self.course.args);
+        }
+        if let RewriteFlag::Redirect(status) = then {
+            unescape_redirect(&mut path);
+            if let Some(query) = query {
+                path.push(b'?');
+                path.extend_from_slice(&query);
+            }
+            self.course.sent.fields.clear();
+            self.location = Some(path);
+            return Some(Flow::Status(status));
+        }
+        if path.is_empty() {
+            return Some(Flow::Status(500));
+        }
+        self.course.uri = path;
+        self.course.args = match query {
+            Some(query) => query,
+            None if keeps_query => core::mem::take(&mut self.course.args),
+            None => Vec::new(),
+        };
+        match then {
+            RewriteFlag::Break => {
+                self.course.uri_changed = false;
+                Some(Flow::On)
+            }
+            RewriteFlag::Last => {
+                self.course.uri_changed = true;
+                Some(Flow::On)
+            }
+            RewriteFlag::Next | RewriteFlag::Redirect(_) => {
+                self.course.uri_changed = true;
+                None
+            }
+        }
+    }
+
+    /// Whether a condition holds.
+    fn holds(&mut self, condition: &Condition) -> Result<bool, Flow> {
+        Ok(match condition {
+            Condition::True(value) => self.scope().is_true(value),
+            Condition::Equal { left, right, negated } => {
+                let mut scope = self.scope();
+                (scope.get(left) == scope.get(right)) != *negated
+            }
+            Condition::Matches { left, expression, negated } => {
+                let mut scope = self.scope();
+                let subject = scope.get(left);
+                scope.matches(*expression, &subject).ok_or(Flow::Status(500))? != *negated
+            }
+            Condition::File { path, test, negated } => {
+                let path = self.scope().get(path);
+                let found = self.look(&path)?;
+                let holds = match (test, found) {
+                    (FileTest::File, At::File(_)) | (FileTest::Directory, At::Directory) => true,
+                    (FileTest::Exists, At::File(_) | At::Directory | At::Forbidden) => true,
+                    (FileTest::Executable, At::File(file)) => file.executable,
+                    (FileTest::Executable, At::Directory) => true,
+                    _ => false,
+                };
+                holds != *negated
+            }
+        })
+    }
+
+    /// `return`.
+    fn answer_return(&mut self, status: u16, text: Option<&Value>) -> Flow {
+        if status == 444 {
+            return Flow::HangUp;
+        }
+        let text = text.map(|text| self.scope().get(text));
+        match text {
+            Some(text) if matches!(status, 301 | 302 | 303 | 307 | 308) => {
+                self.location = Some(text);
+                Flow::Status(status)
+            }
+            None if status >= 400 => Flow::Status(status),
+            Some(text) if status >= 400 && text.is_empty() => Flow::Status(status),
+            text => {
+                self.course.phase = Phase::Content;
+                self.answer_text(status, text.unwrap_or_default())
+            }
+        }
+    }
+}
+
+/// Decodes what a redirect may well say as it is: what is printable and behind `%`
+/// in ASCII, up to the query (`NGX_UNESCAPE_REDIRECT` of nginx).
+fn unescape_redirect(path: &mut Vec<u8>) {
+    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
+    let (mut out, mut rest) = (Vec::with_capacity(path.len()), path.as_slice());
+    while let [byte, after @ ..] = rest {
+        rest = after;
+        if *byte == b'?' {
+            out.push(b'?');
+            out.extend_from_slice(after);
+            break;
+        }
+        if let (b'%', [high, low, behind @ ..]) = (*byte, after)
+            && let (Some(high), Some(low)) = (digit(*high), digit(*low))
+            && let decoded = high << 4 | low
+            && decoded > b'%'
+            && decoded < 0x7f
+        {
+            out.push(decoded);
+            rest = behind;
+            continue;
+        }
+        out.push(*byte);
+    }
+    *path = out;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unescape_redirect;
+
+    #[test]
+    fn what_a_redirect_may_say_is_decoded() {
+        for (text, expected) in
+            [("/a%41%20b", "/aA%20b"), ("/%7e?%41", "/~?%41"), ("/%", "/%"), ("/%4", "/%4"), ("/%25%41", "/%25A")]
+        {
+            let mut path = text.as_bytes().to_vec();
+            unescape_redirect(&mut path);
+            assert_eq!(String::from_utf8_lossy(&path), expected, "{text}");
+        }
+    }
+}

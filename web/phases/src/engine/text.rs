@@ -1,0 +1,47 @@
+//! Text on its way into targets and fields.
+
+/// What is percent-encoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Escape {
+    /// What may not stand in a path as it is: controls, space, what is beyond
+    /// ASCII, and `"#%?`, `<>\^`, backquote, `{|}` (`NGX_ESCAPE_URI` of nginx).
+    Path,
+    /// Likewise in a query, where `&`, `+` and `;` are encoded too
+    /// (`NGX_ESCAPE_ARGS`).
+    Arguments,
+}
+
+/// Writes `bytes`, percent-encoded.
+pub(crate) fn escape(bytes: &[u8], how: Escape, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in bytes {
+        let encoded = match byte {
+            0..=b' ' | 0x7f..=255 | b'"' | b'#' | b'%' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => true,
+            b'?' => true,
+            b'&' | b'+' | b';' => how == Escape::Arguments,
+            _ => false,
+        };
+        if encoded {
+            out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        } else {
+            out.push(byte);
+        }
+    }
+}
+
+/// Writes a value that a field may have: what would end its line is a space.
+pub(crate) fn field_value(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend(bytes.iter().map(|byte| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte }));
+}
+
+/// Writes where a redirect leads: what would end its line is encoded.
+pub(crate) fn location_value(bytes: &[u8], out: &mut Vec<u8>) {
+    for byte in bytes {
+        match byte {
+            b'\r' => out.extend_from_slice(b"%0D"),
+            b'\n' => out.extend_from_slice(b"%0A"),
+            0 => out.extend_from_slice(b"%00"),
+            byte => out.push(*byte),
+        }
+    }
+}

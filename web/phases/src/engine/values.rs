@@ -1,0 +1,469 @@
+//! What variables stand for, of a request under way.
+
+use super::course::{Course, Depends, Loaded};
+use super::host::host_of;
+use super::text::{Escape, escape};
+use crate::maps::Geo;
+use crate::program::{Alias, Block, Program};
+use crate::value::{Value, Variables};
+use crate::variables::{Core, Variable};
+use core::fmt::Write as _;
+use semantics::date::HttpDate;
+use semantics::{Known, Request};
+use std::net::IpAddr;
+use wire::Time;
+
+/// Variables made of others within each other, at most: `map`s may go in
+/// circles.
+const DEPTH_MAX: u8 = 32;
+
+/// What time it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    pub now: Time,
+    pub second: u64,
+    pub date: HttpDate,
+    /// When the second began, as far as is known.
+    pub second_began: Time,
+}
+
+impl Clock {
+    /// Milliseconds after the second.
+    pub fn millis(&self) -> u64 {
+        u64::try_from(self.now.since(self.second_began).as_millis()).unwrap_or(0).min(999)
+    }
+}
+
+/// Variables of one request, at one time.
+pub(crate) struct Scope<'a> {
+    pub loaded: &'a Loaded,
+    pub course: &'a mut Course,
+    pub request: &'a Request<'a>,
+    pub clock: &'a Clock,
+    pub depth: u8,
+    /// Groups are percent-encoded where the path as sent was: they become parts of
+    /// what is a target again.
+    pub escapes_captures: bool,
+}
+
+impl<'a> Scope<'a> {
+    fn program(&self) -> &'a Program {
+        // One value for as long as the scope is.
+        let loaded: &'a Loaded = self.loaded;
+        loaded.program()
+    }
+
+    fn block(&self) -> Option<&'a Block> {
+        self.program().blocks.get(self.course.block.0 as usize)
+    }
+
+    /// Writes a value.
+    pub fn write(&mut self, value: &Value, out: &mut Vec<u8>) {
+        value.write(self, out);
+    }
+
+    /// A value as bytes of its own.
+    pub fn get(&mut self, value: &Value) -> Vec<u8> {
+        let mut out = Vec::new();
+        value.write(self, &mut out);
+        out
+    }
+
+    /// Whether a value is neither empty nor `0`.
+    pub fn is_true(&mut self, value: &Value) -> bool {
+        let value = self.get(value);
+        !value.is_empty() && value != b"0"
+    }
+
+    /// Whether an expression matches `subject`, whose groups are kept, and written
+    /// to what is bound to them; `None` if it went astray.
+    pub fn matches(&mut self, expression: u32, subject: &[u8]) -> Option<bool> {
+        let course = &mut *self.course;
+        let (captures, loaded) = (&mut course.captures, self.loaded);
+        let mut found = Vec::new();
+        let matched = loaded.find(expression, subject, &mut |group, range| found.push((group, range)))?;
+        if matched {
+            captures.begin(subject);
+            found.into_iter().for_each(|(group, range)| captures.set(group, range));
+            for (group, slot) in loaded.program.variables.bound(expression) {
+                let value = course.captures.get(usize::from(*group)).map(Box::from);
+                if let Some(place) = course.slots.get_mut(usize::from(*slot)) {
+                    *place = value;
+                }
+            }
+        }
+        Some(matched)
+    }
+
+    /// A field of the request, by its name in lower case with `_` for `-`; those
+    /// of several lines with commas between, as nginx joins them.
+    fn header(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
+        self.course.depends.on(Depends::OTHER);
+        let mut found = false;
+        let separator: &[u8] = if name == b"cookie" { b"; " } else { b", " };
+        for field in self.request.fields() {
+            let alike = field.name.len() == name.len()
+                && field.name.iter().zip(name).all(|(one, other)| {
+                    let one = if *one == b'-' { b'_' } else { one.to_ascii_lowercase() };
+                    one == *other
+                });
+            if alike {
+                if found {
+                    out.extend_from_slice(separator);
+                }
+                out.extend_from_slice(field.value);
+                found = true;
+            }
+        }
+        found
+    }
+
+    fn sent_header(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
+        let sent = &self.course.sent;
+        match name {
+            b"content_length" => return sent.length.is_some_and(|length| put(out, length)),
+            b"connection" => {
+                out.extend_from_slice(if self.course.about.goes_on { b"keep-alive" } else { b"close" });
+                return true;
+            }
+            _ => {}
+        }
+        let mut found = false;
+        for field in semantics::Fields::new(&sent.fields) {
+            let alike = field.name.len() == name.len()
+                && field.name.iter().zip(name).all(|(one, other)| {
+                    let one = if *one == b'-' { b'_' } else { one.to_ascii_lowercase() };
+                    one == *other
+                });
+            if alike {
+                if found {
+                    out.extend_from_slice(b", ");
+                }
+                out.extend_from_slice(field.value);
+                found = true;
+            }
+        }
+        found
+    }
+
+    /// An argument: the first of its name, whatever its case.
+    fn argument(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
+        self.course.depends.on(Depends::QUERY);
+        let arguments = self.course.args.split(|byte| *byte == b'&');
+        let value = |argument: &'_ [u8]| {
+            let (found, rest) = argument.split_at_checked(name.len())?;
+            let value = rest.strip_prefix(b"=")?;
+            found.eq_ignore_ascii_case(name).then(|| value.to_vec())
+        };
+        match arguments.filter_map(|argument| value(argument)).next() {
+            Some(value) => {
+                out.extend_from_slice(&value);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// A cookie: the first of its name, whatever its case.
+    fn cookie(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
+        self.course.depends.on(Depends::OTHER);
+        for field in self.request.fields().filter(|field| field.is("cookie")) {
+            for cookie in field.value.split(|byte| *byte == b';') {
+                let cookie = cookie.trim_ascii_start();
+                let Some((found, rest)) = cookie.split_at_checked(name.len()) else { continue };
+                let rest = rest.trim_ascii_start();
+                if found.eq_ignore_ascii_case(name)
+                    && let Some(value) = rest.strip_prefix(b"=")
+                {
+                    out.extend_from_slice(value.trim_ascii());
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// The path of the file that the request leads to.
+    pub fn file_path(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(block) = self.block() else { return false };
+        block.root.path.write(self, out);
+        let uri = &self.course.uri;
+        out.extend_from_slice(match block.root.alias {
+            None => uri,
+            Some(Alias::Start(length)) => uri.get(length as usize..).unwrap_or_default(),
+            Some(Alias::Path) if self.course.whole_path => uri,
+            Some(Alias::Path) => b"",
+        });
+        true
+    }
+
+    fn core(&mut self, core: Core, out: &mut Vec<u8>) -> bool {
+        let (request, clock) = (self.request, self.clock);
+        let depends = match core {
+            Core::Uri
+            | Core::DocumentUri
+            | Core::DocumentRoot
+            | Core::RealpathRoot
+            | Core::RequestFilename
+            | Core::ServerName
+            | Core::Scheme
+            | Core::Https
+            | Core::Hostname
+            | Core::NginxVersion
+            | Core::Pid => 0,
+            Core::Args | Core::QueryString | Core::IsArgs | Core::RequestUri => Depends::QUERY,
+            // Each second has its answers.
+            Core::DateGmt | Core::DateLocal | Core::TimeIso8601 | Core::TimeLocal => 0,
+            // What is ready was asked for by GET, over HTTP/1.1.
+            Core::RequestMethod | Core::ServerProtocol => 0,
+            _ => Depends::OTHER,
+        };
+        self.course.depends.on(depends);
+        // A ready answer is found by the path as sent.
+        match core {
+            Core::Uri | Core::DocumentUri => out.extend_from_slice(&self.course.uri),
+            Core::Args | Core::QueryString => {
+                out.extend_from_slice(&self.course.args);
+                return !self.course.args.is_empty();
+            }
+            Core::IsArgs => out.extend_from_slice(if self.course.args.is_empty() { b"" } else { b"?" }),
+            Core::RequestUri => out.extend_from_slice(request.target()),
+            Core::Request => out.extend_from_slice(request.line()),
+            Core::RequestMethod => out.extend_from_slice(match self.course.method {
+                semantics::Method::Other => request.method_name(),
+                method => method.name().as_bytes(),
+            }),
+            Core::ServerProtocol => {
+                out.extend_from_slice(if self.course.about.http10 { b"HTTP/1.0" } else { b"HTTP/1.1" });
+            }
+            Core::Scheme => out.extend_from_slice(b"http"),
+            Core::Https => {}
+            Core::Pipe => out.push(b'.'),
+            Core::Host => {
+                let mut host = Vec::new();
+                host_of(request.authority(), &mut host);
+                if host.is_empty() {
+                    host.extend_from_slice(self.server_name());
+                }
+                out.append(&mut host);
+            }
+            Core::ServerName => out.extend_from_slice(self.server_name()),
+            Core::DocumentRoot | Core::RealpathRoot => {
+                let Some(block) = self.block() else { return false };
+                block.root.path.write(self, out);
+            }
+            Core::RequestFilename => return self.file_path(out),
+            Core::RemoteAddr => match self.course.peer {
+                Some(peer) => put_address(out, peer.ip()),
+                None => out.extend_from_slice(b"unix:"),
+            },
+            Core::BinaryRemoteAddr => match self.course.peer.map(|peer| peer.ip().to_canonical()) {
+                Some(IpAddr::V4(address)) => out.extend_from_slice(&address.octets()),
+                Some(IpAddr::V6(address)) => out.extend_from_slice(&address.octets()),
+                None => out.extend_from_slice(b"unix:"),
+            },
+            Core::RemotePort => return self.course.peer.is_some_and(|peer| put(out, peer.port())),
+            Core::RealipRemoteAddr => match self.course.about.peer {
+                Some(peer) => put_address(out, peer.ip()),
+                None => out.extend_from_slice(b"unix:"),
+            },
+            Core::RealipRemotePort => return self.course.about.peer.is_some_and(|peer| put(out, peer.port())),
+            Core::ServerAddr => match self.course.about.local {
+                Some(local) => put_address(out, local.ip()),
+                None => out.extend_from_slice(b"unix:"),
+            },
+            Core::ServerPort => return self.course.about.local.is_some_and(|local| put(out, local.port())),
+            Core::ContentLength => return put_known(request, Known::ContentLength, out),
+            Core::ContentType => return self.header(b"content_type", out),
+            Core::Status => {
+                // None yet: nginx tells 000.
+                let _ = write!(Text(out), "{:03}", self.course.told.unwrap_or(self.course.sent.status));
+            }
+            Core::BodyBytesSent => return put(out, self.course.sent.body),
+            Core::BytesSent => return put(out, self.course.sent.body + self.course.sent.head),
+            Core::RequestLength => return put(out, request.head().len()),
+            Core::RequestTime => {
+                let millis = clock.now.since(self.course.started).as_millis();
+                let _ = write!(Text(out), "{}.{:03}", millis / 1000, millis % 1000);
+            }
+            Core::RequestCompletion => out.extend_from_slice(if self.course.sent.complete { b"OK" } else { b"" }),
+            Core::Msec => {
+                let _ = write!(Text(out), "{}.{:03}", clock.second, clock.millis());
+            }
+            Core::TimeLocal => put_time_local(out, &clock.date),
+            Core::TimeIso8601 => put_iso(out, &clock.date),
+            Core::DateGmt | Core::DateLocal => put_ssi_date(out, &clock.date),
+            Core::Connection => return put(out, self.course.about.connection),
+            Core::ConnectionRequests => return put(out, u64::from(self.course.about.requests) + 1),
+            Core::NginxVersion => out.extend_from_slice(crate::NGINX_VERSION.as_bytes()),
+            Core::Hostname => out.extend_from_slice(rustix::system::uname().nodename().to_bytes()),
+            Core::Pid => return put(out, std::process::id()),
+            Core::RequestId => {
+                let (high, low) = self.course.request_id();
+                let _ = write!(Text(out), "{high:016x}{low:016x}");
+            }
+            Core::LimitRate => return put(out, self.course.limit_rate.unwrap_or(0)),
+            _ => return false,
+        }
+        true
+    }
+
+    fn server_name(&self) -> &[u8] {
+        self.program().servers.get(usize::from(self.course.server.0)).map_or(b"", |server| &server.name)
+    }
+
+    /// Of a variable that is made of others: what it was when it was first asked
+    /// for.
+    fn remembered(&mut self, number: u16, out: &mut Vec<u8>, make: impl FnOnce(&mut Self) -> Option<Vec<u8>>) -> bool {
+        if let Some((_, value)) = self.course.cached.iter().find(|(known, _)| *known == number) {
+            let Some(value) = value else { return false };
+            out.extend_from_slice(value);
+            return true;
+        }
+        if self.depth >= DEPTH_MAX {
+            return false;
+        }
+        self.depth += 1;
+        let value = make(self);
+        self.depth -= 1;
+        if let Some(value) = &value {
+            out.extend_from_slice(value);
+        }
+        let found = value.is_some();
+        self.course.cached.push((number, value.map(Into::into)));
+        found
+    }
+}
+
+impl Variables for Scope<'_> {
+    fn write_variable(&mut self, variable: u16, out: &mut Vec<u8>) -> bool {
+        let loaded = self.loaded;
+        let Some(found) = loaded.program.variables.get(variable) else { return false };
+        match found {
+            Variable::Core(core) => self.core(*core, out),
+            Variable::Header(name) if **name == *b"host" => {
+                self.course.depends.on(Depends::OTHER);
+                put_known(self.request, Known::Host, out)
+            }
+            Variable::Header(name) => self.header(name, out),
+            Variable::SentHeader(name) => self.sent_header(name, out),
+            Variable::SentTrailer(_) => false,
+            Variable::Argument(name) => self.argument(name, out),
+            Variable::Cookie(name) => self.cookie(name, out),
+            Variable::Slot(slot) => match self.course.slots.get(usize::from(*slot)).and_then(Option::as_ref) {
+                Some(value) => {
+                    out.extend_from_slice(value);
+                    true
+                }
+                None => false,
+            },
+            Variable::Map(_) | Variable::Geo(_) | Variable::Split(_) => self.made(variable, found, out),
+        }
+    }
+
+    fn write_capture(&mut self, group: u8, out: &mut Vec<u8>) {
+        let Some(bytes) = self.course.captures.get(usize::from(group)) else { return };
+        let quoted = self.escapes_captures && self.request.path().iter().any(|byte| matches!(byte, b'%' | b'+'));
+        if quoted { escape(bytes, Escape::Arguments, out) } else { out.extend_from_slice(bytes) }
+    }
+}
+
+impl Scope<'_> {
+    /// Variables that the configuration makes of others.
+    fn made(&mut self, number: u16, variable: &Variable, out: &mut Vec<u8>) -> bool {
+        let program = self.program();
+        let volatile = match variable {
+            Variable::Map(map) => program.maps.get(usize::from(*map)).is_some_and(|map| map.volatile),
+            Variable::Geo(geo) => program.geos.get(usize::from(*geo)).is_some_and(|geo| geo.volatile),
+            _ => false,
+        };
+        if volatile {
+            self.course.cached.retain(|(known, _)| *known != number);
+        }
+        self.remembered(number, out, |scope| match variable {
+            Variable::Map(map) => {
+                let map = program.maps.get(usize::from(*map))?;
+                let key = scope.get(&map.source);
+                let value =
+                    map.find(&key, &mut |expression, subject| scope.matches(expression, subject).unwrap_or(false));
+                Some(scope.get(value))
+            }
+            Variable::Geo(geo) => {
+                let geo = program.geos.get(usize::from(*geo))?;
+                scope.course.depends.on(Depends::OTHER);
+                let from = match &geo.source {
+                    Some(source) => Geo::address(&scope.get(source)),
+                    None => scope.course.peer.map(|peer| peer.ip()),
+                };
+                let fields: Vec<&[u8]> = scope
+                    .request
+                    .fields()
+                    .filter(|field| field.is("x-forwarded-for"))
+                    .map(|field| field.value)
+                    .collect();
+                Some(geo.find(from, fields.into_iter()).to_vec())
+            }
+            Variable::Split(split) => {
+                let split = program.splits.get(usize::from(*split))?;
+                let key = scope.get(&split.source);
+                Some(split.find(&key).to_vec())
+            }
+            _ => None,
+        })
+    }
+}
+
+/// Text, of which writing does not fail.
+struct Text<'a>(&'a mut Vec<u8>);
+
+impl core::fmt::Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+fn put(out: &mut Vec<u8>, number: impl core::fmt::Display) -> bool {
+    // Writing to a vector does not fail.
+    drop(write!(out as &mut dyn std::io::Write, "{number}"));
+    true
+}
+
+fn put_known(request: &Request<'_>, known: Known, out: &mut Vec<u8>) -> bool {
+    let Some(value) = request.known(known) else { return false };
+    out.extend_from_slice(value);
+    true
+}
+
+fn put_address(out: &mut Vec<u8>, address: IpAddr) {
+    put(out, address.to_canonical());
+}
+
+/// `10/Oct/2026:13:55:36 +0000`, from `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn put_time_local(out: &mut Vec<u8>, date: &HttpDate) {
+    let date = date.as_bytes();
+    for part in [&date[5..7], b"/", &date[8..11], b"/", &date[12..16], b":", &date[17..25], b" +0000"] {
+        out.extend_from_slice(part);
+    }
+}
+
+/// `2026-10-10T13:55:36+00:00`.
+fn put_iso(out: &mut Vec<u8>, date: &HttpDate) {
+    const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
+    let date = date.as_bytes();
+    let month = MONTHS.chunks(3).position(|name| name == &date[8..11]).unwrap_or(0) as u8 + 1;
+    let month = [b'0' + month / 10, b'0' + month % 10];
+    for part in [&date[12..16], b"-", &month, b"-", &date[5..7], b"T", &date[17..25], b"+00:00"] {
+        out.extend_from_slice(part);
+    }
+}
+
+/// `Sunday, 06-Nov-1994 08:49:37 GMT`, as SSI's default format has it.
+fn put_ssi_date(out: &mut Vec<u8>, date: &HttpDate) {
+    const DAYS: [&[u8]; 7] = [b"Sunday", b"Monday", b"Tuesday", b"Wednesday", b"Thursday", b"Friday", b"Saturday"];
+    let date = date.as_bytes();
+    let day = DAYS.iter().find(|day| day.starts_with(&date[..3])).copied().unwrap_or_default();
+    for part in [day, b", ", &date[5..7], b"-", &date[8..11], b"-", &date[12..16], b" ", &date[17..29]] {
+        out.extend_from_slice(part);
+    }
+}
