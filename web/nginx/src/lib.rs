@@ -8,17 +8,20 @@
 //!                 rules ────────┘
 //! ```
 //!
-//! What is checked here is what nginx checks of every directive by its tables:
-//! name, context, number of arguments, the form of the value, and that it stands
-//! once. What the directives mean together is not of the language.
+//! The reader checks what nginx checks of every directive by its tables: name,
+//! context, number of arguments, the form of the value, and that it stands once.
+//! What the directives mean together [`compile`] says: a [`phases::Program`].
 #![forbid(unsafe_code)]
 
+mod compile;
 mod lexer;
 mod message;
 mod reader;
 mod rules;
 mod source;
 
+pub use compile::{Compiled, DirectiveClass, ErrorLog, ErrorLogTarget, ProcessRules, Remark, Resolve, SocketRules};
+pub use compile::{Surroundings, compile};
 pub use message::{ConfError, Level, Message, Place, SourceId};
 pub use phases::units::{BadValue, offset, size, time};
 pub use reader::{Configuration, DEPTH_MAX, Directive, FILES_MAX, ReadFile, TEXT_MAX};

@@ -16,6 +16,7 @@
 pub mod access;
 pub mod addresses;
 pub mod compression;
+mod defaults;
 mod engine;
 pub mod expires;
 mod ids;
@@ -31,7 +32,7 @@ pub mod units;
 mod value;
 pub mod variables;
 
-pub use engine::{Engine, EngineParts, NewProgram};
+pub use engine::{Engine, EngineParts};
 pub use locations::{Location, LocationError, Locations, Pattern};
 pub use names::{NameError, Names};
 pub use program::{Block, BlockId, ListenerRules, Program, ServerId, VirtualServer};

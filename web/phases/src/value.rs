@@ -128,6 +128,14 @@ impl Value {
         }
     }
 
+    /// This text, whatever is in it.
+    #[must_use]
+    pub fn literal(text: &[u8]) -> Self {
+        let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
+        let text: Box<[u8]> = text[..length as usize].into();
+        Self { parts: (length > 0).then_some(Part::Text(0..length)).into_iter().collect(), text }
+    }
+
     /// What it is, where no variable decides that.
     #[must_use]
     pub fn constant(&self) -> Option<&[u8]> {

@@ -111,13 +111,9 @@ impl VariableTable {
         match self.names.get(name).map(|number| &mut self.variables[usize::from(*number)]) {
             Some(Some(Variable::Slot(slot))) => return Ok(*slot),
             Some(reserved @ None) => *reserved = Some(Variable::Slot(slot)),
-            Some(Some(Variable::Core(_))) => return Err(VariableError::Fixed(name.to_vec())),
-            Some(Some(_)) => return Err(VariableError::Both(name.to_vec())),
-            None => match known(name) {
-                Some(Variable::Core(_)) => return Err(VariableError::Fixed(name.to_vec())),
-                Some(_) => return Err(VariableError::Both(name.to_vec())),
-                None => _ = self.add(name, Some(Variable::Slot(slot)))?,
-            },
+            Some(Some(_)) => return Err(refused(name)),
+            None if known(name).is_some() => return Err(refused(name)),
+            None => _ = self.add(name, Some(Variable::Slot(slot)))?,
         }
         self.slots += 1;
         Ok(slot)
@@ -140,10 +136,8 @@ impl VariableTable {
     /// # Errors
     /// As [`VariableTable::slot`].
     pub fn define(&mut self, name: &[u8], variable: Variable) -> Result<u16, VariableError> {
-        match known(name) {
-            Some(Variable::Core(_)) => return Err(VariableError::Fixed(name.to_vec())),
-            Some(_) => return Err(VariableError::Both(name.to_vec())),
-            None => {}
+        if known(name).is_some() {
+            return Err(refused(name));
         }
         let Some(number) = self.names.get(name) else { return self.add(name, Some(variable)) };
         match &mut self.variables[usize::from(*number)] {
@@ -189,6 +183,30 @@ impl VariableTable {
         self.names.insert(name.into(), number);
         Ok(number)
     }
+}
+
+/// Why a name that stands for something cannot be defined.
+fn refused(name: &[u8]) -> VariableError {
+    /// Of a kind, and nginx's own by their whole names.
+    const OWN: [&[u8]; 15] = [
+        b"http_host",
+        b"http_user_agent",
+        b"http_referer",
+        b"http_via",
+        b"http_x_forwarded_for",
+        b"http_cookie",
+        b"sent_http_content_type",
+        b"sent_http_content_length",
+        b"sent_http_location",
+        b"sent_http_last_modified",
+        b"sent_http_connection",
+        b"sent_http_keep_alive",
+        b"sent_http_transfer_encoding",
+        b"sent_http_cache_control",
+        b"sent_http_link",
+    ];
+    let is_own = Core::of(name).is_some() || OWN.contains(&name);
+    if is_own { VariableError::Fixed(name.to_vec()) } else { VariableError::Both(name.to_vec()) }
 }
 
 /// What a name that no configuration defines stands for.

@@ -3,6 +3,7 @@
 //! mean. Without nginx on this machine nothing is compared.
 
 mod locations;
+mod meaning;
 mod names;
 mod paths;
 mod process;

@@ -37,6 +37,11 @@ impl Folder {
 
     /// Why nginx refuses `text` as its configuration: what it says first.
     pub(crate) fn refusal(&self, text: &[u8]) -> Option<String> {
+        self.judgement(text).0
+    }
+
+    /// The same, and what it warns of.
+    fn judgement(&self, text: &[u8]) -> (Option<String>, Vec<String>) {
         self.write("nginx.conf", text);
         let output = self.nginx().arg("-t").stderr(Stdio::piped()).output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -45,10 +50,16 @@ impl Folder {
         let said = told.split_once("[emerg] ").and_then(|(_, rest)| rest.split_once(": "));
         let said = said.and_then(|(_, said)| said.split("\nnginx: ").next()).map(str::to_owned);
         assert_eq!(output.status.success(), said.is_none(), "{told}");
-        said
+        let warning = |line: &str| line.split_once("[warn] ")?.1.split_once(": ").map(|(_, said)| said.to_owned());
+        (said, told.lines().filter_map(warning).map(|said| format!("[warn] {said}")).collect())
     }
 
     /// The same of a configuration with these servers.
+    pub(crate) fn warnings_of_servers(&self, servers: &str) -> (Option<String>, Vec<String>) {
+        self.judgement(self.with(servers).as_bytes())
+    }
+
+    /// Why nginx refuses a configuration with these servers.
     pub(crate) fn refusal_of_servers(&self, servers: &str) -> Option<String> {
         self.refusal(self.with(servers).as_bytes())
     }

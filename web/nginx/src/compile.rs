@@ -1,0 +1,285 @@
+//! What a configuration means: a [`Program`], and how the process is to be.
+//!
+//! ```text
+//! Configuration ─► http ─► server ─► location ─► if, limit_except
+//!                   └── a Layer for each: it begins as a copy of the one
+//!                       outside, and each directive changes it (setters); then
+//!                       it is a block of the program
+//! ```
+//!
+//! A directive is compiled, or has no effect here, or is refused by its name:
+//! [`DirectiveClass`] says which.
+
+mod access;
+mod arguments;
+mod classes;
+mod effect;
+mod hosts;
+mod layer;
+mod listen;
+mod logs;
+mod process;
+mod script;
+mod settings;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+pub use classes::DirectiveClass;
+pub use listen::SocketRules;
+pub use process::{ErrorLog, ErrorLogTarget, ProcessRules};
+
+use crate::message::{ConfError, Level, Message, Place};
+use crate::reader::{Configuration, Directive};
+use arguments::{inside, told};
+use core::net::IpAddr;
+use layer::Layer;
+use listen::Addresses;
+use pcre::{Regex, RegexOptions};
+use phases::variables::VariableError;
+use phases::{BlockId, Program, Value};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Where a configuration is compiled.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// What paths are relative to (`-p`).
+    pub prefix: &'a Path,
+    /// The machine's name (`$hostname`).
+    pub hostname: &'a str,
+    /// Whether we are root.
+    pub root: bool,
+    /// Addresses of a host; none if there is no such host.
+    pub resolve: Resolve,
+}
+
+/// Finds addresses of a host.
+pub type Resolve = fn(&str) -> Vec<IpAddr>;
+
+/// What a configuration means.
+#[derive(Debug)]
+pub struct Compiled {
+    /// What becomes of requests.
+    pub program: Program,
+    /// Options of the sockets that it is listened on, by its listeners.
+    pub sockets: Vec<SocketRules>,
+    /// How the process is to be.
+    pub process: ProcessRules,
+    /// What was said and is no reason to refuse it.
+    pub warnings: Vec<Message>,
+    /// Directives that have no effect here.
+    pub notes: Vec<Remark>,
+    /// Where blocks of the program stand; nowhere for those that nobody wrote.
+    pub places: Vec<Option<Place>>,
+}
+
+/// A directive that has no effect here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Remark {
+    /// Its name.
+    pub name: &'static str,
+    /// Where it stands.
+    pub place: Place,
+    /// Why it has none.
+    pub why: &'static str,
+}
+
+/// Compiles a configuration.
+///
+/// # Errors
+/// What is wrong with it, as nginx says it; or what is not supported here.
+pub fn compile(configuration: &Configuration, around: Surroundings<'_>) -> Result<Compiled, ConfError> {
+    let mut compiler = Compiler {
+        configuration,
+        around,
+        program: Program::default(),
+        places: Vec::new(),
+        warnings: Vec::new(),
+        notes: Vec::new(),
+        expressions: HashMap::new(),
+        addresses: Addresses::default(),
+        hosts: Vec::new(),
+        server_names: Vec::new(),
+    };
+    match compiler.all() {
+        Ok((process, sockets)) => Ok(Compiled {
+            program: compiler.program,
+            sockets,
+            process,
+            warnings: compiler.warnings,
+            notes: compiler.notes,
+            places: compiler.places,
+        }),
+        Err(message) => Err(ConfError { message, warnings: compiler.warnings }),
+    }
+}
+
+/// See the module.
+pub(crate) struct Compiler<'a> {
+    configuration: &'a Configuration,
+    around: Surroundings<'a>,
+    program: Program,
+    places: Vec<Option<Place>>,
+    warnings: Vec<Message>,
+    notes: Vec<Remark>,
+    /// Numbers of expressions by their text, and whether case matters not.
+    expressions: HashMap<(Vec<u8>, bool), u32>,
+    addresses: Addresses,
+    /// Names of servers, by their numbers.
+    hosts: Vec<Vec<hosts::ServerName>>,
+    /// Those of the server that is compiled.
+    server_names: Vec<hosts::ServerName>,
+}
+
+/// What one step comes to.
+type Step<T = ()> = Result<T, Message>;
+
+impl Compiler<'_> {
+    fn all(&mut self) -> Step<(ProcessRules, Vec<SocketRules>)> {
+        let mut process = ProcessRules::new();
+        let (mut events, mut http) = (false, false);
+        for directive in &self.configuration.directives {
+            match directive.name.as_slice() {
+                b"http" => {
+                    http = true;
+                    self.http(inside(directive), directive.place)?;
+                }
+                name => {
+                    events |= name == b"events";
+                    self.process(&mut process, directive)?;
+                }
+            }
+        }
+        if !events {
+            return Err(nowhere("no \"events\" section in configuration".to_owned()));
+        }
+        process.http = http;
+        let sockets = self.listeners()?;
+        Ok((process, sockets))
+    }
+
+    fn http(&mut self, directives: &[Directive], place: Place) -> Step {
+        let mut layer = Layer::outermost(Value::literal(&self.full_path(b"html")));
+        self.log_formats(directives, place)?;
+        for directive in directives {
+            match directive.name.as_slice() {
+                b"server" | b"log_format" => {}
+                b"map" => self.map(directive)?,
+                b"geo" => self.geo(directive)?,
+                b"split_clients" => self.split_clients(directive)?,
+                _ => self.set(&mut layer, directive)?,
+            }
+        }
+        self.finish(&mut layer)?;
+        self.usual_log(&mut layer);
+        for directive in directives.iter().filter(|one| one.name == b"server") {
+            self.server(&layer, directive)?;
+        }
+        match self.program.variables.undefined() {
+            Some(name) => Err(nowhere(format!("unknown \"{}\" variable", told(name)))),
+            None => Ok(()),
+        }
+    }
+
+    /// A block of the program, which stands at `place`.
+    fn block(&mut self, layer: &Layer, place: Place) -> BlockId {
+        let id = BlockId(self.program.blocks.len() as u32);
+        self.program.blocks.push(layer.block.clone());
+        self.places.push(Some(place));
+        id
+    }
+
+    /// A value with variables, which may be defined later.
+    fn value(&mut self, text: &[u8], place: Place) -> Step<Value> {
+        let variables = &mut self.program.variables;
+        let mut full = None;
+        let value = Value::parse(text, &mut |name| {
+            let number = variables.reserve(&name.to_ascii_lowercase());
+            number.map_err(|why| full = Some(why)).ok().or(Some(0))
+        });
+        if let Some(why) = full {
+            return Err(self.refused(place, why.to_string()));
+        }
+        value.map_err(|why| self.refused(place, why.to_string()))
+    }
+
+    /// A path with variables: one that begins with none lies in the prefix.
+    fn path_value(&mut self, text: &[u8], place: Place) -> Step<Value> {
+        if text.first() == Some(&b'$') {
+            return self.value(text, place);
+        }
+        let path = self.full_path(text);
+        self.value(&path, place)
+    }
+
+    /// A path, in the prefix unless it is absolute.
+    fn full_path(&self, text: &[u8]) -> Vec<u8> {
+        in_folder(self.around.prefix, text)
+    }
+
+    /// The number of an expression. Its groups with names become variables.
+    fn expression(&mut self, pattern: &[u8], caseless: bool, place: Place) -> Step<u32> {
+        if let Some(number) = self.expressions.get(&(pattern.to_vec(), caseless)) {
+            return Ok(*number);
+        }
+        let regex = Regex::new(pattern, RegexOptions { caseless }).map_err(|why| {
+            let what = format!("pcre2_compile() failed: {} in \"{}\"", why.message, told(pattern));
+            let behind = pattern.get(why.offset..).filter(|behind| !behind.is_empty());
+            let at = behind.map_or_else(String::new, |behind| format!(" at \"{}\"", told(behind)));
+            self.refused(place, what + &at)
+        })?;
+        let number = self.program.expressions.len() as u32;
+        for (name, group) in regex.names() {
+            let slot = self.program.variables.slot(name.to_ascii_lowercase().as_bytes());
+            let slot = slot.map_err(|why| self.refused(place, why.to_string()))?;
+            self.program.variables.bind(number, *group, slot);
+        }
+        self.program.expressions.push(regex);
+        self.expressions.insert((pattern.to_vec(), caseless), number);
+        Ok(number)
+    }
+
+    fn variable_error(&self, place: Place, why: &VariableError) -> Message {
+        self.refused(place, why.to_string())
+    }
+
+    fn refused(&self, place: Place, text: String) -> Message {
+        self.configuration.message(Level::Emerg, text, place)
+    }
+
+    fn warn(&mut self, place: Place, text: String) {
+        let message = self.configuration.message(Level::Warn, text, place);
+        self.warnings.push(message);
+    }
+
+    /// `"…" directive …`, or about its value.
+    fn invalid(&self, directive: &Directive, what: &str) -> Message {
+        self.refused(directive.place, format!("\"{}\" directive {what}", told(&directive.name)))
+    }
+
+    fn unsupported(&self, place: Place, what: &str) -> Message {
+        self.refused(place, format!("not supported here: {what}"))
+    }
+}
+
+/// A message about no place.
+fn nowhere(text: String) -> Message {
+    Message { level: Level::Emerg, text, place: None }
+}
+
+fn in_folder(folder: &Path, text: &[u8]) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt;
+    if text.first() == Some(&b'/') {
+        return text.to_vec();
+    }
+    let folder = folder.as_os_str().as_bytes();
+    let slash: &[u8] = if folder.ends_with(b"/") { b"" } else { b"/" };
+    [folder, slash, text].concat()
+}
+
+/// A path of these bytes.
+fn path_of(bytes: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
+}

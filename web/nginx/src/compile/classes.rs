@@ -1,0 +1,318 @@
+//! What becomes of each directive: it is compiled, or has no effect here, or is
+//! refused. Each has one row; those of a module that are not told have that of
+//! the module.
+
+use super::settings::{SETTERS, Setter};
+use crate::rules::Rule;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// What becomes of a directive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DirectiveClass {
+    /// It has its meaning.
+    Compiled,
+    /// It is taken and has no effect here, for this reason.
+    Idle(&'static str),
+    /// It is refused, for this reason.
+    Refused(&'static str),
+    /// It is refused, unless its value is this word, for this reason.
+    RefusedUnless(&'static str, &'static str),
+}
+
+use DirectiveClass::{Compiled, Idle, Refused, RefusedUnless};
+
+/// Directives of the process, those that make blocks, and parts of scripts.
+const PARTS: [&str; 25] = [
+    "daemon",
+    "user",
+    "pid",
+    "worker_processes",
+    "worker_connections",
+    "worker_rlimit_nofile",
+    "worker_shutdown_timeout",
+    "use",
+    "events",
+    "http",
+    "server",
+    "location",
+    "listen",
+    "server_name",
+    "limit_except",
+    "include",
+    "log_format",
+    "set",
+    "rewrite",
+    "if",
+    "return",
+    "break",
+    "map",
+    "geo",
+    "split_clients",
+];
+
+const MEMORY: DirectiveClass = Idle("memory is laid out otherwise here");
+const EVENTS: DirectiveClass = Idle("workers share connections and events otherwise here");
+const FILES: DirectiveClass = Idle("helper threads read files into a cache that workers share");
+const CLOSING: DirectiveClass = Idle("connections end in one way: ours first, then the client's is waited for");
+const BODIES: DirectiveClass = Idle("bodies of requests are held in memory");
+const LATER: DirectiveClass = Refused("there are no upstreams and no subrequests yet");
+const NO_UPSTREAM: DirectiveClass = Idle("nothing is passed on to upstreams");
+const NO_TLS: DirectiveClass = Idle("no listener speaks TLS");
+const NOT_YET: DirectiveClass = Refused("it is not there yet");
+
+/// Directives by what becomes of them.
+const ROWS: &[(DirectiveClass, &[&str])] = &[
+    (
+        MEMORY,
+        &[
+            "variables_hash_max_size",
+            "variables_hash_bucket_size",
+            "server_names_hash_max_size",
+            "server_names_hash_bucket_size",
+            "types_hash_max_size",
+            "types_hash_bucket_size",
+            "map_hash_max_size",
+            "map_hash_bucket_size",
+            "referer_hash_max_size",
+            "referer_hash_bucket_size",
+            "connection_pool_size",
+            "request_pool_size",
+            "subrequest_output_buffer_size",
+            "output_buffers",
+            "postpone_output",
+            "send_lowat",
+        ],
+    ),
+    (
+        EVENTS,
+        &[
+            "epoll_events",
+            "worker_aio_requests",
+            "multi_accept",
+            "accept_mutex",
+            "accept_mutex_delay",
+            "lock_file",
+            "timer_resolution",
+            "worker_cpu_affinity",
+            "worker_priority",
+            "master_process",
+        ],
+    ),
+    (
+        FILES,
+        &[
+            "sendfile",
+            "sendfile_max_chunk",
+            "aio",
+            "aio_write",
+            "read_ahead",
+            "directio",
+            "directio_alignment",
+            "thread_pool",
+            "open_file_cache",
+            "open_file_cache_valid",
+            "open_file_cache_min_uses",
+            "open_file_cache_errors",
+            "open_file_cache_events",
+        ],
+    ),
+    (
+        CLOSING,
+        &[
+            "lingering_close",
+            "lingering_time",
+            "lingering_timeout",
+            "reset_timedout_connection",
+            "keepalive_disable",
+            "keepalive_min_timeout",
+        ],
+    ),
+    (
+        BODIES,
+        &["client_body_buffer_size", "client_body_temp_path", "client_body_in_single_buffer", "client_body_early_read"],
+    ),
+    (RefusedUnless("off", "bodies of requests are held in memory"), &["client_body_in_file_only"]),
+    (Idle("segments are full where there is enough to send, and leave at once"), &["tcp_nopush", "tcp_nodelay"]),
+    (Idle("no line of the error log is about scripts"), &["rewrite_log", "uninitialized_variable_warn"]),
+    (Idle("expressions are compiled to machine code"), &["pcre_jit"]),
+    (Idle("there is nothing of the kind to debug"), &["debug_points", "debug_connection"]),
+    (Idle("a core is dumped where the system has it"), &["worker_rlimit_core", "working_directory"]),
+    (Idle("the environment is kept"), &["env"]),
+    (Idle("no directive that is there resolves names while it serves"), &["resolver", "resolver_timeout"]),
+    (Idle("there is no subrequest that could be logged"), &["log_subrequest"]),
+    (Idle("only upstreams send them"), &["early_hints"]),
+    (Idle("its directive is off"), &["mirror_request_body"]),
+    (NO_TLS, &["ssl_engine", "ssl_object_cache_inheritable", "quic_bpf"]),
+    (RefusedUnless("off", "there is no TLS yet"), &["ssl"]),
+    (RefusedUnless("off", "there is no HTTP/2 yet"), &["http2"]),
+    (RefusedUnless("on", "responses of unknown length are chunked"), &["chunked_transfer_encoding"]),
+    (RefusedUnless("off", "that browser is gone"), &["msie_refresh"]),
+    (RefusedUnless("0", "answers are not delayed yet"), &["auth_delay"]),
+    (Refused("modules are not loaded: what there is, is built in"), &["load_module"]),
+    (Refused("bodies are not converted"), &["charset_map", "source_charset"]),
+    (
+        LATER,
+        &[
+            "post_action",
+            "proxy_pass",
+            "proxy_store",
+            "proxy_cache_path",
+            "fastcgi_pass",
+            "fastcgi_store",
+            "fastcgi_cache_path",
+            "scgi_pass",
+            "scgi_store",
+            "scgi_cache_path",
+            "uwsgi_pass",
+            "uwsgi_store",
+            "uwsgi_cache_path",
+            "grpc_pass",
+            "memcached_pass",
+            "tunnel_pass",
+            "auth_request",
+            "auth_request_set",
+            "add_before_body",
+            "add_after_body",
+        ],
+    ),
+    (RefusedUnless("off", "there are no subrequests yet"), &["mirror", "ssi"]),
+    (RefusedUnless("0", "there are no subrequests yet"), &["slice"]),
+    (RefusedUnless("off", "it is not there yet"), &["userid", "dav_methods", "image_filter", "random_index"]),
+    (RefusedUnless("off", "it is not there yet"), &["brotli", "brotli_static", "zstd", "zstd_static"]),
+    (
+        RefusedUnless("off", "it is not there yet"),
+        &["gzip", "gunzip", "gzip_static", "autoindex", "auth_basic", "limit_req_dry_run", "limit_conn_dry_run"],
+    ),
+    (
+        Idle("its directive is off"),
+        &[
+            "gzip_vary",
+            "gzip_http_version",
+            "gzip_proxied",
+            "gzip_disable",
+            "auth_basic_user_file",
+            "limit_req_log_level",
+            "limit_req_status",
+            "limit_conn_log_level",
+            "limit_conn_status",
+        ],
+    ),
+    (NOT_YET, &["limit_req_zone", "limit_req", "limit_conn_zone", "limit_conn"]),
+    (NOT_YET, &["mp4", "flv", "perl", "perl_set", "xslt_stylesheet", "sub_filter", "zstd_dict_file"]),
+];
+
+/// What becomes of the other directives of a module; with `true`, of all.
+const MODULES: &[(&str, DirectiveClass, bool)] = &[
+    ("upstream", LATER, true),
+    ("upstream_hash", LATER, true),
+    ("upstream_ip_hash", LATER, true),
+    ("upstream_keepalive", LATER, true),
+    ("upstream_least_conn", LATER, true),
+    ("upstream_least_time", LATER, true),
+    ("upstream_random", LATER, true),
+    ("upstream_sticky", LATER, true),
+    ("upstream_zone", LATER, true),
+    ("other_protocols", Refused("there is HTTP alone"), true),
+    ("browser", NOT_YET, true),
+    ("degradation", NOT_YET, true),
+    ("geoip", Refused("there is no GeoIP: write a geo block"), true),
+    ("proxy", NO_UPSTREAM, false),
+    ("fastcgi", NO_UPSTREAM, false),
+    ("scgi", NO_UPSTREAM, false),
+    ("uwsgi", NO_UPSTREAM, false),
+    ("grpc", NO_UPSTREAM, false),
+    ("memcached", NO_UPSTREAM, false),
+    ("tunnel", NO_UPSTREAM, false),
+    ("ssl", NO_TLS, false),
+    ("v2", Idle("no listener speaks HTTP/2"), false),
+    ("v3", Idle("no listener speaks HTTP/3"), false),
+    ("ssi", Idle("ssi is off"), false),
+    ("sub", Idle("there is no sub_filter"), false),
+    ("addition", Idle("nothing is added to bodies"), false),
+    ("dav", Idle("dav_methods is off"), false),
+    ("image", Idle("image_filter is off"), false),
+    ("mp4", Idle("there is no mp4"), false),
+    ("perl", Idle("there is no perl"), false),
+    ("userid", Idle("userid is off"), false),
+    ("xslt", Idle("there is no xslt_stylesheet"), false),
+    ("brotli", Idle("brotli is off"), false),
+    ("zstd", Idle("zstd is off"), false),
+    ("gzip", Idle("gzip is off"), false),
+    ("gunzip", Idle("gunzip is off"), false),
+    ("autoindex", Idle("autoindex is off"), false),
+];
+
+/// Rows and setters by names.
+struct Index {
+    rows: HashMap<&'static str, DirectiveClass>,
+    setters: HashMap<&'static str, Setter>,
+    modules: HashMap<&'static str, (DirectiveClass, bool)>,
+}
+
+fn index() -> &'static Index {
+    static INDEX: OnceLock<Index> = OnceLock::new();
+    INDEX.get_or_init(|| Index {
+        rows: named().collect(),
+        setters: SETTERS.iter().copied().collect(),
+        modules: MODULES.iter().map(|(name, class, all)| (*name, (*class, *all))).collect(),
+    })
+}
+
+/// Each name that a table has, as often as they have it.
+fn named() -> impl Iterator<Item = (&'static str, DirectiveClass)> {
+    let compiled = SETTERS.iter().map(|(name, _)| *name).chain(PARTS);
+    let others = ROWS.iter().flat_map(|(class, names)| names.iter().map(|name| (*name, *class)));
+    compiled.map(|name| (name, Compiled)).chain(others)
+}
+
+/// What becomes of the directive with this rule.
+pub(super) fn class(rule: &Rule) -> DirectiveClass {
+    let index = index();
+    match (index.modules.get(rule.module), index.rows.get(rule.name)) {
+        (Some((class, true)), _) | (_, Some(class)) | (Some((class, false)), None) => *class,
+        // A test knows of none.
+        (None, None) => NOT_YET,
+    }
+}
+
+/// What the directive of this name does to its block.
+pub(super) fn setter(name: &str) -> Option<Setter> {
+    index().setters.get(name).copied()
+}
+
+impl DirectiveClass {
+    /// That of the directive with this rule.
+    #[must_use]
+    pub fn of(rule: &Rule) -> Self {
+        class(rule)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::rules;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_directive_has_one_class() {
+        let mut names = HashSet::new();
+        for (name, _) in named() {
+            assert!(names.insert(name), "{name} stands twice");
+            assert!(rules().contains_key(name.as_bytes()), "{name} is no directive");
+        }
+        let modules: HashSet<&str> = rules().values().flatten().map(|rule| rule.module).collect();
+        for (module, _, _) in MODULES {
+            assert!(modules.contains(module), "{module} is no module");
+        }
+        let (mut count, mut compiled) = (0, 0);
+        for rule in rules().values().flatten() {
+            let whole = MODULES.iter().any(|(module, _, _)| *module == rule.module);
+            assert!(whole || names.contains(rule.name), "{} of {} has no class", rule.name, rule.module);
+            count += 1;
+            compiled += usize::from(class(rule) == Compiled);
+        }
+        assert!(count > 600 && compiled > 80, "{count} {compiled}");
+    }
+}

@@ -1,0 +1,63 @@
+//! What each directive comes to, by its class.
+
+use super::arguments::{argument, inside};
+use super::classes::{self, DirectiveClass};
+use super::layer::Layer;
+use super::process::ProcessRules;
+use super::{Compiler, Remark, Step};
+use crate::message::Place;
+use crate::reader::Directive;
+
+impl Compiler<'_> {
+    /// Takes a directive of a block.
+    pub(super) fn set(&mut self, layer: &mut Layer, directive: &Directive) -> Step {
+        if !self.has_effect(directive)? {
+            return Ok(());
+        }
+        match directive.rule.and_then(|rule| classes::setter(rule.name)) {
+            Some(setter) => setter(self, layer, directive),
+            // Its block is taken elsewhere.
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a directive of the process.
+    pub(super) fn process(&mut self, rules: &mut ProcessRules, directive: &Directive) -> Step {
+        if !self.has_effect(directive)? {
+            return Ok(());
+        }
+        for one in inside(directive) {
+            self.process(rules, one)?;
+        }
+        self.process_rule(rules, directive)
+    }
+
+    /// Whether a directive is compiled; a remark if it has no effect here.
+    ///
+    /// # Errors
+    /// It is refused.
+    fn has_effect(&mut self, directive: &Directive) -> Step<bool> {
+        let Some(rule) = directive.rule else { return Ok(false) };
+        match classes::class(rule) {
+            DirectiveClass::Compiled => Ok(true),
+            DirectiveClass::Idle(why) => {
+                self.remark(rule.name, directive.place, why);
+                Ok(false)
+            }
+            DirectiveClass::Refused(why) => {
+                Err(self.unsupported(directive.place, &format!("\"{}\" directive: {why}", rule.name)))
+            }
+            DirectiveClass::RefusedUnless(word, _) if argument(directive, 0).eq_ignore_ascii_case(word.as_bytes()) => {
+                Ok(false)
+            }
+            DirectiveClass::RefusedUnless(word, why) => {
+                let what = format!("\"{}\" directive with another value than \"{word}\": {why}", rule.name);
+                Err(self.unsupported(directive.place, &what))
+            }
+        }
+    }
+
+    pub(super) fn remark(&mut self, name: &'static str, place: Place, why: &'static str) {
+        self.notes.push(Remark { name, place, why });
+    }
+}

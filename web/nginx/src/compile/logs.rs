@@ -1,0 +1,114 @@
+//! `log_format`, `access_log` and `open_log_file_cache`.
+
+use super::arguments::{argument, told};
+use super::layer::Layer;
+use super::tables::Lines;
+use super::{Compiler, Step, path_of};
+use crate::message::Place;
+use crate::reader::Directive;
+use access_log::LogPlace;
+use phases::logging::{AccessLogLine, LogFormat, LogTarget, LogUse, open_log_file_cache};
+
+/// Where requests are logged if nothing is said.
+const USUAL: &[u8] = b"/var/log/nginx/access.log";
+
+impl Compiler<'_> {
+    /// All formats: servers that stand before them may name them.
+    pub(super) fn log_formats(&mut self, directives: &[Directive], place: Place) -> Step {
+        let mut variables = core::mem::take(&mut self.program.variables);
+        let mut number = |name: &[u8]| variables.reserve(&name.to_ascii_lowercase()).ok();
+        let mut formats = vec![LogFormat::combined(&mut number).map_err(|why| self.refused(place, why))?];
+        for directive in directives.iter().filter(|one| one.name == b"log_format") {
+            let name = argument(directive, 0);
+            if formats.iter().any(|format| *format.name == *name) {
+                let what = format!("duplicate \"log_format\" name \"{}\"", told(name));
+                return Err(self.refused(directive.place, what));
+            }
+            let words: Vec<&[u8]> = directive.arguments[1..].iter().map(Vec::as_slice).collect();
+            let format = LogFormat::parse(name, &words, &mut number);
+            formats.push(format.map_err(|why| self.refused(directive.place, why))?);
+        }
+        self.program.variables = variables;
+        self.program.formats = formats;
+        Ok(())
+    }
+
+    /// What is logged where nothing is said.
+    pub(super) fn usual_log(&mut self, layer: &mut Layer) {
+        if !layer.has("access_log") {
+            let place = LogPlace::File { path: path_of(USUAL), buffering: None };
+            let log = self.log(LogTarget { place, path: None }).unwrap_or_default();
+            layer.block.logs = [LogUse { log, format: 0, condition: None }].into();
+        }
+    }
+
+    /// The number of a place; the same file is one, and one that is buffered is for
+    /// all. None: its buffer is another than before.
+    fn log(&mut self, target: LogTarget) -> Option<u16> {
+        let logs = &mut self.program.logs;
+        let is_same = |known: &LogTarget| match (&known.place, &target.place) {
+            (LogPlace::File { path: known, .. }, LogPlace::File { path, .. }) => known == path,
+            _ => *known == target,
+        };
+        let Some(at) = logs.iter().position(is_same) else {
+            logs.push(target);
+            return u16::try_from(logs.len() - 1).ok();
+        };
+        if let (LogPlace::File { buffering: known, .. }, LogPlace::File { buffering: Some(now), .. }) =
+            (&mut logs[at].place, target.place)
+            && *known.get_or_insert_with(|| now.clone()) != now
+        {
+            return None;
+        }
+        u16::try_from(at).ok()
+    }
+
+    pub(super) fn access_log(&mut self, layer: &mut Layer, directive: &Directive) -> Step {
+        let place = directive.place;
+        if layer.first("access_log") {
+            layer.block.logs = [].into();
+        }
+        let words: Vec<&[u8]> = directive.arguments.iter().map(Vec::as_slice).collect();
+        let around = self.around;
+        let mut resolve = |host: &str| (around.resolve)(host).first().copied();
+        let mut lines = Lines { compiler: self, place };
+        let line = AccessLogLine::parse(&words, around.prefix, &mut lines, &mut resolve);
+        let line = line.map_err(|why| self.refused(place, why))?;
+        // One `off` beside others does not count.
+        let Some(line) = line else { return Ok(()) };
+        let format = self.program.formats.iter().position(|format| format.name.eq_ignore_ascii_case(&line.format));
+        let Some(format) = format.and_then(|format| u16::try_from(format).ok()) else {
+            return Err(self.refused(place, format!("unknown log format \"{}\"", told(&line.format))));
+        };
+        layer.lines.push((line, format, directive.clone()));
+        Ok(())
+    }
+
+    pub(super) fn open_log_files(&mut self, layer: &mut Layer, directive: &Directive) -> Step {
+        let words: Vec<&[u8]> = directive.arguments.iter().map(Vec::as_slice).collect();
+        let files = open_log_file_cache(&words);
+        layer.open_logs = files.map_err(|why| self.refused(directive.place, why))?;
+        Ok(())
+    }
+
+    /// The logs of a block, now that all of it is known.
+    pub(super) fn finish_logs(&mut self, layer: &mut Layer) -> Step {
+        let mut uses = Vec::new();
+        for (AccessLogLine { mut target, condition, .. }, format, directive) in core::mem::take(&mut layer.lines) {
+            if let LogPlace::Named { open, symlinks } = &mut target.place {
+                open.clone_from(&layer.open_logs);
+                *symlinks = layer.block.symlinks == phases::program::SymlinkRules::Follow;
+            }
+            let log = self.log(target).ok_or_else(|| {
+                let name = told(argument(&directive, 0));
+                let what = format!("access_log \"{name}\" already defined with conflicting parameters");
+                self.refused(directive.place, what)
+            })?;
+            uses.push(LogUse { log, format, condition });
+        }
+        if !uses.is_empty() {
+            layer.block.logs = uses.into();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! Directives of the process: those that stand in no block, and in `events`.
+
+use super::arguments::{argument, told};
+use super::{Compiler, Step, path_of};
+use crate::reader::Directive;
+use core::time::Duration;
+use phases::units::{number, time};
+use std::path::PathBuf;
+
+/// How the process is to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProcessRules {
+    /// `user`: who serves. Default `nobody`, if we are root.
+    pub user: Option<String>,
+    /// The group, if it is not the user's own.
+    pub group: Option<String>,
+    /// `worker_processes`; none is one for each core (`auto`). Default 1.
+    pub workers: Option<u32>,
+    /// `worker_connections`, of each worker. Default 512.
+    pub connections: u32,
+    /// `pid`.
+    pub pid: Option<PathBuf>,
+    /// `error_log`; none: the usual place.
+    pub error_log: Vec<ErrorLog>,
+    /// `daemon`. Default on.
+    pub daemon: bool,
+    /// `worker_rlimit_nofile`.
+    pub files: Option<u64>,
+    /// `worker_shutdown_timeout`; none: connections last as long as they do.
+    pub shutdown: Option<Duration>,
+    /// Whether there is a block `http`.
+    pub http: bool,
+}
+
+/// `error_log`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ErrorLog {
+    /// Where lines go.
+    pub target: ErrorLogTarget,
+    /// The least that is told, by nginx's numbers: 1 `emerg`, 4 `error`, 8
+    /// `debug`.
+    pub level: u8,
+}
+
+/// Where lines of an error log go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ErrorLogTarget {
+    /// To standard error.
+    Stderr,
+    /// Appended to this file.
+    File(PathBuf),
+}
+
+/// Levels, from the worst.
+const LEVELS: [&[u8]; 8] = [b"emerg", b"alert", b"crit", b"error", b"warn", b"notice", b"info", b"debug"];
+
+/// Parts of `debug` that nginx can be asked for.
+const DEBUG_LEVELS: [&[u8]; 7] =
+    [b"debug_core", b"debug_alloc", b"debug_mutex", b"debug_event", b"debug_http", b"debug_mail", b"debug_stream"];
+
+impl ProcessRules {
+    pub(super) const fn new() -> Self {
+        Self {
+            user: None,
+            group: None,
+            workers: Some(1),
+            connections: 512,
+            pid: None,
+            error_log: Vec::new(),
+            daemon: true,
+            files: None,
+            shutdown: None,
+            http: false,
+        }
+    }
+}
+
+impl Compiler<'_> {
+    pub(super) fn process_rule(&mut self, rules: &mut ProcessRules, directive: &Directive) -> Step {
+        let place = directive.place;
+        let text = argument(directive, 0);
+        match directive.name.as_slice() {
+            b"daemon" => rules.daemon = text.eq_ignore_ascii_case(b"on"),
+            b"user" if !self.around.root => {
+                let what = "the \"user\" directive makes sense only if the master process runs with \
+                            super-user privileges, ignored";
+                self.warn(place, what.to_owned());
+            }
+            b"user" => {
+                rules.user = Some(told(text));
+                rules.group = directive.arguments.get(1).map(|group| told(group));
+            }
+            b"pid" => rules.pid = Some(path_of(&self.full_path(text))),
+            b"worker_processes" => {
+                rules.workers = match (text, number(text)) {
+                    (b"auto", _) => None,
+                    (_, Ok(count @ 1..)) => Some(u32::try_from(count).unwrap_or(u32::MAX)),
+                    (_, Ok(_)) => Some(1),
+                    (_, Err(_)) => return Err(self.invalid(directive, "invalid value")),
+                };
+            }
+            b"worker_connections" => match number(text) {
+                Ok(count) => rules.connections = u32::try_from(count).unwrap_or(u32::MAX),
+                Err(_) => return Err(self.refused(place, format!("invalid number \"{}\"", told(text)))),
+            },
+            b"worker_rlimit_nofile" => rules.files = number(text).ok(),
+            b"worker_shutdown_timeout" => rules.shutdown = time(text, false).ok().map(Duration::from_millis),
+            b"error_log" => rules.error_log.push(self.error_log(directive)?),
+            b"use" => match text {
+                b"epoll" => {}
+                b"select" | b"poll" => self.remark("use", place, "sockets are waited for with epoll or io_uring"),
+                _ => return Err(self.refused(place, format!("invalid event type \"{}\"", told(text)))),
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Checks an `error_log`, wherever it stands.
+    pub(super) fn error_log(&self, directive: &Directive) -> Step<ErrorLog> {
+        let place = directive.place;
+        let target = match argument(directive, 0) {
+            b"stderr" => ErrorLogTarget::Stderr,
+            text if text.starts_with(b"syslog:") || text.starts_with(b"memory:") => {
+                let what = format!("\"error_log\" to \"{}\"", told(text));
+                return Err(self.unsupported(place, &what));
+            }
+            text => ErrorLogTarget::File(path_of(&self.full_path(text))),
+        };
+        let mut level = None;
+        let mut is_debug = false;
+        for word in &directive.arguments[1..] {
+            if let Some(at) = LEVELS.iter().position(|known| known == word) {
+                if level.is_some() || is_debug {
+                    return Err(self.refused(place, format!("duplicate log level \"{}\"", told(word))));
+                }
+                level = Some(at as u8 + 1);
+            } else if DEBUG_LEVELS.contains(&word.as_slice()) && level.is_none() {
+                is_debug = true;
+            } else {
+                return Err(self.refused(place, format!("invalid log level \"{}\"", told(word))));
+            }
+        }
+        /// `error`
+        const USUAL: u8 = 4;
+        /// `debug`
+        const ALL: u8 = 8;
+        Ok(ErrorLog { target, level: level.unwrap_or(if is_debug { ALL } else { USUAL }) })
+    }
+}

@@ -1,0 +1,206 @@
+use super::*;
+use crate::source::ConfFiles;
+use core::time::Duration;
+use phases::program::{Alias, ContentRules, Methods};
+use phases::script::{Condition, Instruction, SetTarget};
+use phases::{Block, Location, ServerId};
+use std::io;
+
+/// One file that is on no disk.
+struct One(Vec<u8>);
+
+impl ConfFiles for One {
+    fn read(&mut self, _: &Path, _: usize) -> io::Result<Vec<u8>> {
+        Ok(self.0.clone())
+    }
+
+    fn matching(&mut self, _: &str) -> io::Result<Vec<PathBuf>> {
+        Ok(Vec::new())
+    }
+}
+
+fn around() -> Surroundings<'static> {
+    Surroundings { prefix: Path::new("/p"), hostname: "Here", root: false, resolve: |_| Vec::new() }
+}
+
+fn compiled(http: &str) -> Result<Compiled, String> {
+    let text = format!("events {{}}\nhttp {{ access_log off;\n{http}\n}}");
+    let configuration = Configuration::read(&mut One(text.into_bytes()), Path::new("/c/nginx.conf"), b"").unwrap();
+    compile(&configuration, around()).map_err(|why| why.to_string())
+}
+
+/// The block with this label.
+fn block<'c>(compiled: &'c Compiled, label: &str) -> &'c Block {
+    compiled.program.blocks.iter().find(|block| *block.label == *label.as_bytes()).expect(label)
+}
+
+fn added(block: &Block) -> Vec<String> {
+    block.fields.added.iter().map(|field| told(&field.name)).collect()
+}
+
+#[test]
+fn what_a_block_says_replaces_what_it_inherits() {
+    let compiled = compiled(
+        "add_header A a; index x; keepalive_timeout 7; client_max_body_size 2m; types { a/b c; }
+         error_page 404 /404; error_page 500 502 =200 /5xx;
+         server { index y z; add_header B b;
+           location / { location /in { add_header C c; } client_max_body_size 0; }
+           location /own { error_page 403 @x; types { d/e f; } keepalive_timeout 0; }
+           location /merge { add_header D d; add_header_inherit merge; }
+           location /none { add_header_inherit off; root /r/; } }",
+    )
+    .unwrap();
+    let root = block(&compiled, "/");
+    assert_eq!((root.index.len(), root.body_max, added(root)), (2, 0, vec!["B".to_owned()]));
+    assert_eq!(root.connection.keepalive, Duration::from_secs(7));
+    assert_eq!((root.types.of(b"/x.c"), root.types.of(b"/x.html")), (Some(&b"a/b"[..]), None));
+    let statuses = |block: &Block| block.error_pages.iter().map(|page| (page.status, page.told)).collect::<Vec<_>>();
+    let told = Some(Some(200));
+    assert_eq!(statuses(root), [(404, None), (500, told), (502, told)]);
+    assert_eq!((added(block(&compiled, "/in")), block(&compiled, "/in").body_max), (vec!["C".to_owned()], 0));
+    let own = block(&compiled, "/own");
+    assert_eq!((statuses(own), own.connection.keepalive), (vec![(403, None)], Duration::ZERO));
+    assert_eq!((own.types.of(b"/x.c"), own.types.of(b"/x.f")), (None, Some(&b"d/e"[..])));
+    assert_eq!(added(block(&compiled, "/merge")), ["D", "B"]);
+    let none = block(&compiled, "/none");
+    assert_eq!((added(none), none.root.path.constant()), (vec![], Some(&b"/r"[..])));
+    assert_eq!(root.root.path.constant(), Some(&b"/p/html"[..]));
+}
+
+#[test]
+fn scripts_jump_over_what_does_not_hold() {
+    let compiled = compiled(
+        "server { set $a 1;
+           if ($a) { set $b 2; return 403; }
+           location / { if ($b = x) { add_header B b; rewrite ^/(.*)$ /y?$1 last; }
+             set $args q; try_files $uri/ $uri =404; limit_except GET { deny all; } stub_status; } }",
+    )
+    .unwrap();
+    let server = &compiled.program.servers[0];
+    let script = &compiled.program.blocks[server.block.0 as usize].script;
+    assert_eq!(script.len(), 4);
+    assert!(matches!(&script[1], Instruction::If { otherwise: 4, settings: None, condition: Condition::True(_) }));
+    assert!(matches!(&script[3], Instruction::Return { status: 403, text: None }));
+    let location = block(&compiled, "/");
+    let Instruction::If { otherwise: 2, settings: Some(inside), .. } = &location.script[0] else {
+        panic!("{:?}", location.script);
+    };
+    let Instruction::Rewrite { arguments: Some(_), keeps_query: true, .. } = &location.script[1] else {
+        panic!("{:?}", location.script);
+    };
+    assert!(matches!(&location.script[2], Instruction::Set { target: SetTarget::Arguments, .. }));
+    let inside = &compiled.program.blocks[inside.0 as usize];
+    // As nginx has it: the content stays, and try_files is gone.
+    assert_eq!((inside.content.clone(), inside.try_files.is_none()), (ContentRules::StubStatus, true));
+    assert_eq!((added(inside), inside.script.len()), (vec!["B".to_owned()], 0));
+    let tried = location.try_files.as_ref().unwrap();
+    assert_eq!(tried.tried.iter().map(|(_, folder)| *folder).collect::<Vec<_>>(), [true, false]);
+    let (methods, other) = location.limit_except.clone().unwrap();
+    assert_eq!(methods, Methods(vec![b"GET"[..].into(), b"HEAD"[..].into()]));
+    assert_eq!(compiled.program.blocks[other.0 as usize].access.addresses.len(), 3);
+    assert!(location.access.addresses.is_empty());
+}
+
+#[test]
+fn alias_keeps_what_it_stands_for() {
+    let compiled =
+        compiled("server { location /a/ { alias /x/; location /a/b/ { } location ~ ^/a/(.+)\\.c { alias /y/$1; } } }")
+            .unwrap();
+    for (label, alias) in [("/a/", Alias::Start(3)), ("/a/b/", Alias::Start(3)), ("~ ^/a/(.+)\\.c", Alias::Path)] {
+        assert_eq!(block(&compiled, label).root.alias, Some(alias), "{label}");
+    }
+    let locations = &compiled.program.servers[0].locations;
+    let place = locations.find(b"/a/b/z", |_| false).unwrap();
+    assert_eq!(&*compiled.program.blocks[place as usize].label, b"/a/b/");
+    let expected = Location { pattern: phases::Pattern::Prefix(b"/a/".to_vec()), place, inner: Vec::new() };
+    assert_ne!(phases::Locations::compile(&[expected]).unwrap(), *locations);
+}
+
+#[test]
+fn servers_share_addresses() {
+    let compiled = compiled(
+        "server { listen 127.0.0.1:81; listen [::1]:81 ipv6only=off; server_name a; }
+         server { listen 127.0.0.1:81 default_server backlog=7; server_name b *.c ~^(?<d>.)x$; }
+         server { server_name $hostname; }
+         server { listen unix:/s proxy_protocol; return 200 $d; }",
+    )
+    .unwrap();
+    let program = &compiled.program;
+    let listeners: Vec<String> = program
+        .listeners
+        .iter()
+        .map(|one| one.address.map_or_else(|| told(b"unix"), |address| address.to_string()))
+        .collect();
+    assert_eq!(listeners, ["127.0.0.1:81", "[::1]:81", "0.0.0.0:8000", "unix"]);
+    let first = &program.listeners[0];
+    assert_eq!(first.servers, [ServerId(1), ServerId(0)]);
+    let find = |name: &str| first.names.find(name.as_bytes(), |_, name| name == b"yx");
+    assert_eq!(["a", "b", "q.c", "yx", "none"].map(find), [1, 0, 0, 0, 0]);
+    assert_eq!((compiled.sockets[0].backlog, compiled.sockets[1].takes_v4), (Some(7), true));
+    assert!(program.listeners[3].proxy_protocol);
+    assert_eq!(&*program.servers[2].name, b"here");
+    assert_eq!(program.variables.slots(), 1);
+}
+
+#[test]
+fn what_is_not_there_is_refused_and_what_has_no_effect_is_told() {
+    for (text, said) in [
+        ("server { location / { proxy_pass http://a; } }", "\"proxy_pass\" directive: there are no upstreams"),
+        ("upstream a { server b; }", "\"upstream\" directive"),
+        ("server { listen 443 ssl; }", "\"listen ... ssl\""),
+        ("server { ssi on; }", "\"ssi\" directive with another value than \"off\""),
+    ] {
+        let why = compiled(text).unwrap_err();
+        assert!(why.starts_with("[emerg] not supported here: ") && why.contains(said), "{why}");
+        assert!(why.ends_with(" in /c/nginx.conf:3"), "{why}");
+    }
+    let compiled = compiled("ssi off; sendfile on; server { ssl_protocols TLSv1.3; tcp_nodelay on; }").unwrap();
+    let names: Vec<&str> = compiled.notes.iter().map(|note| note.name).collect();
+    assert_eq!(names, ["sendfile", "ssl_protocols", "tcp_nodelay"]);
+}
+
+#[test]
+fn the_process_is_told_what_to_be() {
+    let compile = |text: &str| {
+        let configuration =
+            Configuration::read(&mut One(text.as_bytes().to_vec()), Path::new("/c/nginx.conf"), b"daemon off;")
+                .unwrap();
+        compile(&configuration, around()).map_err(|why| why.to_string())
+    };
+    let compiled = compile(
+        "worker_processes auto; user www; pid run/p; error_log logs/e warn; worker_rlimit_nofile 9;
+         events { worker_connections 99; use epoll; }",
+    )
+    .unwrap();
+    let process = &compiled.process;
+    assert_eq!((process.daemon, process.workers, process.connections, process.files), (false, None, 99, Some(9)));
+    assert_eq!(process.pid, Some(PathBuf::from("/p/run/p")));
+    assert_eq!(process.error_log, [ErrorLog { target: ErrorLogTarget::File("/p/logs/e".into()), level: 5 }]);
+    assert!(!process.http && process.user.is_none() && compiled.warnings.len() == 1);
+    for (text, said) in [
+        ("", "[emerg] no \"events\" section in configuration"),
+        ("worker_processes x;", "[emerg] \"worker_processes\" directive invalid value in /c/nginx.conf:1"),
+        ("events { use kqueue; }", "[emerg] invalid event type \"kqueue\" in /c/nginx.conf:1"),
+        ("error_log x loud;", "[emerg] invalid log level \"loud\" in /c/nginx.conf:1"),
+        ("error_log x info warn;", "[emerg] duplicate log level \"warn\" in /c/nginx.conf:1"),
+    ] {
+        assert_eq!(compile(text).unwrap_err(), said, "{text}");
+    }
+}
+
+#[test]
+fn the_configuration_of_debian_is_taken() {
+    let text = "user www-data; worker_processes auto; pid /run/nginx.pid; error_log /var/log/nginx/error.log;
+        events { worker_connections 768; }
+        http { sendfile on; tcp_nopush on; types_hash_max_size 2048; default_type application/octet-stream;
+          ssl_protocols TLSv1 TLSv1.1 TLSv1.2 TLSv1.3; ssl_prefer_server_ciphers on;
+          access_log /var/log/nginx/access.log;
+          server { listen 80 default_server; listen [::]:80 default_server; root /var/www/html;
+            index index.html index.htm index.nginx-debian.html; server_name _;
+            location / { try_files $uri $uri/ =404; } } }";
+    let configuration =
+        Configuration::read(&mut One(text.as_bytes().to_vec()), Path::new("/etc/nginx/nginx.conf"), b"").unwrap();
+    let compiled = compile(&configuration, Surroundings { root: true, ..around() }).unwrap();
+    assert_eq!((compiled.program.listeners.len(), compiled.program.servers.len()), (2, 1));
+    assert_eq!(compiled.process.user.as_deref(), Some("www-data"));
+}

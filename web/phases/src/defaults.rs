@@ -1,0 +1,80 @@
+//! What holds of a place where a configuration says nothing.
+
+use crate::program::{Block, CharsetRules, ConnectionRules, ContentRules, FieldRules, HeadRules};
+use crate::program::{RedirectRules, Root, SymlinkRules};
+use crate::types::TypeTable;
+use crate::value::Value;
+use core::time::Duration;
+use std::sync::Arc;
+
+/// `types`, where there are none.
+const TYPES: [(&[u8], &[u8]); 3] = [(b"html", b"text/html"), (b"gif", b"image/gif"), (b"jpg", b"image/jpeg")];
+
+/// `charset_types`, where there are none.
+const CHARSET_TYPES: [&[u8]; 6] =
+    [b"text/html", b"text/xml", b"text/plain", b"text/vnd.wap.wml", b"application/javascript", b"application/rss+xml"];
+
+/// As nginx has it, where nothing is set; nothing is logged, and files are
+/// in `html`.
+impl Default for Block {
+    fn default() -> Self {
+        let mut types = TypeTable::default();
+        TYPES.iter().for_each(|(end, media_type)| types.add(end, media_type));
+        let charset = CharsetRules {
+            types: CHARSET_TYPES.iter().map(|media_type| Box::from(*media_type)).collect(),
+            ..CharsetRules::default()
+        };
+        Self {
+            label: Box::default(),
+            script: Arc::default(),
+            internal: false,
+            root: Root { path: Value::literal(b"html"), alias: None },
+            index: [Value::literal(b"index.html")].into(),
+            try_files: None,
+            content: ContentRules::Files,
+            types: types.into(),
+            default_type: b"text/plain"[..].into(),
+            error_pages: Arc::default(),
+            recursive_error_pages: false,
+            fields: FieldRules { etag: true, ..FieldRules::default() }.into(),
+            charset: charset.into(),
+            compression: Arc::default(),
+            logs: Arc::default(),
+            log_not_found: true,
+            log_subrequest: false,
+            access: Arc::default(),
+            limit_except: None,
+            limits: Arc::default(),
+            limit_rate: None,
+            limit_rate_after: None,
+            real_ip: None,
+            referers: None,
+            secure_link: None,
+            body_max: 1 << 20,
+            connection: ConnectionRules::default(),
+            redirects: RedirectRules { absolute: true, server_name: false, port: true },
+            server_tokens: true,
+            msie_padding: true,
+            symlinks: SymlinkRules::Follow,
+        }
+    }
+}
+
+impl Default for ConnectionRules {
+    fn default() -> Self {
+        Self {
+            keepalive: Duration::from_secs(75),
+            keepalive_told: None,
+            requests: 1000,
+            keepalive_time: Duration::from_secs(3600),
+            body: Duration::from_secs(60),
+            send: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Default for HeadRules {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(60), line: 8 << 10, bytes: 33 << 10, fields: 1000 }
+    }
+}
