@@ -33,6 +33,8 @@ want_build() {
     want git git
     # cc alone cannot link without these.
     [ -e /usr/include/stdlib.h ] || add libc6-dev
+    # What passwords are hashed with.
+    [ -e /usr/include/crypt.h ] || add libcrypt-dev
     # Debian 12 keeps its current Rust in packages named after its browser's needs.
     has_rust || { add cargo-web; add rustc-web; add rustfmt-web; }
 }

@@ -17,6 +17,12 @@ pub struct Prefix {
 }
 
 impl Prefix {
+    /// Whether it is of addresses of version 4.
+    #[must_use]
+    pub const fn is_ipv4(&self) -> bool {
+        self.address.is_ipv4()
+    }
+
     /// Whether an address begins so.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {

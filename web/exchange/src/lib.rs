@@ -322,6 +322,9 @@ pub trait Handler {
         let _ = (replies, id, request, sent);
     }
 
+    /// Opens logs of its own again: for log rotation.
+    fn reopen_logs(&self) {}
+
     /// Whether it looks at [`Asked::local`].
     fn tells_listeners_apart(&self) -> bool {
         false

@@ -1,7 +1,10 @@
 //! Who may see a place: `allow`, `deny`, `auth_basic`, `satisfy`.
 
+use crate::addresses::{Network, network};
 use crate::value::Value;
 use app::Prefix;
+use core::net::IpAddr;
+use passwords::base64::decode;
 
 /// The rules of a place.
 #[derive(Clone, Debug, Default)]
@@ -18,8 +21,179 @@ pub struct AccessRules {
 /// `auth_basic`.
 #[derive(Clone, Debug)]
 pub struct BasicAuth {
-    /// The realm.
+    /// The realm; `off` asks nobody.
     pub realm: Value,
     /// The file of users and hashes.
     pub file: Value,
+}
+
+/// What rules say of a client before it is asked for a password.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// It may.
+    Granted,
+    /// It may not: status 403.
+    Refused,
+    /// It may with a password; without one that is right, status 401.
+    Password,
+}
+
+impl AccessRules {
+    /// Adds an `allow` or `deny` from what follows its name. What nginx warns of
+    /// is returned.
+    ///
+    /// # Errors
+    /// What is wrong with it, in nginx's words.
+    pub fn add(&mut self, word: &[u8], allow: bool) -> Result<Option<String>, String> {
+        match word {
+            b"all" => {
+                let all = ["0.0.0.0/0", "::/0"].into_iter().filter_map(|all| all.parse().ok());
+                self.addresses.extend(all.map(Some).chain([None]).map(|prefix| (prefix, allow)));
+                Ok(None)
+            }
+            b"unix:" => {
+                self.addresses.push((None, allow));
+                Ok(None)
+            }
+            _ => {
+                let invalid = || format!("invalid parameter \"{}\"", String::from_utf8_lossy(word));
+                let Network { address, len, low_bits } = network(word).ok_or_else(invalid)?;
+                let prefix = format!("{address}/{len}").parse().map_err(|_| invalid())?;
+                self.addresses.push((Some(prefix), allow));
+                let warning = || format!("low address bits of {} are meaningless", String::from_utf8_lossy(word));
+                Ok(low_bits.then(warning))
+            }
+        }
+    }
+
+    /// Whether anything is asked of anybody.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.addresses.is_empty() && self.basic.is_none()
+    }
+
+    /// What `allow` and `deny` say of an address (`None`: a Unix socket's client);
+    /// `None` if nothing.
+    #[must_use]
+    pub fn of_address(&self, address: Option<IpAddr>) -> Option<bool> {
+        // As nginx: an address of version 4 within one of version 6 is looked for
+        // in rules of version 4, where there are any.
+        let short = self.addresses.iter().any(|(prefix, _)| prefix.is_some_and(|prefix| prefix.is_ipv4()));
+        let address = address.map(|address| if short { address.to_canonical() } else { address });
+        let fits = |prefix: &Option<Prefix>| match (prefix, address) {
+            (Some(prefix), Some(address)) => prefix.contains(address),
+            (None, None) => true,
+            _ => false,
+        };
+        self.addresses.iter().find(|(prefix, _)| fits(prefix)).map(|(_, allow)| *allow)
+    }
+
+    /// What both say together of a client; `asks`: whether there is a realm that
+    /// is not `off`.
+    #[must_use]
+    pub fn decide(&self, address: Option<IpAddr>, asks: bool) -> Access {
+        match (self.of_address(address), self.any, asks) {
+            (Some(true), true, _) => Access::Granted,
+            (Some(false), false, _) | (Some(false), true, false) => Access::Refused,
+            (_, _, true) => Access::Password,
+            (_, _, false) => Access::Granted,
+        }
+    }
+}
+
+/// User and password in a field `Authorization`, if it has them (RFC 7617
+/// section 2).
+#[must_use]
+pub fn basic_credentials(field: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (scheme, rest) = field.split_at_checked(b"Basic ".len())?;
+    if !scheme.eq_ignore_ascii_case(b"Basic ") {
+        return None;
+    }
+    let blanks = rest.iter().take_while(|byte| **byte == b' ').count();
+    let mut user = decode(&rest[blanks..], false)?;
+    let colon = user.iter().position(|byte| *byte == b':').filter(|colon| *colon > 0)?;
+    let password = user.split_off(colon + 1);
+    user.pop();
+    Some((user, password))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(text: &str) -> AccessRules {
+        let mut rules = AccessRules::default();
+        for word in text.split_whitespace() {
+            let (allow, word) = (word.starts_with('+'), &word[1..]);
+            rules.add(word.as_bytes(), allow).expect(word);
+        }
+        rules
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        let rules_4 = rules("-192.168.1.1 +192.168.1.0/24 +2001:db8::/32 -all");
+        for (address, allowed) in [
+            ("192.168.1.1", Some(false)),
+            ("::ffff:192.168.1.1", Some(false)),
+            ("192.168.1.2", Some(true)),
+            ("::ffff:192.168.1.2", Some(true)),
+            ("2001:db8::1", Some(true)),
+            ("10.0.0.1", Some(false)),
+            ("::1", Some(false)),
+        ] {
+            assert_eq!(rules_4.of_address(address.parse().ok()), allowed, "{address}");
+        }
+        assert_eq!(rules_4.of_address(None), Some(false));
+        let rules_6 = rules("+::ffff:0:0/96 -2001:db8::/32");
+        assert_eq!(rules_6.of_address("::ffff:10.0.0.1".parse().ok()), Some(true));
+        assert_eq!(rules_6.of_address("10.0.0.1".parse().ok()), None);
+        assert_eq!(rules("+unix: -all").of_address(None), Some(true));
+        assert_eq!(AccessRules::default().of_address(None), None);
+    }
+
+    #[test]
+    fn addresses_and_passwords_are_asked_as_satisfy_says() {
+        use Access::{Granted, Password, Refused};
+        for (text, any, with, without) in [
+            ("", false, Password, Granted),
+            ("", true, Password, Granted),
+            ("+10.0.0.1", false, Password, Granted),
+            ("+10.0.0.1", true, Granted, Granted),
+            ("-10.0.0.1", false, Refused, Refused),
+            ("-10.0.0.1", true, Password, Refused),
+            ("-10.0.0.2", true, Password, Granted),
+        ] {
+            let rules = AccessRules { any, ..rules(text) };
+            let address = "10.0.0.1".parse().ok();
+            assert_eq!((rules.decide(address, true), rules.decide(address, false)), (with, without), "{text} {any}");
+        }
+    }
+
+    #[test]
+    fn rules_that_are_none_are_refused_in_nginxs_words() {
+        for word in ["", "x", "10.0.0.0/33", "unix:/a", "ALL", "10.0.0.0/"] {
+            let said = AccessRules::default().add(word.as_bytes(), true).expect_err(word);
+            assert_eq!(said, format!("invalid parameter \"{word}\""));
+        }
+        let warned = AccessRules::default().add(b"10.0.0.1/8", true);
+        assert_eq!(warned, Ok(Some("low address bits of 10.0.0.1/8 are meaningless".into())));
+    }
+
+    #[test]
+    fn credentials_are_read_as_nginx_reads_them() {
+        let read = |field: &str| {
+            let (user, password) = basic_credentials(field.as_bytes())?;
+            Some(format!("{}|{}", String::from_utf8_lossy(&user), String::from_utf8_lossy(&password)))
+        };
+        assert_eq!(read("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==").as_deref(), Some("Aladdin|open sesame"));
+        assert_eq!(read("basic   QWxhZGRpbjpvcGVuIHNlc2FtZQ").as_deref(), Some("Aladdin|open sesame"));
+        assert_eq!(read("BASIC YTo=").as_deref(), Some("a|"));
+        assert_eq!(read("Basic YTpiOmM=").as_deref(), Some("a|b:c"));
+        for field in
+            ["", "Basic", "Basic ", "Basic  ", "Basic YQ==", "Basic OmI=", "Basic YTpi!", "Bearer YTpi", "Basic\tYTpi"]
+        {
+            assert_eq!(read(field), None, "{field}");
+        }
+    }
 }

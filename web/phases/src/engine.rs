@@ -13,6 +13,7 @@
 mod content;
 mod course;
 mod host;
+mod log;
 mod pages;
 mod passing;
 mod ranges;
@@ -24,6 +25,7 @@ mod text;
 mod values;
 
 use crate::program::{Program, ServerId};
+use access_log::LogSet;
 use app::{Body, Wake};
 use core::net::SocketAddr;
 use core::ops::Range;
@@ -45,9 +47,37 @@ use wire::Time;
 /// What an engine is made of, made ready by a thread that may wait.
 #[derive(Debug)]
 pub struct EngineParts {
-    program: Arc<Program>,
+    program: NewProgram,
     directory: Directory,
     reader: Reader,
+}
+
+/// A program, and what writes its logs, made ready by a thread that may wait.
+#[derive(Debug)]
+pub struct NewProgram {
+    program: Arc<Program>,
+    logs: Option<LogSet>,
+}
+
+/// Bytes of log lines that wait for the writer, at most.
+const LOG_BYTES: usize = 1 << 20;
+
+impl NewProgram {
+    /// Opens its logs, and starts what writes them, on `cpus`.
+    ///
+    /// # Errors
+    /// See [`access_log::Error`].
+    pub fn prepare(program: Arc<Program>, cpus: &[usize]) -> Result<Self, access_log::Error> {
+        let logs = match program.logs.is_empty() {
+            true => None,
+            false => Some(LogSet::start(&program.open_logs()?, LOG_BYTES, cpus)?),
+        };
+        Ok(Self { program, logs })
+    }
+
+    fn load(self) -> Rc<Loaded> {
+        Rc::new(Loaded::new(self.program, self.logs))
+    }
 }
 
 impl EngineParts {
@@ -55,7 +85,7 @@ impl EngineParts {
     ///
     /// # Errors
     /// See [`files::Error`].
-    pub fn new(program: Arc<Program>, directory: &Directory, cpus: &[usize]) -> Result<Self, files::Error> {
+    pub fn new(program: NewProgram, directory: &Directory, cpus: &[usize]) -> Result<Self, files::Error> {
         let reader = Reader::open(directory, HeadWriter::nothing(), cpus)?;
         Ok(Self { program, directory: directory.clone(), reader })
     }
@@ -69,6 +99,10 @@ pub struct Engine {
     rest: Rest,
     /// The listener's number, if there is but one.
     single: Option<u16>,
+    /// Programs that were replaced, until what began by them is over.
+    retired: Vec<Rc<Loaded>>,
+    /// Whether anything is logged.
+    logs_any: bool,
 }
 
 /// An engine without its files and its program.
@@ -98,7 +132,9 @@ impl Engine {
         let EngineParts { program, directory, reader } = parts;
         let ready = ReadyTable::new(directory.cache_bytes);
         let mut engine = Self {
-            loaded: Rc::new(Loaded::new(program)),
+            loaded: program.load(),
+            retired: Vec::new(),
+            logs_any: false,
             files: Files::new(&directory, reader, limits, event),
             rest: Rest {
                 courses: Vec::new(),
@@ -119,11 +155,14 @@ impl Engine {
 
     fn settle(&mut self) {
         self.single = if self.loaded.program.listeners.len() == 1 { Some(0) } else { None };
+        self.logs_any = self.loaded.logs.borrow().is_some();
     }
 
     /// Takes another program up, for what begins from now on.
-    pub fn change(&mut self, program: Arc<Program>) {
-        self.loaded = Rc::new(Loaded::new(program));
+    pub fn change(&mut self, program: NewProgram) {
+        let old = core::mem::replace(&mut self.loaded, program.load());
+        self.retired.push(old);
+        self.rest.courses_loaded(&self.loaded);
         self.rest.ready.clear();
         self.settle();
     }
@@ -134,7 +173,28 @@ impl Engine {
         &self.files
     }
 
-    /// Looks at every file before it is next sent, and opens logs again.
+    /// Lines of logs that were lost.
+    #[must_use]
+    pub fn log_drops(&self) -> u64 {
+        self.loaded.logs.borrow().as_ref().map_or(0, LogSet::drops)
+    }
+
+    /// Lets go of programs that nothing is under way by. What writes their logs may
+    /// take its time, and does on a thread of its own.
+    #[cold]
+    fn let_go(&mut self) {
+        self.retired.retain(|loaded| {
+            if Rc::strong_count(loaded) > 1 {
+                return true;
+            }
+            if let Some(logs) = loaded.logs.borrow_mut().take() {
+                let _ = std::thread::Builder::new().name("replaced".to_owned()).spawn(move || drop(logs));
+            }
+            false
+        });
+    }
+
+    /// Looks at every file before it is next sent.
     pub fn reload(&mut self) {
         self.files.reload();
         self.rest.ready.clear();
@@ -199,7 +259,7 @@ impl Engine {
                 }
             }
             _ => {
-                self.rest.log(replies, &mut course, request);
+                self.rest.log(&mut course, request);
                 self.rest.give_back(token, course);
             }
         }
@@ -213,6 +273,17 @@ impl Engine {
         if let Some(place) = self.rest.courses.get_mut(token as usize) {
             *place = Some(course);
         }
+    }
+
+    /// Hands lines to what writes them; when that is to be done again.
+    fn write_logs(&mut self, now: Time) -> Wake {
+        let mut wake = Wake::Idle;
+        for loaded in self.retired.iter().chain([&self.loaded]) {
+            if let Some(logs) = loaded.logs.borrow_mut().as_mut() {
+                wake = earlier(wake, logs.on_turn(now).map_or(Wake::Idle, Wake::At));
+            }
+        }
+        wake
     }
 
     /// One that has waited goes on.
@@ -238,6 +309,14 @@ impl Engine {
         }
         (course.state, course.inner) = (CourseState::Runs, None);
         self.run(replies, token, course, &request.get());
+    }
+}
+
+fn earlier(one: Wake, other: Wake) -> Wake {
+    match (one, other) {
+        (Wake::Now, _) | (_, Wake::Now) => Wake::Now,
+        (Wake::Idle, wake) | (wake, Wake::Idle) => wake,
+        (Wake::At(one), Wake::At(other)) => Wake::At(one.min(other)),
     }
 }
 
@@ -287,6 +366,11 @@ impl Rest {
         course
     }
 
+    /// What is kept to be begun again names no program but `loaded`.
+    fn courses_loaded(&mut self, loaded: &Rc<Loaded>) {
+        self.spare.iter_mut().for_each(|course| course.loaded = Rc::clone(loaded));
+    }
+
     fn give_back(&mut self, token: u32, course: Box<Course>) {
         self.free.push(token);
         self.recycle(course);
@@ -315,15 +399,11 @@ impl Rest {
         course.state = CourseState::Over;
         self.clock.now = replies.now();
         if let Some(request) = course.request.take() {
-            self.log(replies, &mut course, &request.get());
+            self.log(&mut course, &request.get());
         }
         self.give_back(token, course);
     }
 
-    /// Logs a request that is over.
-    fn log<R: Replies>(&mut self, replies: &mut R, course: &mut Course, request: &Request<'_>) {
-        let _ = (replies, course, request);
-    }
 }
 
 impl<R: Replies> Runner<'_, R> {
@@ -434,12 +514,19 @@ impl Handler for Engine {
             self.go_on(replies, token);
             woken = true;
         }
+        let wake = if self.logs_any { earlier(wake, self.write_logs(replies.now())) } else { wake };
         // What went on may have asked for more.
         if woken { self.files.end_turn(&mut Passing { replies, rest: &mut self.rest }) } else { wake }
     }
 
     fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
         self.rest.clock = Clock { now, second, date: *date, second_began: now };
+        if let Some(logs) = self.loaded.logs.borrow_mut().as_mut() {
+            logs.set_time(date);
+        }
+        if !self.retired.is_empty() {
+            self.let_go();
+        }
         self.files.on_second(second, date, now);
     }
 
@@ -468,6 +555,25 @@ impl Handler for Engine {
     fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
         let Some(server) = self.server_for(asked) else { return false };
         self.rest.ready.make_closing(asked, server)
+    }
+
+    fn notes_ready(&self) -> bool {
+        self.logs_any
+    }
+
+    fn on_ready_sent<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, sent: (u64, u64)) {
+        self.rest.log_ready((replies, &self.loaded), id, request, sent);
+    }
+
+    fn on_rejected<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8], page: u64) {
+        let listener = Self::listener(&self.loaded, self.single, || replies.about(id).local);
+        self.rest.log_rejected((replies, &self.loaded, listener), id, (status, line, page));
+    }
+
+    fn reopen_logs(&self) {
+        if let Some(logs) = self.loaded.logs.borrow().as_ref() {
+            logs.reopen();
+        }
     }
 
     fn tells_listeners_apart(&self) -> bool {

@@ -32,7 +32,7 @@ pub mod units;
 mod value;
 pub mod variables;
 
-pub use engine::{Engine, EngineParts};
+pub use engine::{Engine, EngineParts, NewProgram};
 pub use locations::{Location, LocationError, Locations, Pattern};
 pub use names::{NameError, Names};
 pub use program::{Block, BlockId, ListenerRules, Program, ServerId, VirtualServer};

@@ -20,12 +20,13 @@ use crate::script::Instruction;
 use crate::types::TypeTable;
 use crate::value::Value;
 use crate::variables::VariableTable;
+use access_log::OpenLogs;
 use app::Prefix;
 use core::time::Duration;
 use pcre::Regex;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What a configuration comes to.
 #[derive(Debug, Default)]
@@ -50,8 +51,26 @@ pub struct Program {
     pub logs: Vec<LogTarget>,
     /// What lines say.
     pub formats: Vec<LogFormat>,
+    /// Those places, once they are open.
+    pub open_logs: OnceLock<Arc<OpenLogs>>,
     /// What is limited together (`limit_req_zone`, `limit_conn_zone`).
     pub zones: Vec<Zone>,
+}
+
+impl Program {
+    /// Its logs, which are opened when they are first asked for: once for all
+    /// silos.
+    ///
+    /// # Errors
+    /// One cannot be opened.
+    pub fn open_logs(&self) -> Result<Arc<OpenLogs>, access_log::Error> {
+        if let Some(logs) = self.open_logs.get() {
+            return Ok(Arc::clone(logs));
+        }
+        let places: Vec<_> = self.logs.iter().map(|target| target.place.clone()).collect();
+        let logs = OpenLogs::open(&places)?;
+        Ok(Arc::clone(self.open_logs.get_or_init(|| logs)))
+    }
 }
 
 /// Where it is listened, and which servers answer there.

@@ -174,11 +174,12 @@ impl Server {
     #[must_use]
     pub fn snapshot(&self) -> Counters {
         let carrier = &self.carrier;
+        let engines = self.handlers.iter().filter_map(SiteHandler::engine);
         let mut counters = Counters {
             requests: carrier.counters.requests + carrier.ready,
             responses_2xx: carrier.counters.responses_2xx + carrier.ready,
             cache_hits: carrier.counters.cache_hits + carrier.ready,
-            log_drops: carrier.logs.iter().flatten().map(Log::drops).sum(),
+            log_drops: carrier.logs.iter().flatten().map(Log::drops).sum::<u64>() + engines.map(|engine| engine.log_drops()).sum::<u64>(),
             ..carrier.counters
         };
         for files in self.handlers.iter().filter_map(SiteHandler::files) {
@@ -278,6 +279,7 @@ impl<H: Handler> Server<H> {
     /// Opens the access logs again: for log rotation.
     pub fn reopen_log(&self) {
         self.carrier.logs.iter().flatten().for_each(Log::reopen);
+        self.handlers.iter().for_each(Handler::reopen_logs);
     }
 
     /// From now on every response is the last on its connection and says so,

@@ -6,7 +6,7 @@ use app::Wake;
 use core::ops::Range;
 use exchange::{Asked, ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody};
 use files::{Directory, Files, Reader};
-use phases::{Engine, EngineParts, Program};
+use phases::{Engine, EngineParts, NewProgram};
 use semantics::date::HttpDate;
 use semantics::{Method, Request, Status};
 use std::os::fd::OwnedFd;
@@ -56,7 +56,7 @@ pub enum HandlerChange {
     /// New rules for files, whose content in memory stays.
     Files(files::NewRules),
     /// Another configuration, for files whose content in memory stays.
-    Program(Arc<Program>),
+    Program(NewProgram),
     /// Another handler altogether.
     Other(HandlerParts),
 }
@@ -82,7 +82,7 @@ impl HandlerParts {
                 Self::Files(directory, reader)
             }
             Content::Respond(respond) => Self::Fixed(respond),
-            Content::Program(program, directory) => Self::Engine(EngineParts::new(program, &directory, cpus)?),
+            Content::Program(program, directory) => Self::Engine(EngineParts::new(NewProgram::prepare(program, cpus)?, &directory, cpus)?),
         })
     }
 
@@ -136,6 +136,12 @@ impl SiteHandler {
         }
     }
 
+    /// What runs its configuration, if it has one.
+    #[must_use]
+    pub const fn engine(&self) -> Option<&Engine> {
+        if let Self::Engine(engine) = self { Some(engine) } else { None }
+    }
+
     /// Takes `change` up, for what begins from now on. Returns the handler that
     /// takes its place, if one does: it itself is then to end what it has
     /// begun.
@@ -174,7 +180,7 @@ impl HandlerChange {
             (Content::Directory(now), Content::Directory(next)) => {
                 Ok(Some(Self::Files(files::NewRules::prepare(now, next, heads.clone())?)))
             }
-            (Content::Program(..), Content::Program(next, _)) => Ok(Some(Self::Program(Arc::clone(next)))),
+            (Content::Program(..), Content::Program(next, _)) => Ok(Some(Self::Program(NewProgram::prepare(Arc::clone(next), cpus)?))),
             _ => Self::other(next.clone(), heads, cpus).map(Some),
         }
     }
@@ -282,6 +288,10 @@ impl Handler for SiteHandler {
 
     fn on_ready_sent<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, sent: (u64, u64)) {
         each!(self, handler => handler.on_ready_sent(replies, id, request, sent));
+    }
+
+    fn reopen_logs(&self) {
+        each!(self, handler => handler.reopen_logs());
     }
 
     fn tells_listeners_apart(&self) -> bool {

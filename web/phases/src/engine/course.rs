@@ -1,6 +1,7 @@
 //! How far a request has come, and what was found out on the way.
 
 use crate::program::{BlockId, Program, ServerId};
+use access_log::LogSet;
 use core::ops::Range;
 use exchange::{About, ExchangeId};
 use pcre::Matcher;
@@ -21,15 +22,17 @@ const CHANGES_MAX: u8 = 10;
 pub(crate) struct Loaded {
     pub program: Arc<Program>,
     matcher: RefCell<Option<Matcher>>,
+    /// Where lines are logged; none where nothing is.
+    pub logs: RefCell<Option<LogSet>>,
     /// Of `$request_id`.
     secret: RandomState,
 }
 
 impl Loaded {
-    pub fn new(program: Arc<Program>) -> Self {
+    pub fn new(program: Arc<Program>, logs: Option<LogSet>) -> Self {
         let needed = !program.expressions.is_empty();
         let matcher = RefCell::new(if needed { Matcher::new() } else { None });
-        Self { program, matcher, secret: RandomState::new() }
+        Self { program, matcher, logs: RefCell::new(logs), secret: RandomState::new() }
     }
 
     pub fn program(&self) -> &Program {
