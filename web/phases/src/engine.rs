@@ -12,6 +12,7 @@
 
 mod content;
 mod course;
+mod guard;
 mod host;
 mod log;
 mod pages;
@@ -24,7 +25,7 @@ mod script;
 mod text;
 mod values;
 
-use crate::program::{Program, ServerId};
+use crate::program::{Block, Program, ServerId};
 use access_log::LogSet;
 use app::{Body, Wake};
 use core::net::SocketAddr;
@@ -33,6 +34,7 @@ use course::{Course, CourseState, Depends, Loaded};
 use exchange::{About, Asked, Composed, ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody};
 use files::{Directory, FileId, FileLimits, Files, Reader};
 use passing::Passing;
+use passwords::{Verifier, VerifierLimits};
 use ready::ReadyTable;
 use run::Runner;
 use rustix::fd::OwnedFd;
@@ -50,6 +52,7 @@ pub struct EngineParts {
     program: NewProgram,
     directory: Directory,
     reader: Reader,
+    cpus: Vec<usize>,
 }
 
 /// A program, and what writes its logs, made ready by a thread that may wait.
@@ -87,7 +90,7 @@ impl EngineParts {
     /// See [`files::Error`].
     pub fn new(program: NewProgram, directory: &Directory, cpus: &[usize]) -> Result<Self, files::Error> {
         let reader = Reader::open(directory, HeadWriter::nothing(), cpus)?;
-        Ok(Self { program, directory: directory.clone(), reader })
+        Ok(Self { program, directory: directory.clone(), reader, cpus: cpus.to_vec() })
     }
 }
 
@@ -103,6 +106,10 @@ pub struct Engine {
     retired: Vec<Rc<Loaded>>,
     /// Whether anything is logged.
     logs_any: bool,
+    /// Wakes the silo.
+    event: Arc<OwnedFd>,
+    /// Where helpers run.
+    cpus: Vec<usize>,
 }
 
 /// An engine without its files and its program.
@@ -116,8 +123,10 @@ pub(crate) struct Rest {
     clock: Clock,
     /// Makes boundaries of several ranges differ.
     serial: u32,
-    /// Fields that the next page has.
-    page_fields: Vec<u8>,
+    /// Looks at passwords, if any place asks for them; and what it knew the last
+    /// of them by.
+    verifier: Option<Verifier>,
+    tickets: u32,
     /// What the request that runs is to be sent.
     stream: Option<(FileId, Composed)>,
 }
@@ -129,7 +138,7 @@ impl Engine {
     /// An engine. `event` becomes readable when a helper has an answer.
     #[must_use]
     pub fn new(parts: EngineParts, limits: FileLimits, heads: &HeadWriter, event: &Arc<OwnedFd>) -> Self {
-        let EngineParts { program, directory, reader } = parts;
+        let EngineParts { program, directory, reader, cpus } = parts;
         let ready = ReadyTable::new(directory.cache_bytes);
         let mut engine = Self {
             loaded: program.load(),
@@ -144,10 +153,13 @@ impl Engine {
                 ready,
                 clock: Clock { now: Time::ZERO, second: 0, date: HttpDate::from_unix(0), second_began: Time::ZERO },
                 serial: 0,
-                page_fields: Vec::new(),
+                verifier: None,
+                tickets: 0,
                 stream: None,
             },
             single: None,
+            event: Arc::clone(event),
+            cpus,
         };
         engine.settle();
         engine
@@ -156,6 +168,11 @@ impl Engine {
     fn settle(&mut self) {
         self.single = if self.loaded.program.listeners.len() == 1 { Some(0) } else { None };
         self.logs_any = self.loaded.logs.borrow().is_some();
+        let asks = |block: &Block| block.access.basic.is_some();
+        if self.rest.verifier.is_none() && self.loaded.program.blocks.iter().any(asks) {
+            // Without it those places answer 500.
+            self.rest.verifier = Verifier::start(VerifierLimits::default(), &self.event, &self.cpus).ok();
+        }
     }
 
     /// Takes another program up, for what begins from now on.
@@ -275,6 +292,21 @@ impl Engine {
         }
     }
 
+    /// Those whose passwords were looked at go on.
+    fn take_verdicts<R: Replies>(&mut self, replies: &mut R) -> bool {
+        let mut any = false;
+        while let Some((ticket, verdict)) = self.rest.verifier.as_mut().and_then(Verifier::take) {
+            let token = ticket as u32;
+            let course = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut);
+            if let Some(course) = course.filter(|course| course.ticket == Some(ticket)) {
+                (course.ticket, course.verdict) = (None, Some(verdict));
+                self.go_on(replies, token);
+                any = true;
+            }
+        }
+        any
+    }
+
     /// Hands lines to what writes them; when that is to be done again.
     fn write_logs(&mut self, now: Time) -> Wake {
         let mut wake = Wake::Idle;
@@ -305,7 +337,7 @@ impl Engine {
             course.again = true;
             course.sent.fields.clear();
         } else {
-            course.waited = true;
+            course.waited = course.inner.is_some();
         }
         (course.state, course.inner) = (CourseState::Runs, None);
         self.run(replies, token, course, &request.get());
@@ -403,7 +435,6 @@ impl Rest {
         }
         self.give_back(token, course);
     }
-
 }
 
 impl<R: Replies> Runner<'_, R> {
@@ -513,6 +544,11 @@ impl Handler for Engine {
         while let Some(token) = self.files.next_woken() {
             self.go_on(replies, token);
             woken = true;
+        }
+        if self.rest.verifier.as_mut().is_some_and(Verifier::arrived) {
+            // Not readable, if another helper's answer took its signal along.
+            let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
+            woken |= self.take_verdicts(replies);
         }
         let wake = if self.logs_any { earlier(wake, self.write_logs(replies.now())) } else { wake };
         // What went on may have asked for more.

@@ -179,7 +179,8 @@ impl Server {
             requests: carrier.counters.requests + carrier.ready,
             responses_2xx: carrier.counters.responses_2xx + carrier.ready,
             cache_hits: carrier.counters.cache_hits + carrier.ready,
-            log_drops: carrier.logs.iter().flatten().map(Log::drops).sum::<u64>() + engines.map(|engine| engine.log_drops()).sum::<u64>(),
+            log_drops: carrier.logs.iter().flatten().map(Log::drops).sum::<u64>()
+                + engines.map(|engine| engine.log_drops()).sum::<u64>(),
             ..carrier.counters
         };
         for files in self.handlers.iter().filter_map(SiteHandler::files) {

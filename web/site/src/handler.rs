@@ -82,7 +82,9 @@ impl HandlerParts {
                 Self::Files(directory, reader)
             }
             Content::Respond(respond) => Self::Fixed(respond),
-            Content::Program(program, directory) => Self::Engine(EngineParts::new(NewProgram::prepare(program, cpus)?, &directory, cpus)?),
+            Content::Program(program, directory) => {
+                Self::Engine(EngineParts::new(NewProgram::prepare(program, cpus)?, &directory, cpus)?)
+            }
         })
     }
 
@@ -180,7 +182,9 @@ impl HandlerChange {
             (Content::Directory(now), Content::Directory(next)) => {
                 Ok(Some(Self::Files(files::NewRules::prepare(now, next, heads.clone())?)))
             }
-            (Content::Program(..), Content::Program(next, _)) => Ok(Some(Self::Program(NewProgram::prepare(Arc::clone(next), cpus)?))),
+            (Content::Program(..), Content::Program(next, _)) => {
+                Ok(Some(Self::Program(NewProgram::prepare(Arc::clone(next), cpus)?)))
+            }
             _ => Self::other(next.clone(), heads, cpus).map(Some),
         }
     }

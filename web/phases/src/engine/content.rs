@@ -19,8 +19,6 @@ pub(super) struct Answer {
     pub etag: Option<String>,
     pub location: Option<Vec<u8>>,
     pub takes_ranges: bool,
-    /// Fields that stand already.
-    pub fields: Vec<u8>,
 }
 
 /// Where a body comes from.
@@ -32,16 +30,7 @@ pub(super) enum AnswerBody {
 
 impl Answer {
     pub const fn new(status: u16, body: AnswerBody) -> Self {
-        Self {
-            status,
-            media_type: None,
-            body,
-            modified: None,
-            etag: None,
-            location: None,
-            takes_ranges: false,
-            fields: Vec::new(),
-        }
+        Self { status, media_type: None, body, modified: None, etag: None, location: None, takes_ranges: false }
     }
 }
 

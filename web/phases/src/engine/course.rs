@@ -4,6 +4,7 @@ use crate::program::{BlockId, Program, ServerId};
 use access_log::LogSet;
 use core::ops::Range;
 use exchange::{About, ExchangeId};
+use passwords::Verdict;
 use pcre::Matcher;
 use semantics::{Method, OwnedRequest, Request};
 use std::cell::RefCell;
@@ -194,6 +195,13 @@ pub(crate) struct Course {
     pub depends: Depends,
     pub peer: Option<SocketAddr>,
     pub limit_rate: Option<u64>,
+    /// Fields that whatever answers has.
+    pub kept_fields: Vec<u8>,
+    /// What the verifier knows it by, and said.
+    pub ticket: Option<u64>,
+    pub verdict: Option<Verdict>,
+    /// The file of users that its password was found in.
+    pub known_to: Option<Vec<u8>>,
     /// The handler's mark for files.
     pub inner: Option<u32>,
     pub state: CourseState,
@@ -206,7 +214,7 @@ pub(crate) enum CourseState {
     /// It runs.
     #[default]
     Runs,
-    /// It waits for a look at a file.
+    /// It waits for a look at a file, or at a password.
     Looks,
     /// Its answer is being sent.
     Sends,
@@ -246,6 +254,10 @@ impl Course {
             depends: Depends::default(),
             peer: None,
             limit_rate: None,
+            kept_fields: Vec::new(),
+            ticket: None,
+            verdict: None,
+            known_to: None,
             inner: None,
             state: CourseState::Runs,
             sent: Sent::default(),

@@ -20,10 +20,9 @@ impl Rest {
         let clock: &Clock = &self.clock;
         let mut scope = Scope { loaded: &loaded, course, request, clock, depth: 0, escapes_captures: false };
         for line in block.logs.iter() {
-            let (Some(format), Some(target)) = (
-                loaded.program.formats.get(usize::from(line.format)),
-                loaded.program.logs.get(usize::from(line.log)),
-            ) else {
+            let (Some(format), Some(target)) =
+                (loaded.program.formats.get(usize::from(line.format)), loaded.program.logs.get(usize::from(line.log)))
+            else {
                 continue;
             };
             if line.condition.as_ref().is_some_and(|condition| !scope.is_true(condition)) {

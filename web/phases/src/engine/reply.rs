@@ -101,7 +101,6 @@ impl<R: Replies> Runner<'_, R> {
             answer.media_type = Some(b"text/html".to_vec());
         }
         answer.location = self.location.take();
-        core::mem::swap(&mut answer.fields, &mut self.rest.page_fields);
         self.send(answer)
     }
 
@@ -140,7 +139,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         self.course.sent.status = answer.status;
         let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
-        let mut added = core::mem::take(&mut answer.fields);
+        let mut added = core::mem::take(&mut self.course.kept_fields);
         self.add_fields(&mut answer, &block.fields, &mut added);
         let media_type = answer.media_type.take().map(|media_type| self.with_charset(media_type, block));
         let mut pieces = match core::mem::replace(&mut answer.body, AnswerBody::None) {
@@ -157,7 +156,7 @@ impl<R: Replies> Runner<'_, R> {
                 Ranged::Unsatisfiable => {
                     let mut lines = FieldLines::new();
                     lines.content_range_unsatisfied(length);
-                    self.rest.page_fields = lines.into_bytes();
+                    self.course.kept_fields = lines.into_bytes();
                     self.course.sent.fields = fields.into_bytes();
                     return Flow::Status(416);
                 }

@@ -102,6 +102,7 @@ impl<R: Replies> Runner<'_, R> {
                 if matches!(self.course.method, Method::Connect | Method::Trace) {
                     return Flow::Status(405);
                 }
+                self.real_address();
                 self.course.enter(Phase::Server);
                 Flow::On
             }
@@ -124,6 +125,7 @@ impl<R: Replies> Runner<'_, R> {
                 self.next(flow, Phase::Limit)
             }
             Phase::Limit => {
+                self.real_address();
                 let flow = self.limits();
                 self.next(flow, Phase::Access)
             }
@@ -257,22 +259,6 @@ impl<R: Replies> Runner<'_, R> {
             Target::Named(name) => self.enter_named(name),
             Target::Path(value) => self.redirect_to(value),
         }
-    }
-
-    /// Whether it may come so soon, and with so many others.
-    fn limits(&mut self) -> Flow {
-        Flow::On
-    }
-
-    /// Whether its client may see this.
-    fn access(&mut self) -> Flow {
-        let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
-        let rules = &loaded.program.blocks[at].access;
-        if !rules.addresses.is_empty() || rules.basic.is_some() {
-            self.course.depends.on(super::course::Depends::OTHER);
-        }
-        Flow::On
     }
 
     /// The host as it was asked for, or the server's name.

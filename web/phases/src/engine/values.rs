@@ -3,6 +3,7 @@
 use super::course::{Course, Depends, Loaded};
 use super::host::host_of;
 use super::text::{Escape, escape};
+use crate::access::basic_credentials;
 use crate::maps::Geo;
 use crate::program::{Alias, Block, Program};
 use crate::value::{Value, Variables};
@@ -273,6 +274,11 @@ impl<'a> Scope<'a> {
                 None => out.extend_from_slice(b"unix:"),
             },
             Core::ServerPort => return self.course.about.local.is_some_and(|local| put(out, local.port())),
+            Core::RemoteUser => {
+                let field = request.fields().find(|field| field.is("authorization")).map(|field| field.value);
+                let Some((user, _)) = field.and_then(basic_credentials) else { return false };
+                out.extend_from_slice(&user);
+            }
             Core::ContentLength => return put_known(request, Known::ContentLength, out),
             Core::ContentType => return self.header(b"content_type", out),
             Core::Status => {

@@ -1,0 +1,115 @@
+//! Who may see a place, and how many at once: the phases before content.
+
+use super::course::Depends;
+use super::run::{Flow, Runner};
+use crate::access::{Access, AccessRules, BasicAuth, basic_credentials};
+use crate::addresses::forwarded;
+use crate::program::{Methods, RealIpHeader};
+use exchange::Replies;
+use passwords::{Credentials, Verdict};
+use std::rc::Rc;
+
+impl<R: Replies> Runner<'_, R> {
+    /// Whose client it is: a proxy that is believed tells of another.
+    pub(super) fn real_address(&mut self) {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(rules) = Self::block(&loaded, self.course).and_then(|at| loaded.program.blocks[at].real_ip.as_ref())
+        else {
+            return;
+        };
+        let RealIpHeader::Field(name) = &rules.header else { return };
+        let values: Vec<&[u8]> = self
+            .request
+            .fields()
+            .filter(|field| field.name.eq_ignore_ascii_case(name))
+            .map(|field| field.value)
+            .collect();
+        let trusts = |address: Option<core::net::IpAddr>| match address {
+            Some(address) => rules.from.iter().any(|prefix| prefix.contains(address)),
+            None => rules.from_unix,
+        };
+        let from = self.course.about.peer.map(|peer| peer.ip().to_canonical());
+        if let Some(told) = forwarded(from, values.into_iter(), trusts, rules.recursive) {
+            self.course.peer = Some(told);
+        }
+    }
+
+    /// Whether it may come so soon, and with so many others.
+    pub(super) fn limits(&mut self) -> Flow {
+        Flow::On
+    }
+
+    /// Whether its client may see this.
+    pub(super) fn access(&mut self) -> Flow {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
+        let block = &loaded.program.blocks[at];
+        let rules: &AccessRules = match &block.limit_except {
+            Some((methods, other)) if !self.is_among(methods) => match loaded.program.blocks.get(other.0 as usize) {
+                Some(other) => &other.access,
+                None => return Flow::Status(500),
+            },
+            _ => &block.access,
+        };
+        if block.limit_except.is_some() || !rules.is_empty() {
+            self.course.depends.on(Depends::OTHER);
+        }
+        if rules.is_empty() {
+            return Flow::On;
+        }
+        let realm = rules.basic.as_ref().map(|basic| self.scope().get(&basic.realm)).filter(|realm| realm != b"off");
+        match (rules.decide(self.course.peer.map(|peer| peer.ip()), realm.is_some()), &rules.basic, realm) {
+            (Access::Granted, ..) => Flow::On,
+            (Access::Password, Some(basic), Some(realm)) => self.password(basic, &realm),
+            _ => Flow::Status(403),
+        }
+    }
+
+    fn is_among(&self, methods: &Methods) -> bool {
+        let name = match self.course.method {
+            semantics::Method::Other => self.request.method_name(),
+            method => method.name().as_bytes(),
+        };
+        let has = |wanted: &[u8]| methods.0.iter().any(|method| **method == *wanted);
+        has(name) || (name == b"HEAD" && has(b"GET"))
+    }
+
+    /// Whether a password that came along is right.
+    fn password(&mut self, basic: &BasicAuth, realm: &[u8]) -> Flow {
+        let file = self.scope().get(&basic.file);
+        if self.course.known_to.as_deref() == Some(&*file) {
+            return Flow::On;
+        }
+        match self.course.verdict.take() {
+            Some(Verdict::Right) => {
+                self.course.known_to = Some(file);
+                return Flow::On;
+            }
+            Some(Verdict::Mismatch | Verdict::NoUser) => return self.challenge(realm),
+            Some(Verdict::NoFile) => return Flow::Status(403),
+            Some(Verdict::Unreadable | Verdict::Unusable) => return Flow::Status(500),
+            None => {}
+        }
+        let field = self.request.fields().find(|field| field.is("authorization")).map(|field| field.value);
+        let Some((user, password)) = field.and_then(basic_credentials) else { return self.challenge(realm) };
+        let Some(verifier) = &mut self.rest.verifier else { return Flow::Status(500) };
+        let credentials = Credentials { file: file.into(), user: user.into(), password: password.into() };
+        self.rest.tickets = self.rest.tickets.wrapping_add(1);
+        let ticket = u64::from(self.rest.tickets) << 32 | u64::from(self.token);
+        let source = self.course.peer.map(|peer| peer.ip());
+        if verifier.submit(ticket, source, credentials, self.clock.now).is_err() {
+            return Flow::Status(503);
+        }
+        self.course.ticket = Some(ticket);
+        Flow::Waits
+    }
+
+    /// Asks for a password.
+    fn challenge(&mut self, realm: &[u8]) -> Flow {
+        let fields = &mut self.course.kept_fields;
+        fields.extend_from_slice(b"WWW-Authenticate: Basic realm=\"");
+        super::text::field_value(realm, fields);
+        fields.extend_from_slice(b"\"\r\n");
+        Flow::Status(401)
+    }
+}
