@@ -15,6 +15,6 @@ mod file;
 mod scheme;
 mod verifier;
 
-pub use file::{Entry, find};
+pub use file::find;
 pub use scheme::{Unusable, verify};
 pub use verifier::{Busy, Credentials, Verdict, Verifier, VerifierLimits};

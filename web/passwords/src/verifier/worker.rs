@@ -124,8 +124,8 @@ impl Worker {
             Ok(length) if length as u64 <= FILE_MAX => {}
             _ => return Verdict::Unreadable,
         }
-        let Some(entry) = find(&bytes, &credentials.user) else { return Verdict::NoUser };
-        match verify(&credentials.password, entry.hash) {
+        let Some(hash) = find(&bytes, &credentials.user) else { return Verdict::NoUser };
+        match verify(&credentials.password, hash) {
             Ok(true) => {
                 self.known.add(key, now, &self.limits);
                 Verdict::Right
