@@ -11,7 +11,7 @@
 use crate::access::AccessRules;
 use crate::compression::CompressionRules;
 pub use crate::ids::{BlockId, ServerId};
-use crate::limits::{LimitUse, Zone};
+use crate::limits::{LimitRules, Zone};
 use crate::locations::Locations;
 use crate::logging::{LogFormat, LogTarget, LogUse};
 use crate::maps::{Geo, Map, SplitClients};
@@ -168,7 +168,7 @@ pub struct Block {
     /// script included, from when the location is found.
     pub limit_except: Option<(Methods, BlockId)>,
     /// `limit_req` and `limit_conn`.
-    pub limits: Arc<[LimitUse]>,
+    pub limits: Arc<LimitRules>,
     /// `limit_rate`, bytes a second.
     pub limit_rate: Option<Value>,
     /// `limit_rate_after`, bytes.
