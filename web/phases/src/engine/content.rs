@@ -62,8 +62,7 @@ impl<R: Replies> Runner<'_, R> {
     /// A path that ends with a slash: its index, or what is in it.
     fn folder(&mut self, block: &Block) -> Flow {
         if !matches!(self.course.method, Method::Get | Method::Head | Method::Post) {
-            // No handler of folders takes it, and files have no slash.
-            return self.no_index();
+            return Flow::Status(405);
         }
         while let Some(name) = block.index.get(self.course.at as usize) {
             let name = self.scope().get(name);

@@ -154,7 +154,8 @@ impl<R: Replies> Runner<'_, R> {
             match self.ranges(&answer, length, block.fields.max_ranges) {
                 Ranged::Whole => _ = fields.field("Accept-Ranges", b"bytes"),
                 Ranged::Unsatisfiable => {
-                    let mut lines = FieldLines::new();
+                    // What was added already stays, as with nginx.
+                    let mut lines = FieldLines::of(added);
                     lines.content_range_unsatisfied(length);
                     self.course.kept_fields = lines.into_bytes();
                     self.course.sent.fields = fields.into_bytes();
@@ -182,7 +183,7 @@ impl<R: Replies> Runner<'_, R> {
         if let Some(media_type) = multipart.or(media_type).filter(|_| answer.status != 204) {
             fields.field("Content-Type", &media_type);
         }
-        if let Some(modified) = answer.modified.filter(|_| answer.status != 204) {
+        if let Some(modified) = answer.modified.filter(|_| matches!(answer.status, 200 | 206 | 304)) {
             fields.last_modified(&HttpDate::from_unix(modified));
         }
         if let Some(location) = &answer.location {
