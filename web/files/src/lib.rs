@@ -15,7 +15,7 @@
 //! | `guest` | files for a handler with rules of its own |
 //! | `pump`, `stream` | large files, a piece at a time |
 //! | `work` | requests that are not answered at once |
-//! | `store` | what is known of paths, and content in memory |
+//! | `store`, `prepared` | what is known of paths, and content in memory |
 //! | `reader`, `worker` | the thread that reads, and what it does |
 //! | `shared_content` | content that silos share |
 //! | `target`, `types` | from a target to a name, from a name to its media type |
@@ -27,6 +27,7 @@ mod counters;
 mod guest;
 mod identity;
 mod ids;
+mod prepared;
 mod pump;
 mod reader;
 mod shared_content;

@@ -14,7 +14,8 @@
 use crate::config::Directory;
 use crate::identity::Identity;
 use crate::ids::{EntryId, WorkId};
-use crate::shared_content::{Member, Shared, SharedContent};
+use crate::prepared::{Others, Prepared, retire};
+use crate::shared_content::{Shared, SharedContent};
 use crate::target::Key;
 use crate::worker::{FileContent, Found, Known, Source};
 use app::{Body, Reads};
@@ -23,7 +24,6 @@ use exchange::{Hot, Meta, Ready};
 use semantics::date::HttpDate;
 use semantics::path::{PathError, normalise};
 use std::collections::HashMap;
-use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use wire::Time;
 
@@ -75,38 +75,6 @@ pub enum Kind {
     Forbidden,
     /// The file system failed.
     Failed,
-}
-
-/// A 200 response, and whose its content is.
-#[derive(Debug)]
-pub struct Prepared {
-    pub ready: Ready,
-    /// Whether the content is the silos' in common, and so not counted here.
-    common: bool,
-    /// Whether it is in another domain.
-    far: bool,
-}
-
-/// The other silos, as far as content goes.
-#[derive(Debug)]
-struct Others {
-    member: Member,
-    /// All domains, and what of their content is sent from here. The lock is
-    /// not for this thread.
-    domains: Vec<(u16, Rc<Reads>)>,
-}
-
-impl Others {
-    fn new(member: Member) -> Self {
-        let domains = member.shared_content.domains().into_iter().map(|domain| (domain, Rc::default()));
-        Self { domains: domains.collect(), member }
-    }
-
-    /// Where reads from a domain are counted, if it is not the silo's own.
-    fn far(&self, domain: u16) -> Option<Rc<Reads>> {
-        let (_, reads) = self.domains.iter().find(|(other, _)| *other == domain)?;
-        (domain != self.member.domain).then(|| Rc::clone(reads))
-    }
 }
 
 /// How an entry may be used now.
@@ -528,20 +496,6 @@ impl Store {
     }
 }
 
-/// Takes a response out of the count; what of it connections still send stays
-/// known, but for what the shared content counts.
-fn retire(old: Option<Prepared>, bytes: &mut usize, retired: &mut Vec<Body>, retired_bytes: &mut usize) {
-    let Some(old) = old else { return };
-    *bytes -= old.bytes();
-    let content = old.ready.content.filter(|_| !old.common);
-    for body in [Some(old.ready.message), content, old.ready.closing].into_iter().flatten() {
-        if !body.is_free() {
-            *retired_bytes += body.len() as usize;
-            retired.push(body);
-        }
-    }
-}
-
 impl Entry {
     fn vacant() -> Self {
         Self {
@@ -586,28 +540,5 @@ impl Entry {
     /// The normalised path.
     pub fn path(&self) -> &[u8] {
         self.key.as_ref().map_or(b"", |key| key.as_bytes())
-    }
-}
-
-impl Prepared {
-    fn new(
-        (message, head_len, date_at): (Vec<u8>, usize, u16),
-        content: Option<Shared>,
-        others: Option<&Others>,
-    ) -> Self {
-        let far = others.zip(content.as_ref()).and_then(|(others, shared)| others.far(shared.domain));
-        let is_far = far.is_some();
-        let body = |shared: Shared| match far {
-            Some(reads) => Body::counted(shared.bytes, reads).keeping_sums(),
-            None => Body::shared(shared.bytes).keeping_sums(),
-        };
-        let ready = Ready::new(message, head_len, date_at, content.map(body));
-        Self { ready, common: others.is_some(), far: is_far }
-    }
-
-    fn bytes(&self) -> usize {
-        let content = self.ready.content.as_ref().filter(|_| !self.common);
-        let others = [content, self.ready.closing.as_ref()].into_iter().flatten();
-        self.ready.message_len as usize + others.map(|body| body.len() as usize).sum::<usize>()
     }
 }

@@ -13,9 +13,11 @@
 mod content;
 mod course;
 mod guard;
+mod handler;
 mod host;
 mod log;
 mod pages;
+mod parts;
 mod passing;
 mod ranges;
 mod ready;
@@ -29,70 +31,22 @@ use crate::program::{Block, Program, ServerId};
 use access_log::LogSet;
 use app::{Body, Wake};
 use core::net::SocketAddr;
-use core::ops::Range;
+pub use parts::{EngineParts, NewProgram};
+
 use course::{Course, CourseState, Depends, Loaded};
-use exchange::{About, Asked, Composed, ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody};
-use files::{Directory, FileId, FileLimits, Files, Reader};
+use exchange::{About, Asked, Composed, ExchangeId, HeadWriter, Replies};
+use files::{FileId, FileLimits, Files};
 use passing::Passing;
 use passwords::{Verifier, VerifierLimits};
 use ready::ReadyTable;
 use run::Runner;
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
-use semantics::path::normalise;
 use semantics::{Form, Method, Request, Status};
 use std::rc::Rc;
 use std::sync::Arc;
 use values::Clock;
 use wire::Time;
-
-/// What an engine is made of, made ready by a thread that may wait.
-#[derive(Debug)]
-pub struct EngineParts {
-    program: NewProgram,
-    directory: Directory,
-    reader: Reader,
-    cpus: Vec<usize>,
-}
-
-/// A program, and what writes its logs, made ready by a thread that may wait.
-#[derive(Debug)]
-pub struct NewProgram {
-    program: Arc<Program>,
-    logs: Option<LogSet>,
-}
-
-/// Bytes of log lines that wait for the writer, at most.
-const LOG_BYTES: usize = 1 << 20;
-
-impl NewProgram {
-    /// Opens its logs, and starts what writes them, on `cpus`.
-    ///
-    /// # Errors
-    /// See [`access_log::Error`].
-    pub fn prepare(program: Arc<Program>, cpus: &[usize]) -> Result<Self, access_log::Error> {
-        let logs = match program.logs.is_empty() {
-            true => None,
-            false => Some(LogSet::start(&program.open_logs()?, LOG_BYTES, cpus)?),
-        };
-        Ok(Self { program, logs })
-    }
-
-    fn load(self) -> Rc<Loaded> {
-        Rc::new(Loaded::new(self.program, self.logs))
-    }
-}
-
-impl EngineParts {
-    /// Starts what reads files, on `cpus`.
-    ///
-    /// # Errors
-    /// See [`files::Error`].
-    pub fn new(program: NewProgram, directory: &Directory, cpus: &[usize]) -> Result<Self, files::Error> {
-        let reader = Reader::open(directory, HeadWriter::nothing(), cpus)?;
-        Ok(Self { program, directory: directory.clone(), reader, cpus: cpus.to_vec() })
-    }
-}
 
 /// Does what a program says, for one silo. Not `Send`: made on the silo's thread.
 #[derive(Debug)]
@@ -453,166 +407,5 @@ impl<R: Replies> Runner<'_, R> {
         let Rest { ready, heads, .. } = &mut *self.rest;
         let now = (self.clock.second, &self.clock.date);
         ready.insert((request.path(), no_query), course, (&body, start, length), heads, now);
-    }
-}
-
-impl Handler for Engine {
-    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
-        let loaded = Rc::clone(&self.loaded);
-        let about = replies.about(id);
-        let token = self.rest.token();
-        let mut course = self.rest.begin(&loaded, id, request, (about, replies.now()));
-        course.listener = Self::listener(&loaded, self.single, || about.local);
-        let Some(listener) = loaded.program.listeners.get(usize::from(course.listener)) else {
-            self.rest.give_back(token, course);
-            replies.hang_up(id);
-            return;
-        };
-        let mut by_expression = None;
-        let place = listener.names.find(request.authority(), |expression, name| {
-            let matches = loaded.matches(expression, name);
-            if matches {
-                by_expression = Some((expression, name.to_vec()));
-            }
-            matches
-        });
-        let Some(server) = listener.servers.get(usize::from(place)) else {
-            self.rest.give_back(token, course);
-            replies.hang_up(id);
-            return;
-        };
-        course.server = *server;
-        if let Some(block) = loaded.program.servers.get(usize::from(server.0)).map(|server| server.block) {
-            (course.block, course.place) = (block, block);
-        }
-        self.rest.clock.now = replies.now();
-        if let Some((expression, name)) = by_expression {
-            // Its groups are this request's.
-            course.depends.on(Depends::OTHER);
-            let clock = self.rest.clock;
-            let mut scope = values::Scope {
-                loaded: &loaded,
-                course: &mut course,
-                request,
-                clock: &clock,
-                depth: 0,
-                escapes_captures: false,
-            };
-            let _ = scope.matches(expression, &name);
-        }
-        course.uri.push(b'/');
-        let mut rest = Vec::new();
-        if matches!(request.form(), Form::Origin | Form::Absolute) && normalise(request.path(), &mut rest).is_ok() {
-            course.uri.extend_from_slice(&rest);
-        } else {
-            course.refused = Some(400);
-        }
-        self.run(replies, token, course, request);
-    }
-
-    fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
-        let mut passing = Passing { replies, rest: &mut self.rest };
-        self.files.on_room(&mut passing, id);
-    }
-
-    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
-        let Some(token) = replies.mark(id) else { return };
-        let inner = self.rest.peek(token, id).filter(|course| course.state == CourseState::Looks);
-        let Some(inner) = inner.map(|course| course.inner) else { return };
-        self.files.on_gone(id, inner);
-        if let Some(course) = self.rest.courses[token as usize].take() {
-            if let Some(request) = &course.request {
-                replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
-            }
-            self.rest.give_back(token, course);
-        }
-    }
-
-    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
-        let Some(token) = mark else { return };
-        if self.rest.peek(token, id).is_none() {
-            return;
-        }
-        let Some(course) = self.rest.courses[token as usize].take() else { return };
-        self.files.on_gone(id, course.inner);
-        self.rest.give_back(token, course);
-    }
-
-    fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
-        let wake = self.files.on_turn(&mut Passing { replies, rest: &mut self.rest });
-        let mut woken = false;
-        while let Some(token) = self.files.next_woken() {
-            self.go_on(replies, token);
-            woken = true;
-        }
-        if self.rest.verifier.as_mut().is_some_and(Verifier::arrived) {
-            // Not readable, if another helper's answer took its signal along.
-            let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
-            woken |= self.take_verdicts(replies);
-        }
-        let wake = if self.logs_any { earlier(wake, self.write_logs(replies.now())) } else { wake };
-        // What went on may have asked for more.
-        if woken { self.files.end_turn(&mut Passing { replies, rest: &mut self.rest }) } else { wake }
-    }
-
-    fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
-        self.rest.clock = Clock { now, second, date: *date, second_began: now };
-        if let Some(logs) = self.loaded.logs.borrow_mut().as_mut() {
-            logs.set_time(date);
-        }
-        if !self.retired.is_empty() {
-            self.let_go();
-        }
-        self.files.on_second(second, date, now);
-    }
-
-    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
-        self.files.memory(each);
-    }
-
-    fn is_idle(&self) -> bool {
-        self.files.is_idle()
-    }
-
-    fn retire(&mut self) {
-        self.files.retire();
-    }
-
-    fn working(&self) -> u32 {
-        self.files.working()
-    }
-
-    #[inline(always)]
-    fn ready<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
-        let server = self.server_for(asked)?;
-        self.rest.ready.get(asked, server, second)
-    }
-
-    fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
-        let Some(server) = self.server_for(asked) else { return false };
-        self.rest.ready.make_closing(asked, server)
-    }
-
-    fn notes_ready(&self) -> bool {
-        self.logs_any
-    }
-
-    fn on_ready_sent<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, sent: (u64, u64)) {
-        self.rest.log_ready((replies, &self.loaded), id, request, sent);
-    }
-
-    fn on_rejected<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8], page: u64) {
-        let listener = Self::listener(&self.loaded, self.single, || replies.about(id).local);
-        self.rest.log_rejected((replies, &self.loaded, listener), id, (status, line, page));
-    }
-
-    fn reopen_logs(&self) {
-        if let Some(logs) = self.loaded.logs.borrow().as_ref() {
-            logs.reopen();
-        }
-    }
-
-    fn tells_listeners_apart(&self) -> bool {
-        self.single.is_none()
     }
 }

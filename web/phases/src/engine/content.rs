@@ -28,6 +28,17 @@ pub(super) enum AnswerBody {
     File(FileAt),
 }
 
+impl AnswerBody {
+    /// Bytes.
+    pub const fn length(&self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File(file) => file.size,
+        }
+    }
+}
+
 impl Answer {
     pub const fn new(status: u16, body: AnswerBody) -> Self {
         Self { status, media_type: None, body, modified: None, etag: None, location: None, takes_ranges: false }

@@ -111,21 +111,14 @@ impl<R: Replies> Runner<'_, R> {
         has(b"Chrome/") || (has(b"MSIE ") && !has(b"Opera"))
     }
 
-    /// Sends an answer.
-    pub(super) fn send(&mut self, answer: Answer) -> Flow {
+    /// Sends an answer: it passes what nginx's filters do, in their order.
+    pub(super) fn send(&mut self, mut answer: Answer) -> Flow {
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::HangUp };
         let block = &loaded.program.blocks[at];
-        let mut answer = answer;
         if let Some(told) = self.course.told {
             answer.status = told;
         }
-        let mut length = match &answer.body {
-            AnswerBody::None => 0,
-            AnswerBody::Bytes(bytes) => bytes.len() as u64,
-            AnswerBody::File(file) => file.size,
-        };
-        // In the order of nginx's filters.
         if answer.status == 200 && answer.modified.is_some() {
             match self.precondition(&answer, block) {
                 Precondition::Holds => {}
@@ -138,50 +131,71 @@ impl<R: Replies> Runner<'_, R> {
             }
         }
         self.course.sent.status = answer.status;
-        let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
         let mut added = core::mem::take(&mut self.course.kept_fields);
         self.add_fields(&mut answer, &block.fields, &mut added);
-        let media_type = answer.media_type.take().map(|media_type| self.with_charset(media_type, block));
+        answer.media_type = answer.media_type.take().map(|media_type| self.with_charset(media_type, block));
+        let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
+        let Some((length, pieces)) = self.cut(&mut answer, block, &mut fields) else {
+            // What was added already stays, as with nginx.
+            let mut lines = FieldLines::of(added);
+            lines.content_range_unsatisfied(answer.body.length());
+            self.course.kept_fields = lines.into_bytes();
+            self.course.sent.fields = fields.into_bytes();
+            return Flow::Status(416);
+        };
+        self.course.sent.status = answer.status;
+        self.name(&answer, block, &mut fields);
+        let mut fields = fields.into_bytes();
+        fields.extend_from_slice(&added);
+        let bodiless = matches!(answer.status, 204 | 304);
+        let pieces = if bodiless || self.course.method == Method::Head { Pieces::None } else { pieces };
+        self.put((answer.status, (!bodiless).then_some(length), fields), pieces)
+    }
+
+    /// Cuts the ranges that are asked for out of an answer. Its length, and how
+    /// it is sent; `None` if there are no such ranges.
+    fn cut(&mut self, answer: &mut Answer, block: &Block, fields: &mut FieldLines) -> Option<(u64, Pieces)> {
+        let mut length = answer.body.length();
         let mut pieces = match core::mem::replace(&mut answer.body, AnswerBody::None) {
             AnswerBody::None => Pieces::None,
             AnswerBody::Bytes(bytes) => Pieces::Bytes(bytes),
             AnswerBody::File(file) if file.size == 0 => Pieces::None,
             AnswerBody::File(file) => Pieces::File(file, vec![Part::Content(0..file.size)]),
         };
-        let mut multipart = None;
-        let ranged = answer.status == 200 && answer.takes_ranges && block.fields.max_ranges != Some(0);
-        if ranged {
-            match self.ranges(&answer, length, block.fields.max_ranges) {
-                Ranged::Whole => _ = fields.field("Accept-Ranges", b"bytes"),
-                Ranged::Unsatisfiable => {
-                    // What was added already stays, as with nginx.
-                    let mut lines = FieldLines::of(added);
-                    lines.content_range_unsatisfied(length);
-                    self.course.kept_fields = lines.into_bytes();
-                    self.course.sent.fields = fields.into_bytes();
-                    return Flow::Status(416);
+        if answer.status != 200 || !answer.takes_ranges || block.fields.max_ranges == Some(0) {
+            return Some((length, pieces));
+        }
+        match self.ranges(answer, length, block.fields.max_ranges) {
+            Ranged::Whole => _ = fields.field("Accept-Ranges", b"bytes"),
+            Ranged::Unsatisfiable => {
+                if let Pieces::File(file, _) = pieces {
+                    answer.body = AnswerBody::File(file);
                 }
-                Ranged::Parts(parts) => {
-                    answer.status = 206;
-                    self.course.sent.status = 206;
-                    if let Pieces::File(file, all) = &mut pieces {
-                        if let [range] = parts.as_slice() {
-                            fields.content_range(range, file.size);
-                            length = range.end - range.start;
-                            *all = vec![Part::Content(range.clone())];
-                        } else {
-                            let serial = self.rest.next_serial();
-                            let (composed, whole) = multipart_of(&parts, media_type.as_deref(), file.size, serial);
-                            (length, *all) = (whole, composed);
-                            multipart = Some(format!("multipart/byteranges; boundary={serial:020}").into_bytes());
-                        }
+                return None;
+            }
+            Ranged::Parts(parts) => {
+                answer.status = 206;
+                if let Pieces::File(file, all) = &mut pieces {
+                    if let [range] = parts.as_slice() {
+                        fields.content_range(range, file.size);
+                        length = range.end - range.start;
+                        *all = vec![Part::Content(range.clone())];
+                    } else {
+                        let serial = self.rest.next_serial();
+                        (*all, length) = multipart_of(&parts, answer.media_type.as_deref(), file.size, serial);
+                        let media_type = format!("multipart/byteranges; boundary={serial:020}");
+                        answer.media_type = Some(media_type.into_bytes());
                     }
                 }
             }
         }
-        let bodiless = matches!(answer.status, 204 | 304);
-        if let Some(media_type) = multipart.or(media_type).filter(|_| answer.status != 204) {
-            fields.field("Content-Type", &media_type);
+        Some((length, pieces))
+    }
+
+    /// Writes the fields that say what an answer is.
+    fn name(&mut self, answer: &Answer, block: &Block, fields: &mut FieldLines) {
+        if let Some(media_type) = answer.media_type.as_ref().filter(|_| answer.status != 204) {
+            fields.field("Content-Type", media_type);
         }
         if let Some(modified) = answer.modified.filter(|_| matches!(answer.status, 200 | 206 | 304)) {
             fields.last_modified(&HttpDate::from_unix(modified));
@@ -194,13 +208,6 @@ impl<R: Replies> Runner<'_, R> {
         if let Some(etag) = &answer.etag {
             fields.field("ETag", etag.as_bytes());
         }
-        let mut fields = fields.into_bytes();
-        fields.extend_from_slice(&added);
-        let told_length = (!bodiless).then_some(length);
-        if bodiless || self.course.method == Method::Head {
-            pieces = Pieces::None;
-        }
-        self.put((answer.status, told_length, fields), pieces)
     }
 
     /// Whether the request's conditions hold, in nginx's order.

@@ -8,10 +8,9 @@ use crate::maps::Geo;
 use crate::program::{Alias, Block, Program};
 use crate::value::{Value, Variables};
 use crate::variables::{Core, Variable};
-use core::fmt::Write as _;
 use semantics::date::HttpDate;
 use semantics::{Known, Request};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use wire::Time;
 
 /// Variables made of others within each other, at most: `map`s may go in
@@ -199,33 +198,20 @@ impl<'a> Scope<'a> {
     }
 
     fn core(&mut self, core: Core, out: &mut Vec<u8>) -> bool {
-        let (request, clock) = (self.request, self.clock);
-        let depends = match core {
-            Core::Uri
-            | Core::DocumentUri
-            | Core::DocumentRoot
-            | Core::RealpathRoot
-            | Core::RequestFilename
-            | Core::ServerName
-            | Core::Scheme
-            | Core::Https
-            | Core::Hostname
-            | Core::NginxVersion
-            | Core::Pid => 0,
-            Core::Args | Core::QueryString | Core::IsArgs | Core::RequestUri => Depends::QUERY,
-            // Each second has its answers.
-            Core::DateGmt | Core::DateLocal | Core::TimeIso8601 | Core::TimeLocal => 0,
-            // What is ready was asked for by GET, over HTTP/1.1.
-            Core::RequestMethod | Core::ServerProtocol => 0,
-            _ => Depends::OTHER,
-        };
-        self.course.depends.on(depends);
-        // A ready answer is found by the path as sent.
+        self.course.depends.on(depends(core));
+        let found = self.of_request(core, out).or_else(|| self.of_connection(core, out));
+        let found = found.or_else(|| self.of_answer(core, out)).or_else(|| self.of_time(core, out));
+        found.unwrap_or(false)
+    }
+
+    /// What is asked for; `None` if it is something else.
+    fn of_request(&mut self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
+        let request = self.request;
         match core {
             Core::Uri | Core::DocumentUri => out.extend_from_slice(&self.course.uri),
             Core::Args | Core::QueryString => {
                 out.extend_from_slice(&self.course.args);
-                return !self.course.args.is_empty();
+                return Some(!self.course.args.is_empty());
             }
             Core::IsArgs => out.extend_from_slice(if self.course.args.is_empty() { b"" } else { b"?" }),
             Core::RequestUri => out.extend_from_slice(request.target()),
@@ -241,77 +227,98 @@ impl<'a> Scope<'a> {
             Core::Https => {}
             Core::Pipe => out.push(b'.'),
             Core::Host => {
-                let mut host = Vec::new();
-                host_of(request.authority(), &mut host);
-                if host.is_empty() {
-                    host.extend_from_slice(self.server_name());
+                let start = out.len();
+                host_of(request.authority(), out);
+                if out.len() == start {
+                    out.extend_from_slice(self.server_name());
                 }
-                out.append(&mut host);
             }
             Core::ServerName => out.extend_from_slice(self.server_name()),
             Core::DocumentRoot | Core::RealpathRoot => {
-                let Some(block) = self.block() else { return false };
+                let Some(block) = self.block() else { return Some(false) };
                 block.root.path.write(self, out);
             }
-            Core::RequestFilename => return self.file_path(out),
-            Core::RemoteAddr => match self.course.peer {
-                Some(peer) => put_address(out, peer.ip()),
-                None => out.extend_from_slice(b"unix:"),
-            },
-            Core::BinaryRemoteAddr => match self.course.peer.map(|peer| peer.ip().to_canonical()) {
-                Some(IpAddr::V4(address)) => out.extend_from_slice(&address.octets()),
-                Some(IpAddr::V6(address)) => out.extend_from_slice(&address.octets()),
-                None => out.extend_from_slice(b"unix:"),
-            },
-            Core::RemotePort => return self.course.peer.is_some_and(|peer| put(out, peer.port())),
-            Core::RealipRemoteAddr => match self.course.about.peer {
-                Some(peer) => put_address(out, peer.ip()),
-                None => out.extend_from_slice(b"unix:"),
-            },
-            Core::RealipRemotePort => return self.course.about.peer.is_some_and(|peer| put(out, peer.port())),
-            Core::ServerAddr => match self.course.about.local {
-                Some(local) => put_address(out, local.ip()),
-                None => out.extend_from_slice(b"unix:"),
-            },
-            Core::ServerPort => return self.course.about.local.is_some_and(|local| put(out, local.port())),
+            Core::RequestFilename => return Some(self.file_path(out)),
             Core::RemoteUser => {
                 let field = request.fields().find(|field| field.is("authorization")).map(|field| field.value);
-                let Some((user, _)) = field.and_then(basic_credentials) else { return false };
+                let Some((user, _)) = field.and_then(basic_credentials) else { return Some(false) };
                 out.extend_from_slice(&user);
             }
-            Core::ContentLength => return put_known(request, Known::ContentLength, out),
-            Core::ContentType => return self.header(b"content_type", out),
-            Core::Status => {
-                // None yet: nginx tells 000.
-                let _ = write!(Text(out), "{:03}", self.course.told.unwrap_or(self.course.sent.status));
+            Core::ContentLength => return Some(put_known(request, Known::ContentLength, out)),
+            Core::ContentType => return Some(self.header(b"content_type", out)),
+            Core::RequestLength => return Some(put(out, request.head().len())),
+            Core::RequestId => {
+                let (high, low) = self.course.request_id();
+                return Some(put(out, format_args!("{high:016x}{low:016x}")));
             }
-            Core::BodyBytesSent => return put(out, self.course.sent.body),
-            Core::BytesSent => return put(out, self.course.sent.body + self.course.sent.head),
-            Core::RequestLength => return put(out, request.head().len()),
+            _ => return None,
+        }
+        Some(true)
+    }
+
+    /// Who asks, and whom.
+    fn of_connection(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
+        let (course, about) = (&*self.course, &self.course.about);
+        let address = |of: Option<SocketAddr>, out: &mut Vec<u8>| match of {
+            Some(of) => put(out, of.ip().to_canonical()),
+            None => put(out, "unix:"),
+        };
+        let port = |of: Option<SocketAddr>, out: &mut Vec<u8>| of.is_some_and(|of| put(out, of.port()));
+        Some(match core {
+            Core::RemoteAddr => address(course.peer, out),
+            Core::BinaryRemoteAddr => {
+                match course.peer.map(|peer| peer.ip().to_canonical()) {
+                    Some(IpAddr::V4(address)) => out.extend_from_slice(&address.octets()),
+                    Some(IpAddr::V6(address)) => out.extend_from_slice(&address.octets()),
+                    None => out.extend_from_slice(b"unix:"),
+                }
+                true
+            }
+            Core::RemotePort => port(course.peer, out),
+            Core::RealipRemoteAddr => address(about.peer, out),
+            Core::RealipRemotePort => port(about.peer, out),
+            Core::ServerAddr => address(about.local, out),
+            Core::ServerPort => port(about.local, out),
+            Core::Connection => put(out, about.connection),
+            Core::ConnectionRequests => put(out, u64::from(about.requests) + 1),
+            Core::NginxVersion => put(out, crate::NGINX_VERSION),
+            Core::Hostname => {
+                out.extend_from_slice(rustix::system::uname().nodename().to_bytes());
+                true
+            }
+            Core::Pid => put(out, std::process::id()),
+            _ => return None,
+        })
+    }
+
+    /// What was answered.
+    fn of_answer(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
+        let (course, sent) = (&*self.course, &self.course.sent);
+        Some(match core {
+            // None yet: nginx tells 000.
+            Core::Status => put(out, format_args!("{:03}", course.told.unwrap_or(sent.status))),
+            Core::BodyBytesSent => put(out, sent.body),
+            Core::BytesSent => put(out, sent.body + sent.head),
             Core::RequestTime => {
-                let millis = clock.now.since(self.course.started).as_millis();
-                let _ = write!(Text(out), "{}.{:03}", millis / 1000, millis % 1000);
+                let millis = self.clock.now.since(course.started).as_millis();
+                put(out, format_args!("{}.{:03}", millis / 1000, millis % 1000))
             }
-            Core::RequestCompletion => out.extend_from_slice(if self.course.sent.complete { b"OK" } else { b"" }),
-            Core::Msec => {
-                let _ = write!(Text(out), "{}.{:03}", clock.second, clock.millis());
-            }
+            Core::RequestCompletion => put(out, if sent.complete { "OK" } else { "" }),
+            Core::LimitRate => put(out, course.limit_rate.unwrap_or(0)),
+            _ => return None,
+        })
+    }
+
+    fn of_time(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
+        let clock = self.clock;
+        match core {
+            Core::Msec => _ = put(out, format_args!("{}.{:03}", clock.second, clock.millis())),
             Core::TimeLocal => put_time_local(out, &clock.date),
             Core::TimeIso8601 => put_iso(out, &clock.date),
             Core::DateGmt | Core::DateLocal => put_ssi_date(out, &clock.date),
-            Core::Connection => return put(out, self.course.about.connection),
-            Core::ConnectionRequests => return put(out, u64::from(self.course.about.requests) + 1),
-            Core::NginxVersion => out.extend_from_slice(crate::NGINX_VERSION.as_bytes()),
-            Core::Hostname => out.extend_from_slice(rustix::system::uname().nodename().to_bytes()),
-            Core::Pid => return put(out, std::process::id()),
-            Core::RequestId => {
-                let (high, low) = self.course.request_id();
-                let _ = write!(Text(out), "{high:016x}{low:016x}");
-            }
-            Core::LimitRate => return put(out, self.course.limit_rate.unwrap_or(0)),
-            _ => return false,
+            _ => return None,
         }
-        true
+        Some(true)
     }
 
     fn server_name(&self) -> &[u8] {
@@ -419,19 +426,37 @@ impl Scope<'_> {
     }
 }
 
-/// Text, of which writing does not fail.
-struct Text<'a>(&'a mut Vec<u8>);
-
-impl core::fmt::Write for Text<'_> {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
+/// What a variable of nginx's own depends on that ready answers are not told apart
+/// by.
+const fn depends(core: Core) -> u8 {
+    match core {
+        // The path as sent decides these, or the server; each second has its own
+        // answers; what is ready was asked for by GET, over HTTP/1.1.
+        Core::Uri
+        | Core::DocumentUri
+        | Core::DocumentRoot
+        | Core::RealpathRoot
+        | Core::RequestFilename
+        | Core::ServerName
+        | Core::Scheme
+        | Core::Https
+        | Core::Hostname
+        | Core::NginxVersion
+        | Core::Pid
+        | Core::DateGmt
+        | Core::DateLocal
+        | Core::TimeIso8601
+        | Core::TimeLocal
+        | Core::RequestMethod
+        | Core::ServerProtocol => 0,
+        Core::Args | Core::QueryString | Core::IsArgs | Core::RequestUri => Depends::QUERY,
+        _ => Depends::OTHER,
     }
 }
 
 fn put(out: &mut Vec<u8>, number: impl core::fmt::Display) -> bool {
     // Writing to a vector does not fail.
-    drop(write!(out as &mut dyn std::io::Write, "{number}"));
+    let _ = std::io::Write::write_fmt(out, format_args!("{number}"));
     true
 }
 
@@ -439,10 +464,6 @@ fn put_known(request: &Request<'_>, known: Known, out: &mut Vec<u8>) -> bool {
     let Some(value) = request.known(known) else { return false };
     out.extend_from_slice(value);
     true
-}
-
-fn put_address(out: &mut Vec<u8>, address: IpAddr) {
-    put(out, address.to_canonical());
 }
 
 /// `10/Oct/2026:13:55:36 +0000`, from `Sun, 06 Nov 1994 08:49:37 GMT`.
