@@ -1,0 +1,197 @@
+//! A client that takes answers to pieces, and sees everything.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Time for an answer: far more than any takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is answered.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Answer {
+    /// Statuses of interim responses.
+    pub(crate) interim: Vec<u16>,
+    /// The first line; empty if the connection ended without an answer, or with
+    /// one that has no head.
+    pub(crate) line: String,
+    /// Fields in their order, names in small letters.
+    pub(crate) fields: Vec<(String, String)>,
+    /// The body, out of its chunks.
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// The status; none without a head.
+    pub(crate) fn status(&self) -> Option<u16> {
+        self.line.split(' ').nth(1)?.parse().ok()
+    }
+
+    /// The value of the first field `name`.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
+    }
+
+    /// The body without its content coding.
+    pub(crate) fn plain_body(&self) -> Vec<u8> {
+        if self.field("content-encoding") != Some("gzip") || self.body.is_empty() {
+            return self.body.clone();
+        }
+        let mut command = Command::new("gzip");
+        command.arg("-dc").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut gzip = command.spawn().expect("gzip (package gzip) starts");
+        let mut into = gzip.stdin.take().expect("a pipe");
+        let body = self.body.clone();
+        let writer = std::thread::spawn(move || drop(into.write_all(&body)));
+        let output = gzip.wait_with_output().expect("a child can be waited for");
+        writer.join().expect("it writes and ends");
+        // A part of a compressed file is compared as it is.
+        if output.status.success() { output.stdout } else { self.body.clone() }
+    }
+}
+
+/// A connection, and what has arrived on it beyond the last answer.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    arrived: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) fn open(address: &str) -> Self {
+        let stream = TcpStream::connect(address).unwrap_or_else(|e| panic!("{address}: {e}"));
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { stream, arrived: Vec::new() }
+    }
+
+    /// Sends `bytes` and takes what is answered to a request of this method; and
+    /// whether the connection lives on.
+    pub(crate) fn ask(&mut self, bytes: &[u8], method: &[u8]) -> (Answer, bool) {
+        // Who refuses a request may have stopped to read it.
+        let _ = self.stream.write_all(bytes);
+        self.take(method)
+    }
+
+    fn take(&mut self, method: &[u8]) -> (Answer, bool) {
+        let mut answer = Answer::default();
+        loop {
+            let Some(head) = self.head() else {
+                answer.body = std::mem::take(&mut self.arrived);
+                return (answer, false);
+            };
+            let text = String::from_utf8_lossy(&head).into_owned();
+            let mut lines = text.trim_end_matches("\r\n").split("\r\n");
+            answer.line = lines.next().unwrap_or_default().to_owned();
+            answer.fields = lines.map(field).collect();
+            match answer.status() {
+                Some(status @ 100..=199) => answer.interim.push(status),
+                Some(status) => {
+                    let bodiless = method == b"HEAD" || matches!(status, 204 | 304);
+                    let framed = bodiless || self.body(&mut answer);
+                    let closes = answer.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+                    return (answer, framed && !closes);
+                }
+                None => panic!("no response: {text}"),
+            }
+        }
+    }
+
+    /// A head and the empty line behind it; none at the end.
+    fn head(&mut self) -> Option<Vec<u8>> {
+        loop {
+            // An answer without a head, as HTTP/0.9 has it, ends with the connection.
+            let headed = self.arrived.len() < 5 || self.arrived.starts_with(b"HTTP/");
+            if headed && let Some(at) = self.arrived.windows(4).position(|four| four == b"\r\n\r\n") {
+                let rest = self.arrived.split_off(at + 4);
+                return Some(std::mem::replace(&mut self.arrived, rest));
+            }
+            if !self.more() {
+                return None;
+            }
+        }
+    }
+
+    /// Takes the body of `answer`; false if it ends with the connection.
+    fn body(&mut self, answer: &mut Answer) -> bool {
+        if answer.field("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked")) {
+            while let Some(chunk) = self.chunk() {
+                if chunk.is_empty() {
+                    return true;
+                }
+                answer.body.extend_from_slice(&chunk);
+            }
+            answer.body.extend_from_slice(b"(cut short)");
+            return false;
+        }
+        let Some(length) = answer.field("content-length") else {
+            while self.more() {}
+            answer.body = std::mem::take(&mut self.arrived);
+            return false;
+        };
+        let length: usize = length.parse().unwrap_or_else(|_| panic!("Content-Length: {length}"));
+        while self.arrived.len() < length {
+            if !self.more() {
+                answer.body = std::mem::take(&mut self.arrived);
+                answer.body.extend_from_slice(b"(cut short)");
+                return false;
+            }
+        }
+        let rest = self.arrived.split_off(length);
+        answer.body = std::mem::replace(&mut self.arrived, rest);
+        true
+    }
+
+    /// One chunk; an empty one is the last. None where the connection ends.
+    fn chunk(&mut self) -> Option<Vec<u8>> {
+        let end = loop {
+            if let Some(at) = self.arrived.windows(2).position(|two| two == b"\r\n") {
+                break at;
+            }
+            if !self.more() {
+                return None;
+            }
+        };
+        let size = String::from_utf8_lossy(&self.arrived[..end]).into_owned();
+        let size = usize::from_str_radix(&size, 16).unwrap_or_else(|_| panic!("a chunk of {size}"));
+        let whole = end + 2 + size + 2;
+        while self.arrived.len() < whole {
+            if !self.more() {
+                return None;
+            }
+        }
+        let rest = self.arrived.split_off(whole);
+        let chunk = std::mem::replace(&mut self.arrived, rest);
+        assert!(chunk.ends_with(b"\r\n"), "no line feed behind a chunk");
+        Some(chunk[end + 2..whole - 2].to_vec())
+    }
+
+    /// Reads once; false at the end.
+    fn more(&mut self) -> bool {
+        let mut piece = [0; 16_384];
+        match self.stream.read(&mut piece) {
+            Ok(0) => false,
+            Ok(len) => {
+                self.arrived.extend_from_slice(&piece[..len]);
+                true
+            }
+            Err(e) if e.kind() == ErrorKind::ConnectionReset => false,
+            Err(e) => panic!("{e}, after {:?}", String::from_utf8_lossy(&self.arrived)),
+        }
+    }
+
+    /// Whether nothing comes any more: what was said to close is closed. A server may
+    /// wait for a while for the rest of a request `with_body`: it is told that none comes.
+    pub(crate) fn ends(mut self, with_body: bool) -> bool {
+        if with_body {
+            let _ = self.stream.shutdown(Shutdown::Write);
+        }
+        self.arrived.clear();
+        !self.more()
+    }
+}
+
+fn field(line: &str) -> (String, String) {
+    let (name, value) = line.split_once(':').unwrap_or_else(|| panic!("a field without a colon: {line:?}"));
+    (name.to_ascii_lowercase(), value.strip_prefix(' ').unwrap_or(value).to_owned())
+}

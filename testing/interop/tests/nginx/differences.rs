@@ -1,0 +1,118 @@
+//! What differs on purpose: docs/differences.md says why.
+
+use crate::answer::Answer;
+use crate::twins::{NGINX, OURS};
+
+/// Answers that differ to requests of a kind.
+#[derive(Debug)]
+pub(crate) struct Difference {
+    /// The name that requests give it.
+    name: &'static str,
+    /// nginx's status; `None`: the connection ends, or there is no head.
+    nginx: Option<u16>,
+    /// Ours.
+    ours: Option<u16>,
+}
+
+/// Requests that are answered with another status.
+const DIFFERENCES: &[Difference] = &[];
+
+/// The row of this name.
+pub(crate) fn row(name: &str) -> Option<&'static Difference> {
+    DIFFERENCES.iter().find(|row| row.name == name)
+}
+
+impl Difference {
+    /// Whether these answers differ as the row says. A row that says nothing any more
+    /// is a failure, too.
+    pub(crate) fn is_kept(&self, nginx: &Answer, ours: &Answer) -> bool {
+        (self.nginx, self.ours) == (nginx.status(), ours.status())
+    }
+}
+
+/// Whether answers to a request of this method are equal, but for this:
+///
+/// - `Server`, and its text at the end of pages: who serves is told truthfully.
+/// - Its address, in redirects that have no other name.
+/// - `Date`, and `Expires` as far as it follows from it.
+/// - `Connection: keep-alive`: in HTTP/1.1 it says nothing.
+/// - The boundary of several ranges: a number that counts up.
+/// - The order of fields with different names, and how texts were compressed.
+pub(crate) fn are_equal(nginx: &Answer, ours: &Answer, method: &[u8]) -> bool {
+    let token = |answer: &Answer| answer.field("server").map_or(0, str::len);
+    let (shorter, longer) = (token(nginx), token(ours));
+    let same_expiry = nginx.field("expires") == ours.field("expires");
+    let (nginx, mut ours) = (comparable(nginx, !same_expiry), comparable(ours, !same_expiry));
+    // HEAD tells the length of a page without the page.
+    if method == b"HEAD" && nginx.status().is_some_and(|status| status >= 300) {
+        let told = |answer: &Answer| answer.field("content-length").and_then(|value| value.parse::<usize>().ok());
+        if let (Some(theirs), Some(here)) = (told(&nginx), told(&ours))
+            && theirs + longer == here + shorter
+            && let Some((_, value)) = ours.fields.iter_mut().find(|(name, _)| name == "content-length")
+        {
+            *value = theirs.to_string();
+        }
+    }
+    nginx == ours
+}
+
+/// `answer` without what differs in every one.
+fn comparable(answer: &Answer, relative_expiry: bool) -> Answer {
+    let mut out = answer.clone();
+    out.body = answer.plain_body();
+    let date = answer.field("date").and_then(seconds);
+    let boundary = answer.field("content-type").and_then(|value| value.split_once("boundary="));
+    let boundary = boundary.map(|(_, boundary)| boundary.to_owned());
+    let token = token_in_page(&mut out.body);
+    out.fields.retain(|(name, value)| !(name == "connection" && value.eq_ignore_ascii_case("keep-alive")));
+    for (name, value) in &mut out.fields {
+        match (&**name, date, seconds(value)) {
+            ("server", ..) => "a server".clone_into(value),
+            ("date", ..) => "now".clone_into(value),
+            ("expires", Some(date), Some(time)) if relative_expiry => *value = relative(time, date),
+            // The length without the server's name.
+            ("content-length", ..) if token > 0 => {
+                let length: usize = value.parse().unwrap_or_default();
+                *value = format!("{} and a server", length - token);
+            }
+            _ => {}
+        }
+        *value = value.replace(NGINX.address, OURS.address);
+        if let Some(boundary) = &boundary {
+            *value = value.replace(boundary, &"0".repeat(boundary.len()));
+        }
+    }
+    replace(&mut out.body, NGINX.address.as_bytes(), OURS.address.as_bytes());
+    if let Some(boundary) = &boundary {
+        replace(&mut out.body, boundary.as_bytes(), "0".repeat(boundary.len()).as_bytes());
+    }
+    // Equal names keep their order.
+    out.fields.sort_by(|a, b| a.0.cmp(&b.0));
+    out
+}
+
+/// Takes the server's name out of a page of nginx's; returns its length, 0 without.
+fn token_in_page(body: &mut Vec<u8>) -> usize {
+    let (before, after) = (&b"<hr><center>"[..], &b"</center>"[..]);
+    let Some(at) = body.windows(before.len()).position(|here| here == before) else { return 0 };
+    let start = at + before.len();
+    let Some(length) = body[start..].windows(after.len()).position(|here| here == after) else { return 0 };
+    body.drain(start..start + length);
+    length
+}
+
+fn replace(body: &mut Vec<u8>, what: &[u8], with: &[u8]) {
+    let mut at = 0;
+    while let Some(found) = body[at..].windows(what.len()).position(|here| here == what) {
+        body.splice(at + found..at + found + what.len(), with.iter().copied());
+        at += found + with.len();
+    }
+}
+
+fn seconds(value: &str) -> Option<u64> {
+    semantics::date::parse(value.as_bytes(), 0)
+}
+
+fn relative(time: u64, date: u64) -> String {
+    format!("now {:+}", time.cast_signed() - date.cast_signed())
+}

@@ -1,0 +1,104 @@
+//! `nearside nginx` beside nginx: ten sites as people have them, each served by both
+//! from the same files, and the same requests sent to both. Status, header fields and
+//! bodies are equal, and lines of the access log; what is not stands in `differences.rs`.
+//!
+//! Without `NEARSIDE_TWIN=nearside` nginx is compared with itself as yet: what differs
+//! then does so by chance.
+
+mod answer;
+mod differences;
+mod random;
+mod requests;
+mod tree;
+mod twins;
+
+use interop::{Program, in_namespace};
+use requests::Asked;
+use twins::Twins;
+
+const NGINX: Program = Program::new("nginx", "nginx");
+
+/// Requests that are put together of parts of the listed ones, for each site.
+const RANDOM: usize = 150;
+
+/// How many failures are shown of a site.
+const SHOWN: usize = 12;
+
+/// Serves the site `name` twice and compares all answers.
+fn compare(name: &'static str) {
+    in_namespace(&[NGINX], move || {
+        let mut twins = Twins::start(name);
+        let list = requests::of_site(name, twins.prefix());
+        let mixed = random::mixed(&list, RANDOM);
+        let (alike, apart): (Vec<&Asked>, Vec<&Asked>) = list.iter().partition(|asked| asked.expected.is_none());
+        let mut failures = Vec::new();
+        for asked in &alike {
+            failures.extend(twins.differ_on_new_connections(asked));
+        }
+        for asked in alike.into_iter().chain(&mixed) {
+            failures.extend(twins.differ_on_kept_connections(asked));
+        }
+        failures.extend(twins.logs_differ());
+        // Lines about these differ, too: they come last.
+        for asked in apart {
+            failures.extend(twins.differ_on_new_connections(asked));
+        }
+        twins.stop();
+        assert!(failures.is_empty(), "{}", told(name, &failures, list.len() + mixed.len()));
+    });
+}
+
+fn told(name: &str, failures: &[String], requests: usize) -> String {
+    let shown: Vec<&str> = failures.iter().take(SHOWN).map(String::as_str).collect();
+    format!("{name}: {} differences in {requests} requests, the first:\n\n{}", failures.len(), shown.join("\n"))
+}
+
+#[test]
+fn a_default_site() {
+    compare("default");
+}
+
+#[test]
+fn a_documentation_site() {
+    compare("documentation");
+}
+
+#[test]
+fn a_single_page_application() {
+    compare("application");
+}
+
+#[test]
+fn a_package_mirror() {
+    compare("mirror");
+}
+
+#[test]
+fn an_edge_of_a_delivery_network() {
+    compare("edge");
+}
+
+#[test]
+fn a_hardened_site() {
+    compare("hardened");
+}
+
+#[test]
+fn a_blog_of_files() {
+    compare("blog");
+}
+
+#[test]
+fn many_hosts() {
+    compare("hosts");
+}
+
+#[test]
+fn a_guarded_site() {
+    compare("guarded");
+}
+
+#[test]
+fn a_site_of_experiments() {
+    compare("experiments");
+}

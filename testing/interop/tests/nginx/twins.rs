@@ -1,0 +1,186 @@
+//! nginx and the program under test, serving the same files by the same configuration,
+//! each at an address of its own and with logs of its own.
+
+use crate::answer::{Answer, Connection};
+use crate::differences;
+use crate::requests::{Asked, Parts};
+use crate::tree;
+use interop::{Nearside, Running, scratch};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where one of the two is: the folder of its configuration, and its address.
+pub(crate) struct Side {
+    name: &'static str,
+    pub(crate) address: &'static str,
+}
+
+pub(crate) const NGINX: Side = Side { name: "nginx", address: "127.0.0.2" };
+pub(crate) const OURS: Side = Side { name: "nearside", address: "127.0.0.3" };
+
+/// The process rules of both; what else a site needs stands in its configuration.
+const PROCESS: &str = "user root;\nworker_processes 1;\ndaemon off;\npid {side}/nginx.pid;\n\
+                       error_log {side}/error.log info;";
+
+/// How much of a body is shown.
+const SHOWN: usize = 400;
+
+/// Both, serving one site.
+pub(crate) struct Twins {
+    prefix: PathBuf,
+    running: [Running; 2],
+    kept: [Option<Connection>; 2],
+}
+
+/// The folder with the configuration and the lists of the site `name`.
+pub(crate) fn folder_of(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("sites").join(name)
+}
+
+impl Twins {
+    /// Makes the files of the site `name`, and serves them twice.
+    pub(crate) fn start(name: &str) -> Self {
+        let prefix = scratch("nginx").join(name);
+        let _ = fs::remove_dir_all(&prefix);
+        fs::create_dir_all(&prefix).unwrap();
+        let folder = folder_of(name);
+        tree::make(&prefix, &fs::read_to_string(folder.join("tree.txt")).unwrap());
+        for side in [&NGINX, &OURS] {
+            configure(&folder, &prefix.join(side.name), side);
+            fs::create_dir_all(prefix.join(side.name).join("logs")).unwrap();
+        }
+        let running = [&NGINX, &OURS].map(|side| start(&prefix, side));
+        Self { prefix, running, kept: [None, None] }
+    }
+
+    pub(crate) fn prefix(&self) -> &Path {
+        &self.prefix
+    }
+
+    /// How answers to `asked` differ, each on a connection of its own.
+    pub(crate) fn differ_on_new_connections(&mut self, asked: &Asked) -> Option<String> {
+        let mut silent = String::new();
+        let answers = [&NGINX, &OURS].map(|side| {
+            let mut connection = Connection::open(&format!("{}:80", side.address));
+            let (answer, lives) = connection.ask(&asked.bytes, &asked.method);
+            // What says that it closes does.
+            if !lives && !connection.ends(asked.parts.as_ref().is_some_and(Parts::is_framed)) {
+                let _ = writeln!(silent, "{}: the connection goes on", side.name);
+            }
+            answer
+        });
+        difference(asked, "a new connection", &answers).or_else(|| (!silent.is_empty()).then_some(silent))
+    }
+
+    /// The same, on a connection that is kept as long as both keep it.
+    pub(crate) fn differ_on_kept_connections(&mut self, asked: &Asked) -> Option<String> {
+        let mut lives = [true, true];
+        let mut answers = [Answer::default(), Answer::default()];
+        for (at, side) in [&NGINX, &OURS].into_iter().enumerate() {
+            let connection = self.kept[at].get_or_insert_with(|| Connection::open(&format!("{}:80", side.address)));
+            (answers[at], lives[at]) = connection.ask(&asked.bytes, &asked.method);
+        }
+        if lives != [true, true] {
+            self.kept = [None, None];
+        }
+        let told = difference(asked, "a kept connection", &answers);
+        told.or_else(|| (lives[0] != lives[1]).then(|| format!("{}: nginx and ours keep it: {lives:?}\n", asked.line)))
+    }
+
+    /// How lines of the access logs differ, whatever their order.
+    pub(crate) fn logs_differ(&self) -> Option<String> {
+        let mut told = None;
+        for _ in 0..200 {
+            told = self.differing_lines();
+            if told.is_none() {
+                break;
+            }
+            // Lines are written a moment after the answer.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        told
+    }
+
+    fn differing_lines(&self) -> Option<String> {
+        let mut count: BTreeMap<String, i64> = BTreeMap::new();
+        for (side, step) in [(&NGINX, 1), (&OURS, -1)] {
+            for file in fs::read_dir(self.prefix.join(side.name).join("logs")).unwrap() {
+                let file = file.unwrap();
+                let text = String::from_utf8_lossy(&fs::read(file.path()).unwrap()).into_owned();
+                for line in text.lines() {
+                    let line = line.replace(NGINX.address, OURS.address);
+                    *count.entry(format!("{}: {line}", file.file_name().display())).or_default() += step;
+                }
+            }
+        }
+        let lines = count.iter().filter(|(_, times)| **times != 0).take(10);
+        let told: String = lines.fold(String::new(), |mut told, (line, times)| {
+            let side = if *times > 0 { NGINX.name } else { OURS.name };
+            let _ = writeln!(told, "  {} times more from {side}: {line}", times.abs());
+            told
+        });
+        (!told.is_empty()).then(|| format!("lines of the access log:\n{told}"))
+    }
+
+    /// Ends both.
+    pub(crate) fn stop(self) {
+        drop(self.kept);
+        for running in self.running {
+            running.stop();
+        }
+    }
+}
+
+/// Copies what is in the site's folder, with what differs between the two filled in.
+fn configure(from: &Path, to: &Path, side: &Side) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap();
+        if path.is_dir() {
+            configure(&path, &to.join(name), side);
+        } else if !["tree.txt", "requests.txt"].iter().any(|list| name == *list) {
+            let text = fs::read_to_string(&path).unwrap();
+            let text = text.replace("{process}", PROCESS).replace("{address}", side.address);
+            fs::write(to.join(name), text.replace("{side}", side.name)).unwrap();
+        }
+    }
+}
+
+fn start(prefix: &Path, side: &Side) -> Running {
+    let itself = std::env::var_os("NEARSIDE_TWIN").is_none_or(|twin| twin != "nearside");
+    let mut command =
+        if side.name == NGINX.name || itself { Command::new("/usr/sbin/nginx") } else { Nearside::command(["nginx"]) };
+    command.arg("-p").arg(prefix).arg("-c").arg(prefix.join(side.name).join("nginx.conf"));
+    // Before its configuration is read it says things elsewhere.
+    command.args(["-e", "stderr"]).env("TZ", "UTC");
+    let mut running = Running::start(&mut command);
+    running.wait_until_open(&format!("{}:80", side.address));
+    running
+}
+
+/// How these answers differ, other than on purpose.
+fn difference(asked: &Asked, on: &str, answers: &[Answer; 2]) -> Option<String> {
+    let [nginx, ours] = answers;
+    let why = match asked.expected {
+        Some(row) if row.is_kept(nginx, ours) => return None,
+        Some(row) => format!("not as {row:?} says"),
+        None if differences::are_equal(nginx, ours, &asked.method) => return None,
+        None => String::from("they differ"),
+    };
+    let mut told = format!("{} (on {on}): {why}\n", asked.line);
+    let _ = writeln!(told, "  sent: {:?}", String::from_utf8_lossy(&asked.bytes[..asked.bytes.len().min(1_000)]));
+    for (side, answer) in [(&NGINX, nginx), (&OURS, ours)] {
+        let _ = writeln!(told, "  {}: {:?} {}", side.name, answer.interim, answer.line);
+        for (name, value) in &answer.fields {
+            let _ = writeln!(told, "    {name}: {value}");
+        }
+        let body = answer.plain_body();
+        let shown = String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).into_owned();
+        let _ = writeln!(told, "    {} bytes, {} without coding: {shown:?}", answer.body.len(), body.len());
+    }
+    Some(told)
+}
