@@ -37,12 +37,14 @@ use course::{Course, CourseState, Depends, Loaded};
 use exchange::{About, Asked, Composed, ExchangeId, HeadWriter, Replies};
 use files::{FileId, FileLimits, Files};
 use passing::Passing;
-use passwords::{Verifier, VerifierLimits};
+use passwords::{Verdict, Verifier, VerifierLimits};
 use ready::ReadyTable;
 use run::Runner;
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
 use semantics::{Form, Method, Request, Status};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::sync::Arc;
 use values::Clock;
@@ -81,6 +83,8 @@ pub(crate) struct Rest {
     /// of them by.
     verifier: Option<Verifier>,
     tickets: u32,
+    /// Those that go on later, and when.
+    delayed: BinaryHeap<Reverse<(Time, u64)>>,
     /// What the request that runs is to be sent.
     stream: Option<(FileId, Composed)>,
 }
@@ -109,6 +113,7 @@ impl Engine {
                 serial: 0,
                 verifier: None,
                 tickets: 0,
+                delayed: BinaryHeap::new(),
                 stream: None,
             },
             single: None,
@@ -246,17 +251,33 @@ impl Engine {
         }
     }
 
+    /// Those that were delayed long enough go on; whether any did.
+    fn wake_delayed<R: Replies>(&mut self, replies: &mut R) -> bool {
+        let (now, mut any) = (replies.now(), false);
+        while let Some(Reverse((at, ticket))) = self.rest.delayed.peek().copied()
+            && at <= now
+        {
+            self.rest.delayed.pop();
+            any |= self.go_on_by(replies, ticket, None);
+        }
+        any
+    }
+
+    /// One that waits by a ticket goes on; whether it is still there.
+    fn go_on_by<R: Replies>(&mut self, replies: &mut R, ticket: u64, verdict: Option<Verdict>) -> bool {
+        let token = ticket as u32;
+        let course = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut);
+        let Some(course) = course.filter(|course| course.ticket == Some(ticket)) else { return false };
+        (course.ticket, course.verdict) = (None, verdict);
+        self.go_on(replies, token);
+        true
+    }
+
     /// Those whose passwords were looked at go on.
     fn take_verdicts<R: Replies>(&mut self, replies: &mut R) -> bool {
         let mut any = false;
         while let Some((ticket, verdict)) = self.rest.verifier.as_mut().and_then(Verifier::take) {
-            let token = ticket as u32;
-            let course = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut);
-            if let Some(course) = course.filter(|course| course.ticket == Some(ticket)) {
-                (course.ticket, course.verdict) = (None, Some(verdict));
-                self.go_on(replies, token);
-                any = true;
-            }
+            any |= self.go_on_by(replies, ticket, Some(verdict));
         }
         any
     }
@@ -326,6 +347,12 @@ fn listener_at(program: &Program, local: Option<SocketAddr>) -> u16 {
 }
 
 impl Rest {
+    /// What the request by `token` waits by.
+    pub fn next_ticket(&mut self, token: u32) -> u64 {
+        self.tickets = self.tickets.wrapping_add(1);
+        u64::from(self.tickets) << 32 | u64::from(token)
+    }
+
     pub fn next_serial(&mut self) -> u32 {
         self.serial = self.serial.wrapping_add(1);
         self.serial
@@ -362,7 +389,9 @@ impl Rest {
         self.recycle(course);
     }
 
-    fn recycle(&mut self, course: Box<Course>) {
+    fn recycle(&mut self, mut course: Box<Course>) {
+        // What it counted as, counts no more.
+        course.held.clear();
         if self.spare.len() < SPARE_MAX {
             self.spare.push(course);
         }

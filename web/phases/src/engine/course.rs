@@ -1,5 +1,6 @@
 //! How far a request has come, and what was found out on the way.
 
+use crate::limits::{Held, LimitStatus};
 use crate::program::{BlockId, Program, ServerId};
 use access_log::LogSet;
 use core::ops::Range;
@@ -197,7 +198,11 @@ pub(crate) struct Course {
     pub limit_rate: Option<u64>,
     /// Fields that whatever answers has.
     pub kept_fields: Vec<u8>,
-    /// What the verifier knows it by, and said.
+    /// What limits said of it, and the connections that it counts as.
+    pub requests_status: Option<LimitStatus>,
+    pub connections_status: Option<LimitStatus>,
+    pub held: Vec<Held>,
+    /// What the verifier, or who wakes it later, knows it by, and said.
     pub ticket: Option<u64>,
     pub verdict: Option<Verdict>,
     /// The file of users that its password was found in.
@@ -255,6 +260,9 @@ impl Course {
             peer: None,
             limit_rate: None,
             kept_fields: Vec::new(),
+            requests_status: None,
+            connections_status: None,
+            held: Vec::new(),
             ticket: None,
             verdict: None,
             known_to: None,

@@ -4,9 +4,11 @@ use super::course::Depends;
 use super::run::{Flow, Runner};
 use crate::access::{Access, AccessRules, BasicAuth, basic_credentials};
 use crate::addresses::forwarded;
+use crate::limits::LimitDecision;
 use crate::program::{Methods, RealIpHeader};
 use exchange::Replies;
 use passwords::{Credentials, Verdict};
+use std::cmp::Reverse;
 use std::rc::Rc;
 
 impl<R: Replies> Runner<'_, R> {
@@ -36,6 +38,41 @@ impl<R: Replies> Runner<'_, R> {
 
     /// Whether it may come so soon, and with so many others.
     pub(super) fn limits(&mut self) -> Flow {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
+        let rules = &loaded.program.blocks[at].limits;
+        if rules.is_empty() {
+            return Flow::On;
+        }
+        self.course.depends.on(Depends::OTHER);
+        let zones = &loaded.program.zones;
+        // Each is asked once for a request, wherever it is redirected to.
+        if self.course.requests_status.is_none() && !rules.requests.is_empty() {
+            let now = self.clock.now.as_nanos() / 1_000_000;
+            let mut scope = self.scope();
+            let limited = rules.request(zones, &mut |value, out| scope.write(value, out), now);
+            self.course.requests_status = limited.status;
+            match limited.decision {
+                LimitDecision::Pass => {}
+                LimitDecision::Delay(time) => {
+                    let ticket = self.rest.next_ticket(self.token);
+                    self.course.ticket = Some(ticket);
+                    self.rest.delayed.push(Reverse((self.clock.now + time, ticket)));
+                    return Flow::Waits;
+                }
+                LimitDecision::Refuse => return Flow::Status(rules.requests_status),
+            }
+        }
+        if self.course.connections_status.is_none() && !rules.connections.is_empty() {
+            let mut held = core::mem::take(&mut self.course.held);
+            let mut scope = self.scope();
+            let limited = rules.connection(zones, &mut |value, out| scope.write(value, out), &mut held);
+            self.course.held = held;
+            self.course.connections_status = limited.status;
+            if limited.decision == LimitDecision::Refuse {
+                return Flow::Status(rules.connections_status);
+            }
+        }
         Flow::On
     }
 
@@ -92,11 +129,10 @@ impl<R: Replies> Runner<'_, R> {
         }
         let field = self.request.fields().find(|field| field.is("authorization")).map(|field| field.value);
         let Some((user, password)) = field.and_then(basic_credentials) else { return self.challenge(realm) };
-        let Some(verifier) = &mut self.rest.verifier else { return Flow::Status(500) };
         let credentials = Credentials { file: file.into(), user: user.into(), password: password.into() };
-        self.rest.tickets = self.rest.tickets.wrapping_add(1);
-        let ticket = u64::from(self.rest.tickets) << 32 | u64::from(self.token);
+        let ticket = self.rest.next_ticket(self.token);
         let source = self.course.peer.map(|peer| peer.ip());
+        let Some(verifier) = &mut self.rest.verifier else { return Flow::Status(500) };
         if verifier.submit(ticket, source, credentials, self.clock.now).is_err() {
             return Flow::Status(503);
         }

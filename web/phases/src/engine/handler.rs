@@ -11,6 +11,7 @@ use passwords::Verifier;
 use semantics::date::HttpDate;
 use semantics::path::normalise;
 use semantics::{Form, Request, Status};
+use std::cmp::Reverse;
 use std::rc::Rc;
 use wire::Time;
 
@@ -97,20 +98,26 @@ impl Handler for Engine {
     }
 
     fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
-        let wake = self.files.on_turn(&mut Passing { replies, rest: &mut self.rest });
-        let mut woken = false;
+        let mut wake = self.files.on_turn(&mut Passing { replies, rest: &mut self.rest });
+        let mut went_on = false;
         while let Some(token) = self.files.next_woken() {
             self.go_on(replies, token);
-            woken = true;
+            went_on = true;
         }
         if self.rest.verifier.as_mut().is_some_and(Verifier::arrived) {
             // Not readable, if another helper's answer took its signal along.
             let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
-            woken |= self.take_verdicts(replies);
+            went_on |= self.take_verdicts(replies);
         }
-        let wake = if self.logs_any { earlier(wake, self.write_logs(replies.now())) } else { wake };
-        // What went on may have asked for more.
-        if woken { self.files.end_turn(&mut Passing { replies, rest: &mut self.rest }) } else { wake }
+        went_on |= self.wake_delayed(replies);
+        if went_on {
+            // They may have asked for more.
+            wake = self.files.end_turn(&mut Passing { replies, rest: &mut self.rest });
+        }
+        if let Some(Reverse((at, _))) = self.rest.delayed.peek() {
+            wake = earlier(wake, Wake::At(*at));
+        }
+        if self.logs_any { earlier(wake, self.write_logs(replies.now())) } else { wake }
     }
 
     fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {

@@ -304,6 +304,14 @@ impl<'a> Scope<'a> {
                 put(out, format_args!("{}.{:03}", millis / 1000, millis % 1000))
             }
             Core::RequestCompletion => put(out, if sent.complete { "OK" } else { "" }),
+            Core::LimitReqStatus => course.requests_status.is_some_and(|status| {
+                out.extend_from_slice(status.text());
+                true
+            }),
+            Core::LimitConnStatus => course.connections_status.is_some_and(|status| {
+                out.extend_from_slice(status.text());
+                true
+            }),
             Core::LimitRate => put(out, course.limit_rate.unwrap_or(0)),
             _ => return None,
         })
