@@ -166,10 +166,14 @@ impl Files {
         if self.reader.hangs(now) != self.hangs {
             self.on_hang(replies);
         }
-        match waits {
-            true if self.reader.is_inline() => Wake::Now,
-            true => Wake::At(now + READER_POLL),
-            false => Wake::Idle,
+        // All that are sent are looked at in each turn.
+        let due = self.streams.due_after(now);
+        self.streams.next_due = due;
+        match (waits, due) {
+            (true, _) if self.reader.is_inline() => Wake::Now,
+            (true, _) => Wake::At(now + READER_POLL),
+            (false, Some(due)) => Wake::At(due),
+            (false, None) => Wake::Idle,
         }
     }
 

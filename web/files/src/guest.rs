@@ -7,6 +7,7 @@ use crate::config::Directory;
 use crate::ids::{EntryId, WorkId};
 use crate::reader::Job;
 use crate::store::{Entry, Freshness, Kind};
+use crate::stream::{Rate, RateKept};
 use crate::work::Work;
 use app::Body;
 use exchange::{Composed, ExchangeId, Meta, Replies};
@@ -139,7 +140,8 @@ impl Files {
         Some(InMemory { body, start })
     }
 
-    /// Sends what `composed` says of a file that is not in memory. If the file is
+    /// Sends what `composed` says of a file that is not in memory, no faster than
+    /// `rate`. If the file is
     /// another before anything was sent, `waiter` is told.
     ///
     /// # Errors
@@ -149,14 +151,15 @@ impl Files {
         replies: &mut R,
         (id, request): (ExchangeId, &Request<'_>),
         file: FileId,
-        composed: Composed,
+        (composed, rate): (Composed, Option<Rate>),
         waiter: u32,
     ) -> Result<(), Overloaded> {
         if self.counters.streams_open >= self.limits.streams as u64 {
             self.counters.overloads += 1;
             return Err(Overloaded);
         }
-        let Some(stream) = self.new_stream(replies, id, file.0, composed) else { return Err(Overloaded) };
+        let Some(mut stream) = self.new_stream(replies, id, file.0, composed) else { return Err(Overloaded) };
+        stream.rate = rate.map(|rate| RateKept { rate, began: replies.now(), queued: 0 });
         let request = Some((*request).into());
         let work =
             self.works.add(Work { id, request, wait: None, stream: Some(stream), again: false, guest: Some(waiter) });

@@ -43,6 +43,7 @@ pub use counters::Counters;
 pub use guest::{FileId, InMemory, Lead, Look, Overloaded};
 pub use reader::Reader;
 pub use shared_content::{Held, Member, SharedContent};
+pub use stream::Rate;
 pub use types::Types;
 pub use worker::{FileReader, look_at_root};
 

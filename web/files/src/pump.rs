@@ -18,7 +18,7 @@ use crate::config::SMALL_CHUNK;
 use crate::ids::{EntryId, WorkId};
 use crate::reader::Job;
 use crate::store::Kind;
-use crate::stream::{STALLED, Stream, StreamHead};
+use crate::stream::{POLLED, STALLED, Stream, StreamHead};
 use crate::work::Work;
 use crate::worker::{ReadOutcome, Source};
 use app::Body;
@@ -35,9 +35,6 @@ const _: () = assert!(SMALL_CHUNK <= CHUNK);
 /// Bytes of a file that the data path is given after each look at the file,
 /// where it sends files by itself. Two of them may be queued.
 const FILE_PIECE: u64 = 1 << 20;
-
-/// Streams looked after in one turn, for room that opened since.
-const POLLED: usize = 32;
 
 /// And where others want the memory that it has, and what it has was sent and
 /// not acknowledged, so that none can be taken back: a peer that took nothing
@@ -84,6 +81,7 @@ impl Files {
             moved: replies.now(),
             moves: false,
             vetted,
+            rate: None,
         }))
     }
 
@@ -103,7 +101,8 @@ impl Files {
         }
         stream.reclaim();
         let unsent = replies.unsent(id);
-        let sends_files = self.streams.sends_files != Some(false);
+        // What is sent at a rate is read a piece at a time.
+        let sends_files = self.streams.sends_files != Some(false) && stream.rate.is_none();
         let now = replies.now();
         self.streams.look(stream, replies.taken(id), now);
         self.streams.charge(stream);
@@ -115,6 +114,13 @@ impl Files {
             self.pump_file(replies, work, unsent);
             return;
         }
+        let room = match stream.rate.map_or(Ok(u64::MAX), |rate| rate.room(now)) {
+            Ok(room) => usize::try_from(room).unwrap_or(usize::MAX),
+            Err(later) => {
+                self.streams.later(later);
+                return;
+            }
+        };
         let share = self.streams.share(stream, self.counters.streams_open as usize, &self.limits, now);
         // Two pieces in a share, so that one is read while one is sent.
         let mut piece = (share / 2).clamp(SMALL_CHUNK, CHUNK);
@@ -130,7 +136,10 @@ impl Files {
             // However many there are, each goes on.
             piece = SMALL_CHUNK;
         }
-        let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(piece);
+        let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(piece).min(room);
+        if let Some(rate) = &mut stream.rate {
+            rate.queued += length as u64;
+        }
         stream.asked = true;
         stream.asking = length;
         self.working += 1;

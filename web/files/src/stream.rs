@@ -20,6 +20,9 @@ const KEPT_MAX: usize = 64;
 /// Seconds that they stay open without one.
 const KEPT_SECONDS: u64 = 10;
 
+/// Streams looked after in one turn, for room that opened since.
+pub const POLLED: usize = 32;
+
 /// A peer that took nothing for so long is not one that reads.
 pub const STALLED: Duration = Duration::from_secs(1);
 
@@ -50,6 +53,52 @@ pub struct Stream {
     /// Bytes that the data path may be given before the file is looked at
     /// again.
     pub vetted: u64,
+    /// How fast it may be sent, if that is limited.
+    pub rate: Option<RateKept>,
+}
+
+/// How fast a file may be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rate {
+    /// Bytes a second.
+    pub bytes: u64,
+    /// Bytes before that counts.
+    pub after: u64,
+}
+
+impl Rate {
+    /// Bytes that may have been sent `since` the beginning: those of a second that
+    /// has begun may be sent in it, as nginx has it.
+    #[must_use]
+    pub const fn allowed(self, since: Duration) -> u64 {
+        self.bytes.saturating_mul(since.as_secs() + 1).saturating_add(self.after)
+    }
+}
+
+/// A rate that is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct RateKept {
+    pub rate: Rate,
+    pub began: Time,
+    /// Bytes of content that were queued, or are being read.
+    pub queued: u64,
+}
+
+impl RateKept {
+    /// Bytes that may be queued at `now`, those of a second at its beginning; or
+    /// when some may.
+    pub fn room(&self, now: Time) -> Result<u64, Time> {
+        let bytes = self.rate.bytes;
+        let since = now.since(self.began);
+        let (seconds, allowed) = (since.as_secs(), self.rate.allowed(since));
+        match allowed.checked_sub(self.queued).filter(|room| *room > 0) {
+            Some(room) => Ok(room),
+            None => {
+                let over = self.queued.saturating_sub(allowed) / bytes.max(1);
+                Err(self.began + Duration::from_secs(seconds + 1 + over))
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -79,9 +128,27 @@ pub struct Active {
     /// Files open for the next request, and when each was last asked for
     /// (unix seconds).
     pub kept: Vec<(Arc<Source>, u64)>,
+    /// When the next of those that are sent at a rate may go on.
+    pub next_due: Option<Time>,
 }
 
 impl Active {
+    /// One that is sent at a rate goes on at this time.
+    pub fn later(&mut self, at: Time) {
+        self.next_due = Some(self.next_due.map_or(at, |due| due.min(at)));
+    }
+
+    /// When the next of them goes on, after `now`. Those that were due by then have
+    /// been looked at, or are in one of the next turns.
+    pub fn due_after(&self, now: Time) -> Option<Time> {
+        let due = self.next_due?;
+        match due > now {
+            true => Some(due),
+            false if self.list.len() > POLLED => Some(now + Duration::from_millis(1)),
+            false => None,
+        }
+    }
+
     /// One more.
     pub fn add(&mut self, work: WorkId) {
         self.list.push(work);
@@ -198,5 +265,28 @@ impl Stream {
     pub fn buffer_for(&mut self, length: usize) -> Vec<u8> {
         let spare = core::mem::take(&mut self.spare);
         if spare.capacity() <= 2 * length { spare } else { Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_second_has_its_bytes_at_once() {
+        let rate = Rate { bytes: 1_000, after: 500 };
+        for (millis, allowed) in [(0, 1_500), (999, 1_500), (1_000, 2_500), (10_500, 11_500)] {
+            assert_eq!(rate.allowed(Duration::from_millis(millis)), allowed);
+        }
+        assert_eq!(Rate { bytes: u64::MAX, after: 1 }.allowed(Duration::from_secs(9)), u64::MAX);
+    }
+
+    #[test]
+    fn who_has_used_its_second_waits_for_the_next() {
+        let began = Time::from_nanos(7);
+        let kept = |queued| RateKept { rate: Rate { bytes: 1_000, after: 0 }, began, queued };
+        assert_eq!(kept(400).room(began), Ok(600));
+        assert_eq!(kept(1_000).room(began), Err(began + Duration::from_secs(1)));
+        assert_eq!(kept(3_500).room(began), Err(began + Duration::from_secs(3)));
     }
 }

@@ -16,6 +16,7 @@ mod guard;
 mod handler;
 mod host;
 mod log;
+mod pace;
 mod pages;
 mod parts;
 mod passing;
@@ -35,7 +36,7 @@ pub use parts::{EngineParts, NewProgram};
 
 use course::{Course, CourseState, Depends, Loaded};
 use exchange::{About, Asked, Composed, ExchangeId, HeadWriter, Replies};
-use files::{FileId, FileLimits, Files};
+use files::{FileId, FileLimits, Files, Rate};
 use passing::Passing;
 use passwords::{Verdict, Verifier, VerifierLimits};
 use ready::ReadyTable;
@@ -86,7 +87,7 @@ pub(crate) struct Rest {
     /// Those that go on later, and when.
     delayed: BinaryHeap<Reverse<(Time, u64)>>,
     /// What the request that runs is to be sent.
-    stream: Option<(FileId, Composed)>,
+    stream: Option<(FileId, Composed, Option<Rate>)>,
 }
 
 /// Courses that are kept to be begun again.
@@ -224,11 +225,15 @@ impl Engine {
             return;
         }
         match self.rest.stream.take() {
-            Some((file, composed)) if course.state == CourseState::Sends => {
+            None if course.paced.is_some() => {
+                self.keep(replies, token, course, request);
+                self.send_paced(replies, token);
+            }
+            Some((file, composed, rate)) if course.state == CourseState::Sends => {
                 let id = course.id;
                 self.keep(replies, token, course, request);
                 let mut passing = Passing { replies, rest: &mut self.rest };
-                let sent = self.files.send_stream(&mut passing, (id, request), file, composed, token);
+                let sent = self.files.send_stream(&mut passing, (id, request), file, (composed, rate), token);
                 if sent.is_err() {
                     replies.reply_status(id, request, Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
                     self.rest.end(replies, token, true);
@@ -297,6 +302,11 @@ impl Engine {
     fn go_on<R: Replies>(&mut self, replies: &mut R, token: u32) {
         let Some(place) = self.rest.courses.get_mut(token as usize) else { return };
         let Some(mut course) = place.take() else { return };
+        if course.paced.is_some() {
+            *place = Some(course);
+            self.send_paced(replies, token);
+            return;
+        }
         let Some(request) = course.request.take() else {
             *place = Some(course);
             return;

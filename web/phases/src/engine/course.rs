@@ -1,5 +1,6 @@
 //! How far a request has come, and what was found out on the way.
 
+use super::pace::Paced;
 use crate::limits::{Held, LimitStatus};
 use crate::program::{BlockId, Program, ServerId};
 use access_log::LogSet;
@@ -207,6 +208,8 @@ pub(crate) struct Course {
     pub verdict: Option<Verdict>,
     /// The file of users that its password was found in.
     pub known_to: Option<Vec<u8>>,
+    /// What is sent no faster than it may be.
+    pub paced: Option<Paced>,
     /// The handler's mark for files.
     pub inner: Option<u32>,
     pub state: CourseState,
@@ -266,6 +269,7 @@ impl Course {
             ticket: None,
             verdict: None,
             known_to: None,
+            paced: None,
             inner: None,
             state: CourseState::Runs,
             sent: Sent::default(),

@@ -9,6 +9,7 @@ use super::text::{field_value, location_value};
 use crate::program::{AddedField, Block, ErrorPage, ErrorTarget, Expires, FieldRules, IfModifiedSince};
 use core::ops::Range;
 use exchange::{Composed, FieldLines, Part, Piece, Replies, Reply};
+use files::Rate;
 use semantics::date::{self, HttpDate};
 use semantics::{Known, Method, Status};
 use std::rc::Rc;
@@ -400,11 +401,18 @@ impl<R: Replies> Runner<'_, R> {
             Pieces::None => 0,
             _ => length.unwrap_or(0),
         };
+        let pace = if body_bytes > 0 { self.pace(body_bytes) } else { None };
         match pieces {
             Pieces::File(file, parts) => {
                 if let Some(memory) = self.files.in_memory(file.id) {
                     let (body, start) = (memory.body.clone(), memory.start);
                     let fields = core::mem::take(&mut self.course.sent.fields);
+                    if let Some(pace) = pace {
+                        let reply = Reply { status: told, length, fields: &fields };
+                        let flow = self.begin_paced(&reply, (body, start), parts, pace);
+                        self.course.sent.fields = fields;
+                        return flow;
+                    }
                     {
                         let pieces: Vec<Piece<'_>> = parts.iter().map(|part| piece(part, &body, start)).collect();
                         let reply = Reply { status: told, length, fields: &fields };
@@ -415,13 +423,22 @@ impl<R: Replies> Runner<'_, R> {
                         self.remember((body, start), length.unwrap_or(0));
                     }
                 } else {
-                    return self.stream(file, told, length, parts);
+                    return self.stream(file, (told, length, parts), pace);
                 }
             }
             Pieces::None => {
                 let fields = core::mem::take(&mut self.course.sent.fields);
                 self.replies.reply(id, self.request, &Reply { status: told, length, fields: &fields }, &[]);
                 self.course.sent.fields = fields;
+            }
+            Pieces::Bytes(bytes) if pace.is_some() => {
+                let fields = core::mem::take(&mut self.course.sent.fields);
+                let reply = Reply { status: told, length, fields: &fields };
+                let parts = vec![Part::Content(0..bytes.len() as u64)];
+                let pace = pace.unwrap_or(Rate { bytes: u64::MAX, after: 0 });
+                let flow = self.begin_paced(&reply, (app::Body::new(bytes), 0), parts, pace);
+                self.course.sent.fields = fields;
+                return flow;
             }
             Pieces::Bytes(bytes) => {
                 let fields = core::mem::take(&mut self.course.sent.fields);
@@ -438,10 +455,15 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     /// A file that is not in memory is streamed.
-    fn stream(&mut self, file: FileAt, status: Status, length: Option<u64>, parts: Vec<Part>) -> Flow {
+    fn stream(
+        &mut self,
+        file: FileAt,
+        (status, length, parts): (Status, Option<u64>, Vec<Part>),
+        pace: Option<Rate>,
+    ) -> Flow {
         let composed =
             Composed { status, length, fields: FieldLines::of(self.course.sent.fields.clone()), parts: parts.into() };
-        self.rest.stream = Some((file.id, composed));
+        self.rest.stream = Some((file.id, composed, pace));
         self.course.state = CourseState::Sends;
         Flow::Done
     }
