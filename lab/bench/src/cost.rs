@@ -9,7 +9,10 @@ use crate::rig::{Rack, Rig, endless};
 use clap::ValueEnum;
 use link::Link;
 use load::{Heads, Plan, Reuse};
+use nginx::{Configuration, Disk, Surroundings};
 use server::{Config, Content, ReaderKind, Respond};
+use std::path::Path;
+use std::sync::Arc;
 
 /// What a small response to a keep-alive request may cost, in instructions,
 /// where 32 requests share a turn.
@@ -47,6 +50,14 @@ pub enum Case {
     FileSingle,
     /// A file of 2,649 bytes, 64 connections
     FileBurst,
+    /// The file by a bare nginx.conf, one connection
+    ConfSingle,
+    /// The file by a bare nginx.conf, 64 connections
+    ConfBurst,
+    /// The file as an ordinary site has it by its nginx.conf, one connection
+    SiteSingle,
+    /// The file as an ordinary site has it by its nginx.conf, 64 connections
+    SiteBurst,
     /// Small response to a browser's head of some 600 bytes, one connection
     BrowserSingle,
     /// Small response to such heads, another on each of 64 connections
@@ -82,6 +93,10 @@ impl Case {
             Self::SmallBurst => "small response, keep-alive, bursts from 64 connections",
             Self::FileSingle => "2,649-byte file, keep-alive, one request per turn",
             Self::FileBurst => "2,649-byte file, keep-alive, bursts from 64 connections",
+            Self::ConfSingle => "2,649-byte file by a bare nginx.conf, one request per turn",
+            Self::ConfBurst => "2,649-byte file by a bare nginx.conf, bursts from 64 connections",
+            Self::SiteSingle => "2,649-byte file of an ordinary site by its nginx.conf, one request per turn",
+            Self::SiteBurst => "2,649-byte file of an ordinary site by its nginx.conf, bursts from 64 connections",
             Self::BrowserSingle => "small response to a browser's head, keep-alive, one request per turn",
             Self::BrowserBurst => "small response to a browser's head, keep-alive, bursts from 64 connections",
             Self::NewSingle => "small response, new connection per request, one at a time",
@@ -103,12 +118,28 @@ impl Case {
     }
 
     fn plan(self) -> Plan {
-        let file = matches!(self, Self::FileSingle | Self::FileBurst);
+        let file = matches!(
+            self,
+            Self::FileSingle
+                | Self::FileBurst
+                | Self::ConfSingle
+                | Self::ConfBurst
+                | Self::SiteSingle
+                | Self::SiteBurst
+        );
         let mut plan = endless(if file { "/page.html" } else { "/" });
         if matches!(self, Self::BrowserSingle | Self::BrowserBurst) {
             plan.heads = Heads::Browser;
         }
-        let single = matches!(self, Self::SmallSingle | Self::FileSingle | Self::BrowserSingle | Self::NewSingle);
+        let single = matches!(
+            self,
+            Self::SmallSingle
+                | Self::FileSingle
+                | Self::ConfSingle
+                | Self::SiteSingle
+                | Self::BrowserSingle
+                | Self::NewSingle
+        );
         plan.connections = if single { 1 } else { 64 };
         if matches!(self, Self::NewSingle | Self::NewBurst) {
             plan.reuse = Reuse::ServerCloses;
@@ -232,26 +263,76 @@ fn print_profile(case: Case, profile: &Profile, requests: u64, turns: u64, funct
 pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, bonded: bool) -> Result<(), BenchError> {
     let site = Scratch::make()?;
     std::fs::write(site.path().join("page.html"), [b'x'; FILE_BYTES])?;
-    let config = || match case {
-        Case::FileSingle | Case::FileBurst => {
-            // Read within the turn: turns that wait for a helper thread would
-            // be counted, and how many there are is the machine's to say.
-            let mut config = Config::directory(site.path());
-            if let Content::Directory(directory) = &mut config.content {
-                directory.reader = ReaderKind::Inline;
+    let config = || {
+        Ok::<_, BenchError>(match case {
+            Case::FileSingle | Case::FileBurst => {
+                // Read within the turn: turns that wait for a helper thread would
+                // be counted, and how many there are is the machine's to say.
+                let mut config = Config::directory(site.path());
+                if let Content::Directory(directory) = &mut config.content {
+                    directory.reader = ReaderKind::Inline;
+                }
+                config
             }
-            config
-        }
-        _ => Config::respond(Respond::Text("Hello, World!".into())),
+            Case::ConfSingle | Case::ConfBurst => by_conf(site.path(), BARE)?,
+            Case::SiteSingle | Case::SiteBurst => by_conf(site.path(), ORDINARY)?,
+            _ => Config::respond(Respond::Text("Hello, World!".into())),
+        })
     };
+    let config = config()?;
     // One silo has its link to itself.
     if silos > 1 {
-        return run_rack(Rack::new(silos.into(), config, || case.plan())?, requests);
+        return run_rack(Rack::new(silos.into(), || config.clone(), || case.plan())?, requests);
     }
     match bonded {
-        false => run_rig(Rig::new(config(), case.plan())?, side, requests),
-        true => run_rig(Rig::bonded(config(), case.plan())?, side, requests),
+        false => run_rig(Rig::new(config, case.plan())?, side, requests),
+        true => run_rig(Rig::bonded(config, case.plan())?, side, requests),
     }
+}
+
+/// A server of a folder.
+const BARE: &str = "events {} http { types { text/html html; } access_log off; server { listen 80; root FOLDER; } }";
+
+/// A site as many are: three hosts, a location for assets, fields, a log in JSON.
+const ORDINARY: &str = r#"
+events {}
+http {
+    types { text/html html; text/css css; application/javascript js; image/png png; }
+    default_type application/octet-stream;
+    log_format json escape=json '{"time":"$time_iso8601","client":"$remote_addr","request":"$request",'
+        '"status":$status,"bytes":$body_bytes_sent,"referer":"$http_referer","agent":"$http_user_agent",'
+        '"host":"$host","took":$request_time}';
+    access_log FOLDER/access.log json;
+    server { listen 80 default_server; server_name one.example; return 404; }
+    server { listen 80; server_name two.example www.two.example; root /nowhere; }
+    server {
+        listen 80;
+        server_name 10.0.0.2;
+        root FOLDER;
+        add_header X-Content-Type-Options nosniff;
+        add_header Referrer-Policy no-referrer;
+        location / { try_files $uri $uri/ =404; }
+        location ~* \.(css|js|png|html)$ {
+            expires 7d;
+            add_header Cache-Control public;
+        }
+    }
+}
+"#;
+
+/// What an nginx.conf says, in its folder, whose files are read within the turn.
+fn by_conf(folder: &Path, text: &str) -> Result<Config, BenchError> {
+    let file = folder.join("nginx.conf");
+    let text = text.replace("FOLDER", &folder.display().to_string());
+    std::fs::write(&file, text)?;
+    let around = Surroundings { prefix: folder, hostname: "bench", root: true, resolve: |_| Vec::new() };
+    let read = Configuration::read(&mut Disk, &file, b"").map_err(|why| why.to_string())?;
+    let compiled = nginx::compile(&read, around).map_err(|why| why.to_string())?;
+    let mut config = Config::program(Arc::new(compiled.program));
+    if let Content::Program(_, directory) = &mut config.content {
+        directory.reader = ReaderKind::Inline;
+    }
+    Ok(config)
 }
 
 fn run_rig<L: Link>(mut rig: Rig<L>, side: CostSide, requests: u64) -> Result<(), BenchError> {
