@@ -1,30 +1,64 @@
-//! What bodies and logs are compressed with.
+//! What bodies and logs are compressed with: content codings (RFC 9110 section
+//! 8.4.1), by the piece or as a whole.
+//!
+//! Nothing here reads or waits: input and output are slices and vectors, so that a
+//! silo gives a response as many bytes in a turn as it has time for.
 #![forbid(unsafe_code)]
 
-use flate2::read::MultiGzDecoder;
-use flate2::write::GzEncoder;
-use std::io::{Read, Write};
+mod decoder;
+mod encoder;
+mod whole;
 
-/// All of `bytes` as a member of a gzip file (RFC 1952), at a level from 1 to 9.
-#[must_use]
-pub fn member(bytes: &[u8], level: u8) -> Vec<u8> {
-    let level = flate2::Compression::new(u32::from(level.clamp(1, 9)));
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), level);
-    // Writing to memory does not fail.
-    let _ = encoder.write_all(bytes);
-    encoder.finish().unwrap_or_default()
+pub use decoder::{Gunzip, NotGzip, Taken, members};
+pub use encoder::{Encoder, Encoders};
+pub use whole::{Whole, member};
+
+/// A content coding.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Coding {
+    /// gzip (RFC 1952)
+    Gzip,
+    /// Brotli (RFC 7932)
+    Brotli,
+    /// Zstandard (RFC 8878)
+    Zstd,
 }
 
-/// What the members of a gzip file hold, at most `most` bytes.
-///
-/// # Errors
-/// It is none, or longer.
-pub fn members(bytes: &[u8], most: usize) -> Result<Vec<u8>, NotGzip> {
-    let mut out = Vec::new();
-    let read = MultiGzDecoder::new(bytes).take(most as u64 + 1).read_to_end(&mut out);
-    if read.is_ok() && out.len() <= most { Ok(out) } else { Err(NotGzip) }
+impl Coding {
+    /// All of them, in the order in which they are chosen where a client takes
+    /// several: the one that makes texts shortest first.
+    pub const ALL: [Self; 3] = [Self::Brotli, Self::Zstd, Self::Gzip];
+
+    /// Its name in fields.
+    #[must_use]
+    pub const fn token(self) -> &'static [u8] {
+        match self {
+            Self::Gzip => b"gzip",
+            Self::Brotli => b"br",
+            Self::Zstd => b"zstd",
+        }
+    }
+
+    /// What names of files that were compressed before end with.
+    #[must_use]
+    pub const fn suffix(self) -> &'static [u8] {
+        match self {
+            Self::Gzip => b".gz",
+            Self::Brotli => b".br",
+            Self::Zstd => b".zst",
+        }
+    }
+
+    /// The levels that there are, and the one where none is told.
+    #[must_use]
+    pub const fn levels(self) -> (core::ops::RangeInclusive<u8>, u8) {
+        match self {
+            Self::Gzip => (1..=9, 1),
+            Self::Brotli => (0..=11, 6),
+            Self::Zstd => (1..=22, 1),
+        }
+    }
 }
 
-/// Bytes are no gzip file, or a longer one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NotGzip;
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,256 @@
-//! `gzip`, `brotli`, `zstd`, `gunzip`, and what belongs to them.
+//! `gzip`, `brotli`, `zstd`, `gunzip`, and what belongs to them: which coding a
+//! response gets.
+//!
+//! What a request takes comes to a number ([`Accepted::class`]), so that what was
+//! compressed for one is given to all that are alike.
+
+mod accept;
+mod directive;
+
+pub use accept::{Accepted, RequestFacts};
+pub use directive::add_types;
+pub use gzip::Coding;
+
+use accept::names;
 
 /// How responses of a place are compressed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompressionRules {
-    /// `gzip`.
-    pub gzip: bool,
+    /// `gzip`, and what belongs to it.
+    pub gzip: CodingRules,
+    /// `brotli`, and what belongs to it.
+    pub brotli: CodingRules,
+    /// `zstd`, and what belongs to it.
+    pub zstd: CodingRules,
+    /// `gzip_http_version` is 1.0.
+    pub old_clients: bool,
+    /// `gzip_proxied`: what of [`Proxied`] may be compressed.
+    pub proxied: u16,
+    /// `gzip_vary`.
+    pub vary: bool,
+    /// `gzip_disable`: expressions on User-Agent, whatever its case.
+    pub disabled: Vec<u32>,
+    /// `gzip_disable msie6`.
+    pub msie6: bool,
+    /// `gunzip`.
+    pub gunzip: bool,
 }
+
+/// How one coding is used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CodingRules {
+    /// Responses are compressed.
+    pub on: bool,
+    /// At this level.
+    pub level: u8,
+    /// Those that are at least so long, if it is known.
+    pub min_length: u64,
+    /// Those of these types; `None`: of all.
+    pub types: Option<Vec<Box<[u8]>>>,
+    /// Files that were compressed before, beside those that are asked for.
+    pub files: Precompressed,
+}
+
+/// `gzip_static` and the like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Precompressed {
+    /// They are not looked for.
+    #[default]
+    Off,
+    /// They are for clients that take them.
+    On,
+    /// All get them.
+    Always,
+}
+
+/// Words of `gzip_proxied`, as bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "each is what nginx's documentation says of its word")]
+pub enum Proxied {
+    Off = 2,
+    Expired = 4,
+    NoCache = 8,
+    NoStore = 16,
+    Private = 32,
+    NoLastModified = 64,
+    NoEtag = 128,
+    Auth = 256,
+    Any = 512,
+}
+
+impl CodingRules {
+    fn of(coding: Coding) -> Self {
+        let (_, level) = coding.levels();
+        let types = Some(vec![b"text/html"[..].into()]);
+        Self { on: false, level, min_length: 20, types, files: Precompressed::Off }
+    }
+}
+
+impl Default for CompressionRules {
+    fn default() -> Self {
+        Self {
+            gzip: CodingRules::of(Coding::Gzip),
+            brotli: CodingRules::of(Coding::Brotli),
+            zstd: CodingRules::of(Coding::Zstd),
+            old_clients: false,
+            proxied: Proxied::Off as u16,
+            vary: false,
+            disabled: Vec::new(),
+            msie6: false,
+            gunzip: false,
+        }
+    }
+}
+
+/// What of a response decides whether it is compressed.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseFacts<'a> {
+    /// Its status.
+    pub status: u16,
+    /// It has a Content-Encoding.
+    pub encoded: bool,
+    /// How long it is, if that is known.
+    pub length: Option<u64>,
+    /// Its media type, perhaps with parameters.
+    pub media_type: &'a [u8],
+    /// Its Expires, in seconds since 1970; a field that is no time is 0 seconds
+    /// after all others.
+    pub expires: Option<u64>,
+    /// Now, in seconds since 1970: its Date.
+    pub now: u64,
+    /// Its Cache-Control fields.
+    pub cache_control: &'a [&'a [u8]],
+    /// It has a Last-Modified.
+    pub last_modified: bool,
+    /// It has an ETag.
+    pub etag: bool,
+}
+
+/// What becomes of a response.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chosen {
+    /// It is compressed so; it loses its length and its ranges, and its ETag
+    /// becomes weak.
+    pub coding: Option<Coding>,
+    /// It gets `Vary: Accept-Encoding`: others might get another.
+    pub vary: bool,
+}
+
+impl CompressionRules {
+    /// The rules of a coding.
+    #[must_use]
+    pub const fn of(&self, coding: Coding) -> &CodingRules {
+        match coding {
+            Coding::Gzip => &self.gzip,
+            Coding::Brotli => &self.brotli,
+            Coding::Zstd => &self.zstd,
+        }
+    }
+
+    /// Whether any response may be compressed while it is sent.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        Coding::ALL.iter().any(|coding| self.of(*coding).on)
+    }
+
+    /// What a response to a request that takes `accepted` gets.
+    #[must_use]
+    pub fn choose(&self, accepted: Accepted, response: &ResponseFacts<'_>) -> Chosen {
+        let mut chosen = Chosen { coding: None, vary: false };
+        if !matches!(response.status, 200 | 403 | 404) || response.encoded {
+            return chosen;
+        }
+        for coding in Coding::ALL {
+            let rules = self.of(coding);
+            if rules.on
+                && response.length.is_none_or(|length| length >= rules.min_length)
+                && rules.has_type(response.media_type)
+            {
+                chosen.vary |= self.vary;
+                if accepted.takes(coding) && self.may_compress(accepted, response) {
+                    chosen.coding = Some(coding);
+                    return chosen;
+                }
+            }
+        }
+        chosen
+    }
+
+    /// In which order files that were compressed before are looked for, and
+    /// whether `Vary: Accept-Encoding` goes with what is answered where one is
+    /// there, be it this one or not.
+    pub fn files(&self, accepted: Accepted) -> impl Iterator<Item = (Coding, Chosen)> {
+        Coding::ALL.into_iter().filter_map(move |coding| {
+            // A response that is a file on its own has no fields yet.
+            let takes = accepted.takes(coding) && self.may_compress(accepted, &ResponseFacts::default());
+            match self.of(coding).files {
+                Precompressed::Off => None,
+                Precompressed::Always => Some((coding, Chosen { coding: Some(coding), vary: false })),
+                // Asked for that `Vary` alone, as nginx does.
+                Precompressed::On if takes || self.vary => {
+                    Some((coding, Chosen { coding: takes.then_some(coding), vary: self.vary }))
+                }
+                Precompressed::On => None,
+            }
+        })
+    }
+
+    /// Whether a response that has `Content-Encoding: gzip` is to be read for a
+    /// client: one that does not take it. `Vary` is as for others then.
+    #[must_use]
+    pub fn unpacks(&self, accepted: Accepted, response: &ResponseFacts<'_>) -> bool {
+        self.gunzip && !(accepted.takes(Coding::Gzip) && self.may_compress(accepted, response))
+    }
+
+    /// `gzip_proxied`.
+    fn may_compress(&self, accepted: Accepted, response: &ResponseFacts<'_>) -> bool {
+        let has = |flag: Proxied| self.proxied & flag as u16 != 0;
+        if !accepted.via() {
+            return true;
+        }
+        if has(Proxied::Off) {
+            return false;
+        }
+        if has(Proxied::Any) || accepted.authorization() && has(Proxied::Auth) {
+            return true;
+        }
+        if let Some(expires) = response.expires {
+            return has(Proxied::Expired) && expires < response.now;
+        }
+        if !response.cache_control.is_empty() {
+            let said = |name: &[u8]| response.cache_control.iter().any(|field| names(field, name));
+            return has(Proxied::NoCache) && said(b"no-cache")
+                || has(Proxied::NoStore) && said(b"no-store")
+                || has(Proxied::Private) && said(b"private");
+        }
+        !(has(Proxied::NoLastModified) && response.last_modified || has(Proxied::NoEtag) && response.etag)
+    }
+}
+
+impl CodingRules {
+    fn has_type(&self, media_type: &[u8]) -> bool {
+        let Some(types) = &self.types else { return true };
+        let end = media_type.iter().position(|byte| *byte == b';').unwrap_or(media_type.len());
+        let bare = media_type[..end].trim_ascii_end();
+        types.iter().any(|known| known.eq_ignore_ascii_case(bare))
+    }
+}
+
+impl Default for ResponseFacts<'_> {
+    fn default() -> Self {
+        Self {
+            status: 200,
+            encoded: false,
+            length: None,
+            media_type: b"text/html",
+            expires: None,
+            now: 0,
+            cache_control: &[],
+            last_modified: false,
+            etag: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

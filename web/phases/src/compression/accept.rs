@@ -1,0 +1,152 @@
+//! What a client takes.
+
+use super::{Coding, CompressionRules};
+
+/// What of a request decides how its response may be compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Accepted(u8);
+
+/// Bits of [`Accepted`], behind those of codings.
+const VIA: u8 = 8;
+const AUTHORIZATION: u8 = 16;
+
+const fn bit(coding: Coding) -> u8 {
+    match coding {
+        Coding::Gzip => 1,
+        Coding::Brotli => 2,
+        Coding::Zstd => 4,
+    }
+}
+
+impl Accepted {
+    /// Requests with the same number are alike; below 32.
+    #[must_use]
+    pub const fn class(self) -> u8 {
+        self.0
+    }
+
+    /// Whether a coding is taken.
+    #[must_use]
+    pub const fn takes(self, coding: Coding) -> bool {
+        self.0 & bit(coding) != 0
+    }
+
+    /// Whether it came through a proxy that says so.
+    pub(super) const fn via(self) -> bool {
+        self.0 & VIA != 0
+    }
+
+    /// Whether it has an Authorization.
+    pub(super) const fn authorization(self) -> bool {
+        self.0 & AUTHORIZATION != 0
+    }
+}
+
+/// What of a request decides how its response may be compressed: values of its
+/// first fields of these names.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestFacts<'a> {
+    /// Accept-Encoding
+    pub accept_encoding: Option<&'a [u8]>,
+    /// User-Agent
+    pub user_agent: Option<&'a [u8]>,
+    /// It has a Via.
+    pub via: bool,
+    /// It has an Authorization.
+    pub authorization: bool,
+    /// It is of HTTP/1.0.
+    pub old: bool,
+}
+
+impl CompressionRules {
+    /// What a request takes; `matches` tells whether an expression matches.
+    pub fn accepted(&self, request: &RequestFacts<'_>, matches: &mut dyn FnMut(u32, &[u8]) -> bool) -> Accepted {
+        let Some(field) = request.accept_encoding else { return Accepted::default() };
+        if request.old && !self.old_clients {
+            return Accepted::default();
+        }
+        let codings = Coding::ALL.iter().filter(|coding| takes(field, coding.token()));
+        let mut accepted = codings.fold(0, |bits, coding| bits | bit(*coding));
+        if accepted == 0 {
+            return Accepted::default();
+        }
+        if let Some(agent) = request.user_agent
+            && (self.msie6 && is_msie6(agent) || self.disabled.iter().any(|number| matches(*number, agent)))
+        {
+            return Accepted::default();
+        }
+        accepted |= if request.via { VIA } else { 0 };
+        // It matters for what came through a proxy alone.
+        accepted |= if request.via && request.authorization { AUTHORIZATION } else { 0 };
+        Accepted(accepted)
+    }
+}
+
+/// Whether a field `Accept-Encoding` has a coding that is not of quality 0, read
+/// as nginx reads it: the first place counts where it stands after a comma, a
+/// blank, or nothing; `*` stands for none.
+fn takes(field: &[u8], token: &[u8]) -> bool {
+    let mut from = 0;
+    loop {
+        let Some(at) = find(&field[from..], token).map(|at| from + at) else { return false };
+        from = at + token.len();
+        if at == 0 || matches!(field[at - 1], b',' | b' ') {
+            break;
+        }
+    }
+    let rest = &field[from..];
+    let blanks = |text: &[u8]| text.iter().take_while(|byte| **byte == b' ').count();
+    let rest = &rest[blanks(rest)..];
+    match rest {
+        [] | [b',', ..] => true,
+        [b';', rest @ ..] => match &rest[blanks(rest)..] {
+            [] => true,
+            [b'q' | b'Q', b'=', quality @ ..] => quality_of(quality) > 0,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Where `token` stands, whatever its case.
+fn find(text: &[u8], token: &[u8]) -> Option<usize> {
+    text.windows(token.len()).position(|window| window.eq_ignore_ascii_case(token))
+}
+
+/// A quality (RFC 9110 section 12.4.2): more than 0 where it is; 0 where it is
+/// none. nginx adds digits up, which comes to the same.
+fn quality_of(text: &[u8]) -> u32 {
+    let (mut quality, rest) = match text {
+        [b'0', rest @ ..] => (0, rest),
+        [b'1', rest @ ..] => (100, rest),
+        _ => return 0,
+    };
+    let digits = match rest {
+        [] | [b',' | b' ', ..] => return quality,
+        [b'.', digits @ ..] => digits,
+        _ => return 0,
+    };
+    let end = digits.iter().position(|byte| matches!(byte, b',' | b' ')).unwrap_or(digits.len());
+    for digit in &digits[..end] {
+        if !digit.is_ascii_digit() {
+            return 0;
+        }
+        quality += u32::from(digit - b'0');
+    }
+    if quality > 100 || end > 3 { 0 } else { quality }
+}
+
+/// Whether a User-Agent is a browser that could not read what it asked for.
+fn is_msie6(agent: &[u8]) -> bool {
+    let Some(at) = agent.windows(5).position(|window| window == b"MSIE ") else { return false };
+    match &agent[at..] {
+        [_, _, _, _, _, b'4' | b'5', b'.', _, ..] => true,
+        [_, _, _, _, _, b'6', b'.', _, rest @ ..] => !rest.windows(3).any(|window| window == b"SV1"),
+        _ => false,
+    }
+}
+
+/// Whether a Cache-Control field has this word, without a value.
+pub(super) fn names(field: &[u8], word: &[u8]) -> bool {
+    field.split(|byte| matches!(byte, b',' | b';')).any(|part| part.trim_ascii().eq_ignore_ascii_case(word))
+}
