@@ -17,6 +17,7 @@ use clap::{CommandFactory, FromArgMatches};
 use console::{ImportPlan, LabPlan, NodePlan, NumaPlan, StatusPlan, WatchPlan};
 use demo::DemoPlan;
 use generator::LoadPlan;
+use nginx_command::NginxPlan;
 use serve::ServePlan;
 use std::ffi::OsString;
 use std::fs::File;
@@ -28,6 +29,8 @@ use testbed::PacketPlan;
 pub enum Command {
     /// Serve a website.
     Serve(Box<ServePlan>),
+    /// Do what an nginx.conf says.
+    Nginx(NginxPlan),
     /// Load a server and measure its latency.
     Load(Box<LoadPlan>),
     /// Measure Nearside versus nginx, on one veth pair and over shared memory.
@@ -86,7 +89,7 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
-    let arguments = joined(arguments.into_iter().map(Into::into).collect());
+    let arguments = joined(named(arguments.into_iter().map(Into::into).collect()));
     let merged = settings::merge(arguments, settings).map_err(|why| refusal("serve", &why))?;
     let matches = definition().try_get_matches_from(&merged.arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error,
@@ -115,6 +118,27 @@ pub fn serve_again(settings: Option<File>) -> Result<ServePlan, String> {
         Ok(_) => Err("the command line is not that of serve".to_owned()),
         Err(error) => Err(settings::sentence(&error)),
     }
+}
+
+/// The same of a command line of nginx's.
+///
+/// # Errors
+/// As [`serve_again`].
+pub fn nginx_again(_: Option<File>) -> Result<ServePlan, String> {
+    match parse(std::env::args_os()) {
+        Ok(Command::Nginx(plan)) => nginx_command::served(&plan, nginx_again),
+        Ok(_) => Err("the command line is not that of nginx".to_owned()),
+        Err(error) => Err(settings::sentence(&error)),
+    }
+}
+
+/// The command line of the program under the name `nginx` is that of this command.
+fn named(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let name = arguments.first().map(std::path::Path::new).and_then(std::path::Path::file_name);
+    if name.is_some_and(|name| name == "nginx") {
+        arguments.insert(1, "nginx".into());
+    }
+    arguments
 }
 
 /// The message that a command line makes no sense.

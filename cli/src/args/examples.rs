@@ -27,6 +27,14 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "nginx",
+        &[
+            "nearside nginx -t --explain",
+            "nearside nginx -c /etc/nginx/nginx.conf -g 'daemon off;'",
+            "nearside nginx -s reload",
+        ],
+    ),
+    (
         "load",
         &[
             "nearside load http://localhost:8080/ -c 64",

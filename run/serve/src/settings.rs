@@ -9,7 +9,6 @@ pub const ANYWHERE: &[&str] = &[
     "access-log",
     "body-timeout",
     "cache-size",
-    "configuration",
     "drain-timeout",
     "folder",
     "header-timeout",
@@ -26,6 +25,9 @@ pub const OVER_LINKS: &[&str] = &["cache-copies", "congestion", "tx-delay"];
 
 /// What changes over kernel sockets, too.
 pub const OVER_SOCKETS: &[&str] = &["sendfile-above"];
+
+/// What an nginx.conf says, and that changes.
+const OF_CONFIGURATIONS: &[&str] = &["configuration"];
 
 /// What changes where a successor can take over.
 const OF_RESTARTS: &[&str] = &["restart-drain", "restart-timeout"];
@@ -114,7 +116,7 @@ fn has_take_over(plan: &ServePlan) -> bool {
 fn changes(plan: &ServePlan, name: &str) -> bool {
     let more = if is_link(plan) { OVER_LINKS } else { OVER_SOCKETS };
     let restarts = has_take_over(plan) && OF_RESTARTS.contains(&name);
-    ANYWHERE.contains(&name) || more.contains(&name) || restarts
+    ANYWHERE.contains(&name) || OF_CONFIGURATIONS.contains(&name) || more.contains(&name) || restarts
 }
 
 const fn is_link(plan: &ServePlan) -> bool {

@@ -26,7 +26,7 @@ mod tables;
 mod tests;
 
 pub use classes::DirectiveClass;
-pub use listen::SocketRules;
+pub use listen::{KeepAliveRules, SocketRules};
 pub use process::{ErrorLog, ErrorLogTarget, ProcessRules};
 
 use crate::message::{ConfError, Level, Message, Place};

@@ -14,14 +14,18 @@
 #![forbid(unsafe_code)]
 
 mod compile;
+mod explain;
 mod lexer;
 mod message;
 mod reader;
 mod rules;
 mod source;
 
-pub use compile::{Compiled, DirectiveClass, ErrorLog, ErrorLogTarget, ProcessRules, Remark, Resolve, SocketRules};
+pub use compile::{
+    Compiled, DirectiveClass, ErrorLog, ErrorLogTarget, KeepAliveRules, ProcessRules, Remark, Resolve, SocketRules,
+};
 pub use compile::{Surroundings, compile};
+pub use explain::{Explanation, explain};
 pub use message::{ConfError, Level, Message, Place, SourceId};
 pub use phases::units::{BadValue, offset, size, time};
 pub use reader::{Configuration, DEPTH_MAX, Directive, FILES_MAX, ReadFile, TEXT_MAX};

@@ -99,6 +99,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "steer", "tcp", "topology", "wire",
         ],
     ),
+    ("nginx_command", &["access_log", "host", "nginx", "phases", "say", "serve", "server", "sockets"]),
     ("generator", &["app", "host", "link", "load", "report", "say", "silo", "sockets", "wire"]),
     ("testbed", &["driver", "host", "link", "load", "packet", "say", "silo", "wire"]),
     (

@@ -1,0 +1,92 @@
+//! `nearside nginx`, as typed: nginx's own options.
+
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use nginx_command::{NginxAction, NginxPlan, NginxSignal};
+use std::path::PathBuf;
+
+#[derive(Args)]
+#[command(disable_version_flag = true)]
+pub(in crate::args) struct NginxArgs {
+    /// What paths in the configuration are relative to [default: /usr/share/nginx]
+    #[arg(short, value_name = "PREFIX", value_hint = ValueHint::DirPath)]
+    prefix: Option<PathBuf>,
+
+    /// The configuration; other files are looked for beside it
+    /// [default: /etc/nginx/nginx.conf]
+    #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    configuration: Option<PathBuf>,
+
+    /// The error log until the configuration names another
+    #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    error_log: Option<PathBuf>,
+
+    /// Directives that stand before the configuration, as in 'daemon off;'
+    #[arg(short, value_name = "DIRECTIVES", default_value = "", hide_default_value = true)]
+    globals: String,
+
+    /// Say whether the configuration is good, and exit
+    #[arg(short)]
+    test: bool,
+
+    /// As -t, and print the configuration with all that it includes
+    #[arg(short = 'T')]
+    dump: bool,
+
+    /// With -t: nothing but errors
+    #[arg(short)]
+    quiet: bool,
+
+    /// With -t: what each server and location is, what has no effect here, and
+    /// what keeps answers from being given ready
+    #[arg(long)]
+    explain: bool,
+
+    /// Tell the process that serves: stop, quit, reload, or reopen its logs
+    #[arg(short, value_enum, value_name = "SIGNAL")]
+    signal: Option<ServerSignal>,
+
+    /// Print the version, and exit
+    #[arg(short, action = ArgAction::SetTrue)]
+    version: bool,
+
+    /// Print the version and what there is of nginx's modules, and exit
+    #[arg(short = 'V')]
+    all_of_version: bool,
+}
+
+/// What a process that serves is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum ServerSignal {
+    /// End at once
+    Stop,
+    /// End when all requests are answered
+    Quit,
+    /// Read the configuration again
+    Reload,
+    /// Open the logs again
+    Reopen,
+}
+
+impl NginxArgs {
+    pub(super) fn plan(self) -> NginxPlan {
+        let action = match (self.signal, self.version || self.all_of_version) {
+            (_, true) => NginxAction::Version { whole: self.all_of_version },
+            (Some(signal), _) => NginxAction::Signal(match signal {
+                ServerSignal::Stop => NginxSignal::Stop,
+                ServerSignal::Quit => NginxSignal::Quit,
+                ServerSignal::Reload => NginxSignal::Reload,
+                ServerSignal::Reopen => NginxSignal::Reopen,
+            }),
+            _ if self.test || self.dump || self.explain => NginxAction::Test { dump: self.dump, explain: self.explain },
+            _ => NginxAction::Serve,
+        };
+        NginxPlan {
+            prefix: self.prefix,
+            configuration: self.configuration,
+            error_log: self.error_log,
+            globals: self.globals,
+            quiet: self.quiet,
+            action,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A configuration is read, and compiled.
+
+use crate::plan::NginxPlan;
+use core::net::IpAddr;
+use nginx::{Compiled, ConfError, Configuration, Disk, Message, Surroundings, compile};
+use std::net::ToSocketAddrs;
+use std::path::{Path, PathBuf};
+
+/// What paths are relative to, where nothing else is said: as Debian's nginx.
+const PREFIX: &str = "/usr/share/nginx";
+
+/// The configuration, where nothing else is said.
+const CONFIGURATION: &str = "/etc/nginx/nginx.conf";
+
+/// Where the process id goes, where nothing else is said.
+const PID: &str = "/run/nginx.pid";
+
+/// A configuration, and what it means.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Where it is.
+    pub path: PathBuf,
+    /// As it is written.
+    pub configuration: Configuration,
+    /// What it means.
+    pub compiled: Compiled,
+}
+
+/// Why a configuration is not taken.
+#[derive(Debug)]
+pub struct Refusal {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Why, and what was said before.
+    pub error: ConfError,
+}
+
+impl Refusal {
+    /// Says it; with a verdict, if it was a test.
+    pub fn tell(&self, test: bool) {
+        warn(self.error.warnings.iter(), false);
+        say::eprintln!("nginx: {}", self.error);
+        if test {
+            failed(&self.path);
+        }
+    }
+}
+
+/// The verdict on a configuration that is not good.
+pub fn failed(path: &Path) {
+    say::eprintln!("nginx: configuration file {} test failed", path.display());
+}
+
+fn warn<'m>(messages: impl Iterator<Item = &'m Message>, quiet: bool) {
+    messages.filter(|_| !quiet).for_each(|message| say::eprintln!("nginx: {message}"));
+}
+
+impl NginxPlan {
+    /// What paths are relative to.
+    fn prefix(&self) -> PathBuf {
+        let prefix = self.prefix.clone().unwrap_or_else(|| PREFIX.into());
+        std::path::absolute(&prefix).unwrap_or(prefix)
+    }
+
+    /// Where the configuration is.
+    fn path(&self) -> PathBuf {
+        self.prefix().join(self.configuration.as_deref().unwrap_or(CONFIGURATION.as_ref()))
+    }
+}
+
+impl Loaded {
+    /// That of a command line.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(plan: &NginxPlan) -> Result<Self, Refusal> {
+        let (prefix, path) = (plan.prefix(), plan.path());
+        let refused = |error: ConfError| Refusal { path: path.clone(), error };
+        let configuration = Configuration::read(&mut Disk, &path, plan.globals.as_bytes()).map_err(refused)?;
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let root = rustix::process::geteuid().is_root();
+        let around = Surroundings { prefix: &prefix, hostname: &name, root, resolve };
+        let mut compiled = compile(&configuration, around).map_err(|mut error| {
+            error.warnings.splice(0..0, configuration.warnings.iter().cloned());
+            refused(error)
+        })?;
+        compiled.warnings.splice(0..0, configuration.warnings.iter().cloned());
+        compiled.process.pid.get_or_insert_with(|| PID.into());
+        Ok(Self { path, configuration, compiled })
+    }
+
+    /// Says what nginx warns of.
+    pub fn warn(&self, quiet: bool) {
+        warn(self.compiled.warnings.iter(), quiet);
+    }
+}
+
+fn resolve(host: &str) -> Vec<IpAddr> {
+    (host, 0).to_socket_addrs().map(|found| found.map(|one| one.ip()).collect()).unwrap_or_default()
+}
