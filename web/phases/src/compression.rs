@@ -65,16 +65,24 @@ pub enum Precompressed {
 
 /// Words of `gzip_proxied`, as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "each is what nginx's documentation says of its word")]
 pub enum Proxied {
+    /// Nothing (`off`).
     Off = 2,
+    /// What is stale when it is sent (`expired`).
     Expired = 4,
+    /// What no cache gives again without asking (`no-cache`).
     NoCache = 8,
+    /// What no cache keeps (`no-store`).
     NoStore = 16,
+    /// What no shared cache keeps (`private`).
     Private = 32,
+    /// Not what has a Last-Modified (`no_last_modified`).
     NoLastModified = 64,
+    /// Not what has an ETag (`no_etag`).
     NoEtag = 128,
+    /// What a request with an Authorization got (`auth`).
     Auth = 256,
+    /// All (`any`).
     Any = 512,
 }
 

@@ -5,11 +5,11 @@ mod directive;
 mod table;
 
 pub use directive::{ConnectionLimit, LimitRules, RequestLimit, Zone, ZoneKind};
-pub use table::Held;
+pub use table::HeldCount;
 
 use crate::value::Value;
 use core::time::Duration;
-use table::Asked;
+use table::Excess;
 
 /// What becomes of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,21 +93,21 @@ impl LimitRules {
             }
             // The last is counted at once, those before it when all have passed.
             match zone.table.request(&key, rate, limit.burst, at == last, now) {
-                Asked::Over(excess) => {
+                Excess::Over(excess) => {
                     let status =
                         if self.requests_dry_run { LimitStatus::RejectedDryRun } else { LimitStatus::Rejected };
                     let decision = if self.requests_dry_run { LimitDecision::Pass } else { LimitDecision::Refuse };
                     return Limited { decision, status: Some(status), zone: Some(limit.zone), excess };
                 }
-                Asked::Within(excess) if at == last => limited = limited.after(limit, rate, excess),
-                Asked::Within(_) => counted.push((at, key.clone())),
+                Excess::Within(excess) if at == last => limited = limited.after(limit, rate, excess),
+                Excess::Within(_) => counted.push((at, key.clone())),
             }
             limited.status = Some(LimitStatus::Passed);
         }
         for (at, key) in counted.into_iter().rev() {
             let limit = &self.requests[at];
             if let Some((zone, rate)) = zones.get(usize::from(limit.zone)).and_then(Zone::rate)
-                && let Asked::Within(excess) = zone.table.request(&key, rate, u64::MAX, true, now)
+                && let Excess::Within(excess) = zone.table.request(&key, rate, u64::MAX, true, now)
             {
                 limited = limited.after(limit, rate, excess);
             }
@@ -130,7 +130,7 @@ impl LimitRules {
         &self,
         zones: &[Zone],
         write: &mut dyn FnMut(&Value, &mut Vec<u8>),
-        held: &mut Vec<Held>,
+        held: &mut Vec<HeldCount>,
     ) -> Limited {
         let (mut key, mut limited, before) = (Vec::new(), Limited::NOTHING, held.len());
         for limit in &self.connections {

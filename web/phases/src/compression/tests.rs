@@ -91,7 +91,7 @@ const FIELDS: [(&str, bool); 31] = [
 fn requests_that_are_alike_have_one_number() {
     let rules = rules("gzip on; gzip_disable msie6 x.y");
     let mut request = RequestFacts { accept_encoding: Some(b"gzip, br"), ..RequestFacts::default() };
-    let mut class = |request: &RequestFacts<'_>| {
+    let class = |request: &RequestFacts<'_>| {
         rules.accepted(request, &mut |number, agent| number == 0 && agent.starts_with(b"xzy")).class()
     };
     assert_eq!(class(&request), 3);

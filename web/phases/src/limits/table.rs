@@ -28,14 +28,14 @@ pub struct Table {
 /// How a request compares with its limit: how many it has too many, in
 /// thousandths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Asked {
+pub enum Excess {
     Within(u64),
     Over(u64),
 }
 
 /// A connection that counts until this is dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldCount {
     table: Arc<Table>,
     shard: u32,
     state: u32,
@@ -128,7 +128,7 @@ impl Table {
 
     /// Counts a request, if there are not more than `burst` too many; without
     /// `counts` it is only looked at. `rate` is in thousandths a second.
-    pub fn request(&self, key: &[u8], rate: u64, burst: u64, counts: bool, now: u64) -> Asked {
+    pub fn request(&self, key: &[u8], rate: u64, burst: u64, counts: bool, now: u64) -> Excess {
         let (hash, mut shard) = self.shard(key);
         let Some(found) = shard.find(hash, key) else {
             if counts {
@@ -137,7 +137,7 @@ impl Table {
                     shard.states[new as usize].last = now;
                 }
             }
-            return Asked::Within(0);
+            return Excess::Within(0);
         };
         shard.touch(found);
         let state = &mut shard.states[found as usize];
@@ -148,7 +148,7 @@ impl Table {
         let leaked = rate.saturating_mul(passed) / 1_000;
         let excess = (state.excess + 1_000).saturating_sub(leaked);
         if excess > burst {
-            return Asked::Over(excess);
+            return Excess::Over(excess);
         }
         if counts {
             state.excess = excess;
@@ -156,11 +156,11 @@ impl Table {
                 state.last = now;
             }
         }
-        Asked::Within(excess)
+        Excess::Within(excess)
     }
 
     /// Counts a connection, if there are fewer than `most` and there is room.
-    pub fn connection(self: &Arc<Self>, key: &[u8], most: u32) -> Option<Held> {
+    pub fn connection(self: &Arc<Self>, key: &[u8], most: u32) -> Option<HeldCount> {
         let (hash, mut shard) = self.shard(key);
         let state = match shard.find(hash, key) {
             Some(found) => found,
@@ -172,7 +172,7 @@ impl Table {
         }
         *count += 1;
         drop(shard);
-        Some(Held { table: Arc::clone(self), shard: self.place(hash) as u32, state })
+        Some(HeldCount { table: Arc::clone(self), shard: self.place(hash) as u32, state })
     }
 
     /// How many states there are.
@@ -207,7 +207,7 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Drop for Held {
+impl Drop for HeldCount {
     fn drop(&mut self) {
         let mut shard = lock(&self.table.shards[self.shard as usize]);
         let state = &mut shard.states[self.state as usize];
