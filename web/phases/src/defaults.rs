@@ -1,5 +1,6 @@
 //! What holds of a place where a configuration says nothing.
 
+use crate::autoindex::AutoindexRules;
 use crate::program::{Block, CharsetRules, ConnectionRules, ContentRules, FieldRules, HeadRules};
 use crate::program::{RedirectRules, Root, SymlinkRules};
 use crate::types::TypeTable;
@@ -32,6 +33,7 @@ impl Default for Block {
             index: [Value::literal(b"index.html")].into(),
             try_files: None,
             content: ContentRules::Files,
+            autoindex: AutoindexRules::default(),
             types: types.into(),
             default_type: b"text/plain"[..].into(),
             error_pages: Arc::default(),

@@ -15,6 +15,7 @@
 
 pub mod access;
 pub mod addresses;
+pub mod autoindex;
 pub mod compression;
 mod defaults;
 mod engine;

@@ -9,6 +9,7 @@
 //! ```
 
 use crate::access::AccessRules;
+use crate::autoindex::AutoindexRules;
 use crate::compression::CompressionRules;
 pub use crate::ids::{BlockId, ServerId};
 use crate::limits::{LimitRules, Zone};
@@ -142,6 +143,8 @@ pub struct Block {
     pub try_files: Option<Arc<TryFiles>>,
     /// What answers.
     pub content: ContentRules,
+    /// `autoindex`, `random_index`.
+    pub autoindex: AutoindexRules,
     /// Media types.
     pub types: Arc<TypeTable>,
     /// The type of what has no other.

@@ -1,7 +1,7 @@
 //! How far a request has come, and what was found out on the way.
 
 use super::pace::Paced;
-use crate::limits::{Held, LimitStatus};
+use crate::limits::{HeldCount, LimitStatus};
 use crate::program::{BlockId, Program, ServerId};
 use access_log::LogSet;
 use core::ops::Range;
@@ -202,7 +202,7 @@ pub(crate) struct Course {
     /// What limits said of it, and the connections that it counts as.
     pub requests_status: Option<LimitStatus>,
     pub connections_status: Option<LimitStatus>,
-    pub held: Vec<Held>,
+    pub held: Vec<HeldCount>,
     /// What the verifier, or who wakes it later, knows it by, and said.
     pub ticket: Option<u64>,
     pub verdict: Option<Verdict>,

@@ -22,7 +22,7 @@ const fn all(byte: u8) -> u64 {
 impl LogEscape {
     /// Escapes what stands in `out` from `start` on, in its place.
     #[inline]
-    pub(super) fn apply(self, out: &mut Vec<u8>, start: usize) {
+    pub(crate) fn apply(self, out: &mut Vec<u8>, start: usize) {
         let clean = match self {
             Self::None => true,
             Self::Default => !any::<true>(out, start),
