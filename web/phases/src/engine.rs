@@ -110,7 +110,7 @@ impl Engine {
                 spare: Vec::new(),
                 heads: heads.clone(),
                 ready,
-                clock: Clock { now: Time::ZERO, second: 0, date: HttpDate::from_unix(0), second_began: Time::ZERO },
+                clock: Clock::new(0, HttpDate::from_unix(0), Time::ZERO),
                 serial: 0,
                 verifier: None,
                 tickets: 0,

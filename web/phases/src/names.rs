@@ -1,10 +1,47 @@
 //! Hosts by name: whole names, names with a wildcard at one end, expressions.
 
 use core::fmt;
+use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::HashMap;
 
 /// The longest name (RFC 1035 section 2.3.4, as text without the last dot).
 const NAME_MAX: usize = 253;
+
+/// Places by names. Only the operator adds any, so that no client can choose
+/// which share a bucket.
+type NameMap = HashMap<Box<[u8]>, u16, BuildHasherDefault<NameHasher>>;
+
+/// Spreads names well, in few instructions.
+#[derive(Clone, Copy, Default, Debug)]
+struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
+        }
+        let last = rest.iter().fold(0, |last, byte| last << 8 | u64::from(*byte));
+        self.write_u64(last | 1 << 56);
+    }
+
+    #[inline]
+    fn write_usize(&mut self, length: usize) {
+        self.write_u64(length as u64);
+    }
+
+    #[inline]
+    fn write_u64(&mut self, word: u64) {
+        let product = u128::from(self.0 ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// Which host has which name. Names are compared without their case, without
 /// port, and without a dot at their end.
@@ -14,11 +51,11 @@ const NAME_MAX: usize = 253;
 /// expression that matches.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Names {
-    whole: HashMap<Box<[u8]>, u16>,
+    whole: NameMap,
     /// What stands behind `*.`.
-    starts: HashMap<Box<[u8]>, u16>,
+    starts: NameMap,
     /// What stands before `.*`.
-    ends: HashMap<Box<[u8]>, u16>,
+    ends: NameMap,
     /// The caller's numbers of expressions, and hosts.
     expressions: Vec<(u32, u16)>,
 }

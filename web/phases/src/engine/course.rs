@@ -295,6 +295,17 @@ impl Course {
         self.args.extend_from_slice(request.query().unwrap_or_default());
     }
 
+    /// What all requests with the same ready answer have in common.
+    pub fn noted(&self) -> Self {
+        let mut noted = Self::new(Rc::clone(&self.loaded), self.id);
+        (noted.listener, noted.server, noted.place, noted.block) = (self.listener, self.server, self.place, self.block);
+        noted.uri.clone_from(&self.uri);
+        noted.slots.clone_from(&self.slots);
+        noted.sent.fields.clone_from(&self.sent.fields);
+        (noted.sent.status, noted.sent.complete) = (200, true);
+        noted
+    }
+
     /// A number of this request's own, which nobody can guess.
     pub fn request_id(&self) -> (u64, u64) {
         let of = (self.about.connection, self.about.requests, self.started.as_nanos());

@@ -121,7 +121,7 @@ impl Handler for Engine {
     }
 
     fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
-        self.rest.clock = Clock { now, second, date: *date, second_began: now };
+        self.rest.clock = Clock::new(second, *date, now);
         if let Some(logs) = self.loaded.logs.borrow_mut().as_mut() {
             logs.set_time(date);
         }
@@ -147,7 +147,9 @@ impl Handler for Engine {
         self.files.working()
     }
 
-    #[inline(always)]
+    // A function of its own, so that what is on the way of bare files stays in
+    // registers.
+    #[inline(never)]
     fn ready<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
         let server = self.server_for(asked)?;
         self.rest.ready.get(asked, server, second)
@@ -163,7 +165,7 @@ impl Handler for Engine {
     }
 
     fn on_ready_sent<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, sent: (u64, u64)) {
-        self.rest.log_ready((replies, &self.loaded), id, request, sent);
+        self.rest.log_ready(replies, id, request, sent);
     }
 
     fn on_rejected<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8], page: u64) {

@@ -3,6 +3,9 @@
 use super::Rest;
 use super::course::{Course, Loaded};
 use super::values::{Clock, Scope};
+use crate::logging::{LogFormat, LogUse};
+use crate::value::Variables;
+use crate::variables::{Core, Variable};
 use exchange::{ExchangeId, Replies};
 use semantics::{Offsets, Request, Status};
 use std::rc::Rc;
@@ -10,58 +13,38 @@ use std::rc::Rc;
 impl Rest {
     /// Logs a request that is over.
     pub(super) fn log(&self, course: &mut Course, request: &Request<'_>) {
-        let loaded = Rc::clone(&course.loaded);
-        let Some(block) = loaded.program.blocks.get(course.block.0 as usize) else { return };
-        if block.logs.is_empty() {
-            return;
-        }
-        let mut logs = loaded.logs.borrow_mut();
-        let Some(logs) = logs.as_mut() else { return };
-        let clock: &Clock = &self.clock;
-        let mut scope = Scope { loaded: &loaded, course, request, clock, depth: 0, escapes_captures: false };
-        for line in block.logs.iter() {
-            let (Some(format), Some(target)) =
-                (loaded.program.formats.get(usize::from(line.format)), loaded.program.logs.get(usize::from(line.log)))
-            else {
-                continue;
-            };
-            if line.condition.as_ref().is_some_and(|condition| !scope.is_true(condition)) {
-                continue;
-            }
-            match &target.path {
-                None => logs.line(line.log, clock.now, |out| format.write(&mut scope, out)),
-                Some(path) => {
-                    let path = scope.get(path);
-                    let root = scope.get(&block.root.path);
-                    logs.named_line(line.log, &path, &root, clock.now, |out| format.write(&mut scope, out));
-                }
-            }
-        }
+        write_lines(course, request, &self.clock, &[]);
     }
 
     /// Logs a request that was answered with what is ready.
     pub(super) fn log_ready<R: Replies>(
         &mut self,
-        (replies, loaded): (&R, &Rc<Loaded>),
+        replies: &R,
         id: ExchangeId,
         request: &Request<'_>,
         (head, body): (u64, u64),
     ) {
         self.clock.now = replies.now();
-        let mut course = self.begin(loaded, id, request, (replies.about(id), self.clock.now));
+        let clock = &self.clock;
+        let Some(note) = self.ready.noted() else { return };
+        let course = &mut *note.course;
+        course.about = replies.about(id);
         // It was counted already.
         course.about.requests = course.about.requests.saturating_sub(1);
-        if let Some((server, note)) = self.ready.noted() {
-            course.server = server;
-            (course.block, course.place) = (note.block, note.block);
-            course.uri.extend_from_slice(&note.uri);
-            course.slots.clone_from(&note.slots);
-            course.sent.fields.extend_from_slice(&note.fields);
+        (course.id, course.peer, course.started) = (id, course.about.peer, clock.now);
+        course.args.clear();
+        course.args.extend_from_slice(request.query().unwrap_or_default());
+        course.cached.clear();
+        (course.sent.head, course.sent.body, course.sent.length) = (head, body, Some(body));
+        if note.second != clock.second {
+            (note.second, note.count) = (clock.second, 0);
+            note.lines.clear();
         }
-        (course.sent.status, course.sent.head, course.sent.body) = (200, head, body);
-        (course.sent.length, course.sent.complete) = (Some(body), true);
-        self.log(&mut course, request);
-        self.recycle(course);
+        note.count += 1;
+        if note.count == OFTEN {
+            note.lines = fixed_lines(course, request, clock);
+        }
+        write_lines(course, request, clock, &note.lines);
     }
 
     /// Logs what was no request: its first line, and what it was answered with.
@@ -87,6 +70,79 @@ impl Rest {
         (course.sent.length, course.sent.complete) = (Some(page), true);
         self.log(&mut course, &request);
         self.recycle(course);
+    }
+}
+
+/// So many lines of a ready answer in a second are worth preparing the next.
+const OFTEN: u32 = 4;
+
+/// The lines of a ready answer in this second, with what stands in all of them.
+fn fixed_lines(course: &mut Course, request: &Request<'_>, clock: &Clock) -> Vec<LogFormat> {
+    let loaded = Rc::clone(&course.loaded);
+    let Some(block) = loaded.program.blocks.get(course.block.0 as usize) else { return Vec::new() };
+    let mut scope = Scope { loaded: &loaded, course, request, clock, depth: 0, escapes_captures: false };
+    let mut fixed = |number: u16, out: &mut Vec<u8>| {
+        let variable = loaded.program.variables.get(number)?;
+        is_fixed(variable).then(|| scope.write_variable(number, out))
+    };
+    let format = |line: &LogUse| Some(loaded.program.formats.get(usize::from(line.format))?.fix(&mut fixed));
+    block.logs.iter().map_while(format).collect()
+}
+
+/// Whether it stands for the same in all requests of a second that have one ready
+/// answer.
+const fn is_fixed(variable: &Variable) -> bool {
+    match variable {
+        Variable::Core(core) => matches!(
+            core,
+            Core::Status
+                | Core::BodyBytesSent
+                | Core::Uri
+                | Core::DocumentUri
+                | Core::DocumentRoot
+                | Core::RequestFilename
+                | Core::RequestMethod
+                | Core::RequestCompletion
+                | Core::RequestTime
+                | Core::ServerName
+                | Core::Scheme
+                | Core::Https
+                | Core::Pipe
+                | Core::TimeIso8601
+                | Core::TimeLocal
+                | Core::Hostname
+                | Core::NginxVersion
+                | Core::Pid
+        ),
+        Variable::Slot(_) => true,
+        _ => false,
+    }
+}
+
+/// Writes the lines of a request; of those that were prepared, by `fixed`.
+fn write_lines(course: &mut Course, request: &Request<'_>, clock: &Clock, fixed: &[LogFormat]) {
+    let loaded = Rc::clone(&course.loaded);
+    let Some(block) = loaded.program.blocks.get(course.block.0 as usize) else { return };
+    if block.logs.is_empty() {
+        return;
+    }
+    let mut logs = loaded.logs.borrow_mut();
+    let Some(logs) = logs.as_mut() else { return };
+    let mut scope = Scope { loaded: &loaded, course, request, clock, depth: 0, escapes_captures: false };
+    for (at, line) in block.logs.iter().enumerate() {
+        let format = fixed.get(at).or_else(|| loaded.program.formats.get(usize::from(line.format)));
+        let (Some(format), Some(target)) = (format, loaded.program.logs.get(usize::from(line.log))) else { continue };
+        if line.condition.as_ref().is_some_and(|condition| !scope.is_true(condition)) {
+            continue;
+        }
+        match &target.path {
+            None => logs.line(line.log, clock.now, |out| format.write(&mut scope, out)),
+            Some(path) => {
+                let path = scope.get(path);
+                let root = scope.get(&block.root.path);
+                logs.named_line(line.log, &path, &root, clock.now, |out| format.write(&mut scope, out));
+            }
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Whole responses that are ready, and what they are logged by.
 
 use super::course::Course;
-use crate::program::{BlockId, ServerId};
+use crate::logging::LogFormat;
+use crate::program::ServerId;
 use app::Body;
 use exchange::{Asked, HeadWriter, Hot, JOINED_MAX, Ready, Reply};
 use semantics::Status;
@@ -39,13 +40,16 @@ pub(crate) struct ReadyEntry {
     pub note: Note,
 }
 
-/// What a request that has a ready answer came to.
-#[derive(Debug, Default)]
+/// A request that was answered so, for the log: what all that are have in common,
+/// and lines in which that stands already.
+#[derive(Debug)]
 pub(crate) struct Note {
-    pub block: BlockId,
-    pub uri: Vec<u8>,
-    pub fields: Vec<u8>,
-    pub slots: Vec<Option<Box<[u8]>>>,
+    pub course: Box<Course>,
+    /// Those of this second, by their places in the block's list.
+    pub lines: Vec<LogFormat>,
+    pub second: u64,
+    /// Lines of this second before.
+    pub count: u32,
 }
 
 impl ReadyTable {
@@ -90,8 +94,8 @@ impl ReadyTable {
     }
 
     /// What the response that was asked for last is logged by.
-    pub fn noted(&self) -> Option<(ServerId, &Note)> {
-        self.entries.get(self.last as usize).map(|entry| (entry.server, &entry.note))
+    pub fn noted(&mut self) -> Option<&mut Note> {
+        self.entries.get_mut(self.last as usize).map(|entry| &mut entry.note)
     }
 
     /// Keeps the answer to a request, of content that begins at `start` of
@@ -112,8 +116,8 @@ impl ReadyTable {
         if let Some(at) = known {
             let entry = &mut self.entries[at as usize];
             let same = core::ptr::eq(entry.source.as_slice(), source.as_slice())
-                && entry.note.fields == *fields
-                && entry.note.block == course.block
+                && entry.note.course.sent.fields == *fields
+                && entry.note.course.block == course.block
                 && entry.no_query == no_query;
             if same {
                 entry.ready.set_date(date, drop);
@@ -146,12 +150,7 @@ impl ReadyTable {
             ready: Ready::new(message, head_len, heads.date_at(), apart),
             path: raw.into(),
             source: source.clone(),
-            note: Note {
-                block: course.block,
-                uri: course.uri.clone(),
-                fields: fields.clone(),
-                slots: course.slots.clone(),
-            },
+            note: Note { course: Box::new(course.noted()), lines: Vec::new(), second: u64::MAX, count: 0 },
         };
         self.bytes += bytes;
         let at = match known {

@@ -25,9 +25,18 @@ pub(crate) struct Clock {
     pub date: HttpDate,
     /// When the second began, as far as is known.
     pub second_began: Time,
+    /// The second, as logs have it.
+    pub iso: [u8; 25],
+    pub local: [u8; 26],
 }
 
 impl Clock {
+    /// A second that begins.
+    pub fn new(second: u64, date: HttpDate, now: Time) -> Self {
+        let (iso, local) = (iso_of(&date), local_of(&date));
+        Self { now, second, date, second_began: now, iso, local }
+    }
+
     /// Milliseconds after the second.
     pub fn millis(&self) -> u64 {
         u64::try_from(self.now.since(self.second_began).as_millis()).unwrap_or(0).min(999)
@@ -99,6 +108,16 @@ impl<'a> Scope<'a> {
     /// of several lines with commas between, as nginx joins them.
     fn header(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
         self.course.depends.on(Depends::OTHER);
+        let known = match name {
+            b"host" => Some(Known::Host),
+            b"referer" => Some(Known::Referer),
+            b"user_agent" => Some(Known::UserAgent),
+            _ => None,
+        };
+        // Of these nginx has the first.
+        if let Some(known) = known {
+            return put_known(self.request, known, out);
+        }
         let mut found = false;
         let separator: &[u8] = if name == b"cookie" { b"; " } else { b", " };
         for field in self.request.fields() {
@@ -246,7 +265,7 @@ impl<'a> Scope<'a> {
             }
             Core::ContentLength => return Some(put_known(request, Known::ContentLength, out)),
             Core::ContentType => return Some(self.header(b"content_type", out)),
-            Core::RequestLength => return Some(put(out, request.head().len())),
+            Core::RequestLength => return Some(put_number(out, request.head().len() as u64)),
             Core::RequestId => {
                 let (high, low) = self.course.request_id();
                 return Some(put(out, format_args!("{high:016x}{low:016x}")));
@@ -259,11 +278,12 @@ impl<'a> Scope<'a> {
     /// Who asks, and whom.
     fn of_connection(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
         let (course, about) = (&*self.course, &self.course.about);
-        let address = |of: Option<SocketAddr>, out: &mut Vec<u8>| match of {
-            Some(of) => put(out, of.ip().to_canonical()),
+        let address = |of: Option<SocketAddr>, out: &mut Vec<u8>| match of.map(|of| of.ip().to_canonical()) {
+            Some(IpAddr::V4(address)) => put_octets(out, address.octets()),
+            Some(address) => put(out, address),
             None => put(out, "unix:"),
         };
-        let port = |of: Option<SocketAddr>, out: &mut Vec<u8>| of.is_some_and(|of| put(out, of.port()));
+        let port = |of: Option<SocketAddr>, out: &mut Vec<u8>| of.is_some_and(|of| put_number(out, of.port().into()));
         Some(match core {
             Core::RemoteAddr => address(course.peer, out),
             Core::BinaryRemoteAddr => {
@@ -279,14 +299,14 @@ impl<'a> Scope<'a> {
             Core::RealipRemotePort => port(about.peer, out),
             Core::ServerAddr => address(about.local, out),
             Core::ServerPort => port(about.local, out),
-            Core::Connection => put(out, about.connection),
-            Core::ConnectionRequests => put(out, u64::from(about.requests) + 1),
+            Core::Connection => put_number(out, about.connection),
+            Core::ConnectionRequests => put_number(out, u64::from(about.requests) + 1),
             Core::NginxVersion => put(out, crate::NGINX_VERSION),
             Core::Hostname => {
                 out.extend_from_slice(rustix::system::uname().nodename().to_bytes());
                 true
             }
-            Core::Pid => put(out, std::process::id()),
+            Core::Pid => put_number(out, std::process::id().into()),
             _ => return None,
         })
     }
@@ -296,9 +316,14 @@ impl<'a> Scope<'a> {
         let (course, sent) = (&*self.course, &self.course.sent);
         Some(match core {
             // None yet: nginx tells 000.
-            Core::Status => put(out, format_args!("{:03}", course.told.unwrap_or(sent.status))),
-            Core::BodyBytesSent => put(out, sent.body),
-            Core::BytesSent => put(out, sent.body + sent.head),
+            Core::Status => {
+                let status = course.told.unwrap_or(sent.status);
+                let digit = |value: u16| b'0' + (value % 10) as u8;
+                out.extend_from_slice(&[digit(status / 100), digit(status / 10), digit(status)]);
+                true
+            }
+            Core::BodyBytesSent => put_number(out, sent.body),
+            Core::BytesSent => put_number(out, sent.body + sent.head),
             Core::RequestTime => {
                 let millis = self.clock.now.since(course.started).as_millis();
                 put(out, format_args!("{}.{:03}", millis / 1000, millis % 1000))
@@ -312,7 +337,7 @@ impl<'a> Scope<'a> {
                 out.extend_from_slice(status.text());
                 true
             }),
-            Core::LimitRate => put(out, course.limit_rate.unwrap_or(0)),
+            Core::LimitRate => put_number(out, course.limit_rate.unwrap_or(0)),
             _ => return None,
         })
     }
@@ -321,8 +346,8 @@ impl<'a> Scope<'a> {
         let clock = self.clock;
         match core {
             Core::Msec => _ = put(out, format_args!("{}.{:03}", clock.second, clock.millis())),
-            Core::TimeLocal => put_time_local(out, &clock.date),
-            Core::TimeIso8601 => put_iso(out, &clock.date),
+            Core::TimeLocal => out.extend_from_slice(&clock.local),
+            Core::TimeIso8601 => out.extend_from_slice(&clock.iso),
             Core::DateGmt | Core::DateLocal => put_ssi_date(out, &clock.date),
             _ => return None,
         }
@@ -362,10 +387,6 @@ impl Variables for Scope<'_> {
         let Some(found) = loaded.program.variables.get(variable) else { return false };
         match found {
             Variable::Core(core) => self.core(*core, out),
-            Variable::Header(name) if **name == *b"host" => {
-                self.course.depends.on(Depends::OTHER);
-                put_known(self.request, Known::Host, out)
-            }
             Variable::Header(name) => self.header(name, out),
             Variable::SentHeader(name) => self.sent_header(name, out),
             Variable::SentTrailer(_) => false,
@@ -468,6 +489,36 @@ fn put(out: &mut Vec<u8>, number: impl core::fmt::Display) -> bool {
     true
 }
 
+fn put_number(out: &mut Vec<u8>, mut number: u64) -> bool {
+    let (mut digits, mut at) = ([0_u8; 20], 20);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+    true
+}
+
+fn put_octets(out: &mut Vec<u8>, octets: [u8; 4]) -> bool {
+    let (mut text, mut at) = ([b'.'; 16], 0);
+    for octet in octets {
+        for (least, unit) in [(100, 100), (10, 10), (0, 1)] {
+            if octet >= least {
+                text[at] = b'0' + octet / unit % 10;
+                at += 1;
+            }
+        }
+        // The dot is there.
+        at += 1;
+    }
+    out.extend_from_slice(&text[..at - 1]);
+    true
+}
+
 fn put_known(request: &Request<'_>, known: Known, out: &mut Vec<u8>) -> bool {
     let Some(value) = request.known(known) else { return false };
     out.extend_from_slice(value);
@@ -475,22 +526,27 @@ fn put_known(request: &Request<'_>, known: Known, out: &mut Vec<u8>) -> bool {
 }
 
 /// `10/Oct/2026:13:55:36 +0000`, from `Sun, 06 Nov 1994 08:49:37 GMT`.
-fn put_time_local(out: &mut Vec<u8>, date: &HttpDate) {
+fn local_of(date: &HttpDate) -> [u8; 26] {
     let date = date.as_bytes();
-    for part in [&date[5..7], b"/", &date[8..11], b"/", &date[12..16], b":", &date[17..25], b" +0000"] {
-        out.extend_from_slice(part);
-    }
+    let mut local = *b"06/Nov/1994:08:49:37 +0000";
+    local[..2].copy_from_slice(&date[5..7]);
+    local[3..6].copy_from_slice(&date[8..11]);
+    local[7..11].copy_from_slice(&date[12..16]);
+    local[12..20].copy_from_slice(&date[17..25]);
+    local
 }
 
 /// `2026-10-10T13:55:36+00:00`.
-fn put_iso(out: &mut Vec<u8>, date: &HttpDate) {
+fn iso_of(date: &HttpDate) -> [u8; 25] {
     const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
     let date = date.as_bytes();
     let month = MONTHS.chunks(3).position(|name| name == &date[8..11]).unwrap_or(0) as u8 + 1;
-    let month = [b'0' + month / 10, b'0' + month % 10];
-    for part in [&date[12..16], b"-", &month, b"-", &date[5..7], b"T", &date[17..25], b"+00:00"] {
-        out.extend_from_slice(part);
-    }
+    let mut iso = *b"1994-11-06T08:49:37+00:00";
+    iso[..4].copy_from_slice(&date[12..16]);
+    iso[5..7].copy_from_slice(&[b'0' + month / 10, b'0' + month % 10]);
+    iso[8..10].copy_from_slice(&date[5..7]);
+    iso[11..19].copy_from_slice(&date[17..25]);
+    iso
 }
 
 /// `Sunday, 06-Nov-1994 08:49:37 GMT`, as SSI's default format has it.
@@ -500,5 +556,31 @@ fn put_ssi_date(out: &mut Vec<u8>, date: &HttpDate) {
     let day = DAYS.iter().find(|day| day.starts_with(&date[..3])).copied().unwrap_or_default();
     for part in [day, b", ", &date[5..7], b"-", &date[8..11], b"-", &date[12..16], b" ", &date[17..29]] {
         out.extend_from_slice(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_addresses_are_written_as_they_are_read() {
+        for number in [0, 9, 10, 2_649, u64::MAX] {
+            let mut out = b"x".to_vec();
+            put_number(&mut out, number);
+            assert_eq!(String::from_utf8(out), Ok(format!("x{number}")));
+        }
+        for octets in [[0, 0, 0, 0], [9, 10, 99, 100], [255, 1, 20, 101]] {
+            let mut out = Vec::new();
+            put_octets(&mut out, octets);
+            assert_eq!(String::from_utf8(out), Ok(std::net::Ipv4Addr::from(octets).to_string()));
+        }
+    }
+
+    #[test]
+    fn seconds_are_written_as_logs_have_them() {
+        let date = HttpDate::from_unix(784_111_777);
+        assert_eq!(&local_of(&date), b"06/Nov/1994:08:49:37 +0000");
+        assert_eq!(&iso_of(&date), b"1994-11-06T08:49:37+00:00");
     }
 }

@@ -84,6 +84,42 @@ impl LogFormat {
         self.parts.iter().filter_map(|part| if let Part::Variable(number) = part { Some(*number) } else { None })
     }
 
+    /// The same format where some variables stand for what they do not change:
+    /// `fixed` writes those, and says whether they stand for anything.
+    #[must_use]
+    pub fn fix(&self, fixed: &mut dyn FnMut(u16, &mut Vec<u8>) -> Option<bool>) -> Self {
+        let (mut text, mut parts, mut value) = (Vec::new(), Vec::new(), Vec::new());
+        let add = |text: &mut Vec<u8>, parts: &mut Vec<Part>, bytes: &[u8]| {
+            let from = text.len() as u32;
+            text.extend_from_slice(bytes);
+            let to = text.len() as u32;
+            match parts.last_mut() {
+                Some(Part::Text(before)) if before.end == from => before.end = to,
+                _ => parts.push(Part::Text(from..to)),
+            }
+        };
+        for part in &self.parts {
+            match part {
+                Part::Text(range) => {
+                    add(&mut text, &mut parts, &self.text[range.start as usize..range.end as usize]);
+                }
+                Part::Variable(number) => {
+                    value.clear();
+                    match fixed(*number, &mut value) {
+                        None => parts.push(Part::Variable(*number)),
+                        Some(true) => {
+                            self.escape.apply(&mut value, 0);
+                            add(&mut text, &mut parts, &value);
+                        }
+                        Some(false) if self.escape == LogEscape::Default => add(&mut text, &mut parts, b"-"),
+                        Some(false) => {}
+                    }
+                }
+            }
+        }
+        Self { name: self.name.clone(), escape: self.escape, text: text.into(), parts: parts.into() }
+    }
+
     /// Writes a line, without its end.
     pub fn write(&self, variables: &mut impl Variables, out: &mut Vec<u8>) {
         for part in &self.parts {
