@@ -16,6 +16,7 @@ mod classes;
 mod effect;
 mod hosts;
 mod layer;
+mod limits;
 mod listen;
 mod logs;
 mod process;
@@ -162,6 +163,7 @@ impl Compiler<'_> {
     fn http(&mut self, directives: &[Directive], place: Place) -> Step {
         let mut layer = Layer::outermost(Value::literal(&self.full_path(b"html")));
         self.log_formats(directives, place)?;
+        self.zones(directives)?;
         for directive in directives {
             match directive.name.as_slice() {
                 b"server" | b"log_format" => {}
@@ -216,6 +218,12 @@ impl Compiler<'_> {
     /// A path, in the prefix unless it is absolute.
     fn full_path(&self, text: &[u8]) -> Vec<u8> {
         in_folder(self.around.prefix, text)
+    }
+
+    /// A path, in the folder of the configuration unless it is absolute.
+    fn conf_path(&self, text: &[u8]) -> Vec<u8> {
+        let first = self.configuration.files.first().and_then(|file| file.path.parent());
+        in_folder(first.unwrap_or(self.around.prefix), text)
     }
 
     /// The number of an expression. Its groups with names become variables.

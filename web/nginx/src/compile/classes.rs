@@ -23,7 +23,7 @@ pub enum DirectiveClass {
 use DirectiveClass::{Compiled, Idle, Refused, RefusedUnless};
 
 /// Directives of the process, those that make blocks, and parts of scripts.
-const PARTS: [&str; 25] = [
+const PARTS: [&str; 27] = [
     "daemon",
     "user",
     "pid",
@@ -41,6 +41,8 @@ const PARTS: [&str; 25] = [
     "limit_except",
     "include",
     "log_format",
+    "limit_req_zone",
+    "limit_conn_zone",
     "set",
     "rewrite",
     "if",
@@ -52,6 +54,7 @@ const PARTS: [&str; 25] = [
 ];
 
 const MEMORY: DirectiveClass = Idle("memory is laid out otherwise here");
+const MEMORY_OF_CODINGS: DirectiveClass = Idle("memory of codings is as large as each needs");
 const EVENTS: DirectiveClass = Idle("workers share connections and events otherwise here");
 const FILES: DirectiveClass = Idle("helper threads read files into a cache that workers share");
 const CLOSING: DirectiveClass = Idle("connections end in one way: ours first, then the client's is waited for");
@@ -179,26 +182,22 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (RefusedUnless("off", "there are no subrequests yet"), &["mirror", "ssi"]),
     (RefusedUnless("0", "there are no subrequests yet"), &["slice"]),
     (RefusedUnless("off", "it is not there yet"), &["userid", "dav_methods", "image_filter", "random_index"]),
-    (RefusedUnless("off", "it is not there yet"), &["brotli", "brotli_static", "zstd", "zstd_static"]),
+    (RefusedUnless("off", "it is not there yet"), &["autoindex"]),
+    (Idle("limits are told in the error log in one way"), &["limit_req_log_level", "limit_conn_log_level"]),
     (
-        RefusedUnless("off", "it is not there yet"),
-        &["gzip", "gunzip", "gzip_static", "autoindex", "auth_basic", "limit_req_dry_run", "limit_conn_dry_run"],
-    ),
-    (
-        Idle("its directive is off"),
+        MEMORY_OF_CODINGS,
         &[
-            "gzip_vary",
-            "gzip_http_version",
-            "gzip_proxied",
-            "gzip_disable",
-            "auth_basic_user_file",
-            "limit_req_log_level",
-            "limit_req_status",
-            "limit_conn_log_level",
-            "limit_conn_status",
+            "gzip_buffers",
+            "gunzip_buffers",
+            "gzip_window",
+            "gzip_hash",
+            "gzip_no_buffer",
+            "postpone_gzipping",
+            "brotli_buffers",
+            "brotli_window",
+            "zstd_buffers",
         ],
     ),
-    (NOT_YET, &["limit_req_zone", "limit_req", "limit_conn_zone", "limit_conn"]),
     (NOT_YET, &["mp4", "flv", "perl", "perl_set", "xslt_stylesheet", "sub_filter", "zstd_dict_file"]),
 ];
 
@@ -236,10 +235,6 @@ const MODULES: &[(&str, DirectiveClass, bool)] = &[
     ("perl", Idle("there is no perl"), false),
     ("userid", Idle("userid is off"), false),
     ("xslt", Idle("there is no xslt_stylesheet"), false),
-    ("brotli", Idle("brotli is off"), false),
-    ("zstd", Idle("zstd is off"), false),
-    ("gzip", Idle("gzip is off"), false),
-    ("gunzip", Idle("gunzip is off"), false),
     ("autoindex", Idle("autoindex is off"), false),
 ];
 

@@ -50,6 +50,10 @@ pub(super) struct Layer {
     /// `access_log`s of the block, numbers of their formats, and what they are
     /// written as.
     pub lines: Vec<(AccessLogLine, u16, Directive)>,
+    /// `auth_basic`.
+    pub realm: Option<Value>,
+    /// `auth_basic_user_file`.
+    pub users: Option<Value>,
     /// `open_log_file_cache`.
     pub open_logs: Option<OpenFiles>,
 }
@@ -93,6 +97,8 @@ impl Layer {
             inherits: Inherits::default(),
             outer: Arc::default(),
             lines: Vec::new(),
+            realm: None,
+            users: None,
             open_logs: None,
         }
     }
@@ -116,6 +122,8 @@ impl Layer {
             inherits: self.inherits,
             outer: Arc::clone(&self.block.fields),
             lines: Vec::new(),
+            realm: self.realm.clone(),
+            users: self.users.clone(),
             open_logs: self.open_logs.clone(),
         }
     }
@@ -207,6 +215,7 @@ impl Compiler<'_> {
     pub(super) fn finish(&mut self, layer: &mut Layer) -> Step {
         layer.inherit_fields();
         self.finish_logs(layer)?;
+        super::limits::finish_passwords(layer);
         self.finish_referers(layer)
     }
 

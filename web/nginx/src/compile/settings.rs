@@ -3,6 +3,7 @@
 use super::access;
 use super::arguments::{argument, count, duration, is_on, told};
 use super::layer::{Inherit, Layer, Scope};
+use super::limits;
 use super::{Compiler, Step};
 use crate::reader::Directive;
 use core::time::Duration;
@@ -56,6 +57,34 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
     }),
     ("allow", |compiler, layer, directive| compiler.access_rule(layer, directive, true)),
     ("deny", |compiler, layer, directive| compiler.access_rule(layer, directive, false)),
+    ("limit_req", |compiler, layer, directive| compiler.limit_req(layer, directive)),
+    ("limit_conn", |compiler, layer, directive| compiler.limit_conn(layer, directive)),
+    ("limit_req_status", |compiler, layer, directive| compiler.limit_status(layer, directive)),
+    ("limit_conn_status", |compiler, layer, directive| compiler.limit_status(layer, directive)),
+    plain!("limit_req_dry_run", |layer, directive| limits::dry_run(layer, directive)),
+    plain!("limit_conn_dry_run", |layer, directive| limits::dry_run(layer, directive)),
+    ("auth_basic", |compiler, layer, directive| compiler.auth_basic(layer, directive)),
+    ("auth_basic_user_file", |compiler, layer, directive| compiler.auth_basic_user_file(layer, directive)),
+    ("gzip", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("gzip_types", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("gzip_comp_level", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("gzip_min_length", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("gzip_vary", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("gzip_http_version", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("gzip_proxied", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("gzip_disable", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("gzip_static", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("gunzip", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("brotli", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("brotli_static", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("brotli_comp_level", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("brotli_min_length", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("brotli_types", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("zstd", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("zstd_static", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("zstd_comp_level", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("zstd_min_length", |compiler, layer, directive| compiler.compression(layer, directive)),
+    ("zstd_types", |compiler, layer, directive| compiler.compression(layer, directive)),
     ("set_real_ip_from", |compiler, layer, directive| compiler.real_ip_from(layer, directive)),
     plain!("real_ip_header", |layer, directive| access::real_ip_header(layer, directive)),
     plain!("real_ip_recursive", |layer, directive| access::real_ip_recursive(layer, directive)),
