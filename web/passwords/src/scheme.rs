@@ -42,6 +42,13 @@ pub fn verify(password: &[u8], hash: &[u8]) -> Result<bool, Unusable> {
     Ok(same(&computed, hash))
 }
 
+/// MD5 of texts, one behind the other (RFC 1321): for what was agreed on with
+/// others, not for secrets.
+#[must_use]
+pub fn md5(texts: &[&[u8]]) -> [u8; 16] {
+    texts.iter().fold(Md5::new(), |hash, text| hash.chain_update(text)).finalize().into()
+}
+
 /// Whether they are the same, in a time that depends on their lengths alone.
 fn same(one: &[u8], other: &[u8]) -> bool {
     let differs = one.iter().zip(other).fold(0, |differs, (a, b)| core::hint::black_box(differs | (a ^ b)));

@@ -404,6 +404,8 @@ pub struct Referers {
     pub hosts: Vec<RefererHost>,
     /// Expressions on what follows the scheme.
     pub expressions: Vec<u32>,
+    /// Expressions on the host alone: names of the server.
+    pub host_expressions: Vec<u32>,
 }
 
 /// A host of `valid_referers`.

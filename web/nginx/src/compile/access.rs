@@ -124,7 +124,7 @@ impl Compiler<'_> {
         if rules.server_names {
             for name in &self.server_names {
                 match name.expression {
-                    Some(expression) => rules.expressions.push(expression),
+                    Some(expression) => rules.host_expressions.push(expression),
                     None => {
                         rules.hosts.push(RefererHost { name: name.name.as_slice().into(), path: Box::default() });
                     }
