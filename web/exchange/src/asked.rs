@@ -17,7 +17,6 @@ pub trait Asked {
     /// The field of this name, in lower case, if it is there.
     fn field(&self, name: &[u8]) -> Option<&[u8]>;
 
-    /// The address that the client connected to, if handlers tell listeners
-    /// apart.
+    /// The address that the client connected to.
     fn local(&self) -> Option<SocketAddr>;
 }

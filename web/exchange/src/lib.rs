@@ -325,11 +325,6 @@ pub trait Handler {
     /// Opens logs of its own again: for log rotation.
     fn reopen_logs(&self) {}
 
-    /// Whether it looks at [`Asked::local`].
-    fn tells_listeners_apart(&self) -> bool {
-        false
-    }
-
     /// What was sent is no request, or none that is taken: answered by the
     /// carrier with `status` and a page of so many bytes. `line` is its first
     /// line.

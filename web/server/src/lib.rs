@@ -93,8 +93,6 @@ struct Hosts {
     single: Option<u16>,
     /// The slots of the site's hosts, by their places in it.
     slots: Vec<u16>,
-    /// A handler looks at which address was connected to.
-    by_listener: bool,
     site: Site,
 }
 
@@ -240,7 +238,7 @@ impl<H: Handler> Server<H> {
         };
         let mut server = Self {
             carrier,
-            hosts: Hosts { single: None, slots: (0..handlers.len() as u16).collect(), by_listener: false, site },
+            hosts: Hosts { single: None, slots: (0..handlers.len() as u16).collect(), site },
             handlers,
             is_passive: false,
             config,
@@ -260,9 +258,8 @@ impl<H: Handler> Server<H> {
     fn settle_slots(&mut self) {
         let hosts = &mut self.hosts;
         hosts.single = if hosts.site.is_single() { hosts.slots.first().copied() } else { None };
-        hosts.by_listener = self.handlers.iter().any(Handler::tells_listeners_apart);
         self.carrier.notes_ready = self.handlers.iter().any(Handler::notes_ready);
-        self.carrier.logs_any = self.carrier.notes_ready || self.carrier.logs.iter().any(Option::is_some);
+        self.carrier.logs_any = self.carrier.logs.iter().any(Option::is_some);
         self.is_passive = !self.carrier.logs_any && self.handlers.iter().all(Handler::is_passive);
     }
 

@@ -36,25 +36,24 @@ impl<H: Handler> Server<H> {
     fn serve_plain<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
         let carrier = &mut self.carrier;
         let Some(conn) = carrier.conns.get_mut(id.index()) else { return 0 };
-        // The log tells more of a request than its path.
+        // A log of the carrier's tells more of a request than its path.
         if conn.state != State::Ready || conn.flags & !MARKED != 0 || carrier.logs_any {
             return 0;
         }
         let Some(plain) = conn.engine.plain(data, &carrier.limits.http) else { return 0 };
-        let local = if self.hosts.by_listener { net.local(id) } else { None };
-        let asked = AskedPlain { plain, data, local };
         let slot = self.hosts.slot(|| plain.host(data));
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return 0 };
+        let head = PlainHead { plain, data };
         // What follows is `serve_known` for the most frequent of what is ready.
-        let Some(ready) = handler.ready(&asked, carrier.second) else { return 0 };
+        let Some(ready) = handler.ready(&Asking { head, net: &*net, id }, carrier.second) else { return 0 };
         if !plain.keep_alive() || ready.content.is_some() || conn.requests.wrapping_add(1) >= carrier.requests_max {
-            let used = self.serve_other_plain(net, id, (slot, &asked), plain.keep_alive(), now);
+            let used = self.serve_other_plain(net, id, (slot, head), now);
             return if used { plain.len() } else { 0 };
         }
         if !net.reply(id, &ready.message, carrier.unsent_max) {
             return 0;
         }
-        let bytes = ready.message_len;
+        let (bytes, head_len) = (ready.message_len, ready.head_len);
         conn.engine.pass(true);
         conn.last = Tick::of(now);
         conn.queued = conn.queued.wrapping_add(bytes);
@@ -64,6 +63,9 @@ impl<H: Handler> Server<H> {
         if bytes as usize > app::SEND_LOW_WATER {
             cold_path();
             carrier.watch_long(net, id);
+        }
+        if carrier.notes_ready {
+            self.note_plain(net, (id, slot), head, (u64::from(head_len), u64::from(bytes - head_len)));
         }
         plain.len()
     }
@@ -75,13 +77,19 @@ impl<H: Handler> Server<H> {
         &mut self,
         net: &mut N,
         id: ConnId,
-        (slot, asked): (u16, &impl Asked),
-        goes_on: bool,
+        (slot, head): (u16, PlainHead<'_>),
         now: Time,
     ) -> bool {
-        let ending = Ending::new(false, goes_on);
-        if net.unsent(id) >= self.carrier.unsent_max || self.serve_known(net, id, (slot, asked), ending, now).0 == 0 {
+        let goes_on = head.plain.keep_alive();
+        if net.unsent(id) >= self.carrier.unsent_max {
             return false;
+        }
+        let (bytes, head_len) = self.serve_known(net, id, (slot, head), Ending::new(false, goes_on), now);
+        if bytes == 0 {
+            return false;
+        }
+        if self.carrier.notes_ready {
+            self.note_plain(net, (id, slot), head, (head_len as u64, bytes.saturating_sub(head_len) as u64));
         }
         if let Some(conn) = self.carrier.conns.get_mut(id.index()) {
             conn.engine.pass(goes_on);
@@ -142,10 +150,8 @@ impl<H: Handler> Server<H> {
         if !plain {
             return 0;
         }
-        let local = if self.hosts.by_listener { net.local(id) } else { None };
-        let asked = AskedParsed { request, local };
         let slot = self.hosts.slot(|| request.authority());
-        let (bytes, head) = self.serve_parsed(net, id, (slot, &asked), ending, now);
+        let (bytes, head) = self.serve_parsed(net, id, (slot, request), ending, now);
         if bytes == 0 {
             return 0;
         }
@@ -165,7 +171,7 @@ impl<H: Handler> Server<H> {
         &mut self,
         net: &mut N,
         id: ConnId,
-        what: (u16, &impl Asked),
+        what: (u16, impl Head),
         ending: Ending,
         now: Time,
     ) -> (usize, usize) {
@@ -180,7 +186,7 @@ impl<H: Handler> Server<H> {
         &mut self,
         net: &mut N,
         id: ConnId,
-        (slot, asked): (u16, &impl Asked),
+        (slot, asked): (u16, impl Head),
         ending: Ending,
         now: Time,
     ) -> (usize, usize) {
@@ -190,7 +196,8 @@ impl<H: Handler> Server<H> {
             return (0, 0);
         }
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return (0, 0) };
-        let Some(ready) = handler.ready(asked, carrier.second) else { return (0, 0) };
+        let asking = Asking { head: asked, net: &*net, id };
+        let Some(ready) = handler.ready(&asking, carrier.second) else { return (0, 0) };
         let (message, len) = match (ending.goes_on() || ending.is_http10(), &ready.closing) {
             (true, _) => (&ready.message, ready.message_len),
             (false, Some(closing)) => (closing, closing.len()),
@@ -230,22 +237,31 @@ impl<H: Handler> Server<H> {
         &mut self,
         net: &mut N,
         id: ConnId,
-        (slot, asked): (u16, &impl Asked),
+        (slot, asked): (u16, impl Head),
         now: Time,
     ) -> (usize, usize) {
-        let made = self.handlers.get_mut(usize::from(slot)).is_some_and(|handler| handler.make_closing(asked));
+        let asking = Asking { head: asked, net: &*net, id };
+        let made = self.handlers.get_mut(usize::from(slot)).is_some_and(|handler| handler.make_closing(&asking));
         if made { self.serve_parsed(net, id, (slot, asked), Ending::LAST_OF_11, now) } else { (0, 0) }
     }
 }
 
-/// A plain head, where it was found.
-struct AskedPlain<'a> {
-    plain: Plain,
-    data: &'a [u8],
-    local: Option<SocketAddr>,
+/// A head, as it was found.
+trait Head: Copy {
+    fn path(&self) -> &[u8];
+    fn has_query(&self) -> bool;
+    fn authority(&self) -> &[u8];
+    fn field(&self, name: &[u8]) -> Option<&[u8]>;
 }
 
-impl Asked for AskedPlain<'_> {
+/// A plain one, and where it was found.
+#[derive(Clone, Copy)]
+struct PlainHead<'a> {
+    plain: Plain,
+    data: &'a [u8],
+}
+
+impl Head for PlainHead<'_> {
     #[inline(always)]
     fn path(&self) -> &[u8] {
         self.plain.path(self.data)
@@ -262,42 +278,65 @@ impl Asked for AskedPlain<'_> {
     fn field(&self, name: &[u8]) -> Option<&[u8]> {
         self.plain.field(self.data, name)
     }
-
-    fn local(&self) -> Option<SocketAddr> {
-        self.local
-    }
 }
 
-/// A head that was parsed as a whole.
-struct AskedParsed<'a> {
-    request: &'a Request<'a>,
-    local: Option<SocketAddr>,
-}
-
-impl Asked for AskedParsed<'_> {
+/// One that was parsed as a whole.
+impl Head for &Request<'_> {
     #[inline(always)]
     fn path(&self) -> &[u8] {
-        self.request.path()
+        (**self).path()
     }
 
     fn has_query(&self) -> bool {
-        self.request.query().is_some()
+        self.query().is_some()
     }
 
     fn authority(&self) -> &[u8] {
-        self.request.authority()
+        (**self).authority()
     }
 
     fn field(&self, name: &[u8]) -> Option<&[u8]> {
-        self.request.fields().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+        self.fields().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+    }
+}
+
+/// A head, and the connection that it came by.
+struct Asking<'a, V, N> {
+    head: V,
+    net: &'a N,
+    id: ConnId,
+}
+
+impl<V: Head, N: Net> Asked for Asking<'_, V, N> {
+    #[inline(always)]
+    fn path(&self) -> &[u8] {
+        self.head.path()
+    }
+
+    fn has_query(&self) -> bool {
+        self.head.has_query()
+    }
+
+    fn authority(&self) -> &[u8] {
+        self.head.authority()
+    }
+
+    fn field(&self, name: &[u8]) -> Option<&[u8]> {
+        self.head.field(name)
     }
 
     fn local(&self) -> Option<SocketAddr> {
-        self.local
+        self.net.local(self.id)
     }
 }
 
 impl<H: Handler> Server<H> {
+    /// As [`Server::note_ready`], of a plain head.
+    #[inline(never)]
+    fn note_plain<N: Net>(&mut self, net: &mut N, whose: (ConnId, u16), head: PlainHead<'_>, sent: (u64, u64)) {
+        self.note_ready(net, whose, &head.plain.request(head.data), sent);
+    }
+
     /// Tells a handler of what it had ready.
     #[inline(never)]
     fn note_ready<N: Net>(&mut self, net: &mut N, (id, slot): (ConnId, u16), request: &Request<'_>, sent: (u64, u64)) {

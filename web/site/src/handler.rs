@@ -298,10 +298,6 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.reopen_logs());
     }
 
-    fn tells_listeners_apart(&self) -> bool {
-        each!(self, handler => handler.tells_listeners_apart())
-    }
-
     fn on_rejected<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8], page: u64) {
         each!(self, handler => handler.on_rejected(replies, id, status, line, page));
     }

@@ -5,7 +5,7 @@ use super::RequestLimits;
 use super::head::identify;
 use semantics::lines::skip_field;
 use semantics::scan::{Name, skip_plain_host, skip_value, split_target};
-use semantics::{Fields, Known};
+use semantics::{Fields, Known, Method, Offsets, Request};
 use vector::{BLOCK, Blocks, Marks, Work};
 
 /// A GET in origin form by HTTP/1.1, with one Host that is a name or an IPv4
@@ -28,6 +28,26 @@ const GET: Name<5> = Name::exact(b"GET /");
 // RFC 9110 section 7.2: a client should send Host first.
 const VERSION_AND_HOST: Name<17> = Name::new(b" HTTP/1.1\r\nhost: ");
 const END: Name<4> = Name::exact(b"\r\n\r\n");
+/// Bytes of a request line behind its target.
+const VERSION_LINE: usize = b" HTTP/1.1\r\n".len();
+const LOGGED_HOST: Name<5> = Name::new(b"host:");
+const LOGGED_AGENT: Name<11> = Name::new(b"user-agent:");
+const LOGGED_REFERER: Name<8> = Name::new(b"referer:");
+
+/// Where the line feed of a line is: eight bytes at a time.
+fn line_end(line: &[u8]) -> Option<usize> {
+    let (words, _) = line.as_chunks::<8>();
+    for (at, word) in words.iter().enumerate() {
+        let feeds = u64::from_le_bytes(*word) ^ u64::from_ne_bytes([b'\n'; 8]);
+        let found = feeds.wrapping_sub(u64::from_ne_bytes([1; 8])) & !feeds & u64::from_ne_bytes([0x80; 8]);
+        if found != 0 {
+            return Some(8 * at + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let rest = 8 * words.len();
+    line.get(rest..)?.iter().position(|byte| *byte == b'\n').map(|end| rest + end)
+}
+
 /// What the names of both begin with.
 const CONNECTION: Name<8> = Name::new(b"connecti");
 const CLOSE: Name<19> = Name::new(b"connection: close\r\n");
@@ -52,6 +72,38 @@ impl Plain {
         let value = line.and_then(|line| VERSION_AND_HOST.strip(line)).unwrap_or_default();
         let end = value.iter().position(|&byte| byte == b'\r').unwrap_or(value.len());
         value.get(..end).unwrap_or_default()
+    }
+
+    /// The request, with what of its fields is looked for by name in logs: its host,
+    /// who asks and from where. `data` is what the head was found in.
+    #[must_use]
+    pub fn request(self, data: &[u8]) -> Request<'_> {
+        let head = data.get(..self.len()).unwrap_or_default();
+        let mut offsets = Offsets::NONE;
+        offsets.method = Method::Get;
+        offsets.path_start = METHOD as u16;
+        offsets.path_end = METHOD as u16 + self.path;
+        let target = head.get(usize::from(offsets.path_end)..).unwrap_or_default();
+        let query = target.iter().position(|byte| *byte == b' ').unwrap_or(0);
+        offsets.target_end = offsets.path_end + query as u16;
+        // Behind ` HTTP/1.1` and its line's end.
+        let mut line = usize::from(offsets.target_end) + VERSION_LINE;
+        offsets.fields_start = line as u16;
+        while let Some(rest) = head.get(line..).filter(|rest| rest.len() > END_LEN) {
+            let known = match rest[0] | 0x20 {
+                b'h' => LOGGED_HOST.strip(rest).map(|value| (Known::Host, value)),
+                b'u' => LOGGED_AGENT.strip(rest).map(|value| (Known::UserAgent, value)),
+                b'r' => LOGGED_REFERER.strip(rest).map(|value| (Known::Referer, value)),
+                _ => None,
+            };
+            if let Some((known, value)) = known {
+                let blanks = value.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+                offsets.note(known, (head.len() - value.len() + blanks) as u16);
+            }
+            let Some(end) = line_end(rest) else { break };
+            line += end + 1;
+        }
+        Request::new(head, offsets)
     }
 
     /// Whether the target has a query. `data` is what the head was found in.

@@ -178,8 +178,4 @@ impl Handler for Engine {
             logs.reopen();
         }
     }
-
-    fn tells_listeners_apart(&self) -> bool {
-        self.single.is_none()
-    }
 }

@@ -4,7 +4,7 @@
 use super::{RequestEvent, RequestLimits, RequestReader};
 use crate::random::Random;
 use crate::{Framing, Version};
-use semantics::Method;
+use semantics::{Known, Method};
 
 /// If `data` begins with a plain head, the whole parser says the same of it;
 /// and either leaves the engine as the other does. Returns whether it does.
@@ -20,6 +20,18 @@ pub(crate) fn agrees(engine: RequestReader, data: &[u8], limits: &RequestLimits)
     assert_eq!(plain.host(data), request.authority());
     assert_eq!((request.method(), transfer.version()), (Method::Get, Version::Http11));
     assert!(request.is_plain() && !transfer.expect_continue() && transfer.framing() == Framing::None);
+    // What logs are told of it.
+    let told = plain.request(data);
+    assert_eq!((told.line(), told.target(), told.query()), (request.line(), request.target(), request.query()));
+    assert_eq!((told.head(), told.method(), told.authority()), (request.head(), Method::Get, request.authority()));
+    for known in [Known::Host, Known::UserAgent, Known::Referer] {
+        assert_eq!(told.known(known), request.known(known));
+    }
+    for field in request.fields() {
+        let name = field.name.to_ascii_lowercase();
+        let first = request.fields().find(|other| other.name.eq_ignore_ascii_case(&name)).map(|first| first.value);
+        assert_eq!(plain.field(data, &name), first);
+    }
     true
 }
 
