@@ -132,7 +132,7 @@ impl Reaches<'_> {
                 Reach::Always
             }
             // Its values are those that scripts give it, which are looked at there.
-            Some(Variable::Slot(_)) | None => Reach::Always,
+            Some(Variable::Slot(_) | Variable::Absent) | None => Reach::Always,
         };
         if found > Reach::Target {
             let name = String::from_utf8_lossy(program.variables.name(number)).into_owned();

@@ -30,6 +30,9 @@ pub enum Variable {
     Geo(u16),
     /// A `split_clients`, by its number.
     Split(u16),
+    /// One of nginx's own of which there is nothing here: `$upstream_…`,
+    /// `$ssl_…` and the like.
+    Absent,
 }
 
 /// All variables of a configuration, by the numbers that its values have.
@@ -209,6 +212,22 @@ fn refused(name: &[u8]) -> VariableError {
     if is_own { VariableError::Fixed(name.to_vec()) } else { VariableError::Both(name.to_vec()) }
 }
 
+/// nginx's own of which there is nothing here, by their names, and by how these
+/// begin.
+const ABSENT: [&[u8]; 10] = [
+    b"ancient_browser",
+    b"fastcgi_path_info",
+    b"modern_browser",
+    b"msie",
+    b"proxy_host",
+    b"proxy_port",
+    b"slice_range",
+    b"uid_got",
+    b"uid_reset",
+    b"uid_set",
+];
+const ABSENT_KINDS: [&[u8]; 3] = [b"ssl_", b"upstream_", b"proxy_protocol_tlv_"];
+
 /// What a name that no configuration defines stands for.
 fn known(name: &[u8]) -> Option<Variable> {
     type Make = fn(Box<[u8]>) -> Variable;
@@ -221,6 +240,15 @@ fn known(name: &[u8]) -> Option<Variable> {
     ];
     if let Some(core) = Core::of(name) {
         return Some(Variable::Core(core));
+    }
+    match name {
+        // Without fastcgi_index, which nothing is passed on to.
+        b"fastcgi_script_name" => return Some(Variable::Core(Core::Uri)),
+        b"http2" | b"http3" => return Some(Variable::Absent),
+        _ if ABSENT.contains(&name) || ABSENT_KINDS.iter().any(|start| name.starts_with(start)) => {
+            return Some(Variable::Absent);
+        }
+        _ => {}
     }
     KINDS.iter().find_map(|(start, make)| name.strip_prefix(*start).map(|rest| make(rest.into())))
 }

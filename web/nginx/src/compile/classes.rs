@@ -181,8 +181,7 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     ),
     (RefusedUnless("off", "there are no subrequests yet"), &["mirror", "ssi"]),
     (RefusedUnless("0", "there are no subrequests yet"), &["slice"]),
-    (RefusedUnless("off", "it is not there yet"), &["userid", "dav_methods", "image_filter", "random_index"]),
-    (RefusedUnless("off", "it is not there yet"), &["autoindex"]),
+    (RefusedUnless("off", "it is not there yet"), &["userid", "dav_methods", "image_filter"]),
     (Idle("limits are told in the error log in one way"), &["limit_req_log_level", "limit_conn_log_level"]),
     (
         MEMORY_OF_CODINGS,
@@ -235,7 +234,6 @@ const MODULES: &[(&str, DirectiveClass, bool)] = &[
     ("perl", Idle("there is no perl"), false),
     ("userid", Idle("userid is off"), false),
     ("xslt", Idle("there is no xslt_stylesheet"), false),
-    ("autoindex", Idle("autoindex is off"), false),
 ];
 
 /// Rows and setters by names.

@@ -7,6 +7,7 @@ use super::limits;
 use super::{Compiler, Step};
 use crate::reader::Directive;
 use core::time::Duration;
+use phases::autoindex::AutoindexFormat;
 use phases::program::{
     AddedField, Alias, CharsetRules, ContentRules, ErrorPage, ErrorTarget, Expires, IfModifiedSince, Root,
     SymlinkRules, Target, TryFiles,
@@ -142,6 +143,18 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
     plain!("server_tokens", |layer, directive| {
         layer.block.server_tokens = !argument(directive, 0).eq_ignore_ascii_case(b"off");
     }),
+    plain!("autoindex", |layer, directive| layer.block.autoindex.on = is_on(directive)),
+    plain!("autoindex_exact_size", |layer, directive| layer.block.autoindex.exact_size = is_on(directive)),
+    plain!("autoindex_localtime", |layer, directive| layer.block.autoindex.local_time = is_on(directive)),
+    plain!("autoindex_format", |layer, directive| {
+        layer.block.autoindex.format = match argument(directive, 0).to_ascii_lowercase().as_slice() {
+            b"json" => AutoindexFormat::Json,
+            b"jsonp" => AutoindexFormat::Jsonp,
+            b"xml" => AutoindexFormat::Xml,
+            _ => AutoindexFormat::Html,
+        };
+    }),
+    plain!("random_index", |layer, directive| layer.block.autoindex.random = is_on(directive)),
     plain!("msie_padding", |layer, directive| layer.block.msie_padding = is_on(directive)),
     plain!("stub_status", |layer, _directive| layer.block.content = ContentRules::StubStatus),
     plain!("empty_gif", |layer, _directive| layer.block.content = ContentRules::EmptyGif),

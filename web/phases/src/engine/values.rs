@@ -400,6 +400,7 @@ impl Variables for Scope<'_> {
                 None => false,
             },
             Variable::Map(_) | Variable::Geo(_) | Variable::Split(_) => self.made(variable, found, out),
+            Variable::Absent => false,
         }
     }
 
