@@ -7,6 +7,8 @@ pub mod http_server;
 pub mod http_values;
 pub mod lacp;
 pub mod nginx_conf;
+pub mod proxy_header;
+pub mod request_fields;
 pub mod stack;
 pub mod tcp_options;
 

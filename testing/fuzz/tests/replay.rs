@@ -67,3 +67,13 @@ fn the_corpus_holds_the_seeds() {
 fn nginx_conf() {
     replay("nginx_conf");
 }
+
+#[test]
+fn proxy_header() {
+    replay("proxy_header");
+}
+
+#[test]
+fn request_fields() {
+    replay("request_fields");
+}
