@@ -316,9 +316,15 @@ pub trait Handler {
         false
     }
 
-    /// The response that [`Handler::ready`] told of last was queued: so many bytes
-    /// of a head and of a body.
-    fn on_ready_sent<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, sent: (u64, u64)) {
+    /// The response that [`Handler::ready`] told of last was queued: a head of so
+    /// many bytes, or as it was ready, and bytes in all.
+    fn on_ready_sent<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        id: ExchangeId,
+        request: &Request<'_>,
+        sent: (Option<u64>, u64),
+    ) {
         let _ = (replies, id, request, sent);
     }
 

@@ -53,21 +53,29 @@ impl<H: Handler> Server<H> {
         if !net.reply(id, &ready.message, carrier.unsent_max) {
             return 0;
         }
-        let (bytes, head_len) = (ready.message_len, ready.head_len);
+        let bytes = ready.message_len;
         conn.engine.pass(true);
         conn.last = Tick::of(now);
         conn.queued = conn.queued.wrapping_add(bytes);
         conn.requests += 1;
         carrier.ready += 1;
         carrier.counters.bytes_queued += u64::from(bytes);
-        if bytes as usize > app::SEND_LOW_WATER {
+        if bytes > carrier.ready_most {
             cold_path();
-            carrier.watch_long(net, id);
-        }
-        if carrier.notes_ready {
-            self.note_plain(net, (id, slot), head, (u64::from(head_len), u64::from(bytes - head_len)));
+            self.after_plain(net, (id, slot), head, bytes);
         }
         plain.len()
+    }
+
+    /// What a response is followed by that is long, or to be noted.
+    #[inline(never)]
+    fn after_plain<N: Net>(&mut self, net: &mut N, (id, slot): (ConnId, u16), head: PlainHead<'_>, bytes: u32) {
+        if bytes as usize > app::SEND_LOW_WATER {
+            self.carrier.watch_long(net, id);
+        }
+        if self.carrier.notes_ready {
+            self.note_plain(net, (id, slot), head, None, u64::from(bytes));
+        }
     }
 
     /// [`Server::serve_plain`] for what is ready, but the connection ends with
@@ -89,7 +97,7 @@ impl<H: Handler> Server<H> {
             return false;
         }
         if self.carrier.notes_ready {
-            self.note_plain(net, (id, slot), head, (head_len as u64, bytes.saturating_sub(head_len) as u64));
+            self.note_plain(net, (id, slot), head, Some(head_len as u64), bytes as u64);
         }
         if let Some(conn) = self.carrier.conns.get_mut(id.index()) {
             conn.engine.pass(goes_on);
@@ -156,7 +164,7 @@ impl<H: Handler> Server<H> {
             return 0;
         }
         if self.carrier.notes_ready {
-            self.note_ready(net, (id, slot), request, (head as u64, bytes.saturating_sub(head) as u64));
+            self.note_ready(net, (id, slot), request, (Some(head as u64), bytes as u64));
         }
         if let Some(Some(log)) = self.carrier.logs.get_mut(usize::from(slot)) {
             let line = line(net, id, request, Status::OK);
@@ -333,13 +341,26 @@ impl<V: Head, N: Net> Asked for Asking<'_, V, N> {
 impl<H: Handler> Server<H> {
     /// As [`Server::note_ready`], of a plain head.
     #[inline(never)]
-    fn note_plain<N: Net>(&mut self, net: &mut N, whose: (ConnId, u16), head: PlainHead<'_>, sent: (u64, u64)) {
-        self.note_ready(net, whose, &head.plain.request(head.data), sent);
+    fn note_plain<N: Net>(
+        &mut self,
+        net: &mut N,
+        whose: (ConnId, u16),
+        head: PlainHead<'_>,
+        head_len: Option<u64>,
+        bytes: u64,
+    ) {
+        self.note_ready(net, whose, &head.plain.request(head.data), (head_len, bytes));
     }
 
     /// Tells a handler of what it had ready.
     #[inline(never)]
-    fn note_ready<N: Net>(&mut self, net: &mut N, (id, slot): (ConnId, u16), request: &Request<'_>, sent: (u64, u64)) {
+    fn note_ready<N: Net>(
+        &mut self,
+        net: &mut N,
+        (id, slot): (ConnId, u16),
+        request: &Request<'_>,
+        sent: (Option<u64>, u64),
+    ) {
         let slot = usize::from(slot);
         let Some(handler) = self.handlers.get_mut(slot) else { return };
         let mut replies = Answering { net, carrier: &mut self.carrier, slot, within: Some(id) };

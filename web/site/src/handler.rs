@@ -3,6 +3,7 @@
 use crate::config::{ConfigError, Content, Respond};
 use crate::fixed::Fixed;
 use app::Wake;
+use core::hint::cold_path;
 use core::ops::Range;
 use exchange::{Asked, ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody};
 use files::{Directory, Files, Reader};
@@ -279,7 +280,15 @@ impl Handler for SiteHandler {
 
     #[inline(always)]
     fn ready<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
-        each!(self, handler => handler.ready(asked, second))
+        match self {
+            Self::Files(files) => files.ready(asked, second),
+            Self::Fixed(fixed) => fixed.ready(asked, second),
+            Self::Engine(engine) => {
+                // So that what is on the way of the others stays in registers.
+                cold_path();
+                engine.ready(asked, second)
+            }
+        }
     }
 
     fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
@@ -290,7 +299,13 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.notes_ready())
     }
 
-    fn on_ready_sent<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, sent: (u64, u64)) {
+    fn on_ready_sent<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        id: ExchangeId,
+        request: &Request<'_>,
+        sent: (Option<u64>, u64),
+    ) {
         each!(self, handler => handler.on_ready_sent(replies, id, request, sent));
     }
 

@@ -164,7 +164,13 @@ impl Handler for Engine {
         self.logs_any
     }
 
-    fn on_ready_sent<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, sent: (u64, u64)) {
+    fn on_ready_sent<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        id: ExchangeId,
+        request: &Request<'_>,
+        sent: (Option<u64>, u64),
+    ) {
         self.rest.log_ready(replies, id, request, sent);
     }
 

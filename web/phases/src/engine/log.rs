@@ -22,11 +22,13 @@ impl Rest {
         replies: &R,
         id: ExchangeId,
         request: &Request<'_>,
-        (head, body): (u64, u64),
+        (head, bytes): (Option<u64>, u64),
     ) {
         self.clock.now = replies.now();
         let clock = &self.clock;
-        let Some(note) = self.ready.noted() else { return };
+        let Some((note, ready_head)) = self.ready.noted() else { return };
+        let head = head.unwrap_or(ready_head);
+        let body = bytes.saturating_sub(head);
         let course = &mut *note.course;
         course.about = replies.about(id);
         // It was counted already.

@@ -94,8 +94,10 @@ impl ReadyTable {
     }
 
     /// What the response that was asked for last is logged by.
-    pub fn noted(&mut self) -> Option<&mut Note> {
-        self.entries.get_mut(self.last as usize).map(|entry| &mut entry.note)
+    /// And how long its head is.
+    pub fn noted(&mut self) -> Option<(&mut Note, u64)> {
+        let entry = self.entries.get_mut(self.last as usize)?;
+        Some((&mut entry.note, entry.ready.head_len.into()))
     }
 
     /// Keeps the answer to a request, of content that begins at `start` of
