@@ -117,6 +117,17 @@ pub struct About {
     pub goes_on: bool,
 }
 
+/// What a carrier has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Connections so far.
+    pub connections: u64,
+    /// Those that are open.
+    pub open: u64,
+    /// Requests so far.
+    pub requests: u64,
+}
+
 /// What a carrier offers to handlers, during a call to one of them.
 ///
 /// Every method ignores (and getters answer with the empty value for) an
@@ -175,6 +186,9 @@ pub trait Replies {
 
     /// Whom the exchange is with, and over what.
     fn about(&self, id: ExchangeId) -> About;
+
+    /// What was counted so far.
+    fn totals(&self) -> Totals;
 
     /// Bytes of the head that was queued last.
     fn head_len(&self) -> u64;

@@ -286,6 +286,7 @@ impl Files {
             match done {
                 Done::LookUp { entry, found } => self.on_found(replies, entry, found),
                 Done::Read { work, buffer, outcome } => self.on_chunk(replies, work, buffer, outcome),
+                Done::Listed { work, listing } => self.on_listed(work, listing),
                 Done::Reopened => {}
             }
         }

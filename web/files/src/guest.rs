@@ -4,6 +4,7 @@
 
 use crate::Files;
 use crate::config::Directory;
+use crate::folder::Listing;
 use crate::ids::{EntryId, WorkId};
 use crate::reader::Job;
 use crate::store::{Entry, Freshness, Kind};
@@ -110,6 +111,36 @@ impl Files {
     fn full(&mut self) -> Look {
         self.counters.overloads += 1;
         Look::Full
+    }
+
+    /// Asks what is in the folder at `path`: `waiter` is told, and takes it. Nothing
+    /// if there is too much to do; else the exchange's mark.
+    pub fn list(&mut self, id: ExchangeId, path: &[u8], waiter: u32) -> Option<u32> {
+        if self.store.asked >= self.limits.waiting {
+            self.counters.overloads += 1;
+            return None;
+        }
+        let work =
+            self.works.add(Work { id, request: None, wait: None, stream: None, again: false, guest: Some(waiter) });
+        self.working += 1;
+        self.store.asked += 1;
+        self.reader.submit(Job::List { work, path: path.into() });
+        Some(work.place)
+    }
+
+    /// What is in the folder that `waiter` asked for.
+    pub fn take_listing(&mut self, waiter: u32) -> Option<Listing> {
+        let at = self.listings.iter().position(|(whose, _)| *whose == waiter)?;
+        Some(self.listings.swap_remove(at).1)
+    }
+
+    pub(crate) fn on_listed(&mut self, work: WorkId, listing: Listing) {
+        self.store.asked -= 1;
+        self.working -= 1;
+        if let Some(Work { guest: Some(waiter), .. }) = self.works.take(work) {
+            self.listings.push((waiter, listing));
+            self.woken.push_back(waiter);
+        }
     }
 
     /// Who waited, and now knows, or has to look again.

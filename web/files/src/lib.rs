@@ -12,7 +12,7 @@
 //! | module | for |
 //! | --- | --- |
 //! | `answer` | from a request to a reply |
-//! | `guest` | files for a handler with rules of its own |
+//! | `guest`, `folder` | files and lists of them for a handler with rules of its own |
 //! | `pump`, `stream` | large files, a piece at a time |
 //! | `work` | requests that are not answered at once |
 //! | `store`, `prepared` | what is known of paths, and content in memory |
@@ -24,6 +24,7 @@
 mod answer;
 mod config;
 mod counters;
+mod folder;
 mod guest;
 mod identity;
 mod ids;
@@ -40,6 +41,7 @@ mod worker;
 
 pub use config::{Directory, Error, FileLimits, ReaderKind, SMALL_CHUNK, Symlinks};
 pub use counters::Counters;
+pub use folder::{ListError, Listing, Name, NameKind};
 pub use guest::{FileId, InMemory, Lead, Look, Overloaded};
 pub use reader::Reader;
 pub use shared_content::{Held, Member, SharedContent};
@@ -84,6 +86,8 @@ pub struct Files {
     ahead: usize,
     /// Requests of another handler that go on.
     woken: VecDeque<u32>,
+    /// What folders have, for those of them that asked.
+    listings: Vec<(u32, Listing)>,
 }
 
 /// New rules for a [`Files`] that goes on, made ready by a thread that may wait.
@@ -139,6 +143,7 @@ impl Files {
             looks_ahead: false,
             ahead: 0,
             woken: VecDeque::new(),
+            listings: Vec::new(),
         }
     }
 

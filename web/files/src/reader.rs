@@ -1,6 +1,7 @@
 //! The way to the file system and back, without waiting.
 
 use crate::config::{Directory, Error, ReaderKind};
+use crate::folder::Listing;
 use crate::ids::{EntryId, WorkId};
 use crate::target::Key;
 use crate::worker::{FileReader, Found, Known, ReadOutcome, Source};
@@ -43,6 +44,12 @@ pub enum Job {
         /// Used again for the answer.
         buffer: Vec<u8>,
     },
+    /// What is in a folder?
+    List {
+        /// For whom.
+        work: WorkId,
+        path: Box<[u8]>,
+    },
     /// Open the root again.
     Reopen,
     /// From now on this one looks: another root, or other rules for it.
@@ -54,6 +61,7 @@ pub enum Job {
 pub enum Done {
     LookUp { entry: EntryId, found: Found },
     Read { work: WorkId, buffer: Vec<u8>, outcome: ReadOutcome },
+    Listed { work: WorkId, listing: Listing },
     Reopened,
 }
 
@@ -277,6 +285,7 @@ fn serve(worker: &mut FileReader, job: Job) -> Done {
             let outcome = worker.read(&source, offset, length, &mut buffer);
             Done::Read { work, buffer, outcome }
         }
+        Job::List { work, path } => Done::Listed { work, listing: worker.list(&path) },
         Job::Reopen => {
             worker.reopen();
             Done::Reopened

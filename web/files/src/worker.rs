@@ -241,7 +241,7 @@ impl FileReader {
 
     /// Opens what [`semantics::path::normalise`] named; the kernel sees to it
     /// that no link leads elsewhere.
-    fn open_path(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    pub(crate) fn open_path(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC;
         let path = if path.is_empty() { b"." } else { path };
         let resolve = match self.symlinks {

@@ -15,6 +15,7 @@ mod course;
 mod guard;
 mod handler;
 mod host;
+mod listing;
 mod log;
 mod pace;
 mod pages;
@@ -28,7 +29,8 @@ mod script;
 mod text;
 mod values;
 
-use crate::program::{Block, Program, ServerId};
+use crate::program::{Block, ContentRules, Program, ServerId};
+use crate::silos::SiloShare;
 use access_log::LogSet;
 use app::{Body, Wake};
 use core::net::SocketAddr;
@@ -63,6 +65,8 @@ pub struct Engine {
     retired: Vec<Rc<Loaded>>,
     /// Whether anything is logged.
     logs_any: bool,
+    /// Whether silos tell what they have counted.
+    tells: bool,
     /// Wakes the silo.
     event: Arc<OwnedFd>,
     /// Where helpers run.
@@ -84,6 +88,8 @@ pub(crate) struct Rest {
     /// of them by.
     verifier: Option<Verifier>,
     tickets: u32,
+    /// What this silo has counted, for all to tell of.
+    share: Arc<SiloShare>,
     /// Those that go on later, and when.
     delayed: BinaryHeap<Reverse<(Time, u64)>>,
     /// What the request that runs is to be sent.
@@ -103,6 +109,7 @@ impl Engine {
             loaded: program.load(),
             retired: Vec::new(),
             logs_any: false,
+            tells: false,
             files: Files::new(&directory, reader, limits, event),
             rest: Rest {
                 courses: Vec::new(),
@@ -114,6 +121,7 @@ impl Engine {
                 serial: 0,
                 verifier: None,
                 tickets: 0,
+                share: Arc::default(),
                 delayed: BinaryHeap::new(),
                 stream: None,
             },
@@ -128,6 +136,8 @@ impl Engine {
     fn settle(&mut self) {
         self.single = if self.loaded.program.listeners.len() == 1 { Some(0) } else { None };
         self.logs_any = self.loaded.logs.borrow().is_some();
+        self.rest.share = self.loaded.program.silos.join();
+        self.tells = self.loaded.program.blocks.iter().any(|block| block.content == ContentRules::StubStatus);
         let asks = |block: &Block| block.access.basic.is_some();
         if self.rest.verifier.is_none() && self.loaded.program.blocks.iter().any(asks) {
             // Without it those places answer 500.

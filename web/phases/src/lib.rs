@@ -31,6 +31,7 @@ pub mod proxy_protocol;
 mod referers;
 pub mod script;
 pub mod secure_link;
+pub mod silos;
 pub mod small;
 pub mod types;
 pub mod units;

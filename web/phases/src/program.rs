@@ -18,6 +18,7 @@ use crate::logging::{LogFormat, LogTarget, LogUse};
 use crate::maps::{Geo, Map, SplitClients};
 use crate::names::Names;
 use crate::script::Instruction;
+use crate::silos::Silos;
 use crate::types::TypeTable;
 use crate::value::Value;
 use crate::variables::VariableTable;
@@ -54,6 +55,8 @@ pub struct Program {
     pub formats: Vec<LogFormat>,
     /// Those places, once they are open.
     pub open_logs: OnceLock<Arc<OpenLogs>>,
+    /// The silos that have it.
+    pub silos: Silos,
     /// What is limited together (`limit_req_zone`, `limit_conn_zone`).
     pub zones: Vec<Zone>,
 }

@@ -6,7 +6,7 @@ use crate::head;
 use access_log::{Line, Log};
 use app::{Body, ConnId, Net};
 use core::ops::Range;
-use exchange::{About, Ending, ExchangeId, Piece, Ready, Replies, Reply};
+use exchange::{About, Ending, ExchangeId, Piece, Ready, Replies, Reply, Totals};
 use semantics::date::HttpDate;
 use semantics::{Known, Method, Request, Status};
 use site::{Limits, Timeouts, WallClock};
@@ -410,6 +410,15 @@ impl<N: Net> Replies for Answering<'_, N> {
             requests: conn.map_or(0, |conn| conn.requests),
             http10: conn.is_some_and(|conn| conn.ending.is_http10()),
             goes_on: conn.is_some_and(|conn| conn.ending.goes_on()) && self.carrier.goes_on(id),
+        }
+    }
+
+    fn totals(&self) -> Totals {
+        let counters = &self.carrier.counters;
+        Totals {
+            connections: counters.connections,
+            open: counters.connections_open,
+            requests: counters.requests + self.carrier.ready,
         }
     }
 

@@ -89,6 +89,10 @@ impl Replies for Lines {
         exchange::About::default()
     }
 
+    fn totals(&self) -> exchange::Totals {
+        exchange::Totals::default()
+    }
+
     fn head_len(&self) -> u64 {
         0
     }

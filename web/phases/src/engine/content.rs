@@ -61,15 +61,6 @@ impl<R: Replies> Runner<'_, R> {
         self.file(block)
     }
 
-    /// What is no file.
-    fn fixed_content(&mut self, block: &Block) -> Flow {
-        if !matches!(self.course.method, Method::Get | Method::Head) {
-            return Flow::Status(405);
-        }
-        let _ = block;
-        Flow::Status(404)
-    }
-
     /// A path that ends with a slash: its index, or what is in it.
     fn folder(&mut self, block: &Block) -> Flow {
         if !matches!(self.course.method, Method::Get | Method::Head | Method::Post) {
@@ -100,6 +91,7 @@ impl<R: Replies> Runner<'_, R> {
         let mut path = Vec::new();
         self.scope().file_path(&mut path);
         match self.look(&path) {
+            Ok(At::Directory) if block.autoindex.on || block.autoindex.random => self.list(block, &path),
             Ok(At::Directory) => self.no_index(),
             Ok(At::Forbidden) => Flow::Status(403),
             Ok(At::Failed) => Flow::Status(500),

@@ -117,6 +117,9 @@ impl Handler for Engine {
         if let Some(Reverse((at, _))) = self.rest.delayed.peek() {
             wake = earlier(wake, Wake::At(*at));
         }
+        if self.tells {
+            self.rest.share.publish(replies.totals());
+        }
         if self.logs_any { earlier(wake, self.write_logs(replies.now())) } else { wake }
     }
 

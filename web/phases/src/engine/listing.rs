@@ -1,0 +1,122 @@
+//! What answers and is no file: lists of folders, pictures, counters.
+
+use super::content::{Answer, AnswerBody};
+use super::course::Depends;
+use super::run::{Flow, Runner};
+use crate::autoindex::{EntryKind, FolderEntry, Listed, random_file};
+use crate::program::{Block, ContentRules};
+use crate::small::{EMPTY_GIF, EMPTY_GIF_MODIFIED, StubStatus};
+use exchange::Replies;
+use files::{ListError, Name, NameKind};
+use semantics::Method;
+
+impl<R: Replies> Runner<'_, R> {
+    /// What is the same whatever is asked for.
+    pub(super) fn fixed_content(&mut self, block: &Block) -> Flow {
+        if !matches!(self.course.method, Method::Get | Method::Head) {
+            return Flow::Status(405);
+        }
+        let mut answer = match block.content {
+            ContentRules::EmptyGif => {
+                let mut answer = Answer::new(200, AnswerBody::Bytes(EMPTY_GIF.to_vec()));
+                answer.media_type = Some(b"image/gif".to_vec());
+                answer.modified = Some(EMPTY_GIF_MODIFIED);
+                answer
+            }
+            ContentRules::StubStatus => {
+                self.course.depends.on(Depends::OTHER);
+                let text = self.counted().text();
+                let mut answer = Answer::new(200, AnswerBody::Bytes(text.into_bytes()));
+                answer.media_type = Some(StubStatus::MEDIA_TYPE.to_vec());
+                answer
+            }
+            ContentRules::Files => return Flow::Status(404),
+        };
+        // It is there for as long as the server is.
+        answer.etag = None;
+        self.send(answer)
+    }
+
+    /// What all silos have counted, as they last told.
+    fn counted(&mut self) -> StubStatus {
+        self.rest.share.publish(self.replies.totals());
+        let totals = self.loaded.program.silos.totals();
+        StubStatus {
+            active: totals.open,
+            accepted: totals.connections,
+            handled: totals.connections,
+            requests: totals.requests,
+            reading: 0,
+            writing: 1,
+            waiting: totals.open.saturating_sub(1),
+        }
+    }
+
+    /// A folder without an index file.
+    pub(super) fn list(&mut self, block: &Block, path: &[u8]) -> Flow {
+        let rules = &block.autoindex;
+        let listing = match self.files.take_listing(self.token) {
+            Some(listing) => listing,
+            None => {
+                let start = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
+                let end = path.iter().rposition(|byte| *byte != b'/').map_or(start, |last| last + 1);
+                let Some(mark) = self.files.list(self.course.id, &path[start..end], self.token) else {
+                    return Flow::Status(503);
+                };
+                self.course.inner = Some(mark);
+                return Flow::Waits;
+            }
+        };
+        // What is in it may be another thing at any time.
+        self.course.depends.on(Depends::OTHER);
+        let mut entries: Vec<FolderEntry> = match listing {
+            Ok(names) => names.into_iter().map(entry_of).collect(),
+            Err(ListError::Missing) => return Flow::Status(404),
+            Err(ListError::Forbidden) => return Flow::Status(403),
+            Err(ListError::Failed) => return Flow::Status(500),
+        };
+        if rules.random {
+            self.rest.serial = self.rest.serial.wrapping_add(1);
+            let (random, _) = self.course.request_id();
+            if let Some(file) = random_file(&entries, random) {
+                let uri = [self.course.uri.as_slice(), &file.name].concat();
+                let args = core::mem::take(&mut self.course.args);
+                return self.redirect(&uri, &args);
+            }
+            if !rules.on {
+                return Flow::Status(403);
+            }
+        }
+        let callback = self.course.args.split(|byte| *byte == b'&').find_map(|one| one.strip_prefix(b"callback="));
+        let utf8 = block.charset.charset.as_ref().and_then(|charset| charset.constant());
+        let listed = Listed {
+            path: &self.course.uri,
+            callback,
+            utf8: utf8.is_some_and(|charset| charset.eq_ignore_ascii_case(b"utf-8")),
+            local_offset: 0,
+        };
+        let mut page = Vec::new();
+        if rules.write(&listed, &mut entries, &mut page).is_err() {
+            return Flow::Status(400);
+        }
+        let (media_type, charset) = rules.media_type(&listed);
+        let mut media_type = media_type.to_vec();
+        if let Some(charset) = charset {
+            media_type.extend_from_slice(b"; charset=");
+            media_type.extend_from_slice(charset);
+        }
+        let mut answer = Answer::new(200, AnswerBody::Bytes(page));
+        answer.media_type = Some(media_type);
+        self.send(answer)
+    }
+}
+
+fn entry_of(name: Name) -> FolderEntry {
+    let Name { name, kind, size, modified } = name;
+    let kind = match kind {
+        NameKind::Folder => EntryKind::Folder,
+        NameKind::File => EntryKind::File,
+        NameKind::Other => EntryKind::Other,
+    };
+    FolderEntry { name, kind, size, modified }
+}
