@@ -20,6 +20,8 @@ pub(crate) struct Answer {
     pub(crate) fields: Vec<(String, String)>,
     /// The body, out of its chunks.
     pub(crate) body: Vec<u8>,
+    /// Whether the connection takes another request.
+    pub(crate) lives: bool,
 }
 
 impl Answer {
@@ -65,20 +67,24 @@ impl Connection {
         Self { stream, arrived: Vec::new() }
     }
 
-    /// Sends `bytes` and takes what is answered to a request of this method; and
-    /// whether the connection lives on.
-    pub(crate) fn ask(&mut self, bytes: &[u8], method: &[u8]) -> (Answer, bool) {
+    /// Sends `bytes` and takes what is answered to a request of this method.
+    pub(crate) fn ask(&mut self, bytes: &[u8], method: &[u8]) -> Answer {
         // Who refuses a request may have stopped to read it.
         let _ = self.stream.write_all(bytes);
-        self.take(method)
+        let mut answer = self.take(method);
+        let connection = |what: &str| answer.field("connection").is_some_and(|value| value.eq_ignore_ascii_case(what));
+        let line = bytes.split(|byte| *byte == b'\r').find(|line| !line.is_empty());
+        let old = line.is_some_and(|line| line.trim_ascii_start().ends_with(b"HTTP/1.0"));
+        answer.lives &= if old { connection("keep-alive") } else { !connection("close") };
+        answer
     }
 
-    fn take(&mut self, method: &[u8]) -> (Answer, bool) {
+    fn take(&mut self, method: &[u8]) -> Answer {
         let mut answer = Answer::default();
         loop {
             let Some(head) = self.head() else {
                 answer.body = std::mem::take(&mut self.arrived);
-                return (answer, false);
+                return answer;
             };
             let text = String::from_utf8_lossy(&head).into_owned();
             let mut lines = text.trim_end_matches("\r\n").split("\r\n");
@@ -88,9 +94,8 @@ impl Connection {
                 Some(status @ 100..=199) => answer.interim.push(status),
                 Some(status) => {
                     let bodiless = method == b"HEAD" || matches!(status, 204 | 304);
-                    let framed = bodiless || self.body(&mut answer);
-                    let closes = answer.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
-                    return (answer, framed && !closes);
+                    answer.lives = bodiless || self.body(&mut answer);
+                    return answer;
                 }
                 None => panic!("no response: {text}"),
             }

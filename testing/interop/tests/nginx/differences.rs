@@ -30,15 +30,16 @@ impl Difference {
     }
 }
 
-/// Whether answers to a request of this method are equal, but for this:
+/// In what answers to a request of this method differ, but for this:
 ///
 /// - `Server`, and its text at the end of pages: who serves is told truthfully.
 /// - Its address, in redirects that have no other name.
 /// - `Date`, and `Expires` as far as it follows from it.
-/// - `Connection: keep-alive`: in HTTP/1.1 it says nothing.
+/// - `Connection`, where what becomes of the connection is the same.
+/// - The text behind the status, and interim responses.
 /// - The boundary of several ranges: a number that counts up.
 /// - The order of fields with different names, and how texts were compressed.
-pub(crate) fn are_equal(nginx: &Answer, ours: &Answer, method: &[u8]) -> bool {
+pub(crate) fn differing(nginx: &Answer, ours: &Answer, method: &[u8]) -> Vec<String> {
     let token = |answer: &Answer| answer.field("server").map_or(0, str::len);
     let (shorter, longer) = (token(nginx), token(ours));
     let same_expiry = nginx.field("expires") == ours.field("expires");
@@ -53,7 +54,20 @@ pub(crate) fn are_equal(nginx: &Answer, ours: &Answer, method: &[u8]) -> bool {
             *value = theirs.to_string();
         }
     }
-    nginx == ours
+    let named = |answer: &Answer, name: &str| -> Vec<String> {
+        answer.fields.iter().filter(|(known, _)| known == name).map(|(_, value)| value.clone()).collect()
+    };
+    let mut out: Vec<String> = nginx.fields.iter().chain(&ours.fields).map(|(name, _)| name.clone()).collect();
+    out.sort();
+    out.dedup();
+    out.retain(|name| named(&nginx, name) != named(&ours, name));
+    let others = [
+        ("status", nginx.status() != ours.status()),
+        ("body", nginx.body != ours.body),
+        ("what becomes of the connection", nginx.lives != ours.lives),
+    ];
+    out.extend(others.iter().filter(|(_, differ)| *differ).map(|(what, _)| (*what).to_owned()));
+    out
 }
 
 /// `answer` without what differs in every one.
@@ -64,7 +78,7 @@ fn comparable(answer: &Answer, relative_expiry: bool) -> Answer {
     let boundary = answer.field("content-type").and_then(|value| value.split_once("boundary="));
     let boundary = boundary.map(|(_, boundary)| boundary.to_owned());
     let token = token_in_page(&mut out.body);
-    out.fields.retain(|(name, value)| !(name == "connection" && value.eq_ignore_ascii_case("keep-alive")));
+    out.fields.retain(|(name, _)| name != "connection");
     for (name, value) in &mut out.fields {
         match (&**name, date, seconds(value)) {
             ("server", ..) => "a server".clone_into(value),

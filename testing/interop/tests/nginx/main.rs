@@ -22,7 +22,7 @@ const NGINX: Program = Program::new("nginx", "nginx");
 const RANDOM: usize = 150;
 
 /// How many failures are shown of a site.
-const SHOWN: usize = 12;
+const SHOWN: usize = 400;
 
 /// Serves the site `name` twice and compares all answers.
 fn compare(name: &'static str) {

@@ -65,9 +65,9 @@ impl Twins {
         let mut silent = String::new();
         let answers = [&NGINX, &OURS].map(|side| {
             let mut connection = Connection::open(&format!("{}:80", side.address));
-            let (answer, lives) = connection.ask(&asked.bytes, &asked.method);
+            let answer = connection.ask(&asked.bytes, &asked.method);
             // What says that it closes does.
-            if !lives && !connection.ends(asked.parts.as_ref().is_some_and(Parts::is_framed)) {
+            if !answer.lives && !connection.ends(asked.parts.as_ref().is_some_and(Parts::is_framed)) {
                 let _ = writeln!(silent, "{}: the connection goes on", side.name);
             }
             answer
@@ -77,17 +77,15 @@ impl Twins {
 
     /// The same, on a connection that is kept as long as both keep it.
     pub(crate) fn differ_on_kept_connections(&mut self, asked: &Asked) -> Option<String> {
-        let mut lives = [true, true];
         let mut answers = [Answer::default(), Answer::default()];
         for (at, side) in [&NGINX, &OURS].into_iter().enumerate() {
             let connection = self.kept[at].get_or_insert_with(|| Connection::open(&format!("{}:80", side.address)));
-            (answers[at], lives[at]) = connection.ask(&asked.bytes, &asked.method);
+            answers[at] = connection.ask(&asked.bytes, &asked.method);
         }
-        if lives != [true, true] {
+        if !answers.iter().all(|answer| answer.lives) {
             self.kept = [None, None];
         }
-        let told = difference(asked, "a kept connection", &answers);
-        told.or_else(|| (lives[0] != lives[1]).then(|| format!("{}: nginx and ours keep it: {lives:?}\n", asked.line)))
+        difference(asked, "a kept connection", &answers)
     }
 
     /// How lines of the access logs differ, whatever their order.
@@ -168,8 +166,10 @@ fn difference(asked: &Asked, on: &str, answers: &[Answer; 2]) -> Option<String> 
     let why = match asked.expected {
         Some(row) if row.is_kept(nginx, ours) => return None,
         Some(row) => format!("not as {row:?} says"),
-        None if differences::are_equal(nginx, ours, &asked.method) => return None,
-        None => String::from("they differ"),
+        None => match differences::differing(nginx, ours, &asked.method) {
+            names if names.is_empty() => return None,
+            names => format!("they differ in {}", names.join(", ")),
+        },
     };
     let mut told = format!("{} (on {on}): {why}\n", asked.line);
     let _ = writeln!(told, "  sent: {:?}", String::from_utf8_lossy(&asked.bytes[..asked.bytes.len().min(1_000)]));
@@ -178,9 +178,10 @@ fn difference(asked: &Asked, on: &str, answers: &[Answer; 2]) -> Option<String> 
         for (name, value) in &answer.fields {
             let _ = writeln!(told, "    {name}: {value}");
         }
+        let kept = if answer.lives { "kept" } else { "closed" };
         let body = answer.plain_body();
         let shown = String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).into_owned();
-        let _ = writeln!(told, "    {} bytes, {} without coding: {shown:?}", answer.body.len(), body.len());
+        let _ = writeln!(told, "    {} bytes, {} without coding, {kept}: {shown:?}", answer.body.len(), body.len());
     }
     Some(told)
 }
