@@ -345,6 +345,13 @@ pub trait Handler {
     /// Opens logs of its own again: for log rotation.
     fn reopen_logs(&self) {}
 
+    /// The fields and the page that what is no request is answered with; none: the
+    /// carrier's own.
+    fn rejection<R: Replies>(&mut self, replies: &R, id: ExchangeId, status: Status) -> Option<(Vec<u8>, Vec<u8>)> {
+        let _ = (replies, id, status);
+        None
+    }
+
     /// What was sent is no request, or none that is taken: answered by the
     /// carrier with `status` and a page of so many bytes. `line` is its first
     /// line.

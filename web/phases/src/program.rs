@@ -112,6 +112,16 @@ pub struct VirtualServer {
     pub head: HeadRules,
 }
 
+impl VirtualServer {
+    /// Whether a field of this name is as if it were not there.
+    #[must_use]
+    pub fn ignores_field(&self, name: &[u8]) -> bool {
+        let valid =
+            |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-' || (*byte == b'_' && self.underscores_in_headers);
+        self.ignore_invalid_headers && !name.iter().all(valid)
+    }
+}
+
 /// Bounds on a request's head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadRules {

@@ -162,6 +162,12 @@ impl VariableTable {
         self.groups.get(&expression).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether a variable stands for a field of the response.
+    #[must_use]
+    pub fn asks_for_sent(&self) -> bool {
+        (0..=u16::MAX).map_while(|number| self.get(number)).any(|known| matches!(known, Variable::SentHeader(_)))
+    }
+
     /// What a number stands for.
     #[must_use]
     pub fn get(&self, number: u16) -> Option<&Variable> {

@@ -85,8 +85,8 @@ impl Carrier {
     }
 
     /// A response of our own to what is no request: told, and closed.
-    pub fn refuse<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status) {
-        let page = Page::new(status, b"");
+    pub fn refuse<N: Net>(&mut self, net: &mut N, id: ConnId, page: &Page) {
+        let status = page.status;
         let (head, body) = self.queue(net, id, &page.reply(), &page.body(), Ending::LAST_OF_11);
         self.count(status, false);
         self.answered(net, id, head, body);
@@ -132,20 +132,15 @@ impl Carrier {
         (head, sent)
     }
 
-    /// Bytes of the page for `status`.
-    pub fn page_length(status: Status) -> u64 {
-        Page::new(status, b"").text.len() as u64
-    }
-
     /// What cannot be understood, or did not come: told, logged, and closed.
-    pub fn reject<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, sent: &[u8]) {
+    pub fn reject<N: Net>(&mut self, net: &mut N, id: ConnId, page: &Page, sent: &[u8]) {
         if let Some(log) = self.logs.first_mut().and_then(Option::as_mut) {
             let request = sent.split(|&byte| byte == b'\r' || byte == b'\n').next().unwrap_or_default();
             let request = if request.is_empty() { b"-" } else { request };
-            let line = Line { peer: net.peer(id), request, status: status.code(), referer: None, agent: None };
-            log.line(&line, Page::new(status, b"").text.len() as u64, net.now());
+            let line = Line { peer: net.peer(id), request, status: page.status.code(), referer: None, agent: None };
+            log.line(&line, page.length(), net.now());
         }
-        self.refuse(net, id, status);
+        self.refuse(net, id, page);
     }
 
     /// Bytes that are no response of their own.
@@ -475,20 +470,30 @@ pub fn line<'a, N: Net>(net: &N, id: ConnId, request: &Request<'a>, status: Stat
     }
 }
 
-/// A page of ours: what a status means, for people.
-struct Page {
+/// What a status means, for people.
+pub(crate) struct Page {
     status: Status,
     fields: Vec<u8>,
-    text: String,
+    text: Vec<u8>,
 }
 
 impl Page {
-    /// The page, with these fields more.
-    fn new(status: Status, more: &[u8]) -> Self {
+    /// A handler's.
+    pub(crate) const fn of_handler(status: Status, fields: Vec<u8>, text: Vec<u8>) -> Self {
+        Self { status, fields, text }
+    }
+
+    /// Bytes of its text.
+    pub(crate) const fn length(&self) -> u64 {
+        self.text.len() as u64
+    }
+
+    /// A page of ours, with these fields more.
+    pub(crate) fn new(status: Status, more: &[u8]) -> Self {
         let fields = [b"Content-Type: text/html; charset=utf-8\r\n", more].concat();
         let (code, reason) = (status.code(), status.reason());
         let text = format!("<!DOCTYPE html>\n<title>{code} {reason}</title>\n<h1>{code} {reason}</h1>\n");
-        Self { status, fields, text }
+        Self { status, fields, text: text.into_bytes() }
     }
 
     fn reply(&self) -> Reply<'_> {
@@ -496,6 +501,6 @@ impl Page {
     }
 
     fn body(&self) -> [Piece<'_>; 1] {
-        [Piece::Bytes(self.text.as_bytes())]
+        [Piece::Bytes(&self.text)]
     }
 }

@@ -6,7 +6,7 @@
 //! no timer at all.
 
 use crate::Server;
-use crate::carrier::{Carrier, Drain};
+use crate::carrier::{Carrier, Drain, Page};
 use crate::conn::{DRY, ENDED, FINISHED, MARKED, PARTIAL, PAUSED, State};
 use app::{ConnId, Net};
 use core::time::Duration;
@@ -95,7 +95,7 @@ impl Carrier {
         }
         if waiting.answers_408() {
             // RFC 9110 §15.5.9
-            self.reject(net, id, Status::REQUEST_TIMEOUT, b"");
+            self.reject(net, id, &Page::new(Status::REQUEST_TIMEOUT, b""), b"");
         } else {
             self.close_after_queue(net, id);
         }

@@ -1,7 +1,7 @@
 //! Requests, on their way to handlers.
 
 use crate::Server;
-use crate::carrier::{Answering, Carrier};
+use crate::carrier::{Answering, Page};
 use crate::conn::{FIRST, PARTIAL, State, TAKES_BODY, Tick, ending};
 use app::{ConnId, Net};
 use exchange::{ExchangeId, Handler, Replies, RequestBody};
@@ -86,17 +86,26 @@ impl<H: Handler> Server<H> {
             net.abort(id);
             return;
         }
-        self.carrier.reject(net, id, status, rest);
+        let page = self.rejected_page(net, id, status);
+        self.carrier.reject(net, id, &page, rest);
         if self.carrier.notes_ready {
-            self.note_rejected(net, id, status, rest);
+            self.note_rejected(net, id, status, rest, page.length());
         }
+    }
+
+    /// What is told of what was no request: the first handler may have a page.
+    #[cold]
+    fn rejected_page<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status) -> Page {
+        let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id) };
+        let own =
+            self.handlers.first_mut().and_then(|handler| handler.rejection(&mut replies, ExchangeId::of(id), status));
+        own.map_or_else(|| Page::new(status, b""), |(fields, text)| Page::of_handler(status, fields, text))
     }
 
     /// Tells the first handler of what was no request.
     #[cold]
-    fn note_rejected<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8]) {
+    fn note_rejected<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8], page: u64) {
         let line = rest.split(|&byte| byte == b'\r' || byte == b'\n').next().unwrap_or_default();
-        let page = Carrier::page_length(status);
         let Some(handler) = self.handlers.first_mut() else { return };
         let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id) };
         handler.on_rejected(&mut replies, ExchangeId::of(id), status, line, page);
@@ -133,7 +142,7 @@ impl<H: Handler> Server<H> {
             }
             _ => {
                 self.carrier.counters.parse_errors += 1;
-                self.carrier.reject(net, id, Status::BAD_REQUEST, b"");
+                self.carrier.reject(net, id, &Page::new(Status::BAD_REQUEST, b""), b"");
             }
         }
         self.head = head;

@@ -313,6 +313,10 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.reopen_logs());
     }
 
+    fn rejection<R: Replies>(&mut self, replies: &R, id: ExchangeId, status: Status) -> Option<(Vec<u8>, Vec<u8>)> {
+        each!(self, handler => handler.rejection(replies, id, status))
+    }
+
     fn on_rejected<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8], page: u64) {
         each!(self, handler => handler.on_rejected(replies, id, status, line, page));
     }

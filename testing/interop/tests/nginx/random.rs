@@ -65,6 +65,10 @@ fn mix(random: &mut SplitMix64, parts: &[&Parts], at: usize) -> Asked {
             made.fields.push(field);
         }
     }
+    if made.method == b"POST" {
+        // nginx keeps no connection on which MSIE 6 has posted.
+        made.fields.retain(|(name, value)| name != b"User-Agent" || !value.windows(6).any(|six| six == b"MSIE 6"));
+    }
     bend(random, &mut made.target);
     let shown = String::from_utf8_lossy(&made.target).into_owned();
     Asked::of(format!("random request {at}: {shown}"), made, None)

@@ -7,7 +7,7 @@ use crate::reader::Directive;
 /// A name of a server.
 #[derive(Clone, Debug)]
 pub(super) struct ServerName {
-    /// As it is told (`$server_name`): an expression without its `~`.
+    /// As it is told (`$server_name`): without a dot at its start.
     pub written: Vec<u8>,
     /// In lower case, with the wildcard.
     pub name: Vec<u8>,
@@ -50,13 +50,14 @@ impl Compiler<'_> {
                 // means them so, too.
                 let caseless = pattern.iter().any(u8::is_ascii_uppercase);
                 let expression = Some(self.expression(pattern, caseless, place)?);
-                names.push(ServerName { written: pattern.to_vec(), name: Vec::new(), expression });
+                names.push(ServerName { written: text.clone(), name: Vec::new(), expression });
                 continue;
             }
             let is_hostname = text.eq_ignore_ascii_case(b"$hostname");
             let text = if is_hostname { self.around.hostname.as_bytes() } else { text };
             let name = text.to_ascii_lowercase();
-            names.push(ServerName { written: name.clone(), name, expression: None });
+            let written = name.strip_prefix(b".").unwrap_or(&name).to_vec();
+            names.push(ServerName { written, name, expression: None });
         }
         Ok(())
     }

@@ -29,13 +29,16 @@ pub(crate) struct Loaded {
     pub logs: RefCell<Option<LogSet>>,
     /// Of `$request_id`.
     secret: RandomState,
+    /// Some value asks for a field that is sent.
+    pub asks_for_sent: bool,
 }
 
 impl Loaded {
     pub fn new(program: Arc<Program>, logs: Option<LogSet>) -> Self {
         let needed = !program.expressions.is_empty();
         let matcher = RefCell::new(if needed { Matcher::new() } else { None });
-        Self { program, matcher, logs: RefCell::new(logs), secret: RandomState::new() }
+        let asks_for_sent = program.variables.asks_for_sent();
+        Self { program, matcher, logs: RefCell::new(logs), secret: RandomState::new(), asks_for_sent }
     }
 
     pub fn program(&self) -> &Program {
@@ -186,7 +189,8 @@ pub(crate) struct Course {
     pub waited: bool,
     /// A file was another when it was to be sent.
     pub again: bool,
-    /// What it is refused with, whatever its location says.
+    /// What it is refused with, whatever its location says, and by what answers
+    /// those who name no host.
     pub refused: Option<u16>,
     /// The status in place of the one that answers, and an error page answers.
     pub told: Option<u16>,
@@ -310,6 +314,11 @@ impl Course {
     pub fn request_id(&self) -> (u64, u64) {
         let of = (self.about.connection, self.about.requests, self.started.as_nanos());
         (self.loaded.secret.hash_one((0, of)), self.loaded.secret.hash_one((1, of)))
+    }
+
+    /// Whether nothing that it says is believed.
+    pub const fn is_refused(&self) -> bool {
+        self.refused.is_some()
     }
 
     /// One redirect more; whether there may be.

@@ -81,19 +81,11 @@ impl<R: Replies> Runner<'_, R> {
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
         let block = &loaded.program.blocks[at];
-        let rules: &AccessRules = match &block.limit_except {
-            Some((methods, other)) if !self.is_among(methods) => match loaded.program.blocks.get(other.0 as usize) {
-                Some(other) => &other.access,
-                None => return Flow::Status(500),
-            },
-            _ => &block.access,
-        };
-        if block.limit_except.is_some() || !rules.is_empty() {
-            self.course.depends.on(Depends::OTHER);
-        }
+        let rules: &AccessRules = &block.access;
         if rules.is_empty() {
             return Flow::On;
         }
+        self.course.depends.on(Depends::OTHER);
         let realm = rules.basic.as_ref().map(|basic| self.scope().get(&basic.realm)).filter(|realm| realm != b"off");
         match (rules.decide(self.course.peer.map(|peer| peer.ip()), realm.is_some()), &rules.basic, realm) {
             (Access::Granted, ..) => Flow::On,
@@ -102,7 +94,8 @@ impl<R: Replies> Runner<'_, R> {
         }
     }
 
-    fn is_among(&self, methods: &Methods) -> bool {
+    /// Whether its method is one of these.
+    pub(super) fn is_among(&self, methods: &Methods) -> bool {
         let name = match self.course.method {
             semantics::Method::Other => self.request.method_name(),
             method => method.name().as_bytes(),

@@ -1,6 +1,7 @@
 //! Exchanges reach the engine.
 
 use super::course::{CourseState, Depends};
+use super::host::names_a_host;
 use super::passing::Passing;
 use super::values::{Clock, Scope};
 use super::{Engine, earlier};
@@ -27,14 +28,24 @@ impl Handler for Engine {
             replies.hang_up(id);
             return;
         };
+        course.uri.push(b'/');
+        let mut rest = Vec::new();
+        let is_path = matches!(request.form(), Form::Origin | Form::Absolute);
+        if is_path && normalise(request.path(), &mut rest).is_ok() && names_a_host(request) {
+            course.uri.extend_from_slice(&rest);
+        } else {
+            // Nothing of it is believed, its host neither.
+            course.refused = Some(400);
+        }
         let mut by_expression = None;
-        let place = listener.names.find(request.authority(), |expression, name| {
+        let mut find = |expression: u32, name: &[u8]| {
             let matches = loaded.matches(expression, name);
             if matches {
                 by_expression = Some((expression, name.to_vec()));
             }
             matches
-        });
+        };
+        let place = if course.is_refused() { 0 } else { listener.names.find(request.authority(), &mut find) };
         let Some(server) = listener.servers.get(usize::from(place)) else {
             self.rest.give_back(token, course);
             replies.hang_up(id);
@@ -58,13 +69,6 @@ impl Handler for Engine {
                 escapes_captures: false,
             };
             let _ = scope.matches(expression, &name);
-        }
-        course.uri.push(b'/');
-        let mut rest = Vec::new();
-        if matches!(request.form(), Form::Origin | Form::Absolute) && normalise(request.path(), &mut rest).is_ok() {
-            course.uri.extend_from_slice(&rest);
-        } else {
-            course.refused = Some(400);
         }
         self.run(replies, token, course, request);
     }
@@ -175,6 +179,11 @@ impl Handler for Engine {
         sent: (Option<u64>, u64),
     ) {
         self.rest.log_ready(replies, id, request, sent);
+    }
+
+    fn rejection<R: Replies>(&mut self, replies: &R, id: ExchangeId, status: Status) -> Option<(Vec<u8>, Vec<u8>)> {
+        let listener = Self::listener(&self.loaded, self.single, || replies.about(id).local);
+        self.rest.page_of_rejected((replies, &self.loaded, listener), id, status)
     }
 
     fn on_rejected<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8], page: u64) {

@@ -1,5 +1,18 @@
 //! The host that a request names.
 
+use semantics::{Known, Request};
+
+/// Whether a request names a host by a name that may be one, or none.
+pub(crate) fn names_a_host(request: &Request<'_>) -> bool {
+    let may_be = |authority: &[u8]| {
+        let mut name = Vec::new();
+        host_of(authority, &mut name);
+        !name.is_empty() && !name.windows(2).any(|two| two == b"..")
+    };
+    let authority = request.authority();
+    request.known(Known::Host).is_none_or(may_be) && (authority.is_empty() || may_be(authority))
+}
+
 /// Writes the name of an authority, in lower case, without port and without a dot
 /// at its end: `$host`.
 pub(crate) fn host_of(authority: &[u8], out: &mut Vec<u8>) {

@@ -37,15 +37,35 @@ pub(crate) const fn title(status: u16) -> Option<&'static str> {
     })
 }
 
+/// Statuses that are told as 400: their titles, and what stands below.
+const fn special(status: u16) -> Option<(&'static str, &'static str)> {
+    Some(match status {
+        494 => ("400 Request Header Or Cookie Too Large", "<center>Request Header Or Cookie Too Large</center>\r\n"),
+        495 => ("400 The SSL certificate error", "<center>The SSL certificate error</center>\r\n"),
+        496 => {
+            ("400 No required SSL certificate was sent", "<center>No required SSL certificate was sent</center>\r\n")
+        }
+        497 => (
+            "400 The plain HTTP request was sent to HTTPS port",
+            "<center>The plain HTTP request was sent to HTTPS port</center>\r\n",
+        ),
+        _ => return None,
+    })
+}
+
 /// What keeps old browsers from showing pages of their own in place of short ones
 /// (`msie_padding`).
 const PADDING: &str = "<!-- a padding to disable MSIE and Chrome friendly error page -->\r\n";
 
 /// The page of a status; empty for those without one.
 pub(crate) fn page(status: u16, padded: bool) -> Vec<u8> {
-    let Some(title) = title(status) else { return Vec::new() };
+    let (title, heading, more) = match (title(status), special(status)) {
+        (Some(title), _) => (title, title, ""),
+        (None, Some((title, more))) => (title, "400 Bad Request", more),
+        (None, None) => return Vec::new(),
+    };
     let mut page = format!(
-        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n\
+        "<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{heading}</h1></center>\r\n{more}\
          <hr><center>nearside</center>\r\n</body>\r\n</html>\r\n"
     );
     if padded {

@@ -5,7 +5,7 @@ use super::course::{CourseState, Depends};
 use super::pages;
 use super::ranges::{self, Ranged};
 use super::run::{FileAt, Flow, Runner};
-use super::text::{field_value, location_value};
+use super::text::{location_value, put_field};
 use crate::program::{AddedField, Block, ErrorPage, ErrorTarget, Expires, FieldRules, IfModifiedSince};
 use core::ops::Range;
 use exchange::{Composed, FieldLines, Part, Piece, Replies, Reply};
@@ -38,7 +38,12 @@ impl<R: Replies> Runner<'_, R> {
         let Some(at) = Self::block(&loaded, self.course) else { return self.page(None, status) };
         let block = &loaded.program.blocks[at];
         self.course.told = Some(status);
-        if matches!(status, 400 | 413 | 414 | 494..=497 | 500 | 501) {
+        if matches!(status, 408 | 499) {
+            // Nobody waits for an answer.
+            self.course.sent.status = status;
+            return Flow::HangUp;
+        }
+        if matches!(status, 400 | 413 | 414 | 495..=497 | 500 | 501) {
             self.replies.set_last(self.course.id);
         }
         if !self.course.in_error_page && !block.error_pages.is_empty() && self.course.changes > 0 {
@@ -94,7 +99,7 @@ impl<R: Replies> Runner<'_, R> {
     fn page(&mut self, block: Option<&Block>, status: u16) -> Flow {
         let told = self.course.told.unwrap_or(status);
         let padded = told >= 400 && block.is_some_and(|block| block.msie_padding) && self.is_padded();
-        let text = pages::page(if status >= 494 && status < 500 { 400 } else { status }, padded);
+        let text = pages::page(status, padded);
         let mut answer = Answer::new(told, AnswerBody::Bytes(text));
         if let AnswerBody::Bytes(text) = &answer.body
             && !text.is_empty()
@@ -107,7 +112,7 @@ impl<R: Replies> Runner<'_, R> {
 
     /// Whether the client is one that has pages of its own for short ones.
     fn is_padded(&self) -> bool {
-        let agent = self.request.known(Known::UserAgent).unwrap_or_default();
+        let agent = self.request.known(Known::UserAgent).filter(|_| !self.course.is_refused()).unwrap_or_default();
         let has = |needle: &[u8]| agent.windows(needle.len()).any(|window| window == needle);
         has(b"Chrome/") || (has(b"MSIE ") && !has(b"Opera"))
     }
@@ -120,7 +125,7 @@ impl<R: Replies> Runner<'_, R> {
         if let Some(told) = self.course.told {
             answer.status = told;
         }
-        if answer.status == 200 && answer.modified.is_some() {
+        if answer.status == 200 {
             match self.precondition(&answer, block) {
                 Precondition::Holds => {}
                 Precondition::NotModified => {
@@ -133,8 +138,10 @@ impl<R: Replies> Runner<'_, R> {
         }
         self.course.sent.status = answer.status;
         let mut added = core::mem::take(&mut self.course.kept_fields);
+        self.tell_beforehand(&answer, block);
         self.add_fields(&mut answer, &block.fields, &mut added);
-        answer.media_type = answer.media_type.take().map(|media_type| self.with_charset(media_type, block));
+        answer.media_type =
+            answer.media_type.take().map(|media_type| self.scope().with_charset(media_type, block, answer.status));
         let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
         let Some((length, pieces)) = self.cut(&mut answer, block, &mut fields) else {
             // What was added already stays, as with nginx.
@@ -218,11 +225,10 @@ impl<R: Replies> Runner<'_, R> {
             return Precondition::Holds;
         }
         self.course.depends.on(Depends::OTHER);
-        let Some(modified) = answer.modified else { return Precondition::Holds };
         let etag = answer.etag.as_deref().unwrap_or_default().as_bytes();
         let time = |known: Known| request.known(known).map(|value| date::parse(value, second));
         if let Some(since) = time(Known::IfUnmodifiedSince)
-            && since.is_none_or(|since| modified > since)
+            && !since.zip(answer.modified).is_some_and(|(since, modified)| modified <= since)
         {
             return Precondition::Fails;
         }
@@ -239,9 +245,9 @@ impl<R: Replies> Runner<'_, R> {
         if let Some(since) = since {
             let is_modified = match (block.fields.if_modified_since, since) {
                 (IfModifiedSince::Off, _) | (_, None) => true,
-                (_, Some(since)) if since == modified => false,
+                (_, Some(since)) if answer.modified == Some(since) => false,
                 (IfModifiedSince::Exact, _) => true,
-                (IfModifiedSince::Before, Some(since)) => since < modified,
+                (IfModifiedSince::Before, Some(since)) => answer.modified.is_none_or(|modified| since < modified),
             };
             if is_modified {
                 return Precondition::Holds;
@@ -272,13 +278,30 @@ impl<R: Replies> Runner<'_, R> {
         ranges::parse(value, length, most)
     }
 
+    /// What is known of an answer's fields before the configuration adds others,
+    /// which may be made of them: the charset is not.
+    fn tell_beforehand(&mut self, answer: &Answer, block: &Block) {
+        if !self.loaded.asks_for_sent {
+            return;
+        }
+        self.course.sent.length = Some(answer.body.length());
+        let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
+        self.name(answer, block, &mut fields);
+        self.course.sent.fields = fields.into_bytes();
+    }
+
     /// `expires` and `add_header`.
     fn add_fields(&mut self, answer: &mut Answer, rules: &FieldRules, out: &mut Vec<u8>) {
         let safe = ADDED_TO.contains(&answer.status);
+        let mut told = out.len();
         if safe {
             self.expire(answer, &rules.expires, out);
         }
         for field in rules.added.iter().filter(|field| safe || field.always) {
+            if self.loaded.asks_for_sent {
+                self.course.sent.fields.extend_from_slice(&out[told..]);
+                told = out.len();
+            }
             self.add_field(answer, field, out);
         }
     }
@@ -294,10 +317,7 @@ impl<R: Replies> Runner<'_, R> {
         if value.is_empty() {
             return;
         }
-        out.extend_from_slice(&field.name);
-        out.extend_from_slice(b": ");
-        field_value(&value, out);
-        out.extend_from_slice(b"\r\n");
+        put_field(&field.name, &value, out);
     }
 
     fn expire(&mut self, answer: &Answer, expires: &Expires, out: &mut Vec<u8>) {
@@ -341,23 +361,6 @@ impl<R: Replies> Runner<'_, R> {
         } else {
             put(&dated(at), &format!("max-age={age}"));
         }
-    }
-
-    /// The media type with the charset that is told of it.
-    fn with_charset(&mut self, mut media_type: Vec<u8>, block: &Block) -> Vec<u8> {
-        let rules = &block.charset;
-        let Some(charset) = &rules.charset else { return media_type };
-        let bare = media_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-        let counts = rules.types.iter().any(|known| **known == *b"*" || known.eq_ignore_ascii_case(bare));
-        if !counts || media_type.windows(8).any(|part| part.eq_ignore_ascii_case(b"charset=")) {
-            return media_type;
-        }
-        let charset = self.scope().get(charset);
-        if !charset.is_empty() && charset != b"off" {
-            media_type.extend_from_slice(b"; charset=");
-            field_value(&charset, &mut media_type);
-        }
-        media_type
     }
 
     /// Where a redirect leads, with this server's name before it, if it is a path
@@ -469,7 +472,9 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     pub(super) fn hang_up(&mut self) {
-        self.course.sent.status = 444;
+        if !matches!(self.course.sent.status, 408 | 499) {
+            self.course.sent.status = 444;
+        }
         self.course.state = CourseState::Over;
         self.replies.hang_up(self.course.id);
     }

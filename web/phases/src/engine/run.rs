@@ -1,6 +1,6 @@
 //! A request runs through its phases.
 
-use super::course::{Course, Loaded, Phase};
+use super::course::{Course, Depends, Loaded, Phase};
 use super::values::{Clock, Scope};
 use super::{Rest, host::host_of};
 use crate::program::{Block, Target, VirtualServer};
@@ -96,7 +96,7 @@ impl<R: Replies> Runner<'_, R> {
     fn step(&mut self) -> Flow {
         match self.course.phase {
             Phase::Start => {
-                if let Some(status) = self.course.refused.take() {
+                if let Some(status) = self.course.refused {
                     return Flow::Status(status);
                 }
                 if matches!(self.course.method, Method::Connect | Method::Trace) {
@@ -185,6 +185,12 @@ impl<R: Replies> Runner<'_, R> {
             // Its script has run.
             self.course.enter(Phase::Limit);
         }
+        if let Some((methods, other)) = &settings.limit_except {
+            self.course.depends.on(Depends::OTHER);
+            if !self.is_among(methods) {
+                (self.course.place, self.course.block) = (*other, *other);
+            }
+        }
         Flow::On
     }
 
@@ -263,7 +269,9 @@ impl<R: Replies> Runner<'_, R> {
 
     /// The host as it was asked for, or the server's name.
     pub(super) fn host(&mut self, out: &mut Vec<u8>) {
-        host_of(self.request.authority(), out);
+        if !self.course.is_refused() {
+            host_of(self.request.authority(), out);
+        }
     }
 
     /// Looks where a path leads.
@@ -278,6 +286,8 @@ impl<R: Replies> Runner<'_, R> {
         let id = self.course.id;
         match self.files.look(id, &path[start..end], self.clock.now, self.token, waited) {
             Look::Known(id) => Ok(match self.files.lead(id) {
+                // No file is a folder.
+                Lead::File(_) if path.ends_with(b"/") => At::Missing,
                 Lead::File(meta) => {
                     let modified = meta.file.as_ref().map_or(0, |file| file.modified);
                     At::File(FileAt { id, size: meta.size, modified, executable: self.files.is_executable(id) })

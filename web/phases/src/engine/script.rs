@@ -49,7 +49,9 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     fn set(&mut self, target: SetTarget, value: &Value) {
-        let value = self.scope().get(value);
+        let mut scope = self.scope();
+        scope.escapes_captures = true;
+        let value = scope.get(value);
         match target {
             SetTarget::Slot(slot) => {
                 if let Some(place) = self.course.slots.get_mut(usize::from(slot)) {
@@ -159,6 +161,8 @@ impl<R: Replies> Runner<'_, R> {
         if status == 444 {
             return Flow::HangUp;
         }
+        // Which the text may tell.
+        self.course.sent.status = status;
         let text = text.map(|text| self.scope().get(text));
         match text {
             Some(text) if matches!(status, 301 | 302 | 303 | 307 | 308) => {

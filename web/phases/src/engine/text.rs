@@ -34,6 +34,14 @@ pub(crate) fn field_value(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend(bytes.iter().map(|byte| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte }));
 }
 
+/// Writes a field.
+pub(crate) fn put_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    field_value(value, out);
+    out.extend_from_slice(b"\r\n");
+}
+
 /// Writes where a redirect leads: what would end its line is encoded.
 pub(crate) fn location_value(bytes: &[u8], out: &mut Vec<u8>) {
     for byte in bytes {

@@ -2,14 +2,14 @@
 
 use super::course::{Course, Depends, Loaded};
 use super::host::host_of;
-use super::text::{Escape, escape};
+use super::text::{Escape, escape, field_value};
 use crate::access::basic_credentials;
 use crate::maps::Geo;
 use crate::program::{Alias, Block, Program};
 use crate::value::{Value, Variables};
 use crate::variables::{Core, Variable};
 use semantics::date::HttpDate;
-use semantics::{Known, Request};
+use semantics::{Form, Known, Request};
 use std::net::{IpAddr, SocketAddr};
 use wire::Time;
 
@@ -120,7 +120,9 @@ impl<'a> Scope<'a> {
         }
         let mut found = false;
         let separator: &[u8] = if name == b"cookie" { b"; " } else { b", " };
-        for field in self.request.fields() {
+        let server = self.program().servers.get(usize::from(self.course.server.0));
+        let ignored = |name: &[u8]| server.is_some_and(|server| server.ignores_field(name));
+        for field in self.request.fields().filter(|field| !ignored(field.name)) {
             let alike = field.name.len() == name.len()
                 && field.name.iter().zip(name).all(|(one, other)| {
                     let one = if *one == b'-' { b'_' } else { one.to_ascii_lowercase() };
@@ -233,7 +235,7 @@ impl<'a> Scope<'a> {
                 return Some(!self.course.args.is_empty());
             }
             Core::IsArgs => out.extend_from_slice(if self.course.args.is_empty() { b"" } else { b"?" }),
-            Core::RequestUri => out.extend_from_slice(request.target()),
+            Core::RequestUri => out.extend_from_slice(target_path(request)),
             Core::Request => out.extend_from_slice(request.line()),
             Core::RequestMethod => out.extend_from_slice(match self.course.method {
                 semantics::Method::Other => request.method_name(),
@@ -247,7 +249,9 @@ impl<'a> Scope<'a> {
             Core::Pipe => out.push(b'.'),
             Core::Host => {
                 let start = out.len();
-                host_of(request.authority(), out);
+                if !self.course.is_refused() {
+                    host_of(request.authority(), out);
+                }
                 if out.len() == start {
                     out.extend_from_slice(self.server_name());
                 }
@@ -354,6 +358,24 @@ impl<'a> Scope<'a> {
         Some(true)
     }
 
+    /// The media type with the charset that is told of it.
+    pub fn with_charset(&mut self, mut media_type: Vec<u8>, block: &Block, status: u16) -> Vec<u8> {
+        let rules = &block.charset;
+        // Not of redirects: old clients took it for that of the next page.
+        let Some(charset) = rules.charset.as_ref().filter(|_| !matches!(status, 301 | 302)) else { return media_type };
+        let bare = media_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let counts = rules.types.iter().any(|known| **known == *b"*" || known.eq_ignore_ascii_case(bare));
+        if !counts || media_type.windows(8).any(|part| part.eq_ignore_ascii_case(b"charset=")) {
+            return media_type;
+        }
+        let charset = self.get(charset);
+        if !charset.is_empty() && charset != b"off" {
+            media_type.extend_from_slice(b"; charset=");
+            field_value(&charset, &mut media_type);
+        }
+        media_type
+    }
+
     fn server_name(&self) -> &[u8] {
         self.program().servers.get(usize::from(self.course.server.0)).map_or(b"", |server| &server.name)
     }
@@ -379,6 +401,17 @@ impl<'a> Scope<'a> {
         self.course.cached.push((number, value.map(Into::into)));
         found
     }
+}
+
+/// The target without scheme and authority (`unparsed_uri` of nginx).
+fn target_path<'a>(request: &Request<'a>) -> &'a [u8] {
+    let target = request.target();
+    if request.form() != Form::Absolute {
+        return target;
+    }
+    let authority = target.windows(3).position(|three| three == b"://").map_or(0, |at| at + 3);
+    let path = target[authority..].iter().position(|byte| matches!(byte, b'/' | b'?'));
+    path.map_or(b"/", |at| &target[authority + at..])
 }
 
 impl Variables for Scope<'_> {
