@@ -16,6 +16,10 @@ pub(crate) struct Difference {
 
 /// Requests that are answered with another status.
 const DIFFERENCES: &[Difference] = &[
+    // A request of HTTP/1.1 without Host is the first server's.
+    Difference { name: "no-host", nginx: Some(400), ours: Some(400) },
+    // A status that no class of statuses has.
+    Difference { name: "no-class", nginx: Some(999), ours: None },
     // Controls in a value, a Host that is none.
     Difference { name: "strict", nginx: Some(200), ours: Some(400) },
     // The connection ends after a POST of MSIE 6.

@@ -1,6 +1,6 @@
 //! The host that a request names.
 
-use semantics::{Known, Request};
+use semantics::{Form, Known, Request};
 
 /// Whether a request names a host by a name that may be one, or none.
 pub(crate) fn names_a_host(request: &Request<'_>) -> bool {
@@ -10,7 +10,9 @@ pub(crate) fn names_a_host(request: &Request<'_>) -> bool {
         !name.is_empty() && !name.windows(2).any(|two| two == b"..")
     };
     let authority = request.authority();
-    request.known(Known::Host).is_none_or(may_be) && (authority.is_empty() || may_be(authority))
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b".-:".contains(byte);
+    let in_target = request.form() != Form::Absolute || authority.starts_with(b"[") || authority.iter().all(plain);
+    in_target && request.known(Known::Host).is_none_or(may_be) && (authority.is_empty() || may_be(authority))
 }
 
 /// Writes the name of an authority, in lower case, without port and without a dot

@@ -228,7 +228,7 @@ impl<R: Replies> Runner<'_, R> {
         let etag = answer.etag.as_deref().unwrap_or_default().as_bytes();
         let time = |known: Known| request.known(known).map(|value| date::parse(value, second));
         if let Some(since) = time(Known::IfUnmodifiedSince)
-            && !since.zip(answer.modified).is_some_and(|(since, modified)| modified <= since)
+            && since.zip(answer.modified).is_none_or(|(since, modified)| modified > since)
         {
             return Precondition::Fails;
         }
@@ -286,6 +286,9 @@ impl<R: Replies> Runner<'_, R> {
         }
         self.course.sent.length = Some(answer.body.length());
         let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
+        if let Some(media_type) = answer.media_type.as_ref().filter(|_| answer.status == 204) {
+            fields.field("Content-Type", media_type);
+        }
         self.name(answer, block, &mut fields);
         self.course.sent.fields = fields.into_bytes();
     }

@@ -260,6 +260,9 @@ impl<'a> Scope<'a> {
             Core::DocumentRoot | Core::RealpathRoot => {
                 let Some(block) = self.block() else { return Some(false) };
                 block.root.path.write(self, out);
+                if core == Core::RealpathRoot && out.len() > 1 && out.ends_with(b"/") {
+                    out.pop();
+                }
             }
             Core::RequestFilename => return Some(self.file_path(out)),
             Core::RemoteUser => {
