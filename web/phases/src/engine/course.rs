@@ -20,6 +20,9 @@ use wire::Time;
 /// most (`NGX_HTTP_MAX_URI_CHANGES` of nginx).
 const CHANGES_MAX: u8 = 10;
 
+/// With none left an error has no page of its own any more.
+const CHANGES_AT_FIRST: u8 = CHANGES_MAX + 1;
+
 /// A program as one silo has it: what matching needs is the silo's own.
 #[derive(Debug)]
 pub(crate) struct Loaded {
@@ -251,7 +254,7 @@ impl Course {
             method: Method::Get,
             uri: Vec::new(),
             args: Vec::new(),
-            changes: CHANGES_MAX,
+            changes: CHANGES_AT_FIRST,
             internal: false,
             uri_changed: false,
             whole_path: false,
@@ -323,13 +326,8 @@ impl Course {
 
     /// One redirect more; whether there may be.
     pub fn may_change(&mut self) -> bool {
-        match self.changes.checked_sub(1) {
-            Some(left) => {
-                self.changes = left;
-                true
-            }
-            None => false,
-        }
+        self.changes = self.changes.saturating_sub(1);
+        self.changes > 0
     }
 
     /// Goes on at another path of this server, from its script on.

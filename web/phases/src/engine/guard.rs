@@ -115,9 +115,9 @@ impl<R: Replies> Runner<'_, R> {
                 self.course.known_to = Some(file);
                 return Flow::On;
             }
-            Some(Verdict::Mismatch | Verdict::NoUser) => return self.challenge(realm),
+            Some(Verdict::Mismatch | Verdict::NoUser | Verdict::Unusable) => return self.challenge(realm),
             Some(Verdict::NoFile) => return Flow::Status(403),
-            Some(Verdict::Unreadable | Verdict::Unusable) => return Flow::Status(500),
+            Some(Verdict::Unreadable) => return Flow::Status(500),
             None => {}
         }
         let field = self.request.fields().find(|field| field.is("authorization")).map(|field| field.value);

@@ -100,6 +100,7 @@ impl<R: Replies> Runner<'_, R> {
                     return Flow::Status(status);
                 }
                 if matches!(self.course.method, Method::Connect | Method::Trace) {
+                    self.replies.set_last(self.course.id);
                     return Flow::Status(405);
                 }
                 self.real_address();
@@ -244,7 +245,8 @@ impl<R: Replies> Runner<'_, R> {
             let name = self.scope().get(value);
             let mut path = Vec::new();
             self.root_of(block, &mut path);
-            let rest = self.below_alias(block, &name);
+            // nginx leaves it out of names with variables alone.
+            let rest = if value.constant().is_some() { &name } else { self.below_alias(block, &name) };
             path.extend_from_slice(rest);
             let found = match self.look(&path) {
                 Ok(At::File(_)) => !is_directory,

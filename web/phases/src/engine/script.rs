@@ -77,7 +77,8 @@ impl<R: Replies> Runner<'_, R> {
         match matched {
             None => return Some(Flow::Status(500)),
             Some(false) => return None,
-            Some(true) => {}
+            // What follows was not asked for by the client.
+            Some(true) => self.course.internal = true,
         }
         let redirects = matches!(then, RewriteFlag::Redirect(_));
         let mut scope = self.scope();

@@ -118,6 +118,9 @@ impl<'a> Scope<'a> {
         if let Some(known) = known {
             return put_known(self.request, known, out);
         }
+        if self.course.is_refused() {
+            return false;
+        }
         let mut found = false;
         let separator: &[u8] = if name == b"cookie" { b"; " } else { b", " };
         let server = self.program().servers.get(usize::from(self.course.server.0));
@@ -188,7 +191,7 @@ impl<'a> Scope<'a> {
     /// A cookie: the first of its name, whatever its case.
     fn cookie(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
         self.course.depends.on(Depends::OTHER);
-        for field in self.request.fields().filter(|field| field.is("cookie")) {
+        for field in self.request.fields().filter(|field| field.is("cookie") && !self.course.is_refused()) {
             for cookie in field.value.split(|byte| *byte == b';') {
                 let cookie = cookie.trim_ascii_start();
                 let Some((found, rest)) = cookie.split_at_checked(name.len()) else { continue };
@@ -265,6 +268,7 @@ impl<'a> Scope<'a> {
                 }
             }
             Core::RequestFilename => return Some(self.file_path(out)),
+            Core::RemoteUser if self.course.is_refused() => return Some(false),
             Core::RemoteUser => {
                 let field = request.fields().find(|field| field.is("authorization")).map(|field| field.value);
                 let Some((user, _)) = field.and_then(basic_credentials) else { return Some(false) };
