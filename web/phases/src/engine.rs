@@ -448,6 +448,8 @@ impl<R: Replies> Runner<'_, R> {
             && request.method() == Method::Get
             && request.form() == Form::Origin
             && request.is_plain()
+            // Logs tell of the query: of one that a rewrite made, that it did.
+            && course.args == request.query().unwrap_or_default()
             && !course.depends.has(Depends::OTHER);
         let no_query = course.depends.has(Depends::QUERY);
         if !plain || (no_query && request.query().is_some()) {

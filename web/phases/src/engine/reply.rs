@@ -479,6 +479,7 @@ impl<R: Replies> Runner<'_, R> {
             self.course.sent.status = 444;
         }
         self.course.state = CourseState::Over;
+        self.course.sent.complete = true;
         self.replies.hang_up(self.course.id);
     }
 }
