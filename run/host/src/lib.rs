@@ -211,11 +211,20 @@ pub fn stop_signals() -> io::Result<Arc<AtomicUsize>> {
 /// # Errors
 /// As [`stop_signals`].
 pub fn count_signals(signals: &[i32]) -> io::Result<Arc<AtomicUsize>> {
+    let once: Vec<(i32, usize)> = signals.iter().map(|signal| (*signal, 1)).collect();
+    count_signals_as(&once)
+}
+
+/// The same, of signals that count as often as each says.
+///
+/// # Errors
+/// If the operating system refuses.
+pub fn count_signals_as(signals: &[(i32, usize)]) -> io::Result<Arc<AtomicUsize>> {
     let count = Arc::new(AtomicUsize::new(0));
-    for &signal in signals {
+    for &(signal, times) in signals {
         let seen = Arc::clone(&count);
         let note = move || {
-            seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            seen.fetch_add(times, std::sync::atomic::Ordering::Relaxed);
         };
         // SAFETY: the handler only adds to an atomic, which is
         // async-signal-safe.

@@ -7,19 +7,20 @@
 //! | `test` | `-t` and `-T` |
 //! | `signal` | `-s`: the running process is told |
 //! | `version` | `-v` and `-V` |
+//! | `start` | the process begins: its error log, and in the background |
 //! | `served` | what a configuration has the process be |
 
 mod load;
 mod plan;
 mod served;
 mod signal;
+mod start;
 mod test;
 mod version;
 
 pub use plan::{NginxAction, NginxPlan, NginxSignal};
 pub use served::served;
 
-use load::Loaded;
 use say::Failure;
 use serve::ServePlan;
 use std::fs::File;
@@ -39,25 +40,6 @@ pub fn nginx(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
         }
         NginxAction::Signal(wanted) => Ok(signal::send(plan, wanted)),
         NginxAction::Test { dump, explain } => Ok(test::test(plan, dump, explain)),
-        NginxAction::Serve => start(plan, again),
+        NginxAction::Serve => start::start(plan, again),
     }
-}
-
-fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, String>) -> Result<ExitCode, Failure> {
-    let loaded = match Loaded::new(plan) {
-        Ok(loaded) => loaded,
-        Err(refusal) => {
-            refusal.tell(false);
-            return Ok(ExitCode::FAILURE);
-        }
-    };
-    loaded.warn(false);
-    let serve_plan = match served::plan(plan, loaded, again) {
-        Ok(serve_plan) => serve_plan,
-        Err(why) => {
-            say::eprintln!("nginx: [emerg] {why}");
-            return Ok(ExitCode::FAILURE);
-        }
-    };
-    serve::serve(&serve_plan)
 }

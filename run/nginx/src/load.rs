@@ -2,7 +2,7 @@
 
 use crate::plan::NginxPlan;
 use core::net::IpAddr;
-use nginx::{Compiled, ConfError, Configuration, Disk, Message, Surroundings, compile};
+use nginx::{Compiled, ConfError, Configuration, Disk, ErrorLogTarget, Message, ProcessRules, Surroundings, compile};
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 
@@ -60,6 +60,18 @@ impl NginxPlan {
     fn prefix(&self) -> PathBuf {
         let prefix = self.prefix.clone().unwrap_or_else(|| PREFIX.into());
         std::path::absolute(&prefix).unwrap_or(prefix)
+    }
+
+    /// The file that the error log is, if it is one.
+    pub fn error_log(&self, process: &ProcessRules) -> Option<PathBuf> {
+        match process.error_log.first().map(|log| &log.target) {
+            Some(ErrorLogTarget::File(path)) => Some(path.clone()),
+            Some(ErrorLogTarget::Stderr) => None,
+            None => {
+                let given = self.error_log.as_ref().filter(|path| path.as_os_str() != "stderr");
+                given.map(|path| self.prefix().join(path))
+            }
+        }
     }
 
     /// Where the configuration is.

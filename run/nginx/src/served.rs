@@ -7,7 +7,7 @@ use host::{Cores, Workers};
 use nginx::{Compiled, KeepAliveRules, ProcessRules, SocketRules};
 use phases::Program;
 use phases::program::ListenerRules;
-use serve::{Control, KernelPlan, Listen, Privileges, RestartPlan, ServePath, ServePlan, Settings};
+use serve::{Control, KernelPlan, Listen, Privileges, RestartPlan, ServePath, ServePlan, Settings, SignalRules};
 use sockets::{Config, Endpoint, KeepAlive, ListenOptions, StreamOptions};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -64,6 +64,8 @@ pub fn plan(
         settings,
         check: false,
         privileges: Privileges { user, supervise: false },
+        signals: SignalRules::Nginx { daemon: process.daemon },
+        error_log: plan.error_log(&process),
         again,
     })
 }

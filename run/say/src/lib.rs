@@ -8,6 +8,12 @@
 //! 2026-10-10T13:55:36.043Z warning: --backlog 4096 is cut to 128: …
 //! ```
 //!
+//! In place of nginx they are as nginx's:
+//!
+//! ```text
+//! 2026/10/10 13:55:36 [notice] 4711#4711: serving http://[::]:80/ over kernel sockets: …
+//! ```
+//!
 //! Where systemd's journal reads them, which has the time itself, they begin with
 //! the priority (`<4>` for a warning, sd-daemon(3)).
 
@@ -21,6 +27,7 @@ use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What ends a command: a sentence for the user.
@@ -54,6 +61,15 @@ enum Level {
 }
 
 impl Level {
+    /// nginx's word.
+    const fn of_nginx(self) -> &'static str {
+        match self {
+            Self::Info => "notice",
+            Self::Warning => "warn",
+            Self::Error => "error",
+        }
+    }
+
     /// The word, and the priority of syslog(3).
     const fn names(self) -> (&'static str, u8) {
         match self {
@@ -84,6 +100,13 @@ pub fn note(what: impl Display) {
     let _ = io::stderr().write_all(format!("{what}\n").as_bytes());
 }
 
+/// Lines are as nginx's from now on.
+pub fn as_nginx() {
+    AS_NGINX.store(true, Ordering::Relaxed);
+}
+
+static AS_NGINX: AtomicBool = AtomicBool::new(false);
+
 fn log(level: Level, text: &str) {
     static JOURNAL: OnceLock<bool> = OnceLock::new();
     let journal = *JOURNAL.get_or_init(|| is_journal(std::env::var_os("JOURNAL_STREAM").as_deref()));
@@ -113,10 +136,18 @@ fn put(mut to: impl Write + AsFd, text: &str, after: impl FnOnce(usize) -> Strin
 fn lines(level: Level, text: &str, time: Option<Duration>) -> String {
     let (word, priority) = level.names();
     let line = |line: &str| match time {
+        Some(time) if AS_NGINX.load(Ordering::Relaxed) => of_nginx(level, line, time),
         Some(time) => format!("{} {word}: {line}\n", rfc3339(time)),
         None => format!("<{priority}>{line}\n"),
     };
     text.lines().map(line).collect()
+}
+
+/// A line of nginx's error log, in UTC.
+fn of_nginx(level: Level, line: &str, time: Duration) -> String {
+    let (time, word, pid) = (rfc3339(time), level.of_nginx(), std::process::id());
+    let (date, rest) = time.split_once('T').unwrap_or_default();
+    format!("{} {} [{word}] {pid}#{pid}: {line}\n", date.replace('-', "/"), rest.get(..8).unwrap_or_default())
 }
 
 /// `2026-10-10T13:55:36.042Z` (RFC 3339 section 5.6): a time since 1970.
@@ -204,6 +235,9 @@ mod tests {
         for (level, said) in [(Level::Info, "<6>a"), (Level::Warning, "<4>a"), (Level::Error, "<3>a")] {
             assert_eq!(lines(level, "a", None), format!("{said}\n"));
         }
+        let pid = std::process::id();
+        let expected = format!("1994/11/06 08:49:37 [warn] {pid}#{pid}: a\n");
+        assert_eq!(of_nginx(Level::Warning, "a", time), expected);
         assert_eq!(rfc3339(Duration::ZERO), "1970-01-01T00:00:00.000Z");
         assert_eq!(rfc3339(Duration::from_millis(1_709_251_199_999)), "2024-02-29T23:59:59.999Z");
     }

@@ -3,7 +3,8 @@
 
 use super::orders::Orders;
 use super::ward;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use crate::plan::SignalRules;
+use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -27,16 +28,16 @@ impl Asked {
     ///
     /// # Errors
     /// If the operating system refuses.
-    pub fn new(orders: &Orders) -> std::io::Result<Self> {
-        let heard = |signals: &[i32]| {
-            let counted = count(signals, orders)?;
+    pub fn new(orders: &Orders, rules: SignalRules) -> std::io::Result<Self> {
+        let heard = |signal: i32| {
+            let counted = count(&[(signal, 1)], orders)?;
             Ok::<_, std::io::Error>(if ward::here().is_some() { Arc::default() } else { counted })
         };
         Ok(Self {
-            stops: count(&[SIGTERM, SIGINT], orders)?,
-            restarts: heard(&[SIGUSR2])?,
-            reloads: heard(&[SIGHUP])?,
-            reopens: heard(&[SIGUSR1])?,
+            stops: count(rules.stops(), orders)?,
+            restarts: heard(SIGUSR2)?,
+            reloads: heard(SIGHUP)?,
+            reopens: heard(SIGUSR1)?,
         })
     }
 
@@ -58,10 +59,11 @@ impl Asked {
 }
 
 /// Counts signals, and has each ring.
-fn count(signals: &[i32], orders: &Orders) -> std::io::Result<Arc<AtomicUsize>> {
-    let count = host::count_signals(signals)?;
+fn count(signals: &[(i32, usize)], orders: &Orders) -> std::io::Result<Arc<AtomicUsize>> {
+    let count = host::count_signals_as(signals)?;
     // Handlers run in the order of their registration: it is counted when this
     // wakes.
-    orders.bell().on(signals)?;
+    let numbers: Vec<i32> = signals.iter().map(|(signal, _)| *signal).collect();
+    orders.bell().on(&numbers)?;
     Ok(count)
 }

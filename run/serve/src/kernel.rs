@@ -50,7 +50,7 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     let (mut board, page) = board(plan, predecessor.is_some(), &seats)?;
     let server = share(whole.server.clone(), config.max_connections, workers);
     let orders = Orders::new(workers)?;
-    let asked = Asked::new(&orders)?;
+    let asked = Asked::new(&orders, whole.signals)?;
     let reopen = Arc::clone(&asked.reopens);
     try_out(&seats, &config, &server)?;
     let (listeners, managed) = listen(plan, found, workers, &mut warnings)?;

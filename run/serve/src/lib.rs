@@ -50,11 +50,19 @@ mod wanted;
 mod ward;
 mod worker;
 
-pub use plan::{Control, KernelPlan, Listen, Privileges, RestartPlan, ServePath, ServePlan, Settings, TakeOver};
+pub use plan::{
+    Control, KernelPlan, Listen, Privileges, RestartPlan, ServePath, ServePlan, Settings, SignalRules, TakeOver,
+};
 
 use say::Failure;
 use std::process::ExitCode;
 use ward::Ward;
+
+/// Whether a process of ours started this one, to serve for it or after it.
+#[must_use]
+pub fn is_ours() -> bool {
+    [ward::VARIABLE, takeover::VARIABLE].iter().any(|name| std::env::var_os(name).is_some())
+}
 
 /// Serves until it is told to stop: this process, or one that it starts and stays
 /// beside ([`Privileges`]). Returns how that ended.

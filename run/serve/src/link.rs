@@ -113,7 +113,7 @@ fn over(
     // Asked while anything can be asked.
     let addresses = addresses(host);
     let columns = figures.columns().into_iter().map(Some);
-    let asked = Asked::new(&orders)?;
+    let asked = Asked::new(&orders, plan.signals)?;
     let company = ServingSilos {
         host,
         server,

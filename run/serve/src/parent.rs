@@ -40,7 +40,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitOptions, WaitStatus, wait};
 use say::Failure;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGUSR1, SIGUSR2};
 use silo::Clock;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -79,16 +79,17 @@ pub fn run(plan: &ServePlan, decision: Decision) -> Result<ExitCode, Failure> {
     let identity = decision.confinement.and_then(|confinement| confinement.identity);
     let bell = Arc::new(Bell::new()?);
     bell.on(&[SIGCHLD])?;
-    let counted = |signals: &[i32]| {
-        let count = host::count_signals(signals)?;
-        bell.on(signals)?;
+    let counted = |signals: &[(i32, usize)]| {
+        let count = host::count_signals_as(signals)?;
+        let numbers: Vec<i32> = signals.iter().map(|(signal, _)| *signal).collect();
+        bell.on(&numbers)?;
         Ok::<_, std::io::Error>(Counted { count, seen: 0 })
     };
     let mut parent = Parent {
-        stops: counted(&[SIGTERM, SIGINT])?,
-        reloads: counted(&[SIGHUP])?,
-        reopens: counted(&[SIGUSR1])?,
-        restarts: counted(&[SIGUSR2])?,
+        stops: counted(plan.signals.stops())?,
+        reloads: counted(&[(SIGHUP, 1)])?,
+        reopens: counted(&[(SIGUSR1, 1)])?,
+        restarts: counted(&[(SIGUSR2, 1)])?,
         openings: Openings::new(identity, Arc::clone(&bell)),
         plan: plan.clone(),
         program,

@@ -2,6 +2,7 @@
 //! that nobody without those rights can have anything else opened.
 
 use super::confine::Identity;
+use crate::plan::ServePlan;
 use rustix::fs::{Access, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use say::Failure;
@@ -9,7 +10,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
@@ -32,6 +33,23 @@ pub fn open_log(path: &Path, identity: Option<&Identity>) -> io::Result<OwnedFd>
     match identity {
         Some(user) if !is_roots_own(path) => as_user(user, || append(path)),
         _ => append(path),
+    }
+}
+
+/// Has standard error lead to the file that `plan` names, if it does, as that is
+/// now. A process that may not open it goes on with the one before.
+pub fn reopen_error_log(plan: &ServePlan) {
+    let Some(path) = &plan.error_log else { return };
+    let opened = helper::opened::of(path).map_or_else(|| append(path), Ok);
+    let led = opened.and_then(|file| {
+        // Another call than dup2(2), which is given up.
+        // SAFETY: both are numbers of descriptors, of which the second is standard
+        // error's whatever it leads to.
+        let led = unsafe { libc::dup3(file.as_raw_fd(), libc::STDERR_FILENO, 0) };
+        if led < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    });
+    if let Err(why) = led {
+        say::warning(format_args!("cannot open {} again: {why}", path.display()));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use host::values::BadValue;
 use host::{Cores, HostPlan, Workers};
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use sockets::{Config, Endpoint, ListenOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -22,10 +23,38 @@ pub struct ServePlan {
     pub check: bool,
     /// Whom the process that serves is to be, and under whom.
     pub privileges: Privileges,
+    /// What signals mean.
+    pub signals: SignalRules,
+    /// The file that standard error leads to, to be opened again with the logs.
+    pub error_log: Option<PathBuf>,
     /// What it is asked to do now, by the same command line and the file that
     /// this names, or the file that is given in its place; or what is wrong with
     /// them, a sentence for the user.
     pub again: fn(Option<File>) -> Result<Self, String>,
+}
+
+/// What signals that end a process mean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SignalRules {
+    /// SIGTERM and SIGINT: once to drain, twice to end.
+    #[default]
+    Own,
+    /// As nginx's: SIGQUIT drains, SIGTERM and SIGINT end.
+    Nginx {
+        /// It has no terminal, whose window changes its size: SIGWINCH drains.
+        daemon: bool,
+    },
+}
+
+impl SignalRules {
+    /// Signals that stop, and how often each counts: once drains, twice ends.
+    pub(crate) const fn stops(self) -> &'static [(i32, usize)] {
+        match self {
+            Self::Own => &[(SIGTERM, 1), (SIGINT, 1)],
+            Self::Nginx { daemon: false } => &[(SIGTERM, 2), (SIGINT, 2), (SIGQUIT, 1)],
+            Self::Nginx { daemon: true } => &[(SIGTERM, 2), (SIGINT, 2), (SIGQUIT, 1), (SIGWINCH, 1)],
+        }
+    }
 }
 
 impl ServePlan {

@@ -117,7 +117,7 @@ fn has(map: &str, uid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Privileges, Settings};
+    use crate::plan::{Privileges, Settings, SignalRules};
     use host::HostPlan;
     use host::drivers::LinkSpec;
 
@@ -130,6 +130,8 @@ mod tests {
             settings: Settings::default(),
             check: false,
             privileges: Privileges { user: user.map(str::to_owned), supervise },
+            signals: SignalRules::Own,
+            error_log: None,
             again: |_| Err(String::new()),
         }
     }

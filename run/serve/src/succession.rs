@@ -16,6 +16,7 @@ use core::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use wire::Time;
@@ -76,7 +77,11 @@ impl Succession {
     /// If it cannot be started; a sentence for the user.
     pub fn begin(&mut self, control: &Path, now: Time) -> Result<u32, String> {
         let mut command = Command::new(&self.program);
-        command.args(std::env::args_os().skip(1)).env(takeover::VARIABLE, control).stdin(Stdio::null());
+        command
+            .arg0(takeover::own_name())
+            .args(std::env::args_os().skip(1))
+            .env(takeover::VARIABLE, control)
+            .stdin(Stdio::null());
         for variable in OWN_VARIABLES {
             command.env_remove(variable);
         }

@@ -5,6 +5,7 @@ use super::asked::Asked;
 use super::control::{Channel, ChannelError, Listener};
 use super::orders::{Orders, Stage};
 use super::pid_file;
+use super::places;
 use super::reload::{Prepare, Reload};
 use super::succession::{Outcome, Succession};
 use super::systemd;
@@ -317,6 +318,7 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
     fn on_reopen(&mut self) {
         let reopen = self.asked.reopens.load(Ordering::Relaxed);
         if core::mem::replace(&mut self.reopened, reopen) != reopen {
+            places::reopen_error_log(self.reload.plan());
             self.orders.ring_workers();
         }
     }

@@ -7,6 +7,7 @@ use super::ward;
 use crate::plan::{Control, RestartPlan, TakeOver};
 use driver::{Offer, QUEUE_DESCRIPTORS};
 use say::Failure;
+use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +15,12 @@ use std::time::Duration;
 /// Names the control socket to a process that its predecessor started, before
 /// any `--take-over` of its arguments, which are the predecessor's.
 pub const VARIABLE: &str = "NEARSIDE_TAKE_OVER";
+
+/// The name by which this process was called, for others that it starts: by the
+/// name `nginx` the program reads other arguments.
+pub fn own_name() -> OsString {
+    std::env::args_os().next().unwrap_or_else(|| "nearside".into())
+}
 
 /// What control sockets in the usual folder end in.
 const EXTENSION: &str = "control";

@@ -51,6 +51,11 @@ pub enum FromParent {
         /// What could not be opened, or not understood.
         refused: Option<String>,
     },
+    /// What comes is opened as this: a log of a configuration. A wish follows.
+    Bring {
+        /// Its path, in bytes.
+        path: Vec<u8>,
+    },
     /// Go on with the log that comes.
     Reopen {
         /// Its path, in bytes.
@@ -300,6 +305,10 @@ impl Ward {
                     bring(path, descriptors.next());
                 }
                 Some(ParentWish::Reload(Brought { settings, refused }))
+            }
+            FromParent::Bring { path } => {
+                bring(path, descriptors.next());
+                None
             }
             FromParent::Reopen { log } => {
                 bring(log, descriptors.next());

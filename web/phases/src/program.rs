@@ -22,12 +22,12 @@ use crate::silos::Silos;
 use crate::types::TypeTable;
 use crate::value::Value;
 use crate::variables::VariableTable;
-use access_log::OpenLogs;
+use access_log::{LogPlace, OpenLogs};
 use app::Prefix;
 use core::time::Duration;
 use pcre::Regex;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// What a configuration comes to.
@@ -62,6 +62,14 @@ pub struct Program {
 }
 
 impl Program {
+    /// The files that lines are logged to, but for those that requests name.
+    pub fn log_files(&self) -> impl Iterator<Item = &Path> {
+        self.logs.iter().filter_map(|log| match &log.place {
+            LogPlace::File { path, .. } => Some(path.as_path()),
+            _ => None,
+        })
+    }
+
     /// Its logs, which are opened when they are first asked for: once for all
     /// silos.
     ///

@@ -8,7 +8,7 @@ use crate::args::serve_again;
 use app::{Prefix, SourceRule};
 use clap::{Args, ValueEnum, ValueHint};
 use host::values::{self, Count, Size};
-use serve::{Listen, ServePath, ServePlan, Settings};
+use serve::{Listen, ServePath, ServePlan, Settings, SignalRules};
 use server::{AccessLog, Respond};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -189,7 +189,8 @@ impl ServeArgs {
             let mut plan = self.sockets.plan(self.restart, self.listen, self.host, max_connections)?;
             plan.config.per_source = per_source;
             let path = ServePath::Kernel(plan);
-            return Ok(ServePlan { server, path, settings, check, privileges, again: serve_again });
+            let (signals, error_log) = (SignalRules::Own, None);
+            return Ok(ServePlan { server, path, settings, check, privileges, signals, error_log, again: serve_again });
         }
         let mut host = self.host.plan(driver::Role::Server, max_connections)?;
         host.per_source = per_source;
@@ -197,7 +198,8 @@ impl ServeArgs {
         let copies = copies.transpose().map_err(|_| "--cache-copies is too large")?;
         let (restart, ports, json) = (self.restart.plan_over(&host)?, ports(self.listen)?, self.json);
         let path = ServePath::Link { host, ports, copies, restart: restart.map(Box::new), json };
-        Ok(ServePlan { server, path, settings, check, privileges, again: serve_again })
+        let (signals, error_log) = (SignalRules::Own, None);
+        Ok(ServePlan { server, path, settings, check, privileges, signals, error_log, again: serve_again })
     }
 }
 

@@ -54,8 +54,8 @@ fn refusal(text: &str) -> String {
 
 /// What a plan is, but for where its settings came from.
 fn shown(plan: &ServePlan) -> String {
-    let ServePlan { server, path, settings, check, privileges, again: _ } = plan;
-    format!("{server:?} {path:?} {:?} {check} {privileges:?}", settings.given)
+    let ServePlan { server, path, settings, check, privileges, signals, error_log, again: _ } = plan;
+    format!("{server:?} {path:?} {:?} {check} {privileges:?} {signals:?} {error_log:?}", settings.given)
 }
 
 #[test]

@@ -50,7 +50,10 @@ impl Child {
         let told = |why: std::io::Error| format!("cannot start {}: {why}", program.display());
         let (ours, theirs) = Channel::pair().map_err(told)?;
         let mut command = Command::new(program);
-        command.args(std::env::args_os().skip(1)).env(ward::VARIABLE, std::process::id().to_string());
+        command
+            .arg0(takeover::own_name())
+            .args(std::env::args_os().skip(1))
+            .env(ward::VARIABLE, std::process::id().to_string());
         // A terminal's Ctrl-C comes to the parent, which tells it.
         command.stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0);
         MANAGERS.iter().for_each(|name| _ = command.env_remove(name));

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -69,14 +69,17 @@ impl Openings {
         });
     }
 
-    /// The log, for its rotation.
+    /// The logs, for their rotation.
     pub fn reopen(&mut self, channel: &Arc<Channel>, plan: &ServePlan) {
-        let AccessLog::File(path) = plan.server.access_log.clone() else { return };
+        let mut paths = logs(plan);
+        let Some(last) = paths.pop() else { return };
         let identity = self.identity.clone();
+        places::reopen_error_log(plan);
         self.start(channel, move |channel| {
-            let log = places::open_log(&path, identity.as_ref());
-            let log = log.map_err(|why| format!("cannot open the access log {} again: {why}", path.display()))?;
-            send(channel, &FromParent::Reopen { log: bytes(&path) }, &[log])
+            for path in paths {
+                send(channel, &FromParent::Bring { path: bytes(&path) }, &[open_log(&path, identity.as_ref())?])?;
+            }
+            send(channel, &FromParent::Reopen { log: bytes(&last) }, &[open_log(&last, identity.as_ref())?])
         });
     }
 
@@ -132,6 +135,8 @@ struct Opened {
     settings: Option<File>,
     root: Option<(Vec<u8>, OwnedFd)>,
     log: Option<(Vec<u8>, OwnedFd)>,
+    /// Logs of a configuration.
+    others: Vec<(Vec<u8>, OwnedFd)>,
     refused: Option<String>,
 }
 
@@ -158,15 +163,21 @@ impl Opened {
             self.root = Some((bytes(root), opened));
         }
         if let AccessLog::File(path) = &asked.server.access_log {
-            let opened = places::open_log(path, identity);
-            let opened = opened.map_err(|why| format!("cannot open the access log {}: {why}", path.display()))?;
-            self.log = Some((bytes(path), opened));
+            self.log = Some((bytes(path), open_log(path, identity)?));
+        }
+        if let Content::Program(program, _) = &asked.server.content {
+            for path in program.log_files() {
+                self.others.push((bytes(path), open_log(path, identity)?));
+            }
         }
         Ok(asked)
     }
 
     fn send(self, channel: &Channel) -> Result<(), String> {
-        let Self { settings, root, log, refused } = self;
+        let Self { settings, root, log, others, refused } = self;
+        for (path, opened) in others {
+            send(channel, &FromParent::Bring { path }, &[opened])?;
+        }
         let (root, root_fd) = root.unzip();
         let (log, log_fd) = log.unzip();
         let message = FromParent::Reload { settings: settings.is_some(), root, log, refused };
@@ -178,6 +189,24 @@ impl Opened {
 fn send(channel: &Channel, message: &FromParent, descriptors: &[OwnedFd]) -> Result<(), String> {
     let descriptors: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
     channel.send(message, &descriptors).map_err(|why| format!("the process that serves cannot be told: {why}"))
+}
+
+/// Files that are logged to: that of standard error last, if it is one.
+fn logs(plan: &ServePlan) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = Vec::new();
+    if let AccessLog::File(path) = &plan.server.access_log {
+        paths.push(path.clone());
+    }
+    if let Content::Program(program, _) = &plan.server.content {
+        paths.extend(program.log_files().map(Path::to_owned));
+    }
+    paths.extend(plan.error_log.clone());
+    paths
+}
+
+fn open_log(path: &Path, identity: Option<&Identity>) -> Result<OwnedFd, String> {
+    let opened = places::open_log(path, identity);
+    opened.map_err(|why| format!("cannot open the log {}: {why}", path.display()))
 }
 
 fn bytes(path: &Path) -> Vec<u8> {

@@ -6,6 +6,7 @@ use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;
 use access_log::OpenFiles;
+use phases::access::BasicAuth;
 use phases::logging::AccessLogLine;
 use phases::program::{ContentRules, FieldRules, HeadRules, Methods};
 use phases::{Block, BlockId, Location, LocationError, Locations, Pattern, ServerId, Value, VirtualServer};
@@ -128,6 +129,19 @@ impl Layer {
         }
     }
 
+    /// What has both a realm and a file asks for passwords.
+    fn finish_passwords(&mut self) {
+        let basic = match (&self.realm, &self.users) {
+            (Some(realm), Some(file)) if realm.constant() != Some(b"off") => {
+                Some(BasicAuth { realm: realm.clone(), file: file.clone() })
+            }
+            _ => None,
+        };
+        if basic.is_some() || self.block.access.basic.is_some() {
+            Arc::make_mut(&mut self.block.access).basic = basic;
+        }
+    }
+
     /// What becomes of the fields of the block outside, now that all of the
     /// block's own are known.
     fn inherit_fields(&mut self) {
@@ -215,7 +229,7 @@ impl Compiler<'_> {
     pub(super) fn finish(&mut self, layer: &mut Layer) -> Step {
         layer.inherit_fields();
         self.finish_logs(layer)?;
-        super::limits::finish_passwords(layer);
+        layer.finish_passwords();
         self.finish_referers(layer)
     }
 

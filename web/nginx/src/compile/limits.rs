@@ -5,7 +5,6 @@ use super::layer::Layer;
 use super::tables::Lines;
 use super::{Compiler, Step, nowhere};
 use crate::reader::Directive;
-use phases::access::BasicAuth;
 use phases::limits::{ConnectionLimit, RequestLimit, Zone, ZoneKind};
 use std::sync::Arc;
 
@@ -130,18 +129,6 @@ pub(super) fn dry_run(layer: &mut Layer, directive: &Directive) {
     match directive.name.as_slice() {
         b"limit_req_dry_run" => rules.requests_dry_run = is_on(directive),
         _ => rules.connections_dry_run = is_on(directive),
-    }
-}
-
-/// What has both a realm and a file asks for passwords.
-pub(super) fn finish_passwords(layer: &mut Layer) {
-    let off = |realm: &phases::Value| realm.constant() == Some(b"off");
-    let basic = match (&layer.realm, &layer.users) {
-        (Some(realm), Some(file)) if !off(realm) => Some(BasicAuth { realm: realm.clone(), file: file.clone() }),
-        _ => None,
-    };
-    if basic.is_some() || layer.block.access.basic.is_some() {
-        Arc::make_mut(&mut layer.block.access).basic = basic;
     }
 }
 

@@ -1,0 +1,117 @@
+//! The process begins: its error log, and in the background.
+
+use crate::load::Loaded;
+use crate::plan::NginxPlan;
+use crate::served;
+use crate::test::reason;
+use core::time::Duration;
+use say::Failure;
+use serve::ServePlan;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+
+/// Names the process that waits until this one serves, in the background.
+const VARIABLE: &str = "NEARSIDE_DAEMON";
+
+/// How often it is looked whether the process in the background serves.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Serves what the configuration says, in the background if it says so.
+///
+/// # Errors
+/// What went wrong once it served. Until then it is said as nginx says it.
+pub fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, String>) -> Result<ExitCode, Failure> {
+    // Those that a process of ours starts say nothing twice.
+    let first = std::env::var_os(VARIABLE).is_none() && !serve::is_ours();
+    let loaded = match Loaded::new(plan) {
+        Ok(loaded) => loaded,
+        Err(refusal) => {
+            refusal.tell(false);
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    if first {
+        loaded.warn(false);
+    }
+    let (daemon, pid_file) = (loaded.compiled.process.daemon, loaded.compiled.process.pid.clone());
+    if first && daemon {
+        return Ok(in_background(&pid_file.unwrap_or_default()));
+    }
+    // Whom a failure is told beside the error log: who waits, or the terminal.
+    let told = if waits_for_us() {
+        let _ = rustix::process::setsid();
+        io::stdout().into_duplicate()
+    } else {
+        io::stderr().into_duplicate()
+    };
+    say::as_nginx();
+    let outcome = served::plan(plan, loaded, again).map_err(Failure::from).and_then(|plan| {
+        lead_to_error_log(plan.error_log.as_deref())?;
+        serve::serve(&plan)
+    });
+    outcome.or_else(|why| {
+        say::error(&why);
+        let mut told = told.map_err(|_| "nobody can be told")?;
+        let _ = writeln!(told, "nginx: [emerg] {why}");
+        Ok(ExitCode::FAILURE)
+    })
+}
+
+/// A stream of ours, for later.
+trait Duplicate {
+    fn into_duplicate(self) -> io::Result<File>;
+}
+
+impl<S: std::os::fd::AsFd> Duplicate for S {
+    fn into_duplicate(self) -> io::Result<File> {
+        self.as_fd().try_clone_to_owned().map(File::from)
+    }
+}
+
+/// Whether the process that started this one waits until it serves.
+fn waits_for_us() -> bool {
+    let told = std::env::var(VARIABLE).ok().and_then(|text| text.parse::<u32>().ok());
+    told == Some(std::os::unix::process::parent_id())
+}
+
+fn lead_to_error_log(path: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    let opened = File::options().create(true).append(true).open(path);
+    let led = opened.and_then(|file| Ok(rustix::stdio::dup2_stderr(&file)?));
+    led.map_err(|why| format!("open() \"{}\" failed ({})", path.display(), reason(&why)).into())
+}
+
+/// Starts this program again, and waits until it serves, or has ended.
+fn in_background(pid_file: &Path) -> ExitCode {
+    let before = std::fs::read(pid_file).unwrap_or_default();
+    let started = std::env::current_exe().and_then(|program| {
+        let mut command = Command::new(program);
+        std::os::unix::process::CommandExt::arg0(&mut command, std::env::args_os().next().unwrap_or_default());
+        command.args(std::env::args_os().skip(1)).env(VARIABLE, std::process::id().to_string());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
+    });
+    let mut child = match started {
+        Ok(child) => child,
+        Err(why) => {
+            say::eprintln!("nginx: [alert] fork() failed ({})", reason(&why));
+            return ExitCode::FAILURE;
+        }
+    };
+    let expected = format!("{}\n", child.id()).into_bytes();
+    loop {
+        if std::fs::read(pid_file).is_ok_and(|now| now == expected && now != before) {
+            return ExitCode::SUCCESS;
+        }
+        match child.try_wait() {
+            Ok(None) => thread::sleep(LOOK),
+            Ok(Some(_)) | Err(_) => break,
+        }
+    }
+    let mut text = String::new();
+    let _ = child.stdout.take().map(|mut told| told.read_to_string(&mut text));
+    say::note(text.trim_end());
+    ExitCode::FAILURE
+}
