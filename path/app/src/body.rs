@@ -111,6 +111,12 @@ impl Body {
         Self(Rc::new(Shared { bytes, sum: Cell::new(None), pieces: Box::default(), reads }))
     }
 
+    /// Its bytes, for a thread that reads them.
+    #[must_use]
+    pub fn bytes(&self) -> Arc<Vec<u8>> {
+        Arc::clone(&self.0.bytes)
+    }
+
     /// The same, for a body that is sent again and again, and in several
     /// segments: the sum of each is made once, as long as connections cut it
     /// alike, as those with the same segment size do. Takes 16 bytes for each

@@ -10,6 +10,7 @@
 //! | `passing` | what files send |
 //! | `ready` | whole responses that are ready |
 
+mod coding;
 mod content;
 mod course;
 mod guard;
@@ -26,6 +27,7 @@ mod ready;
 mod reply;
 mod run;
 mod script;
+mod squeeze;
 mod text;
 mod values;
 
@@ -39,6 +41,7 @@ pub use parts::{EngineParts, NewProgram};
 use course::{Course, CourseState, Depends, Loaded};
 use exchange::{About, Asked, Composed, ExchangeId, HeadWriter, Replies};
 use files::{FileId, FileLimits, Files, Rate};
+use gzip::Encoders;
 use passing::Passing;
 use passwords::{Verdict, Verifier, VerifierLimits};
 use ready::ReadyTable;
@@ -46,6 +49,7 @@ use run::Runner;
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
 use semantics::{Form, Method, Request, Status};
+use squeeze::Squeezer;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
@@ -67,6 +71,8 @@ pub struct Engine {
     logs_any: bool,
     /// Whether silos tell what they have counted.
     tells: bool,
+    /// Whether answers may be in codings.
+    codes: bool,
     /// Wakes the silo.
     event: Arc<OwnedFd>,
     /// Where helpers run.
@@ -90,11 +96,17 @@ pub(crate) struct Rest {
     tickets: u32,
     /// What this silo has counted, for all to tell of.
     share: Arc<SiloShare>,
+    /// Compresses what is in memory, if any place is to; and what is not.
+    squeezer: Option<Squeezer>,
+    encoders: Encoders,
     /// Those that go on later, and when.
     delayed: BinaryHeap<Reverse<(Time, u64)>>,
     /// What the request that runs is to be sent.
     stream: Option<(FileId, Composed, Option<Rate>)>,
 }
+
+/// Bytes of compressed content that are kept.
+const SQUEEZED_MAX: usize = 64 << 20;
 
 /// Courses that are kept to be begun again.
 const SPARE_MAX: usize = 64;
@@ -110,6 +122,7 @@ impl Engine {
             retired: Vec::new(),
             logs_any: false,
             tells: false,
+            codes: false,
             files: Files::new(&directory, reader, limits, event),
             rest: Rest {
                 courses: Vec::new(),
@@ -122,6 +135,8 @@ impl Engine {
                 verifier: None,
                 tickets: 0,
                 share: Arc::default(),
+                squeezer: None,
+                encoders: Encoders::default(),
                 delayed: BinaryHeap::new(),
                 stream: None,
             },
@@ -138,6 +153,12 @@ impl Engine {
         self.logs_any = self.loaded.logs.borrow().is_some();
         self.rest.share = self.loaded.program.silos.join();
         self.tells = self.loaded.program.blocks.iter().any(|block| block.content == ContentRules::StubStatus);
+        self.codes = self.loaded.program.blocks.iter().any(|block| coding::codes(&block.compression));
+        let squeezes = |block: &Block| block.compression.is_on();
+        if self.rest.squeezer.is_none() && self.loaded.program.blocks.iter().any(squeezes) {
+            // Without it content is sent as it is.
+            self.rest.squeezer = Squeezer::start(SQUEEZED_MAX, &self.event, &self.cpus).ok();
+        }
         let asks = |block: &Block| block.access.basic.is_some();
         if self.rest.verifier.is_none() && self.loaded.program.blocks.iter().any(asks) {
             // Without it those places answer 500.
@@ -286,6 +307,17 @@ impl Engine {
         (course.ticket, course.verdict) = (None, verdict);
         self.go_on(replies, token);
         true
+    }
+
+    /// Those whose content was compressed go on.
+    fn take_squeezed<R: Replies>(&mut self, replies: &mut R) -> bool {
+        let mut any = false;
+        while let Some(tickets) = self.rest.squeezer.as_mut().and_then(Squeezer::take) {
+            for ticket in tickets {
+                any |= self.go_on_by(replies, ticket, None);
+            }
+        }
+        any
     }
 
     /// Those whose passwords were looked at go on.
@@ -457,6 +489,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         let Rest { ready, heads, .. } = &mut *self.rest;
         let now = (self.clock.second, &self.clock.date);
-        ready.insert((request.path(), no_query), course, (&body, start, length), heads, now);
+        let class = course.class;
+        ready.insert((request.path(), no_query, class), course, (&body, start, length), heads, now);
     }
 }

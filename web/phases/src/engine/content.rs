@@ -3,8 +3,10 @@
 use super::course::Phase;
 use super::run::{At, FileAt, Flow, Runner};
 use super::text::{Escape, escape};
+use crate::compression::Coding;
 use crate::program::{Alias, Block, ContentRules};
 use crate::value::Value;
+use app::Body;
 use exchange::Replies;
 use semantics::Method;
 use std::rc::Rc;
@@ -19,21 +21,27 @@ pub(super) struct Answer {
     pub etag: Option<String>,
     pub location: Option<Vec<u8>>,
     pub takes_ranges: bool,
+    /// The coding that the body is in.
+    pub coding: Option<Coding>,
+    /// Others might get it in another.
+    pub vary: bool,
 }
 
 /// Where a body comes from.
 pub(super) enum AnswerBody {
     None,
     Bytes(Vec<u8>),
+    Memory(Body),
     File(FileAt),
 }
 
 impl AnswerBody {
     /// Bytes.
-    pub const fn length(&self) -> u64 {
+    pub fn length(&self) -> u64 {
         match self {
             Self::None => 0,
             Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Memory(body) => body.len() as u64,
             Self::File(file) => file.size,
         }
     }
@@ -41,7 +49,17 @@ impl AnswerBody {
 
 impl Answer {
     pub const fn new(status: u16, body: AnswerBody) -> Self {
-        Self { status, media_type: None, body, modified: None, etag: None, location: None, takes_ranges: false }
+        Self {
+            status,
+            media_type: None,
+            body,
+            modified: None,
+            etag: None,
+            location: None,
+            takes_ranges: false,
+            coding: None,
+            vary: false,
+        }
     }
 }
 
@@ -111,7 +129,14 @@ impl<R: Replies> Runner<'_, R> {
         }
         let mut path = Vec::new();
         self.scope().file_path(&mut path);
-        let found = match self.look(&path) {
+        let (coded, vary) = match self.course.method {
+            Method::Post => (None, false),
+            _ => match self.precompressed(block, &path) {
+                Ok(found) => found,
+                Err(flow) => return flow,
+            },
+        };
+        let found = match coded.map_or_else(|| self.look(&path), |(file, _)| Ok(At::File(file))) {
             Ok(found) => found,
             Err(flow) => return flow,
         };
@@ -123,7 +148,12 @@ impl<R: Replies> Runner<'_, R> {
                 answer.modified = Some(file.modified);
                 answer.etag = block.fields.etag.then(|| format!("\"{:x}-{:x}\"", file.modified, file.size));
                 answer.takes_ranges = true;
-                self.send(answer)
+                (answer.coding, answer.vary) = (coded.map(|(_, coding)| coding), vary);
+                answer.status = self.course.told.unwrap_or(200);
+                match self.squeeze(&answer, block) {
+                    Some(flow) => flow,
+                    None => self.send(answer),
+                }
             }
             At::Directory => {
                 let mut location = Vec::new();

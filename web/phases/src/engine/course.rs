@@ -169,6 +169,8 @@ pub(crate) struct Course {
     /// Kept where it waits.
     pub request: Option<OwnedRequest>,
     pub listener: u16,
+    /// What its client takes, as ready answers are told apart by it.
+    pub class: u8,
     pub server: ServerId,
     /// The location that was found, and whose settings count: its own, or those
     /// of an `if` in it.
@@ -246,6 +248,7 @@ impl Course {
             started: Time::ZERO,
             request: None,
             listener: 0,
+            class: 0,
             server: ServerId(0),
             place: BlockId(0),
             block: BlockId(0),
@@ -305,6 +308,7 @@ impl Course {
     /// What all requests with the same ready answer have in common.
     pub fn noted(&self) -> Self {
         let mut noted = Self::new(Rc::clone(&self.loaded), self.id);
+        noted.class = self.class;
         (noted.listener, noted.server, noted.place, noted.block) = (self.listener, self.server, self.place, self.block);
         noted.uri.clone_from(&self.uri);
         noted.slots.clone_from(&self.slots);

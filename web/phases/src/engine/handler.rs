@@ -1,8 +1,10 @@
 //! Exchanges reach the engine.
 
+use super::coding::class_of;
 use super::course::{CourseState, Depends};
 use super::host::names_a_host;
 use super::passing::Passing;
+use super::squeeze::Squeezer;
 use super::values::{Clock, Scope};
 use super::{Engine, earlier};
 use app::Wake;
@@ -28,6 +30,9 @@ impl Handler for Engine {
             replies.hang_up(id);
             return;
         };
+        if self.codes {
+            course.class = class_of(|name| field_of(request, name));
+        }
         course.uri.push(b'/');
         let mut rest = Vec::new();
         let is_path = matches!(request.form(), Form::Origin | Form::Absolute);
@@ -113,6 +118,10 @@ impl Handler for Engine {
             let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
             went_on |= self.take_verdicts(replies);
         }
+        if self.rest.squeezer.as_ref().is_some_and(Squeezer::is_busy) && self.take_squeezed(replies) {
+            let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
+            went_on = true;
+        }
         went_on |= self.wake_delayed(replies);
         if went_on {
             // They may have asked for more.
@@ -159,12 +168,14 @@ impl Handler for Engine {
     #[inline(never)]
     fn ready<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
         let server = self.server_for(asked)?;
-        self.rest.ready.get(asked, server, second)
+        let class = if self.codes { class_of(|name| asked.field(name)) } else { 0 };
+        self.rest.ready.get(asked, (server, class), second)
     }
 
     fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
         let Some(server) = self.server_for(asked) else { return false };
-        self.rest.ready.make_closing(asked, server)
+        let class = if self.codes { class_of(|name| asked.field(name)) } else { 0 };
+        self.rest.ready.make_closing(asked, (server, class))
     }
 
     fn notes_ready(&self) -> bool {
@@ -196,4 +207,8 @@ impl Handler for Engine {
             logs.reopen();
         }
     }
+}
+
+fn field_of<'a>(request: &Request<'a>, name: &[u8]) -> Option<&'a [u8]> {
+    request.fields().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
 }

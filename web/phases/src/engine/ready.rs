@@ -29,6 +29,8 @@ pub(crate) struct ReadyEntry {
     /// The unix second that it was made for.
     second: u64,
     server: ServerId,
+    /// What clients take that it is for.
+    class: u8,
     /// It is that of requests without a query.
     no_query: bool,
     used: bool,
@@ -62,20 +64,28 @@ impl ReadyTable {
         *self = Self::new(self.bytes_max);
     }
 
-    fn at<A: Asked>(&self, asked: &A, server: ServerId) -> Option<u32> {
+    fn at<A: Asked>(&self, asked: &A, (server, class): (ServerId, u8)) -> Option<u32> {
         let path = asked.path();
-        let at = self.hot.get(path, seed(server))?;
+        let at = self.hot.get(path, seed(server, class))?;
         let entry = self.entries.get(at as usize)?;
-        (entry.server == server && (!entry.no_query || !asked.has_query()) && *entry.path == *path).then_some(at)
+        (entry.server == server
+            && entry.class == class
+            && (!entry.no_query || !asked.has_query())
+            && *entry.path == *path)
+            .then_some(at)
     }
 
     /// The response to a request, if it is ready in this second.
     #[inline]
-    pub fn get<A: Asked>(&mut self, asked: &A, server: ServerId, second: u64) -> Option<&mut Ready> {
+    pub fn get<A: Asked>(&mut self, asked: &A, (server, class): (ServerId, u8), second: u64) -> Option<&mut Ready> {
         let path = asked.path();
-        let at = self.hot.get(path, seed(server))?;
+        let at = self.hot.get(path, seed(server, class))?;
         let entry = self.entries.get_mut(at as usize)?;
-        if entry.second != second || entry.server != server || (entry.no_query && asked.has_query()) {
+        if entry.second != second
+            || entry.server != server
+            || entry.class != class
+            || (entry.no_query && asked.has_query())
+        {
             return None;
         }
         entry.used = true;
@@ -84,8 +94,8 @@ impl ReadyTable {
     }
 
     /// Makes a response say that the connection closes.
-    pub fn make_closing<A: Asked>(&mut self, asked: &A, server: ServerId) -> bool {
-        let Some(at) = self.at(asked, server) else { return false };
+    pub fn make_closing<A: Asked>(&mut self, asked: &A, whose: (ServerId, u8)) -> bool {
+        let Some(at) = self.at(asked, whose) else { return false };
         let room = self.bytes_max.saturating_sub(self.bytes);
         let entry = &mut self.entries[at as usize];
         let Some(length) = entry.ready.make_closing(room) else { return false };
@@ -104,16 +114,16 @@ impl ReadyTable {
     /// `source`.
     pub fn insert(
         &mut self,
-        (raw, no_query): (&[u8], bool),
+        (raw, no_query, class): (&[u8], bool, u8),
         course: &Course,
         (source, start, length): (&Body, u32, u64),
         heads: &HeadWriter,
         (second, date): (u64, &HttpDate),
     ) {
         let fields = &course.sent.fields;
-        let known = self.hot.get(raw, seed(course.server)).filter(|at| {
+        let known = self.hot.get(raw, seed(course.server, class)).filter(|at| {
             let entry = &self.entries[*at as usize];
-            entry.server == course.server && *entry.path == *raw
+            entry.server == course.server && entry.class == class && *entry.path == *raw
         });
         if let Some(at) = known {
             let entry = &mut self.entries[at as usize];
@@ -147,6 +157,7 @@ impl ReadyTable {
         let entry = ReadyEntry {
             second,
             server: course.server,
+            class,
             no_query,
             used: false,
             ready: Ready::new(message, head_len, heads.date_at(), apart),
@@ -159,7 +170,7 @@ impl ReadyTable {
             Some(at) => self.replace(at as usize, entry),
             None => self.place(entry),
         };
-        self.hot.insert(raw, seed(course.server), at);
+        self.hot.insert(raw, seed(course.server, class), at);
         self.make_room(at as usize);
     }
 
@@ -209,7 +220,7 @@ impl ReadyEntry {
     }
 }
 
-/// Keeps one path of several servers apart.
-const fn seed(server: ServerId) -> u64 {
-    (server.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+/// Keeps one path of several servers and codings apart.
+const fn seed(server: ServerId, class: u8) -> u64 {
+    ((server.0 as u64) << 8 | class as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -26,6 +26,8 @@ enum Pieces {
     None,
     /// Bytes that are at hand.
     Bytes(Vec<u8>),
+    /// All of a body.
+    Memory(app::Body),
     /// Parts of a file, and what stands between them.
     File(FileAt, Vec<Part>),
 }
@@ -142,6 +144,7 @@ impl<R: Replies> Runner<'_, R> {
         self.add_fields(&mut answer, &block.fields, &mut added);
         answer.media_type =
             answer.media_type.take().map(|media_type| self.scope().with_charset(media_type, block, answer.status));
+        answer.vary |= self.encode(&mut answer, block);
         let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
         let Some((length, pieces)) = self.cut(&mut answer, block, &mut fields) else {
             // What was added already stays, as with nginx.
@@ -167,6 +170,7 @@ impl<R: Replies> Runner<'_, R> {
         let mut pieces = match core::mem::replace(&mut answer.body, AnswerBody::None) {
             AnswerBody::None => Pieces::None,
             AnswerBody::Bytes(bytes) => Pieces::Bytes(bytes),
+            AnswerBody::Memory(body) => Pieces::Memory(body),
             AnswerBody::File(file) if file.size == 0 => Pieces::None,
             AnswerBody::File(file) => Pieces::File(file, vec![Part::Content(0..file.size)]),
         };
@@ -215,6 +219,12 @@ impl<R: Replies> Runner<'_, R> {
         }
         if let Some(etag) = &answer.etag {
             fields.field("ETag", etag.as_bytes());
+        }
+        if let Some(coding) = answer.coding.filter(|_| answer.status != 304) {
+            fields.field("Content-Encoding", coding.token());
+        }
+        if answer.vary {
+            fields.field("Vary", b"Accept-Encoding");
         }
     }
 
@@ -436,6 +446,26 @@ impl<R: Replies> Runner<'_, R> {
                 let fields = core::mem::take(&mut self.course.sent.fields);
                 self.replies.reply(id, self.request, &Reply { status: told, length, fields: &fields }, &[]);
                 self.course.sent.fields = fields;
+            }
+            Pieces::Memory(body) => {
+                let fields = core::mem::take(&mut self.course.sent.fields);
+                let reply = Reply { status: told, length, fields: &fields };
+                let parts = vec![Part::Content(0..body.len().into())];
+                let flow = match pace {
+                    Some(pace) => Some(self.begin_paced(&reply, (body, 0), parts, pace)),
+                    None => {
+                        self.replies.reply(id, self.request, &reply, &[Piece::Body(&body, (0, body.len()))]);
+                        self.course.sent.fields = fields.clone();
+                        if status == 200 {
+                            self.remember((body, 0), length.unwrap_or(0));
+                        }
+                        None
+                    }
+                };
+                self.course.sent.fields = fields;
+                if let Some(flow) = flow {
+                    return flow;
+                }
             }
             Pieces::Bytes(bytes) if pace.is_some() => {
                 let fields = core::mem::take(&mut self.course.sent.fields);

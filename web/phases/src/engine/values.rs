@@ -6,6 +6,7 @@ use super::text::{Escape, escape, field_value};
 use crate::access::basic_credentials;
 use crate::maps::Geo;
 use crate::program::{Alias, Block, Program};
+use crate::secure_link;
 use crate::value::{Value, Variables};
 use crate::variables::{Core, Variable};
 use semantics::date::HttpDate;
@@ -225,7 +226,42 @@ impl<'a> Scope<'a> {
         self.course.depends.on(depends(core));
         let found = self.of_request(core, out).or_else(|| self.of_connection(core, out));
         let found = found.or_else(|| self.of_answer(core, out)).or_else(|| self.of_time(core, out));
-        found.unwrap_or(false)
+        found.or_else(|| self.of_links(core, out)).unwrap_or(false)
+    }
+
+    /// What a request's link and referer are worth.
+    fn of_links(&mut self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
+        let block = self.block()?;
+        match core {
+            Core::SecureLink | Core::SecureLinkExpires => {
+                let Some(rules) = &block.secure_link else { return Some(false) };
+                if let Some(secret) = &rules.secret {
+                    let link = secure_link::check_secret(self.request.target(), secret);
+                    let told = link.filter(|_| core == Core::SecureLink);
+                    out.extend_from_slice(told.unwrap_or_default());
+                    return Some(told.is_some());
+                }
+                let (Some(link), Some(md5)) = (&rules.link, &rules.md5) else { return Some(false) };
+                let (link, md5) = (self.get(link), self.get(md5));
+                let checked = secure_link::check(&link, &md5, self.clock.second);
+                let told: Option<&[u8]> = match core {
+                    Core::SecureLink => checked.valid.map(|valid| if valid { &b"1"[..] } else { b"0" }),
+                    _ => checked.expires,
+                };
+                out.extend_from_slice(told.unwrap_or_default());
+                Some(told.is_some())
+            }
+            Core::InvalidReferer => {
+                let referer = self.request.known(Known::Referer);
+                let loaded = self.loaded;
+                let matches = &mut |expression, text: &[u8]| loaded.matches(expression, text);
+                if block.referers.as_ref().is_some_and(|rules| !rules.is_valid(referer, matches)) {
+                    out.push(b'1');
+                }
+                Some(true)
+            }
+            _ => None,
+        }
     }
 
     /// What is asked for; `None` if it is something else.

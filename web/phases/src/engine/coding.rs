@@ -1,0 +1,156 @@
+//! In which coding an answer is sent.
+
+use super::content::{Answer, AnswerBody};
+use super::course::Depends;
+use super::run::{At, FileAt, Flow, Runner};
+use super::squeeze::{Squeeze, Squeezer};
+use crate::compression::{Accepted, Chosen, Coding, CompressionRules, Precompressed, RequestFacts, ResponseFacts};
+use crate::program::Block;
+use exchange::Replies;
+use semantics::{Known, Method};
+
+/// Text of the configuration's own, and lists, are compressed within the turn up
+/// to so many bytes: what is longer is sent as it is.
+const INLINE_MAX: usize = 32 << 10;
+
+/// What a ready answer is for: requests whose clients take the same.
+pub(super) fn class_of<'a>(field: impl Fn(&[u8]) -> Option<&'a [u8]>) -> u8 {
+    let facts = RequestFacts {
+        accept_encoding: field(b"accept-encoding"),
+        user_agent: None,
+        via: field(b"via").is_some(),
+        authorization: field(b"authorization").is_some(),
+        old: false,
+    };
+    CompressionRules::default().accepted(&facts, &mut |_, _| false).class()
+}
+
+/// Whether a block's answers may be in a coding.
+pub(super) fn codes(rules: &CompressionRules) -> bool {
+    rules.is_on() || Coding::ALL.iter().any(|coding| rules.of(*coding).files != Precompressed::Off)
+}
+
+impl<R: Replies> Runner<'_, R> {
+    /// What the client takes here.
+    fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
+        self.course.depends.on(Depends::ENCODING);
+        let request = self.request;
+        let has = |name: &str| request.fields().any(|field| field.is(name));
+        let facts = RequestFacts {
+            accept_encoding: request.known(Known::AcceptEncoding),
+            user_agent: request.known(Known::UserAgent),
+            via: has("via"),
+            authorization: has("authorization"),
+            old: self.course.about.http10,
+        };
+        if rules.msie6 || !rules.disabled.is_empty() {
+            self.course.depends.on(Depends::OTHER);
+        }
+        let loaded = &self.loaded;
+        rules.accepted(&facts, &mut |expression, agent| loaded.matches(expression, agent))
+    }
+
+    /// A file that was compressed before, beside the one at `path`; or nothing, and
+    /// whether others might get one.
+    pub(super) fn precompressed(
+        &mut self,
+        block: &Block,
+        path: &[u8],
+    ) -> Result<(Option<(FileAt, Coding)>, bool), Flow> {
+        let rules = &block.compression;
+        if Coding::ALL.iter().all(|coding| rules.of(*coding).files == Precompressed::Off) {
+            return Ok((None, false));
+        }
+        let accepted = self.accepted(rules);
+        let mut vary = false;
+        let files: Vec<_> = rules.files(accepted).collect();
+        for (coding, chosen) in files {
+            let beside = [path, coding.suffix()].concat();
+            if let At::File(file) = self.look(&beside)? {
+                vary |= chosen.vary;
+                if let Some(coding) = chosen.coding {
+                    return Ok((Some((file, coding)), vary));
+                }
+            }
+        }
+        Ok((None, vary))
+    }
+
+    /// Which coding an answer gets.
+    fn choose(&mut self, answer: &Answer, block: &Block) -> Chosen {
+        let rules = &block.compression;
+        if !rules.is_on() || self.request.method() == Method::Head || self.course.method == Method::Head {
+            return Chosen { coding: None, vary: false };
+        }
+        let accepted = self.accepted(rules);
+        let facts = ResponseFacts {
+            status: answer.status,
+            encoded: answer.coding.is_some(),
+            length: Some(answer.body.length()),
+            media_type: answer.media_type.as_deref().unwrap_or_default(),
+            expires: None,
+            now: self.clock.second,
+            cache_control: &[],
+            last_modified: answer.modified.is_some(),
+            etag: answer.etag.is_some(),
+        };
+        rules.choose(accepted, &facts)
+    }
+
+    /// Has a file's content compressed, if it is to be and is not yet: then the
+    /// request waits.
+    pub(super) fn squeeze(&mut self, answer: &Answer, block: &Block) -> Option<Flow> {
+        let AnswerBody::File(file) = answer.body else { return None };
+        let Chosen { coding: Some(coding), .. } = self.choose(answer, block) else { return None };
+        let level = block.compression.of(coding).level;
+        let squeezer = self.rest.squeezer.as_mut()?;
+        let memory = self.files.in_memory(file.id)?;
+        let key = Squeezer::key(memory.body, coding, level);
+        if !matches!(squeezer.find(key), Squeeze::Unknown) {
+            return None;
+        }
+        self.rest.tickets = self.rest.tickets.wrapping_add(1);
+        let ticket = u64::from(self.rest.tickets) << 32 | u64::from(self.token);
+        if !squeezer.ask(key, (memory.body, memory.start), ticket) {
+            return None;
+        }
+        self.course.ticket = Some(ticket);
+        Some(Flow::Waits)
+    }
+
+    /// Gives an answer the coding that it is sent in. Whether it is to say that
+    /// others might get another.
+    pub(super) fn encode(&mut self, answer: &mut Answer, block: &Block) -> bool {
+        let Chosen { coding, vary } = self.choose(answer, block);
+        let Some(coding) = coding else { return vary };
+        let level = block.compression.of(coding).level;
+        let encoded = match &answer.body {
+            AnswerBody::File(file) => {
+                let memory = self.files.in_memory(file.id);
+                match (memory, self.rest.squeezer.as_mut()) {
+                    (Some(memory), Some(squeezer)) => match squeezer.find(Squeezer::key(memory.body, coding, level)) {
+                        Squeeze::Known(body) => AnswerBody::Memory(body),
+                        Squeeze::AsItIs | Squeeze::Unknown => return vary,
+                    },
+                    _ => return vary,
+                }
+            }
+            AnswerBody::Bytes(bytes) if bytes.len() <= INLINE_MAX => {
+                let Some(mut encoder) = self.rest.encoders.take(coding, level) else { return vary };
+                let mut out = Vec::with_capacity(bytes.len() / 2);
+                encoder.write(bytes, &mut out);
+                encoder.finish(&mut out);
+                self.rest.encoders.give_back(encoder);
+                AnswerBody::Bytes(out)
+            }
+            _ => return vary,
+        };
+        answer.body = encoded;
+        answer.coding = Some(coding);
+        answer.takes_ranges = false;
+        if let Some(etag) = answer.etag.as_mut().filter(|etag| !etag.starts_with("W/")) {
+            etag.insert_str(0, "W/");
+        }
+        vary
+    }
+}

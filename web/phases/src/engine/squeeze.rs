@@ -1,0 +1,177 @@
+//! Content in memory is compressed once, on a thread of its own, for all who take
+//! it so.
+
+use app::Body;
+use gzip::{Coding, Whole};
+use rustix::fd::OwnedFd;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Bodies that wait to be compressed, at most. Above, they are sent as they are.
+const WAITING_MAX: usize = 64;
+
+/// What is known of a compressed body: that of a body's bytes, in a coding, at a
+/// level.
+pub(crate) type SqueezeKey = (usize, Coding, u8);
+
+#[derive(Debug)]
+struct Job {
+    key: SqueezeKey,
+    bytes: Arc<Vec<u8>>,
+    start: usize,
+}
+
+/// Compressed bodies, and who makes them.
+#[derive(Debug)]
+pub(crate) struct Squeezer {
+    jobs: Sender<Job>,
+    done: Receiver<(SqueezeKey, Option<Vec<u8>>)>,
+    /// What is under way, whose content it is, and who waits for it.
+    waiting: HashMap<SqueezeKey, (Body, Vec<u64>)>,
+    known: HashMap<SqueezeKey, Squeezed>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+#[derive(Debug)]
+struct Squeezed {
+    /// Whose bytes it was made of: that of others is elsewhere.
+    _source: Body,
+    /// `None`: it would be longer.
+    body: Option<Body>,
+    used: bool,
+}
+
+/// What is known of a body in a coding.
+pub(crate) enum Squeeze {
+    /// This is it.
+    Known(Body),
+    /// It is sent as it is.
+    AsItIs,
+    /// It is not known.
+    Unknown,
+}
+
+impl Squeezer {
+    /// Starts the thread, on `cpus`; `event` becomes readable when there is
+    /// something to take. At most `bytes_max` are kept.
+    pub fn start(bytes_max: usize, event: &Arc<OwnedFd>, cpus: &[usize]) -> std::io::Result<Self> {
+        let (jobs, todo) = channel::<Job>();
+        let (made, done) = channel();
+        let event = Arc::clone(event);
+        helper::spawn("compressor", cpus, move || {
+            let mut whole = Whole::default();
+            // Ends when the silo's end is gone.
+            while let Ok(Job { key, bytes, start }) = todo.recv() {
+                let content = bytes.get(start..).unwrap_or_default();
+                let mut out = Vec::with_capacity(content.len() / 3);
+                let shorter = whole.encode(key.1, key.2, content, &mut out) && out.len() < content.len();
+                drop(bytes);
+                if made.send((key, shorter.then_some(out))).is_err() {
+                    return;
+                }
+                // Full (2^64 unread signals) is signalled enough.
+                let _ = rustix::io::write(&event, &1_u64.to_ne_bytes());
+            }
+        })?;
+        Ok(Self { jobs, done, waiting: HashMap::new(), known: HashMap::new(), bytes: 0, bytes_max })
+    }
+
+    /// The key of what `body` is in a coding.
+    pub fn key(body: &Body, coding: Coding, level: u8) -> SqueezeKey {
+        (body.as_slice().as_ptr().addr(), coding, level)
+    }
+
+    /// What is known.
+    pub fn find(&mut self, key: SqueezeKey) -> Squeeze {
+        match self.known.get_mut(&key) {
+            None => Squeeze::Unknown,
+            Some(Squeezed { body, used, .. }) => {
+                *used = true;
+                body.clone().map_or(Squeeze::AsItIs, Squeeze::Known)
+            }
+        }
+    }
+
+    /// Has the content from `start` on compressed; `ticket` goes on then. Whether
+    /// it will be.
+    pub fn ask(&mut self, key: SqueezeKey, (body, start): (&Body, u32), ticket: u64) -> bool {
+        if let Some((_, tickets)) = self.waiting.get_mut(&key) {
+            tickets.push(ticket);
+            return true;
+        }
+        if self.waiting.len() >= WAITING_MAX {
+            return false;
+        }
+        let job = Job { key, bytes: body.bytes(), start: start as usize };
+        if self.jobs.send(job).is_err() {
+            return false;
+        }
+        self.waiting.insert(key, (body.clone(), vec![ticket]));
+        true
+    }
+
+    /// Whether something is under way.
+    pub fn is_busy(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Takes what was made: who waited for it.
+    pub fn take(&mut self) -> Option<Vec<u64>> {
+        let (key, made) = self.done.try_recv().ok()?;
+        let (source, tickets) = self.waiting.remove(&key)?;
+        let body = made.map(|bytes| Body::new(bytes).keeping_sums());
+        self.bytes += body.as_ref().map_or(0, |body| body.len() as usize);
+        self.known.insert(key, Squeezed { _source: source, body, used: true });
+        self.make_room();
+        Some(tickets)
+    }
+
+    /// Forgets what nobody asked for lately, if too much is kept.
+    fn make_room(&mut self) {
+        for _ in 0..2 {
+            if self.bytes <= self.bytes_max && self.known.len() <= KNOWN_MAX {
+                return;
+            }
+            let bytes = &mut self.bytes;
+            self.known.retain(|_, squeezed| {
+                let stays = core::mem::take(&mut squeezed.used);
+                *bytes -= if stays { 0 } else { squeezed.body.as_ref().map_or(0, |body| body.len() as usize) };
+                stays
+            });
+        }
+    }
+}
+
+/// Bodies that are known in a coding, at most.
+const KNOWN_MAX: usize = 8192;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::EventfdFlags;
+
+    #[test]
+    fn content_is_compressed_once_for_all_who_wait() {
+        let event = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor"));
+        let mut squeezer = Squeezer::start(1 << 20, &event, &[]).expect("a thread");
+        let body = Body::new(b"headtext text text text text text text text text text text text".to_vec());
+        let key = Squeezer::key(&body, Coding::Gzip, 6);
+        assert!(matches!(squeezer.find(key), Squeeze::Unknown));
+        assert!(squeezer.ask(key, (&body, 4), 1) && squeezer.ask(key, (&body, 4), 2));
+        // Blocks until it was made.
+        rustix::io::read(&event, &mut [0_u8; 8]).expect("a signal");
+        assert_eq!(squeezer.take(), Some(vec![1, 2]));
+        assert!(!squeezer.is_busy());
+        let Squeeze::Known(made) = squeezer.find(key) else { panic!("it was made") };
+        let read = gzip::members(made.as_slice(), 1 << 10).expect("gzip");
+        assert_eq!(read, &body.as_slice()[4..]);
+        let short = Body::new(b"x".to_vec());
+        let key = Squeezer::key(&short, Coding::Gzip, 6);
+        assert!(squeezer.ask(key, (&short, 0), 3));
+        rustix::io::read(&event, &mut [0_u8; 8]).expect("a signal");
+        assert_eq!(squeezer.take(), Some(vec![3]));
+        assert!(matches!(squeezer.find(key), Squeeze::AsItIs), "it would be longer");
+    }
+}
