@@ -45,11 +45,12 @@ pub struct Confined {
 }
 
 impl Confinement {
-    /// Gives rights up in all threads. `roots` are the folders that are served.
+    /// Gives rights up in all threads. `roots` are the folders that are served, and
+    /// if it `lists`, told of.
     ///
     /// # Errors
     /// A sentence for the user: the process must not go on then.
-    pub fn seal(self, roots: &[PathBuf]) -> Result<Confined, String> {
+    pub fn seal(self, roots: &[PathBuf], lists: bool) -> Result<Confined, String> {
         let mut confined = Confined::default();
         // What could be had of it is in no file and no log.
         let no_core = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
@@ -63,7 +64,7 @@ impl Confinement {
         if self.restricts {
             let folders = folders(roots);
             let own = PathBuf::from(format!("/proc/{}", std::process::id()));
-            match Ruleset::reading(folders.iter().map(PathBuf::as_path).chain([&*own])) {
+            match Ruleset::reading(folders.iter().map(PathBuf::as_path).chain([&*own]), lists) {
                 Ok(ruleset) => {
                     sealing.ruleset = Some(ruleset);
                     confined.folders = Some(folders);

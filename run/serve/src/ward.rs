@@ -249,7 +249,8 @@ impl Ward {
             samples.push(places::Sample::of(root)?);
         }
         let identity = confinement.identity.clone();
-        let confined = confinement.seal(&roots)?;
+        let lists = matches!(plan.server.content, Content::Program(..));
+        let confined = confinement.seal(&roots, lists)?;
         for lacking in &confined.lacking {
             say::warning(format_args!("serves without it: {lacking}"));
         }

@@ -8,6 +8,9 @@ pub trait Asked {
     /// The path as sent, without query.
     fn path(&self) -> &[u8];
 
+    /// Whether the client speaks HTTP/1.0.
+    fn is_http10(&self) -> bool;
+
     /// Whether there is a query.
     fn has_query(&self) -> bool;
 

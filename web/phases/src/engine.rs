@@ -31,7 +31,7 @@ mod squeeze;
 mod text;
 mod values;
 
-use crate::program::{Block, ContentRules, Program, ServerId};
+use crate::program::{ContentRules, Program, ServerId};
 use crate::silos::SiloShare;
 use access_log::LogSet;
 use app::{Body, Wake};
@@ -75,8 +75,6 @@ pub struct Engine {
     codes: bool,
     /// Wakes the silo.
     event: Arc<OwnedFd>,
-    /// Where helpers run.
-    cpus: Vec<usize>,
 }
 
 /// An engine without its files and its program.
@@ -132,17 +130,18 @@ impl Engine {
                 ready,
                 clock: Clock::new(0, HttpDate::from_unix(0), Time::ZERO),
                 serial: 0,
-                verifier: None,
+                // Started now, for a silo may start none later. Without them places
+                // that ask for passwords answer 500, and content is sent as it is.
+                verifier: Verifier::start(VerifierLimits::default(), event, &cpus).ok(),
                 tickets: 0,
                 share: Arc::default(),
-                squeezer: None,
+                squeezer: Squeezer::start(SQUEEZED_MAX, event, &cpus).ok(),
                 encoders: Encoders::default(),
                 delayed: BinaryHeap::new(),
                 stream: None,
             },
             single: None,
             event: Arc::clone(event),
-            cpus,
         };
         engine.settle();
         engine
@@ -154,16 +153,6 @@ impl Engine {
         self.rest.share = self.loaded.program.silos.join();
         self.tells = self.loaded.program.blocks.iter().any(|block| block.content == ContentRules::StubStatus);
         self.codes = self.loaded.program.blocks.iter().any(|block| coding::codes(&block.compression));
-        let squeezes = |block: &Block| block.compression.is_on();
-        if self.rest.squeezer.is_none() && self.loaded.program.blocks.iter().any(squeezes) {
-            // Without it content is sent as it is.
-            self.rest.squeezer = Squeezer::start(SQUEEZED_MAX, &self.event, &self.cpus).ok();
-        }
-        let asks = |block: &Block| block.access.basic.is_some();
-        if self.rest.verifier.is_none() && self.loaded.program.blocks.iter().any(asks) {
-            // Without it those places answer 500.
-            self.rest.verifier = Verifier::start(VerifierLimits::default(), &self.event, &self.cpus).ok();
-        }
     }
 
     /// Takes another program up, for what begins from now on.
@@ -473,20 +462,27 @@ impl Rest {
 }
 
 impl<R: Replies> Runner<'_, R> {
-    /// Keeps an answer that others may have, too.
-    fn remember(&mut self, (body, start): (Body, u32), length: u64) {
+    /// Whether others may have its answer, too.
+    fn is_shared(&self) -> bool {
         let (course, request) = (&*self.course, self.request);
-        let plain = course.method == Method::Get
+        let no_query = course.depends.has(Depends::QUERY);
+        course.method == Method::Get
             && request.method() == Method::Get
             && request.form() == Form::Origin
             && request.is_plain()
             // Logs tell of the query: of one that a rewrite made, that it did.
             && course.args == request.query().unwrap_or_default()
-            && !course.depends.has(Depends::OTHER);
-        let no_query = course.depends.has(Depends::QUERY);
-        if !plain || (no_query && request.query().is_some()) {
+            && !course.depends.has(Depends::OTHER)
+            && !(no_query && request.query().is_some())
+    }
+
+    /// Keeps an answer that others may have, too.
+    fn remember(&mut self, (body, start): (Body, u32), length: u64) {
+        if !self.is_shared() {
             return;
         }
+        let (course, request) = (&*self.course, self.request);
+        let no_query = course.depends.has(Depends::QUERY);
         let Rest { ready, heads, .. } = &mut *self.rest;
         let now = (self.clock.second, &self.clock.date);
         let class = course.class;

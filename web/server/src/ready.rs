@@ -257,6 +257,7 @@ impl<H: Handler> Server<H> {
 /// A head, as it was found.
 trait Head: Copy {
     fn path(&self) -> &[u8];
+    fn is_http10(&self) -> bool;
     fn has_query(&self) -> bool;
     fn authority(&self) -> &[u8];
     fn field(&self, name: &[u8]) -> Option<&[u8]>;
@@ -270,6 +271,10 @@ struct PlainHead<'a> {
 }
 
 impl Head for PlainHead<'_> {
+    fn is_http10(&self) -> bool {
+        false
+    }
+
     #[inline(always)]
     fn path(&self) -> &[u8] {
         self.plain.path(self.data)
@@ -290,6 +295,10 @@ impl Head for PlainHead<'_> {
 
 /// One that was parsed as a whole.
 impl Head for &Request<'_> {
+    fn is_http10(&self) -> bool {
+        self.line().ends_with(b"/1.0")
+    }
+
     #[inline(always)]
     fn path(&self) -> &[u8] {
         (**self).path()
@@ -316,6 +325,10 @@ struct Asking<'a, V, N> {
 }
 
 impl<V: Head, N: Net> Asked for Asking<'_, V, N> {
+    fn is_http10(&self) -> bool {
+        self.head.is_http10()
+    }
+
     #[inline(always)]
     fn path(&self) -> &[u8] {
         self.head.path()

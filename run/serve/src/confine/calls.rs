@@ -9,13 +9,13 @@ use libc::{
     SYS_clone3, SYS_close, SYS_connect, SYS_dup, SYS_dup3, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait,
     SYS_epoll_pwait2, SYS_eventfd2, SYS_exit, SYS_exit_group, SYS_faccessat, SYS_faccessat2, SYS_fadvise64,
     SYS_fallocate, SYS_fcntl, SYS_fdatasync, SYS_fstat, SYS_fstatfs, SYS_fsync, SYS_ftruncate, SYS_futex,
-    SYS_get_mempolicy, SYS_get_robust_list, SYS_getcpu, SYS_getegid, SYS_geteuid, SYS_getgid, SYS_getpeername,
-    SYS_getpid, SYS_getppid, SYS_getrandom, SYS_getrusage, SYS_getsockname, SYS_getsockopt, SYS_gettid,
-    SYS_gettimeofday, SYS_getuid, SYS_io_uring_enter, SYS_io_uring_register, SYS_ioctl, SYS_listen, SYS_lseek,
-    SYS_madvise, SYS_mbind, SYS_membarrier, SYS_memfd_create, SYS_mincore, SYS_mmap, SYS_move_pages, SYS_mprotect,
-    SYS_mremap, SYS_munmap, SYS_nanosleep, SYS_newfstatat, SYS_openat, SYS_openat2, SYS_pipe2, SYS_ppoll, SYS_prctl,
-    SYS_pread64, SYS_preadv, SYS_prlimit64, SYS_process_vm_readv, SYS_process_vm_writev, SYS_pwrite64, SYS_read,
-    SYS_readlinkat, SYS_readv, SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_restart_syscall, SYS_rseq,
+    SYS_get_mempolicy, SYS_get_robust_list, SYS_getcpu, SYS_getdents64, SYS_getegid, SYS_geteuid, SYS_getgid,
+    SYS_getpeername, SYS_getpid, SYS_getppid, SYS_getrandom, SYS_getrusage, SYS_getsockname, SYS_getsockopt,
+    SYS_gettid, SYS_gettimeofday, SYS_getuid, SYS_io_uring_enter, SYS_io_uring_register, SYS_ioctl, SYS_listen,
+    SYS_lseek, SYS_madvise, SYS_mbind, SYS_membarrier, SYS_memfd_create, SYS_mincore, SYS_mmap, SYS_move_pages,
+    SYS_mprotect, SYS_mremap, SYS_munmap, SYS_nanosleep, SYS_newfstatat, SYS_openat, SYS_openat2, SYS_pipe2, SYS_ppoll,
+    SYS_prctl, SYS_pread64, SYS_preadv, SYS_prlimit64, SYS_process_vm_readv, SYS_process_vm_writev, SYS_pwrite64,
+    SYS_read, SYS_readlinkat, SYS_readv, SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_restart_syscall, SYS_rseq,
     SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_getaffinity, SYS_sched_getparam,
     SYS_sched_getscheduler, SYS_sched_setaffinity, SYS_sched_yield, SYS_sendfile, SYS_sendmmsg, SYS_sendmsg,
     SYS_sendto, SYS_set_mempolicy, SYS_set_robust_list, SYS_setsockopt, SYS_shutdown, SYS_sigaltstack, SYS_socket,
@@ -57,7 +57,7 @@ pub enum ThreadKind {
     Worker,
     /// A silo, and what helps it with its link.
     Silo,
-    /// Reads files.
+    /// Reads files, and computes: passwords, compressed content.
     FileReader,
     /// Writes the access log.
     LogWriter,
@@ -71,7 +71,7 @@ impl ThreadKind {
     /// workers. One that is not known may do what the main thread may.
     pub fn of(name: &[u8], silos: bool) -> Self {
         match name {
-            b"file-reader" => Self::FileReader,
+            b"file-reader" | b"passwords" | b"compressor" => Self::FileReader,
             b"access-log" => Self::LogWriter,
             b"placement" => Self::Silo,
             _ if helps_a_link(name) => Self::Silo,
@@ -230,6 +230,7 @@ const FILES: &[i64] = &[
     SYS_readlinkat,
     SYS_faccessat,
     SYS_faccessat2,
+    SYS_getdents64,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_readlink,
 ];

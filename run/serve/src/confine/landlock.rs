@@ -20,6 +20,9 @@ const PATH_BENEATH: u32 = 1;
 /// `LANDLOCK_ACCESS_FS_READ_FILE`.
 const READ_FILE: u64 = 1 << 2;
 
+/// `LANDLOCK_ACCESS_FS_READ_DIR`.
+const READ_DIR: u64 = 1 << 3;
+
 /// Everything that is known of the file system, by version: from making and
 /// removing of files (1) to `REFER` (2), `TRUNCATE` (3) and `IOCTL_DEV` (5).
 const fn files(version: u32) -> u64 {
@@ -74,11 +77,12 @@ pub fn version() -> Result<u32, String> {
 pub struct Ruleset(OwnedFd);
 
 impl Ruleset {
-    /// For reading below `folders`; one that is not there is left out.
+    /// For reading files below `folders`, and, if it `lists`, what is in these; one
+    /// that is not there is left out.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn reading<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Result<Self, String> {
+    pub fn reading<'a>(folders: impl IntoIterator<Item = &'a Path>, lists: bool) -> Result<Self, String> {
         let version = version()?;
         let handled = Handled { files: files(version), network: network(version) };
         let len = if version >= 4 { size_of::<Handled>() } else { size_of::<u64>() };
@@ -88,7 +92,8 @@ impl Ruleset {
         for folder in folders {
             let opened = rustix::fs::open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
             let Ok(folder) = opened else { continue };
-            let rule = Beneath { allowed: READ_FILE, folder: folder.as_raw_fd() };
+            let allowed = if lists { READ_FILE | READ_DIR } else { READ_FILE };
+            let rule = Beneath { allowed, folder: folder.as_raw_fd() };
             // SAFETY: the rule is valid, and read only; both descriptors are open.
             let added = unsafe {
                 let rule = &raw const rule;
@@ -147,7 +152,7 @@ mod tests {
         }
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let at = listener.local_addr().expect("an address");
-        let ruleset = Ruleset::reading([&*inside, Path::new("/nonexistent")]).expect("made");
+        let ruleset = Ruleset::reading([&*inside, Path::new("/nonexistent")], false).expect("made");
         std::thread::spawn(move || {
             rustix::thread::set_no_new_privs(true).expect("taken");
             restrict(ruleset.number()).expect("restricted");

@@ -79,7 +79,7 @@ impl<R: Replies> Runner<'_, R> {
     /// Which coding an answer gets.
     fn choose(&mut self, answer: &Answer, block: &Block) -> Chosen {
         let rules = &block.compression;
-        if !rules.is_on() || self.request.method() == Method::Head || self.course.method == Method::Head {
+        if !rules.is_on() {
             return Chosen { coding: None, vary: false };
         }
         let accepted = self.accepted(rules);
@@ -101,6 +101,9 @@ impl<R: Replies> Runner<'_, R> {
     /// request waits.
     pub(super) fn squeeze(&mut self, answer: &Answer, block: &Block) -> Option<Flow> {
         let AnswerBody::File(file) = answer.body else { return None };
+        if self.course.method == Method::Head {
+            return None;
+        }
         let Chosen { coding: Some(coding), .. } = self.choose(answer, block) else { return None };
         let level = block.compression.of(coding).level;
         let squeezer = self.rest.squeezer.as_mut()?;
@@ -124,7 +127,10 @@ impl<R: Replies> Runner<'_, R> {
         let Chosen { coding, vary } = self.choose(answer, block);
         let Some(coding) = coding else { return vary };
         let level = block.compression.of(coding).level;
+        let is_head = self.course.method == Method::Head;
         let encoded = match &answer.body {
+            // How long it would be, nobody knows.
+            AnswerBody::File(_) | AnswerBody::Bytes(_) if is_head => AnswerBody::Unknown,
             AnswerBody::File(file) => {
                 let memory = self.files.in_memory(file.id);
                 match (memory, self.rest.squeezer.as_mut()) {

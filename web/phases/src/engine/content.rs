@@ -32,6 +32,8 @@ pub(super) enum AnswerBody {
     None,
     Bytes(Vec<u8>),
     Memory(Body),
+    /// It is not sent, and its length not known.
+    Unknown,
     File(FileAt),
 }
 
@@ -39,7 +41,7 @@ impl AnswerBody {
     /// Bytes.
     pub fn length(&self) -> u64 {
         match self {
-            Self::None => 0,
+            Self::None | Self::Unknown => 0,
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::Memory(body) => body.len() as u64,
             Self::File(file) => file.size,
@@ -109,7 +111,11 @@ impl<R: Replies> Runner<'_, R> {
         let mut path = Vec::new();
         self.scope().file_path(&mut path);
         match self.look(&path) {
-            Ok(At::Directory) if block.autoindex.on || block.autoindex.random => self.list(block, &path),
+            Ok(At::Directory)
+                if (block.autoindex.on || block.autoindex.random) && self.course.method != Method::Post =>
+            {
+                self.list(block, &path)
+            }
             Ok(At::Directory) => self.no_index(),
             Ok(At::Forbidden) => Flow::Status(403),
             Ok(At::Failed) => Flow::Status(500),

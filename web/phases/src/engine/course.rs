@@ -206,6 +206,8 @@ pub(crate) struct Course {
     pub depends: Depends,
     pub peer: Option<SocketAddr>,
     pub limit_rate: Option<u64>,
+    /// The time in a link that is checked.
+    pub link_expires: Option<Vec<u8>>,
     /// Fields that whatever answers has.
     pub kept_fields: Vec<u8>,
     /// What limits said of it, and the connections that it counts as.
@@ -272,6 +274,7 @@ impl Course {
             depends: Depends::default(),
             peer: None,
             limit_rate: None,
+            link_expires: None,
             kept_fields: Vec::new(),
             requests_status: None,
             connections_status: None,

@@ -167,6 +167,10 @@ impl Handler for Engine {
     // registers.
     #[inline(never)]
     fn ready<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
+        if asked.is_http10() {
+            // What is ready is for clients of HTTP/1.1.
+            return None;
+        }
         let server = self.server_for(asked)?;
         let class = if self.codes { class_of(|name| asked.field(name)) } else { 0 };
         self.rest.ready.get(asked, (server, class), second)

@@ -145,6 +145,7 @@ impl<R: Replies> Runner<'_, R> {
         answer.media_type =
             answer.media_type.take().map(|media_type| self.scope().with_charset(media_type, block, answer.status));
         answer.vary |= self.encode(&mut answer, block);
+        let unknown = matches!(answer.body, AnswerBody::Unknown);
         let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
         let Some((length, pieces)) = self.cut(&mut answer, block, &mut fields) else {
             // What was added already stays, as with nginx.
@@ -160,7 +161,7 @@ impl<R: Replies> Runner<'_, R> {
         fields.extend_from_slice(&added);
         let bodiless = matches!(answer.status, 204 | 304);
         let pieces = if bodiless || self.course.method == Method::Head { Pieces::None } else { pieces };
-        self.put((answer.status, (!bodiless).then_some(length), fields), pieces)
+        self.put((answer.status, (!bodiless && !unknown).then_some(length), fields), pieces)
     }
 
     /// Cuts the ranges that are asked for out of an answer. Its length, and how
@@ -168,7 +169,7 @@ impl<R: Replies> Runner<'_, R> {
     fn cut(&mut self, answer: &mut Answer, block: &Block, fields: &mut FieldLines) -> Option<(u64, Pieces)> {
         let mut length = answer.body.length();
         let mut pieces = match core::mem::replace(&mut answer.body, AnswerBody::None) {
-            AnswerBody::None => Pieces::None,
+            AnswerBody::None | AnswerBody::Unknown => Pieces::None,
             AnswerBody::Bytes(bytes) => Pieces::Bytes(bytes),
             AnswerBody::Memory(body) => Pieces::Memory(body),
             AnswerBody::File(file) if file.size == 0 => Pieces::None,
@@ -481,6 +482,9 @@ impl<R: Replies> Runner<'_, R> {
                 let reply = Reply { status: told, length, fields: &fields };
                 self.replies.reply(id, self.request, &reply, &[Piece::Bytes(&bytes)]);
                 self.course.sent.fields = fields;
+                if status == 200 && self.is_shared() {
+                    self.remember((app::Body::new(bytes), 0), length.unwrap_or(0));
+                }
             }
         }
         self.course.sent.body = body_bytes;

@@ -233,21 +233,26 @@ impl<'a> Scope<'a> {
     fn of_links(&mut self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
         let block = self.block()?;
         match core {
-            Core::SecureLink | Core::SecureLinkExpires => {
+            // What $secure_link found in the link.
+            Core::SecureLinkExpires => {
+                let told = self.course.link_expires.as_ref()?;
+                out.extend_from_slice(told);
+                Some(true)
+            }
+            Core::SecureLink => {
                 let Some(rules) = &block.secure_link else { return Some(false) };
                 if let Some(secret) = &rules.secret {
                     let link = secure_link::check_secret(self.request.target(), secret);
-                    let told = link.filter(|_| core == Core::SecureLink);
-                    out.extend_from_slice(told.unwrap_or_default());
-                    return Some(told.is_some());
+                    out.extend_from_slice(link.unwrap_or_default());
+                    return Some(link.is_some());
                 }
                 let (Some(link), Some(md5)) = (&rules.link, &rules.md5) else { return Some(false) };
-                let (link, md5) = (self.get(link), self.get(md5));
+                let link = self.get(link);
+                // What is hashed may name the time.
+                self.course.link_expires = secure_link::check(&link, b"", self.clock.second).expires.map(Vec::from);
+                let md5 = self.get(md5);
                 let checked = secure_link::check(&link, &md5, self.clock.second);
-                let told: Option<&[u8]> = match core {
-                    Core::SecureLink => checked.valid.map(|valid| if valid { &b"1"[..] } else { b"0" }),
-                    _ => checked.expires,
-                };
+                let told = checked.valid.map(|valid| if valid { &b"1"[..] } else { b"0" });
                 out.extend_from_slice(told.unwrap_or_default());
                 Some(told.is_some())
             }
@@ -431,12 +436,7 @@ impl<'a> Scope<'a> {
             out.extend_from_slice(value);
             return true;
         }
-        if self.depth >= DEPTH_MAX {
-            return false;
-        }
-        self.depth += 1;
         let value = make(self);
-        self.depth -= 1;
         if let Some(value) = &value {
             out.extend_from_slice(value);
         }
@@ -461,6 +461,25 @@ impl Variables for Scope<'_> {
     fn write_variable(&mut self, variable: u16, out: &mut Vec<u8>) -> bool {
         let loaded = self.loaded;
         let Some(found) = loaded.program.variables.get(variable) else { return false };
+        // One may stand in what it is made of.
+        if self.depth >= DEPTH_MAX {
+            return false;
+        }
+        self.depth += 1;
+        let written = self.write_found(variable, found, out);
+        self.depth -= 1;
+        written
+    }
+
+    fn write_capture(&mut self, group: u8, out: &mut Vec<u8>) {
+        let Some(bytes) = self.course.captures.get(usize::from(group)) else { return };
+        let quoted = self.escapes_captures && self.request.path().iter().any(|byte| matches!(byte, b'%' | b'+'));
+        if quoted { escape(bytes, Escape::Arguments, out) } else { out.extend_from_slice(bytes) }
+    }
+}
+
+impl Scope<'_> {
+    fn write_found(&mut self, variable: u16, found: &Variable, out: &mut Vec<u8>) -> bool {
         match found {
             Variable::Core(core) => self.core(*core, out),
             Variable::Header(name) => self.header(name, out),
@@ -478,12 +497,6 @@ impl Variables for Scope<'_> {
             Variable::Map(_) | Variable::Geo(_) | Variable::Split(_) => self.made(variable, found, out),
             Variable::Absent => false,
         }
-    }
-
-    fn write_capture(&mut self, group: u8, out: &mut Vec<u8>) {
-        let Some(bytes) = self.course.captures.get(usize::from(group)) else { return };
-        let quoted = self.escapes_captures && self.request.path().iter().any(|byte| matches!(byte, b'%' | b'+'));
-        if quoted { escape(bytes, Escape::Arguments, out) } else { out.extend_from_slice(bytes) }
     }
 }
 
