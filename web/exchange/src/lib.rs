@@ -359,6 +359,12 @@ pub trait Handler {
         let _ = (replies, id, status, line, page);
     }
 
+    /// Whether it answers requests whose bodies are too long itself: their bodies do
+    /// not come.
+    fn answers_too_long(&self) -> bool {
+        false
+    }
+
     /// The most bytes that the body of this request may have, if that is not for
     /// the carrier to say.
     fn body_max(&mut self, id: ExchangeId, request: &Request<'_>) -> Option<u64> {

@@ -176,9 +176,14 @@ impl<H: Handler> Server<H> {
             // Answered at once. Whether the body follows all the same is not
             // known, so nothing after it can be understood.
             self.carrier.counters.bodies_refused += u64::from(too_long);
+            let itself = too_long && handler.answers_too_long();
             let conn = &mut self.carrier.conns[id.index()];
             conn.ending = conn.ending.and(false);
             conn.state = State::Waiting;
+            if itself {
+                self.respond(net, id, request, slot, RequestBody::None);
+                return;
+            }
             let (net, carrier) = (&mut *net, &mut self.carrier);
             let mut replies = Answering { net, carrier, slot: usize::from(slot), within: Some(id) };
             replies.reply_status(ExchangeId::of(id), request, status, fields);

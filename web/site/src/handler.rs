@@ -321,6 +321,10 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_rejected(replies, id, status, line, page));
     }
 
+    fn answers_too_long(&self) -> bool {
+        each!(self, handler => handler.answers_too_long())
+    }
+
     fn body_max(&mut self, id: ExchangeId, request: &Request<'_>) -> Option<u64> {
         each!(self, handler => handler.body_max(id, request))
     }

@@ -80,7 +80,7 @@ impl Twins {
         let were_kept = self.kept.iter().all(Option::is_some);
         let mut answers = [0, 1].map(|side| self.ask(side, asked));
         // nginx closes some connections that it said to keep, as servers may.
-        if were_kept && answers[0] == Answer::default() {
+        if were_kept && answers[0] == Answer::default() && answers[1] != Answer::default() {
             self.kept[0] = None;
             answers[0] = self.ask(0, asked);
         }

@@ -197,6 +197,8 @@ pub(crate) struct Course {
     /// What it is refused with, whatever its location says, and by what answers
     /// those who name no host.
     pub refused: Option<u16>,
+    /// Its body was too long.
+    pub too_long: bool,
     /// The status in place of the one that answers, and an error page answers.
     pub told: Option<u16>,
     pub in_error_page: bool,
@@ -266,6 +268,7 @@ impl Course {
             waited: false,
             again: false,
             refused: None,
+            too_long: false,
             told: None,
             in_error_page: false,
             slots: Vec::new(),

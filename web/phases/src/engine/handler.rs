@@ -206,6 +206,10 @@ impl Handler for Engine {
         self.rest.log_rejected((replies, &self.loaded, listener), id, (status, line, page));
     }
 
+    fn answers_too_long(&self) -> bool {
+        true
+    }
+
     fn reopen_logs(&self) {
         if let Some(logs) = self.loaded.logs.borrow().as_ref() {
             logs.reopen();

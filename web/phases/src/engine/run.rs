@@ -7,7 +7,7 @@ use crate::program::{Block, Target, VirtualServer};
 use crate::value::Value;
 use exchange::Replies;
 use files::{FileId, Files, Lead, Look};
-use semantics::{Method, Request};
+use semantics::{Known, Method, Request};
 use std::rc::Rc;
 
 /// What follows.
@@ -181,6 +181,11 @@ impl<R: Replies> Runner<'_, R> {
         let Some(settings) = loaded.program.blocks.get(block.0 as usize) else { return Flow::Status(500) };
         if settings.internal && !self.course.internal {
             return Flow::Status(404);
+        }
+        let length = self.request.known(Known::ContentLength).and_then(semantics::number::parse);
+        if !self.course.too_long && settings.body_max > 0 && length.is_some_and(|length| length > settings.body_max) {
+            self.course.too_long = true;
+            return Flow::Status(413);
         }
         if found.is_none() {
             // Its script has run.
