@@ -52,6 +52,7 @@ impl Difference {
 /// - Its address, in redirects that have no other name.
 /// - `Date`, and `Expires` as far as it follows from it.
 /// - `Connection`, where what becomes of the connection is the same.
+/// - How the end of a body is told.
 /// - The text behind the status, and interim responses.
 /// - The boundary of several ranges: a number that counts up.
 /// - The order of fields with different names, and how texts were compressed.
@@ -59,7 +60,7 @@ pub(crate) fn differing(nginx: &Answer, ours: &Answer, method: &[u8]) -> Vec<Str
     let token = |answer: &Answer| answer.field("server").map_or(0, str::len);
     let (shorter, longer) = (token(nginx), token(ours));
     let same_expiry = nginx.field("expires") == ours.field("expires");
-    let (nginx, mut ours) = (comparable(nginx, !same_expiry), comparable(ours, !same_expiry));
+    let (mut nginx, mut ours) = (comparable(nginx, !same_expiry), comparable(ours, !same_expiry));
     // HEAD tells the length of a page without the page.
     if method == b"HEAD" && nginx.status().is_some_and(|status| status >= 300) {
         let told = |answer: &Answer| answer.field("content-length").and_then(|value| value.parse::<usize>().ok());
@@ -69,6 +70,16 @@ pub(crate) fn differing(nginx: &Answer, ours: &Answer, method: &[u8]) -> Vec<Str
         {
             *value = theirs.to_string();
         }
+    }
+    // What has no length with nginx may have one here, and then ends without the end of
+    // its connection.
+    let unmeasured = nginx.field("content-length").is_none() && nginx.status().is_some();
+    if unmeasured && (ours.field("content-length").is_some() || method == b"HEAD") {
+        ours.fields.retain(|(name, _)| name != "content-length");
+        if nginx.field("transfer-encoding").is_none() {
+            ours.lives = nginx.lives;
+        }
+        nginx.fields.retain(|(name, _)| name != "transfer-encoding");
     }
     let named = |answer: &Answer, name: &str| -> Vec<String> {
         answer.fields.iter().filter(|(known, _)| known == name).map(|(_, value)| value.clone()).collect()
