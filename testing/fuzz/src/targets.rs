@@ -6,6 +6,7 @@ pub mod http_client;
 pub mod http_server;
 pub mod http_values;
 pub mod lacp;
+pub mod nginx_compile;
 pub mod nginx_conf;
 pub mod proxy_header;
 pub mod request_fields;

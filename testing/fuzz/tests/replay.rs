@@ -64,6 +64,11 @@ fn the_corpus_holds_the_seeds() {
 }
 
 #[test]
+fn nginx_compile() {
+    replay("nginx_compile");
+}
+
+#[test]
 fn nginx_conf() {
     replay("nginx_conf");
 }

@@ -302,3 +302,120 @@ fn a_file_is_checked_without_serving() {
     let (good, said) = check();
     assert!(!good && said.contains("core 4095"), "{said}");
 }
+
+/// A site by an nginx.conf, in a folder of its own.
+struct Site {
+    folder: PathBuf,
+    port: u16,
+}
+
+impl Site {
+    fn new(test: &str) -> Self {
+        let folder = scratch(test);
+        for name in ["html", "logs"] {
+            fs::create_dir_all(folder.join(name)).unwrap();
+        }
+        fs::write(folder.join("html/index.html"), "a page").unwrap();
+        // Free by now; nobody else asks for ports in a row.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self { folder, port }
+    }
+
+    fn write(&self, body: &str) {
+        let port = self.port;
+        let text = format!(
+            "user root; pid nginx.pid; error_log logs/error.log; events {{ worker_connections 64; }}\n\
+             http {{ access_log logs/access.log; server {{ listen 127.0.0.1:{port};\n\
+             location / {{ try_files $uri $uri/ =404; }} location = /said {{ return 200 \"{body}\"; }} }} }}\n"
+        );
+        fs::write(self.folder.join("nginx.conf"), text).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Nearside::command(["nginx", "-c", "nginx.conf", "-p"]);
+        command.arg(&self.folder).args(arguments);
+        command
+    }
+
+    /// Whether it went well, and what was said.
+    fn call(&self, arguments: &[&str]) -> (bool, String) {
+        let output = self.command(arguments).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    fn pid(&self) -> Option<u32> {
+        fs::read_to_string(self.folder.join("nginx.pid")).ok()?.trim_end().parse().ok()
+    }
+
+    fn get(&self, path: &str) -> Option<String> {
+        use std::io::Write;
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    }
+
+    fn wait_until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
+        wait_for(what, PATIENCE, || Ok(holds(self).then_some(()))).unwrap();
+    }
+
+    fn says(&self, body: &str) -> bool {
+        self.get("/said").is_some_and(|answer| answer.ends_with(body))
+    }
+}
+
+#[test]
+fn an_nginx_conf_is_tested_served_reloaded_and_ended() {
+    let site = Site::new("nginx-foreground");
+    site.write("the first");
+    let path = site.folder.join("nginx.conf").display().to_string();
+    let good = format!(
+        "nginx: the configuration file {path} syntax is ok\nnginx: configuration file {path} test is successful\n"
+    );
+    assert!(site.call(&["-t"]).1.ends_with(&good));
+    assert!(site.call(&["-t"]).0 && !site.folder.join("nginx.pid").exists(), "a test leaves nothing behind");
+    let (went, said) = site.call(&["-s", "reload"]);
+    assert!(!went && said.contains("nginx: [error] open() \"") && said.contains("(2: No such file"), "{said}");
+    let mut child = site.command(&["-g", "daemon off;"]).spawn().unwrap();
+    site.wait_until("the file with its id", |site| site.pid() == Some(child.id()));
+    assert!(site.get("/").is_some_and(|answer| answer.ends_with("a page")) && site.says("the first"));
+    site.write("the second");
+    assert!(site.call(&["-s", "reload"]).0);
+    site.wait_until("another answer", |site| site.says("the second"));
+    site.write("the third }");
+    assert!(site.call(&["-tq"]).0, "a bracket in quotes");
+    fs::write(site.folder.join("nginx.conf"), "http { oops; }").unwrap();
+    let (went, said) = site.call(&["-tq"]);
+    let wrong =
+        format!("[emerg] unknown directive \"oops\" in {path}:1\nnginx: configuration file {path} test failed\n");
+    assert!(!went && said.ends_with(&wrong), "{said}");
+    signal(child.id(), Signal::HUP).unwrap();
+    let log = site.folder.join("logs/error.log");
+    site.wait_until("a word about it", |_| fs::read_to_string(&log).is_ok_and(|text| text.contains("oops")));
+    assert!(site.says("the second"), "a wrong one changes nothing");
+    site.write("the fourth");
+    fs::rename(&log, site.folder.join("logs/old.log")).unwrap();
+    assert!(site.call(&["-s", "reopen"]).0);
+    site.wait_until("a log in its place", |_| log.exists());
+    assert!(site.call(&["-s", "quit"]).0);
+    assert!(child.wait().unwrap().success());
+    assert!(site.pid().is_none() && fs::read_to_string(&log).unwrap().contains("[notice]"));
+}
+
+#[test]
+fn an_nginx_conf_is_served_in_the_background() {
+    let site = Site::new("nginx-background");
+    site.write("there");
+    assert!(site.call(&[]).0);
+    let first = site.pid().expect("it is there when the command returns");
+    assert!(site.says("there"));
+    let (went, said) = site.call(&[]);
+    assert!(!went && said.contains("nginx: [emerg] cannot listen on 127.0.0.1"), "{said}");
+    assert_eq!(site.pid(), Some(first));
+    signal(first, Signal::USR2).unwrap();
+    site.wait_until("its successor", |site| site.pid().is_some_and(|pid| pid != first));
+    assert!(site.says("there"));
+    assert!(site.call(&["-s", "stop"]).0);
+    site.wait_until("its end", |site| site.pid().is_none() && site.get("/").is_none());
+}

@@ -66,6 +66,9 @@ impl fmt::Display for Address {
     }
 }
 
+/// Addresses, at most: a range of ports has many.
+const ADDRESSES_MAX: usize = 16_384;
+
 /// An address, and who answers there.
 struct Listened {
     address: Address,
@@ -177,6 +180,10 @@ impl Compiler<'_> {
     fn add_listen(&mut self, server: ServerId, address: Address, options: &Options, place: Place) -> Step {
         let Addresses { listened, places } = &mut self.addresses;
         let Some(at) = places.get(&address).copied() else {
+            if listened.len() >= ADDRESSES_MAX {
+                let what = format!("too many addresses to listen on: at most {ADDRESSES_MAX}");
+                return Err(self.refused(place, what));
+            }
             places.insert(address.clone(), listened.len());
             listened.push(Listened {
                 address,
