@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `course` | how far a request has come |
 //! | `run`, `script` | its phases, and the scripts in two of them |
-//! | `values`, `host` | what variables stand for |
+//! | `values`, `facts`, `written`, `host` | what variables stand for |
 //! | `content`, `pages` | what answers |
 //! | `reply`, `ranges`, `text` | its fields, and how it is sent |
 //! | `passing` | what files send |
@@ -13,12 +13,14 @@
 mod coding;
 mod content;
 mod course;
+mod facts;
 mod guard;
 mod handler;
 mod host;
 mod listing;
 mod log;
 mod pace;
+mod paced;
 mod pages;
 mod parts;
 mod passing;
@@ -30,6 +32,7 @@ mod script;
 mod squeeze;
 mod text;
 mod values;
+mod written;
 
 use crate::program::{ContentRules, Program, ServerId};
 use crate::silos::SiloShare;

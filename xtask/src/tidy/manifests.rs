@@ -140,7 +140,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "bench",
         &[
             "wire", "link", "tcp", "stack", "app", "silo", "bond", "steer", "tap", "memif", "server", "load", "demo",
-            "sim", "sockets", "lab", "stats", "perf", "noise", "watch",
+            "nginx", "sim", "sockets", "lab", "stats", "perf", "noise", "watch",
         ],
     ),
     ("nearside", &["app", "h1", "link", "semantics", "server", "silo", "sockets", "stack", "wire"]),

@@ -118,7 +118,8 @@ impl Twins {
                 let file = file.unwrap();
                 let text = String::from_utf8_lossy(&fs::read(file.path()).unwrap()).into_owned();
                 // Of what is no request nginx tells as much as it has read.
-                let is_request = |line: &&str| !line.split(|c: char| !c.is_ascii_digit()).any(|word| matches!(word, "400" | "505"));
+                let is_request =
+                    |line: &&str| !line.split(|c: char| !c.is_ascii_digit()).any(|word| matches!(word, "400" | "505"));
                 for line in text.lines().filter(is_request) {
                     let line = line.replace(NGINX.address, OURS.address);
                     *count.entry(format!("{}: {line}", file.file_name().display())).or_default() += step;

@@ -1,6 +1,6 @@
 //! How far a request has come, and what was found out on the way.
 
-use super::pace::Paced;
+use super::paced::Paced;
 use crate::limits::{HeldCount, LimitStatus};
 use crate::program::{BlockId, Program, ServerId};
 use access_log::LogSet;

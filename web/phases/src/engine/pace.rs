@@ -1,6 +1,7 @@
 //! Answers that are sent no faster than they may be (`limit_rate`).
 
 use super::course::{Course, CourseState};
+use super::paced::Paced;
 use super::run::{Flow, Runner};
 use super::{Engine, Rest};
 use app::Body;
@@ -8,7 +9,6 @@ use core::time::Duration;
 use exchange::{Part, Replies, Reply};
 use files::Rate;
 use std::cmp::Reverse;
-use std::collections::VecDeque;
 use wire::Time;
 
 /// The shortest time between two pieces.
@@ -16,21 +16,6 @@ const STEP: Duration = Duration::from_millis(20);
 
 /// How often it is looked whether the last was taken.
 const LINGER: Duration = Duration::from_millis(50);
-
-/// An answer that is sent so, from memory.
-#[derive(Debug)]
-pub(crate) struct Paced {
-    pace: Rate,
-    body: Body,
-    /// What is left of it, and what stands between.
-    parts: VecDeque<Part>,
-    /// Where content begins in the body.
-    start: u32,
-    began: Time,
-    sent: u64,
-    /// All of it is queued.
-    finished: bool,
-}
 
 impl<R: Replies> Runner<'_, R> {
     /// How fast this answer of so many bytes may be sent, if that is limited.

@@ -410,87 +410,43 @@ impl<R: Replies> Runner<'_, R> {
 
     /// Queues what was made.
     fn put(&mut self, (status, length, fields): (u16, Option<u64>, Vec<u8>), pieces: Pieces) -> Flow {
-        self.course.sent.length = length;
-        self.course.sent.fields = fields;
         let Some(told) = Status::from_code(status) else { return Flow::HangUp };
-        let id = self.course.id;
-        let body_bytes = match &pieces {
-            Pieces::None => 0,
-            _ => length.unwrap_or(0),
-        };
-        let pace = if body_bytes > 0 { self.pace(body_bytes) } else { None };
-        match pieces {
-            Pieces::File(file, parts) => {
-                if let Some(memory) = self.files.in_memory(file.id) {
-                    let (body, start) = (memory.body.clone(), memory.start);
-                    let fields = core::mem::take(&mut self.course.sent.fields);
-                    if let Some(pace) = pace {
-                        let reply = Reply { status: told, length, fields: &fields };
-                        let flow = self.begin_paced(&reply, (body, start), parts, pace);
-                        self.course.sent.fields = fields;
-                        return flow;
-                    }
-                    {
-                        let pieces: Vec<Piece<'_>> = parts.iter().map(|part| piece(part, &body, start)).collect();
-                        let reply = Reply { status: told, length, fields: &fields };
-                        self.replies.reply(id, self.request, &reply, &pieces);
-                    }
+        self.course.sent.length = length;
+        let bytes = if matches!(pieces, Pieces::None) { 0 } else { length.unwrap_or(0) };
+        let pace = if bytes > 0 { self.pace(bytes) } else { None };
+        let (source, mut parts) = match pieces {
+            Pieces::None => (None, Vec::new()),
+            Pieces::Memory(body) => (Some((body, 0)), vec![Part::Content(0..bytes)]),
+            Pieces::Bytes(text) if pace.is_some() => (Some((app::Body::new(text), 0)), vec![Part::Content(0..bytes)]),
+            Pieces::Bytes(text) => (None, vec![Part::Bytes(text)]),
+            Pieces::File(file, parts) => match self.files.in_memory(file.id) {
+                Some(memory) => (Some((memory.body.clone(), memory.start)), parts),
+                None => {
                     self.course.sent.fields = fields;
-                    if let (200, [Part::Content(_)]) = (status, parts.as_slice()) {
-                        self.remember((body, start), length.unwrap_or(0));
-                    }
-                } else {
                     return self.stream(file, (told, length, parts), pace);
                 }
-            }
-            Pieces::None => {
-                let fields = core::mem::take(&mut self.course.sent.fields);
-                self.replies.reply(id, self.request, &Reply { status: told, length, fields: &fields }, &[]);
-                self.course.sent.fields = fields;
-            }
-            Pieces::Memory(body) => {
-                let fields = core::mem::take(&mut self.course.sent.fields);
-                let reply = Reply { status: told, length, fields: &fields };
-                let parts = vec![Part::Content(0..body.len().into())];
-                let flow = match pace {
-                    Some(pace) => Some(self.begin_paced(&reply, (body, 0), parts, pace)),
-                    None => {
-                        self.replies.reply(id, self.request, &reply, &[Piece::Body(&body, (0, body.len()))]);
-                        self.course.sent.fields = fields.clone();
-                        if status == 200 {
-                            self.remember((body, 0), length.unwrap_or(0));
-                        }
-                        None
-                    }
-                };
-                self.course.sent.fields = fields;
-                if let Some(flow) = flow {
-                    return flow;
-                }
-            }
-            Pieces::Bytes(bytes) if pace.is_some() => {
-                let fields = core::mem::take(&mut self.course.sent.fields);
-                let reply = Reply { status: told, length, fields: &fields };
-                let parts = vec![Part::Content(0..bytes.len() as u64)];
-                let pace = pace.unwrap_or(Rate { bytes: u64::MAX, after: 0 });
-                let flow = self.begin_paced(&reply, (app::Body::new(bytes), 0), parts, pace);
-                self.course.sent.fields = fields;
-                return flow;
-            }
-            Pieces::Bytes(bytes) => {
-                let fields = core::mem::take(&mut self.course.sent.fields);
-                let reply = Reply { status: told, length, fields: &fields };
-                self.replies.reply(id, self.request, &reply, &[Piece::Bytes(&bytes)]);
-                self.course.sent.fields = fields;
-                if status == 200 && self.is_shared() {
-                    self.remember((app::Body::new(bytes), 0), length.unwrap_or(0));
-                }
-            }
+            },
+        };
+        let reply = Reply { status: told, length, fields: &fields };
+        if let (Some(pace), Some(source)) = (pace, &source) {
+            let flow = self.begin_paced(&reply, source.clone(), parts, pace);
+            self.course.sent.fields = fields;
+            return flow;
         }
-        self.course.sent.body = body_bytes;
+        let pieces: Vec<Piece<'_>> = parts.iter().filter_map(|part| piece(part, source.as_ref())).collect();
+        self.replies.reply(self.course.id, self.request, &reply, &pieces);
+        self.course.sent.fields = fields;
+        self.course.sent.body = bytes;
         self.course.sent.head = self.replies.head_len();
         self.course.sent.complete = true;
         self.course.state = CourseState::Over;
+        if status == 200 && self.is_shared() {
+            match (source, parts.as_mut_slice()) {
+                (Some(source), [Part::Content(_)]) => self.remember(source, bytes),
+                (None, [Part::Bytes(text)]) => self.remember((app::Body::new(core::mem::take(text)), 0), bytes),
+                _ => {}
+            }
+        }
         Flow::Done
     }
 
@@ -525,11 +481,14 @@ enum Precondition {
     Fails,
 }
 
-fn piece<'a>(part: &'a Part, body: &'a app::Body, start: u32) -> Piece<'a> {
-    match part {
-        Part::Bytes(bytes) => Piece::Bytes(bytes),
+fn piece<'a>(part: &'a Part, source: Option<&'a (app::Body, u32)>) -> Option<Piece<'a>> {
+    match (part, source) {
+        (Part::Bytes(bytes), _) => Some(Piece::Bytes(bytes)),
         // Content in memory is below 4 GiB.
-        Part::Content(range) => Piece::Body(body, (start + range.start as u32, start + range.end as u32)),
+        (Part::Content(range), Some((body, start))) => {
+            Some(Piece::Body(body, (start + range.start as u32, start + range.end as u32)))
+        }
+        (Part::Content(_), None) => None,
     }
 }
 

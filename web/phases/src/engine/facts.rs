@@ -1,0 +1,240 @@
+//! nginx's own variables.
+
+use super::course::Depends;
+use super::host::host_of;
+use super::values::Scope;
+use super::written::{put, put_known, put_number, put_octets, put_ssi_date};
+use crate::access::basic_credentials;
+use crate::secure_link;
+use crate::variables::Core;
+use semantics::{Form, Known, Request};
+use std::net::{IpAddr, SocketAddr};
+
+impl Scope<'_> {
+    pub(super) fn core(&mut self, core: Core, out: &mut Vec<u8>) -> bool {
+        self.course.depends.on(depends(core));
+        let found = self.of_request(core, out).or_else(|| self.of_connection(core, out));
+        let found = found.or_else(|| self.of_answer(core, out)).or_else(|| self.of_time(core, out));
+        found.or_else(|| self.of_links(core, out)).unwrap_or(false)
+    }
+
+    /// What a request's link and referer are worth.
+    fn of_links(&mut self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
+        let block = self.block()?;
+        match core {
+            // What $secure_link found in the link.
+            Core::SecureLinkExpires => {
+                let told = self.course.link_expires.as_ref()?;
+                out.extend_from_slice(told);
+                Some(true)
+            }
+            Core::SecureLink => {
+                let Some(rules) = &block.secure_link else { return Some(false) };
+                if let Some(secret) = &rules.secret {
+                    let link = secure_link::check_secret(self.request.target(), secret);
+                    out.extend_from_slice(link.unwrap_or_default());
+                    return Some(link.is_some());
+                }
+                let (Some(link), Some(md5)) = (&rules.link, &rules.md5) else { return Some(false) };
+                let link = self.get(link);
+                // What is hashed may name the time.
+                self.course.link_expires = secure_link::check(&link, b"", self.clock.second).expires.map(Vec::from);
+                let md5 = self.get(md5);
+                let checked = secure_link::check(&link, &md5, self.clock.second);
+                let told = checked.valid.map(|valid| if valid { &b"1"[..] } else { b"0" });
+                out.extend_from_slice(told.unwrap_or_default());
+                Some(told.is_some())
+            }
+            Core::InvalidReferer => {
+                let referer = self.request.known(Known::Referer);
+                let loaded = self.loaded;
+                let matches = &mut |expression, text: &[u8]| loaded.matches(expression, text);
+                if block.referers.as_ref().is_some_and(|rules| !rules.is_valid(referer, matches)) {
+                    out.push(b'1');
+                }
+                Some(true)
+            }
+            _ => None,
+        }
+    }
+
+    /// What is asked for; `None` if it is something else.
+    fn of_request(&mut self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
+        let request = self.request;
+        match core {
+            Core::Uri | Core::DocumentUri => out.extend_from_slice(&self.course.uri),
+            Core::Args | Core::QueryString => {
+                out.extend_from_slice(&self.course.args);
+                return Some(!self.course.args.is_empty());
+            }
+            Core::IsArgs => out.extend_from_slice(if self.course.args.is_empty() { b"" } else { b"?" }),
+            Core::RequestUri => out.extend_from_slice(target_path(request)),
+            Core::Request => out.extend_from_slice(request.line()),
+            Core::RequestMethod => out.extend_from_slice(match self.course.method {
+                semantics::Method::Other => request.method_name(),
+                method => method.name().as_bytes(),
+            }),
+            Core::ServerProtocol => {
+                out.extend_from_slice(if self.course.about.http10 { b"HTTP/1.0" } else { b"HTTP/1.1" });
+            }
+            Core::Scheme => out.extend_from_slice(b"http"),
+            Core::Https => {}
+            Core::Pipe => out.push(b'.'),
+            Core::Host => {
+                let start = out.len();
+                if !self.course.is_refused() {
+                    host_of(request.authority(), out);
+                }
+                if out.len() == start {
+                    out.extend_from_slice(self.server_name());
+                }
+            }
+            Core::ServerName => out.extend_from_slice(self.server_name()),
+            Core::DocumentRoot | Core::RealpathRoot => {
+                let Some(block) = self.block() else { return Some(false) };
+                block.root.path.write(self, out);
+                if core == Core::RealpathRoot && out.len() > 1 && out.ends_with(b"/") {
+                    out.pop();
+                }
+            }
+            Core::RequestFilename => return Some(self.file_path(out)),
+            Core::RemoteUser if self.course.is_refused() => return Some(false),
+            Core::RemoteUser => {
+                let field = request.fields().find(|field| field.is("authorization")).map(|field| field.value);
+                let Some((user, _)) = field.and_then(basic_credentials) else { return Some(false) };
+                out.extend_from_slice(&user);
+            }
+            Core::ContentLength => return Some(put_known(request, Known::ContentLength, out)),
+            Core::ContentType => return Some(self.header(b"content_type", out)),
+            Core::RequestLength => return Some(put_number(out, request.head().len() as u64)),
+            Core::RequestId => {
+                let (high, low) = self.course.request_id();
+                return Some(put(out, format_args!("{high:016x}{low:016x}")));
+            }
+            _ => return None,
+        }
+        Some(true)
+    }
+
+    /// Who asks, and whom.
+    fn of_connection(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
+        let (course, about) = (&*self.course, &self.course.about);
+        let address = |of: Option<SocketAddr>, out: &mut Vec<u8>| match of.map(|of| of.ip().to_canonical()) {
+            Some(IpAddr::V4(address)) => put_octets(out, address.octets()),
+            Some(address) => put(out, address),
+            None => put(out, "unix:"),
+        };
+        let port = |of: Option<SocketAddr>, out: &mut Vec<u8>| of.is_some_and(|of| put_number(out, of.port().into()));
+        Some(match core {
+            Core::RemoteAddr => address(course.peer, out),
+            Core::BinaryRemoteAddr => {
+                match course.peer.map(|peer| peer.ip().to_canonical()) {
+                    Some(IpAddr::V4(address)) => out.extend_from_slice(&address.octets()),
+                    Some(IpAddr::V6(address)) => out.extend_from_slice(&address.octets()),
+                    None => out.extend_from_slice(b"unix:"),
+                }
+                true
+            }
+            Core::RemotePort => port(course.peer, out),
+            Core::RealipRemoteAddr => address(about.peer, out),
+            Core::RealipRemotePort => port(about.peer, out),
+            Core::ServerAddr => address(about.local, out),
+            Core::ServerPort => port(about.local, out),
+            Core::Connection => put_number(out, about.connection),
+            Core::ConnectionRequests => put_number(out, u64::from(about.requests) + 1),
+            Core::NginxVersion => put(out, crate::NGINX_VERSION),
+            Core::Hostname => {
+                out.extend_from_slice(rustix::system::uname().nodename().to_bytes());
+                true
+            }
+            Core::Pid => put_number(out, std::process::id().into()),
+            _ => return None,
+        })
+    }
+
+    /// What was answered.
+    fn of_answer(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
+        let (course, sent) = (&*self.course, &self.course.sent);
+        Some(match core {
+            // None yet: nginx tells 000.
+            Core::Status => {
+                let status = course.told.unwrap_or(sent.status);
+                let digit = |value: u16| b'0' + (value % 10) as u8;
+                out.extend_from_slice(&[digit(status / 100), digit(status / 10), digit(status)]);
+                true
+            }
+            Core::BodyBytesSent => put_number(out, sent.body),
+            Core::BytesSent => put_number(out, sent.body + sent.head),
+            Core::RequestTime => {
+                let millis = self.clock.now.since(course.started).as_millis();
+                put(out, format_args!("{}.{:03}", millis / 1000, millis % 1000))
+            }
+            Core::RequestCompletion => put(out, if sent.complete { "OK" } else { "" }),
+            Core::LimitReqStatus => course.requests_status.is_some_and(|status| {
+                out.extend_from_slice(status.text());
+                true
+            }),
+            Core::LimitConnStatus => course.connections_status.is_some_and(|status| {
+                out.extend_from_slice(status.text());
+                true
+            }),
+            Core::LimitRate => put_number(out, course.limit_rate.unwrap_or(0)),
+            _ => return None,
+        })
+    }
+
+    fn of_time(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
+        let clock = self.clock;
+        match core {
+            Core::Msec => _ = put(out, format_args!("{}.{:03}", clock.second, clock.millis())),
+            Core::TimeLocal => out.extend_from_slice(&clock.local),
+            Core::TimeIso8601 => out.extend_from_slice(&clock.iso),
+            Core::DateGmt | Core::DateLocal => put_ssi_date(out, &clock.date),
+            _ => return None,
+        }
+        Some(true)
+    }
+
+    fn server_name(&self) -> &[u8] {
+        self.program().servers.get(usize::from(self.course.server.0)).map_or(b"", |server| &server.name)
+    }
+}
+
+/// The target without scheme and authority (`unparsed_uri` of nginx).
+fn target_path<'a>(request: &Request<'a>) -> &'a [u8] {
+    let target = request.target();
+    if request.form() != Form::Absolute {
+        return target;
+    }
+    let authority = target.windows(3).position(|three| three == b"://").map_or(0, |at| at + 3);
+    let path = target[authority..].iter().position(|byte| matches!(byte, b'/' | b'?'));
+    path.map_or(b"/", |at| &target[authority + at..])
+}
+
+/// What a variable of nginx's own depends on that ready answers are not told apart
+/// by.
+const fn depends(core: Core) -> u8 {
+    match core {
+        // The path as sent decides these, or the server; each second has its own
+        // answers; what is ready was asked for by GET, over HTTP/1.1.
+        Core::Uri
+        | Core::DocumentUri
+        | Core::DocumentRoot
+        | Core::RealpathRoot
+        | Core::RequestFilename
+        | Core::ServerName
+        | Core::Scheme
+        | Core::Https
+        | Core::Hostname
+        | Core::NginxVersion
+        | Core::Pid
+        | Core::DateGmt
+        | Core::DateLocal
+        | Core::TimeIso8601
+        | Core::TimeLocal
+        | Core::RequestMethod
+        | Core::ServerProtocol => 0,
+        Core::Args | Core::QueryString | Core::IsArgs | Core::RequestUri => Depends::QUERY,
+        _ => Depends::OTHER,
+    }
+}
