@@ -119,12 +119,10 @@ impl NamedFiles {
         }
         let flags =
             OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let resolve = if self.symlinks { ResolveFlags::empty() } else { ResolveFlags::NO_SYMLINKS };
         let mode = Mode::from_raw_mode(0o644);
-        // A system without openat2 follows links, or refuses, as it is asked.
-        let file = match rustix::fs::openat2(CWD, record.path, flags, mode, resolve) {
-            Err(rustix::io::Errno::NOSYS) if self.symlinks => rustix::fs::open(record.path, flags, mode),
-            other => other,
+        let file = match self.symlinks {
+            true => rustix::fs::open(record.path, flags, mode),
+            false => rustix::fs::openat2(CWD, record.path, flags, mode, ResolveFlags::NO_SYMLINKS),
         };
         Appended::from_file(File::from(file?))
     }

@@ -4,6 +4,7 @@ use crate::places::{SyslogPlace, SyslogServer};
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::io;
 use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
 /// What begins each line: `<190>Nov 23 05:08:03 host nginx: `, but for the time.
@@ -35,75 +36,61 @@ impl SyslogHead {
     }
 }
 
-/// A socket to a server, made when it is first told something and again when
-/// that failed: servers start again, too.
+/// A socket to a server: made before the process gives its rights up, if the
+/// server is there by then, and again where that is gone and it may.
 #[derive(Debug)]
 pub(crate) struct SyslogSocket {
     server: SyslogServer,
-    socket: Option<Socket>,
-}
-
-#[derive(Debug)]
-enum Socket {
-    Udp(UdpSocket),
-    Unix(UnixDatagram),
+    socket: Option<OwnedFd>,
 }
 
 impl SyslogSocket {
-    pub const fn new(server: SyslogServer) -> Self {
-        Self { server, socket: None }
+    pub fn new(server: SyslogServer) -> Self {
+        let socket = connect(&server).ok();
+        Self { server, socket }
     }
 
     /// Sends a line; one that there is no room for is lost.
     pub fn send(&mut self, line: &[u8]) -> io::Result<()> {
-        // What was refused before is told at the next call (udp(7)): a server that
-        // is there again gets this line.
-        for last in [false, true] {
-            let socket = match &self.socket {
-                Some(socket) => socket,
-                None => self.socket.insert(Socket::connect(&self.server)?),
-            };
-            match socket.send(line) {
-                Err(why) if why.kind() == io::ErrorKind::WouldBlock => return Err(why),
-                Err(why) => {
-                    self.socket = None;
-                    if last {
-                        return Err(why);
-                    }
-                }
-                Ok(_) => return Ok(()),
+        let first = self.try_send(line);
+        let Err(why) = &first else { return first };
+        // Over UDP it was refused before, and is told now (udp(7)): a server that
+        // is there again gets this line. A server at a Unix socket that began anew
+        // has another.
+        match (&self.server, why.kind()) {
+            (_, io::ErrorKind::WouldBlock) => first,
+            (SyslogServer::Udp(_), _) if self.socket.is_some() => self.try_send(line),
+            _ => {
+                self.socket = Some(connect(&self.server)?);
+                self.try_send(line)
             }
         }
-        Ok(())
+    }
+
+    /// By write(2): a thread that writes logs needs no more than that.
+    fn try_send(&self, line: &[u8]) -> io::Result<()> {
+        let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        Ok(rustix::io::write(socket, line).map(drop)?)
     }
 }
 
-impl Socket {
-    fn connect(server: &SyslogServer) -> io::Result<Self> {
-        match server {
-            SyslogServer::Udp(server) => {
-                let any: SocketAddr = match server {
-                    SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-                    SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-                };
-                let socket = UdpSocket::bind(any)?;
-                socket.connect(server)?;
-                socket.set_nonblocking(true)?;
-                Ok(Self::Udp(socket))
-            }
-            SyslogServer::Unix(path) => {
-                let socket = UnixDatagram::unbound()?;
-                socket.connect(path)?;
-                socket.set_nonblocking(true)?;
-                Ok(Self::Unix(socket))
-            }
+fn connect(server: &SyslogServer) -> io::Result<OwnedFd> {
+    match server {
+        SyslogServer::Udp(server) => {
+            let any: SocketAddr = match server {
+                SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+                SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+            };
+            let socket = UdpSocket::bind(any)?;
+            socket.connect(server)?;
+            socket.set_nonblocking(true)?;
+            Ok(socket.into())
         }
-    }
-
-    fn send(&self, line: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Udp(socket) => socket.send(line),
-            Self::Unix(socket) => socket.send(line),
+        SyslogServer::Unix(path) => {
+            let socket = UnixDatagram::unbound()?;
+            socket.connect(path)?;
+            socket.set_nonblocking(true)?;
+            Ok(socket.into())
         }
     }
 }

@@ -108,6 +108,51 @@ fn a_syslog_server_gets_a_datagram_for_each_line() {
 }
 
 #[test]
+fn a_syslog_server_may_begin_anew() {
+    let folder = Folder::new("syslog-again");
+    let unix = folder.0.join("socket");
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").expect("bound");
+    let at = udp.local_addr().expect("an address");
+    let place = |server| LogPlace::Syslog(SyslogPlace { server, priority: 6, tag: "t".to_owned(), hostname: false });
+    let first = std::os::unix::net::UnixDatagram::bind(&unix).expect("bound");
+    let mut set = set(&[place(SyslogServer::Unix(unix.clone())), place(SyslogServer::Udp(at))]);
+    for round in 0..2 {
+        (0..2).for_each(|log| put(&mut set, log, "before"));
+        wait(|| set.on_turn(Time::ZERO + FLUSH_AFTER).is_none());
+        let mut bytes = [0; 100];
+        if round == 0 {
+            first.recv(&mut bytes).expect("a line");
+            udp.recv(&mut bytes).expect("a line");
+        }
+    }
+    drop((first, udp));
+    std::fs::remove_file(&unix).expect("removed");
+    // Nobody is there: lines are lost, one by one.
+    for _ in 0..3 {
+        let before = set.drops();
+        put(&mut set, 0, "lost");
+        wait(|| {
+            set.on_turn(Time::ZERO + FLUSH_AFTER);
+            set.drops() > before
+        });
+        put(&mut set, 1, "perhaps lost");
+    }
+    let again = std::os::unix::net::UnixDatagram::bind(&unix).expect("bound");
+    let udp = std::net::UdpSocket::bind(at).expect("bound");
+    (0..2).for_each(|log| put(&mut set, log, "after"));
+    drop(set);
+    let mut bytes = [0; 100];
+    let length = again.recv(&mut bytes).expect("a line");
+    assert!(bytes[..length].ends_with(b": after"));
+    loop {
+        let length = udp.recv(&mut bytes).expect("a line");
+        if bytes[..length].ends_with(b": after") {
+            break;
+        }
+    }
+}
+
+#[test]
 fn files_that_requests_name_are_made_where_their_root_is() {
     use std::os::unix::ffi::OsStrExt;
     let rules = OpenFiles { most: 2, inactive: Duration::from_secs(60), valid: Duration::from_secs(60), uses: 1 };
