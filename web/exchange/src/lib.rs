@@ -308,11 +308,24 @@ pub trait Handler {
         false
     }
 
-    /// The response to a plain GET, if it is ready in this unix second: the short
-    /// way, which leaves out all the other calls. What is told in this way
-    /// depends on nothing but what [`Asked`] has.
+    /// The response to a plain GET for `path`, as it was sent, if it is ready in
+    /// this unix second: the short way, which leaves out all the other calls.
+    /// What is told in this way depends on the path alone.
     #[inline(always)]
-    fn ready<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
+    fn ready(&mut self, path: &[u8], second: u64) -> Option<&mut Ready> {
+        let _ = (path, second);
+        None
+    }
+
+    /// Whether what it has ready depends on more than the path: then it is asked
+    /// by [`Handler::ready_for`].
+    fn tells_requests_apart(&self) -> bool {
+        false
+    }
+
+    /// As [`Handler::ready`], where what is told depends on more than the path,
+    /// and on nothing but what [`Asked`] has.
+    fn ready_for<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
         let _ = (asked, second);
         None
     }

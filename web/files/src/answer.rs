@@ -137,8 +137,8 @@ impl Handler for Files {
     }
 
     #[inline(always)]
-    fn ready<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
-        let entry = self.store.hot.get(asked.path(), 0)?;
+    fn ready(&mut self, path: &[u8], second: u64) -> Option<&mut Ready> {
+        let entry = self.store.hot.get(path, 0)?;
         self.store.ready(entry, second)
     }
 

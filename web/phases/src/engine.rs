@@ -85,6 +85,7 @@ pub struct Engine {
 pub(crate) struct Rest {
     courses: Vec<Option<Box<Course>>>,
     free: Vec<u32>,
+    #[allow(clippy::vec_box, reason = "one is moved to its place as it is")]
     spare: Vec<Box<Course>>,
     heads: HeadWriter,
     ready: ReadyTable,

@@ -33,9 +33,6 @@ pub struct Carrier {
     pub logs_any: bool,
     /// Whether a handler is told of what it had ready.
     pub notes_ready: bool,
-    /// After a ready response of more bytes there is more to do: 0 where that is
-    /// always.
-    pub ready_most: u32,
     pub counters: Counters,
     /// By host.
     pub logs: Vec<Option<Log>>,

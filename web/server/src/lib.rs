@@ -225,7 +225,6 @@ impl<H: Handler> Server<H> {
             ready: 0,
             logs_any: true,
             notes_ready: true,
-            ready_most: 0,
             counters: Counters::default(),
             logs,
             limits,
@@ -260,7 +259,6 @@ impl<H: Handler> Server<H> {
         let hosts = &mut self.hosts;
         hosts.single = if hosts.site.is_single() { hosts.slots.first().copied() } else { None };
         self.carrier.notes_ready = self.handlers.iter().any(Handler::notes_ready);
-        self.carrier.ready_most = if self.carrier.notes_ready { 0 } else { app::SEND_LOW_WATER as u32 };
         self.carrier.logs_any = self.carrier.logs.iter().any(Option::is_some);
         self.is_passive = !self.carrier.logs_any && self.handlers.iter().all(Handler::is_passive);
     }

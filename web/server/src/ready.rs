@@ -8,7 +8,7 @@ use crate::conn::{FINISHED, MARKED, State, Tick, ending};
 use app::{ConnId, Net};
 use core::hint::cold_path;
 use core::net::SocketAddr;
-use exchange::{Asked, Ending, ExchangeId, Handler};
+use exchange::{Asked, Ending, ExchangeId, Handler, Ready};
 use h1::Framing;
 use h1::server::{Plain, RequestEvent, Transfer};
 use semantics::{Method, Request, Status};
@@ -43,11 +43,13 @@ impl<H: Handler> Server<H> {
         let Some(plain) = conn.engine.plain(data, &carrier.limits.http) else { return 0 };
         let slot = self.hosts.slot(|| plain.host(data));
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return 0 };
-        let head = PlainHead { plain, data };
         // What follows is `serve_known` for the most frequent of what is ready.
-        let Some(ready) = handler.ready(&Asking { head, net: &*net, id }, carrier.second) else { return 0 };
+        let Some(ready) = handler.ready(plain.path(data), carrier.second) else {
+            cold_path();
+            return self.serve_plain_for(net, id, (slot, PlainHead { plain, data }), now);
+        };
         if !plain.keep_alive() || ready.content.is_some() || conn.requests.wrapping_add(1) >= carrier.requests_max {
-            let used = self.serve_other_plain(net, id, (slot, head), now);
+            let used = self.serve_other_plain(net, id, (slot, PlainHead { plain, data }), now);
             return if used { plain.len() } else { 0 };
         }
         if !net.reply(id, &ready.message, carrier.unsent_max) {
@@ -60,22 +62,42 @@ impl<H: Handler> Server<H> {
         conn.requests += 1;
         carrier.ready += 1;
         carrier.counters.bytes_queued += u64::from(bytes);
-        if bytes > carrier.ready_most {
+        if bytes as usize > app::SEND_LOW_WATER {
             cold_path();
-            self.after_plain(net, (id, slot), head, bytes);
+            carrier.watch_long(net, id);
         }
         plain.len()
     }
 
-    /// What a response is followed by that is long, or to be noted.
+    /// As [`Server::serve_plain`], where what is ready depends on more than the
+    /// path. A function of its own, so that all that the other needs stays in
+    /// registers.
     #[inline(never)]
-    fn after_plain<N: Net>(&mut self, net: &mut N, (id, slot): (ConnId, u16), head: PlainHead<'_>, bytes: u32) {
-        if bytes as usize > app::SEND_LOW_WATER {
-            self.carrier.watch_long(net, id);
+    fn serve_plain_for<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        (slot, head): (u16, PlainHead<'_>),
+        now: Time,
+    ) -> usize {
+        let plain = head.plain;
+        let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return 0 };
+        let carrier = &mut self.carrier;
+        let Some(ready) = handler.ready_for(&Asking { head, net: &*net, id }, carrier.second) else { return 0 };
+        let last =
+            carrier.conns.get(id.index()).is_none_or(|conn| conn.requests.wrapping_add(1) >= carrier.requests_max);
+        if !plain.keep_alive() || ready.content.is_some() || last {
+            let used = self.serve_other_plain(net, id, (slot, head), now);
+            return if used { plain.len() } else { 0 };
         }
-        if self.carrier.notes_ready {
+        let Some(bytes) = carrier.reply_plain(net, id, ready, now) else { return 0 };
+        if bytes as usize > app::SEND_LOW_WATER {
+            carrier.watch_long(net, id);
+        }
+        if carrier.notes_ready {
             self.note_plain(net, (id, slot), head, None, u64::from(bytes));
         }
+        plain.len()
     }
 
     /// [`Server::serve_plain`] for what is ready, but the connection ends with
@@ -204,8 +226,12 @@ impl<H: Handler> Server<H> {
             return (0, 0);
         }
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return (0, 0) };
-        let asking = Asking { head: asked, net: &*net, id };
-        let Some(ready) = handler.ready(&asking, carrier.second) else { return (0, 0) };
+        let ready = if handler.tells_requests_apart() {
+            handler.ready_for(&Asking { head: asked, net: &*net, id }, carrier.second)
+        } else {
+            handler.ready(asked.path(), carrier.second)
+        };
+        let Some(ready) = ready else { return (0, 0) };
         let (message, len) = match (ending.goes_on() || ending.is_http10(), &ready.closing) {
             (true, _) => (&ready.message, ready.message_len),
             (false, Some(closing)) => (closing, closing.len()),
@@ -382,6 +408,24 @@ impl<H: Handler> Server<H> {
 }
 
 impl Carrier {
+    /// Answers with what is ready, as one slice, on a connection that goes on. The
+    /// bytes; nothing if there is no room.
+    #[inline(always)]
+    fn reply_plain<N: Net>(&mut self, net: &mut N, id: ConnId, ready: &Ready, now: Time) -> Option<u32> {
+        let conn = self.conns.get_mut(id.index())?;
+        if !net.reply(id, &ready.message, self.unsent_max) {
+            return None;
+        }
+        let bytes = ready.message_len;
+        conn.engine.pass(true);
+        conn.last = Tick::of(now);
+        conn.queued = conn.queued.wrapping_add(bytes);
+        conn.requests += 1;
+        self.ready += 1;
+        self.counters.bytes_queued += u64::from(bytes);
+        Some(bytes)
+    }
+
     /// A long response was queued: whether its peer takes it is watched, unless
     /// it is already.
     fn watch_long<N: Net>(&mut self, net: &mut N, id: ConnId) {

@@ -96,9 +96,8 @@ impl<H: Handler> Server<H> {
     /// What is told of what was no request: the first handler may have a page.
     #[cold]
     fn rejected_page<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status) -> Page {
-        let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id) };
-        let own =
-            self.handlers.first_mut().and_then(|handler| handler.rejection(&mut replies, ExchangeId::of(id), status));
+        let replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id) };
+        let own = self.handlers.first_mut().and_then(|handler| handler.rejection(&replies, ExchangeId::of(id), status));
         own.map_or_else(|| Page::new(status, b""), |(fields, text)| Page::of_handler(status, fields, text))
     }
 

@@ -72,7 +72,7 @@ impl Handler for Fixed {
     }
 
     #[inline(always)]
-    fn ready<A: Asked>(&mut self, _asked: &A, second: u64) -> Option<&mut Ready> {
+    fn ready(&mut self, _path: &[u8], second: u64) -> Option<&mut Ready> {
         if self.second == second { Some(&mut self.ready) } else { None }
     }
 

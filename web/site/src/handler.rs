@@ -3,7 +3,6 @@
 use crate::config::{ConfigError, Content, Respond};
 use crate::fixed::Fixed;
 use app::Wake;
-use core::hint::cold_path;
 use core::ops::Range;
 use exchange::{Asked, ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody};
 use files::{Directory, Files, Reader};
@@ -279,15 +278,22 @@ impl Handler for SiteHandler {
     }
 
     #[inline(always)]
-    fn ready<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
+    fn ready(&mut self, path: &[u8], second: u64) -> Option<&mut Ready> {
         match self {
-            Self::Files(files) => files.ready(asked, second),
-            Self::Fixed(fixed) => fixed.ready(asked, second),
-            Self::Engine(engine) => {
-                // So that what is on the way of the others stays in registers.
-                cold_path();
-                engine.ready(asked, second)
-            }
+            Self::Files(files) => files.ready(path, second),
+            Self::Fixed(fixed) => fixed.ready(path, second),
+            Self::Engine(_) => None,
+        }
+    }
+
+    fn tells_requests_apart(&self) -> bool {
+        matches!(self, Self::Engine(_))
+    }
+
+    fn ready_for<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
+        match self {
+            Self::Engine(engine) => engine.ready_for(asked, second),
+            Self::Files(_) | Self::Fixed(_) => None,
         }
     }
 

@@ -163,10 +163,11 @@ impl Handler for Engine {
         self.files.working()
     }
 
-    // A function of its own, so that what is on the way of bare files stays in
-    // registers.
-    #[inline(never)]
-    fn ready<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
+    fn tells_requests_apart(&self) -> bool {
+        true
+    }
+
+    fn ready_for<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
         if asked.is_http10() {
             // What is ready is for clients of HTTP/1.1.
             return None;

@@ -177,7 +177,7 @@ impl<'a> Scope<'a> {
             let value = rest.strip_prefix(b"=")?;
             found.eq_ignore_ascii_case(name).then(|| value.to_vec())
         };
-        match arguments.filter_map(|argument| value(argument)).next() {
+        match arguments.filter_map(value).next() {
             Some(value) => {
                 out.extend_from_slice(&value);
                 true
