@@ -12,7 +12,7 @@ use super::systemd::{self, Found};
 use super::takeover::Predecessor;
 use super::worker::{Start, run};
 use super::{holder, wanted};
-use crate::plan::{KernelPlan, ServePath, ServePlan};
+use crate::plan::{KernelPlan, ServePath, ServePlan, SignalRules};
 use core::time::Duration;
 use host::figures::Board;
 use host::machine;
@@ -40,7 +40,10 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     let mut predecessor = Predecessor::ask(plan.restart.take_over.as_ref())?;
     let mut found = systemd::sockets()?;
     if let Some(predecessor) = &mut predecessor {
-        leaves_nothing_out(plan, predecessor)?;
+        // Another nginx.conf is what was asked for.
+        if whole.signals == SignalRules::Own {
+            leaves_nothing_out(plan, predecessor)?;
+        }
         found.append(&mut predecessor.sockets);
     }
     let Seating { seats, note, warning } = machine::seating(plan.workers, &plan.cores)?;

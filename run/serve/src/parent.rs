@@ -232,6 +232,9 @@ impl Parent {
         let role = self.children[at].role;
         match (said, role) {
             (FromChild::Ready { status }, Role::Coming) => {
+                if let Some(plan) = self.openings.take_plan() {
+                    self.plan = *plan;
+                }
                 self.on_serving(at);
                 systemd::ready(cut(&status));
             }
@@ -313,7 +316,7 @@ impl Parent {
         if self.stopping {
             return;
         }
-        if self.restarts.is_new() {
+        if self.restarts.is_new() || self.openings.wants_successor() {
             self.restart(now);
         }
         // One after the other: what cannot be begun yet is asked for still.

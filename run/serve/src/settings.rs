@@ -1,7 +1,7 @@
 //! Which settings change while a process serves, and from what it serves to
 //! what it is to serve.
 
-use crate::plan::{ServePath, ServePlan};
+use crate::plan::{ServePath, ServePlan, SignalRules};
 use server::Content;
 
 /// What changes on both data paths.
@@ -96,6 +96,13 @@ pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, Str
         _ => {}
     }
     Ok(Step { plan, changed, left })
+}
+
+/// Whether `asked` takes a successor, where one is started for an nginx.conf: as
+/// nginx starts new workers for each.
+pub fn takes_successor(now: &ServePlan, asked: &ServePlan) -> bool {
+    let differing = now.settings.differing(&asked.settings);
+    matches!(now.signals, SignalRules::Nginx { .. }) && differing.iter().any(|name| !changes(now, name))
 }
 
 /// What so many settings that do not change while `plan` is served need.

@@ -244,12 +244,13 @@ impl Ward {
             // Roots may depend on requests.
             Content::Program(..) => vec!["/".into()],
         };
+        let lists = matches!(plan.server.content, Content::Program(..));
         let mut samples = Vec::new();
-        for root in &roots {
+        // What of everything cannot be read tells nobody anything.
+        for root in roots.iter().filter(|_| !lists) {
             samples.push(places::Sample::of(root)?);
         }
         let identity = confinement.identity.clone();
-        let lists = matches!(plan.server.content, Content::Program(..));
         let confined = confinement.seal(&roots, lists)?;
         for lacking in &confined.lacking {
             say::warning(format_args!("serves without it: {lacking}"));

@@ -322,10 +322,15 @@ impl Site {
     }
 
     fn write(&self, body: &str) {
+        self.write_for("user root;", "", body);
+    }
+
+    /// For a user, with more directives of the server.
+    fn write_for(&self, user: &str, more: &str, body: &str) {
         let port = self.port;
         let text = format!(
-            "user root; pid nginx.pid; error_log logs/error.log; events {{ worker_connections 64; }}\n\
-             http {{ access_log logs/access.log; server {{ listen 127.0.0.1:{port};\n\
+            "{user} pid nginx.pid; error_log logs/error.log; events {{ worker_connections 64; }}\n\
+             http {{ access_log logs/access.log; server {{ listen 127.0.0.1:{port}; {more}\n\
              location / {{ try_files $uri $uri/ =404; }} location = /said {{ return 200 \"{body}\"; }} }} }}\n"
         );
         fs::write(self.folder.join("nginx.conf"), text).unwrap();
@@ -418,4 +423,37 @@ fn an_nginx_conf_is_served_in_the_background() {
     assert!(site.says("there"));
     assert!(site.call(&["-s", "stop"]).0);
     site.wait_until("its end", |site| site.pid().is_none() && site.get("/").is_none());
+}
+
+/// Root gives its rights up; the parent that keeps them has a successor listen where
+/// the first may not.
+#[test]
+fn an_nginx_conf_with_another_address_is_taken_up_by_a_successor() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("left out: only root can give its rights up");
+        return;
+    }
+    let (site, other) = (Site::new("nginx-addresses"), Site::new("nginx-addresses-other"));
+    site.write_for("", "", "the first");
+    let mut child = site.command(&["-g", "daemon off;"]).spawn().unwrap();
+    site.wait_until("the file with its id", |site| site.pid() == Some(child.id()));
+    assert!(site.says("the first") && other.get("/said").is_none());
+    let listen = format!("listen 127.0.0.1:{};", other.port);
+    site.write_for("", &listen, "the second");
+    assert!(site.call(&["-s", "reload"]).0);
+    other.wait_until("the other address", |other| other.says("the second"));
+    site.wait_until("the first one", |site| site.says("the second"));
+    site.write_for("", "", "the third");
+    assert!(site.call(&["-s", "reload"]).0);
+    site.wait_until("the third", |site| site.says("the third"));
+    other.wait_until("nobody listens there", |other| other.get("/said").is_none());
+    let log = site.folder.join("logs/access.log");
+    fs::rename(&log, site.folder.join("logs/old.log")).unwrap();
+    assert!(site.call(&["-s", "reopen"]).0);
+    site.wait_until("a log in its place", |site| {
+        site.says("the third") && fs::read_to_string(&log).is_ok_and(|text| text.contains("/said"))
+    });
+    assert_eq!(site.pid(), Some(child.id()));
+    assert!(site.call(&["-s", "quit"]).0);
+    assert!(child.wait().unwrap().success());
 }

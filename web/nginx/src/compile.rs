@@ -161,6 +161,9 @@ impl Compiler<'_> {
     }
 
     fn http(&mut self, directives: &[Directive], place: Place) -> Step {
+        let blocks = blocks_in(directives);
+        self.program.blocks.reserve(blocks);
+        self.places.reserve(blocks);
         let mut layer = Layer::outermost(Value::literal(&self.full_path(b"html")));
         self.log_formats(directives, place)?;
         self.zones(directives)?;
@@ -274,6 +277,11 @@ impl Compiler<'_> {
 /// A message about no place.
 fn nowhere(text: String) -> Message {
     Message { level: Level::Emerg, text, place: None }
+}
+
+/// How many blocks stand in these directives.
+fn blocks_in(directives: &[Directive]) -> usize {
+    directives.iter().filter_map(|one| one.block.as_deref()).map(|block| 1 + blocks_in(block)).sum()
 }
 
 fn in_folder(folder: &Path, text: &[u8]) -> Vec<u8> {

@@ -5,8 +5,9 @@ use super::super::bell::Bell;
 use super::super::confine::Identity;
 use super::super::control::{BATCH, Channel};
 use super::super::places;
+use super::super::settings;
 use super::super::ward::FromParent;
-use crate::plan::ServePlan;
+use crate::plan::{ServePlan, SignalRules};
 use core::time::Duration;
 use host::HostPlan;
 use link::{Reopened, Wanted};
@@ -34,6 +35,8 @@ pub struct Openings {
     busy: Arc<AtomicBool>,
     /// What is in force once the child has taken it up.
     plan: Arc<Mutex<Option<Box<ServePlan>>>>,
+    /// It is for a successor.
+    successor: Arc<AtomicBool>,
     /// When each queue was opened last.
     links: BTreeMap<(usize, u16), Time>,
 }
@@ -42,8 +45,8 @@ impl Openings {
     /// Nothing is being opened. Logs are to be written to by `identity`, and the
     /// bell rings when one thing is done.
     pub fn new(identity: Option<Identity>, bell: Arc<Bell>) -> Self {
-        let (busy, plan, links) = (Arc::default(), Arc::default(), BTreeMap::new());
-        Self { identity, bell, busy, plan, links }
+        let (busy, plan, successor, links) = (Arc::default(), Arc::default(), Arc::default(), BTreeMap::new());
+        Self { identity, bell, busy, plan, successor, links }
     }
 
     /// Whether something is being opened.
@@ -56,11 +59,22 @@ impl Openings {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// Whether what was asked for takes a successor; once.
+    pub fn wants_successor(&self) -> bool {
+        self.successor.swap(false, Ordering::AcqRel)
+    }
+
     /// What a reload takes, from what the configuration says now.
     pub fn reload(&mut self, channel: &Arc<Channel>, plan: &ServePlan) {
         let (plan, identity, asked) = (plan.clone(), self.identity.clone(), Arc::clone(&self.plan));
+        let successor = Arc::clone(&self.successor);
         self.start(channel, move |channel| {
             let mut opened = Opened::default();
+            if let Some(next) = next_by_successor(&plan) {
+                *asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(next));
+                successor.store(true, Ordering::Release);
+                return Ok(());
+            }
             match opened.all(&plan, identity.as_ref()) {
                 Ok(plan) => *asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(plan)),
                 Err(why) => opened.refused = Some(why),
@@ -184,6 +198,13 @@ impl Opened {
         let all: Vec<OwnedFd> = settings.map(OwnedFd::from).into_iter().chain(root_fd).chain(log_fd).collect();
         send(channel, &message, &all)
     }
+}
+
+/// What is asked for by now, if it takes a successor.
+fn next_by_successor(plan: &ServePlan) -> Option<ServePlan> {
+    plan.settings.file.as_ref()?;
+    let asked = matches!(plan.signals, SignalRules::Nginx { .. }).then(|| (plan.again)(None).ok()).flatten()?;
+    settings::takes_successor(plan, &asked).then_some(asked)
 }
 
 fn send(channel: &Channel, message: &FromParent, descriptors: &[OwnedFd]) -> Result<(), String> {

@@ -117,7 +117,8 @@ impl Compiler<'_> {
     /// The end of a block's rules: the names of its server among them, if they
     /// are asked for.
     pub(super) fn finish_referers(&self, layer: &mut Layer) -> Step {
-        let Some(rules) = layer.block.referers.as_mut().filter(|_| layer.seen.contains("valid_referers")) else {
+        let own = layer.has("valid_referers");
+        let Some(rules) = layer.block.referers.as_mut().filter(|_| own) else {
             return Ok(());
         };
         let rules = Arc::make_mut(rules);

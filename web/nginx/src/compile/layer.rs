@@ -10,7 +10,6 @@ use phases::access::BasicAuth;
 use phases::logging::AccessLogLine;
 use phases::program::{ContentRules, FieldRules, HeadRules, Methods};
 use phases::{Block, BlockId, Location, LocationError, Locations, Pattern, ServerId, Value, VirtualServer};
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// What a block of directives is.
@@ -44,7 +43,7 @@ pub(super) struct Layer {
     pub block: Block,
     pub rules: ServerRules,
     /// Names of directives that it has.
-    pub seen: HashSet<&'static str>,
+    seen: Vec<&'static str>,
     pub inherits: Inherits,
     /// Fields of the block outside.
     outer: Arc<FieldRules>,
@@ -94,7 +93,7 @@ impl Layer {
             scope: Scope::Http,
             block,
             rules,
-            seen: HashSet::new(),
+            seen: Vec::new(),
             inherits: Inherits::default(),
             outer: Arc::default(),
             lines: Vec::new(),
@@ -119,7 +118,7 @@ impl Layer {
             scope,
             block,
             rules: self.rules,
-            seen: HashSet::new(),
+            seen: Vec::new(),
             inherits: self.inherits,
             outer: Arc::clone(&self.block.fields),
             lines: Vec::new(),
@@ -171,11 +170,15 @@ impl Layer {
 
     /// Whether it is the first of this name in the block.
     pub(super) fn first(&mut self, name: &'static str) -> bool {
-        self.seen.insert(name)
+        let first = !self.has(name);
+        if first {
+            self.seen.push(name);
+        }
+        first
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
-        self.seen.contains(name)
+        self.seen.contains(&name)
     }
 }
 

@@ -196,7 +196,8 @@ impl Compiler<'_> {
             return Ok(());
         };
         let known = &mut listened[at];
-        if known.servers.contains(&server) {
+        // Servers come one after the other.
+        if known.servers.last() == Some(&server) {
             return Err(self.refused(place, format!("a duplicate listen {address}")));
         }
         known.servers.push(server);
