@@ -65,8 +65,7 @@ impl CompressionRules {
         if request.old && !self.old_clients {
             return Accepted::default();
         }
-        let codings = Coding::ALL.iter().filter(|coding| takes(field, coding.token()));
-        let mut accepted = codings.fold(0, |bits, coding| bits | bit(*coding));
+        let mut accepted = codings_of(field);
         if accepted == 0 {
             return Accepted::default();
         }
@@ -82,22 +81,35 @@ impl CompressionRules {
     }
 }
 
-/// Whether a field `Accept-Encoding` has a coding that is not of quality 0, read
-/// as nginx reads it: the first place counts where it stands after a comma, a
-/// blank, or nothing; `*` stands for none.
-fn takes(field: &[u8], token: &[u8]) -> bool {
-    let mut from = 0;
-    loop {
-        let Some(at) = find(&field[from..], token).map(|at| from + at) else { return false };
-        from = at + token.len();
-        if at == 0 || matches!(field[at - 1], b',' | b' ') {
-            break;
+/// The codings of a field `Accept-Encoding` that are not of quality 0, as bits,
+/// read as nginx reads them: the first place of a name counts where it stands
+/// after a comma, a blank, or nothing; `*` stands for none.
+fn codings_of(field: &[u8]) -> u8 {
+    let (mut seen, mut taken, mut begins) = (0, 0, true);
+    for (at, byte) in field.iter().enumerate() {
+        let coding = match byte {
+            _ if !begins => None,
+            b'g' | b'G' => Some(Coding::Gzip),
+            b'b' | b'B' => Some(Coding::Brotli),
+            b'z' | b'Z' => Some(Coding::Zstd),
+            _ => None,
+        };
+        begins = matches!(byte, b',' | b' ');
+        let Some(coding) = coding.filter(|coding| seen & bit(*coding) == 0) else { continue };
+        let token = coding.token();
+        let Some((name, rest)) = field[at..].split_at_checked(token.len()) else { continue };
+        if name.eq_ignore_ascii_case(token) {
+            seen |= bit(coding);
+            taken |= if is_taken(rest) { bit(coding) } else { 0 };
         }
     }
-    let rest = &field[from..];
+    taken
+}
+
+/// Whether what follows a coding's name leaves it a quality.
+fn is_taken(rest: &[u8]) -> bool {
     let blanks = |text: &[u8]| text.iter().take_while(|byte| **byte == b' ').count();
-    let rest = &rest[blanks(rest)..];
-    match rest {
+    match &rest[blanks(rest)..] {
         [] | [b',', ..] => true,
         [b';', rest @ ..] => match &rest[blanks(rest)..] {
             [] => true,
@@ -106,11 +118,6 @@ fn takes(field: &[u8], token: &[u8]) -> bool {
         },
         _ => false,
     }
-}
-
-/// Where `token` stands, whatever its case.
-fn find(text: &[u8], token: &[u8]) -> Option<usize> {
-    text.windows(token.len()).position(|window| window.eq_ignore_ascii_case(token))
 }
 
 /// A quality (RFC 9110 section 12.4.2): more than 0 where it is; 0 where it is

@@ -83,24 +83,39 @@ impl LogEscape {
     }
 }
 
-/// Whether a byte from `start` on is escaped: eight at a time, and those before
-/// the first eight of a short text count as letters.
+/// Whether a byte from `start` on is escaped: sixteen at a time, all of which are
+/// looked at, for that takes less than stopping early; of short texts eight, of
+/// which those before count as blanks.
 #[inline]
 fn any<const DEFAULT: bool>(out: &[u8], start: usize) -> bool {
-    let len = out.len() - start;
-    let Some(last) = out.last_chunk::<8>().map(|last| u64::from_le_bytes(*last)) else {
-        // The first text of a buffer.
-        return out[start..]
-            .iter()
-            .any(|byte| if DEFAULT { LogEscape::Default } else { LogEscape::Json }.is_escaped(*byte));
-    };
-    if len < 8 {
-        // The last bytes of the text are the highest.
-        let ours = u64::MAX.checked_shl(64 - 8 * len as u32).unwrap_or(0);
-        return found::<DEFAULT>(last & ours | all(b' ') & !ours);
+    let text = out.get(start..).unwrap_or_default();
+    let word = |bytes: &[u8; 8]| found::<DEFAULT>(u64::from_le_bytes(*bytes));
+    if let Some(last) = text.last_chunk::<16>() {
+        let (blocks, _) = text.as_chunks::<16>();
+        return blocks.iter().fold(block::<DEFAULT>(last), |any, next| any | block::<DEFAULT>(next));
     }
-    let (words, _) = out[start..].as_chunks::<8>();
-    words.iter().any(|word| found::<DEFAULT>(u64::from_le_bytes(*word))) || found::<DEFAULT>(last)
+    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        return word(first) | word(last);
+    }
+    let Some(last) = out.last_chunk().map(|last| u64::from_le_bytes(*last)) else {
+        // The first text of a buffer.
+        let escape = if DEFAULT { LogEscape::Default } else { LogEscape::Json };
+        return text.iter().any(|byte| escape.is_escaped(*byte));
+    };
+    // The last bytes of the text are the highest.
+    let ours = u64::MAX.checked_shl(64 - 8 * text.len() as u32).unwrap_or(0);
+    found::<DEFAULT>(last & ours | all(b' ') & !ours)
+}
+
+/// Whether one of sixteen bytes is escaped.
+#[inline]
+fn block<const DEFAULT: bool>(bytes: &[u8; 16]) -> bool {
+    let escape = if DEFAULT { LogEscape::Default } else { LogEscape::Json };
+    let mut any = false;
+    for byte in bytes {
+        any |= escape.is_escaped(*byte);
+    }
+    any
 }
 
 /// Whether one of eight bytes is escaped. A borrow may tell of a byte above
