@@ -22,16 +22,31 @@ pub enum PathError {
 /// # Errors
 /// If it is no path; what is in `out` then means nothing.
 pub fn normalise(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
+    normalise_as(raw, out, true)
+}
+
+/// As [`normalise`], but repeated slashes are merged only if it `merges`.
+///
+/// # Errors
+/// See [`PathError`].
+pub fn normalise_as(raw: &[u8], out: &mut Vec<u8>, merges: bool) -> Result<(), PathError> {
     out.clear();
     let mut rest = raw;
-    // Where the segment under way begins.
-    let mut start = 0;
+    // Where the segment under way begins, and whether it is behind the first
+    // slash.
+    let (mut start, mut behind) = (0, false);
     loop {
         let byte = next_byte(&mut rest)?;
         if let Some(byte) = byte.filter(|&byte| byte != b'/') {
             out.push(byte);
             continue;
         }
+        if !merges && behind && byte.is_some() && out.len() == start {
+            out.push(b'/');
+            start = out.len();
+            continue;
+        }
+        behind = true;
         let directory = end_segment(out, start)?;
         start = out.len();
         if byte.is_none() {
@@ -146,6 +161,29 @@ mod tests {
         ] {
             assert_eq!(of(raw).as_deref(), Ok(key), "{raw}");
         }
+    }
+
+    #[test]
+    fn slashes_are_kept_where_they_are_not_to_be_merged() {
+        for (raw, key) in [
+            ("/", ""),
+            ("//", "/"),
+            ("/a//b", "a//b"),
+            ("//a", "/a"),
+            ("/a/", "a/"),
+            ("/a//", "a//"),
+            ("/a//../b", "a/b"),
+            ("/a/.//b", "a//b"),
+            ("/a%2f%2fb", "a//b"),
+            ("//../a", "a"),
+            ("/a/b//../..//c", "a//c"),
+            ("//..", ""),
+        ] {
+            let mut out = Vec::new();
+            normalise_as(raw.as_bytes(), &mut out, false).expect(raw);
+            assert_eq!(String::from_utf8_lossy(&out), key, "{raw}");
+        }
+        assert_eq!(normalise_as(b"//../../a", &mut Vec::new(), false), Err(PathError::AboveRoot));
     }
 
     #[test]

@@ -107,6 +107,7 @@ fn server(program: Program, process: &ProcessRules, connections: usize) -> serve
     let body = bodies.max().unwrap_or(block.body_max);
     let mut config = server::Config::program(Arc::new(program));
     config.limits.connections = connections;
+    config.limits.requests_per_connection = Some(block.connection.requests);
     let http = &mut config.limits.http;
     http.request_line = u16::try_from(head.line).unwrap_or(u16::MAX);
     http.head = u16::try_from(head.bytes).unwrap_or(u16::MAX);

@@ -96,6 +96,9 @@ pub(crate) struct Rest {
     /// of them by.
     verifier: Option<Verifier>,
     tickets: u32,
+    /// Requests on a connection, at most, whatever a place says: those of the first
+    /// server.
+    requests: u32,
     /// What this silo has counted, for all to tell of.
     share: Arc<SiloShare>,
     /// Compresses what is in memory, if any place is to; and what is not.
@@ -138,6 +141,7 @@ impl Engine {
                 // that ask for passwords answer 500, and content is sent as it is.
                 verifier: Verifier::start(VerifierLimits::default(), event, &cpus).ok(),
                 tickets: 0,
+                requests: u32::MAX,
                 share: Arc::default(),
                 squeezer: Squeezer::start(SQUEEZED_MAX, event, &cpus).ok(),
                 encoders: Encoders::default(),
@@ -154,6 +158,11 @@ impl Engine {
     fn settle(&mut self) {
         self.single = if self.loaded.program.listeners.len() == 1 { Some(0) } else { None };
         self.logs_any = self.loaded.logs.borrow().is_some();
+        let program = &self.loaded.program;
+        let first = program.listeners.first().and_then(|listener| listener.servers.first());
+        let first = first.and_then(|server| program.servers.get(usize::from(server.0)));
+        let block = first.and_then(|server| program.blocks.get(server.block.0 as usize));
+        self.rest.requests = block.map_or(u32::MAX, |block| block.connection.requests);
         self.rest.share = self.loaded.program.silos.join();
         self.tells = self.loaded.program.blocks.iter().any(|block| block.content == ContentRules::StubStatus);
         self.codes = self.loaded.program.blocks.iter().any(|block| coding::codes(&block.compression));
@@ -470,7 +479,10 @@ impl<R: Replies> Runner<'_, R> {
     fn is_shared(&self) -> bool {
         let (course, request) = (&*self.course, self.request);
         let no_query = course.depends.has(Depends::QUERY);
-        course.method == Method::Get
+        let keeps = self.loaded.program.blocks.get(course.block.0 as usize);
+        // What is ready counts no requests but those of the whole server.
+        keeps.is_some_and(|block| !block.connection.keepalive.is_zero() && block.connection.requests >= self.rest.requests)
+            && course.method == Method::Get
             && request.method() == Method::Get
             && request.form() == Form::Origin
             && request.is_plain()

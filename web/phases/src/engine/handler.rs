@@ -12,7 +12,7 @@ use core::ops::Range;
 use exchange::{Asked, ExchangeId, Handler, Ready, Replies, RequestBody};
 use passwords::Verifier;
 use semantics::date::HttpDate;
-use semantics::path::normalise;
+use semantics::path::normalise_as;
 use semantics::{Form, Request, Status};
 use std::cmp::Reverse;
 use std::rc::Rc;
@@ -35,8 +35,11 @@ impl Handler for Engine {
         }
         course.uri.push(b'/');
         let mut rest = Vec::new();
+        // The path is read before the host is known.
+        let default = listener.servers.first().and_then(|server| loaded.program.servers.get(usize::from(server.0)));
+        let merges = default.is_none_or(|server| server.merge_slashes);
         let is_path = matches!(request.form(), Form::Origin | Form::Absolute);
-        if is_path && normalise(request.path(), &mut rest).is_ok() && names_a_host(request) {
+        if is_path && normalise_as(request.path(), &mut rest, merges).is_ok() && names_a_host(request) {
             course.uri.extend_from_slice(&rest);
         } else {
             // Nothing of it is believed, its host neither.

@@ -157,6 +157,7 @@ impl<R: Replies> Runner<'_, R> {
         };
         self.course.sent.status = answer.status;
         self.name(&answer, block, &mut fields);
+        self.keep_alive(block, &mut fields);
         let mut fields = fields.into_bytes();
         fields.extend_from_slice(&added);
         let bodiless = matches!(answer.status, 204 | 304);
@@ -406,6 +407,16 @@ impl<R: Replies> Runner<'_, R> {
             }
         }
         location_value(location, out);
+    }
+
+    /// Whether the connection goes on after this, and for how long.
+    fn keep_alive(&mut self, block: &Block, fields: &mut FieldLines) {
+        let rules = &block.connection;
+        if rules.keepalive.is_zero() || self.course.about.requests.saturating_add(1) >= rules.requests {
+            self.replies.set_last(self.course.id);
+        } else if let Some(told) = rules.keepalive_told.filter(|_| self.course.about.goes_on) {
+            fields.field("Keep-Alive", format!("timeout={}", told.as_secs()).as_bytes());
+        }
     }
 
     /// Queues what was made.
