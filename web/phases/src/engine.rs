@@ -481,7 +481,8 @@ impl<R: Replies> Runner<'_, R> {
         let no_query = course.depends.has(Depends::QUERY);
         let keeps = self.loaded.program.blocks.get(course.block.0 as usize);
         // What is ready counts no requests but those of the whole server.
-        keeps.is_some_and(|block| !block.connection.keepalive.is_zero() && block.connection.requests >= self.rest.requests)
+        let keeps = keeps.map(|block| block.connection);
+        keeps.is_some_and(|keeps| !keeps.keepalive.is_zero() && keeps.requests >= self.rest.requests)
             && course.method == Method::Get
             && request.method() == Method::Get
             && request.form() == Form::Origin
