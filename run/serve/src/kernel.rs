@@ -40,10 +40,7 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     let mut predecessor = Predecessor::ask(plan.restart.take_over.as_ref())?;
     let mut found = systemd::sockets()?;
     if let Some(predecessor) = &mut predecessor {
-        // Another nginx.conf is what was asked for.
-        if whole.signals == SignalRules::Own {
-            leaves_nothing_out(plan, predecessor)?;
-        }
+        leaves_nothing_out(plan, whole.signals, predecessor)?;
         found.append(&mut predecessor.sockets);
     }
     let Seating { seats, note, warning } = machine::seating(plan.workers, &plan.cores)?;
@@ -169,10 +166,11 @@ impl DataPath for KernelPath {
 }
 
 /// Refuses to follow a process that listens where this one would not: what it
-/// serves there would vanish with it. It may be another site altogether.
-fn leaves_nothing_out(plan: &KernelPlan, predecessor: &Predecessor) -> Result<(), Failure> {
+/// serves there would vanish with it. It may be another site altogether. Another
+/// nginx.conf is what was asked for.
+fn leaves_nothing_out(plan: &KernelPlan, rules: SignalRules, predecessor: &Predecessor) -> Result<(), Failure> {
     let bare = wanted::uncovered(&plan.listen, &predecessor.sockets, plan.options.v6_only);
-    if bare.is_empty() {
+    if bare.is_empty() || rules != SignalRules::Own {
         return Ok(());
     }
     let bare: Vec<String> = bare.iter().map(ToString::to_string).collect();
