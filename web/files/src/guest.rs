@@ -171,6 +171,15 @@ impl Files {
         Some(InMemory { body, start })
     }
 
+    /// The path of a file that is not in memory, from the root on, and what it is
+    /// known by as it is now.
+    pub fn on_disk(&mut self, file: FileId) -> Option<(Arc<[u8]>, &Meta)> {
+        match &self.store.entry(file.0).kind {
+            Kind::Large { meta, path, .. } => Some((Arc::clone(path), meta)),
+            _ => None,
+        }
+    }
+
     /// Sends what `composed` says of a file that is not in memory, no faster than
     /// `rate`. If the file is
     /// another before anything was sent, `waiter` is told.

@@ -3,7 +3,7 @@
 use super::content::{Answer, AnswerBody};
 use super::course::Depends;
 use super::run::{At, FileAt, Flow, Runner};
-use super::squeeze::{Squeeze, Squeezer};
+use super::squeeze::{Content, DiskFile, FILE_MAX, Squeeze, SqueezeKey, Squeezer};
 use crate::compression::{Accepted, Chosen, Coding, CompressionRules, Precompressed, RequestFacts, ResponseFacts};
 use crate::program::Block;
 use exchange::Replies;
@@ -106,19 +106,34 @@ impl<R: Replies> Runner<'_, R> {
         }
         let Chosen { coding: Some(coding), .. } = self.choose(answer, block) else { return None };
         let level = block.compression.of(coding).level;
+        let (key, content) = self.to_squeeze(file, coding, level)?;
         let squeezer = self.rest.squeezer.as_mut()?;
-        let memory = self.files.in_memory(file.id)?;
-        let key = Squeezer::key(memory.body, coding, level);
         if !matches!(squeezer.find(key), Squeeze::Unknown) {
             return None;
         }
         self.rest.tickets = self.rest.tickets.wrapping_add(1);
         let ticket = u64::from(self.rest.tickets) << 32 | u64::from(self.token);
-        if !squeezer.ask(key, (memory.body, memory.start), ticket) {
+        if !squeezer.ask(key, content, ticket) {
             return None;
         }
         self.course.ticket = Some(ticket);
         Some(Flow::Waits)
+    }
+
+    /// A file's content, and what it is known by when it was compressed.
+    fn to_squeeze(&mut self, file: FileAt, coding: Coding, level: u8) -> Option<(SqueezeKey, Content)> {
+        if let Some(memory) = self.files.in_memory(file.id) {
+            let key = Squeezer::key(memory.body, coding, level);
+            return Some((key, Content::Memory(memory.body.clone(), memory.start)));
+        }
+        let (path, meta) = self.files.on_disk(file.id)?;
+        if file.size > FILE_MAX {
+            return None;
+        }
+        let content = DiskFile { path, size: file.size, modified: file.modified };
+        let tag = meta.file.as_ref().map_or("", |file| &file.etag);
+        let key = self.rest.squeezer.as_ref()?.key_of_file(&content, tag, coding, level);
+        Some((key, Content::File(content)))
     }
 
     /// Gives an answer the coding that it is sent in. Whether it is to say that
@@ -132,9 +147,9 @@ impl<R: Replies> Runner<'_, R> {
             // How long it would be, nobody knows.
             AnswerBody::File(_) | AnswerBody::Bytes(_) if is_head => AnswerBody::Unknown,
             AnswerBody::File(file) => {
-                let memory = self.files.in_memory(file.id);
-                match (memory, self.rest.squeezer.as_mut()) {
-                    (Some(memory), Some(squeezer)) => match squeezer.find(Squeezer::key(memory.body, coding, level)) {
+                let content = self.to_squeeze(*file, coding, level);
+                match (content, self.rest.squeezer.as_mut()) {
+                    (Some((key, _)), Some(squeezer)) => match squeezer.find(key) {
                         Squeeze::Known(body) => AnswerBody::Memory(body),
                         Squeeze::AsItIs | Squeeze::Unknown => return vary,
                     },
@@ -151,7 +166,9 @@ impl<R: Replies> Runner<'_, R> {
             }
             _ => return vary,
         };
+        let whole = answer.body.length();
         answer.body = encoded;
+        self.course.sent.packed = Some((whole, answer.body.length())).filter(|_| !is_head);
         answer.coding = Some(coding);
         answer.takes_ranges = false;
         if let Some(etag) = answer.etag.as_mut().filter(|etag| !etag.starts_with("W/")) {

@@ -157,6 +157,8 @@ pub(crate) struct Sent {
     pub length: Option<u64>,
     /// All of it was queued.
     pub complete: bool,
+    /// How long it was before it was compressed, and then.
+    pub packed: Option<(u64, u64)>,
 }
 
 /// A request under way.

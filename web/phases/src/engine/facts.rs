@@ -170,6 +170,7 @@ impl Scope<'_> {
                 put(out, format_args!("{}.{:03}", millis / 1000, millis % 1000))
             }
             Core::RequestCompletion => put(out, if sent.complete { "OK" } else { "" }),
+            Core::GzipRatio => sent.packed.is_some_and(|(whole, packed)| put(out, ratio(whole, packed))),
             Core::LimitReqStatus => course.requests_status.is_some_and(|status| {
                 out.extend_from_slice(status.text());
                 true
@@ -236,5 +237,26 @@ const fn depends(core: Core) -> u8 {
         | Core::ServerProtocol => 0,
         Core::Args | Core::QueryString | Core::IsArgs | Core::RequestUri => Depends::QUERY,
         _ => Depends::OTHER,
+    }
+}
+
+/// How many times as long an answer was, as nginx writes it.
+fn ratio(whole: u64, packed: u64) -> String {
+    let packed = packed.max(1);
+    let hundredths = whole * 100 / packed + u64::from(whole * 1_000 / packed % 10 > 4);
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_rounded_as_nginx_rounds_them() {
+        for (whole, packed, text) in
+            [(1_000, 100, "10.00"), (1_000, 300, "3.33"), (2_000, 300, "6.67"), (2_996, 1_000, "3.00"), (5, 10, "0.50")]
+        {
+            assert_eq!(ratio(whole, packed), text);
+        }
     }
 }

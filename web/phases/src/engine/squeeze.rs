@@ -1,10 +1,16 @@
-//! Content in memory is compressed once, on a thread of its own, for all who take
+//! Content in memory, and of files that are not too long, is compressed once, on a thread of its own, for all who take
 //! it so.
 
 use app::Body;
 use gzip::{Coding, Whole};
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::hash::{BuildHasher, RandomState};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -18,8 +24,54 @@ pub(crate) type SqueezeKey = (usize, Coding, u8);
 #[derive(Debug)]
 struct Job {
     key: SqueezeKey,
-    bytes: Arc<Vec<u8>>,
-    start: usize,
+    content: SharedContent,
+}
+
+/// What is to be compressed.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// Bytes in memory, from this one on.
+    Memory(Body, u32),
+    /// A file at this path, as long and as old as it is known to be.
+    File(DiskFile),
+}
+
+/// A file that is not in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct DiskFile {
+    /// From the root on, without the first slash.
+    pub path: Arc<[u8]>,
+    pub size: u64,
+    /// Unix seconds.
+    pub modified: u64,
+}
+
+/// The same, as another thread has it.
+#[derive(Debug)]
+enum SharedContent {
+    Memory(Arc<Vec<u8>>, usize),
+    File(DiskFile),
+}
+
+/// Files that are longer are sent as they are.
+pub(crate) const FILE_MAX: u64 = 16 << 20;
+
+impl DiskFile {
+    /// What is in it; nothing if it is another by now.
+    fn read(&self) -> Option<Vec<u8>> {
+        let path = [b"/", &*self.path].concat();
+        let mut file = std::fs::File::open(Path::new(OsStr::from_bytes(&path))).ok()?;
+        let same = |file: &std::fs::File| {
+            let data = file.metadata().ok()?;
+            let modified = u64::try_from(data.mtime()).unwrap_or(0);
+            (data.is_file() && (data.len(), modified) == (self.size, self.modified)).then_some(())
+        };
+        same(&file)?;
+        let mut bytes = Vec::with_capacity(usize::try_from(self.size).ok()?);
+        let length = (&mut file).take(self.size + 1).read_to_end(&mut bytes).ok()?;
+        same(&file)?;
+        (length as u64 == self.size).then_some(bytes)
+    }
 }
 
 /// Compressed bodies, and who makes them.
@@ -28,16 +80,18 @@ pub(crate) struct Squeezer {
     jobs: Sender<Job>,
     done: Receiver<(SqueezeKey, Option<Vec<u8>>)>,
     /// What is under way, whose content it is, and who waits for it.
-    waiting: HashMap<SqueezeKey, (Body, Vec<u64>)>,
+    waiting: HashMap<SqueezeKey, (Option<Body>, Vec<u64>)>,
     known: HashMap<SqueezeKey, Squeezed>,
     bytes: usize,
     bytes_max: usize,
+    /// Numbers of files.
+    hasher: RandomState,
 }
 
 #[derive(Debug)]
 struct Squeezed {
     /// Whose bytes it was made of: that of others is elsewhere.
-    _source: Body,
+    _source: Option<Body>,
     /// `None`: it would be longer.
     body: Option<Body>,
     used: bool,
@@ -63,11 +117,17 @@ impl Squeezer {
         helper::spawn("compressor", cpus, move || {
             let mut whole = Whole::default();
             // Ends when the silo's end is gone.
-            while let Ok(Job { key, bytes, start }) = todo.recv() {
-                let content = bytes.get(start..).unwrap_or_default();
+            while let Ok(Job { key, content }) = todo.recv() {
+                let read;
+                let content = match &content {
+                    SharedContent::Memory(bytes, start) => bytes.get(*start..).unwrap_or_default(),
+                    SharedContent::File(file) => {
+                        read = file.read().unwrap_or_default();
+                        &read
+                    }
+                };
                 let mut out = Vec::with_capacity(content.len() / 3);
                 let shorter = whole.encode(key.1, key.2, content, &mut out) && out.len() < content.len();
-                drop(bytes);
                 if made.send((key, shorter.then_some(out))).is_err() {
                     return;
                 }
@@ -75,12 +135,27 @@ impl Squeezer {
                 let _ = rustix::io::write(&event, &1_u64.to_ne_bytes());
             }
         })?;
-        Ok(Self { jobs, done, waiting: HashMap::new(), known: HashMap::new(), bytes: 0, bytes_max })
+        Ok(Self {
+            jobs,
+            done,
+            waiting: HashMap::new(),
+            known: HashMap::new(),
+            bytes: 0,
+            bytes_max,
+            hasher: RandomState::new(),
+        })
     }
 
     /// The key of what `body` is in a coding.
     pub fn key(body: &Body, coding: Coding, level: u8) -> SqueezeKey {
         (body.as_slice().as_ptr().addr(), coding, level)
+    }
+
+    /// The key of what a file is in a coding; `tag` is its entity tag. No body lies
+    /// in the upper half of memory.
+    pub fn key_of_file(&self, file: &DiskFile, tag: &str, coding: Coding, level: u8) -> SqueezeKey {
+        let number = self.hasher.hash_one((&*file.path, file.size, file.modified, tag));
+        (number as usize | 1 << (usize::BITS - 1), coding, level)
     }
 
     /// What is known.
@@ -94,9 +169,8 @@ impl Squeezer {
         }
     }
 
-    /// Has the content from `start` on compressed; `ticket` goes on then. Whether
-    /// it will be.
-    pub fn ask(&mut self, key: SqueezeKey, (body, start): (&Body, u32), ticket: u64) -> bool {
+    /// Has content compressed; `ticket` goes on then. Whether it will be.
+    pub fn ask(&mut self, key: SqueezeKey, content: Content, ticket: u64) -> bool {
         if let Some((_, tickets)) = self.waiting.get_mut(&key) {
             tickets.push(ticket);
             return true;
@@ -104,11 +178,17 @@ impl Squeezer {
         if self.waiting.len() >= WAITING_MAX {
             return false;
         }
-        let job = Job { key, bytes: body.bytes(), start: start as usize };
-        if self.jobs.send(job).is_err() {
+        let (source, content) = match content {
+            Content::Memory(body, start) => {
+                let bytes = body.bytes();
+                (Some(body), SharedContent::Memory(bytes, start as usize))
+            }
+            Content::File(file) => (None, SharedContent::File(file)),
+        };
+        if self.jobs.send(Job { key, content }).is_err() {
             return false;
         }
-        self.waiting.insert(key, (body.clone(), vec![ticket]));
+        self.waiting.insert(key, (source, vec![ticket]));
         true
     }
 
@@ -159,7 +239,10 @@ mod tests {
         let body = Body::new(b"headtext text text text text text text text text text text text".to_vec());
         let key = Squeezer::key(&body, Coding::Gzip, 6);
         assert!(matches!(squeezer.find(key), Squeeze::Unknown));
-        assert!(squeezer.ask(key, (&body, 4), 1) && squeezer.ask(key, (&body, 4), 2));
+        assert!(
+            squeezer.ask(key, Content::Memory(body.clone(), 4), 1)
+                && squeezer.ask(key, Content::Memory(body.clone(), 4), 2)
+        );
         // Blocks until it was made.
         rustix::io::read(&event, &mut [0_u8; 8]).expect("a signal");
         assert_eq!(squeezer.take(), Some(vec![1, 2]));
@@ -169,9 +252,39 @@ mod tests {
         assert_eq!(read, &body.as_slice()[4..]);
         let short = Body::new(b"x".to_vec());
         let key = Squeezer::key(&short, Coding::Gzip, 6);
-        assert!(squeezer.ask(key, (&short, 0), 3));
+        assert!(squeezer.ask(key, Content::Memory(short, 0), 3));
         rustix::io::read(&event, &mut [0_u8; 8]).expect("a signal");
         assert_eq!(squeezer.take(), Some(vec![3]));
         assert!(matches!(squeezer.find(key), Squeeze::AsItIs), "it would be longer");
+    }
+    #[test]
+    fn files_are_compressed_as_they_are_known() {
+        let event = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor"));
+        let mut squeezer = Squeezer::start(1 << 20, &event, &[]).expect("a thread");
+        let path = std::env::temp_dir().join(format!("nearside-squeeze-{}", std::process::id()));
+        std::fs::write(&path, "text ".repeat(1_000)).expect("written");
+        let modified = std::fs::metadata(&path).expect("there").mtime() as u64;
+        let name = path.as_os_str().as_bytes()[1..].into();
+        let file = DiskFile { path: name, size: 5_000, modified };
+        let mut made = |file: &DiskFile| {
+            let key = squeezer.key_of_file(file, "tag", Coding::Gzip, 1);
+            assert!(squeezer.ask(key, Content::File(file.clone()), 1));
+            rustix::io::read(&event, &mut [0_u8; 8]).expect("a signal");
+            assert_eq!(squeezer.take(), Some(vec![1]));
+            match squeezer.find(key) {
+                Squeeze::Known(made) => Some(gzip::members(made.as_slice(), 1 << 20).expect("gzip").len()),
+                Squeeze::AsItIs | Squeeze::Unknown => None,
+            }
+        };
+        assert_eq!(made(&file), Some(5_000));
+        for other in [
+            DiskFile { size: 4_999, ..file.clone() },
+            DiskFile { modified: modified + 1, ..file.clone() },
+            DiskFile { path: b"nonexistent/file"[..].into(), ..file.clone() },
+            DiskFile { path: b"dev/zero"[..].into(), ..file.clone() },
+        ] {
+            assert_eq!(made(&other), None, "{other:?}");
+        }
+        std::fs::remove_file(path).expect("removed");
     }
 }
