@@ -321,6 +321,7 @@ impl Course {
         noted.uri.clone_from(&self.uri);
         noted.slots.clone_from(&self.slots);
         noted.sent.fields.clone_from(&self.sent.fields);
+        noted.sent.packed = self.sent.packed;
         (noted.sent.status, noted.sent.complete) = (200, true);
         noted
     }
