@@ -106,7 +106,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         let Chosen { coding: Some(coding), .. } = self.choose(answer, block) else { return None };
         let level = block.compression.of(coding).level;
-        let (key, content) = self.to_squeeze(file, coding, level)?;
+        let (key, content) = self.squeezable(file, coding, level)?;
         let squeezer = self.rest.squeezer.as_mut()?;
         if !matches!(squeezer.find(key), Squeeze::Unknown) {
             return None;
@@ -121,7 +121,7 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     /// A file's content, and what it is known by when it was compressed.
-    fn to_squeeze(&mut self, file: FileAt, coding: Coding, level: u8) -> Option<(SqueezeKey, Content)> {
+    fn squeezable(&mut self, file: FileAt, coding: Coding, level: u8) -> Option<(SqueezeKey, Content)> {
         if let Some(memory) = self.files.in_memory(file.id) {
             let key = Squeezer::key(memory.body, coding, level);
             return Some((key, Content::Memory(memory.body.clone(), memory.start)));
@@ -147,7 +147,7 @@ impl<R: Replies> Runner<'_, R> {
             // How long it would be, nobody knows.
             AnswerBody::File(_) | AnswerBody::Bytes(_) if is_head => AnswerBody::Unknown,
             AnswerBody::File(file) => {
-                let content = self.to_squeeze(*file, coding, level);
+                let content = self.squeezable(*file, coding, level);
                 match (content, self.rest.squeezer.as_mut()) {
                     (Some((key, _)), Some(squeezer)) => match squeezer.find(key) {
                         Squeeze::Known(body) => AnswerBody::Memory(body),
