@@ -7,7 +7,7 @@ use super::squeeze::{Content, DiskFile, FILE_MAX, Squeeze, SqueezeKey, Squeezer}
 use crate::compression::{Accepted, Chosen, Coding, CompressionRules, Precompressed, RequestFacts, ResponseFacts};
 use crate::program::Block;
 use exchange::Replies;
-use semantics::{Known, Method};
+use semantics::{Known, Method, date};
 
 /// Text of the configuration's own, and lists, are compressed within the turn up
 /// to so many bytes: what is longer is sent as it is.
@@ -76,21 +76,29 @@ impl<R: Replies> Runner<'_, R> {
         Ok((None, vary))
     }
 
-    /// Which coding an answer gets.
-    fn choose(&mut self, answer: &Answer, block: &Block) -> Chosen {
+    /// Which coding an answer gets, which has these lines of fields, too.
+    fn choose(&mut self, answer: &Answer, block: &Block, added: &[u8]) -> Chosen {
         let rules = &block.compression;
         if !rules.is_on() {
             return Chosen { coding: None, vary: false };
         }
         let accepted = self.accepted(rules);
+        let named = |name: &'static [u8]| {
+            added.split(|byte| *byte == b'\n').filter_map(move |line| {
+                let colon = line.iter().position(|byte| *byte == b':')?;
+                line[..colon].eq_ignore_ascii_case(name).then(|| line[colon + 1..].trim_ascii())
+            })
+        };
+        let cache_control: Vec<&[u8]> = named(b"cache-control").collect();
+        let second = self.clock.second;
         let facts = ResponseFacts {
             status: answer.status,
             encoded: answer.coding.is_some(),
             length: Some(answer.body.length()),
             media_type: answer.media_type.as_deref().unwrap_or_default(),
-            expires: None,
-            now: self.clock.second,
-            cache_control: &[],
+            expires: named(b"expires").next().map(|value| date::parse(value, second).unwrap_or(u64::MAX)),
+            now: second,
+            cache_control: &cache_control,
             last_modified: answer.modified.is_some(),
             etag: answer.etag.is_some(),
         };
@@ -104,7 +112,8 @@ impl<R: Replies> Runner<'_, R> {
         if self.course.method == Method::Head {
             return None;
         }
-        let Chosen { coding: Some(coding), .. } = self.choose(answer, block) else { return None };
+        // What is added to it may forbid it later.
+        let Chosen { coding: Some(coding), .. } = self.choose(answer, block, b"") else { return None };
         let level = block.compression.of(coding).level;
         let (key, content) = self.squeezable(file, coding, level)?;
         let squeezer = self.rest.squeezer.as_mut()?;
@@ -138,8 +147,8 @@ impl<R: Replies> Runner<'_, R> {
 
     /// Gives an answer the coding that it is sent in. Whether it is to say that
     /// others might get another.
-    pub(super) fn encode(&mut self, answer: &mut Answer, block: &Block) -> bool {
-        let Chosen { coding, vary } = self.choose(answer, block);
+    pub(super) fn encode(&mut self, answer: &mut Answer, block: &Block, added: &[u8]) -> bool {
+        let Chosen { coding, vary } = self.choose(answer, block, added);
         let Some(coding) = coding else { return vary };
         let level = block.compression.of(coding).level;
         let is_head = self.course.method == Method::Head;

@@ -144,7 +144,7 @@ impl<R: Replies> Runner<'_, R> {
         self.add_fields(&mut answer, &block.fields, &mut added);
         answer.media_type =
             answer.media_type.take().map(|media_type| self.scope().with_charset(media_type, block, answer.status));
-        answer.vary |= self.encode(&mut answer, block);
+        answer.vary |= self.encode(&mut answer, block, &added);
         let unknown = matches!(answer.body, AnswerBody::Unknown);
         let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
         let Some((length, pieces)) = self.cut(&mut answer, block, &mut fields) else {
