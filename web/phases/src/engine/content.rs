@@ -153,7 +153,7 @@ impl<R: Replies> Runner<'_, R> {
                 answer.media_type = Some(self.media_type(block));
                 answer.modified = Some(file.modified);
                 answer.etag = block.fields.etag.then(|| format!("\"{:x}-{:x}\"", file.modified, file.size));
-                answer.takes_ranges = true;
+                answer.takes_ranges = coded.is_none();
                 (answer.coding, answer.vary) = (coded.map(|(_, coding)| coding), vary);
                 answer.status = self.course.told.unwrap_or(200);
                 match self.squeeze(&answer, block) {

@@ -151,6 +151,9 @@ impl<R: Replies> Runner<'_, R> {
             // What was added already stays, as with nginx.
             let mut lines = FieldLines::of(added);
             lines.content_range_unsatisfied(answer.body.length());
+            if answer.vary {
+                lines.field("Vary", b"Accept-Encoding");
+            }
             self.course.kept_fields = lines.into_bytes();
             self.course.sent.fields = fields.into_bytes();
             return Flow::Status(416);
@@ -221,6 +224,12 @@ impl<R: Replies> Runner<'_, R> {
         }
         if let Some(etag) = &answer.etag {
             fields.field("ETag", etag.as_bytes());
+        }
+        if let Some(told) = block.connection.keepalive_told {
+            self.course.depends.on(Depends::OTHER);
+            if self.replies.about(self.course.id).goes_on {
+                fields.field("Keep-Alive", format!("timeout={}", told.as_secs()).as_bytes());
+            }
         }
         if let Some(coding) = answer.coding.filter(|_| answer.status != 304) {
             fields.field("Content-Encoding", coding.token());
