@@ -102,9 +102,6 @@ fn server(program: Program, process: &ProcessRules, connections: usize) -> serve
             fields: a.fields.max(b.fields),
         }
     });
-    // What one place takes is for it to say; nobody takes more.
-    let bodies = program.blocks.iter().map(|block| if block.body_max == 0 { u64::MAX } else { block.body_max });
-    let body = bodies.max().unwrap_or(block.body_max);
     let mut config = server::Config::program(Arc::new(program));
     config.limits.connections = connections;
     config.limits.requests_per_connection = Some(block.connection.requests);
@@ -112,7 +109,8 @@ fn server(program: Program, process: &ProcessRules, connections: usize) -> serve
     http.request_line = u16::try_from(head.line).unwrap_or(u16::MAX);
     http.head = u16::try_from(head.bytes).unwrap_or(u16::MAX);
     http.fields = u16::try_from(head.fields).unwrap_or(u16::MAX);
-    http.body = body;
+    // What one place takes is for it to say.
+    http.body = u64::MAX;
     let timeouts = &mut config.timeouts;
     timeouts.http.header = header.unwrap_or(head.timeout);
     timeouts.http.body = block.connection.body;

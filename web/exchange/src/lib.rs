@@ -378,10 +378,11 @@ pub trait Handler {
         false
     }
 
-    /// The most bytes that the body of this request may have, if that is not for
+    /// The most bytes that the body of this request, on a connection to this address,
+    /// may have, if that is not for
     /// the carrier to say.
-    fn body_max(&mut self, id: ExchangeId, request: &Request<'_>) -> Option<u64> {
-        let _ = (id, request);
+    fn body_max(&mut self, local: Option<SocketAddr>, request: &Request<'_>) -> Option<u64> {
+        let _ = (local, request);
         None
     }
 

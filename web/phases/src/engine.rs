@@ -487,6 +487,8 @@ impl<R: Replies> Runner<'_, R> {
             && request.method() == Method::Get
             && request.form() == Form::Origin
             && request.is_plain()
+            // Those of others may be compressed.
+            && !course.about.http10
             // Logs tell of the query: of one that a rewrite made, that it did.
             && course.args == request.query().unwrap_or_default()
             && !course.depends.has(Depends::OTHER)

@@ -163,7 +163,7 @@ impl<H: Handler> Server<H> {
     fn begin_body<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, transfer: &Transfer, slot: u16) {
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
         let takes = handler.takes_body(request);
-        let most = handler.body_max(ExchangeId::of(id), request);
+        let most = handler.body_max(net.local(id), request);
         let most = most.unwrap_or_else(|| self.body_max(request));
         let Some(handler) = self.handlers.get(usize::from(slot)) else { return };
         let too_long = matches!(transfer.framing(), Framing::Length(length) if length > most);

@@ -3,6 +3,7 @@
 use crate::config::{ConfigError, Content, Respond};
 use crate::fixed::Fixed;
 use app::Wake;
+use core::net::SocketAddr;
 use core::ops::Range;
 use exchange::{Asked, ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody};
 use files::{Directory, Files, Reader};
@@ -331,7 +332,7 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.answers_too_long())
     }
 
-    fn body_max(&mut self, id: ExchangeId, request: &Request<'_>) -> Option<u64> {
-        each!(self, handler => handler.body_max(id, request))
+    fn body_max(&mut self, local: Option<SocketAddr>, request: &Request<'_>) -> Option<u64> {
+        each!(self, handler => handler.body_max(local, request))
     }
 }

@@ -82,6 +82,9 @@ pub(crate) fn differing(nginx: &Answer, ours: &Answer, method: &[u8]) -> Vec<Str
         ours.fields.retain(|(name, _)| name != "content-length");
         if nginx.field("transfer-encoding").is_none() {
             ours.lives = nginx.lives;
+            for answer in [&mut nginx, &mut ours] {
+                answer.fields.retain(|(name, _)| name != "keep-alive");
+            }
         }
         nginx.fields.retain(|(name, _)| name != "transfer-encoding");
     }

@@ -15,6 +15,7 @@ use semantics::date::HttpDate;
 use semantics::path::normalise_as;
 use semantics::{Form, Request, Status};
 use std::cmp::Reverse;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use wire::Time;
 
@@ -208,6 +209,22 @@ impl Handler for Engine {
     fn on_rejected<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8], page: u64) {
         let listener = Self::listener(&self.loaded, self.single, || replies.about(id).local);
         self.rest.log_rejected((replies, &self.loaded, listener), id, (status, line, page));
+    }
+
+    fn body_max(&mut self, local: Option<SocketAddr>, request: &Request<'_>) -> Option<u64> {
+        let loaded = Rc::clone(&self.loaded);
+        let program = &loaded.program;
+        let listener = program.listeners.get(usize::from(Self::listener(&loaded, self.single, || local)))?;
+        let matches = |expression: u32, subject: &[u8]| loaded.matches(expression, subject);
+        let server = listener.servers.get(usize::from(listener.names.find(request.authority(), matches)))?;
+        let server = program.servers.get(usize::from(server.0))?;
+        let mut path = vec![b'/'];
+        let mut rest = Vec::new();
+        normalise(request.path(), &mut rest).ok()?;
+        path.extend_from_slice(&rest);
+        let found = server.locations.find(&path, |expression| matches(expression, &path));
+        let block = program.blocks.get(found.map_or(server.block.0, |found| found) as usize)?;
+        Some(if block.body_max == 0 { u64::MAX } else { block.body_max })
     }
 
     fn answers_too_long(&self) -> bool {
