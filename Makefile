@@ -3,6 +3,7 @@
 CARGO ?= cargo
 SEEDS ?= 10000
 RESTARTS ?= 1000
+RELOADS ?= 1000
 FUZZ_SECONDS ?= 60
 NOISE_SECONDS ?= 60
 # How often the soak runs all tests.
@@ -119,6 +120,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"all tests $(ROUNDS) times beside half of each core|$(SUITE) --rounds $(ROUNDS) --busy $(TESTS)" \
 		"all tests on one core|$(SUITE) --one-core $(TESTS)" \
 		"$(RESTARTS) restarts under load|$(RUN) --package service -- --restarts $(RESTARTS) --nearside $(NEARSIDE)" \
+		"$(RELOADS) reloads of an nginx.conf under load|NEARSIDE_RELOADS=$(RELOADS) $(CARGO) test --locked --package interop --test nginx reloads" \
 		"noise at line rate for $(NOISE_SECONDS) s|$(RUN) --package hostile -- --seconds $(NOISE_SECONDS)" \
 		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
 		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)"

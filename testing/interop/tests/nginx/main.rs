@@ -8,6 +8,7 @@
 mod answer;
 mod differences;
 mod random;
+mod reloads;
 mod requests;
 mod tree;
 mod twins;

@@ -1,0 +1,208 @@
+//! Configurations follow each other under load: each stamps its number on fields, on
+//! text and on files, so that an answer by a mixture of two is seen.
+
+use crate::answer::Connection;
+use interop::{Nearside, Running, in_namespace, output, scratch, wait_for};
+use rustix::process::Signal;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// How many configurations follow the first one, unless `NEARSIDE_RELOADS` says
+/// otherwise.
+const RELOADS: usize = 20;
+
+/// Each so many configurations all workers are waited for, whose pages take a second.
+const WAITED_FOR: usize = 10;
+
+/// Threads of the client, and the connections of each.
+const THREADS: usize = 3;
+const EACH: usize = 8;
+
+const ADDRESS: &str = "127.0.0.1:80";
+
+/// What is asked for: text, a file, a file by `try_files`, an error page, another host.
+const ASKED: [&[u8]; 5] = [
+    b"GET /text HTTP/1.1\r\nHost: one.example\r\n\r\n",
+    b"GET /page.txt HTTP/1.1\r\nHost: one.example\r\nAccept-Encoding: gzip\r\n\r\n",
+    b"GET /tried HTTP/1.1\r\nHost: one.example\r\n\r\n",
+    b"GET /missing HTTP/1.1\r\nHost: one.example\r\n\r\n",
+    b"GET /page.txt HTTP/1.1\r\nHost: two.example\r\n\r\n",
+];
+
+struct Site(PathBuf);
+
+impl Site {
+    fn new(reloads: usize) -> Self {
+        let folder = scratch("nginx-reloads");
+        let _ = fs::remove_dir_all(&folder);
+        for number in 0..=reloads {
+            let release = folder.join(format!("www/{number}"));
+            fs::create_dir_all(&release).unwrap();
+            fs::write(release.join("page.txt"), format!("{number}\n").repeat(200)).unwrap();
+        }
+        fs::create_dir_all(folder.join("logs")).unwrap();
+        let site = Self(folder);
+        site.configure(0);
+        site
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.join("nginx.conf")
+    }
+
+    /// Puts the configuration of this number in place, whole.
+    fn configure(&self, number: usize) {
+        let draft = self.0.join("next.conf");
+        fs::write(&draft, configuration(number)).unwrap();
+        fs::rename(&draft, self.path()).unwrap();
+    }
+}
+
+/// The same answers each time but for their number; made in other ways.
+fn configuration(number: usize) -> String {
+    let mut more = String::new();
+    // Variables, expressions and servers have other numbers in each.
+    for at in 0..number % 7 {
+        let _ = writeln!(more, "map $uri $extra{at} {{ default {at}; ~^/x{at}/(?<part{at}>.*)$ $part{at}; }}");
+        let _ = writeln!(more, "server {{ listen {ADDRESS}; server_name extra{at}.example; return 404; }}");
+    }
+    let gzip = if number.is_multiple_of(2) { "gzip on; gzip_types text/plain; gzip_min_length 1;" } else { "" };
+    let text = match number % 3 {
+        0 => format!("location = /text {{ return 200 \"{number}\\n\"; }}"),
+        1 => format!("location ~ ^/te(x)t$ {{ set $is \"{number}\"; return 200 \"$is\\n\"; }}"),
+        _ => format!(
+            "location /t {{ if ($uri = /text) {{ return 200 \"{number}\\n\"; }} root www/{number}; try_files $uri /page.txt; }}"
+        ),
+    };
+    format!(
+        "user root; worker_processes 2; daemon off; pid nginx.pid; error_log logs/error.log;\n\
+         events {{}}\n\
+         http {{\n\
+         types {{ text/plain txt; }}\n\
+         default_type text/plain;\n\
+         log_format stamped '{number} $status $sent_http_x_number';\n\
+         access_log logs/access-{log}.log stamped;\n\
+         {gzip}\n{more}\n\
+         add_header X-Number {number} always;\n\
+         server {{\n\
+         listen {ADDRESS}; server_name one.example; root www/{number};\n\
+         error_page 404 = @missing;\n\
+         location @missing {{ return 200 \"{number}\\n\"; }}\n\
+         location /tried {{ try_files $uri /page.txt =404; }}\n\
+         {text}\n\
+         }}\n\
+         server {{ listen {ADDRESS}; server_name two.example *.two.example; root www/{number}; }}\n\
+         }}\n",
+        log = number % 2,
+    )
+}
+
+/// What all connections have in common.
+#[derive(Default)]
+struct Shared {
+    /// The oldest configuration that a request sent now may be answered by, and the
+    /// newest.
+    oldest: AtomicUsize,
+    newest: AtomicUsize,
+    answered: AtomicUsize,
+    stop: AtomicBool,
+}
+
+fn ask(connection: &mut Connection, asked: &[u8], shared: &Shared) {
+    let oldest = shared.oldest.load(Ordering::SeqCst);
+    let answer = connection.ask(asked, b"GET");
+    let newest = shared.newest.load(Ordering::SeqCst);
+    let told = String::from_utf8_lossy(asked);
+    assert!(answer.lives && answer.status() == Some(200), "{told}: {answer:?}");
+    let number: usize = answer.field("x-number").expect("a stamp").parse().expect("a number");
+    assert!((oldest..=newest).contains(&number), "{told}: by {number}, not {oldest} to {newest}");
+    let body = answer.plain_body();
+    let text = String::from_utf8_lossy(&body);
+    assert!(!text.is_empty() && text.lines().all(|line| line == number.to_string()), "{told}: by {number}: {text}");
+    shared.answered.fetch_add(1, Ordering::SeqCst);
+}
+
+fn client(shared: &Shared) {
+    let mut connections: Vec<Connection> = (0..EACH).map(|_| Connection::open(ADDRESS)).collect();
+    let mut turn = 0;
+    while !shared.stop.load(Ordering::SeqCst) {
+        for connection in &mut connections {
+            turn += 1;
+            ask(connection, ASKED[turn % ASKED.len()], shared);
+        }
+    }
+}
+
+/// The process's page of statistics.
+fn page_of(server: &Running) -> PathBuf {
+    let begins = format!("{}.", server.id());
+    let folder = silo::page::usual_folder().expect("a folder for pages");
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let is_its = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begins));
+    files.into_iter().find(is_its).expect("a page of the server's")
+}
+
+/// Whether some new connection is answered by this configuration.
+fn is_answered_by(number: usize) -> bool {
+    let answer = Connection::open(ADDRESS).ask(ASKED[0], b"GET");
+    answer.field("x-number") == Some(&*number.to_string())
+}
+
+/// Whether each worker has taken so many configurations up.
+fn all_reloaded(page: &Path, times: usize) -> bool {
+    let text = output(Nearside::command(["status", "--json"]).arg(page));
+    let pages: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let workers = pages[0]["silos"].as_array().unwrap();
+    workers.iter().all(|worker| worker["app.reloads"].as_u64() == Some(times as u64))
+}
+
+fn start(folder: &Path, configuration: &Path) -> Running {
+    let mut command = Nearside::command(["nginx"]);
+    command.arg("-p").arg(folder).arg("-c").arg(configuration).args(["-e", "stderr"]);
+    let mut running = Running::start(&mut command);
+    running.wait_until_open(ADDRESS);
+    running
+}
+
+#[test]
+fn configurations_follow_each_other_under_load() {
+    let reloads = std::env::var("NEARSIDE_RELOADS").map_or(RELOADS, |count| count.parse().expect("a number"));
+    in_namespace(&[], move || {
+        let site = Site::new(reloads);
+        let server = start(&site.0, &site.path());
+        let page = page_of(&server);
+        let shared = Shared::default();
+        thread::scope(|scope| {
+            let clients: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| client(&shared))).collect();
+            let failed = || clients.iter().any(|client| client.is_finished());
+            let more = || {
+                let before = shared.answered.load(Ordering::SeqCst);
+                wait_for("answers", Duration::from_secs(120), || {
+                    failed() || shared.answered.load(Ordering::SeqCst) >= before + THREADS * EACH
+                });
+            };
+            for number in 1..=reloads {
+                more();
+                shared.newest.store(number, Ordering::SeqCst);
+                site.configure(number);
+                server.signal(Signal::HUP);
+                wait_for("a reload", Duration::from_secs(120), || failed() || is_answered_by(number));
+                if number.is_multiple_of(WAITED_FOR) {
+                    wait_for("a reload by all", Duration::from_secs(120), || failed() || all_reloaded(&page, number));
+                    shared.oldest.store(number, Ordering::SeqCst);
+                }
+            }
+            // A wrong one changes nothing.
+            fs::write(site.path(), "http { server { listen nowhere:port; } }").unwrap();
+            server.signal(Signal::HUP);
+            more();
+            shared.stop.store(true, Ordering::SeqCst);
+            clients.into_iter().for_each(|client| client.join().unwrap());
+        });
+        server.stop();
+    });
+}
