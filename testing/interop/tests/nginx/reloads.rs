@@ -75,7 +75,8 @@ fn configuration(number: usize) -> String {
         0 => format!("location = /text {{ return 200 \"{number}\\n\"; }}"),
         1 => format!("location ~ ^/te(x)t$ {{ set $is \"{number}\"; return 200 \"$is\\n\"; }}"),
         _ => format!(
-            "location /t {{ if ($uri = /text) {{ return 200 \"{number}\\n\"; }} root www/{number}; try_files $uri /page.txt; }}"
+            "location /t {{ if ($uri = /text) {{ return 200 \"{number}\\n\"; }} root www/{number}; \
+             try_files $uri /page.txt; }}"
         ),
     };
     format!(
@@ -139,11 +140,7 @@ fn client(shared: &Shared) {
 
 /// The process's page of statistics.
 fn page_of(server: &Running) -> PathBuf {
-    let begins = format!("{}.", server.id());
-    let folder = silo::page::usual_folder().expect("a folder for pages");
-    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-    let is_its = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begins));
-    files.into_iter().find(is_its).expect("a page of the server's")
+    silo::page::usual_folder().expect("a folder for pages").join(format!("{}.page", server.id()))
 }
 
 /// Whether some new connection is answered by this configuration.

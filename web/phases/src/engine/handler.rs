@@ -220,7 +220,7 @@ impl Handler for Engine {
         let server = program.servers.get(usize::from(server.0))?;
         let mut path = vec![b'/'];
         let mut rest = Vec::new();
-        normalise(request.path(), &mut rest).ok()?;
+        normalise_as(request.path(), &mut rest, server.merge_slashes).ok()?;
         path.extend_from_slice(&rest);
         let found = server.locations.find(&path, |expression| matches(expression, &path));
         let block = program.blocks.get(found.map_or(server.block.0, |found| found) as usize)?;

@@ -46,7 +46,7 @@ impl<R: Replies> Runner<'_, R> {
             return Flow::HangUp;
         }
         if matches!(status, 400 | 413 | 414 | 495..=497 | 500 | 501) {
-            self.replies.set_last(self.course.id);
+            self.set_last();
         }
         if !self.course.in_error_page && !block.error_pages.is_empty() && self.course.changes > 0 {
             self.course.in_error_page = !block.recursive_error_pages;
@@ -224,12 +224,6 @@ impl<R: Replies> Runner<'_, R> {
         }
         if let Some(etag) = &answer.etag {
             fields.field("ETag", etag.as_bytes());
-        }
-        if let Some(told) = block.connection.keepalive_told {
-            self.course.depends.on(Depends::OTHER);
-            if self.replies.about(self.course.id).goes_on {
-                fields.field("Keep-Alive", format!("timeout={}", told.as_secs()).as_bytes());
-            }
         }
         if let Some(coding) = answer.coding.filter(|_| answer.status != 304) {
             fields.field("Content-Encoding", coding.token());
@@ -418,11 +412,17 @@ impl<R: Replies> Runner<'_, R> {
         location_value(location, out);
     }
 
+    /// The connection ends with this answer.
+    pub(super) fn set_last(&mut self) {
+        self.course.about.goes_on = false;
+        self.replies.set_last(self.course.id);
+    }
+
     /// Whether the connection goes on after this, and for how long.
     fn keep_alive(&mut self, block: &Block, fields: &mut FieldLines) {
         let rules = &block.connection;
         if rules.keepalive.is_zero() || self.course.about.requests.saturating_add(1) >= rules.requests {
-            self.replies.set_last(self.course.id);
+            self.set_last();
         } else if let Some(told) = rules.keepalive_told.filter(|_| self.course.about.goes_on) {
             fields.field("Keep-Alive", format!("timeout={}", told.as_secs()).as_bytes());
         }

@@ -100,7 +100,7 @@ impl<R: Replies> Runner<'_, R> {
                     return Flow::Status(status);
                 }
                 if matches!(self.course.method, Method::Connect | Method::Trace) {
-                    self.replies.set_last(self.course.id);
+                    self.set_last();
                     return Flow::Status(405);
                 }
                 self.real_address();
