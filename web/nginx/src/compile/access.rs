@@ -146,21 +146,29 @@ impl Compiler<'_> {
             Some(rules) => (**rules).clone(),
             None => SecureLink { link: None, md5: None, secret: None },
         };
-        match directive.name.as_slice() {
-            b"secure_link" => rules.link = Some(self.value(text, directive.place)?),
-            b"secure_link_md5" => rules.md5 = Some(self.value(text, directive.place)?),
-            _ => {
-                rules.secret = Some(text.into());
-                layer.first("secure_link_secret");
-            }
+        let own = ["secure_link_secret", "secure_link", "secure_link_md5"].map(|name| layer.has(name));
+        let (secret, others) = (own[0], own[1] || own[2]);
+        let is_secret = directive.name == b"secure_link_secret";
+        if is_secret && others || !is_secret && secret {
+            let what = "\"secure_link_secret\" cannot be mixed with \"secure_link\" and \"secure_link_md5\"";
+            return Err(self.refused(directive.place, what.to_owned()));
         }
-        if rules.secret.is_some() && (rules.link.is_some() || rules.md5.is_some()) {
-            // A secret of this block, and what an outer one says otherwise.
-            if layer.has("secure_link_secret") {
-                let what = "\"secure_link_secret\" cannot be mixed with \"secure_link\" and \"secure_link_md5\"";
-                return Err(self.refused(directive.place, what.to_owned()));
+        // What the block outside has of the other kind does not count here.
+        match directive.name.as_slice() {
+            b"secure_link" => {
+                layer.first("secure_link");
+                rules.secret = None;
+                rules.link = Some(self.value(text, directive.place)?);
             }
-            rules.secret = None;
+            b"secure_link_md5" => {
+                layer.first("secure_link_md5");
+                rules.secret = None;
+                rules.md5 = Some(self.value(text, directive.place)?);
+            }
+            _ => {
+                layer.first("secure_link_secret");
+                rules = SecureLink { link: None, md5: None, secret: Some(text.into()) };
+            }
         }
         layer.block.secure_link = Some(rules.into());
         Ok(())

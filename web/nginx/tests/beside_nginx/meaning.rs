@@ -187,6 +187,8 @@ const WARNED: &[&str] = &[
     "server { listen 127.0.0.1:18082; server_name a; } server { listen 127.0.0.1:18082; server_name a A; }",
     "server { listen 127.0.0.1:18082; server_name a/b; }",
     "server { listen 127.0.0.1:18082; server_name a.*.b c..d e e; }",
+    "server { listen 127.0.0.1:18082; secure_link $arg_a; location /a { secure_link_secret b; } }",
+    "server { listen 127.0.0.1:18082; secure_link_secret a; location /a { secure_link $arg_b; secure_link_md5 c; } }",
     "server { listen 127.0.0.1:18082; index /a b; }",
     "server { listen 127.0.0.1:18082; allow 10.0.0.1/8; }",
     "server { listen 127.0.0.1:18082; set_real_ip_from 10.0.0.1/8; }",
