@@ -489,6 +489,7 @@ impl<R: Replies> Runner<'_, R> {
             && request.is_plain()
             // Those of others may be compressed.
             && !course.about.http10
+            && (course.about.goes_on || !course.tells_keep_alive())
             // Logs tell of the query: of one that a rewrite made, that it did.
             && course.args == request.query().unwrap_or_default()
             && !course.depends.has(Depends::OTHER)

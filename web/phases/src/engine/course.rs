@@ -332,6 +332,12 @@ impl Course {
         (self.loaded.secret.hash_one((0, of)), self.loaded.secret.hash_one((1, of)))
     }
 
+    /// Whether its answer tells how long its connection is kept.
+    pub fn tells_keep_alive(&self) -> bool {
+        let block = self.loaded.program.blocks.get(self.block.0 as usize);
+        block.is_some_and(|block| block.connection.keepalive_told.is_some())
+    }
+
     /// Whether nothing that it says is believed.
     pub const fn is_refused(&self) -> bool {
         self.refused.is_some()

@@ -98,6 +98,10 @@ impl ReadyTable {
         let Some(at) = self.at(asked, whose) else { return false };
         let room = self.bytes_max.saturating_sub(self.bytes);
         let entry = &mut self.entries[at as usize];
+        if entry.note.course.tells_keep_alive() {
+            // That it does not.
+            return false;
+        }
         let Some(length) = entry.ready.make_closing(room) else { return false };
         self.bytes += length;
         true
