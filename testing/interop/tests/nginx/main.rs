@@ -7,6 +7,7 @@
 
 mod answer;
 mod differences;
+mod hosts;
 mod random;
 mod reloads;
 mod requests;
