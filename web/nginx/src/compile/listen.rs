@@ -133,11 +133,7 @@ impl Compiler<'_> {
                 options.is_default = true;
                 return Ok(());
             }
-            b"proxy_protocol" => {
-                options.proxy_protocol = true;
-                return Ok(());
-            }
-            b"ssl" | b"quic" | b"http2" => {
+            b"ssl" | b"quic" | b"http2" | b"proxy_protocol" => {
                 return Err(self.unsupported(place, &format!("\"listen ... {}\"", told(name))));
             }
             b"multipath" | b"setfib=" | b"accept_filter=" => {

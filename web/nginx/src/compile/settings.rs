@@ -87,7 +87,7 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
     ("zstd_min_length", |compiler, layer, directive| compiler.compression(layer, directive)),
     ("zstd_types", |compiler, layer, directive| compiler.compression(layer, directive)),
     ("set_real_ip_from", |compiler, layer, directive| compiler.real_ip_from(layer, directive)),
-    plain!("real_ip_header", |layer, directive| access::real_ip_header(layer, directive)),
+    ("real_ip_header", |compiler, layer, directive| compiler.real_ip_header(layer, directive)),
     plain!("real_ip_recursive", |layer, directive| access::real_ip_recursive(layer, directive)),
     ("valid_referers", |compiler, layer, directive| compiler.valid_referers(layer, directive)),
     ("secure_link", |compiler, layer, directive| compiler.secure_link(layer, directive)),
@@ -319,6 +319,9 @@ impl Compiler<'_> {
 
     fn add_field(&mut self, layer: &mut Layer, directive: &Directive, trailer: bool) -> Step {
         let place = directive.place;
+        if trailer {
+            return Err(self.unsupported(place, "\"add_trailer\" directive"));
+        }
         let always = match directive.arguments.get(2).map(Vec::as_slice) {
             None => false,
             Some(b"always") => true,
@@ -367,6 +370,10 @@ impl Compiler<'_> {
             });
         }
         match rules {
+            // A file's folders are not looked at one by one.
+            Some(SymlinkRules::Refuse | SymlinkRules::IfNotOwner) if directive.arguments.len() == 1 => {
+                return Err(self.unsupported(place, "\"disable_symlinks\" directive with another value than \"off\""));
+            }
             Some(rules) if directive.arguments.len() == 1 => layer.block.symlinks = rules,
             _ => {
                 let what = format!(

@@ -122,7 +122,7 @@ fn servers_share_addresses() {
         "server { listen 127.0.0.1:81; listen [::1]:81 ipv6only=off; server_name a; }
          server { listen 127.0.0.1:81 default_server backlog=7; server_name b *.c ~^(?<d>.)x$; }
          server { server_name $hostname; }
-         server { listen unix:/s proxy_protocol; return 200 $d; }",
+         server { listen unix:/s; return 200 $d; }",
     )
     .unwrap();
     let program = &compiled.program;
@@ -137,7 +137,6 @@ fn servers_share_addresses() {
     let find = |name: &str| first.names.find(name.as_bytes(), |_, name| name == b"yx");
     assert_eq!(["a", "b", "q.c", "yx", "none"].map(find), [1, 0, 0, 0, 0]);
     assert_eq!((compiled.sockets[0].backlog, compiled.sockets[1].takes_v4), (Some(7), true));
-    assert!(program.listeners[3].proxy_protocol);
     assert_eq!(&*program.servers[2].name, b"here");
     assert_eq!(program.variables.slots(), 1);
 }
@@ -185,6 +184,25 @@ fn the_process_is_told_what_to_be() {
         ("error_log x info warn;", "[emerg] duplicate log level \"warn\" in /c/nginx.conf:1"),
     ] {
         assert_eq!(compile(text).unwrap_err(), said, "{text}");
+    }
+}
+
+/// What the engine does not do is not taken as if it did.
+#[test]
+fn what_is_not_done_is_refused() {
+    for (directive, what) in [
+        ("disable_symlinks on;", "\"disable_symlinks\" directive with another value than \"off\""),
+        ("disable_symlinks if_not_owner;", "\"disable_symlinks\" directive with another value than \"off\""),
+        ("gunzip on;", "\"gunzip\" directive with another value than \"off\""),
+        ("add_trailer a b;", "\"add_trailer\" directive"),
+        ("real_ip_header proxy_protocol;", "\"real_ip_header proxy_protocol\""),
+        ("listen 81 proxy_protocol;", "\"listen ... proxy_protocol\""),
+    ] {
+        let Err(said) = compiled(&format!("server {{ {directive} }}")) else { panic!("{directive}") };
+        assert!(said.contains(&format!("not supported here: {what}")), "{said}");
+    }
+    for directive in ["disable_symlinks off;", "gunzip off;"] {
+        assert!(compiled(&format!("server {{ {directive} }}")).is_ok(), "{directive}");
     }
 }
 
