@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 
 /// Licences under which code may come in, by their SPDX names: those that ask
 /// for no more than to be named. One with a choice needs one of these.
-const LICENCES: [&str; 4] = ["Apache-2.0", "MIT", "Unicode-3.0", "Zlib"];
+const LICENCES: [&str; 6] = ["Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "MIT", "Unicode-3.0", "Zlib"];
 
 /// Where all of it comes from. Cargo writes this for every mirror of it.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
