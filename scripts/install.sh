@@ -19,7 +19,7 @@ if [ "${1:-}" = --remove ]; then
     # What is named nearside there is ours.
     rm -f "$bin/nearside" "$man/nearside.1" "$man"/nearside-*.1 "$bash/nearside" "$zsh/_nearside" \
         "$fish/nearside.fish" "$units/nearside.service" "$units/nearside.socket" \
-        "$units/nearside-link@.service"
+        "$units/nearside-link@.service" "$units/nearside-nginx.service"
     echo "removed from $to"
     exit 0
 fi
@@ -38,7 +38,7 @@ chmod 644 "$man"/nearside*.1
 "$program" completions zsh >"$zsh/_nearside"
 "$program" completions fish >"$fish/nearside.fish"
 here=$(dirname "$0")
-for unit in nearside.service nearside.socket nearside-link@.service; do
+for unit in nearside.service nearside.socket nearside-link@.service nearside-nginx.service; do
     sed "s|/usr/bin/nearside|$prefix/bin/nearside|" "$here/../packaging/systemd/$unit" >"$units/$unit"
 done
 echo "installed $bin/nearside ($(du -h "$bin/nearside" | cut -f 1)), its manual, completions and units below $to"
