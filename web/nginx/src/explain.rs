@@ -240,6 +240,15 @@ impl Explanation<'_> {
         if !block.access.is_empty() {
             reasons.push("access rules are asked for each request".to_owned());
         }
+        if !block.limits.is_empty() {
+            reasons.push("requests or connections are counted".to_owned());
+        }
+        if block.limit_except.is_some() {
+            reasons.push("methods have rules of their own".to_owned());
+        }
+        if block.connection.keepalive.is_zero() {
+            reasons.push("its connections end with each answer".to_owned());
+        }
         if block.content == ContentRules::StubStatus {
             reasons.push("its numbers change with each request".to_owned());
         }
