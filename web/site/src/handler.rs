@@ -35,8 +35,9 @@ pub enum SiteHandler {
     Files(Files),
     /// One response for everything.
     Fixed(Fixed),
-    /// What a configuration says.
-    Engine(Engine),
+    /// What a configuration says. Boxed, so that the others lie as near to each other
+    /// as they would without it.
+    Engine(Box<Engine>),
 }
 
 /// Calls the same method of whichever handler it is.
@@ -96,7 +97,9 @@ impl HandlerParts {
                 SiteHandler::Files(Files::new(&directory, reader, making.limits, making.event))
             }
             Self::Fixed(respond) => SiteHandler::Fixed(Fixed::new(&respond, making.heads)),
-            Self::Engine(parts) => SiteHandler::Engine(Engine::new(parts, making.limits, making.heads, making.event)),
+            Self::Engine(parts) => {
+                SiteHandler::Engine(Box::new(Engine::new(parts, making.limits, making.heads, making.event)))
+            }
         }
     }
 }
