@@ -84,7 +84,7 @@ fn configuration(number: usize) -> String {
          events {{}}\n\
          http {{\n\
          types {{ text/plain txt; }}\n\
-         default_type text/plain;\n\
+         default_type text/plain; keepalive_requests 1000000000;\n\
          log_format stamped '{number} $status $sent_http_x_number';\n\
          access_log logs/access-{log}.log stamped;\n\
          {gzip}\n{more}\n\
