@@ -148,6 +148,18 @@ pub enum Wake {
     Idle,
 }
 
+impl Wake {
+    /// The one of both that comes first: for an application made of several.
+    #[must_use]
+    pub fn earlier(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Now, _) | (_, Self::Now) => Self::Now,
+            (Self::Idle, wake) | (wake, Self::Idle) => wake,
+            (Self::At(one), Self::At(other)) => Self::At(one.min(other)),
+        }
+    }
+}
+
 /// What a data path offers to an application, during a call to it.
 ///
 /// Every method that takes an id ignores (and getters answer with the empty

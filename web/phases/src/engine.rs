@@ -336,7 +336,7 @@ impl Engine {
         let mut wake = Wake::Idle;
         for loaded in self.retired.iter().chain([&self.loaded]) {
             if let Some(logs) = loaded.logs.borrow_mut().as_mut() {
-                wake = earlier(wake, logs.on_turn(now).map_or(Wake::Idle, Wake::At));
+                wake = wake.earlier(logs.on_turn(now).map_or(Wake::Idle, Wake::At));
             }
         }
         wake
@@ -370,14 +370,6 @@ impl Engine {
         }
         (course.state, course.inner) = (CourseState::Runs, None);
         self.run(replies, token, course, &request.get());
-    }
-}
-
-fn earlier(one: Wake, other: Wake) -> Wake {
-    match (one, other) {
-        (Wake::Now, _) | (_, Wake::Now) => Wake::Now,
-        (Wake::Idle, wake) | (wake, Wake::Idle) => wake,
-        (Wake::At(one), Wake::At(other)) => Wake::At(one.min(other)),
     }
 }
 

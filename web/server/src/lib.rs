@@ -538,11 +538,11 @@ impl<H: Handler> Server<H> {
         }
         let mut wake = Wake::Idle;
         for log in self.carrier.logs.iter_mut().flatten() {
-            wake = log.on_turn(now).map_or(wake, |at| earlier(wake, Wake::At(at)));
+            wake = log.on_turn(now).map_or(wake, |at| wake.earlier(Wake::At(at)));
         }
         for (slot, handler) in self.handlers.iter_mut().enumerate() {
             let mut replies = Answering { net: &mut *net, carrier: &mut self.carrier, slot, within: None };
-            wake = earlier(wake, handler.on_turn(&mut replies));
+            wake = wake.earlier(handler.on_turn(&mut replies));
         }
         wake
     }
@@ -565,12 +565,4 @@ impl<H: Handler> Server<H> {
 fn new_event() -> Result<Arc<OwnedFd>, ConfigError> {
     let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
     event.map(Arc::new).map_err(|error| ConfigError::Helper(error.into()))
-}
-
-fn earlier(one: Wake, other: Wake) -> Wake {
-    match (one, other) {
-        (Wake::Now, _) | (_, Wake::Now) => Wake::Now,
-        (Wake::Idle, wake) | (wake, Wake::Idle) => wake,
-        (Wake::At(one), Wake::At(other)) => Wake::At(one.min(other)),
-    }
 }

@@ -116,13 +116,11 @@ impl<R: Replies> Runner<'_, R> {
         let Chosen { coding: Some(coding), .. } = self.choose(answer, block, b"") else { return None };
         let level = block.compression.of(coding).level;
         let (key, content) = self.squeezable(file, coding, level)?;
-        let squeezer = self.rest.squeezer.as_mut()?;
-        if !matches!(squeezer.find(key), Squeeze::Unknown) {
+        if !matches!(self.rest.squeezer.as_mut()?.find(key), Squeeze::Unknown) {
             return None;
         }
-        self.rest.tickets = self.rest.tickets.wrapping_add(1);
-        let ticket = u64::from(self.rest.tickets) << 32 | u64::from(self.token);
-        if !squeezer.ask(key, content, ticket) {
+        let ticket = self.rest.next_ticket(self.token);
+        if !self.rest.squeezer.as_mut()?.ask(key, content, ticket) {
             return None;
         }
         self.course.ticket = Some(ticket);

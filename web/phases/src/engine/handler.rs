@@ -1,12 +1,12 @@
 //! Exchanges reach the engine.
 
+use super::Engine;
 use super::coding::class_of;
 use super::course::{CourseState, Depends};
 use super::host::names_a_host;
 use super::passing::Passing;
 use super::squeeze::Squeezer;
 use super::values::{Clock, Scope};
-use super::{Engine, earlier};
 use app::Wake;
 use core::ops::Range;
 use exchange::{Asked, ExchangeId, Handler, Ready, Replies, RequestBody};
@@ -132,12 +132,12 @@ impl Handler for Engine {
             wake = self.files.end_turn(&mut Passing { replies, rest: &mut self.rest });
         }
         if let Some(Reverse((at, _))) = self.rest.delayed.peek() {
-            wake = earlier(wake, Wake::At(*at));
+            wake = wake.earlier(Wake::At(*at));
         }
         if self.tells {
             self.rest.share.publish(replies.totals());
         }
-        if self.logs_any { earlier(wake, self.write_logs(replies.now())) } else { wake }
+        if self.logs_any { wake.earlier(self.write_logs(replies.now())) } else { wake }
     }
 
     fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {

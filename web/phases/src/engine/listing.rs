@@ -76,7 +76,6 @@ impl<R: Replies> Runner<'_, R> {
             Err(ListError::Failed) => return Flow::Status(500),
         };
         if rules.random {
-            self.rest.serial = self.rest.serial.wrapping_add(1);
             let (random, _) = self.course.request_id();
             if let Some(file) = random_file(&entries, random) {
                 let uri = [self.course.uri.as_slice(), &file.name].concat();
