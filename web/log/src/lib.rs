@@ -10,6 +10,7 @@
 //! at the end only for a moment.
 #![forbid(unsafe_code)]
 
+mod handing;
 mod named;
 mod places;
 mod record;
@@ -23,15 +24,15 @@ pub use set::LogSet;
 pub use targets::OpenLogs;
 
 use core::net::{IpAddr, SocketAddr};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use rtrb::{Consumer, Producer, RingBuffer};
+use handing::{Buffer, Handing, Writing};
+use rtrb::{Consumer, Producer};
 use semantics::date::HttpDate;
 use sink::{Appended, Sink, StandardStream};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use wire::Time;
 
 /// Lines are handed over when this many bytes have gathered…
@@ -95,32 +96,10 @@ pub struct OpenLine {
 /// The silo's end.
 #[derive(Debug)]
 pub struct Log {
-    buffer: Vec<u8>,
-    lines: u64,
-    /// When the oldest line in `buffer` came.
-    since: Time,
+    handing: Handing,
     /// `- - [10/Oct/2026:13:55:36 +0000] "`
     time: [u8; TIME_LEN],
-    full: Producer<Buffer>,
-    empty: Consumer<Vec<u8>>,
-    drops: u64,
-    shared: Arc<Shared>,
-    handle: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug)]
-struct Buffer {
-    bytes: Vec<u8>,
-    lines: u64,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    drops: AtomicU64,
-    reopen: AtomicBool,
-    /// The end is near: nobody who does not read is waited for.
-    hurry: AtomicBool,
-    stop: AtomicBool,
+    reopen: Arc<AtomicBool>,
 }
 
 impl Log {
@@ -139,28 +118,11 @@ impl Log {
                 Sink::File(path.clone(), file)
             }
         };
-        let buffers = (bytes / (BUFFER_FULL + LINE_MAX)).max(2);
-        let (full, full_out) = RingBuffer::new(buffers);
-        let (mut empty_in, empty) = RingBuffer::new(buffers);
-        for _ in 1..buffers {
-            let fits = empty_in.push(Vec::with_capacity(BUFFER_FULL + LINE_MAX)).is_ok();
-            debug_assert!(fits, "the ring has a place for each buffer");
-        }
-        let shared = Arc::new(Shared::default());
-        let theirs = Arc::clone(&shared);
-        let handle = helper::spawn("access-log", cpus, move || write(sink, full_out, empty_in, &theirs))
-            .map_err(Error::Helper)?;
-        Ok(Some(Self {
-            buffer: Vec::with_capacity(BUFFER_FULL + LINE_MAX),
-            lines: 0,
-            since: Time::ZERO,
-            time: time_of(&HttpDate::from_unix(0)),
-            full,
-            empty,
-            drops: 0,
-            shared,
-            handle: Some(handle),
-        }))
+        let reopen = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&reopen);
+        let handing =
+            Handing::start(bytes, cpus, move |full, empty, writing| write(sink, full, empty, writing, &theirs))?;
+        Ok(Some(Self { handing, time: time_of(&HttpDate::from_unix(0)), reopen }))
     }
 
     /// A new second began.
@@ -170,13 +132,13 @@ impl Log {
 
     /// Logs a request whose response is queued.
     pub fn line(&mut self, line: &Line<'_>, bytes: u64, now: Time) {
-        if !self.has_room(now) {
+        if !self.handing.has_room(now, |_| ()) {
             return;
         }
-        put_before(&mut self.buffer, &self.time, line);
-        put_bytes(&mut self.buffer, bytes);
-        put_after(&mut self.buffer, line);
-        self.lines += 1;
+        put_before(&mut self.handing.buffer, &self.time, line);
+        put_bytes(&mut self.handing.buffer, bytes);
+        put_after(&mut self.handing.buffer, line);
+        self.handing.lines += 1;
     }
 
     /// A line to be closed when the response is sent.
@@ -189,85 +151,31 @@ impl Log {
 
     /// Logs a request whose response took time.
     pub fn close_line(&mut self, line: &OpenLine, bytes: u64, now: Time) {
-        if !self.has_room(now) {
+        if !self.handing.has_room(now, |_| ()) {
             return;
         }
-        self.buffer.extend_from_slice(&line.before);
-        put_bytes(&mut self.buffer, bytes);
-        self.buffer.extend_from_slice(&line.after);
-        self.lines += 1;
+        self.handing.buffer.extend_from_slice(&line.before);
+        put_bytes(&mut self.handing.buffer, bytes);
+        self.handing.buffer.extend_from_slice(&line.after);
+        self.handing.lines += 1;
     }
 
     /// Once per turn: hands lines over when there are enough or they are old.
     /// Returns when it wants to be called again.
     #[inline]
     pub fn on_turn(&mut self, now: Time) -> Option<Time> {
-        if self.buffer.is_empty() {
-            return None;
-        }
-        let due = self.since + FLUSH_AFTER;
-        if self.buffer.len() < BUFFER_FULL && now < due {
-            return Some(due);
-        }
-        if self.hand_over() { None } else { Some(now + FLUSH_AFTER) }
+        self.handing.on_turn(now, |_| ())
     }
 
     /// Lines lost so far.
     pub fn drops(&self) -> u64 {
-        self.drops + self.shared.drops.load(Ordering::Relaxed)
+        self.handing.drops()
     }
 
     /// Opens the file again, at the writer's next look: for log rotation.
     pub fn reopen(&self) {
-        self.shared.reopen.store(true, Ordering::Release);
-        self.wake();
-    }
-
-    fn has_room(&mut self, now: Time) -> bool {
-        if self.buffer.is_empty() {
-            self.since = now;
-        }
-        if self.buffer.len() <= BUFFER_FULL || self.hand_over() {
-            return true;
-        }
-        self.drops += 1;
-        false
-    }
-
-    fn hand_over(&mut self) -> bool {
-        // A buffer to go on with comes back with each one written, so none
-        // is ever allocated, and none missing means that the ring has a place.
-        let Ok(next) = self.empty.pop() else { return false };
-        let bytes = core::mem::replace(&mut self.buffer, next);
-        let lines = core::mem::take(&mut self.lines);
-        if self.full.push(Buffer { bytes, lines }).is_err() {
-            self.drops += lines;
-        }
-        self.wake();
-        true
-    }
-
-    fn wake(&self) {
-        if let Some(handle) = &self.handle {
-            handle.thread().unpark();
-        }
-    }
-}
-
-impl Drop for Log {
-    fn drop(&mut self) {
-        // A writer that is behind is waited for, here as in the join below: one
-        // whose reader has stopped is told to give up first.
-        self.shared.hurry.store(true, Ordering::Release);
-        while !self.buffer.is_empty() && !self.hand_over() && self.handle.as_ref().is_some_and(|h| !h.is_finished()) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        self.shared.stop.store(true, Ordering::Release);
-        self.wake();
-        if let Some(handle) = self.handle.take() {
-            // A panic there was reported there.
-            let _ = handle.join();
-        }
+        self.reopen.store(true, Ordering::Release);
+        self.handing.wake();
     }
 }
 
@@ -285,19 +193,25 @@ fn time_of(date: &HttpDate) -> [u8; TIME_LEN] {
     time
 }
 
-fn write(mut sink: Sink, mut full: Consumer<Buffer>, mut empty: Producer<Vec<u8>>, shared: &Shared) {
+fn write(
+    mut sink: Sink,
+    mut full: Consumer<Buffer>,
+    mut empty: Producer<Vec<u8>>,
+    writing: &Writing,
+    reopen: &AtomicBool,
+) {
     loop {
         // Looked at before the ring: what was handed over before is written.
-        let stop = shared.stop.load(Ordering::Acquire);
+        let stop = writing.stop.load(Ordering::Acquire);
         while let Ok(Buffer { mut bytes, lines }) = full.pop() {
-            if sink.append(&bytes, &shared.hurry).is_err() {
-                shared.drops.fetch_add(lines, Ordering::Relaxed);
+            if sink.append(&bytes, &writing.hurry).is_err() {
+                writing.drops.fetch_add(lines, Ordering::Relaxed);
             }
             bytes.clear();
             // Never full: it has a place for every buffer.
             let _ = empty.push(bytes);
         }
-        if shared.reopen.swap(false, Ordering::AcqRel) {
+        if reopen.swap(false, Ordering::AcqRel) {
             sink.reopen();
         }
         if stop {

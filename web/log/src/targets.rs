@@ -1,6 +1,7 @@
 //! Any number of logs with one writer: what is open, and the writer's end.
 
 use crate::Error;
+use crate::handing::{Buffer, Writing};
 use crate::named::NamedFiles;
 use crate::places::{Buffering, LogPlace};
 use crate::record::Record;
@@ -28,15 +29,6 @@ pub struct OpenLogs {
     syslog: Vec<Option<SyslogHead>>,
     /// How often files were to be opened again.
     reopens: AtomicU64,
-}
-
-/// What a silo and its writer share.
-#[derive(Debug, Default)]
-pub(crate) struct Writing {
-    pub drops: AtomicU64,
-    /// The end is near: nobody who does not read is waited for.
-    pub hurry: AtomicBool,
-    pub stop: AtomicBool,
 }
 
 /// One log.
@@ -88,12 +80,12 @@ impl OpenLogs {
     }
 
     /// The writer's thread.
-    pub(crate) fn write(&self, mut full: Consumer<Vec<u8>>, mut empty: Producer<Vec<u8>>, writing: &Writing) {
+    pub(crate) fn write(&self, mut full: Consumer<Buffer>, mut empty: Producer<Vec<u8>>, writing: &Writing) {
         let (mut waiting, mut reopened) = (BTreeSet::new(), 0);
         loop {
             // Looked at before the ring: what was handed over before is written.
             let stop = writing.stop.load(Ordering::Acquire);
-            while let Ok(mut bytes) = full.pop() {
+            while let Ok(Buffer { mut bytes, .. }) = full.pop() {
                 self.batch(&bytes, writing, &mut waiting);
                 bytes.clear();
                 bytes.shrink_to(KEPT);

@@ -130,11 +130,11 @@ fn a_pipe_that_nobody_reads_loses_lines_and_holds_nobody_up() {
     }
     let lost = log.drops();
     assert!(lost > 500, "{lost}");
-    let shared = Arc::clone(&log.shared);
+    let writing = Arc::clone(&log.handing.writing);
     drop(log);
     // What was handed over and not read is counted as well; the rest of the
     // lines stand in the pipe, whole but for the last.
-    let lost = lost + shared.drops.load(Ordering::Relaxed);
+    let lost = lost + writing.drops.load(Ordering::Relaxed);
     let mut piped = vec![0; 1 << 20];
     let read = std::io::Read::read(&mut &reader, &mut piped).expect("what the pipe holds");
     let lines = piped[..read].split(|&byte| byte == b'\n').count();

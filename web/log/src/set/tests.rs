@@ -3,6 +3,8 @@
 use super::*;
 use crate::places::{Buffering, LogPlace, OpenFiles, SyslogPlace, SyslogServer};
 use crate::tests::Folder;
+use crate::{BUFFER_FULL, FLUSH_AFTER};
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::io::Read;
 use std::path::Path;
@@ -213,7 +215,7 @@ fn what_cannot_be_written_is_counted_and_holds_no_other_up() {
     let long = "x".repeat(10_000);
     for _ in 0..20 {
         for (log, line) in [(0, "full"), (1, &*long), (2, "whole")] {
-            wait(|| set.empty.slots() > 0 || set.buffer.len() <= BUFFER_FULL);
+            wait(|| set.handing.empty.slots() > 0 || set.handing.buffer.len() <= BUFFER_FULL);
             put(&mut set, log, line);
         }
     }
@@ -221,7 +223,7 @@ fn what_cannot_be_written_is_counted_and_holds_no_other_up() {
         set.on_turn(Time::ZERO + FLUSH_AFTER);
         text(&log).lines().count() == 20
     });
-    let writing = Arc::clone(&set.writing);
+    let writing = Arc::clone(&set.handing.writing);
     drop(set);
     // The pipe holds six, of which the last is torn.
     let lost = writing.drops.load(Ordering::Relaxed);
