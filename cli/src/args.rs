@@ -197,7 +197,7 @@ pub fn definition_alone() -> clap::Command {
     // for all that follows it.
     let common = ["idle", "congestion", "user_timeout", "status_page"];
     let alone = |command: clap::Command, arg| command.mut_arg(arg, |arg| arg.help_heading(Resettable::<Str>::Reset));
-    ["serve", "load"].into_iter().fold(flags::Cli::command(), |definition, name| {
+    ["serve", "load", "nginx"].into_iter().fold(flags::Cli::command(), |definition, name| {
         definition.mut_subcommand(name, |command| common.into_iter().fold(command, alone))
     })
 }

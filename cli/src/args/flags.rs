@@ -36,7 +36,7 @@ pub(super) enum Typed {
     /// Serve a folder, or one fixed answer, over kernel sockets or over a link
     Serve(Box<serve::ServeArgs>),
     /// Serve what an nginx.conf says, with nginx's own command line
-    Nginx(nginx::NginxArgs),
+    Nginx(Box<nginx::NginxArgs>),
     /// Load a server over kernel sockets or over a link, and measure its latency
     Load(Box<load::LoadArgs>),
     /// Measure Nearside versus nginx, on one veth pair and over shared memory
@@ -75,7 +75,7 @@ impl Typed {
     pub(super) fn plan(self) -> Result<Command, String> {
         Ok(match self {
             Self::Serve(args) => Command::Serve(Box::new(args.plan()?)),
-            Self::Nginx(args) => Command::Nginx(args.plan()),
+            Self::Nginx(args) => Command::Nginx(args.plan()?),
             Self::Load(args) => Command::Load(Box::new(args.plan()?)),
             Self::Demo(args) => Command::Demo(args.plan()),
             Self::Lab(args) => Command::Lab(args.plan()?),

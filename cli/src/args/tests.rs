@@ -39,7 +39,7 @@ fn serve(line: &str) -> ServePlan {
 /// The plan of a server over a link, and its ports.
 fn over_link(plan: &ServePlan) -> (&HostPlan, &[u16]) {
     match &plan.path {
-        ServePath::Link { host, ports, .. } => (host, ports),
+        ServePath::Link { host, listen, .. } => (host, &listen.everywhere),
         ServePath::Kernel(plan) => panic!("{plan:?}"),
     }
 }
@@ -160,7 +160,10 @@ fn serve_takes_every_flag_of_kernel_sockets() {
     let restart = plan.restart;
     assert_eq!((restart.take_over, restart.control), (Some(TakeOver::Only), Control::Off));
     assert_eq!((restart.timeout.as_secs(), restart.drain.as_secs()), (3, 4));
-    assert_eq!((restart.pid_file, plan.status_page), (Some("/run/pid".into()), Some("/run/page".into())));
+    assert_eq!(plan.status_page, Some("/run/page".into()));
+    assert_eq!(serve("serve . --pid-file /run/pid").pid_file, Some("/run/pid".into()));
+    let over_memif = serve("serve . --link memif:/run/m.sock --addr 10.0.0.2/24 --pid-file /run/pid");
+    assert_eq!(over_memif.pid_file, Some("/run/pid".into()));
     let at = over_sockets("serve . --take-over /run/c --control /run/d --idle spin").restart;
     assert_eq!((at.take_over, at.control), (Some(TakeOver::At("/run/c".into())), Control::At("/run/d".into())));
 }

@@ -431,6 +431,14 @@ impl Stack {
         self.tcp.listen(port);
     }
 
+    /// Accepts connections on these ports of every address, and at these
+    /// addresses, and nowhere else; an unspecified address stands for all of its
+    /// family. What was accepted elsewhere stays.
+    pub fn listen_on(&mut self, ports: &[u16], at: &[SocketAddr]) {
+        self.config.listen = ports.to_vec();
+        self.tcp.listen_on(ports, at);
+    }
+
     /// The ids of all connections, for a view of the whole.
     pub fn connection_ids(&self) -> impl Iterator<Item = ConnId> {
         self.tcp.slots().ids()

@@ -115,6 +115,32 @@ impl Host {
     }
 }
 
+#[test]
+fn ports_accept_on_the_addresses_that_they_are_told() {
+    let second = Ipv4Addr::new(10, 0, 0, 9);
+    let any: IpAddr = Ipv4Addr::UNSPECIFIED.into();
+    let any_v6: IpAddr = core::net::Ipv6Addr::UNSPECIFIED.into();
+    let at = |ip: IpAddr, port: u16| SocketAddr::new(ip, port);
+    for (ports, doors, first_is_taken, second_is_taken) in [
+        (&[PORT][..], vec![at(second.into(), PORT)], true, true),
+        (&[], vec![at(second.into(), PORT)], false, true),
+        (&[], vec![at(SERVER.into(), PORT), at(second.into(), PORT + 1)], true, false),
+        (&[PORT + 1], vec![at(second.into(), PORT)], false, true),
+        (&[], vec![at(any, PORT)], true, true),
+        (&[], vec![at(any_v6, PORT)], false, false),
+        (&[], Vec::new(), false, false),
+    ] {
+        let mut pair = Pair::new(|config| config.addresses.push(Address { ip: IpAddr::V4(second), prefix_len: 24 }));
+        pair.server.stack.listen_on(ports, &doors);
+        for (to, is_taken) in [(SERVER, first_is_taken), (second, second_is_taken)] {
+            pair.client.connect(to).unwrap();
+            pair.settle();
+            let opened = core::mem::take(&mut pair.client.opened).len();
+            assert_eq!(opened, usize::from(is_taken), "{ports:?} {doors:?} {to}");
+        }
+    }
+}
+
 /// A client and a server on one wire.
 struct Pair {
     client: Host,

@@ -63,12 +63,8 @@ impl Domains {
     /// second copies, and half for what each has of its own, as `content`
     /// then says. One silo shares with nobody.
     pub fn share_content(&mut self, layout: &Layout, asked: &Content, content: &mut Content, copies: Option<usize>) {
-        let revalidate = match content {
-            Content::Directory(directory) | Content::Program(_, directory) if layout.seats.len() > 1 => {
-                directory.revalidate
-            }
-            _ => return,
-        };
+        let Some(directory) = content.directory().filter(|_| layout.seats.len() > 1) else { return };
+        let revalidate = directory.revalidate;
         // Memory that is spread on purpose is in no domain.
         let placed = |seat: &&SiloPlace| seat.memory != Some(Memory::Interleave);
         let domains: Vec<u16> = layout.seats.iter().filter(placed).filter_map(|seat| seat.domain).collect();
@@ -80,7 +76,7 @@ impl Domains {
     /// Each silo's own part of the content that is held for all of them, as
     /// [`Domains::share_content`].
     pub fn divide(&self, layout: &Layout, asked: &Content, content: &mut Content) {
-        let (Content::Directory(asked), Content::Directory(directory)) = (asked, content) else { return };
+        let (Some(asked), Some(directory)) = (asked.directory(), content.directory_mut()) else { return };
         let silos = layout.seats.len();
         if silos > 1 {
             directory.cache_bytes = (asked.cache_bytes - asked.cache_bytes / 2) / silos;
@@ -140,7 +136,7 @@ impl Domains {
     /// and helper threads on its own domain's cores.
     pub fn server(&self, layout: &Layout, seat: &SiloPlace, config: &server::Config) -> server::Config {
         let mut config = config.clone();
-        if let (Content::Directory(directory), Some(shared_content)) = (&mut config.content, &self.shared_content) {
+        if let (Some(directory), Some(shared_content)) = (config.content.directory_mut(), &self.shared_content) {
             let placed = seat.domain.filter(|_| seat.memory != Some(Memory::Interleave));
             directory.shared_content = Some(shared_content.member(placed.unwrap_or(0)));
         }
@@ -177,10 +173,7 @@ impl Domains {
 /// How much content silos have in common, and how much of that may be second
 /// copies.
 fn in_common(asked: &Content, copies: Option<usize>) -> (usize, usize) {
-    let common = match asked {
-        Content::Directory(directory) | Content::Program(_, directory) => directory.cache_bytes / 2,
-        Content::Respond(_) => 0,
-    };
+    let common = asked.directory().map_or(0, |directory| directory.cache_bytes / 2);
     (common, copies.unwrap_or(common / 2))
 }
 

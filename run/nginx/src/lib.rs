@@ -9,8 +9,11 @@
 //! | `version` | `-v` and `-V` |
 //! | `start` | the process begins: its error log, and in the background |
 //! | `served` | what a configuration has the process be |
+//! | `over_links`, `over_sockets` | the same of each data path |
 
 mod load;
+mod over_links;
+mod over_sockets;
 mod plan;
 mod served;
 mod signal;
@@ -18,7 +21,7 @@ mod start;
 mod test;
 mod version;
 
-pub use plan::{NginxAction, NginxPlan, NginxSignal};
+pub use plan::{NginxAction, NginxLinks, NginxPlan, NginxSignal, NginxWorkers};
 pub use served::served;
 
 use say::Failure;

@@ -1,9 +1,15 @@
 //! What the command line says.
 
+use core::time::Duration;
+use host::HostPlan;
+use serve::RestartPlan;
 use std::path::PathBuf;
 
+/// A graceful end takes as long as requests do, unless it is told how long.
+pub const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
 /// One call of `nginx`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct NginxPlan {
     /// `-p`: what paths are relative to.
     pub prefix: Option<PathBuf>,
@@ -15,8 +21,36 @@ pub struct NginxPlan {
     pub globals: String,
     /// `-q`: nothing but errors is told of a test.
     pub quiet: bool,
+    /// Our own stack, over links; `None`: kernel sockets.
+    pub links: Option<Box<NginxLinks>>,
+    /// What is of workers over kernel sockets, and in no configuration.
+    pub workers: NginxWorkers,
     /// What is to be done.
     pub action: NginxAction,
+}
+
+/// What no configuration says of links.
+#[derive(Clone, Debug)]
+pub struct NginxLinks {
+    /// Links, addresses and silos; `worker_connections` says how many connections.
+    pub host: HostPlan,
+    /// How many silos was said, and `worker_processes` has no say.
+    pub counted: bool,
+    /// How to restart; `None` where another process cannot have the links.
+    pub restart: Option<RestartPlan>,
+}
+
+/// What no configuration says of workers.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NginxWorkers {
+    /// How long one polls before it sleeps.
+    pub spin: Duration,
+    /// Congestion control of new connections; `None`: the system's.
+    pub congestion: Option<String>,
+    /// How long sent data may go unacknowledged; `None`: as the system has it.
+    pub user_timeout: Option<Duration>,
+    /// Where the statistics page lies; `None`: the usual place.
+    pub status_page: Option<PathBuf>,
 }
 
 /// What is to be done.

@@ -1,32 +1,15 @@
 //! What a configuration has the process be.
 
 use crate::load::Loaded;
-use crate::plan::NginxPlan;
-use core::time::Duration;
-use host::{Cores, Workers};
-use nginx::{Compiled, KeepAliveRules, ProcessRules, SocketRules};
+use crate::plan::{NginxPlan, PATIENCE};
+use crate::{over_links, over_sockets};
+use nginx::{Compiled, ProcessRules};
 use phases::Program;
-use phases::program::ListenerRules;
-use serve::{Control, KernelPlan, Listen, Privileges, RestartPlan, ServePath, ServePlan, Settings, SignalRules};
-use sockets::{Config, Endpoint, KeepAlive, ListenOptions, StreamOptions};
+use serve::{Privileges, ServePlan, Settings, SignalRules};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
-
-/// A graceful end takes as long as requests do, unless it is told how long.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
-
-/// How long a successor may take to serve.
-const RESTART_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Linux's own times (tcp(7)).
-const KEEP_ALIVE: KeepAlive =
-    KeepAlive { idle: Duration::from_secs(7_200), interval: Duration::from_secs(75), probes: 9 };
-
-/// What a client that sends nothing at first is waited for, before it is handed
-/// over.
-const DEFERRED: Duration = Duration::from_secs(1);
 
 /// What the configuration of a command line has the process be now.
 ///
@@ -53,18 +36,22 @@ pub fn plan(
     }
     let given = given(&configuration.dump(), &plan.globals, &program, &process);
     let settings = Settings { file: Some(path), given };
-    let kernel = kernel(&program, &sockets, &process);
+    let (path, connections) = match &plan.links {
+        Some(links) => over_links::path(links, &program, &sockets, &process)?,
+        None => over_sockets::path(&plan.workers, &program, &sockets, &process),
+    };
     let user = process.user.as_ref().map(|user| match &process.group {
         Some(group) => format!("{user}:{group}"),
         None => user.clone(),
     });
     Ok(ServePlan {
-        server: server(program, &process, kernel.config.max_connections),
-        path: ServePath::Kernel(kernel),
+        server: server(program, &process, connections),
+        path,
         settings,
         check: false,
         privileges: Privileges { user, supervise: false },
         signals: SignalRules::Nginx { daemon: process.daemon },
+        pid_file: process.pid.clone(),
         error_log: plan.error_log(&process),
         again,
     })
@@ -75,7 +62,7 @@ fn given(text: &[u8], globals: &str, program: &Program, process: &ProcessRules) 
     let mut hasher = DefaultHasher::new();
     hasher.write(text);
     hasher.write(globals.as_bytes());
-    let listen = program.listeners.iter().map(|listener| endpoint(listener).to_string()).collect();
+    let listen = program.listeners.iter().map(|listener| over_sockets::endpoint(listener).to_string()).collect();
     let workers = process.workers.map_or_else(|| "auto".to_owned(), |count| count.to_string());
     let user = process.user.iter().chain(&process.group).cloned().collect();
     [
@@ -118,72 +105,4 @@ fn server(program: Program, process: &ProcessRules, connections: usize) -> serve
     timeouts.http.keep_alive = block.connection.keepalive;
     timeouts.drain = process.shutdown.unwrap_or(PATIENCE);
     config
-}
-
-fn endpoint(listener: &ListenerRules) -> Endpoint {
-    match (listener.address, &listener.path) {
-        (Some(address), _) => Endpoint::Tcp(address),
-        (None, path) => Endpoint::Unix(path.clone().unwrap_or_default()),
-    }
-}
-
-fn kernel(program: &Program, rules: &[SocketRules], process: &ProcessRules) -> KernelPlan {
-    let listen = program.listeners.iter().map(|listener| Listen::At(endpoint(listener))).collect();
-    let workers =
-        process.workers.map_or(Workers::PerCore, |count| Workers::Count(u16::try_from(count).unwrap_or(u16::MAX)));
-    let count = match workers {
-        Workers::Count(count) => usize::from(count),
-        Workers::PerCore => std::thread::available_parallelism().map_or(1, usize::from),
-    };
-    let v6 = program.listeners.iter().zip(rules).filter(|(one, _)| one.address.is_some_and(|it| it.is_ipv6()));
-    let options = ListenOptions {
-        backlog: rules.iter().filter_map(|one| one.backlog).max().unwrap_or(ListenOptions::default().backlog),
-        defer_accept: rules.iter().any(|one| one.deferred).then_some(DEFERRED),
-        fast_open: rules.iter().filter_map(|one| one.fast_open).max(),
-        v6_only: v6.clone().count() == 0 || !v6.clone().all(|(_, one)| one.takes_v4),
-        unix_mode: ListenOptions::default().unix_mode,
-    };
-    let buffer = |bytes: Option<u64>| bytes.map(|bytes| u32::try_from(bytes.clamp(1, i32::MAX as u64)).unwrap_or(1));
-    let stream = StreamOptions {
-        keep_alive: rules.iter().find_map(|one| one.keep_alive).and_then(keep_alive),
-        send_buffer: buffer(rules.iter().filter_map(|one| one.send).max()),
-        receive_buffer: buffer(rules.iter().filter_map(|one| one.receive).max()),
-        ..StreamOptions::default()
-    };
-    let connections = (process.connections as usize).saturating_mul(count.max(1)).max(1);
-    KernelPlan {
-        listen,
-        workers,
-        cores: Cores::Allowed,
-        config: Config { stream, max_connections: connections, ..Config::default() },
-        options,
-        status_page: None,
-        restart: RestartPlan {
-            take_over: None,
-            control: Control::Usual,
-            timeout: RESTART_TIMEOUT,
-            drain: process.shutdown.unwrap_or(PATIENCE),
-            pid_file: process.pid.clone(),
-        },
-    }
-}
-
-const fn keep_alive(rules: KeepAliveRules) -> Option<KeepAlive> {
-    match rules {
-        KeepAliveRules::Off => None,
-        KeepAliveRules::On { idle, interval, probes } => Some(KeepAlive {
-            idle: match idle {
-                Some(idle) => idle,
-                None => KEEP_ALIVE.idle,
-            },
-            interval: match interval {
-                Some(interval) => interval,
-                None => KEEP_ALIVE.interval,
-            },
-            probes: match probes {
-                Some(probes) => probes,
-                None => KEEP_ALIVE.probes,
-            },
-        }),
-    }
 }

@@ -2,9 +2,10 @@
 //! listened on: whether it could be is found out.
 
 use crate::load::{Loaded, failed};
+use crate::over_links;
 use crate::plan::NginxPlan;
 use access_log::LogPlace;
-use nginx::ErrorLogTarget;
+use nginx::{Compiled, ErrorLogTarget};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::io::{self, Write};
 use std::path::Path;
@@ -24,7 +25,7 @@ pub fn test(plan: &NginxPlan, dump: bool, explain: bool) -> ExitCode {
     if !plan.quiet {
         say::eprintln!("nginx: the configuration file {path} syntax is ok");
     }
-    if let Err(why) = places(&loaded) {
+    if let Err(why) = places(&loaded).and_then(|()| addresses(plan, &loaded)) {
         say::eprintln!("nginx: [emerg] {why}");
         failed(&loaded.path);
         return ExitCode::FAILURE;
@@ -61,6 +62,13 @@ fn places(loaded: &Loaded) -> Result<(), String> {
         }
     }
     compiled.process.pid.as_deref().map_or(Ok(()), can_be_written)
+}
+
+/// Whether a link has the addresses that are listened on.
+fn addresses(plan: &NginxPlan, loaded: &Loaded) -> Result<(), String> {
+    let Some(links) = &plan.links else { return Ok(()) };
+    let Compiled { program, sockets, .. } = &loaded.compiled;
+    over_links::listen(&links.host, &program.listeners, sockets).map(drop)
 }
 
 fn can_be_written(path: &Path) -> Result<(), String> {

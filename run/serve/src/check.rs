@@ -33,6 +33,7 @@ pub fn check(plan: &ServePlan) -> Result<(), Failure> {
     }
     // To open it would make it.
     server.access_log = AccessLog::Off;
+    findings.take(plan.pid_file.as_deref().map_or(Ok(()), places::pid_file));
     let how = match &plan.path {
         ServePath::Kernel(kernel) => {
             places::restarts(&kernel.restart, &mut findings);

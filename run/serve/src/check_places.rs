@@ -91,15 +91,19 @@ pub fn page(path: Option<&Path>) -> Result<(), String> {
     path.map_or_else(usual, |path| Ok(path.to_owned())).and_then(|path| file(&path))
 }
 
-/// What a restart needs: the file with the process id, the control socket.
-pub fn restarts(plan: &RestartPlan, findings: &mut Findings) {
-    if let Some(path) = &plan.pid_file {
-        let other = kind(path).filter(|kind| !matches!(kind, FileType::RegularFile | FileType::Symlink));
-        findings.take(match other {
-            Some(_) => Err(format!("cannot write {}: it is there, and no file", path.display())),
-            None => file(path),
-        });
+/// Whether the process id could be written.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn pid_file(path: &Path) -> Result<(), String> {
+    match kind(path).filter(|kind| !matches!(kind, FileType::RegularFile | FileType::Symlink)) {
+        Some(_) => Err(format!("cannot write {}: it is there, and no file", path.display())),
+        None => file(path),
     }
+}
+
+/// What a restart needs: the control socket.
+pub fn restarts(plan: &RestartPlan, findings: &mut Findings) {
     match control_path(plan) {
         Ok(Some(path)) => findings.take(socket(&path)),
         Ok(None) => {}

@@ -51,7 +51,8 @@ mod ward;
 mod worker;
 
 pub use plan::{
-    Control, KernelPlan, Listen, Privileges, RestartPlan, ServePath, ServePlan, Settings, SignalRules, TakeOver,
+    Control, KernelPlan, Listen, PortPlan, Privileges, RestartPlan, ServePath, ServePlan, Settings, SignalRules,
+    TakeOver,
 };
 
 use say::Failure;

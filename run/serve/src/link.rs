@@ -16,7 +16,7 @@ use super::orders::{Orders, Stage};
 use super::share::share;
 use super::supervisor::{PagePlace, Supervisor};
 use super::takeover::Predecessor;
-use crate::plan::{ServePath, ServePlan};
+use crate::plan::{PortPlan, ServePath, ServePlan};
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 use core::time::Duration;
@@ -95,7 +95,7 @@ fn over(
     following: &Following<'_>,
     program: PathBuf,
 ) -> Result<(), Failure> {
-    let ServePath::Link { ports, copies, .. } = &plan.path else { return Ok(()) };
+    let ServePath::Link { listen, copies, .. } = &plan.path else { return Ok(()) };
     let silos = layout.seats.len();
     let mut domains = Domains::new(layout);
     let mut server = share_out(plan, silos);
@@ -103,7 +103,7 @@ fn over(
     // What cannot be is found out before anybody can connect.
     // Without a thread, whose memory a silo's might be given when it has ended.
     let mut tried = server.clone();
-    if let server::Content::Directory(directory) = &mut tried.content {
+    if let Some(directory) = tried.content.directory_mut() {
         directory.reader = server::ReaderKind::Inline;
     }
     let counters = Server::new(tried, WallClock::new(Clock.now(), Clock.unix()))?.counters();
@@ -117,7 +117,7 @@ fn over(
     let company = ServingSilos {
         host,
         server,
-        ports,
+        listen,
         silos,
         layout,
         domains,
@@ -146,7 +146,7 @@ fn over(
             predecessor: following.predecessor,
         };
         let mut supervisor = Supervisor::new(program, plan, (&orders, asked), path, page);
-        let say = |_: &mut LinkPath<'_>, took_over| announce((host, &addresses), layout, ports, took_over);
+        let say = |_: &mut LinkPath<'_>, took_over| announce((host, &addresses), layout, listen, took_over);
         let supervised = supervisor.serve(&fleet, say);
         if supervised.is_err() {
             orders.advance(Stage::Drain);
@@ -189,13 +189,15 @@ fn addresses(host: &HostPlan) -> Vec<IpAddr> {
 fn announce(
     (host, addresses): (&HostPlan, &[IpAddr]),
     layout: &Layout,
-    ports: &[u16],
+    listen: &PortPlan,
     took_over: Option<(u32, Option<Duration>)>,
 ) {
     let unreached = unreached(host, addresses);
     let urls = addresses
         .iter()
-        .flat_map(|ip| ports.iter().map(move |port| format!("http://{}/", SocketAddr::new(*ip, *port))));
+        .flat_map(|ip| listen.ports().into_iter().map(|port| SocketAddr::new(*ip, port)))
+        .filter(|address| listen.takes(*address))
+        .map(|address| format!("http://{address}/"));
     let urls: Vec<String> = urls.collect();
     let links: Vec<&str> = layout.ports.iter().map(|port| port.name.as_str()).collect();
     let silos = match layout.seats.as_slice() {

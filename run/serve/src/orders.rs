@@ -3,6 +3,7 @@
 use super::bell::Bell;
 use super::systemd;
 use super::wakes::{PULSE, PULSE_WITH_CONNECTIONS};
+use crate::plan::PortPlan;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
@@ -89,12 +90,23 @@ pub struct NewSettings {
     pub path_settings: PathSettings,
 }
 
+/// What a silo's link and stack are told.
+#[derive(Clone, Debug)]
+pub struct SiloSettings {
+    /// How it trades latency for processor time.
+    pub pace: Pace,
+    /// Congestion control of new connections.
+    pub congestion: Algorithm,
+    /// What is listened on.
+    pub listen: Box<PortPlan>,
+}
+
 /// How one trades latency for processor time, and what else is of its data
 /// path.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum PathSettings {
     /// A silo's.
-    Silo(Pace, Algorithm),
+    Silo(SiloSettings),
     /// How long a worker over kernel sockets polls.
     Worker(Duration),
 }

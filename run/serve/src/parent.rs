@@ -275,7 +275,7 @@ impl Parent {
         }
         let child = &mut self.children[at];
         (child.role, child.deadline) = (Role::Serving, None);
-        if let Some(path) = restart_of(&self.plan).and_then(|restart| restart.pid_file.as_ref())
+        if let Some(path) = &self.plan.pid_file
             && let Err(why) = pid_file::write(path)
         {
             say::error(format_args!("cannot write {}: {why}", path.display()));
@@ -418,7 +418,7 @@ impl Parent {
 
     /// All have ended: what they could not remove is removed.
     fn finish(&self) {
-        if let Some(path) = restart_of(&self.plan).and_then(|restart| restart.pid_file.as_ref()) {
+        if let Some(path) = &self.plan.pid_file {
             pid_file::remove(path);
         }
         traces::remove(&self.plan);

@@ -6,6 +6,7 @@ use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use sockets::{Config, Endpoint, ListenOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -25,6 +26,8 @@ pub struct ServePlan {
     pub privileges: Privileges,
     /// What signals mean.
     pub signals: SignalRules,
+    /// Where the process id goes.
+    pub pid_file: Option<PathBuf>,
     /// The file that standard error leads to, to be opened again with the logs.
     pub error_log: Option<PathBuf>,
     /// What it is asked to do now, by the same command line and the file that
@@ -83,8 +86,8 @@ pub enum ServePath {
     Link {
         /// Links, addresses and silos.
         host: HostPlan,
-        /// Ports to listen on, on every address; no port twice.
-        ports: Vec<u16>,
+        /// What is listened on.
+        listen: Box<PortPlan>,
         /// The most bytes of content held in more than one NUMA domain;
         /// `None`: the usual.
         copies: Option<usize>,
@@ -95,6 +98,35 @@ pub enum ServePath {
     },
     /// Over kernel sockets.
     Kernel(KernelPlan),
+}
+
+/// What is listened on over links.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PortPlan {
+    /// These ports, on every address; no port twice.
+    pub everywhere: Vec<u16>,
+    /// And these of some addresses only; one that is unspecified stands for all
+    /// of its family.
+    pub at: Vec<SocketAddr>,
+}
+
+impl PortPlan {
+    /// All ports, each once.
+    #[must_use]
+    pub fn ports(&self) -> Vec<u16> {
+        let all = self.everywhere.iter().copied().chain(self.at.iter().map(SocketAddr::port));
+        all.collect::<BTreeSet<u16>>().into_iter().collect()
+    }
+
+    /// Whether connections to this address are accepted.
+    #[must_use]
+    pub fn takes(&self, address: SocketAddr) -> bool {
+        let same = |door: &SocketAddr| {
+            door.ip() == address.ip() || door.ip().is_unspecified() && door.is_ipv4() == address.is_ipv4()
+        };
+        self.everywhere.contains(&address.port())
+            || self.at.iter().any(|door| door.port() == address.port() && same(door))
+    }
 }
 
 /// What `serve` does over kernel sockets.
@@ -128,8 +160,6 @@ pub struct RestartPlan {
     pub timeout: Duration,
     /// How long connections may last after it does.
     pub drain: Duration,
-    /// Where the process id goes.
-    pub pid_file: Option<PathBuf>,
 }
 
 /// Whose sockets to take over.

@@ -126,11 +126,12 @@ mod tests {
         let host = HostPlan::new(vec![link]);
         ServePlan {
             server: server::Config::respond(server::Respond::Size(1)),
-            path: ServePath::Link { host, ports: vec![80], copies: None, restart: None, json: false },
+            path: ServePath::Link { host, listen: Box::default(), copies: None, restart: None, json: false },
             settings: Settings::default(),
             check: false,
             privileges: Privileges { user: user.map(str::to_owned), supervise },
             signals: SignalRules::Own,
+            pid_file: None,
             error_log: None,
             again: |_| Err(String::new()),
         }

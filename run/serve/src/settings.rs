@@ -23,6 +23,10 @@ pub const ANYWHERE: &[&str] = &[
 /// What changes over a link, too.
 pub const OVER_LINKS: &[&str] = &["cache-copies", "congestion", "tx-delay"];
 
+/// What changes over links whose addresses are ours alone, too: what a program
+/// on the host's own takes from the kernel is said when it is loaded.
+pub const ON_OWN_ADDRESSES: &[&str] = &["listen"];
+
 /// What changes over kernel sockets, too.
 pub const OVER_SOCKETS: &[&str] = &["sendfile-above"];
 
@@ -53,6 +57,9 @@ pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, Str
     if is_link(now) != is_link(asked) || is_fixed(now) != is_fixed(asked) {
         return Err(format!("another data path or kind of content ({}) {}", differing.join(", "), remedy(now, 1)));
     }
+    if is_nginx(now) && is_link(now) && differing.iter().any(|name| name == "listen" && !changes(now, name)) {
+        return Err(format!("another \"listen\" on the host's own addresses {}", remedy(now, 1)));
+    }
     let mut plan = now.clone();
     let fits = !is_link(now) || asked.server.limits.connections <= most;
     // What lies elsewhere cannot be read by a process that has given that up.
@@ -78,9 +85,12 @@ pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, Str
     }
     match (&mut plan.path, &asked.path) {
         (
-            ServePath::Link { host, copies, restart, .. },
-            ServePath::Link { host: asked, copies: more, restart: anew, .. },
+            ServePath::Link { host, copies, restart, listen, .. },
+            ServePath::Link { host: asked, copies: more, restart: anew, listen: elsewhere, .. },
         ) => {
+            if !host.uses_host_addresses() {
+                listen.clone_from(elsewhere);
+            }
             (host.idle, host.tx_delay, host.congestion) = (asked.idle, asked.tx_delay, asked.congestion);
             *copies = *more;
             if let (Some(restart), Some(anew)) = (restart, anew) {
@@ -102,7 +112,13 @@ pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, Str
 /// nginx starts new workers for each.
 pub fn takes_successor(now: &ServePlan, asked: &ServePlan) -> bool {
     let differing = now.settings.differing(&asked.settings);
-    matches!(now.signals, SignalRules::Nginx { .. }) && differing.iter().any(|name| !changes(now, name))
+    // Over a link both have the same ports.
+    let goes = |name: &String| !(changes(now, name) || is_link(now) && name == "listen");
+    is_nginx(now) && has_take_over(now) && differing.iter().any(goes)
+}
+
+const fn is_nginx(plan: &ServePlan) -> bool {
+    matches!(plan.signals, SignalRules::Nginx { .. })
 }
 
 /// What so many settings that do not change while `plan` is served need.
@@ -123,7 +139,9 @@ fn has_take_over(plan: &ServePlan) -> bool {
 fn changes(plan: &ServePlan, name: &str) -> bool {
     let more = if is_link(plan) { OVER_LINKS } else { OVER_SOCKETS };
     let restarts = has_take_over(plan) && OF_RESTARTS.contains(&name);
-    ANYWHERE.contains(&name) || OF_CONFIGURATIONS.contains(&name) || more.contains(&name) || restarts
+    let own = matches!(&plan.path, ServePath::Link { host, .. } if !host.uses_host_addresses());
+    let own = own && ON_OWN_ADDRESSES.contains(&name);
+    ANYWHERE.contains(&name) || OF_CONFIGURATIONS.contains(&name) || more.contains(&name) || restarts || own
 }
 
 const fn is_link(plan: &ServePlan) -> bool {

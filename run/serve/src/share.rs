@@ -6,7 +6,7 @@ pub fn share(mut server: server::Config, connections: usize, workers: usize) -> 
     let limits = &mut server.limits;
     limits.streams = limits.streams.div_ceil(workers);
     limits.stream_bytes = limits.stream_bytes.div_ceil(workers);
-    if let server::Content::Directory(directory) | server::Content::Program(_, directory) = &mut server.content {
+    if let Some(directory) = server.content.directory_mut() {
         directory.cache_bytes = directory.cache_bytes.div_ceil(workers).max(directory.cache_file_bytes);
     }
     server

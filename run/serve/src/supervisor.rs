@@ -222,8 +222,7 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
 
     /// Where the process id goes, if this is the process to be signalled.
     fn pid_file(&self) -> Option<&Path> {
-        let path = self.restart.as_ref().and_then(|restart| restart.pid_file.as_deref());
-        path.filter(|_| self.ward.is_none())
+        self.reload.plan().pid_file.as_deref().filter(|_| self.ward.is_none())
     }
 
     fn write_pid_file(&self) -> Result<(), Failure> {

@@ -68,6 +68,8 @@ pub struct Engine {
     rest: Rest,
     /// The listener's number, if there is but one.
     single: Option<u16>,
+    /// There may be connections that a listener took which is gone.
+    moved: bool,
     /// Programs that were replaced, until what began by them is over.
     retired: Vec<Rc<Loaded>>,
     /// Whether anything is logged.
@@ -149,6 +151,7 @@ impl Engine {
                 stream: None,
             },
             single: None,
+            moved: false,
             event: Arc::clone(event),
         };
         engine.settle();
@@ -156,7 +159,7 @@ impl Engine {
     }
 
     fn settle(&mut self) {
-        self.single = if self.loaded.program.listeners.len() == 1 { Some(0) } else { None };
+        self.single = if self.loaded.program.listeners.len() == 1 && !self.moved { Some(0) } else { None };
         self.logs_any = self.loaded.logs.borrow().is_some();
         let program = &self.loaded.program;
         let first = program.listeners.first().and_then(|listener| listener.servers.first());
@@ -171,6 +174,9 @@ impl Engine {
     /// Takes another program up, for what begins from now on.
     pub fn change(&mut self, program: NewProgram) {
         let old = core::mem::replace(&mut self.loaded, program.load());
+        let at =
+            |program: &Program| program.listeners.iter().map(|one| (one.address, one.path.clone())).collect::<Vec<_>>();
+        self.moved |= at(&old.program) != at(&self.loaded.program);
         self.retired.push(old);
         self.rest.courses_loaded(&self.loaded);
         self.rest.ready.clear();
@@ -389,7 +395,8 @@ fn listener_at(program: &Program, local: Option<SocketAddr>) -> u16 {
         })
     };
     let port = || at(&|address| address.port() == local.port() && address.ip().is_unspecified());
-    exact.or_else(family).or_else(port).or_else(|| at(&|address| address.port() == local.port())).unwrap_or(0) as u16
+    // A connection outlives the listener that took it: nobody else answers there.
+    exact.or_else(family).or_else(port).map_or(u16::MAX, |at| at as u16)
 }
 
 impl Rest {

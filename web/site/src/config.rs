@@ -171,6 +171,24 @@ impl Config {
 }
 
 impl Content {
+    /// The files that are served, or their limits.
+    #[must_use]
+    pub const fn directory(&self) -> Option<&Directory> {
+        match self {
+            Self::Directory(directory) | Self::Program(_, directory) => Some(directory),
+            Self::Respond(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
+    #[must_use]
+    pub const fn directory_mut(&mut self) -> Option<&mut Directory> {
+        match self {
+            Self::Directory(directory) | Self::Program(_, directory) => Some(directory),
+            Self::Respond(_) => None,
+        }
+    }
+
     fn check(&mut self) -> Result<(), ConfigError> {
         match self {
             Self::Respond(Respond::Size(size)) if *size > RESPOND_SIZE_MAX => Err(ConfigError::RespondTooLarge(*size)),

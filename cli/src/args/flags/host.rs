@@ -283,6 +283,11 @@ impl HostArgs {
         }
     }
 
+    /// Whether it says how many silos there are, or where.
+    pub(super) const fn names_silos(&self) -> bool {
+        self.silos.is_some() || self.core.is_some()
+    }
+
     /// Whether there need not be an address.
     fn may_use_host_addresses(links: &[LinkSpec], role: Role) -> Result<(), String> {
         match (links.iter().all(is_beside_kernel), role, links.len()) {

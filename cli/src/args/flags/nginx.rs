@@ -1,7 +1,9 @@
 //! `nearside nginx`, as typed: nginx's own options.
 
+use super::host::HostArgs;
+use super::sockets::{RestartArgs, hands_over};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
-use nginx_command::{NginxAction, NginxPlan, NginxSignal};
+use nginx_command::{NginxAction, NginxLinks, NginxPlan, NginxSignal, NginxWorkers};
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -52,6 +54,9 @@ pub(in crate::args) struct NginxArgs {
     /// Print the version and what there is of nginx's modules, and exit
     #[arg(short = 'V')]
     all_of_version: bool,
+
+    #[command(flatten)]
+    host: HostArgs,
 }
 
 /// What a process that serves is told.
@@ -68,7 +73,7 @@ enum ServerSignal {
 }
 
 impl NginxArgs {
-    pub(super) fn plan(self) -> NginxPlan {
+    pub(super) fn plan(self) -> Result<NginxPlan, String> {
         let action = match (self.signal, self.version || self.all_of_version) {
             (_, true) => NginxAction::Version { whole: self.all_of_version },
             (Some(signal), _) => NginxAction::Signal(match signal {
@@ -80,13 +85,30 @@ impl NginxArgs {
             _ if self.test || self.dump || self.explain => NginxAction::Test { dump: self.dump, explain: self.explain },
             _ => NginxAction::Serve,
         };
-        NginxPlan {
+        let (links, workers) = paths(self.host)?;
+        Ok(NginxPlan {
             prefix: self.prefix,
             configuration: self.configuration,
             error_log: self.error_log,
             globals: self.globals,
             quiet: self.quiet,
+            links: links.map(Box::new),
+            workers,
             action,
-        }
+        })
     }
+}
+
+/// What is asked of links, or of workers.
+fn paths(host: HostArgs) -> Result<(Option<NginxLinks>, NginxWorkers), String> {
+    if host.link.is_empty() {
+        let spin = host.spin()?;
+        let HostArgs { congestion, user_timeout, status_page, .. } = host;
+        return Ok((None, NginxWorkers { spin, congestion, user_timeout, status_page }));
+    }
+    let counted = host.names_silos();
+    // How many there are is the configuration's to say.
+    let host = host.plan(driver::Role::Server, 1)?;
+    let restart = hands_over(&host).is_ok().then(|| RestartArgs::default().plan());
+    Ok((Some(NginxLinks { host, counted, restart }), NginxWorkers::default()))
 }

@@ -8,7 +8,7 @@ use crate::args::serve_again;
 use app::{Prefix, SourceRule};
 use clap::{Args, ValueEnum, ValueHint};
 use host::values::{self, Count, Size};
-use serve::{Listen, ServePath, ServePlan, Settings, SignalRules};
+use serve::{Listen, PortPlan, ServePath, ServePlan, Settings, SignalRules};
 use server::{AccessLog, Respond};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,11 +30,12 @@ pub(in crate::args) struct ServeArgs {
     /// SIGHUP reads it again. Time limits, --max-connections, --idle,
     /// --tx-delay, --access-log, the folder or the --respond body, --symlinks,
     /// --cache-size, --cache-copies, --sendfile-above, --restart-timeout,
-    /// --restart-drain, and over a link --congestion change at once and no
-    /// connection is lost; what else was changed is named and stays as it was
-    /// until the next start, which reads the file too: SIGUSR2 starts a
-    /// successor, where there can be one. A file with a fault changes nothing.
-    /// What came of it is on the statistics page.
+    /// --restart-drain, and over a link --congestion, and --listen with
+    /// addresses of --addr, change at once and no connection is lost; what else
+    /// was changed is named and stays as it was until the next start, which
+    /// reads the file too: SIGUSR2 starts a successor, where there can be one. A
+    /// file with a fault changes nothing. What came of it is on the statistics
+    /// page.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     settings: Option<PathBuf>,
 
@@ -186,20 +187,24 @@ impl ServeArgs {
             if let server::Content::Directory(directory) = &mut server.content {
                 directory.cache_file_bytes = self.sockets.cached_max()?;
             }
+            let pid_file = self.restart.pid_file.clone();
             let mut plan = self.sockets.plan(self.restart, self.listen, self.host, max_connections)?;
             plan.config.per_source = per_source;
             let path = ServePath::Kernel(plan);
             let (signals, error_log) = (SignalRules::Own, None);
-            return Ok(ServePlan { server, path, settings, check, privileges, signals, error_log, again: serve_again });
+            let again = serve_again;
+            return Ok(ServePlan { server, path, settings, check, privileges, signals, pid_file, error_log, again });
         }
         let mut host = self.host.plan(driver::Role::Server, max_connections)?;
         host.per_source = per_source;
         let copies = self.cache_copies.map(|size| usize::try_from(size.0));
         let copies = copies.transpose().map_err(|_| "--cache-copies is too large")?;
-        let (restart, ports, json) = (self.restart.plan_over(&host)?, ports(self.listen)?, self.json);
-        let path = ServePath::Link { host, ports, copies, restart: restart.map(Box::new), json };
+        let pid_file = self.restart.pid_file.clone();
+        let (restart, json) = (self.restart.plan_over(&host)?, self.json);
+        let listen = Box::new(PortPlan { everywhere: ports(self.listen)?, at: Vec::new() });
+        let path = ServePath::Link { host, listen, copies, restart: restart.map(Box::new), json };
         let (signals, error_log) = (SignalRules::Own, None);
-        Ok(ServePlan { server, path, settings, check, privileges, signals, error_log, again: serve_again })
+        Ok(ServePlan { server, path, settings, check, privileges, signals, pid_file, error_log, again: serve_again })
     }
 }
 

@@ -120,7 +120,7 @@ pub(super) struct SocketArgs {
 }
 
 /// Restarts without a request lost.
-#[derive(Args)]
+#[derive(Args, Default)]
 #[command(next_help_heading = "Restart (without --link, or over af_xdp)")]
 pub(super) struct RestartArgs {
     /// Take the listening sockets, or the queues of an interface, over from a
@@ -154,21 +154,39 @@ pub(super) struct RestartArgs {
 
     /// Write the process id into this file once it serves
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pid_file: Option<PathBuf>,
+    pub(super) pid_file: Option<PathBuf>,
 }
 
 /// How long a successor may take, and the connections that it leaves.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(30);
 const RESTART_DRAIN: Duration = Duration::from_secs(3_600);
 
+/// Whether another process can have the links.
+///
+/// # Errors
+/// Why it cannot; a sentence for the user.
+pub(super) fn hands_over(host: &HostPlan) -> Result<(), String> {
+    if !host.links.first().is_some_and(|link| link.driver.kind().hands_over) {
+        Err(take_over_is_for())
+    } else if host.capture.is_some() {
+        Err("--capture cannot go on in another process".to_owned())
+    } else if host.faults.is_some() {
+        Err("frames that are harmed on purpose stay with a process".to_owned())
+    } else if host.speaks_lacp() {
+        // The new process would begin to negotiate anew.
+        Err("ports of --bond lacp stay with a process".to_owned())
+    } else {
+        Ok(())
+    }
+}
+
 impl RestartArgs {
-    fn plan(self) -> RestartPlan {
+    pub(super) fn plan(self) -> RestartPlan {
         RestartPlan {
             take_over: self.take_over.map(|path| path.map_or(TakeOver::Only, TakeOver::At)),
             control: self.control.unwrap_or_default(),
             timeout: self.restart_timeout.unwrap_or(RESTART_TIMEOUT),
             drain: self.restart_drain.unwrap_or(RESTART_DRAIN),
-            pid_file: self.pid_file,
         }
     }
 
@@ -177,25 +195,12 @@ impl RestartArgs {
     /// # Errors
     /// If it was asked for all the same.
     pub(super) fn plan_over(self, host: &HostPlan) -> Result<Option<RestartPlan>, String> {
-        let hands_over = host.links.first().is_some_and(|link| link.driver.kind().hands_over);
-        let why = if !hands_over {
-            take_over_is_for()
-        } else if host.capture.is_some() {
-            "--capture cannot go on in another process".to_owned()
-        } else if host.faults.is_some() {
-            "frames that are harmed on purpose stay with a process".to_owned()
-        } else if host.speaks_lacp() {
-            // The new process would begin to negotiate anew.
-            "ports of --bond lacp stay with a process".to_owned()
-        } else {
-            return Ok(Some(self.plan()));
-        };
+        let Err(why) = hands_over(host) else { return Ok(Some(self.plan())) };
         let asked = [
             ("--take-over", self.take_over.is_some()),
             ("--control", self.control.is_some_and(|control| control != Control::Off)),
             ("--restart-timeout", self.restart_timeout.is_some()),
             ("--restart-drain", self.restart_drain.is_some()),
-            ("--pid-file", self.pid_file.is_some()),
         ];
         match asked.into_iter().find(|(_, given)| *given) {
             Some((name, _)) => Err(format!("{name}: {why}")),

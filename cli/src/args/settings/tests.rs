@@ -54,8 +54,8 @@ fn refusal(text: &str) -> String {
 
 /// What a plan is, but for where its settings came from.
 fn shown(plan: &ServePlan) -> String {
-    let ServePlan { server, path, settings, check, privileges, signals, error_log, again: _ } = plan;
-    format!("{server:?} {path:?} {:?} {check} {privileges:?} {signals:?} {error_log:?}", settings.given)
+    let ServePlan { server, path, settings, check, privileges, signals, pid_file, error_log, again: _ } = plan;
+    format!("{server:?} {path:?} {:?} {check} {privileges:?} {signals:?} {pid_file:?} {error_log:?}", settings.given)
 }
 
 #[test]
@@ -224,6 +224,6 @@ proptest! {
 #[test]
 fn a_link_may_be_in_the_file_and_its_options_on_the_command_line() {
     let read = plan("link = 'tap:near0'\naddr = '10.0.0.2/24'", &[".", "--silos", "2"]).unwrap();
-    let ServePath::Link { host, ports, .. } = &read.path else { panic!("{read:?}") };
-    assert_eq!((host.links.len(), ports.as_slice()), (1, &[80][..]));
+    let ServePath::Link { host, listen, .. } = &read.path else { panic!("{read:?}") };
+    assert_eq!((host.links.len(), listen.everywhere.as_slice()), (1, &[80][..]));
 }

@@ -70,7 +70,7 @@ impl Tcp {
             (Some(_), None) | (None, _) => fresh,
         };
         let syn = header.flags.contains(Flags::SYN) && !header.flags.intersects(Flags::ACK.union(Flags::FIN));
-        if syn && newer && self.listeners.has(flow.local_port) {
+        if syn && newer && self.listeners.takes(ip, &flow) {
             if self.syns.is_full() && waiting.ts_recent.is_none() {
                 // A cookie has no room for a number beyond the old ones, and
                 // nothing else would tell the two connections' segments apart.

@@ -7,14 +7,18 @@ use super::flows::Keyed;
 use crate::egress::Egress;
 use crate::flow::{Envelope, Flow};
 use crate::ip::Ip;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tcp::SocketOptions;
 use wire::tcp::{Flags, TcpHeader};
 
 /// The listeners.
 #[derive(Debug)]
 pub(super) struct Listeners {
+    /// In order, each once, with those of `at`.
     ports: Vec<u16>,
+    /// Where ports accept that do so on some addresses only, in order; one that
+    /// is unspecified stands for all of its family.
+    at: Vec<(u16, IpAddr)>,
     /// Of ports whose listeners hand options on, few if any.
     options: Vec<(u16, SocketOptions)>,
     /// Whose SYN was taken last: an address that may be a host's. They come in
@@ -25,13 +29,51 @@ pub(super) struct Listeners {
 impl Listeners {
     /// On these ports.
     pub fn new(ports: &[u16]) -> Self {
-        Self { ports: ports.to_vec(), options: Vec::new(), last_source: IpAddr::V4(Ipv4Addr::UNSPECIFIED) }
+        let last_source = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let mut this = Self { ports: Vec::new(), at: Vec::new(), options: Vec::new(), last_source };
+        this.set(ports, &[]);
+        this
     }
 
-    /// Whether a port accepts connections.
+    fn set(&mut self, ports: &[u16], at: &[(u16, IpAddr)]) {
+        self.at = at.iter().filter(|(port, _)| !ports.contains(port)).copied().collect();
+        self.ports = ports.iter().copied().chain(self.at.iter().map(|(port, _)| *port)).collect();
+        self.at.sort_unstable();
+        self.at.dedup();
+        self.ports.sort_unstable();
+        self.ports.dedup();
+    }
+
+    /// Whether a port accepts connections, on some address at least.
     #[inline(always)]
     pub fn has(&self, port: u16) -> bool {
-        self.ports.contains(&port)
+        match self.ports.len() {
+            // Most have few.
+            0..=8 => self.ports.contains(&port),
+            _ => self.ports.binary_search(&port).is_ok(),
+        }
+    }
+
+    /// Whether connections of a flow are accepted.
+    #[inline(always)]
+    pub fn takes(&self, ip: &Ip, flow: &Flow) -> bool {
+        self.has(flow.local_port)
+            && (self.at.is_empty() || self.takes_at(ip.addresses.get(flow.local), flow.local_port))
+    }
+
+    #[cold]
+    fn takes_at(&self, address: Option<IpAddr>, port: u16) -> bool {
+        let first = self.at.partition_point(|(of, _)| *of < port);
+        if self.at.get(first).is_none_or(|(of, _)| *of != port) {
+            // It does so everywhere.
+            return true;
+        }
+        let Some(address) = address else { return false };
+        let all: IpAddr = match address {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        [address, all].iter().any(|ip| self.at.binary_search(&(port, *ip)).is_ok())
     }
 
     /// The options of the listener on a port, if it has any.
@@ -52,15 +94,24 @@ impl Listeners {
 impl Tcp {
     /// Stops accepting: further SYNs are answered as on a closed port.
     pub fn stop_listening(&mut self) {
-        self.listeners.ports.clear();
+        self.listeners.set(&[], &[]);
         self.listeners.options.clear();
     }
 
     /// Accepts connections on a further port.
     pub fn listen(&mut self, port: u16) {
-        if !self.listeners.has(port) {
-            self.listeners.ports.push(port);
-        }
+        let at = core::mem::take(&mut self.listeners.at);
+        let mut ports = core::mem::take(&mut self.listeners.ports);
+        ports.retain(|port| !at.iter().any(|(of, _)| of == port));
+        ports.push(port);
+        self.listeners.set(&ports, &at);
+    }
+
+    /// Accepts connections on these ports of every address, and at these
+    /// addresses, and nowhere else.
+    pub fn listen_on(&mut self, ports: &[u16], at: &[SocketAddr]) {
+        let at: Vec<(u16, IpAddr)> = at.iter().map(|door| (door.port(), door.ip())).collect();
+        self.listeners.set(ports, &at);
     }
 
     /// Sets the options of the listener on a port, which count for its SYN,ACKs
@@ -89,7 +140,7 @@ impl Tcp {
             ip.drop_martian();
             return None;
         }
-        let listening = self.listeners.has(flow.local_port) && flow.remote_port != 0;
+        let listening = self.listeners.takes(ip, &flow) && flow.remote_port != 0;
         const KIND: Flags = Flags(Flags::SYN.0 | Flags::ACK.0 | Flags::RST.0);
         let kind = header.flags.0 & KIND.0;
         if listening && kind == Flags::SYN.0 && !header.flags.contains(Flags::FIN) {

@@ -1,14 +1,14 @@
 //! One silo: its stack, its server, its column of the statistics page, and
 //! what the main thread wants of it.
 
-use super::super::orders::{NewSettings, Orders, PathSettings, Stage};
+use super::super::orders::{NewSettings, Orders, PathSettings, SiloSettings, Stage};
 use super::super::reload::Prepare;
 use super::super::wakes::Wakes;
 use super::super::ward::{self, WardReopener};
 use super::super::worker::{DRAIN_GRACE, WALL_CLOCK_EVERY};
 use super::own_ports::OwnPorts;
 use super::share_out;
-use crate::plan::{ServePath, ServePlan};
+use crate::plan::{PortPlan, ServePath, ServePlan};
 use app::App;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -34,7 +34,7 @@ pub struct ServingSilos<'a> {
     /// What each serves: its part of the limits.
     pub server: server::Config,
     /// What is listened on.
-    pub ports: &'a [u16],
+    pub listen: &'a PortPlan,
     pub silos: usize,
     /// Where everything is.
     pub layout: &'a Layout,
@@ -75,7 +75,7 @@ impl ServingSilos<'_> {
 
 impl Prepare for ServingSilos<'_> {
     fn prepare(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<NewSettings>, Failure> {
-        let ServePath::Link { host, copies, .. } = &next.path else { return Ok(Vec::new()) };
+        let ServePath::Link { host, listen, copies, .. } = &next.path else { return Ok(Vec::new()) };
         let part = |plan: &ServePlan| {
             let mut server = share_out(plan, self.silos);
             self.domains.divide(self.layout, &plan.server.content, &mut server.content);
@@ -88,7 +88,11 @@ impl Prepare for ServingSilos<'_> {
                 change: Change::prepare(&old, &new)?,
                 connections: new.limits.connections,
                 drain: new.timeouts.drain,
-                path_settings: PathSettings::Silo(host.pace(), host.congestion),
+                path_settings: PathSettings::Silo(SiloSettings {
+                    pace: host.pace(),
+                    congestion: host.congestion,
+                    listen: listen.clone(),
+                }),
             })
         };
         let news: Result<Vec<NewSettings>, Failure> = self.layout.seats.iter().map(one).collect();
@@ -102,7 +106,7 @@ impl SiloWork for ServingSilos<'_> {
     type Outcome = ();
 
     fn ports(&self) -> Vec<u16> {
-        self.ports.to_vec()
+        self.listen.ports()
     }
 
     fn offer(&self, index: usize) -> Option<Offer> {
@@ -127,8 +131,9 @@ impl SiloWork for ServingSilos<'_> {
         let neighbourhood = Neighbourhood::of(self.host).map_err(|why| why.to_string())?;
         // Before any of its tables is touched.
         let near = self.domains.settle(seat, &link);
-        let stack = stack(self.host, (seat.index, self.silos), &link.capabilities(), self.ports, core::iter::empty());
-        let stack = stack.map_err(|why| why.to_string())?;
+        let stack = stack(self.host, (seat.index, self.silos), &link.capabilities(), &[], core::iter::empty());
+        let mut stack = stack.map_err(|why| why.to_string())?;
+        stack.listen_on(&self.listen.everywhere, &self.listen.at);
         let clock = WallClock::new(Clock.now(), Clock.unix());
         let app =
             Server::new(self.domains.server(self.layout, seat, &self.server), clock).map_err(|why| why.to_string())?;
@@ -291,8 +296,12 @@ impl Attending<'_> {
         if let Some(news) = self.serving.orders.news(self.index) {
             replaced = Some(silo.app.change(news.change));
             silo.stack.set_max_connections(news.connections);
-            if let PathSettings::Silo(pace, congestion) = news.path_settings {
+            if let PathSettings::Silo(settings) = news.path_settings {
+                let SiloSettings { pace, congestion, listen } = settings;
                 silo.stack.set_congestion(congestion);
+                if self.serving.orders.stage() == Stage::Serve {
+                    silo.stack.listen_on(&listen.everywhere, &listen.at);
+                }
                 self.pace = Some(pace);
             }
             self.drain_limit = news.drain.saturating_add(DRAIN_GRACE);

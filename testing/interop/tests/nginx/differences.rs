@@ -1,7 +1,7 @@
 //! What differs on purpose: docs/differences.md says why.
 
 use crate::answer::Answer;
-use crate::twins::{NGINX, OURS};
+use crate::twins::SIDES;
 
 /// Answers that differ to requests of a kind.
 #[derive(Debug)]
@@ -104,6 +104,9 @@ pub(crate) fn differing(nginx: &Answer, ours: &Answer, method: &[u8]) -> Vec<Str
     out
 }
 
+/// What stands in the place of addresses, which differ.
+const ADDRESS: &str = "an address.";
+
 /// `answer` without what differs in every one.
 fn comparable(answer: &Answer, relative_expiry: bool) -> Answer {
     let mut out = answer.clone();
@@ -125,12 +128,12 @@ fn comparable(answer: &Answer, relative_expiry: bool) -> Answer {
             }
             _ => {}
         }
-        *value = value.replace(NGINX.address, OURS.address);
+        *value = SIDES.iter().fold(core::mem::take(value), |value, side| value.replace(side.address, ADDRESS));
         if let Some(boundary) = &boundary {
             *value = value.replace(boundary, &"0".repeat(boundary.len()));
         }
     }
-    replace(&mut out.body, NGINX.address.as_bytes(), OURS.address.as_bytes());
+    SIDES.iter().for_each(|side| replace(&mut out.body, side.address.as_bytes(), ADDRESS.as_bytes()));
     if let Some(boundary) = &boundary {
         replace(&mut out.body, boundary.as_bytes(), "0".repeat(boundary.len()).as_bytes());
     }

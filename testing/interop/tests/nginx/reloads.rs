@@ -6,7 +6,7 @@ use interop::{Nearside, Running, in_namespace, output, scratch, wait_for};
 use rustix::process::Signal;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -22,7 +22,17 @@ const WAITED_FOR: usize = 10;
 const THREADS: usize = 3;
 const EACH: usize = 8;
 
-const ADDRESS: &str = "127.0.0.1:80";
+/// Where a data path serves, and what makes it that one.
+#[derive(Clone, Copy)]
+struct Path {
+    name: &'static str,
+    address: &'static str,
+    link: &'static [&'static str],
+}
+
+const SOCKETS: Path = Path { name: "sockets", address: "127.0.0.1:80", link: &[] };
+const STACK: Path =
+    Path { name: "stack", address: "10.9.0.2:80", link: &["--link", interop::TAP, "--addr", "10.9.0.2/24"] };
 
 /// What is asked for: text, a file, a file by `try_files`, an error page, another host.
 const ASKED: [&[u8]; 5] = [
@@ -33,11 +43,14 @@ const ASKED: [&[u8]; 5] = [
     b"GET /page.txt HTTP/1.1\r\nHost: two.example\r\n\r\n",
 ];
 
-struct Site(PathBuf);
+struct Site {
+    folder: PathBuf,
+    path: Path,
+}
 
 impl Site {
-    fn new(reloads: usize) -> Self {
-        let folder = scratch("nginx-reloads");
+    fn new(path: Path, reloads: usize) -> Self {
+        let folder = scratch("nginx-reloads").join(path.name);
         let _ = fs::remove_dir_all(&folder);
         for number in 0..=reloads {
             let release = folder.join(format!("www/{number}"));
@@ -45,30 +58,34 @@ impl Site {
             fs::write(release.join("page.txt"), format!("{number}\n").repeat(200)).unwrap();
         }
         fs::create_dir_all(folder.join("logs")).unwrap();
-        let site = Self(folder);
+        let site = Self { folder, path };
         site.configure(0);
         site
     }
 
     fn path(&self) -> PathBuf {
-        self.0.join("nginx.conf")
+        self.folder.join("nginx.conf")
     }
 
     /// Puts the configuration of this number in place, whole.
     fn configure(&self, number: usize) {
-        let draft = self.0.join("next.conf");
-        fs::write(&draft, configuration(number)).unwrap();
+        let draft = self.folder.join("next.conf");
+        fs::write(&draft, configuration(self.path, number)).unwrap();
         fs::rename(&draft, self.path()).unwrap();
     }
 }
 
 /// The same answers each time but for their number; made in other ways.
-fn configuration(number: usize) -> String {
-    let mut more = String::new();
+fn configuration(path: Path, number: usize) -> String {
+    let (mut more, address) = (String::new(), path.address);
+    // Over kernel sockets another process serves where others are listened on.
+    if !path.link.is_empty() {
+        let _ = writeln!(more, "server {{ listen {}; return 404; }}", 8_000 + number % 3);
+    }
     // Variables, expressions and servers have other numbers in each.
     for at in 0..number % 7 {
         let _ = writeln!(more, "map $uri $extra{at} {{ default {at}; ~^/x{at}/(?<part{at}>.*)$ $part{at}; }}");
-        let _ = writeln!(more, "server {{ listen {ADDRESS}; server_name extra{at}.example; return 404; }}");
+        let _ = writeln!(more, "server {{ listen {address}; server_name extra{at}.example; return 404; }}");
     }
     let gzip = if number.is_multiple_of(2) { "gzip on; gzip_types text/plain; gzip_min_length 1;" } else { "" };
     let text = match number % 3 {
@@ -90,13 +107,13 @@ fn configuration(number: usize) -> String {
          {gzip}\n{more}\n\
          add_header X-Number {number} always;\n\
          server {{\n\
-         listen {ADDRESS}; server_name one.example; root www/{number};\n\
+         listen {address}; server_name one.example; root www/{number};\n\
          error_page 404 = @missing;\n\
          location @missing {{ return 200 \"{number}\\n\"; }}\n\
          location /tried {{ try_files $uri /page.txt =404; }}\n\
          {text}\n\
          }}\n\
-         server {{ listen {ADDRESS}; server_name two.example *.two.example; root www/{number}; }}\n\
+         server {{ listen {address}; server_name two.example *.two.example; root www/{number}; }}\n\
          }}\n",
         log = number % 2,
     )
@@ -127,8 +144,8 @@ fn ask(connection: &mut Connection, asked: &[u8], shared: &Shared) {
     shared.answered.fetch_add(1, Ordering::SeqCst);
 }
 
-fn client(shared: &Shared) {
-    let mut connections: Vec<Connection> = (0..EACH).map(|_| Connection::open(ADDRESS)).collect();
+fn client(path: Path, shared: &Shared) {
+    let mut connections: Vec<Connection> = (0..EACH).map(|_| Connection::open(path.address)).collect();
     let mut turn = 0;
     while !shared.stop.load(Ordering::SeqCst) {
         for connection in &mut connections {
@@ -144,37 +161,46 @@ fn page_of(server: &Running) -> PathBuf {
 }
 
 /// Whether some new connection is answered by this configuration.
-fn is_answered_by(number: usize) -> bool {
-    let answer = Connection::open(ADDRESS).ask(ASKED[0], b"GET");
+fn is_answered_by(path: Path, number: usize) -> bool {
+    let answer = Connection::open(path.address).ask(ASKED[0], b"GET");
     answer.field("x-number") == Some(&*number.to_string())
 }
 
 /// Whether each worker has taken so many configurations up.
-fn all_reloaded(page: &Path, times: usize) -> bool {
+fn all_reloaded(page: &std::path::Path, times: usize) -> bool {
     let text = output(Nearside::command(["status", "--json"]).arg(page));
     let pages: serde_json::Value = serde_json::from_str(&text).unwrap();
     let workers = pages[0]["silos"].as_array().unwrap();
     workers.iter().all(|worker| worker["app.reloads"].as_u64() == Some(times as u64))
 }
 
-fn start(folder: &Path, configuration: &Path) -> Running {
+fn start(site: &Site) -> Running {
     let mut command = Nearside::command(["nginx"]);
-    command.arg("-p").arg(folder).arg("-c").arg(configuration).args(["-e", "stderr"]);
+    command.arg("-p").arg(&site.folder).arg("-c").arg(site.path()).args(["-e", "stderr"]).args(site.path.link);
     let mut running = Running::start(&mut command);
-    running.wait_until_open(ADDRESS);
+    running.wait_until_open(site.path.address);
     running
 }
 
 #[test]
 fn configurations_follow_each_other_under_load() {
+    follow_each_other(SOCKETS);
+}
+
+#[test]
+fn configurations_follow_each_other_over_our_stack() {
+    follow_each_other(STACK);
+}
+
+fn follow_each_other(path: Path) {
     let reloads = std::env::var("NEARSIDE_RELOADS").map_or(RELOADS, |count| count.parse().expect("a number"));
     in_namespace(&[], move || {
-        let site = Site::new(reloads);
-        let server = start(&site.0, &site.path());
+        let site = Site::new(path, reloads);
+        let server = start(&site);
         let page = page_of(&server);
         let shared = Shared::default();
         thread::scope(|scope| {
-            let clients: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| client(&shared))).collect();
+            let clients: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| client(path, &shared))).collect();
             let failed = || clients.iter().any(|client| client.is_finished());
             let more = || {
                 let before = shared.answered.load(Ordering::SeqCst);
@@ -187,7 +213,7 @@ fn configurations_follow_each_other_under_load() {
                 shared.newest.store(number, Ordering::SeqCst);
                 site.configure(number);
                 server.signal(Signal::HUP);
-                wait_for("a reload", Duration::from_secs(120), || failed() || is_answered_by(number));
+                wait_for("a reload", Duration::from_secs(120), || failed() || is_answered_by(path, number));
                 if number.is_multiple_of(WAITED_FOR) {
                     wait_for("a reload by all", Duration::from_secs(120), || failed() || all_reloaded(&page, number));
                     shared.oldest.store(number, Ordering::SeqCst);

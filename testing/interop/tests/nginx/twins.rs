@@ -1,25 +1,33 @@
-//! nginx and the program under test, serving the same files by the same configuration,
-//! each at an address of its own and with logs of its own.
+//! nginx and the program under test on both of its data paths, serving the same files
+//! by the same configuration, each at an address of its own and with logs of its own.
 
 use crate::answer::{Answer, Connection};
 use crate::differences;
 use crate::requests::{Asked, Parts};
 use crate::tree;
-use interop::{Nearside, Running, scratch};
+use interop::{Nearside, Running, ip, scratch};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where one of the two is: the folder of its configuration, and its address.
+/// Where one of them is: the folder of its configuration, and its address.
 pub(crate) struct Side {
     name: &'static str,
     pub(crate) address: &'static str,
 }
 
-pub(crate) const NGINX: Side = Side { name: "nginx", address: "127.0.0.2" };
-pub(crate) const OURS: Side = Side { name: "nearside", address: "127.0.0.3" };
+const NGINX: Side = Side { name: "nginx", address: "172.31.77.2" };
+const OURS: Side = Side { name: "nearside", address: "172.31.77.3" };
+/// Over our own stack.
+const STACK: Side = Side { name: "stack", address: "172.31.77.4" };
+
+/// All of them, nginx first; where nginx is compared with itself, each is one. An address is as long as another's.
+pub(crate) const SIDES: [&Side; 3] = [&NGINX, &OURS, &STACK];
+
+/// The link of the last: the kernel's end has the address that clients are at.
+const LINK: [&str; 4] = ["--link", "tap:near0,addr=172.31.77.1/24", "--addr", "172.31.77.4/24"];
 
 /// The process rules of both; what else a site needs stands in its configuration.
 const PROCESS: &str = "user root;\nworker_processes 1;\ndaemon off;\npid {side}/nginx.pid;\n\
@@ -31,8 +39,8 @@ const SHOWN: usize = 400;
 /// Both, serving one site.
 pub(crate) struct Twins {
     prefix: PathBuf,
-    running: [Running; 2],
-    kept: [Option<Connection>; 2],
+    running: [Running; 3],
+    kept: [Option<Connection>; 3],
 }
 
 /// The folder with the configuration and the lists of the site `name`.
@@ -48,12 +56,15 @@ impl Twins {
         fs::create_dir_all(&prefix).unwrap();
         let folder = folder_of(name);
         tree::make(&prefix, &fs::read_to_string(folder.join("tree.txt")).unwrap());
-        for side in [&NGINX, &OURS] {
+        for side in SIDES {
+            if side.name != STACK.name || is_nginx_itself() {
+                ip(&format!("addr add {}/32 dev lo", side.address));
+            }
             configure(&folder, &prefix.join(side.name), side);
             fs::create_dir_all(prefix.join(side.name).join("logs")).unwrap();
         }
-        let running = [&NGINX, &OURS].map(|side| start(&prefix, side));
-        Self { prefix, running, kept: [None, None] }
+        let running = SIDES.map(|side| start(&prefix, side));
+        Self { prefix, running, kept: [None, None, None] }
     }
 
     pub(crate) fn prefix(&self) -> &Path {
@@ -63,7 +74,7 @@ impl Twins {
     /// How answers to `asked` differ, each on a connection of its own.
     pub(crate) fn differ_on_new_connections(&mut self, asked: &Asked) -> Option<String> {
         let mut silent = String::new();
-        let answers = [&NGINX, &OURS].map(|side| {
+        let answers = SIDES.map(|side| {
             let mut connection = Connection::open(&format!("{}:80", side.address));
             let answer = connection.ask(&asked.bytes, &asked.method);
             // What says that it closes does.
@@ -78,30 +89,34 @@ impl Twins {
     /// The same, on a connection that is kept as long as both keep it.
     pub(crate) fn differ_on_kept_connections(&mut self, asked: &Asked) -> Option<String> {
         let were_kept = self.kept.iter().all(Option::is_some);
-        let mut answers = [0, 1].map(|side| self.ask(side, asked));
+        let mut answers = [0, 1, 2].map(|side| self.ask(side, asked));
         // nginx closes some connections that it said to keep, as servers may.
-        if were_kept && answers[0] == Answer::default() && answers[1] != Answer::default() {
+        if were_kept && answers[0] == Answer::default() && answers[1..].iter().any(|it| *it != Answer::default()) {
             self.kept[0] = None;
             answers[0] = self.ask(0, asked);
         }
         if !answers.iter().all(|answer| answer.lives) {
-            self.kept = [None, None];
+            self.kept = [None, None, None];
         }
         difference(asked, "a kept connection", &answers)
     }
 
     /// Asks one of them, on its kept connection.
     fn ask(&mut self, side: usize, asked: &Asked) -> Answer {
-        let address = [NGINX.address, OURS.address][side];
+        let address = SIDES[side].address;
         let connection = self.kept[side].get_or_insert_with(|| Connection::open(&format!("{address}:80")));
         connection.ask(&asked.bytes, &asked.method)
     }
 
     /// How lines of the access logs differ, whatever their order.
     pub(crate) fn logs_differ(&self) -> Option<String> {
+        SIDES[1..].iter().find_map(|side| self.logs_of_differ(side))
+    }
+
+    fn logs_of_differ(&self, ours: &Side) -> Option<String> {
         let mut told = None;
         for _ in 0..200 {
-            told = self.differing_lines();
+            told = self.differing_lines(ours);
             if told.is_none() {
                 break;
             }
@@ -111,9 +126,9 @@ impl Twins {
         told
     }
 
-    fn differing_lines(&self) -> Option<String> {
+    fn differing_lines(&self, ours: &Side) -> Option<String> {
         let mut count: BTreeMap<String, i64> = BTreeMap::new();
-        for (side, step) in [(&NGINX, 1), (&OURS, -1)] {
+        for (side, step) in [(&NGINX, 1), (ours, -1)] {
             for file in fs::read_dir(self.prefix.join(side.name).join("logs")).unwrap() {
                 let file = file.unwrap();
                 let text = String::from_utf8_lossy(&fs::read(file.path()).unwrap()).into_owned();
@@ -123,21 +138,21 @@ impl Twins {
                     !line.split(|c: char| !c.is_ascii_digit()).any(|word| matches!(word, "400" | "444" | "505"))
                 };
                 for line in text.lines().filter(is_request) {
-                    let line = line.replace(NGINX.address, OURS.address);
+                    let line = line.replace(side.address, NGINX.address);
                     *count.entry(format!("{}: {line}", file.file_name().display())).or_default() += step;
                 }
             }
         }
         let lines = count.iter().filter(|(_, times)| **times != 0).take(10);
         let told: String = lines.fold(String::new(), |mut told, (line, times)| {
-            let side = if *times > 0 { NGINX.name } else { OURS.name };
+            let side = if *times > 0 { NGINX.name } else { ours.name };
             let _ = writeln!(told, "  {} times more from {side}: {line}", times.abs());
             told
         });
         (!told.is_empty()).then(|| format!("lines of the access log:\n{told}"))
     }
 
-    /// Ends both.
+    /// Ends them.
     pub(crate) fn stop(self) {
         drop(self.kept);
         for running in self.running {
@@ -146,7 +161,7 @@ impl Twins {
     }
 }
 
-/// Copies what is in the site's folder, with what differs between the two filled in.
+/// Copies what is in the site's folder, with what differs between them filled in.
 fn configure(from: &Path, to: &Path, side: &Side) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -168,20 +183,28 @@ fn is_nginx_itself() -> bool {
 }
 
 fn start(prefix: &Path, side: &Side) -> Running {
-    let itself = std::env::var_os("NEARSIDE_TWIN").is_some_and(|twin| twin == "nginx");
+    let itself = is_nginx_itself();
     let mut command =
         if side.name == NGINX.name || itself { Command::new("/usr/sbin/nginx") } else { Nearside::command(["nginx"]) };
     command.arg("-p").arg(prefix).arg("-c").arg(prefix.join(side.name).join("nginx.conf"));
     // Before its configuration is read it says things elsewhere.
     command.args(["-e", "stderr"]).env("TZ", "UTC");
+    if side.name == STACK.name && !itself {
+        command.args(LINK);
+    }
     let mut running = Running::start(&mut command);
     running.wait_until_open(&format!("{}:80", side.address));
     running
 }
 
 /// How these answers differ, other than on purpose.
-fn difference(asked: &Asked, on: &str, answers: &[Answer; 2]) -> Option<String> {
-    let [nginx, ours] = answers;
+fn difference(asked: &Asked, on: &str, answers: &[Answer; 3]) -> Option<String> {
+    let [nginx, sockets, stack] = answers;
+    [(&OURS, sockets), (&STACK, stack)].into_iter().find_map(|ours| difference_of(asked, on, nginx, ours))
+}
+
+/// How one of ours differs from nginx's.
+fn difference_of(asked: &Asked, on: &str, nginx: &Answer, (side, ours): (&Side, &Answer)) -> Option<String> {
     let why = match asked.expected.filter(|_| !is_nginx_itself()) {
         Some(row) if row.is_kept(nginx, ours) => return None,
         Some(row) => format!("not as {row:?} says"),
@@ -192,7 +215,7 @@ fn difference(asked: &Asked, on: &str, answers: &[Answer; 2]) -> Option<String> 
     };
     let mut told = format!("{} (on {on}): {why}\n", asked.line);
     let _ = writeln!(told, "  sent: {:?}", String::from_utf8_lossy(&asked.bytes[..asked.bytes.len().min(1_000)]));
-    for (side, answer) in [(&NGINX, nginx), (&OURS, ours)] {
+    for (side, answer) in [(&NGINX, nginx), (side, ours)] {
         let _ = writeln!(told, "  {}: {:?} {}", side.name, answer.interim, answer.line);
         for (name, value) in &answer.fields {
             let _ = writeln!(told, "    {name}: {value}");

@@ -1,0 +1,98 @@
+//! What a configuration says of workers over kernel sockets.
+
+use crate::plan::{NginxWorkers, PATIENCE};
+use core::time::Duration;
+use host::{Cores, Workers};
+use nginx::{KeepAliveRules, ProcessRules, SocketRules};
+use phases::Program;
+use phases::program::ListenerRules;
+use serve::{Control, KernelPlan, Listen, RestartPlan, ServePath};
+use sockets::{Config, Endpoint, KeepAlive, ListenOptions, StreamOptions};
+
+/// How long a successor may take to serve.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Linux's own times (tcp(7)).
+const KEEP_ALIVE: KeepAlive =
+    KeepAlive { idle: Duration::from_secs(7_200), interval: Duration::from_secs(75), probes: 9 };
+
+/// What a client that sends nothing at first is waited for, before it is handed
+/// over.
+const DEFERRED: Duration = Duration::from_secs(1);
+
+/// Where one is listened on.
+pub fn endpoint(listener: &ListenerRules) -> Endpoint {
+    match (listener.address, &listener.path) {
+        (Some(address), _) => Endpoint::Tcp(address),
+        (None, path) => Endpoint::Unix(path.clone().unwrap_or_default()),
+    }
+}
+
+/// The data path, and how many connections there may be.
+pub fn path(
+    told: &NginxWorkers,
+    program: &Program,
+    rules: &[SocketRules],
+    process: &ProcessRules,
+) -> (ServePath, usize) {
+    let listen = program.listeners.iter().map(|listener| Listen::At(endpoint(listener))).collect();
+    let workers =
+        process.workers.map_or(Workers::PerCore, |count| Workers::Count(u16::try_from(count).unwrap_or(u16::MAX)));
+    let count = match workers {
+        Workers::Count(count) => usize::from(count),
+        Workers::PerCore => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let v6 = program.listeners.iter().zip(rules).filter(|(one, _)| one.address.is_some_and(|it| it.is_ipv6()));
+    let options = ListenOptions {
+        backlog: rules.iter().filter_map(|one| one.backlog).max().unwrap_or(ListenOptions::default().backlog),
+        defer_accept: rules.iter().any(|one| one.deferred).then_some(DEFERRED),
+        fast_open: rules.iter().filter_map(|one| one.fast_open).max(),
+        v6_only: v6.clone().count() == 0 || !v6.clone().all(|(_, one)| one.takes_v4),
+        unix_mode: ListenOptions::default().unix_mode,
+    };
+    let buffer = |bytes: Option<u64>| bytes.map(|bytes| u32::try_from(bytes.clamp(1, i32::MAX as u64)).unwrap_or(1));
+    let stream = StreamOptions {
+        keep_alive: rules.iter().find_map(|one| one.keep_alive).and_then(keep_alive),
+        send_buffer: buffer(rules.iter().filter_map(|one| one.send).max()),
+        receive_buffer: buffer(rules.iter().filter_map(|one| one.receive).max()),
+        congestion: told.congestion.clone(),
+        user_timeout: told.user_timeout,
+        ..StreamOptions::default()
+    };
+    let connections = (process.connections as usize).saturating_mul(count.max(1)).max(1);
+    let kernel = KernelPlan {
+        listen,
+        workers,
+        cores: Cores::Allowed,
+        config: Config { stream, spin: told.spin, max_connections: connections, ..Config::default() },
+        options,
+        status_page: told.status_page.clone(),
+        restart: RestartPlan {
+            take_over: None,
+            control: Control::Usual,
+            timeout: RESTART_TIMEOUT,
+            drain: process.shutdown.unwrap_or(PATIENCE),
+        },
+    };
+    (ServePath::Kernel(kernel), connections)
+}
+
+const fn keep_alive(rules: KeepAliveRules) -> Option<KeepAlive> {
+    match rules {
+        KeepAliveRules::Off => None,
+        KeepAliveRules::On { idle, interval, probes } => Some(KeepAlive {
+            idle: match idle {
+                Some(idle) => idle,
+                None => KEEP_ALIVE.idle,
+            },
+            interval: match interval {
+                Some(interval) => interval,
+                None => KEEP_ALIVE.interval,
+            },
+            probes: match probes {
+                Some(probes) => probes,
+                None => KEEP_ALIVE.probes,
+            },
+        }),
+    }
+}
