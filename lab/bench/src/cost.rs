@@ -4,6 +4,7 @@
 
 use crate::BenchError;
 use crate::callgrind::{self, Profile};
+use crate::ordinary::ordinary;
 use crate::program::Scratch;
 use crate::rig::{Rack, Rig, endless};
 use clap::ValueEnum;
@@ -275,7 +276,7 @@ pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, bonded: b
                 config
             }
             Case::ConfSingle | Case::ConfBurst => by_conf(site.path(), BARE)?,
-            Case::SiteSingle | Case::SiteBurst => by_conf(site.path(), ORDINARY)?,
+            Case::SiteSingle | Case::SiteBurst => by_conf(site.path(), &ordinary(""))?,
             _ => Config::respond(Respond::Text("Hello, World!".into())),
         })
     };
@@ -293,37 +294,10 @@ pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, bonded: b
 /// A server of a folder.
 const BARE: &str = "events {} http { types { text/html html; } access_log off; server { listen 80; root FOLDER; } }";
 
-/// A site as many are: three hosts, a location for assets, fields, a log in JSON.
-const ORDINARY: &str = r#"
-events {}
-http {
-    types { text/html html; text/css css; application/javascript js; image/png png; }
-    default_type application/octet-stream;
-    log_format json escape=json '{"time":"$time_iso8601","client":"$remote_addr","request":"$request",'
-        '"status":$status,"bytes":$body_bytes_sent,"referer":"$http_referer","agent":"$http_user_agent",'
-        '"host":"$host","took":$request_time}';
-    access_log FOLDER/access.log json;
-    server { listen 80 default_server; server_name one.example; return 404; }
-    server { listen 80; server_name two.example www.two.example; root /nowhere; }
-    server {
-        listen 80;
-        server_name 10.0.0.2;
-        root FOLDER;
-        add_header X-Content-Type-Options nosniff;
-        add_header Referrer-Policy no-referrer;
-        location / { try_files $uri $uri/ =404; }
-        location ~* \.(css|js|png|html)$ {
-            expires 7d;
-            add_header Cache-Control public;
-        }
-    }
-}
-"#;
-
 /// What an nginx.conf says, in its folder, whose files are read within the turn.
 fn by_conf(folder: &Path, text: &str) -> Result<Config, BenchError> {
     let file = folder.join("nginx.conf");
-    let text = text.replace("FOLDER", &folder.display().to_string());
+    let text = text.replace("FOLDER", &folder.display().to_string()).replace("HOST", "10.0.0.2");
     std::fs::write(&file, text)?;
     let around = Surroundings { prefix: folder, hostname: "bench", root: true, resolve: |_| Vec::new() };
     let read = Configuration::read(&mut Disk, &file, b"").map_err(|why| why.to_string())?;

@@ -18,6 +18,8 @@
 //! | [`watch`](mod@watch) | what `nearside watch` reads, beside sysstat |
 //! | [`valgrind`] | how `nearside` itself runs under it |
 //! | [`generator`] | `nearside load` beside wrk |
+//! | [`site`] | an ordinary site by its nginx.conf, on every data path beside nginx |
+//! | [`squeezed`] | texts compressed on the fly, beside nginx |
 //! | [`goodput`] | transfers over a lossy link beside the Mathis bound |
 
 mod callgrind;
@@ -31,12 +33,15 @@ pub mod goodput;
 pub mod kernel;
 mod linux;
 pub mod noise;
+mod ordinary;
 pub mod packet;
 mod page;
 mod program;
 pub mod readers;
 pub mod rig;
 pub mod silos;
+pub mod site;
+pub mod squeezed;
 pub mod storm;
 pub mod uncached;
 pub mod valgrind;

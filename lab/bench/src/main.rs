@@ -2,8 +2,8 @@
 
 use bench::cost::{self, Case, CostSide};
 use bench::{
-    BenchError, connections, dpdk, frames, generator, goodput, kernel, noise, packet, readers, silos, storm, uncached,
-    valgrind, watch,
+    BenchError, connections, dpdk, frames, generator, goodput, kernel, noise, packet, readers, silos, site, squeezed,
+    storm, uncached, valgrind, watch,
 };
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
@@ -175,6 +175,45 @@ enum Command {
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
     },
+    /// An ordinary site by its nginx.conf, on every data path, beside nginx
+    Site {
+        /// Measure each this often, by turns
+        #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=100))]
+        rounds: u32,
+        /// Measure each for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+        seconds: u64,
+        /// Connections
+        #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+        connections: u32,
+        /// How heads differ: short, browser or equal
+        #[arg(long, value_name = "HEADS", default_value = "short", value_parser = ["short", "browser", "equal"])]
+        heads: String,
+        /// The nginx beside it
+        #[arg(long, value_name = "PROGRAM", default_value = "/usr/sbin/nginx")]
+        nginx: PathBuf,
+        /// The program to measure [default: nearside beside this one]
+        #[arg(long, value_name = "PROGRAM")]
+        nearside: Option<PathBuf>,
+    },
+    /// Texts that are compressed for each request, beside nginx
+    Squeezed {
+        /// Measure each this often, by turns
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+        rounds: u32,
+        /// Measure each for so many seconds
+        #[arg(long, value_name = "SECONDS", default_value_t = 4)]
+        seconds: u64,
+        /// Connections
+        #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=512))]
+        connections: u32,
+        /// The nginx beside it
+        #[arg(long, value_name = "PROGRAM", default_value = "/usr/sbin/nginx")]
+        nginx: PathBuf,
+        /// The program to measure [default: nearside beside this one]
+        #[arg(long, value_name = "PROGRAM")]
+        nearside: Option<PathBuf>,
+    },
     /// A download over a link, alone and beside readers that take nothing
     Readers {
         /// Measure both this often, by turns
@@ -291,6 +330,14 @@ fn call(command: Command) -> Result<bool, BenchError> {
             connections,
             depth,
         }),
+        Command::Site { rounds, seconds, connections, heads, nginx, nearside } => {
+            let duration = Duration::from_secs(seconds.max(1));
+            site::run(&site::Plan { nearside: program(nearside)?, nginx, rounds, duration, connections, heads })
+        }
+        Command::Squeezed { rounds, seconds, connections, nginx, nearside } => {
+            let duration = Duration::from_secs(seconds.max(1));
+            squeezed::run(&squeezed::Plan { nearside: program(nearside)?, nginx, rounds, duration, connections })
+        }
         Command::Readers { rounds, seconds, stalled, nearside } => readers::run(&readers::Plan {
             nearside: program(nearside)?,
             rounds,

@@ -183,31 +183,63 @@ impl Field<'_> {
                 many => words.push(format!("--silos={}", many.join(","))),
             }
         }
-        let (link, address) = match link {
-            Link::Kernel => {
-                return self.stand.serve(self.veth.map(|names| names.server.as_str()), &words, self.interrupt);
-            }
-            Link::AfXdp => (format!("af_xdp:{DEVICE}"), OWN_SERVER),
-            Link::Tap => (format!("tap:{DEVICE},addr={TAP_KERNEL}/24"), TAP_SERVER),
-            Link::Memif => (format!("memif:{}", self.memif()), MEMIF_SERVER),
-            Link::Dpdk => (
-                format!(
-                    "dpdk:net_memif0,dev.role=server,dev.socket={},dev.socket-abstract=no,huge={}",
-                    self.memif(),
-                    if has_huge_pages() { "on" } else { "off" }
-                ),
-                MEMIF_SERVER,
+        let netns = self.namespace(link);
+        words.extend(self.path(link));
+        self.stand.serve(netns, &words, self.interrupt)
+    }
+
+    /// Starts our server by an nginx.conf, which has one worker and listens on port
+    /// 80 of [`Field::address`], all of it on the server's core.
+    ///
+    /// # Errors
+    /// If it does not serve.
+    pub fn serve_configuration(&self, link: Link, configuration: &Path) -> Result<Server, Error> {
+        let configuration = configuration.display().to_string();
+        let mut words = words(["nginx", "-e", "stderr", "-c", &configuration]);
+        let core = self.servers.first().copied();
+        if link != Link::Kernel {
+            words.push(self.idle());
+            words.extend(core.map(|core| format!("--core={core}")));
+        }
+        words.extend(self.path(link));
+        self.stand.start(self.namespace(link), core, &words, self.interrupt)
+    }
+
+    /// Where a server of ours is reached.
+    #[must_use]
+    pub const fn address(link: Link) -> &'static str {
+        match link {
+            Link::Kernel => SERVER,
+            Link::AfXdp => OWN_SERVER,
+            Link::Tap => TAP_SERVER,
+            Link::Memif | Link::Dpdk => MEMIF_SERVER,
+        }
+    }
+
+    /// The options that name a link and its address.
+    fn path(&self, link: Link) -> Vec<String> {
+        let spec = match link {
+            Link::Kernel => return Vec::new(),
+            Link::AfXdp => format!("af_xdp:{DEVICE}"),
+            Link::Tap => format!("tap:{DEVICE},addr={TAP_KERNEL}/24"),
+            Link::Memif => format!("memif:{}", self.memif()),
+            Link::Dpdk => format!(
+                "dpdk:net_memif0,dev.role=server,dev.socket={},dev.socket-abstract=no,huge={}",
+                self.memif(),
+                if has_huge_pages() { "on" } else { "off" }
             ),
         };
         let _ = std::fs::remove_file(self.memif());
-        let netns = match address {
-            OWN_SERVER => self.veth.map(|names| names.server.as_str()),
-            TAP_SERVER => self.tap.map(Alone::name),
-            _ => None,
-        };
-        words.push(format!("--link={link}"));
-        words.push(format!("--addr={address}/24"));
-        self.stand.serve(netns, &words, self.interrupt)
+        vec![format!("--link={spec}"), format!("--addr={}/24", Self::address(link))]
+    }
+
+    /// The namespace that a server is in.
+    fn namespace(&self, link: Link) -> Option<&str> {
+        match link {
+            Link::Kernel | Link::AfXdp => self.veth.map(|names| names.server.as_str()),
+            Link::Tap => self.tap.map(Alone::name),
+            Link::Memif | Link::Dpdk => None,
+        }
     }
 
     /// Asks a server of ours, or another one at `port` of the kernel's address.
@@ -220,9 +252,7 @@ impl Field<'_> {
     ) -> Result<Asked, Error> {
         let host = match link {
             Link::Kernel => format!("{SERVER}:{}", port.unwrap_or(PORT)),
-            Link::AfXdp => OWN_SERVER.to_owned(),
-            Link::Tap => TAP_SERVER.to_owned(),
-            Link::Memif | Link::Dpdk => MEMIF_SERVER.to_owned(),
+            other => Self::address(other).to_owned(),
         };
         let mut words = vec![format!("http://{host}{}", ask.path), format!("--connections={}", ask.connections)];
         words.extend_from_slice(ask.more);

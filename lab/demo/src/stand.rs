@@ -51,6 +51,14 @@ impl Server {
     pub fn other(pids: &[u32]) -> Self {
         Self { running: None, pids: pids.to_vec(), page: None }
     }
+
+    /// What all silos or workers tell of themselves by this name, together.
+    #[must_use]
+    pub fn told(&self, name: &str) -> Option<u64> {
+        let reader = Reader::open(self.page.as_ref()?).ok()?;
+        let index = reader.metrics().iter().position(|(known, _)| known == name)?;
+        reader.snapshot().ok()?.silos.iter().map(|silo| silo.values.get(index).copied()).sum()
+    }
 }
 
 /// What one measurement gave. Latencies in microseconds, shares of a core.
@@ -118,13 +126,29 @@ impl Stand {
     /// # Errors
     /// If it does not.
     pub fn serve(&self, netns: Option<&str>, words: &[String], interrupt: &Interrupt) -> Result<Server, Error> {
+        // Its process is the one that is started then, whose time is counted.
+        let serve = ["serve".to_owned(), "--user=root".to_owned()];
+        self.start(netns, None, &[&serve, words].concat(), interrupt)
+    }
+
+    /// Starts this program with `words`, a command that serves as root, all of it on
+    /// `core` if one is named, and waits until it serves.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn start(
+        &self,
+        netns: Option<&str>,
+        core: Option<u16>,
+        words: &[String],
+        interrupt: &Interrupt,
+    ) -> Result<Server, Error> {
         let page = self.folder().join("serve.page");
         let _ = fs::remove_file(&page);
-        let mut all = vec![self.program.clone(), "serve".to_owned(), format!("--status-page={}", page.display())];
-        // Its process is the one that is started then, whose time is counted.
-        all.push("--user=root".to_owned());
-        all.extend(words.iter().cloned());
-        let mut running = Program { name: "nearside serve", netns, core: None, words: all }.start(self.folder())?;
+        let mut all = vec![self.program.clone()];
+        all.extend_from_slice(words);
+        all.push(format!("--status-page={}", page.display()));
+        let mut running = Program { name: "nearside serve", netns, core, words: all }.start(self.folder())?;
         running.wait_until("serve", START, interrupt, || page.exists())?;
         let pids = vec![running.pid()];
         Ok(Server { running: Some(running), pids, page: Some(page) })

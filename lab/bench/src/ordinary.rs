@@ -1,0 +1,42 @@
+//! The site that is measured as an ordinary one.
+
+/// A site as many are: three hosts, a location for assets, fields, text compressed
+/// for who takes it, a log in JSON. What it says of the process comes first; the
+/// host that is asked for stands for `HOST`, and the folder for `FOLDER`.
+pub(crate) fn ordinary(process: &str) -> String {
+    process.to_owned() + ORDINARY
+}
+
+const ORDINARY: &str = r#"
+events { worker_connections 16384; }
+http {
+    types { text/html html; text/css css; application/javascript js; image/png png; }
+    default_type application/octet-stream;
+    sendfile on;
+    tcp_nopush on;
+    keepalive_requests 1000000000;
+    open_file_cache max=1000;
+    open_file_cache_valid 60s;
+    gzip on;
+    gzip_types text/css application/javascript;
+    gzip_vary on;
+    log_format json escape=json '{"time":"$time_iso8601","client":"$remote_addr","request":"$request",'
+        '"status":$status,"bytes":$body_bytes_sent,"referer":"$http_referer","agent":"$http_user_agent",'
+        '"host":"$host","took":$request_time}';
+    access_log FOLDER/access.log json;
+    server { listen 80 default_server; server_name one.example; return 404; }
+    server { listen 80; server_name two.example www.two.example; root /nowhere; }
+    server {
+        listen 80;
+        server_name HOST;
+        root FOLDER;
+        add_header X-Content-Type-Options nosniff;
+        add_header Referrer-Policy no-referrer;
+        location / { try_files $uri $uri/ =404; }
+        location ~* \.(css|js|png|html)$ {
+            expires 7d;
+            add_header Cache-Control public;
+        }
+    }
+}
+"#;
