@@ -25,12 +25,14 @@ mod asked;
 mod content;
 mod fields;
 mod hot;
+mod proxy_protocol;
 mod ready;
 
 pub use asked::Asked;
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
 pub use fields::FieldLines;
 pub use hot::Hot;
+pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, ProxiedAddresses, ProxyHeader};
 pub use ready::{Ending, HeadWriter, JOINED_MAX, Ready};
 
 use app::{Body, ConnId, Wake};
@@ -186,6 +188,12 @@ pub trait Replies {
 
     /// Whom the exchange is with, and over what.
     fn about(&self, id: ExchangeId) -> About;
+
+    /// What a proxy said before the client's bytes of who connected to it.
+    fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {
+        let _ = id;
+        None
+    }
 
     /// What was counted so far.
     fn totals(&self) -> Totals;
@@ -384,6 +392,17 @@ pub trait Handler {
     fn body_max(&mut self, local: Option<SocketAddr>, request: &Request<'_>) -> Option<u64> {
         let _ = (local, request);
         None
+    }
+
+    /// Whether clients of some address begin with a header of the PROXY protocol.
+    fn is_behind_proxies(&self) -> bool {
+        false
+    }
+
+    /// Whether those that connect to this address do.
+    fn begins_with_proxy_header(&self, local: Option<SocketAddr>) -> bool {
+        let _ = local;
+        false
     }
 
     /// Requests that a new one would have to wait behind.

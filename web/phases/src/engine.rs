@@ -42,7 +42,7 @@ use core::net::SocketAddr;
 pub use parts::{EngineParts, NewProgram};
 
 use course::{Course, CourseState, Depends, Loaded};
-use exchange::{About, Asked, Composed, ExchangeId, HeadWriter, Replies};
+use exchange::{Asked, Composed, ExchangeId, HeadWriter, Replies};
 use files::{FileId, FileLimits, Files, Rate};
 use gzip::Encoders;
 use passing::Passing;
@@ -420,15 +420,15 @@ impl Rest {
     }
 
     /// The memory of one that is over.
-    fn begin(
+    fn begin<R: Replies>(
         &mut self,
         loaded: &Rc<Loaded>,
         id: ExchangeId,
         request: &Request<'_>,
-        (about, now): (About, Time),
+        replies: &R,
     ) -> Box<Course> {
         let mut course = self.spare.pop().unwrap_or_else(|| Box::new(Course::new(Rc::clone(loaded), id)));
-        course.begin(loaded, id, request, about, now);
+        course.begin(loaded, id, request, replies);
         course
     }
 

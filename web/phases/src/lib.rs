@@ -27,7 +27,6 @@ pub mod logging;
 pub mod maps;
 mod names;
 pub mod program;
-pub mod proxy_protocol;
 mod referers;
 pub mod script;
 pub mod secure_link;

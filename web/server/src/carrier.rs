@@ -6,7 +6,7 @@ use crate::head;
 use access_log::{Line, Log};
 use app::{Body, ConnId, Net};
 use core::ops::Range;
-use exchange::{About, Ending, ExchangeId, Piece, Ready, Replies, Reply, Totals};
+use exchange::{About, Ending, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals};
 use semantics::date::HttpDate;
 use semantics::{Known, Method, Request, Status};
 use site::{Limits, Timeouts, WallClock};
@@ -33,6 +33,8 @@ pub struct Carrier {
     pub logs_any: bool,
     /// Whether a handler is told of what it had ready.
     pub notes_ready: bool,
+    /// Whether some connections begin with a header of the PROXY protocol.
+    pub behind_proxies: bool,
     pub counters: Counters,
     /// By host.
     pub logs: Vec<Option<Log>>,
@@ -165,7 +167,7 @@ impl Carrier {
     fn response_over<N: Net>(&mut self, net: &mut N, id: ConnId, goes_on: bool) {
         let conn = &mut self.conns[id.index()];
         conn.state = State::Ready;
-        conn.more = None;
+        conn.clear_more();
         if !goes_on || conn.flags & DRY != 0 {
             self.close_after_queue(net, id);
         } else if net.unsent(id) > app::SEND_LOW_WATER {
@@ -405,6 +407,11 @@ impl<N: Net> Replies for Answering<'_, N> {
         }
     }
 
+    fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {
+        let conn = self.carrier.conns.get(id.conn().index())?;
+        if conn.generation == id.conn().generation() { conn.more.as_ref()?.proxied } else { None }
+    }
+
     fn totals(&self) -> Totals {
         let counters = &self.carrier.counters;
         Totals {
@@ -429,7 +436,7 @@ impl<N: Net> Replies for Answering<'_, N> {
         let conn = &mut self.carrier.conns[id.index()];
         conn.requests = conn.requests.saturating_add(1);
         conn.flags &= !crate::conn::TAKES_BODY;
-        conn.more = None;
+        conn.clear_more();
         self.carrier.close_after_queue(self.net, id);
     }
 

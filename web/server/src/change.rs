@@ -214,7 +214,7 @@ impl Carrier {
                 conn.flags |= FIRST;
                 self.timeouts.http.after(conn.engine.waiting())
             }
-            State::Waiting => Some(self.timeouts.http.header),
+            State::Proxied | State::Waiting => Some(self.timeouts.http.header),
             // For our FIN's answer; that limit never changes.
             State::Vacant => None,
             State::Closing if conn.flags & (MARKED | ENDED) == 0 => None,

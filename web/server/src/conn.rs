@@ -2,7 +2,7 @@
 
 use access_log::OpenLine;
 use core::time::Duration;
-use exchange::Ending;
+use exchange::{Ending, ProxiedAddresses};
 use h1::Version;
 use h1::server::{RequestReader, Transfer};
 use semantics::OwnedRequest;
@@ -12,6 +12,8 @@ use wire::Time;
 /// behind `more`.
 ///
 /// ```text
+///  open, behind a proxy ──► Proxied ──► Ready
+///
 ///                    ┌──── body read ─────┐
 ///                    ▼                    │
 ///  open ──► Ready ──► (head) ──► Body ────┤
@@ -53,6 +55,8 @@ const _: () = assert!(size_of::<ServedConnection>() == 64);
 pub enum State {
     /// There is no connection.
     Vacant,
+    /// They are a header of the PROXY protocol, which stands before all requests.
+    Proxied,
     /// They are a request's head.
     Ready,
     /// They are a request's body, which is discarded.
@@ -98,6 +102,8 @@ pub struct More {
     /// What the log will say, and bytes of the body so far.
     pub line: Option<OpenLine>,
     pub sent: u64,
+    /// What a proxy said of its client: as long as the connection is.
+    pub proxied: Option<ProxiedAddresses>,
 }
 
 /// What a request says of how its response ends.
@@ -124,6 +130,15 @@ impl ServedConnection {
 
     pub fn more(&mut self) -> &mut More {
         self.more.get_or_insert_default()
+    }
+
+    /// Lets go of what only a request needed.
+    pub fn clear_more(&mut self) {
+        let proxied = self.more.as_mut().and_then(|more| more.proxied.take());
+        match (&mut self.more, proxied) {
+            (Some(more), Some(_)) => **more = More { proxied, ..More::default() },
+            _ => self.more = None,
+        }
     }
 
     /// Whether more of a body is awaited than has come, as far as is known.

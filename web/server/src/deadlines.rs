@@ -30,6 +30,14 @@ impl<H: Handler> Server<H> {
         let Some(conn) = self.carrier.conn(id) else { return };
         match conn.state {
             State::Vacant => {}
+            State::Proxied => match conn.last.left(header, net.now()) {
+                Some(left) => self.carrier.arm(net, id, left),
+                None => {
+                    // Whoever it is, is no proxy.
+                    self.carrier.counters.timeouts_header += 1;
+                    self.carrier.close_after_queue(net, id);
+                }
+            },
             State::Ready | State::Body => self.carrier.on_request_deadline(net, id),
             State::Waiting => match conn.last.left(header, net.now()) {
                 Some(left) => self.carrier.arm(net, id, left),
@@ -153,7 +161,7 @@ impl Carrier {
             return;
         }
         let conn = &mut self.conns[id.index()];
-        conn.more = None;
+        conn.clear_more();
         conn.state = State::Body;
         self.arm(net, id, self.timeouts.http.body);
         net.resume(id);
@@ -166,7 +174,7 @@ impl Carrier {
         let conn = &mut self.conns[id.index()];
         let held = conn.flags & (PARTIAL | PAUSED) != 0 || conn.flags & (ENDED | DRY) == ENDED || conn.is_asked();
         conn.state = State::Closing;
-        conn.more = None;
+        conn.clear_more();
         let ended = conn.flags & ENDED != 0;
         if held {
             // What is kept of requests that nobody will answer is dropped
@@ -200,7 +208,7 @@ impl Carrier {
         for index in drain.next.min(end)..end {
             let conn = &self.conns[index];
             let id = ConnId::new(index as u32, conn.generation);
-            let idle = conn.state == State::Ready
+            let idle = matches!(conn.state, State::Proxied | State::Ready)
                 && conn.flags & PAUSED == 0
                 && matches!(conn.engine.waiting(), Waiting::FirstHead | Waiting::KeepAlive);
             if conn.state == State::Vacant {

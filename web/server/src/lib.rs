@@ -15,6 +15,7 @@
 //! | --- | --- |
 //! | [`Counters`] | what comes out |
 //! | `conn` | a connection's state, 64 bytes |
+//! | `proxied` | what proxies say before a connection's first request |
 //! | `ready` | from a request to a response that is ready |
 //! | `requests` | from a request to its handler |
 //! | `carrier` | from a handler to a response |
@@ -29,6 +30,7 @@ mod conn;
 mod counters;
 mod deadlines;
 mod head;
+mod proxied;
 mod ready;
 mod requests;
 
@@ -225,6 +227,7 @@ impl<H: Handler> Server<H> {
             ready: 0,
             logs_any: true,
             notes_ready: true,
+            behind_proxies: false,
             counters: Counters::default(),
             logs,
             limits,
@@ -259,6 +262,7 @@ impl<H: Handler> Server<H> {
         let hosts = &mut self.hosts;
         hosts.single = if hosts.site.is_single() { hosts.slots.first().copied() } else { None };
         self.carrier.notes_ready = self.handlers.iter().any(Handler::notes_ready);
+        self.carrier.behind_proxies = self.handlers.iter().any(Handler::is_behind_proxies);
         self.carrier.logs_any = self.carrier.logs.iter().any(Option::is_some);
         self.is_passive = !self.carrier.logs_any && self.handlers.iter().all(Handler::is_passive);
     }
@@ -330,6 +334,13 @@ impl<H: Handler> Server<H> {
                 State::Vacant | State::Closing => return data.len(),
                 State::Waiting | State::Replying if conn.flags & TAKES_BODY == 0 => break false,
                 State::Ready if used >= data.len() && seen.is_none() => break false,
+                State::Proxied => {
+                    match self.on_proxy_header(net, id, data.get(used..).unwrap_or_default()) {
+                        Some(consumed) => used += consumed,
+                        None => break false,
+                    }
+                    continue;
+                }
                 _ => {}
             }
             let rest = data.get(used..).unwrap_or_default();
@@ -375,7 +386,7 @@ impl Carrier {
     fn after_data<N: Net>(&mut self, net: &mut N, id: ConnId, left: usize, paused: bool) {
         let now = net.now();
         let conn = &mut self.conns[id.index()];
-        if !matches!(conn.state, State::Ready | State::Body) {
+        if !matches!(conn.state, State::Proxied | State::Ready | State::Body) {
             return;
         }
         if paused {
@@ -410,13 +421,15 @@ impl<H: Handler> App for Server<H> {
             self.carrier.conns.resize_with(index + 1, ServedConnection::vacant);
         }
         let now = net.now();
+        let behind = self.carrier.behind_proxies && self.begins_with_proxy_header(net, id);
+        let state = if behind { State::Proxied } else { State::Ready };
         self.carrier.counters.connections += 1;
         self.carrier.counters.connections_open += 1;
         let short = self.carrier.timeouts.http.keep_alive < self.carrier.timeouts.http.header;
         self.carrier.conns[index] = ServedConnection {
             generation: id.generation(),
             last: Tick::of(now),
-            state: State::Ready,
+            state,
             flags: if short { FIRST } else { 0 },
             ..ServedConnection::vacant()
         };
@@ -443,7 +456,7 @@ impl<H: Handler> App for Server<H> {
         match conn.state {
             // A request that is not whole by now never will be. One that
             // waits for back-pressure to pass is offered again.
-            State::Ready | State::Body if held == 0 || conn.flags & PAUSED == 0 => {
+            State::Proxied | State::Ready | State::Body if held == 0 || conn.flags & PAUSED == 0 => {
                 self.carrier.close_after_queue(net, id)
             }
             // Nor will a request's body.
@@ -519,7 +532,7 @@ impl<H: Handler> App for Server<H> {
     fn idle(&self, id: ConnId, now: Time) -> Option<Duration> {
         let conn = self.carrier.conns.get(id.index())?;
         let waits = conn.generation == id.generation()
-            && conn.state == State::Ready
+            && matches!(conn.state, State::Proxied | State::Ready)
             && conn.flags & (PARTIAL | PAUSED | ENDED) == 0
             && matches!(conn.engine.waiting(), Waiting::FirstHead | Waiting::KeepAlive);
         waits.then(|| conn.last.passed(now))

@@ -331,6 +331,14 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_rejected(replies, id, status, line, page));
     }
 
+    fn is_behind_proxies(&self) -> bool {
+        each!(self, handler => handler.is_behind_proxies())
+    }
+
+    fn begins_with_proxy_header(&self, local: Option<SocketAddr>) -> bool {
+        each!(self, handler => handler.begins_with_proxy_header(local))
+    }
+
     fn answers_too_long(&self) -> bool {
         each!(self, handler => handler.answers_too_long())
     }

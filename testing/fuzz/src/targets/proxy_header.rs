@@ -1,7 +1,7 @@
 //! PROXY protocol headers, which are the first bytes of a connection.
 
 use crate::Target;
-use phases::proxy_protocol::{HEADER_MAX, ProxyHeader};
+use exchange::{PROXY_HEADER_MAX, ProxyHeader};
 
 pub(crate) const TARGET: Target = Target {
     name: "proxy_header",
@@ -30,7 +30,7 @@ fn run(input: &[u8]) {
     let whole = ProxyHeader::read(input);
     match whole {
         Ok(ProxyHeader::Whole(length, _)) => {
-            assert!(length <= input.len() && length <= HEADER_MAX);
+            assert!(length <= input.len() && length <= PROXY_HEADER_MAX);
             // Not before its last byte, and whatever follows it.
             for end in 0..length {
                 assert_eq!(ProxyHeader::read(&input[..end]), Ok(ProxyHeader::Partial), "{}", input.escape_ascii());
@@ -38,10 +38,10 @@ fn run(input: &[u8]) {
             assert_eq!(ProxyHeader::read(&input[..length]), whole);
         }
         Ok(ProxyHeader::Partial) => {
-            assert!(input.len() < HEADER_MAX);
+            assert!(input.len() < PROXY_HEADER_MAX);
             // It ends with what may follow.
             let mut more = input.to_vec();
-            more.resize(HEADER_MAX, 0);
+            more.resize(PROXY_HEADER_MAX, 0);
             assert_ne!(ProxyHeader::read(&more), Ok(ProxyHeader::Partial), "{}", input.escape_ascii());
         }
         // Nothing that follows makes it one.

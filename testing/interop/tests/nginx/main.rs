@@ -8,6 +8,7 @@
 mod answer;
 mod differences;
 mod hosts;
+mod proxied;
 mod random;
 mod reloads;
 mod requests;

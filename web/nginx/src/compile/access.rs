@@ -175,12 +175,10 @@ impl Compiler<'_> {
     }
 
     pub(super) fn real_ip_header(&mut self, layer: &mut Layer, directive: &Directive) -> Step {
-        match argument(directive, 0) {
-            b"proxy_protocol" => {
-                return Err(self.unsupported(directive.place, "\"real_ip_header proxy_protocol\""));
-            }
-            name => real_ip(layer).header = RealIpHeader::Field(name.to_ascii_lowercase().into()),
-        }
+        real_ip(layer).header = match argument(directive, 0) {
+            b"proxy_protocol" => RealIpHeader::ProxyProtocol,
+            name => RealIpHeader::Field(name.to_ascii_lowercase().into()),
+        };
         Ok(())
     }
 }

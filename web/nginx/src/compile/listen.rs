@@ -133,7 +133,11 @@ impl Compiler<'_> {
                 options.is_default = true;
                 return Ok(());
             }
-            b"ssl" | b"quic" | b"http2" | b"proxy_protocol" => {
+            b"proxy_protocol" => {
+                options.proxy_protocol = true;
+                return Ok(());
+            }
+            b"ssl" | b"quic" | b"http2" => {
                 return Err(self.unsupported(place, &format!("\"listen ... {}\"", told(name))));
             }
             b"multipath" | b"setfib=" | b"accept_filter=" => {

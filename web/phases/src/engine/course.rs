@@ -5,7 +5,7 @@ use crate::limits::{HeldCount, LimitStatus};
 use crate::program::{BlockId, Program, ServerId};
 use access_log::LogSet;
 use core::ops::Range;
-use exchange::{About, ExchangeId};
+use exchange::{About, ExchangeId, ProxiedAddresses, Replies};
 use passwords::Verdict;
 use pcre::Matcher;
 use semantics::{Method, OwnedRequest, Request};
@@ -34,6 +34,10 @@ pub(crate) struct Loaded {
     secret: RandomState,
     /// Some value asks for a field that is sent.
     pub asks_for_sent: bool,
+    /// Clients of some listener come through proxies that tell of them.
+    behind_proxies: bool,
+    /// Or somebody else tells of them.
+    finds_clients: bool,
 }
 
 impl Loaded {
@@ -41,7 +45,24 @@ impl Loaded {
         let needed = !program.expressions.is_empty();
         let matcher = RefCell::new(if needed { Matcher::new() } else { None });
         let asks_for_sent = program.variables.asks_for_sent();
-        Self { program, matcher, logs: RefCell::new(logs), secret: RandomState::new(), asks_for_sent }
+        let behind_proxies = program.listeners.iter().any(|listener| listener.proxy_protocol);
+        let finds_clients = behind_proxies || program.blocks.iter().any(|block| block.real_ip.is_some());
+        let (logs, secret) = (RefCell::new(logs), RandomState::new());
+        Self { program, matcher, logs, secret, asks_for_sent, behind_proxies, finds_clients }
+    }
+
+    /// Whether a client's address may be another than its connection's.
+    pub const fn finds_clients(&self) -> bool {
+        self.finds_clients
+    }
+
+    pub const fn is_behind_proxies(&self) -> bool {
+        self.behind_proxies
+    }
+
+    /// What a proxy said of an exchange's client.
+    pub fn proxied<R: Replies>(&self, replies: &R, id: ExchangeId) -> Option<Box<ProxiedAddresses>> {
+        if self.behind_proxies { replies.proxied(id).map(Box::new) } else { None }
     }
 
     pub fn program(&self) -> &Program {
@@ -209,6 +230,8 @@ pub(crate) struct Course {
     pub captures: Captures,
     pub depends: Depends,
     pub peer: Option<SocketAddr>,
+    /// What a proxy said of the client before all requests.
+    pub proxied: Option<Box<ProxiedAddresses>>,
     pub limit_rate: Option<u64>,
     /// The time in a link that is checked.
     pub link_expires: Option<Vec<u8>>,
@@ -278,6 +301,7 @@ impl Course {
             captures: Captures::default(),
             depends: Depends::default(),
             peer: None,
+            proxied: None,
             limit_rate: None,
             link_expires: None,
             kept_fields: Vec::new(),
@@ -295,7 +319,7 @@ impl Course {
     }
 
     /// Begins with another request, in the memory of one that is over.
-    pub fn begin(&mut self, loaded: &Rc<Loaded>, id: ExchangeId, request: &Request<'_>, about: About, now: Time) {
+    pub fn begin<R: Replies>(&mut self, loaded: &Rc<Loaded>, id: ExchangeId, request: &Request<'_>, replies: &R) {
         let memory = core::mem::replace(self, Self::new(Rc::clone(loaded), id));
         let cleared = |mut bytes: Vec<u8>| {
             bytes.clear();
@@ -308,7 +332,9 @@ impl Course {
         self.slots.resize(loaded.program.variables.slots(), None);
         self.cached.clear();
         self.captures.clear();
-        (self.about, self.peer, self.started) = (about, about.peer, now);
+        self.about = replies.about(id);
+        (self.peer, self.started) = (self.about.peer, replies.now());
+        self.proxied = loaded.proxied(replies, id);
         self.method = request.method();
         self.args.extend_from_slice(request.query().unwrap_or_default());
     }

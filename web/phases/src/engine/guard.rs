@@ -1,38 +1,47 @@
 //! Who may see a place, and how many at once: the phases before content.
 
-use super::course::Depends;
+use super::course::{Course, Depends, Loaded};
 use super::run::{Flow, Runner};
 use crate::access::{Access, AccessRules, BasicAuth, basic_credentials};
 use crate::addresses::forwarded;
 use crate::limits::LimitDecision;
 use crate::program::{Methods, RealIpHeader};
+use core::net::IpAddr;
 use exchange::Replies;
 use passwords::{Credentials, Verdict};
+use semantics::Request;
 use std::cmp::Reverse;
 use std::rc::Rc;
+
+/// Sets the client's address to what a proxy that is believed tells.
+pub(super) fn set_real_address(loaded: &Loaded, course: &mut Course, request: &Request<'_>) {
+    let block = loaded.program.blocks.get(course.block.0 as usize);
+    let Some(rules) = block.and_then(|block| block.real_ip.as_ref()) else { return };
+    let trusts = |address: Option<IpAddr>| match address {
+        Some(address) => rules.from.iter().any(|prefix| prefix.contains(address)),
+        None => rules.from_unix,
+    };
+    let from = course.about.peer.map(|peer| peer.ip().to_canonical());
+    let told = match &rules.header {
+        RealIpHeader::ProxyProtocol => course.proxied.as_ref().map(|told| told.source).filter(|_| trusts(from)),
+        RealIpHeader::Field(name) => {
+            let fields = request.fields().filter(|field| field.name.eq_ignore_ascii_case(name));
+            let values: Vec<&[u8]> = fields.map(|field| field.value).collect();
+            forwarded(from, values.into_iter(), trusts, rules.recursive)
+        }
+    };
+    if told.is_some() {
+        course.peer = told;
+    }
+}
 
 impl<R: Replies> Runner<'_, R> {
     /// Whose client it is: a proxy that is believed tells of another.
     pub(super) fn real_address(&mut self) {
-        let loaded = Rc::clone(&self.loaded);
-        let Some(rules) = Self::block(&loaded, self.course).and_then(|at| loaded.program.blocks[at].real_ip.as_ref())
-        else {
-            return;
-        };
-        let RealIpHeader::Field(name) = &rules.header else { return };
-        let values: Vec<&[u8]> = self
-            .request
-            .fields()
-            .filter(|field| field.name.eq_ignore_ascii_case(name))
-            .map(|field| field.value)
-            .collect();
-        let trusts = |address: Option<core::net::IpAddr>| match address {
-            Some(address) => rules.from.iter().any(|prefix| prefix.contains(address)),
-            None => rules.from_unix,
-        };
-        let from = self.course.about.peer.map(|peer| peer.ip().to_canonical());
-        if let Some(told) = forwarded(from, values.into_iter(), trusts, rules.recursive) {
-            self.course.peer = Some(told);
+        // What was believed once is.
+        if self.course.peer == self.course.about.peer {
+            let loaded = Rc::clone(&self.loaded);
+            set_real_address(&loaded, self.course, self.request);
         }
     }
 

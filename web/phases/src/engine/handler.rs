@@ -22,10 +22,9 @@ use wire::Time;
 impl Handler for Engine {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
         let loaded = Rc::clone(&self.loaded);
-        let about = replies.about(id);
         let token = self.rest.token();
-        let mut course = self.rest.begin(&loaded, id, request, (about, replies.now()));
-        course.listener = Self::listener(&loaded, self.single, || about.local);
+        let mut course = self.rest.begin(&loaded, id, request, replies);
+        course.listener = Self::listener(&loaded, self.single, || course.about.local);
         let Some(listener) = loaded.program.listeners.get(usize::from(course.listener)) else {
             self.rest.give_back(token, course);
             replies.hang_up(id);
@@ -225,6 +224,15 @@ impl Handler for Engine {
         let found = server.locations.find(&path, |expression| matches(expression, &path));
         let block = program.blocks.get(found.map_or(server.block.0, |found| found) as usize)?;
         Some(if block.body_max == 0 { u64::MAX } else { block.body_max })
+    }
+
+    fn is_behind_proxies(&self) -> bool {
+        self.loaded.is_behind_proxies()
+    }
+
+    fn begins_with_proxy_header(&self, local: Option<SocketAddr>) -> bool {
+        let listener = Self::listener(&self.loaded, self.single, || local);
+        self.loaded.program.listeners.get(usize::from(listener)).is_some_and(|listener| listener.proxy_protocol)
     }
 
     fn answers_too_long(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Requests that are over are logged.
 
 use super::course::{Course, Loaded};
+use super::guard::set_real_address;
 use super::text::put_field;
 use super::values::{Clock, Scope};
 use super::{Rest, pages};
@@ -36,6 +37,11 @@ impl Rest {
         // It was counted already.
         course.about.requests = course.about.requests.saturating_sub(1);
         (course.id, course.peer, course.started) = (id, course.about.peer, clock.now);
+        if course.loaded.finds_clients() {
+            let loaded = Rc::clone(&course.loaded);
+            course.proxied = loaded.proxied(replies, id);
+            set_real_address(&loaded, course, request);
+        }
         course.args.clear();
         course.args.extend_from_slice(request.query().unwrap_or_default());
         course.cached.clear();
@@ -72,7 +78,7 @@ impl Rest {
         offsets.fields_start = 2;
         let request = Request::new(b"\r\n\r\n", offsets);
         self.clock.now = replies.now();
-        let mut course = self.begin(loaded, id, &request, (replies.about(id), self.clock.now));
+        let mut course = self.begin(loaded, id, &request, replies);
         (course.server, course.block, course.place) = (server, block, block);
         (course.refused, course.sent.status) = (Some(status.code()), status.code());
         let clock = self.clock;
@@ -105,7 +111,7 @@ impl Rest {
         offsets.fields_start = line.len() as u16 + 2;
         let request = Request::new(&image, offsets);
         self.clock.now = replies.now();
-        let mut course = self.begin(loaded, id, &request, (replies.about(id), self.clock.now));
+        let mut course = self.begin(loaded, id, &request, replies);
         (course.server, course.block, course.place) = (server, block, block);
         (course.sent.status, course.sent.head, course.sent.body) = (status.code(), replies.head_len(), page);
         (course.sent.length, course.sent.complete) = (Some(page), true);

@@ -5,7 +5,7 @@ use super::Rest;
 use super::course::CourseState;
 use app::Body;
 use core::ops::Range;
-use exchange::{About, ExchangeId, Piece, Ready, Replies, Reply, Totals};
+use exchange::{About, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals};
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
 use semantics::{Request, Status};
@@ -112,6 +112,10 @@ impl<R: Replies> Replies for Passing<'_, R> {
 
     fn about(&self, id: ExchangeId) -> About {
         self.replies.about(id)
+    }
+
+    fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {
+        self.replies.proxied(id)
     }
 
     fn totals(&self) -> Totals {

@@ -12,6 +12,7 @@ mod handlers;
 mod hosts;
 mod logging;
 mod paths;
+mod proxied;
 mod shared;
 mod sharing;
 mod streaming;

@@ -6,7 +6,7 @@ use core::net::{IpAddr, SocketAddr};
 /// What stands before the client's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProxyHeader {
-    /// There is more to come; no more than [`HEADER_MAX`] bytes in all.
+    /// There is more to come; no more than [`PROXY_HEADER_MAX`] bytes in all.
     Partial,
     /// So many bytes, which said this; nothing where the proxy tells of none:
     /// of itself, or of a client of another kind.
@@ -27,7 +27,7 @@ pub struct ProxiedAddresses {
 pub struct BadProxyHeader;
 
 /// The longest header: addresses, and what a proxy says beside them.
-pub const HEADER_MAX: usize = 4_096;
+pub const PROXY_HEADER_MAX: usize = 4_096;
 
 /// The longest of version 1 (section 2.1).
 const LINE_MAX: usize = 107;
@@ -93,7 +93,7 @@ fn version_2(bytes: &[u8]) -> Result<ProxyHeader, BadProxyHeader> {
     let Some(([version, family, high, low], rest)) = rest.split_first_chunk() else { return Ok(ProxyHeader::Partial) };
     let length = usize::from(u16::from_be_bytes([*high, *low]));
     let whole = SIGNATURE.len() + 4 + length;
-    if whole > HEADER_MAX {
+    if whole > PROXY_HEADER_MAX {
         return Err(BadProxyHeader);
     }
     let Some(body) = rest.get(..length) else { return Ok(ProxyHeader::Partial) };

@@ -1,0 +1,50 @@
+//! What proxies say before a connection's first request (PROXY protocol).
+
+use crate::Server;
+use crate::conn::{PARTIAL, State};
+use app::{ConnId, Net};
+use exchange::{BadProxyHeader, Handler, PROXY_HEADER_MAX, ProxyHeader};
+
+impl<H: Handler> Server<H> {
+    /// Whether a connection begins with what a proxy says of it.
+    #[cold]
+    pub(crate) fn begins_with_proxy_header<N: Net>(&self, net: &N, id: ConnId) -> bool {
+        let local = net.local(id);
+        self.handlers.iter().any(|handler| handler.begins_with_proxy_header(local))
+    }
+
+    /// Reads the header that a connection begins with. Returns the bytes consumed, or
+    /// `None` if there is more to come. The time that its client has for the head of
+    /// its request has begun when it connected.
+    pub(crate) fn on_proxy_header<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> Option<usize> {
+        // It may lie where the peer still writes to.
+        let mut head = core::mem::take(&mut self.head);
+        head.clear();
+        head.extend_from_slice(bytes.get(..bytes.len().min(PROXY_HEADER_MAX)).unwrap_or_default());
+        let read = ProxyHeader::read(&head);
+        self.head = head;
+        let conn = &mut self.carrier.conns[id.index()];
+        match read {
+            Ok(ProxyHeader::Partial) => {
+                if !bytes.is_empty() {
+                    conn.flags |= PARTIAL;
+                }
+                None
+            }
+            Ok(ProxyHeader::Whole(length, told)) => {
+                conn.flags &= !PARTIAL;
+                conn.state = State::Ready;
+                if told.is_some() {
+                    conn.more().proxied = told;
+                }
+                Some(length)
+            }
+            Err(BadProxyHeader) => {
+                // Nobody is answered who may be no proxy.
+                self.carrier.counters.parse_errors += 1;
+                self.carrier.close_after_queue(net, id);
+                Some(bytes.len())
+            }
+        }
+    }
+}
