@@ -1,5 +1,6 @@
 //! What becomes of a command whose output nobody reads any more.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// 128 and the number of SIGPIPE, as a shell shows it of other programs.
@@ -50,4 +51,44 @@ fn what_cannot_be_written_is_a_failure() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(1) && said.contains("No space left on device"), "nearside {line}: {said}");
     }
+}
+
+/// An nginx.conf in a folder of its own, and the folder.
+fn nginx_conf(name: &str, http: &str) -> (PathBuf, PathBuf) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("nginx.conf");
+    let text = format!("pid p; error_log e;\nevents {{}}\nhttp {{ access_log off;\n{http}\n}}\n");
+    std::fs::write(&path, text).expect("a file");
+    (folder, path)
+}
+
+/// What `nginx -t --explain` says with these arguments, too; and its status.
+fn explained(folder: &Path, arguments: &[&str]) -> (String, Option<i32>) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearside"));
+    command.args(["nginx", "-q", "-t", "--explain", "-c", "nginx.conf", "-p"]).arg(folder).args(arguments);
+    let output = command.output().expect("it starts");
+    (String::from_utf8(output.stdout).expect("text"), output.status.code())
+}
+
+#[test]
+fn a_configuration_is_explained_to_people_and_to_programs() {
+    let (folder, path) =
+        nginx_conf("explained", "server { listen 81; location / { root /r; add_header A $host; } tcp_nodelay on; }");
+    let (words, _) = explained(&folder, &[]);
+    assert!(words.contains("no answer is given ready: $host is of a field of the request"), "{words}");
+    let (json, status) = explained(&folder, &["--json"]);
+    let told: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((status, &told["good"], &told["error"]), (Some(0), &true.into(), &serde_json::Value::Null));
+    let place = &told["servers"][0]["places"][0];
+    assert_eq!((place["label"].as_str(), place["ready"].as_bool()), (Some("/"), Some(false)));
+    assert_eq!((place["kept_off"][0]["by"].as_str(), place["at"]["line"].as_u64()), (Some("$host"), Some(4)));
+    assert_eq!(told["no_effect"][0]["directive"], "tcp_nodelay");
+
+    std::fs::write(&path, "events {}\nhttp { serve; }\n").expect("a file");
+    let (json, status) = explained(&folder, &["--json"]);
+    let told: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((status, told["good"].as_bool(), told["error"]["line"].as_u64()), (Some(1), Some(false), Some(2)));
+    assert_eq!(told["error"]["text"], "unknown directive \"serve\"");
+    assert_eq!(told["servers"], serde_json::Value::Null);
 }

@@ -30,6 +30,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         "nginx",
         &[
             "nearside nginx -t --explain",
+            "nearside nginx -t -q --explain --json",
             "nearside nginx -c /etc/nginx/nginx.conf -g 'daemon off;'",
             "nearside nginx -s reload",
         ],

@@ -21,7 +21,7 @@ mod start;
 mod test;
 mod version;
 
-pub use plan::{NginxAction, NginxLinks, NginxPlan, NginxSignal, NginxWorkers};
+pub use plan::{ExplainForm, NginxAction, NginxLinks, NginxPlan, NginxSignal, NginxWorkers};
 pub use served::served;
 
 use say::Failure;
@@ -42,7 +42,7 @@ pub fn nginx(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
             Ok(ExitCode::SUCCESS)
         }
         NginxAction::Signal(wanted) => Ok(signal::send(plan, wanted)),
-        NginxAction::Test { dump, explain } => Ok(test::test(plan, dump, explain)),
+        NginxAction::Test { dump, explain } => test::test(plan, dump, explain),
         NginxAction::Serve => start::start(plan, again),
     }
 }

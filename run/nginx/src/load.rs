@@ -101,6 +101,11 @@ impl Loaded {
         Ok(Self { path, configuration, compiled })
     }
 
+    /// What nginx warns of.
+    pub fn warnings(&self) -> &[Message] {
+        &self.compiled.warnings
+    }
+
     /// Says what nginx warns of.
     pub fn warn(&self, quiet: bool) {
         warn(self.compiled.warnings.iter(), quiet);

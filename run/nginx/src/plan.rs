@@ -63,7 +63,7 @@ pub enum NginxAction {
         /// `-T`: and print it.
         dump: bool,
         /// And explain what becomes of it.
-        explain: bool,
+        explain: Option<ExplainForm>,
     },
     /// `-s`: tell the process that serves.
     Signal(NginxSignal),
@@ -72,6 +72,15 @@ pub enum NginxAction {
         /// What it is built of, too.
         whole: bool,
     },
+}
+
+/// In which form a configuration is explained.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExplainForm {
+    /// For people.
+    Words,
+    /// For programs.
+    Json,
 }
 
 /// What a process that serves is told.

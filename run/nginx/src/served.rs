@@ -79,7 +79,7 @@ fn given(text: &[u8], globals: &str, program: &Program, process: &ProcessRules) 
 fn server(program: Program, process: &ProcessRules, connections: usize) -> server::Config {
     let first = program.listeners.first().and_then(|listener| listener.servers.first());
     let first = first.map(|id| &program.servers[usize::from(id.0)]);
-    let block = first.map(|server| program.blocks[server.block.0 as usize].clone()).unwrap_or_default();
+    let block = program.first_block().cloned().unwrap_or_default();
     let header = first.map(|server| server.head.timeout);
     let head = program.servers.iter().map(|server| server.head).fold(phases::program::HeadRules::default(), |a, b| {
         phases::program::HeadRules {

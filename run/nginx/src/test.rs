@@ -3,21 +3,30 @@
 
 use crate::load::{Loaded, failed};
 use crate::over_links;
-use crate::plan::NginxPlan;
+use crate::plan::{ExplainForm, NginxPlan};
 use access_log::LogPlace;
-use nginx::{Compiled, ErrorLogTarget};
+use nginx::{Compiled, ErrorLogTarget, Explanation, Message};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
+use say::Failure;
+use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Tests a configuration, and says what came of it.
-pub fn test(plan: &NginxPlan, dump: bool, explain: bool) -> ExitCode {
+///
+/// # Errors
+/// What is to be printed cannot be.
+pub fn test(plan: &NginxPlan, dump: bool, explain: Option<ExplainForm>) -> Result<ExitCode, Failure> {
     let loaded = match Loaded::new(plan) {
         Ok(loaded) => loaded,
         Err(refusal) => {
             refusal.tell(true);
-            return ExitCode::FAILURE;
+            if explain == Some(ExplainForm::Json) {
+                let (error, warnings) = (&refusal.error.message, &refusal.error.warnings);
+                write_json(&Verdict::new(&refusal.path, Some(Said::of(error)), warnings, None))?;
+            }
+            return Ok(ExitCode::FAILURE);
         }
     };
     let path = loaded.path.display();
@@ -28,24 +37,72 @@ pub fn test(plan: &NginxPlan, dump: bool, explain: bool) -> ExitCode {
     if let Err(why) = places(&loaded).and_then(|()| addresses(plan, &loaded)) {
         say::eprintln!("nginx: [emerg] {why}");
         failed(&loaded.path);
-        return ExitCode::FAILURE;
+        if explain == Some(ExplainForm::Json) {
+            let said = Said { text: &why, file: None, line: None };
+            write_json(&Verdict::new(&loaded.path, Some(said), loaded.warnings(), None))?;
+        }
+        return Ok(ExitCode::FAILURE);
     }
     if !plan.quiet {
         say::eprintln!("nginx: configuration file {path} test is successful");
     }
     if dump {
-        write(&loaded.configuration.dump());
+        io::stdout().write_all(&loaded.configuration.dump())?;
     }
-    if explain {
-        write(nginx::explain(&loaded.configuration, &loaded.compiled).to_string().as_bytes());
+    let explained = || nginx::explain(&loaded.configuration, &loaded.compiled);
+    match explain {
+        None => {}
+        Some(ExplainForm::Words) => write!(io::stdout(), "{}", explained())?,
+        Some(ExplainForm::Json) => {
+            write_json(&Verdict::new(&loaded.path, None, loaded.warnings(), Some(&explained())))?;
+        }
     }
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
-fn write(text: &[u8]) {
-    if let Err(why) = io::stdout().write_all(text) {
-        say::eprintln!("nginx: cannot write to standard output: {why}");
+/// What came of a test, for programs.
+#[derive(Serialize)]
+struct Verdict<'a> {
+    configuration: &'a Path,
+    good: bool,
+    /// What is wrong with it.
+    error: Option<Said<'a>>,
+    warnings: Vec<Said<'a>>,
+    /// What becomes of it, if it is good.
+    #[serde(flatten)]
+    explained: Option<&'a Explanation>,
+}
+
+/// What is said of a configuration.
+#[derive(Serialize)]
+struct Said<'a> {
+    text: &'a str,
+    file: Option<&'a Path>,
+    line: Option<u32>,
+}
+
+impl<'a> Said<'a> {
+    fn of(message: &'a Message) -> Self {
+        let place = message.place.as_ref();
+        let file = place.and_then(|(file, _)| file.as_deref());
+        Self { text: &message.text, file, line: file.and(place).map(|(_, line)| *line) }
     }
+}
+
+impl<'a> Verdict<'a> {
+    fn new(
+        configuration: &'a Path,
+        error: Option<Said<'a>>,
+        warnings: &'a [Message],
+        explained: Option<&'a Explanation>,
+    ) -> Self {
+        let warnings = warnings.iter().map(Said::of).collect();
+        Self { configuration, good: error.is_none(), error, warnings, explained }
+    }
+}
+
+fn write_json(verdict: &Verdict<'_>) -> Result<(), Failure> {
+    Ok(writeln!(io::stdout(), "{}", serde_json::to_string_pretty(verdict)?)?)
 }
 
 /// Whether logs and the file with the process id can be written.

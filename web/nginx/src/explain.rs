@@ -1,288 +1,236 @@
-//! `-t --explain`: what each server and location is, what has no effect here, and
-//! what keeps answers from being given ready.
+//! `-t --explain`: what each server and location is, what keeps answers from being
+//! given ready, what is slower than it could be, and what has no effect here. For
+//! people by its `Display`, for programs by its `Serialize`.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | `ready` | whether answers of a place are given ready, and what keeps them off |
+//! | `words` | the same for people |
+
+mod ready;
+#[cfg(test)]
+mod tests;
+mod words;
 
 use crate::compile::Compiled;
 use crate::message::Place;
 use crate::reader::Configuration;
-use core::fmt;
-use phases::program::{Alias, ContentRules, Expires};
-use phases::script::{Condition, Instruction};
-use phases::variables::{Core, Variable};
-use phases::{Block, BlockId, Program, Value, VirtualServer};
-use std::collections::{BTreeMap, BTreeSet};
+use phases::program::{Alias, ContentRules};
+use phases::script::Instruction;
+use phases::{Block, BlockId, Program};
+use ready::Scripts;
+use serde::Serialize;
+use std::path::PathBuf;
 
-/// What a configuration comes to, for people: its `Display` is some lines.
-#[derive(Clone, Copy, Debug)]
-pub struct Explanation<'c> {
-    configuration: &'c Configuration,
-    compiled: &'c Compiled,
+/// What a configuration comes to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Explanation {
+    /// Where it is listened.
+    pub listeners: Vec<ExplainedListener>,
+    /// The servers, in the order in which they are written.
+    pub servers: Vec<ExplainedServer>,
+    /// Directives that have no effect here.
+    pub no_effect: Vec<NoEffect>,
+}
+
+/// Where it is listened.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ExplainedListener {
+    /// Address and port, or `unix:` and a path.
+    pub address: String,
+    /// Names of the servers here; the first is that of requests for no other.
+    pub servers: Vec<String>,
+}
+
+/// A server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ExplainedServer {
+    /// Its first name.
+    pub name: String,
+    /// What answers where no location does.
+    #[serde(flatten)]
+    pub settings: ExplainedPlace,
+    /// Its locations, and what stands in them.
+    pub places: Vec<ExplainedPlace>,
+}
+
+/// A place that settings stand in.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ExplainedPlace {
+    /// What it is written as: `~* \.png$`, `if ($a)`, `server`.
+    pub label: String,
+    /// Where that stands; nowhere for what nobody wrote.
+    pub at: Option<Whereabouts>,
+    /// What answers there.
+    pub answers: Answers,
+    /// The folder, or what stands for a part of the path; none where a request
+    /// decides it, or where no file answers.
+    pub folder: Option<String>,
+    /// Whether answers are given ready, from memory, by the short way.
+    pub ready: bool,
+    /// What keeps them all off it.
+    pub kept_off: Vec<KeptOff>,
+    /// What keeps some of them off it.
+    pub kept_off_for_some: Vec<KeptOff>,
+    /// What costs more than it looks.
+    pub slower: Vec<Slower>,
+    /// It is an `alias` that a missing slash lets out of its folder elsewhere.
+    pub alias_without_slash: bool,
+}
+
+/// Where something is written.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Whereabouts {
+    /// The file; none is the command line.
+    pub file: Option<PathBuf>,
+    /// The line, from 1.
+    pub line: u32,
+}
+
+/// What answers at a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answers {
+    /// Files below a folder.
+    Root,
+    /// Files in the place of a part of the path.
+    Alias,
+    /// A `return`.
+    Return,
+    /// `stub_status`.
+    StubStatus,
+    /// `empty_gif`.
+    EmptyGif,
+}
+
+/// Why answers are not given ready.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+pub struct KeptOff {
+    /// A variable with its `$`, or a directive.
+    pub by: String,
+    /// For which requests that variable stands for the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reach: Option<&'static str>,
+    /// The same for people.
+    pub why: String,
+}
+
+/// What costs more than it looks.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Slower {
+    /// The directive.
+    pub directive: &'static str,
+    /// Why.
+    pub why: &'static str,
+}
+
+/// A directive that has no effect here.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct NoEffect {
+    /// Its name.
+    pub directive: &'static str,
+    /// Where it stands.
+    pub at: Whereabouts,
+    /// Why it has none.
+    pub why: &'static str,
 }
 
 /// Explains a configuration.
 #[must_use]
-pub const fn explain<'c>(configuration: &'c Configuration, compiled: &'c Compiled) -> Explanation<'c> {
-    Explanation { configuration, compiled }
-}
-
-/// What a variable is the same for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Reach {
-    /// All requests.
-    Always,
-    /// Those of one second.
-    Second,
-    /// Those with the same path, or the same path and query.
-    Target,
-    /// Those of a connection.
-    Connection,
-    /// Those with the same field.
-    Header,
-    /// None but the request itself.
-    Request,
-}
-
-impl fmt::Display for Reach {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Always => "always the same",
-            Self::Second => "of the second",
-            Self::Target => "of the target",
-            Self::Connection => "of the connection",
-            Self::Header => "of a field of the request",
-            Self::Request => "of the request alone",
-        })
+pub fn explain(configuration: &Configuration, compiled: &Compiled) -> Explanation {
+    let (program, whereabouts) = (&compiled.program, |place: Place| whereabouts(configuration, place));
+    let address = |listener: &phases::ListenerRules| match (&listener.address, &listener.path) {
+        (Some(address), _) => address.to_string(),
+        (None, Some(path)) => format!("unix:{}", path.display()),
+        (None, None) => String::new(),
+    };
+    let named = |id: &phases::ServerId| told(&program.servers[usize::from(id.0)].name);
+    let listeners = program.listeners.iter().map(|listener| ExplainedListener {
+        address: address(listener),
+        servers: listener.servers.iter().map(named).collect(),
+    });
+    let no_effect =
+        compiled.notes.iter().map(|note| NoEffect { directive: note.name, at: whereabouts(note.place), why: note.why });
+    Explanation {
+        listeners: listeners.collect(),
+        servers: servers(configuration, compiled),
+        no_effect: no_effect.collect(),
     }
 }
 
-/// Of one of nginx's own.
-const fn reach(core: Core) -> Reach {
-    match core {
-        Core::Hostname
-        | Core::NginxVersion
-        | Core::Pid
-        | Core::ServerName
-        | Core::DocumentRoot
-        | Core::RealpathRoot
-        | Core::Scheme
-        | Core::Https => Reach::Always,
-        Core::DateGmt | Core::DateLocal | Core::TimeIso8601 | Core::TimeLocal => Reach::Second,
-        Core::Uri
-        | Core::DocumentUri
-        | Core::RequestFilename
-        | Core::Args
-        | Core::QueryString
-        | Core::IsArgs
-        | Core::RequestUri
-        | Core::RequestMethod
-        | Core::ServerProtocol => Reach::Target,
-        Core::RemoteAddr
-        | Core::BinaryRemoteAddr
-        | Core::RemotePort
-        | Core::RealipRemoteAddr
-        | Core::RealipRemotePort
-        | Core::ServerAddr
-        | Core::ServerPort
-        | Core::ProxyProtocolAddr
-        | Core::ProxyProtocolPort
-        | Core::ProxyProtocolServerAddr
-        | Core::ProxyProtocolServerPort
-        | Core::Connection => Reach::Connection,
-        Core::Host | Core::ContentType | Core::ContentLength | Core::RemoteUser | Core::InvalidReferer => Reach::Header,
-        _ => Reach::Request,
-    }
-}
-
-/// What variables of values reach.
-struct Reaches<'p> {
-    program: &'p Program,
-    /// Numbers that were seen: a map may name itself by another.
-    seen: BTreeSet<u16>,
-    /// Names of those that keep answers from being given again, and why.
-    kept: BTreeSet<(String, Reach)>,
-}
-
-impl Reaches<'_> {
-    fn value(&mut self, value: &Value) {
-        let numbers: Vec<u16> = value.variables().collect();
-        numbers.into_iter().for_each(|number| self.variable(number));
-    }
-
-    fn variable(&mut self, number: u16) {
-        if !self.seen.insert(number) {
-            return;
-        }
-        let program = self.program;
-        let found = match program.variables.get(number) {
-            Some(Variable::Core(core)) => reach(*core),
-            Some(Variable::Header(_) | Variable::Cookie(_)) => Reach::Header,
-            Some(Variable::Argument(_)) => Reach::Target,
-            Some(Variable::SentHeader(_) | Variable::SentTrailer(_)) => Reach::Request,
-            Some(Variable::Map(map)) => {
-                if let Some(map) = program.maps.get(usize::from(*map)) {
-                    self.value(&map.source);
-                    map.values().for_each(|value| self.value(value));
-                }
-                Reach::Always
-            }
-            Some(Variable::Geo(_)) => Reach::Connection,
-            Some(Variable::Split(split)) => {
-                if let Some(split) = program.splits.get(usize::from(*split)) {
-                    self.value(&split.source);
-                }
-                Reach::Always
-            }
-            // Its values are those that scripts give it, which are looked at there.
-            Some(Variable::Slot(_) | Variable::Absent) | None => Reach::Always,
+fn servers(configuration: &Configuration, compiled: &Compiled) -> Vec<ExplainedServer> {
+    let program = &compiled.program;
+    // Those of a server follow its own.
+    let mut explained: Vec<ExplainedServer> = Vec::with_capacity(program.servers.len());
+    let scripts = Scripts::of(program);
+    for (number, server) in program.servers.iter().enumerate() {
+        let end = program.servers.get(number + 1).map_or(program.blocks.len() as u32, |next| next.block.0);
+        let place = |id: u32| {
+            let at = compiled.places.get(id as usize).copied().flatten();
+            let at = at.map(|place| whereabouts(configuration, place));
+            explain_place(program, &scripts, (number as u16, BlockId(id)), at)
         };
-        if found > Reach::Target {
-            let name = String::from_utf8_lossy(program.variables.name(number)).into_owned();
-            self.kept.insert((name, found));
-        }
+        explained.push(ExplainedServer {
+            name: told(&server.name),
+            settings: place(server.block.0),
+            places: (server.block.0 + 1..end).map(place).collect(),
+        });
     }
+    explained
+}
 
-    fn script(&mut self, script: &[Instruction]) {
-        for instruction in script {
-            match instruction {
-                Instruction::Set { value, .. } => self.value(value),
-                Instruction::Rewrite { replacement, arguments, .. } => {
-                    self.value(replacement);
-                    arguments.iter().for_each(|arguments| self.value(arguments));
-                }
-                Instruction::Return { text, .. } => text.iter().for_each(|text| self.value(text)),
-                Instruction::If { condition, .. } => match condition {
-                    Condition::True(value) | Condition::File { path: value, .. } => self.value(value),
-                    Condition::Equal { left, right, .. } => {
-                        self.value(left);
-                        self.value(right);
-                    }
-                    Condition::Matches { left, .. } => self.value(left),
-                },
-                Instruction::Break => {}
-            }
-        }
-    }
-
-    fn block(&mut self, block: &Block) {
-        self.script(&block.script);
-        self.value(&block.root.path);
-        block.index.iter().for_each(|index| self.value(index));
-        if let Some(try_files) = &block.try_files {
-            try_files.tried.iter().for_each(|(value, _)| self.value(value));
-        }
-        for field in block.fields.added.iter().chain(&block.fields.trailers) {
-            self.value(&field.value);
-        }
-        if let Expires::Value(value) = &block.fields.expires {
-            self.value(value);
-        }
-        block.charset.charset.iter().for_each(|charset| self.value(charset));
+fn explain_place(
+    program: &Program,
+    scripts: &Scripts,
+    (server, id): (u16, BlockId),
+    at: Option<Whereabouts>,
+) -> ExplainedPlace {
+    let block = &program.blocks[id.0 as usize];
+    let answers = match block.content {
+        ContentRules::StubStatus => Answers::StubStatus,
+        ContentRules::EmptyGif => Answers::EmptyGif,
+        ContentRules::Files if always_returns(block).is_some() => Answers::Return,
+        ContentRules::Files if block.root.alias.is_some() => Answers::Alias,
+        ContentRules::Files => Answers::Root,
+    };
+    let is_file = matches!(answers, Answers::Root | Answers::Alias);
+    let (kept_off, kept_off_for_some) = ready::kept_off(program, scripts, (server, id));
+    ExplainedPlace {
+        label: told(&block.label),
+        at,
+        answers,
+        folder: block.root.path.constant().filter(|_| is_file).map(told),
+        ready: kept_off.is_empty(),
+        kept_off,
+        kept_off_for_some,
+        slower: ready::slower(program, block),
+        alias_without_slash: alias_without_slash(block),
     }
 }
 
-impl fmt::Display for Explanation<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let program = &self.compiled.program;
-        for listener in &program.listeners {
-            match (&listener.address, &listener.path) {
-                (Some(address), _) => write!(f, "listens on {address}:")?,
-                (None, Some(path)) => write!(f, "listens on unix:{}:", path.display())?,
-                (None, None) => {}
-            }
-            for id in &listener.servers {
-                let server = &program.servers[usize::from(id.0)];
-                write!(f, " {}", name_of(&server.name))?;
-            }
-            writeln!(f)?;
-        }
-        let servers: BTreeMap<BlockId, &VirtualServer> =
-            program.servers.iter().map(|server| (server.block, server)).collect();
-        for (at, block) in program.blocks.iter().enumerate() {
-            let at = BlockId(at as u32);
-            match servers.get(&at) {
-                Some(server) => writeln!(f, "server {} at {}", name_of(&server.name), self.place(at))?,
-                None => writeln!(f, "  {} at {}", String::from_utf8_lossy(&block.label), self.place(at))?,
-            }
-            self.block(f, block)?;
-        }
-        if !self.compiled.notes.is_empty() {
-            writeln!(f, "no effect here:")?;
-        }
-        for note in &self.compiled.notes {
-            writeln!(f, "  {} at {}: {}", note.name, self.named(note.place), note.why)?;
-        }
-        Ok(())
+/// The status that a block's script returns whatever is asked for.
+fn always_returns(block: &Block) -> Option<u16> {
+    match block.script.first() {
+        Some(Instruction::Return { status, .. }) => Some(*status),
+        _ => None,
     }
 }
 
-impl Explanation<'_> {
-    fn block(&self, f: &mut fmt::Formatter<'_>, block: &Block) -> fmt::Result {
-        let program = &self.compiled.program;
-        let returns = block.script.iter().any(|one| matches!(one, Instruction::Return { .. }));
-        let what = match block.content {
-            ContentRules::Files if returns && block.script.len() == 1 => "a response of its own",
-            ContentRules::StubStatus => "numbers of connections",
-            ContentRules::EmptyGif => "an empty picture",
-            ContentRules::Files => "files",
-        };
-        write!(f, "    {what}")?;
-        if what == "files" {
-            let kind = if block.root.alias.is_some() { "alias" } else { "root" };
-            match block.root.path.constant() {
-                Some(path) => write!(f, ", {kind} {}", String::from_utf8_lossy(path))?,
-                None => write!(f, ", {kind} by request")?,
-            }
-        }
-        writeln!(f)?;
-        let mut reaches = Reaches { program, seen: BTreeSet::new(), kept: BTreeSet::new() };
-        reaches.block(block);
-        let mut reasons: Vec<String> =
-            reaches.kept.into_iter().map(|(name, reach)| format!("${name} is {reach}")).collect();
-        if !block.access.is_empty() {
-            reasons.push("access rules are asked for each request".to_owned());
-        }
-        if !block.limits.is_empty() {
-            reasons.push("requests or connections are counted".to_owned());
-        }
-        if block.limit_except.is_some() {
-            reasons.push("methods have rules of their own".to_owned());
-        }
-        if block.connection.keepalive.is_zero() {
-            reasons.push("its connections end with each answer".to_owned());
-        }
-        if block.content == ContentRules::StubStatus {
-            reasons.push("its numbers change with each request".to_owned());
-        }
-        if block.limit_rate.is_some() {
-            reasons.push("its rate is limited".to_owned());
-        }
-        match reasons.as_slice() {
-            [] => writeln!(f, "    answers are given ready where they are held in memory")?,
-            reasons => writeln!(f, "    no answer is given ready: {}", reasons.join("; "))?,
-        }
-        let lets_out = match (&block.root.alias, block.root.path.constant()) {
-            (Some(Alias::Start(_)), Some(path)) => path.ends_with(b"/") && !block.label.ends_with(b"/"),
-            _ => false,
-        };
-        let is_exact = block.label.starts_with(b"=");
-        if lets_out && !is_exact && !block.label.starts_with(b"if") {
-            writeln!(f, "    careful: a slash is missing at its end, so that /..-like names lead out of its folder")?;
-        }
-        Ok(())
-    }
-
-    fn place(&self, block: BlockId) -> String {
-        let place = self.compiled.places.get(block.0 as usize).copied().flatten();
-        place.map_or_else(String::new, |place| self.named(place))
-    }
-
-    fn named(&self, place: Place) -> String {
-        match self.configuration.path(place.file) {
-            Some(path) => format!("{}:{}", path.display(), place.line),
-            None => "the command line".to_owned(),
-        }
-    }
+/// Whether what the alias stands for ends without a slash, and the alias with one:
+/// `/img` and `/data/` make `/data/../x` of `/img../x`.
+fn alias_without_slash(block: &Block) -> bool {
+    let (Some(Alias::Start(length)), Some(path)) = (block.root.alias, block.root.path.constant()) else {
+        return false;
+    };
+    // Places within have paths of their own, which say no more of it.
+    let name = block.label.strip_prefix(b"^~").unwrap_or(&block.label).trim_ascii_start();
+    name.len() == length as usize && name.first() == Some(&b'/') && !name.ends_with(b"/") && path.ends_with(b"/")
 }
 
-fn name_of(name: &[u8]) -> String {
-    if name.is_empty() { "\"\"".to_owned() } else { String::from_utf8_lossy(name).into_owned() }
+fn whereabouts(configuration: &Configuration, place: Place) -> Whereabouts {
+    Whereabouts { file: configuration.path(place.file).map(PathBuf::from), line: place.line }
+}
+
+fn told(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -25,7 +25,10 @@ pub use compile::{
     Compiled, DirectiveClass, ErrorLog, ErrorLogTarget, KeepAliveRules, ProcessRules, Remark, Resolve, SocketRules,
 };
 pub use compile::{Surroundings, compile};
-pub use explain::{Explanation, explain};
+pub use explain::{
+    Answers, ExplainedListener, ExplainedPlace, ExplainedServer, Explanation, KeptOff, NoEffect, Slower, Whereabouts,
+    explain,
+};
 pub use message::{ConfError, Level, Message, Place, SourceId};
 pub use phases::units::{BadValue, offset, size, time};
 pub use reader::{Configuration, DEPTH_MAX, Directive, FILES_MAX, ReadFile, TEXT_MAX};

@@ -27,6 +27,7 @@ pub mod logging;
 pub mod maps;
 mod names;
 pub mod program;
+mod reach;
 mod referers;
 pub mod script;
 pub mod secure_link;
@@ -41,6 +42,7 @@ pub use engine::{Engine, EngineParts, NewProgram};
 pub use locations::{Location, LocationError, Locations, Pattern};
 pub use names::{NameError, Names};
 pub use program::{Block, BlockId, ListenerRules, Program, ServerId, VirtualServer};
+pub use reach::Reach;
 pub use value::{Value, ValueError, ValuePart, Variables};
 
 /// The nginx whose answers these are: `$nginx_version`.

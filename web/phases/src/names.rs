@@ -122,6 +122,12 @@ impl Names {
         self.expressions.push((expression, place));
     }
 
+    /// Whether an expression may lead to the host at `place`.
+    #[must_use]
+    pub fn has_expression(&self, place: u16) -> bool {
+        self.expressions.iter().any(|(_, at)| *at == place)
+    }
+
     /// The place of the host that `authority` names; 0 if none has the name.
     /// `matches` tells whether an expression matches the name, which it gets in
     /// lower case and without port.

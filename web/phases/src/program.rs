@@ -70,6 +70,15 @@ impl Program {
         })
     }
 
+    /// The settings of the server that requests for no other have at the first
+    /// address: what can be but one for all is taken from there.
+    #[must_use]
+    pub fn first_block(&self) -> Option<&Block> {
+        let first = self.listeners.first()?.servers.first()?;
+        let server = self.servers.get(usize::from(first.0))?;
+        self.blocks.get(server.block.0 as usize)
+    }
+
     /// Its logs, which are opened when they are first asked for: once for all
     /// silos.
     ///

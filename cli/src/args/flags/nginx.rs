@@ -3,7 +3,7 @@
 use super::host::HostArgs;
 use super::sockets::{RestartArgs, hands_over};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
-use nginx_command::{NginxAction, NginxLinks, NginxPlan, NginxSignal, NginxWorkers};
+use nginx_command::{ExplainForm, NginxAction, NginxLinks, NginxPlan, NginxSignal, NginxWorkers};
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -42,6 +42,10 @@ pub(in crate::args) struct NginxArgs {
     /// what keeps answers from being given ready
     #[arg(long)]
     explain: bool,
+
+    /// With --explain: the same as JSON, errors and warnings included
+    #[arg(long, requires = "explain")]
+    json: bool,
 
     /// Tell the process that serves: stop, quit, reload, or reopen its logs
     #[arg(short, value_enum, value_name = "SIGNAL")]
@@ -82,7 +86,14 @@ impl NginxArgs {
                 ServerSignal::Reload => NginxSignal::Reload,
                 ServerSignal::Reopen => NginxSignal::Reopen,
             }),
-            _ if self.test || self.dump || self.explain => NginxAction::Test { dump: self.dump, explain: self.explain },
+            _ if self.test || self.dump || self.explain => {
+                let explain = match (self.explain, self.json) {
+                    (false, _) => None,
+                    (true, false) => Some(ExplainForm::Words),
+                    (true, true) => Some(ExplainForm::Json),
+                };
+                NginxAction::Test { dump: self.dump, explain }
+            }
             _ => NginxAction::Serve,
         };
         let (links, workers) = paths(self.host)?;

@@ -3,6 +3,7 @@
 use super::paced::Paced;
 use crate::limits::{HeldCount, LimitStatus};
 use crate::program::{BlockId, Program, ServerId};
+use crate::reach::Reach;
 use access_log::LogSet;
 use core::ops::Range;
 use exchange::{About, ExchangeId, ProxiedAddresses, Replies};
@@ -104,6 +105,15 @@ impl Depends {
     pub const ENCODING: u8 = 2;
     /// On something that other requests do not share.
     pub const OTHER: u8 = 4;
+
+    /// What an answer depends on that was made of a variable of this reach.
+    pub const fn of(reach: Reach) -> u8 {
+        match reach {
+            _ if reach.is_shared() => 0,
+            Reach::Query => Self::QUERY,
+            _ => Self::OTHER,
+        }
+    }
 
     pub const fn on(&mut self, what: u8) {
         self.0 |= what;

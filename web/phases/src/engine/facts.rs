@@ -1,6 +1,5 @@
 //! nginx's own variables.
 
-use super::course::Depends;
 use super::host::host_of;
 use super::values::Scope;
 use super::written::{put, put_known, put_number, put_octets, put_ssi_date};
@@ -12,7 +11,6 @@ use std::net::{IpAddr, SocketAddr};
 
 impl Scope<'_> {
     pub(super) fn core(&mut self, core: Core, out: &mut Vec<u8>) -> bool {
-        self.course.depends.on(depends(core));
         let found = self.of_request(core, out).or_else(|| self.of_connection(core, out));
         let found = found.or_else(|| self.of_answer(core, out)).or_else(|| self.of_time(core, out));
         found.or_else(|| self.of_links(core, out)).unwrap_or(false)
@@ -216,34 +214,6 @@ fn target_path<'a>(request: &Request<'a>) -> &'a [u8] {
     let authority = target.windows(3).position(|three| three == b"://").map_or(0, |at| at + 3);
     let path = target[authority..].iter().position(|byte| matches!(byte, b'/' | b'?'));
     path.map_or(b"/", |at| &target[authority + at..])
-}
-
-/// What a variable of nginx's own depends on that ready answers are not told apart
-/// by.
-const fn depends(core: Core) -> u8 {
-    match core {
-        // The path as sent decides these, or the server; each second has its own
-        // answers; what is ready was asked for by GET, over HTTP/1.1.
-        Core::Uri
-        | Core::DocumentUri
-        | Core::DocumentRoot
-        | Core::RealpathRoot
-        | Core::RequestFilename
-        | Core::ServerName
-        | Core::Scheme
-        | Core::Https
-        | Core::Hostname
-        | Core::NginxVersion
-        | Core::Pid
-        | Core::DateGmt
-        | Core::DateLocal
-        | Core::TimeIso8601
-        | Core::TimeLocal
-        | Core::RequestMethod
-        | Core::ServerProtocol => 0,
-        Core::Args | Core::QueryString | Core::IsArgs | Core::RequestUri => Depends::QUERY,
-        _ => Depends::OTHER,
-    }
 }
 
 /// How many times as long an answer was, as nginx writes it.

@@ -140,27 +140,11 @@ fn fixed_lines(course: &mut Course, request: &Request<'_>, clock: &Clock) -> Vec
 /// answer.
 const fn is_fixed(variable: &Variable) -> bool {
     match variable {
-        Variable::Core(core) => matches!(
-            core,
-            Core::Status
-                | Core::BodyBytesSent
-                | Core::Uri
-                | Core::DocumentUri
-                | Core::DocumentRoot
-                | Core::RequestFilename
-                | Core::RequestMethod
-                | Core::RequestCompletion
-                | Core::RequestTime
-                | Core::ServerName
-                | Core::Scheme
-                | Core::Https
-                | Core::Pipe
-                | Core::TimeIso8601
-                | Core::TimeLocal
-                | Core::Hostname
-                | Core::NginxVersion
-                | Core::Pid
-        ),
+        // What its answer was is the same, too.
+        Variable::Core(
+            Core::Status | Core::BodyBytesSent | Core::RequestCompletion | Core::RequestTime | Core::Pipe,
+        ) => true,
+        Variable::Core(core) => core.reach().is_shared(),
         Variable::Slot(_) => true,
         _ => false,
     }

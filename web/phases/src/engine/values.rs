@@ -105,7 +105,6 @@ impl<'a> Scope<'a> {
     /// A field of the request, by its name in lower case with `_` for `-`; those
     /// of several lines with commas between, as nginx joins them.
     pub(super) fn header(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        self.course.depends.on(Depends::OTHER);
         let known = match name {
             b"host" => Some(Known::Host),
             b"referer" => Some(Known::Referer),
@@ -170,7 +169,6 @@ impl<'a> Scope<'a> {
 
     /// An argument: the first of its name, whatever its case.
     fn argument(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        self.course.depends.on(Depends::QUERY);
         let arguments = self.course.args.split(|byte| *byte == b'&');
         let value = |argument: &'_ [u8]| {
             let (found, rest) = argument.split_at_checked(name.len())?;
@@ -188,7 +186,6 @@ impl<'a> Scope<'a> {
 
     /// A cookie: the first of its name, whatever its case.
     fn cookie(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        self.course.depends.on(Depends::OTHER);
         for field in self.request.fields().filter(|field| field.is("cookie") && !self.course.is_refused()) {
             for cookie in field.value.split(|byte| *byte == b';') {
                 let cookie = cookie.trim_ascii_start();
@@ -278,6 +275,7 @@ impl Variables for Scope<'_> {
 
 impl Scope<'_> {
     fn write_found(&mut self, variable: u16, found: &Variable, out: &mut Vec<u8>) -> bool {
+        self.course.depends.on(Depends::of(found.reach()));
         match found {
             Variable::Core(core) => self.core(*core, out),
             Variable::Header(name) => self.header(name, out),
@@ -320,7 +318,6 @@ impl Scope<'_> {
             }
             Variable::Geo(geo) => {
                 let geo = program.geos.get(usize::from(*geo))?;
-                scope.course.depends.on(Depends::OTHER);
                 let from = match &geo.source {
                     Some(source) => Geo::address(&scope.get(source)),
                     None => scope.course.peer.map(|peer| peer.ip()),

@@ -1,0 +1,154 @@
+//! For which requests a variable stands for the same: whether others may have an
+//! answer that was made of it.
+//!
+//! The engine asks this when it writes a variable, and so keeps an answer for
+//! others, or does not; who explains a configuration asks it of each variable
+//! that is named there.
+
+use crate::variables::{Core, Variable};
+use core::fmt;
+
+/// For which requests a variable stands for the same.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Reach {
+    /// For all of a server.
+    Always,
+    /// For those of one second.
+    Second,
+    /// For those of a path, asked for by GET over HTTP/1.1, and what is answered
+    /// to them.
+    Path,
+    /// For those of a path and a query.
+    Query,
+    /// For those of a connection.
+    Connection,
+    /// For those with the same field.
+    Field,
+    /// For none but the request itself.
+    Request,
+}
+
+impl Reach {
+    /// Whether what it stands for is the same in all requests of one second that
+    /// may have one ready answer.
+    #[must_use]
+    pub const fn is_shared(self) -> bool {
+        matches!(self, Self::Always | Self::Second | Self::Path)
+    }
+
+    /// Whether an answer that was made of it may be ready for others: of the
+    /// query at least for those that have none.
+    #[must_use]
+    pub const fn may_be_ready(self) -> bool {
+        self.is_shared() || matches!(self, Self::Query)
+    }
+
+    /// One word for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Second => "second",
+            Self::Path => "path",
+            Self::Query => "query",
+            Self::Connection => "connection",
+            Self::Field => "field",
+            Self::Request => "request",
+        }
+    }
+}
+
+/// For people, behind "is".
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Always => "always the same",
+            Self::Second => "of the second",
+            Self::Path => "of the path",
+            Self::Query => "of the query",
+            Self::Connection => "of the connection",
+            Self::Field => "of a field of the request",
+            Self::Request => "of the request alone",
+        })
+    }
+}
+
+impl Core {
+    /// For which requests it stands for the same.
+    #[must_use]
+    pub const fn reach(self) -> Reach {
+        match self {
+            Self::Hostname
+            | Self::NginxVersion
+            | Self::Pid
+            | Self::ServerName
+            | Self::DocumentRoot
+            | Self::RealpathRoot
+            | Self::Scheme
+            | Self::Https => Reach::Always,
+            Self::DateGmt | Self::DateLocal | Self::TimeIso8601 | Self::TimeLocal => Reach::Second,
+            Self::Uri | Self::DocumentUri | Self::RequestFilename | Self::RequestMethod | Self::ServerProtocol => {
+                Reach::Path
+            }
+            Self::Args | Self::QueryString | Self::IsArgs | Self::RequestUri => Reach::Query,
+            Self::RemoteAddr
+            | Self::BinaryRemoteAddr
+            | Self::RemotePort
+            | Self::RealipRemoteAddr
+            | Self::RealipRemotePort
+            | Self::ServerAddr
+            | Self::ServerPort
+            | Self::ProxyProtocolAddr
+            | Self::ProxyProtocolPort
+            | Self::ProxyProtocolServerAddr
+            | Self::ProxyProtocolServerPort
+            | Self::Connection => Reach::Connection,
+            Self::Host | Self::ContentType | Self::ContentLength | Self::RemoteUser | Self::InvalidReferer => {
+                Reach::Field
+            }
+            _ => Reach::Request,
+        }
+    }
+}
+
+impl Variable {
+    /// For which requests it stands for the same, but for what it is made of: that
+    /// is asked by itself.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        match self {
+            Self::Core(core) => core.reach(),
+            Self::Header(_) | Self::Cookie(_) => Reach::Field,
+            Self::Argument(_) => Reach::Query,
+            // The other fields are those of the answer itself.
+            Self::SentHeader(name) if **name == *b"connection" => Reach::Connection,
+            Self::SentHeader(_) => Reach::Path,
+            Self::Geo(_) => Reach::Connection,
+            // What a script gives it was asked when it did.
+            Self::Slot(_) | Self::Map(_) | Self::Split(_) | Self::SentTrailer(_) | Self::Absent => Reach::Always,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_a_client_says_is_not_given_to_others() {
+        let reach = |name: &[u8]| {
+            let mut table = crate::variables::VariableTable::default();
+            let number = table.number(name).expect("a variable");
+            table.get(number).expect("it was numbered").reach()
+        };
+        for shared in ["uri", "document_root", "time_local", "sent_http_content_type", "upstream_addr"] {
+            assert!(reach(shared.as_bytes()).is_shared(), "{shared}");
+        }
+        for query in ["args", "arg_a", "request_uri"] {
+            let reach = reach(query.as_bytes());
+            assert!(!reach.is_shared() && reach.may_be_ready(), "{query}");
+        }
+        for own in ["host", "http_a", "cookie_a", "remote_addr", "request_id", "status", "msec", "sent_http_connection"]
+        {
+            assert!(!reach(own.as_bytes()).may_be_ready(), "{own}");
+        }
+    }
+}
