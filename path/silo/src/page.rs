@@ -154,6 +154,15 @@ impl Page {
         words[0].store(sequence.wrapping_add(2), Ordering::Release);
     }
 
+    /// The page as its readers see it, without the file: for a thread of this
+    /// process that may open none.
+    ///
+    /// # Errors
+    /// None in practice: the page was written by this process.
+    pub fn reader(&self) -> Result<Reader, PageError> {
+        Reader::of(&self.mapping)
+    }
+
     /// Where the page is.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -3,12 +3,12 @@
 /// The counters of the parts, and those of the whole: each is written once,
 /// with the part that counts it.
 macro_rules! parts {
-    ($($(#[$outer:meta])* $part:ident: $name:ident { $($(#[$doc:meta])* $field:ident),* $(,)? })*) => {
-        $(app::counters! { $(#[$outer])* pub(crate) $name { $($(#[$doc])* $field),* } })*
+    ($($(#[$outer:meta])* $part:ident: $name:ident { $($(#[doc = $doc:literal])* $field:ident),* $(,)? })*) => {
+        $(app::counters! { $(#[$outer])* pub(crate) $name { $($(#[doc = $doc])* $field),* } })*
 
         app::counters! {
             /// Events of a stack, beside TCP's own.
-            pub Counters { $($($(#[$doc])* $field),*),* }
+            pub Counters { $($($(#[doc = $doc])* $field),*),* }
         }
 
         impl Counters {

@@ -42,5 +42,13 @@ pub use ip::Conflict;
 pub use segments::{Arrival, Arrived, Glance, ReturnPath, Slot};
 pub use stack::Stack;
 
+/// What each value of a stack counts: its layers' names, and their values'.
+pub const HELP: [(&str, &[(&str, &str)]); 4] = [
+    ("stack", Counters::HELP),
+    ("tcp", tcp::Counters::HELP),
+    ("neighbour", ip::NEIGHBOUR_HELP),
+    ("fragments", ip::FRAGMENTS_HELP),
+];
+
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,7 @@
 //! | `quota` | how much processor time there is for it |
 //! | `spread` | how ports spread flows over their queues |
 //! | `fleet` | a thread for each silo |
-//! | `figures`, `published` | the statistics page |
+//! | `figures`, `published`, `help` | the statistics page, and what its values mean |
 //! | `near`, `arrivals` | where memory, content and packets are, by NUMA domain |
 //! | `aggregation` | what a bond counts, by port |
 
@@ -28,6 +28,7 @@ mod cores;
 pub mod drivers;
 pub mod figures;
 pub mod fleet;
+pub mod help;
 pub mod layout;
 pub mod machine;
 pub mod near;

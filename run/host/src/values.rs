@@ -3,7 +3,7 @@
 
 use server::{AccessLog, RESPOND_SIZE_MAX, Respond};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -308,6 +308,18 @@ pub fn access_log(text: &str) -> Result<AccessLog, BadValue> {
         "stderr" | "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => Ok(AccessLog::Stderr),
         file => Ok(AccessLog::File(file.into())),
     }
+}
+
+/// Reads where metrics are to be had: a port of this machine's own address
+/// 127.0.0.1, or an address with its port.
+///
+/// # Errors
+/// If it is neither.
+pub fn metrics_address(text: &str) -> Result<SocketAddr, BadValue> {
+    let port = text.parse().ok().filter(|port| *port > 0).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    port.or_else(|| text.parse().ok().filter(|address: &SocketAddr| address.port() > 0)).ok_or_else(|| {
+        BadValue::new("write ADDRESS:PORT, as in 127.0.0.1:9145 or [::]:9145, or a port, of 127.0.0.1 then")
+    })
 }
 
 /// An IP address.

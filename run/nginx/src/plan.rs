@@ -3,6 +3,7 @@
 use core::time::Duration;
 use host::HostPlan;
 use serve::RestartPlan;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// A graceful end takes as long as requests do, unless it is told how long.
@@ -19,6 +20,8 @@ pub struct NginxPlan {
     pub error_log: Option<PathBuf>,
     /// `-g`: directives that stand before the configuration.
     pub globals: String,
+    /// Where metrics are told over HTTP.
+    pub metrics: Option<SocketAddr>,
     /// `-q`: nothing but errors is told of a test.
     pub quiet: bool,
     /// Our own stack, over links; `None`: kernel sockets.

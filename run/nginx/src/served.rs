@@ -53,6 +53,7 @@ pub fn plan(
         signals: SignalRules::Nginx { daemon: process.daemon },
         pid_file: process.pid.clone(),
         error_log: plan.error_log(&process),
+        metrics: plan.metrics,
         again,
     })
 }

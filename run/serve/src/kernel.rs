@@ -11,7 +11,7 @@ use super::supervisor::{DataPath, PagePlace, Supervisor};
 use super::systemd::{self, Found};
 use super::takeover::Predecessor;
 use super::worker::{Start, run};
-use super::{holder, wanted};
+use super::{exposed, holder, wanted};
 use crate::plan::{KernelPlan, ServePath, ServePlan, SignalRules};
 use core::time::Duration;
 use host::figures::Board;
@@ -47,6 +47,7 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     let workers = seats.len();
     let (config, mut warnings) = worker_config(plan, workers);
     warnings.extend(warning);
+    let endpoint = exposed::bind(whole, predecessor.is_some())?;
     let (mut board, page) = board(plan, predecessor.is_some(), &seats)?;
     let server = share(whole.server.clone(), config.max_connections, workers);
     let orders = Orders::new(workers)?;
@@ -84,7 +85,7 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
             orders.ring();
             outcome
         })?;
-        let mut supervisor = Supervisor::new(program, whole, (&orders, asked), path, page);
+        let mut supervisor = Supervisor::new(program, whole, (&orders, asked), path, (page, endpoint));
         let supervised = supervisor.serve(&fleet, |_, _| {
             announce(&endpoints, &seats, &config, orders.engine());
             note.iter().for_each(|note| say::info(format_args!("  {note}")));

@@ -10,6 +10,7 @@
 //! | `worker`, `orders` | one worker's life, and what the main thread wants of it |
 //! | `wakes`, `bell` | what wakes one of them that sleeps, and a main thread |
 //! | `supervisor` | the main thread, over either data path |
+//! | `exposed` | metrics, and whether it is ready, over HTTP |
 //! | `asked` | what signals, or a parent, ask of it |
 //! | `reload`, `settings` | SIGHUP, and what it may change |
 //! | `check`, `check_places` | whether a plan is good, without serving |
@@ -27,6 +28,7 @@ mod check;
 mod check_places;
 mod confine;
 mod control;
+mod exposed;
 mod holder;
 mod kernel;
 mod link;

@@ -12,6 +12,7 @@ mod path;
 mod serving;
 
 use super::asked::Asked;
+use super::exposed;
 use super::orders::{Orders, Stage};
 use super::share::share;
 use super::supervisor::{PagePlace, Supervisor};
@@ -96,6 +97,7 @@ fn over(
     program: PathBuf,
 ) -> Result<(), Failure> {
     let ServePath::Link { listen, copies, .. } = &plan.path else { return Ok(()) };
+    let endpoint = exposed::bind(plan, following.predecessor.is_some())?;
     let silos = layout.seats.len();
     let mut domains = Domains::new(layout);
     let mut server = share_out(plan, silos);
@@ -145,7 +147,7 @@ fn over(
             own_ports: &following.own_ports,
             predecessor: following.predecessor,
         };
-        let mut supervisor = Supervisor::new(program, plan, (&orders, asked), path, page);
+        let mut supervisor = Supervisor::new(program, plan, (&orders, asked), path, (page, endpoint));
         let say = |_: &mut LinkPath<'_>, took_over| announce((host, &addresses), layout, listen, took_over);
         let supervised = supervisor.serve(&fleet, say);
         if supervised.is_err() {

@@ -30,6 +30,8 @@ pub struct ServePlan {
     pub pid_file: Option<PathBuf>,
     /// The file that standard error leads to, to be opened again with the logs.
     pub error_log: Option<PathBuf>,
+    /// Where metrics, and whether it lives and is ready, are told over HTTP.
+    pub metrics: Option<SocketAddr>,
     /// What it is asked to do now, by the same command line and the file that
     /// this names, or the file that is given in its place; or what is wrong with
     /// them, a sentence for the user.

@@ -3,6 +3,7 @@
 
 use super::asked::Asked;
 use super::control::{Channel, ChannelError, Listener};
+use super::exposed;
 use super::orders::{Orders, Stage};
 use super::pid_file;
 use super::places;
@@ -15,6 +16,7 @@ use super::ward::{self, ParentWish, Ward};
 use crate::plan::{RestartPlan, ServePath, ServePlan};
 use core::time::Duration;
 use host::drivers::take_over_is_for;
+use metrics::Endpoint;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use say::Failure;
@@ -108,6 +110,9 @@ pub struct Supervisor<'a, P> {
     /// All workers serve.
     begun: bool,
     page: PagePlace,
+    /// Who tells of this process over HTTP, once it has begun to.
+    endpoint: Option<Endpoint>,
+    metrics: Option<metrics::Server>,
     /// How to restart; `None` where another process cannot have the links.
     restart: Option<RestartPlan>,
     control: Option<Listener>,
@@ -124,13 +129,13 @@ pub struct Supervisor<'a, P> {
 
 impl<'a, P: DataPath> Supervisor<'a, P> {
     /// For the workers of `orders`, who serve `plan`; a successor is started from
-    /// `program`.
+    /// `program`. Metrics are to be had at the endpoint.
     pub fn new(
         program: PathBuf,
         plan: &ServePlan,
         (orders, asked): (&'a Orders, Asked),
         path: P,
-        page: PagePlace,
+        (page, endpoint): (PagePlace, Option<Endpoint>),
     ) -> Self {
         let restart = restart_of(plan).cloned();
         let timeout = restart.as_ref().map_or(Duration::ZERO, |restart| restart.timeout);
@@ -143,6 +148,8 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
             reopened: 0,
             begun: false,
             page,
+            endpoint,
+            metrics: None,
             restart,
             control: None,
             succession: Succession::new(program, timeout),
@@ -168,6 +175,9 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
         announce: impl FnOnce(&mut P, Option<(u32, Option<Duration>)>),
     ) -> Result<(), Failure> {
         let mut announce = Some(announce);
+        if let Some(endpoint) = self.endpoint.take() {
+            self.metrics = Some(exposed::start(endpoint, self.path.parts().1)?);
+        }
         while !fleet.is_finished() {
             let ready = self.orders.all_started() && self.orders.stage() == Stage::Serve;
             if let Some(announce) = announce.take_if(|_| ready) {
@@ -175,6 +185,7 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
                 announce(&mut self.path, took_over);
                 self.write_pid_file()?;
                 systemd::ready("serving");
+                exposed::advance(self.metrics.as_ref(), metrics::Readiness::Serving);
                 self.begun = true;
             }
             let now = Clock.now();
@@ -277,6 +288,7 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
         if self.stopped == 0 {
             say::info("stopping: finishing responses under way; once more to stop at once");
             systemd::stopping();
+            exposed::advance(self.metrics.as_ref(), metrics::Readiness::Stopping);
             self.give_up();
             self.control = None;
             self.orders.advance(Stage::Drain);
@@ -375,6 +387,7 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
         let open = self.orders.connections();
         say::info(format_args!("process {pid} serves; {open} connections end with their next response"));
         self.orders.advance(Stage::Retire);
+        exposed::advance(self.metrics.as_ref(), metrics::Readiness::Followed);
         self.path.on_followed();
         self.drain_at = self.restart.as_ref().map(|restart| now + restart.drain);
         systemd::succeeded(main);

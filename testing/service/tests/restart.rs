@@ -4,8 +4,11 @@ use interop::Nearside;
 use rustix::process::Signal;
 use service::clients::{Clients, habits};
 use service::restarts;
-use service::server::{Server, signal};
+use service::server::{PATIENCE, Server, signal};
+use service::wait_for;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,6 +57,57 @@ fn replace(program: &Path, script: &str) {
     fs::write(&draft, script).unwrap();
     fs::set_permissions(&draft, fs::Permissions::from_mode(0o755)).unwrap();
     fs::rename(&draft, program).unwrap();
+}
+
+/// What is told at `path` of the address where metrics are; `None`: by nobody.
+fn told(port: u16, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// Whoever collects metrics, or asks whether clients may be sent, finds whoever
+/// serves at one address, and nothing that was counted is of another process.
+#[test]
+fn a_restart_leaves_metrics_at_their_address() {
+    let mut server = server("metrics-restart");
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}");
+    let arguments = ["--workers", "1", "--metrics", &address];
+    let mut command = server.command(&arguments);
+    server.start(&mut command).unwrap();
+    let value = |name: &str| {
+        let text = told(port, "/metrics").expect("somebody answers");
+        let line = text.lines().find(|line| line.starts_with(name)).map(str::to_owned);
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).unwrap_or_else(|| panic!("{name}: {text}"))
+    };
+    let is_ready = || told(port, "/readyz").is_some_and(|text| text.ends_with("\r\n\r\nready\n"));
+    wait_for("the first", PATIENCE, || Ok(is_ready().then_some(()))).unwrap();
+    assert!(told(port, "/healthz").is_some_and(|text| text.starts_with("HTTP/1.1 200 ")));
+    assert!(told(port, "/").is_some_and(|text| text.starts_with("HTTP/1.1 404 ")));
+    let mut client = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
+    client.write_all(b"GET /small.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    client.read_to_end(&mut Vec::new()).unwrap();
+    let counted = |count: f64| Ok((value("nearside_http_requests_total{silo=\"0\"}") >= count).then_some(()));
+    wait_for("a request on the page", PATIENCE, || counted(1.0)).unwrap();
+    let began = value("process_start_time_seconds ");
+    // Another that is started by mistake is told so, and takes nothing.
+    let other = Nearside::command(["serve", "--respond", "x", "--listen", "127.0.0.1:0", "--metrics", &address]);
+    let refused = { other }.output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && said.contains(&format!("metrics at {address}: Address already in use")),
+        "{said}"
+    );
+    server.restart().unwrap();
+    wait_for("the successor", PATIENCE, || {
+        Ok((is_ready() && value("process_start_time_seconds ") > began).then_some(()))
+    })
+    .unwrap();
+    server.stop().unwrap();
 }
 
 #[test]

@@ -92,11 +92,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("say", &["semantics", "silo"]),
     ("host", &["app", "bond", "link", "say", "server", "silo", "sockets", "stack", "steer", "tcp", "topology", "wire"]),
     ("links", &["dpdk", "driver", "host", "say"]),
+    ("metrics", &["host", "say", "silo", "wire"]),
     (
         "serve",
         &[
-            "af_xdp", "app", "driver", "files", "helper", "host", "link", "links", "say", "server", "silo", "sockets",
-            "steer", "tcp", "topology", "wire",
+            "af_xdp", "app", "driver", "files", "helper", "host", "link", "links", "metrics", "say", "server", "silo",
+            "sockets", "steer", "tcp", "topology", "wire",
         ],
     ),
     ("nginx_command", &["access_log", "host", "nginx", "phases", "say", "serve", "server", "sockets"]),
@@ -116,6 +117,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "lab",
             "links",
             "load",
+            "metrics",
             "noise",
             "perf",
             "profile",

@@ -3,7 +3,9 @@
 use super::host::HostArgs;
 use super::sockets::{RestartArgs, hands_over};
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
+use host::values;
 use nginx_command::{ExplainForm, NginxAction, NginxLinks, NginxPlan, NginxSignal, NginxWorkers};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -25,6 +27,15 @@ pub(in crate::args) struct NginxArgs {
     /// Directives that stand before the configuration, as in 'daemon off;'
     #[arg(short, value_name = "DIRECTIVES", default_value = "", hide_default_value = true)]
     globals: String,
+
+    /// Tell metrics over HTTP here: ADDRESS:PORT, or a port of 127.0.0.1
+    ///
+    /// As nearside serve does: /metrics, /healthz and /readyz. No directive says
+    /// this, so that nginx takes the same configuration. Without the option the
+    /// environment's NEARSIDE_METRICS says it, for units and containers whose
+    /// command line is fixed. [default: nowhere]
+    #[arg(long, value_name = "ADDRESS", value_parser = values::metrics_address)]
+    metrics: Option<SocketAddr>,
 
     /// Say whether the configuration is good, and exit
     #[arg(short)]
@@ -78,6 +89,10 @@ enum ServerSignal {
 
 impl NginxArgs {
     pub(super) fn plan(self) -> Result<NginxPlan, String> {
+        let metrics = match self.metrics {
+            Some(address) => Some(address),
+            None => metrics_of(std::env::var(VARIABLE).ok())?,
+        };
         let action = match (self.signal, self.version || self.all_of_version) {
             (_, true) => NginxAction::Version { whole: self.all_of_version },
             (Some(signal), _) => NginxAction::Signal(match signal {
@@ -102,6 +117,7 @@ impl NginxArgs {
             configuration: self.configuration,
             error_log: self.error_log,
             globals: self.globals,
+            metrics,
             quiet: self.quiet,
             links: links.map(Box::new),
             workers,
@@ -122,4 +138,29 @@ fn paths(host: HostArgs) -> Result<(Option<NginxLinks>, NginxWorkers), String> {
     let host = host.plan(driver::Role::Server, 1)?;
     let restart = hands_over(&host).is_ok().then(|| RestartArgs::default().plan());
     Ok((Some(NginxLinks { host, counted, restart }), NginxWorkers::default()))
+}
+
+/// Says where metrics are told, where the command line does not.
+const VARIABLE: &str = "NEARSIDE_METRICS";
+
+/// What the environment says; one that is empty says nothing.
+fn metrics_of(variable: Option<String>) -> Result<Option<SocketAddr>, String> {
+    let address = variable.filter(|text| !text.is_empty()).map(|text| values::metrics_address(&text));
+    address.transpose().map_err(|why| format!("{VARIABLE}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_says_where_metrics_are() {
+        let of = |text: &str| metrics_of(Some(text.to_owned()));
+        assert_eq!((metrics_of(None), of("")), (Ok(None), Ok(None)));
+        assert_eq!(of("9145"), Ok("127.0.0.1:9145".parse().ok()));
+        assert_eq!(of("[::]:1"), Ok("[::]:1".parse().ok()));
+        for wrong in ["0", "x", "127.0.0.1", "127.0.0.1:0", "99999"] {
+            assert!(of(wrong).is_err_and(|why| why.starts_with("NEARSIDE_METRICS: write ")), "{wrong}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use host::values::{self, Count, Size};
 use serve::{Listen, PortPlan, ServePath, ServePlan, Settings, SignalRules};
 use server::{AccessLog, Respond};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -128,6 +129,16 @@ pub(in crate::args) struct ServeArgs {
     #[arg(long, value_name = "off|-|stderr|FILE", default_value = "off", value_parser = values::access_log)]
     access_log: AccessLog,
 
+    /// Tell metrics over HTTP here: ADDRESS:PORT, or a port of 127.0.0.1
+    ///
+    /// /metrics has what nearside status shows, as OpenMetrics; /healthz says
+    /// whether all silos or workers look up, /readyz whether new clients may be
+    /// sent: not while it starts or stops, or when a successor has taken over. A
+    /// thread of its own answers, by a socket of the kernel over links too.
+    /// Whoever reaches the address may ask. [default: nowhere]
+    #[arg(long, value_name = "ADDRESS", value_parser = values::metrics_address)]
+    metrics: Option<SocketAddr>,
+
     /// With --plan: print it as JSON
     #[arg(long, requires = "plan_only")]
     json: bool,
@@ -159,7 +170,7 @@ enum Symlinks {
 impl ServeArgs {
     pub(super) fn plan(self) -> Result<ServePlan, String> {
         let (check, settings) = (self.check, Settings { file: self.settings, ..Settings::default() });
-        let privileges = self.privileges.plan();
+        let (privileges, metrics) = (self.privileges.plan(), self.metrics);
         let max_connections = connections(self.max_connections, "--max-connections")?;
         let per_source = source_rule(self.max_per_source, self.exempt_source)?;
         let mut server = match (self.folder, self.respond) {
@@ -193,7 +204,18 @@ impl ServeArgs {
             let path = ServePath::Kernel(plan);
             let (signals, error_log) = (SignalRules::Own, None);
             let again = serve_again;
-            return Ok(ServePlan { server, path, settings, check, privileges, signals, pid_file, error_log, again });
+            return Ok(ServePlan {
+                server,
+                path,
+                settings,
+                check,
+                privileges,
+                signals,
+                pid_file,
+                error_log,
+                metrics,
+                again,
+            });
         }
         let mut host = self.host.plan(driver::Role::Server, max_connections)?;
         host.per_source = per_source;
@@ -203,8 +225,8 @@ impl ServeArgs {
         let (restart, json) = (self.restart.plan_over(&host)?, self.json);
         let listen = Box::new(PortPlan { everywhere: ports(self.listen)?, at: Vec::new() });
         let path = ServePath::Link { host, listen, copies, restart: restart.map(Box::new), json };
-        let (signals, error_log) = (SignalRules::Own, None);
-        Ok(ServePlan { server, path, settings, check, privileges, signals, pid_file, error_log, again: serve_again })
+        let (signals, error_log, again) = (SignalRules::Own, None, serve_again);
+        Ok(ServePlan { server, path, settings, check, privileges, signals, pid_file, error_log, metrics, again })
     }
 }
 

@@ -1,14 +1,16 @@
 //! Reading a statistics page of this or another process.
 
 use super::{
-    BLOCK_WORDS, HEAD_WORDS, Kind, LABEL_LIMIT, LAYOUT, Layout, MAGIC, METRIC_BYTES, METRICS_LIMIT, NOTE_BYTES,
-    NOTE_LIMIT, NOTE_WORDS, PageError, SILOS_LIMIT, WORD,
+    BLOCK_WORDS, HEAD_WORDS, Kind, LABEL_LIMIT, LAYOUT, Layout, MAGIC, METRIC_BYTES, METRICS_LIMIT, Mapping,
+    NOTE_BYTES, NOTE_LIMIT, NOTE_WORDS, PageError, SILOS_LIMIT, WORD,
 };
 use core::time::Duration;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use wire::Time;
 
 /// Attempts to read a silo's values of one moment. A writer stores for less
@@ -16,11 +18,11 @@ use wire::Time;
 /// after all of these the writer has died while storing.
 const ATTEMPTS: usize = 100;
 
-/// A page to read. It is read as a file, not mapped, so whatever happens to
-/// the file is an error here and never a fault.
+/// A page to read. Another process's is read as a file, not mapped, so whatever
+/// happens to the file is an error here and never a fault.
 #[derive(Debug)]
 pub struct Reader {
-    file: File,
+    source: Source,
     layout: Layout,
     pid: u32,
     start: u64,
@@ -29,15 +31,32 @@ pub struct Reader {
     metrics: Vec<(String, Kind)>,
 }
 
+/// Where a page's bytes are.
+#[derive(Debug)]
+enum Source {
+    /// In a file.
+    File(File),
+    /// In this process's memory, to be reached without a system call.
+    Memory(Arc<Mapping>),
+}
+
 impl Reader {
     /// Opens the page at `path`, whether or not its process lives.
     ///
     /// # Errors
     /// If there is no page, or one of another layout.
     pub fn open(path: &Path) -> Result<Self, PageError> {
-        let file = File::open(path)?;
+        Self::new(Source::File(File::open(path)?))
+    }
+
+    /// This process's own page, which needs neither a file nor the right to one.
+    pub(super) fn of(mapping: &Arc<Mapping>) -> Result<Self, PageError> {
+        Self::new(Source::Memory(Arc::clone(mapping)))
+    }
+
+    fn new(source: Source) -> Result<Self, PageError> {
         let mut head = [0; Layout::METRICS];
-        read(&file, &mut head, 0)?;
+        source.read(&mut head, 0)?;
         let word = |at: usize| word(&head, at);
         if word(0) != MAGIC {
             return Err(PageError::NotAPage);
@@ -51,12 +70,12 @@ impl Reader {
             return Err(PageError::NotAPage);
         }
         let layout = Layout { metrics: metrics as usize, silos: silos as usize };
-        if file.metadata()?.len() < layout.len() as u64 {
+        if source.len()? < layout.len() as u64 {
             return Err(PageError::NotAPage);
         }
         let label = &head[HEAD_WORDS * WORD..][..label as usize];
         let mut names = vec![0; layout.metrics * METRIC_BYTES];
-        read(&file, &mut names, Layout::METRICS)?;
+        source.read(&mut names, Layout::METRICS)?;
         Ok(Self {
             layout,
             pid,
@@ -64,7 +83,7 @@ impl Reader {
             wall: Duration::from_nanos(word(4)),
             label: String::from_utf8_lossy(label).into_owned(),
             metrics: names.chunks_exact(METRIC_BYTES).map(metric).collect(),
-            file,
+            source,
         })
     }
 
@@ -130,9 +149,9 @@ impl Reader {
             // The sequence before and after, in calls of their own: the order
             // within one call is the kernel's affair.
             let (mut before, mut after) = ([0; WORD], [0; WORD]);
-            read(&self.file, &mut before, at)?;
-            read(&self.file, out, at)?;
-            read(&self.file, &mut after, at)?;
+            self.source.read(&mut before, at)?;
+            self.source.read(out, at)?;
+            self.source.read(&mut after, at)?;
             if before == after && u64::from_ne_bytes(before).is_multiple_of(2) {
                 return Ok(true);
             }
@@ -206,12 +225,38 @@ fn metric(record: &[u8]) -> (String, Kind) {
     (String::from_utf8_lossy(name).into_owned(), kind)
 }
 
-/// Reads exactly; a file that is too short is no page.
-fn read(file: &File, out: &mut [u8], at: usize) -> Result<(), PageError> {
-    file.read_exact_at(out, at as u64).map_err(|e| match e.kind() {
-        io::ErrorKind::UnexpectedEof => PageError::NotAPage,
-        _ => PageError::Io(e),
-    })
+impl Source {
+    fn len(&self) -> io::Result<u64> {
+        match self {
+            Self::File(file) => Ok(file.metadata()?.len()),
+            Self::Memory(mapping) => Ok(mapping.len as u64),
+        }
+    }
+
+    /// Reads exactly, from the beginning of a word on; a file that is too short is
+    /// no page.
+    fn read(&self, out: &mut [u8], at: usize) -> Result<(), PageError> {
+        match self {
+            Self::File(file) => file.read_exact_at(out, at as u64).map_err(|e| match e.kind() {
+                io::ErrorKind::UnexpectedEof => PageError::NotAPage,
+                _ => PageError::Io(e),
+            }),
+            Self::Memory(mapping) => {
+                let words = mapping.words().get(at / WORD..).unwrap_or_default();
+                if words.len() * WORD < out.len() {
+                    return Err(PageError::NotAPage);
+                }
+                // With a sequence before and after: what is read between them is
+                // read neither before nor after that.
+                fence(Ordering::Acquire);
+                for (bytes, word) in out.chunks_mut(WORD).zip(words) {
+                    bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes()[..bytes.len()]);
+                }
+                fence(Ordering::Acquire);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Word `index` of `bytes`, which hold it.

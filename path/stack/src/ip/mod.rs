@@ -26,6 +26,10 @@ pub(crate) use ingress::{Packet, Trouble, Upward, is_martian_v4};
 pub(crate) use neighbour::{NeighbourId, NeighbourTable};
 pub(crate) use output::{Outgoing, network_len};
 pub use presence::Conflict;
+
+/// What a table of neighbours counts, and reassembly.
+pub const NEIGHBOUR_HELP: &[(&str, &str)] = neighbour::NeighbourCounters::HELP;
+pub const FRAGMENTS_HELP: &[(&str, &str)] = fragments::FragmentCounters::HELP;
 #[cfg(test)]
 pub(crate) use presence::PER_TURN as PRESENCE_PER_TURN;
 pub(crate) use resolution::{Resolved, original_of};

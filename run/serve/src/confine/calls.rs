@@ -61,11 +61,14 @@ pub enum ThreadKind {
     FileReader,
     /// Writes the access log.
     LogWriter,
+    /// Tells metrics.
+    Metrics,
 }
 
 impl ThreadKind {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Control, Self::Worker, Self::Silo, Self::FileReader, Self::LogWriter];
+    pub const ALL: [Self; 6] =
+        [Self::Control, Self::Worker, Self::Silo, Self::FileReader, Self::LogWriter, Self::Metrics];
 
     /// Of the thread that has this name, in a process with silos or with
     /// workers. One that is not known may do what the main thread may.
@@ -73,6 +76,7 @@ impl ThreadKind {
         match name {
             b"file-reader" | b"passwords" | b"compressor" => Self::FileReader,
             b"access-log" => Self::LogWriter,
+            b"metrics" => Self::Metrics,
             b"placement" => Self::Silo,
             _ if helps_a_link(name) => Self::Silo,
             _ if name.starts_with(b"near-w") && silos => Self::Silo,
@@ -88,6 +92,7 @@ impl ThreadKind {
             Self::Silo => &[REQUESTS_TAKE, SOCKETS, EVENTS, LINKS],
             Self::FileReader => &[FILES],
             Self::LogWriter => &[FILES, LOGS],
+            Self::Metrics => &[METRICS],
             Self::Control => &[REQUESTS_TAKE, SOCKETS, EVENTS, LINKS, FILES, LOGS, CONTROL],
         };
         let always = own.iter().chain(&[ANYBODY]).flat_map(|list| list.iter());
@@ -238,6 +243,9 @@ const FILES: &[i64] = &[
 /// Lines, appended.
 const LOGS: &[i64] = &[SYS_writev, SYS_fsync, SYS_fdatasync, SYS_dup];
 
+/// Clients answered on a socket that is there.
+const METRICS: &[i64] = &[SYS_accept4, SYS_recvfrom, SYS_sendto, SYS_shutdown, SYS_listen];
+
 /// What the main thread does beside the others' work.
 const CONTROL: &[i64] =
     &[SYS_listen, SYS_socketpair, SYS_dup3, SYS_pwrite64, SYS_rt_sigaction, SYS_tgkill, SYS_set_robust_list];
@@ -337,6 +345,9 @@ mod tests {
         for kind in [ThreadKind::Worker, ThreadKind::Silo] {
             assert!(!may(kind, SYS_openat) && !may(kind, SYS_openat2) && !may(kind, SYS_clone), "{kind:?}");
         }
+        for number in [SYS_openat, SYS_openat2, SYS_socket, SYS_bind, SYS_connect, SYS_clone] {
+            assert!(!may(ThreadKind::Metrics, number), "{number}");
+        }
         for kind in [ThreadKind::FileReader, ThreadKind::LogWriter] {
             assert!(!may(kind, SYS_sendto) && !may(kind, SYS_socket) && !may(kind, SYS_clone), "{kind:?}");
         }
@@ -353,6 +364,7 @@ mod tests {
             (b"near-w12", true, ThreadKind::Silo),
             (b"file-reader", true, ThreadKind::FileReader),
             (b"access-log", false, ThreadKind::LogWriter),
+            (b"metrics", true, ThreadKind::Metrics),
             (b"placement", false, ThreadKind::Silo),
             (b"nearside", false, ThreadKind::Control),
             (b"fleet", true, ThreadKind::Control),

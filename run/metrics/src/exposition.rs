@@ -1,0 +1,175 @@
+//! A statistics page as OpenMetrics text.
+
+use crate::catalogue::{Catalogue, Family, Sort};
+use crate::lifecycle::{Lifecycle, Readiness};
+use core::fmt;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use rustix::time::{ClockId, clock_gettime};
+use silo::page::{Note, Reader, Snapshot};
+use std::sync::Arc;
+
+/// The media type of what [`Exposition::text`] makes.
+pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Makes the text.
+#[derive(Debug)]
+pub struct Exposition {
+    page: Arc<PageSource>,
+    registry: Registry,
+}
+
+/// What is told.
+#[derive(Debug)]
+struct PageSource {
+    reader: Reader,
+    catalogue: Catalogue,
+    lifecycle: Arc<Lifecycle>,
+    /// The place of what says whether a link is up.
+    link_up: Option<usize>,
+}
+
+/// Labels of a sample.
+type Labels = Vec<(&'static str, String)>;
+
+impl Exposition {
+    /// Of the page that `reader` reads, whose process has come as far as `lifecycle`
+    /// says.
+    #[must_use]
+    pub fn new(reader: Reader, lifecycle: Arc<Lifecycle>) -> Self {
+        let catalogue = Catalogue::of(reader.metrics());
+        let link_up = reader.metrics().iter().position(|(name, _)| name == "link.up");
+        let page = Arc::new(PageSource { reader, catalogue, lifecycle, link_up });
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(Arc::clone(&page)));
+        Self { page, registry }
+    }
+
+    /// All values as they are now.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::with_capacity(64 << 10);
+        // Fails only where a text cannot be written to.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+
+    /// Whether the process is to be sent clients.
+    ///
+    /// # Errors
+    /// Why not; for people.
+    pub fn ready(&self) -> Result<(), String> {
+        self.page.ready()
+    }
+
+    /// Whether the process is at work.
+    ///
+    /// # Errors
+    /// Why not; for people.
+    pub fn alive(&self) -> Result<(), String> {
+        crate::lifecycle::alive(&self.page.snapshot())
+    }
+
+    /// The families that there are.
+    #[must_use]
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.page.catalogue
+    }
+}
+
+impl PageSource {
+    fn snapshot(&self) -> Snapshot {
+        // Of one that went away nothing is left.
+        self.reader.snapshot().unwrap_or(Snapshot { silos: Vec::new() })
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        let snapshot = self.snapshot();
+        let up = snapshot.silos.iter().filter_map(|silo| Some(*silo.values.get(self.link_up?)? != 0));
+        self.lifecycle.ready(&snapshot, up)
+    }
+
+    fn of_process(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        let mut build = encoder.encode_descriptor("nearside_build", "The program.", None, MetricType::Info)?;
+        build.encode_info(&version.as_slice())?;
+        let started = self.reader.started().as_secs_f64();
+        gauge(encoder, ("process_start_time", "When the process began.", Some(Unit::Seconds)), &started)?;
+        let used = clock_gettime(ClockId::ProcessCPUTime);
+        let used = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9;
+        let help = "Processor time of all of its threads.";
+        let mut cpu = encoder.encode_descriptor("process_cpu", help, Some(&Unit::Seconds), MetricType::Counter)?;
+        counter(&mut cpu, &used)?;
+        let ready = i64::from(self.ready().is_ok());
+        gauge(encoder, ("nearside_ready", "Whether it is to be sent clients.", None), &ready)?;
+        let stopping = i64::from(self.lifecycle.stage() >= Readiness::Followed);
+        gauge(
+            encoder,
+            ("nearside_draining", "Whether it finishes what is under way and takes nobody.", None),
+            &stopping,
+        )?;
+        let Ok(Some(Note { at, well, .. })) = self.reader.note() else { return Ok(()) };
+        gauge(
+            encoder,
+            ("nearside_reload_success", "Whether the last reload did what was asked.", None),
+            &i64::from(well),
+        )?;
+        let at = at.as_secs_f64();
+        gauge(encoder, ("nearside_reload_time", "When the last reload ended.", Some(Unit::Seconds)), &at)
+    }
+}
+
+impl Collector for PageSource {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.of_process(&mut encoder)?;
+        let snapshot = self.snapshot();
+        for family in &self.catalogue.families {
+            of_family(&mut encoder, family, &snapshot)?;
+        }
+        Ok(())
+    }
+}
+
+/// A family's values, by silo.
+fn of_family(encoder: &mut DescriptorEncoder<'_>, family: &Family, snapshot: &Snapshot) -> fmt::Result {
+    let sort = match family.sort {
+        Sort::Counter => MetricType::Counter,
+        Sort::Gauge => MetricType::Gauge,
+    };
+    let unit = family.unit.map(|unit| Unit::Other(unit.to_owned()));
+    let mut encoder = encoder.encode_descriptor(&family.name, &family.help, unit.as_ref(), sort)?;
+    for (place, label) in &family.members {
+        for (number, silo) in snapshot.silos.iter().enumerate() {
+            let Some(value) = silo.values.get(*place) else { continue };
+            let mut labels: Labels = vec![("silo", number.to_string())];
+            labels.extend(label.clone());
+            let mut sample = encoder.encode_family(&labels)?;
+            let seconds = *value as f64 / 1e9;
+            match (family.sort, family.nanos) {
+                (Sort::Counter, false) => counter(&mut sample, value)?,
+                (Sort::Counter, true) => counter(&mut sample, &seconds)?,
+                (Sort::Gauge, false) => sample.encode_gauge(&i64::try_from(*value).unwrap_or(i64::MAX))?,
+                (Sort::Gauge, true) => sample.encode_gauge(&seconds)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn gauge(
+    encoder: &mut DescriptorEncoder<'_>,
+    (name, help, unit): (&str, &str, Option<Unit>),
+    value: &impl EncodeGaugeValue,
+) -> fmt::Result {
+    encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?.encode_gauge(value)
+}
+
+fn counter(encoder: &mut MetricEncoder<'_>, value: &impl EncodeCounterValue) -> fmt::Result {
+    encoder.encode_counter::<NoLabelSet, _, f64>(value, None)
+}
+
+#[cfg(test)]
+mod tests;
