@@ -50,11 +50,15 @@ pub enum Known {
     TransferEncoding,
     /// Expect; the engine has judged it.
     Expect,
+    /// Via
+    Via,
+    /// Authorization
+    Authorization,
 }
 
 impl Known {
     /// How many there are.
-    const COUNT: usize = 14;
+    const COUNT: usize = 16;
 
     /// The field's bit in a set of fields.
     #[inline(always)]
@@ -64,7 +68,7 @@ impl Known {
     }
 }
 
-const _: () = assert!(Known::Expect as usize + 1 == Known::COUNT && Known::COUNT <= 16);
+const _: () = assert!(Known::Authorization as usize + 1 == Known::COUNT && Known::COUNT <= 16);
 
 /// The fields that make a response depend on more than the target.
 const CONDITIONS: u16 = Known::Range.bit()

@@ -1,6 +1,7 @@
 //! What a ready answer may depend on.
 
 use core::net::SocketAddr;
+use semantics::Known;
 
 /// A plain request, as far as a ready answer may depend on it: it is looked at
 /// where it lies, as little of it as an answer takes.
@@ -17,8 +18,8 @@ pub trait Asked {
     /// The host and port asked for.
     fn authority(&self) -> &[u8];
 
-    /// The field of this name, in lower case, if it is there.
-    fn field(&self, name: &[u8]) -> Option<&[u8]>;
+    /// The first value of a field that is looked for in every head.
+    fn known(&self, field: Known) -> Option<&[u8]>;
 
     /// The address that the client connected to.
     fn local(&self) -> Option<SocketAddr>;

@@ -189,6 +189,11 @@ pub trait Replies {
     /// Whom the exchange is with, and over what.
     fn about(&self, id: ExchangeId) -> About;
 
+    /// With whom.
+    fn peer(&self, id: ExchangeId) -> Option<SocketAddr> {
+        self.about(id).peer
+    }
+
     /// What a proxy said before the client's bytes of who connected to it.
     fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {
         let _ = id;

@@ -25,6 +25,19 @@ pub(crate) struct Writing {
     pub stop: AtomicBool,
 }
 
+/// As many buffers go round where the writer keeps up: few, so that they stay in the
+/// processor's caches.
+const USUAL: usize = 16;
+
+/// Where a buffer goes that was written: back, unless there are more than usual.
+pub(crate) fn give_back(empty: &mut Producer<Vec<u8>>, mut buffer: Vec<u8>) {
+    buffer.clear();
+    if empty.buffer().capacity() - empty.slots() < USUAL {
+        // One that has no place goes, too.
+        let _ = empty.push(buffer);
+    }
+}
+
 /// The silo's end. Who owns it may have something to `close` in a buffer before it
 /// goes.
 #[derive(Debug)]
@@ -51,7 +64,7 @@ impl Handing {
         let buffers = (bytes / (BUFFER_FULL + LINE_MAX)).max(2);
         let (full, full_out) = RingBuffer::new(buffers);
         let (mut empty_in, empty) = RingBuffer::new(buffers);
-        for _ in 1..buffers {
+        for _ in 1..buffers.min(USUAL) {
             let fits = empty_in.push(Vec::with_capacity(BUFFER_FULL + LINE_MAX)).is_ok();
             debug_assert!(fits, "the ring has a place for each buffer");
         }
@@ -110,9 +123,13 @@ impl Handing {
     }
 
     fn hand_over(&mut self, close: impl FnOnce(&mut Vec<u8>)) -> bool {
-        // A buffer to go on with comes back with each one written, so none
-        // is ever allocated, and none missing means that the ring has a place.
-        let Ok(next) = self.empty.pop() else { return false };
+        // A buffer to go on with comes back with each one written. One is made where
+        // the writer is behind, as while others have its core.
+        let next = match self.empty.pop() {
+            Ok(next) => next,
+            Err(_) if self.full.slots() > 0 => Vec::with_capacity(BUFFER_FULL + LINE_MAX),
+            Err(_) => return false,
+        };
         close(&mut self.buffer);
         let bytes = core::mem::replace(&mut self.buffer, next);
         let lines = core::mem::take(&mut self.lines);

@@ -26,7 +26,7 @@ pub use targets::OpenLogs;
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use handing::{Buffer, Handing, Writing};
+use handing::{Buffer, Handing, Writing, give_back};
 use rtrb::{Consumer, Producer};
 use semantics::date::HttpDate;
 use sink::{Appended, Sink, StandardStream};
@@ -203,13 +203,11 @@ fn write(
     loop {
         // Looked at before the ring: what was handed over before is written.
         let stop = writing.stop.load(Ordering::Acquire);
-        while let Ok(Buffer { mut bytes, lines }) = full.pop() {
+        while let Ok(Buffer { bytes, lines }) = full.pop() {
             if sink.append(&bytes, &writing.hurry).is_err() {
                 writing.drops.fetch_add(lines, Ordering::Relaxed);
             }
-            bytes.clear();
-            // Never full: it has a place for every buffer.
-            let _ = empty.push(bytes);
+            give_back(&mut empty, bytes);
         }
         if reopen.swap(false, Ordering::AcqRel) {
             sink.reopen();
@@ -227,14 +225,10 @@ fn put_before(out: &mut Vec<u8>, time: &[u8; TIME_LEN], line: &Line<'_>) {
     let mut at = 0;
     match line.peer.map(|peer| peer.ip().to_canonical()) {
         Some(IpAddr::V4(address)) => {
-            for octet in address.octets() {
-                let (digits, length) = OCTETS[usize::from(octet)];
-                // Four bytes are copied, of which those that follow replace
-                // what is too much.
-                front[at..at + 4].copy_from_slice(&digits);
-                at += usize::from(length);
-            }
-            front[at - 1] = b' ';
+            let (text, length) = octets_text(address.octets());
+            front[..16].copy_from_slice(&text);
+            at = length + 1;
+            front[length] = b' ';
         }
         // Writing to a vector does not fail.
         Some(IpAddr::V6(address)) => drop(write!(out, "{address} ")),
@@ -294,6 +288,23 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
             out.extend([b'\\', b'x', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
         }
     }
+}
+
+/// An IPv4 address as text, and how long it is.
+#[must_use]
+#[inline]
+pub fn octets_text(octets: [u8; 4]) -> ([u8; 16], usize) {
+    let (mut text, mut at) = ([0; 16], 0);
+    for octet in octets {
+        let (digits, length) = &OCTETS[usize::from(octet)];
+        // Four bytes are copied, of which those that follow replace what is too much.
+        if let Some(place) = text.get_mut(at..at + 4) {
+            place.copy_from_slice(digits);
+        }
+        at += usize::from(*length);
+    }
+    // Without the last dot.
+    (text, at - 1)
 }
 
 /// The decimal digits of each octet and a dot, and how many they are.

@@ -1,7 +1,7 @@
 //! Any number of logs with one writer: what is open, and the writer's end.
 
 use crate::Error;
-use crate::handing::{Buffer, Writing};
+use crate::handing::{Buffer, Writing, give_back};
 use crate::named::NamedFiles;
 use crate::places::{Buffering, LogPlace};
 use crate::record::Record;
@@ -89,8 +89,7 @@ impl OpenLogs {
                 self.batch(&bytes, writing, &mut waiting);
                 bytes.clear();
                 bytes.shrink_to(KEPT);
-                // Never full: it has a place for every buffer.
-                let _ = empty.push(bytes);
+                give_back(&mut empty, bytes);
             }
             let reopens = self.reopens.load(Ordering::Acquire);
             if reopens != reopened {

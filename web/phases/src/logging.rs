@@ -7,7 +7,7 @@ mod syslog;
 
 pub use directive::{AccessLogLine, LogUse, open_log_file_cache};
 pub use escape::LogEscape;
-pub use format::LogFormat;
+pub use format::{HeadPart, LogFormat, QuickLine};
 
 use crate::value::Value;
 use access_log::LogPlace;

@@ -7,6 +7,12 @@ use std::collections::HashMap;
 /// The longest name (RFC 1035 section 2.3.4, as text without the last dot).
 const NAME_MAX: usize = 253;
 
+/// Room for a name with a port.
+const AUTHORITY_MAX: usize = 264;
+
+/// What most are no longer than.
+const SHORT: usize = 32;
+
 /// Places by names. Only the operator adds any, so that no client can choose
 /// which share a bucket.
 type NameMap = HashMap<Box<[u8]>, u16, BuildHasherDefault<NameHasher>>;
@@ -131,9 +137,17 @@ impl Names {
     /// The place of the host that `authority` names; 0 if none has the name.
     /// `matches` tells whether an expression matches the name, which it gets in
     /// lower case and without port.
-    pub fn find(&self, authority: &[u8], mut matches: impl FnMut(u32, &[u8]) -> bool) -> u16 {
-        let mut memory = [0; NAME_MAX];
-        let Some(name) = key(authority, &mut memory) else { return 0 };
+    pub fn find(&self, authority: &[u8], matches: impl FnMut(u32, &[u8]) -> bool) -> u16 {
+        // Most are short: less is to be cleared for them.
+        match authority.len() {
+            0..=SHORT => self.find_in(authority, &mut [0; SHORT], matches),
+            _ => self.find_in(authority, &mut [0; AUTHORITY_MAX], matches),
+        }
+    }
+
+    #[inline]
+    fn find_in(&self, authority: &[u8], memory: &mut [u8], mut matches: impl FnMut(u32, &[u8]) -> bool) -> u16 {
+        let Some(name) = key(authority, memory) else { return 0 };
         if let Some(place) = self.whole.get(name) {
             return *place;
         }
@@ -175,7 +189,7 @@ impl Names {
 
 /// A name, or a part of one, that a host can have.
 fn valid(name: &str) -> Option<Box<[u8]>> {
-    let mut memory = [0; NAME_MAX];
+    let mut memory = [0; AUTHORITY_MAX];
     let valid = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(byte);
     // What is more than a name has a port, or stands behind an address.
     let whole = name.strip_suffix('.').unwrap_or(name).len();
@@ -186,17 +200,47 @@ fn valid(name: &str) -> Option<Box<[u8]>> {
 
 /// The name in an authority, in lower case; `None` if it is longer than names
 /// are.
-fn key<'a>(authority: &[u8], memory: &'a mut [u8; NAME_MAX]) -> Option<&'a [u8]> {
-    let name = match authority {
-        [b'[', ..] => authority.iter().position(|&byte| byte == b']').map(|end| &authority[..=end])?,
-        _ => authority.split(|&byte| byte == b':').next()?,
-    };
-    let name = name.strip_suffix(b".").unwrap_or(name);
-    let key = memory.get_mut(..name.len())?;
-    for (to, from) in key.iter_mut().zip(name) {
-        *to = from.to_ascii_lowercase();
+fn key<'a>(authority: &[u8], memory: &'a mut [u8]) -> Option<&'a [u8]> {
+    let mut name = authority;
+    if authority.first() == Some(&b'[') {
+        name = authority.iter().position(|&byte| byte == b']').map(|end| &authority[..=end])?;
     }
-    Some(key)
+    let key = memory.get_mut(..name.len())?;
+    key.copy_from_slice(name);
+    let has_port = lower(key) && name.len() == authority.len() && authority.first() != Some(&b'[');
+    let end = if has_port { key.iter().position(|&byte| byte == b':').unwrap_or(key.len()) } else { key.len() };
+    let key = &key[..end];
+    Some(key.strip_suffix(b".").unwrap_or(key)).filter(|key| key.len() <= NAME_MAX)
+}
+
+/// Makes letters small, eight at a time, and tells whether there is a colon.
+fn lower(text: &mut [u8]) -> bool {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH: u64 = ONES << 7;
+    // Of a word: whether a byte is a colon, and the word in small letters.
+    let word = |word: u64| {
+        let low = word & !HIGH;
+        let (from, beyond) = (low + ONES * (0x80 - b'A' as u64), low + ONES * (0x7f - b'Z' as u64));
+        let letters = from & !beyond & !word & HIGH;
+        let colons = word ^ (ONES * b':' as u64);
+        let colons = (!colons & HIGH) & !((colons & !HIGH) + !HIGH);
+        (word | letters >> 2, colons != 0)
+    };
+    let (words, rest) = text.as_chunks_mut::<8>();
+    let mut colon = false;
+    for bytes in words {
+        let (small, found) = word(u64::from_le_bytes(*bytes));
+        *bytes = small.to_le_bytes();
+        colon |= found;
+    }
+    if !rest.is_empty() {
+        let mut bytes = [0; 8];
+        bytes[..rest.len()].copy_from_slice(rest);
+        let (small, found) = word(u64::from_le_bytes(bytes));
+        rest.copy_from_slice(&small.to_le_bytes()[..rest.len()]);
+        colon |= found;
+    }
+    colon
 }
 
 #[cfg(test)]
@@ -274,6 +318,25 @@ mod tests {
         names.add_unnamed(4).expect("none has it");
         assert_eq!((find(&names, ""), find(&names, ":80"), find(&names, "x")), (4, 4, 0));
         assert!(names.add_unnamed(4).is_err());
+    }
+
+    /// The same a byte at a time.
+    #[test]
+    fn names_are_made_keys_whatever_their_bytes() {
+        let mut random = random::SplitMix64::new(5);
+        for _ in 0..20_000 {
+            let authority: Vec<u8> =
+                (0..random.below(30)).map(|_| b"azAZ@[]`{:.-09\x80\xc1\xff\0"[random.below(18)]).collect();
+            let name = match authority.first() {
+                Some(b'[') => authority.iter().position(|byte| *byte == b']').map(|end| &authority[..=end]),
+                _ => authority.split(|byte| *byte == b':').next(),
+            };
+            let wanted = name.map(|name| name.strip_suffix(b".").unwrap_or(name).to_ascii_lowercase());
+            let mut memory = [0; AUTHORITY_MAX];
+            assert_eq!(key(&authority, &mut memory).map(<[u8]>::to_vec), wanted, "{}", authority.escape_ascii());
+        }
+        let long = ["a".repeat(NAME_MAX), ".:65535".to_owned()].concat();
+        assert_eq!(key(long.as_bytes(), &mut [0; AUTHORITY_MAX]).map(<[u8]>::len), Some(NAME_MAX));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::counters::Counters;
 use crate::head;
 use access_log::{Line, Log};
 use app::{Body, ConnId, Net};
+use core::net::SocketAddr;
 use core::ops::Range;
 use exchange::{About, Ending, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals};
 use semantics::date::HttpDate;
@@ -405,6 +406,10 @@ impl<N: Net> Replies for Answering<'_, N> {
             http10: conn.is_some_and(|conn| conn.ending.is_http10()),
             goes_on: conn.is_some_and(|conn| conn.ending.goes_on()) && self.carrier.goes_on(id),
         }
+    }
+
+    fn peer(&self, id: ExchangeId) -> Option<SocketAddr> {
+        self.net.peer(id.conn())
     }
 
     fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {

@@ -6,12 +6,13 @@ use crate::Server;
 use crate::carrier::{Answering, Carrier, line};
 use crate::conn::{FINISHED, MARKED, State, Tick, ending};
 use app::{ConnId, Net};
+use core::cell::OnceCell;
 use core::hint::cold_path;
 use core::net::SocketAddr;
 use exchange::{Asked, Ending, ExchangeId, Handler, Ready};
 use h1::Framing;
 use h1::server::{Plain, RequestEvent, Transfer};
-use semantics::{Method, Request, Status};
+use semantics::{Known, Method, Request, Status};
 use wire::Time;
 
 impl<H: Handler> Server<H> {
@@ -46,10 +47,10 @@ impl<H: Handler> Server<H> {
         // What follows is `serve_known` for the most frequent of what is ready.
         let Some(ready) = handler.ready(plain.path(data), carrier.second) else {
             cold_path();
-            return self.serve_plain_for(net, id, (slot, PlainHead { plain, data }), now);
+            return self.serve_plain_for(net, id, (slot, plain, data), now);
         };
         if !plain.keep_alive() || ready.content.is_some() || conn.requests.wrapping_add(1) >= carrier.requests_max {
-            let used = self.serve_other_plain(net, id, (slot, PlainHead { plain, data }), now);
+            let used = self.serve_other_plain(net, id, (slot, &PlainHead::new(plain, data)), now);
             return if used { plain.len() } else { 0 };
         }
         if !net.reply(id, &ready.message, carrier.unsent_max) {
@@ -77,10 +78,10 @@ impl<H: Handler> Server<H> {
         &mut self,
         net: &mut N,
         id: ConnId,
-        (slot, head): (u16, PlainHead<'_>),
+        (slot, plain, data): (u16, Plain, &[u8]),
         now: Time,
     ) -> usize {
-        let plain = head.plain;
+        let head = &PlainHead::new(plain, data);
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return 0 };
         let carrier = &mut self.carrier;
         let Some(ready) = handler.ready_for(&Asking { head, net: &*net, id }, carrier.second) else { return 0 };
@@ -107,7 +108,7 @@ impl<H: Handler> Server<H> {
         &mut self,
         net: &mut N,
         id: ConnId,
-        (slot, head): (u16, PlainHead<'_>),
+        (slot, head): (u16, &PlainHead<'_>),
         now: Time,
     ) -> bool {
         let goes_on = head.plain.keep_alive();
@@ -286,17 +287,30 @@ trait Head: Copy {
     fn is_http10(&self) -> bool;
     fn has_query(&self) -> bool;
     fn authority(&self) -> &[u8];
-    fn field(&self, name: &[u8]) -> Option<&[u8]>;
+    fn known(&self, field: Known) -> Option<&[u8]>;
 }
 
 /// A plain one, and where it was found.
-#[derive(Clone, Copy)]
 struct PlainHead<'a> {
     plain: Plain,
     data: &'a [u8],
+    /// What is in it, once that was looked for.
+    request: OnceCell<Request<'a>>,
 }
 
-impl Head for PlainHead<'_> {
+impl<'a> PlainHead<'a> {
+    #[inline(always)]
+    const fn new(plain: Plain, data: &'a [u8]) -> Self {
+        Self { plain, data, request: OnceCell::new() }
+    }
+
+    #[inline]
+    fn request(&self) -> &Request<'a> {
+        self.request.get_or_init(|| self.plain.request(self.data))
+    }
+}
+
+impl Head for &PlainHead<'_> {
     fn is_http10(&self) -> bool {
         false
     }
@@ -311,11 +325,11 @@ impl Head for PlainHead<'_> {
     }
 
     fn authority(&self) -> &[u8] {
-        self.plain.host(self.data)
+        self.request.get().map_or_else(|| self.plain.host(self.data), |request| (*request).authority())
     }
 
-    fn field(&self, name: &[u8]) -> Option<&[u8]> {
-        self.plain.field(self.data, name)
+    fn known(&self, field: Known) -> Option<&[u8]> {
+        (*self.request()).known(field)
     }
 }
 
@@ -338,8 +352,8 @@ impl Head for &Request<'_> {
         (**self).authority()
     }
 
-    fn field(&self, name: &[u8]) -> Option<&[u8]> {
-        self.fields().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+    fn known(&self, field: Known) -> Option<&[u8]> {
+        (**self).known(field)
     }
 }
 
@@ -368,8 +382,8 @@ impl<V: Head, N: Net> Asked for Asking<'_, V, N> {
         self.head.authority()
     }
 
-    fn field(&self, name: &[u8]) -> Option<&[u8]> {
-        self.head.field(name)
+    fn known(&self, field: Known) -> Option<&[u8]> {
+        self.head.known(field)
     }
 
     fn local(&self) -> Option<SocketAddr> {
@@ -384,11 +398,11 @@ impl<H: Handler> Server<H> {
         &mut self,
         net: &mut N,
         whose: (ConnId, u16),
-        head: PlainHead<'_>,
+        head: &PlainHead<'_>,
         head_len: Option<u64>,
         bytes: u64,
     ) {
-        self.note_ready(net, whose, &head.plain.request(head.data), (head_len, bytes));
+        self.note_ready(net, whose, head.request(), (head_len, bytes));
     }
 
     /// Tells a handler of what it had ready.

@@ -101,8 +101,8 @@ pub struct Limits {
     /// Paths waiting to be looked up or read, and requests waiting for one of
     /// them. Default 4,096. Above: 503.
     pub waiting: usize,
-    /// Log bytes waiting for the writer thread. Default 1 MiB. Above, lines
-    /// are dropped and counted.
+    /// Log bytes waiting for the writer thread. Default 16 MiB, of which half a
+    /// MiB is used where it keeps up. Above, lines are dropped and counted.
     pub log_bytes: usize,
 }
 
@@ -238,7 +238,7 @@ impl Default for Limits {
             stream_bytes: 256 << 20,
             stream_window: 2 << 20,
             waiting: 4096,
-            log_bytes: 1 << 20,
+            log_bytes: 16 << 20,
         }
     }
 }

@@ -245,6 +245,7 @@ pub(super) fn identify(rest: &[u8]) -> Option<(Option<Known>, &[u8])> {
         b'a' => any_of! {
             b"accept:" => None,
             b"accept-encoding:" => Some(Known::AcceptEncoding),
+            b"authorization:" => Some(Known::Authorization),
         },
         b'u' => any_of! { b"user-agent:" => Some(Known::UserAgent), },
         b'c' => any_of! {
@@ -265,6 +266,7 @@ pub(super) fn identify(rest: &[u8]) -> Option<(Option<Known>, &[u8])> {
         b't' => any_of! { b"transfer-encoding:" => Some(Known::TransferEncoding), },
         b'h' => any_of! { b"host:" => Some(Known::Host), },
         b'e' => any_of! { b"expect:" => Some(Known::Expect), },
+        b'v' => any_of! { b"via:" => Some(Known::Via), },
         _ => {}
     }
     None

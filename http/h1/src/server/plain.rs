@@ -5,7 +5,7 @@ use super::RequestLimits;
 use super::head::identify;
 use semantics::lines::skip_field;
 use semantics::scan::{Name, skip_plain_host, skip_value, split_target};
-use semantics::{Fields, Known, Method, Offsets, Request};
+use semantics::{Known, Method, Offsets, Request};
 use vector::{BLOCK, Blocks, Marks, Work};
 
 /// A GET in origin form by HTTP/1.1, with one Host that is a name or an IPv4
@@ -30,23 +30,13 @@ const VERSION_AND_HOST: Name<17> = Name::new(b" HTTP/1.1\r\nhost: ");
 const END: Name<4> = Name::exact(b"\r\n\r\n");
 /// Bytes of a request line behind its target.
 const VERSION_LINE: usize = b" HTTP/1.1\r\n".len();
-const LOGGED_HOST: Name<5> = Name::new(b"host:");
-const LOGGED_AGENT: Name<11> = Name::new(b"user-agent:");
-const LOGGED_REFERER: Name<8> = Name::new(b"referer:");
-
-/// Where the line feed of a line is: eight bytes at a time.
-fn line_end(line: &[u8]) -> Option<usize> {
-    let (words, _) = line.as_chunks::<8>();
-    for (at, word) in words.iter().enumerate() {
-        let feeds = u64::from_le_bytes(*word) ^ u64::from_ne_bytes([b'\n'; 8]);
-        let found = feeds.wrapping_sub(u64::from_ne_bytes([1; 8])) & !feeds & u64::from_ne_bytes([0x80; 8]);
-        if found != 0 {
-            return Some(8 * at + found.trailing_zeros() as usize / 8);
-        }
-    }
-    let rest = 8 * words.len();
-    line.get(rest..)?.iter().position(|byte| *byte == b'\n').map(|end| rest + end)
-}
+/// Names that are looked for in plain heads.
+const HOST: Name<5> = Name::new(b"host:");
+const USER_AGENT: Name<11> = Name::new(b"user-agent:");
+const REFERER: Name<8> = Name::new(b"referer:");
+const ACCEPT_ENCODING: Name<16> = Name::new(b"accept-encoding:");
+const AUTHORIZATION: Name<14> = Name::new(b"authorization:");
+const VIA: Name<4> = Name::new(b"via:");
 
 /// What the names of both begin with.
 const CONNECTION: Name<8> = Name::new(b"connecti");
@@ -74,8 +64,9 @@ impl Plain {
         value.get(..end).unwrap_or_default()
     }
 
-    /// The request, with what of its fields is looked for by name in logs: its host,
-    /// who asks and from where. `data` is what the head was found in.
+    /// The request, with what of its fields is often looked for by name: its host,
+    /// who asks and from where, by which proxy, with which rights, and in which
+    /// codings. `data` is what the head was found in.
     #[must_use]
     pub fn request(self, data: &[u8]) -> Request<'_> {
         let head = data.get(..self.len()).unwrap_or_default();
@@ -84,43 +75,20 @@ impl Plain {
         offsets.path_start = METHOD as u16;
         offsets.path_end = METHOD as u16 + self.path;
         let target = head.get(usize::from(offsets.path_end)..).unwrap_or_default();
-        let query = target.iter().position(|byte| *byte == b' ').unwrap_or(0);
+        let query = match target.first() {
+            Some(b' ') => 0,
+            _ => target.iter().position(|byte| *byte == b' ').unwrap_or(0),
+        };
         offsets.target_end = offsets.path_end + query as u16;
         // Behind ` HTTP/1.1` and its line's end.
-        let mut line = usize::from(offsets.target_end) + VERSION_LINE;
-        offsets.fields_start = line as u16;
-        while let Some(rest) = head.get(line..).filter(|rest| rest.len() > END_LEN) {
-            let known = match rest[0] | 0x20 {
-                b'h' => LOGGED_HOST.strip(rest).map(|value| (Known::Host, value)),
-                b'u' => LOGGED_AGENT.strip(rest).map(|value| (Known::UserAgent, value)),
-                b'r' => LOGGED_REFERER.strip(rest).map(|value| (Known::Referer, value)),
-                _ => None,
-            };
-            if let Some((known, value)) = known {
-                let blanks = value.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-                offsets.note(known, (head.len() - value.len() + blanks) as u16);
-            }
-            let Some(end) = line_end(rest) else { break };
-            line += end + 1;
-        }
-        Request::new(head, offsets)
+        offsets.fields_start = offsets.target_end + VERSION_LINE as u16;
+        Request::new(head, vector::run(Noting { head, offsets }))
     }
 
     /// Whether the target has a query. `data` is what the head was found in.
     #[must_use]
     pub fn has_query(self, data: &[u8]) -> bool {
         data.get(METHOD + usize::from(self.path)) == Some(&b'?')
-    }
-
-    /// The value of the first field of this name, which is in lower case. `data` is
-    /// what the head was found in.
-    #[must_use]
-    pub fn field<'a>(self, data: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-        let head = data.get(..self.len())?;
-        let start = METHOD + usize::from(self.path);
-        let line = start + head.get(start..)?.iter().position(|&byte| byte == b'\n')? + 1;
-        let mut fields = Fields::new(head.get(line..)?);
-        fields.find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
     }
 
     /// The length of the head.
@@ -138,6 +106,65 @@ impl Plain {
     pub const fn keep_alive(self) -> bool {
         self.keep_alive
     }
+}
+
+/// A head whose fields are noted.
+struct Noting<'a> {
+    head: &'a [u8],
+    offsets: Offsets,
+}
+
+impl Work for Noting<'_> {
+    type Output = Offsets;
+
+    #[inline(always)]
+    fn run<B: Blocks>(self, blocks: B) -> Offsets {
+        let Self { head, mut offsets } = self;
+        let first = usize::from(offsets.fields_start);
+        note_line(head, first, &mut offsets);
+        let mut at = first;
+        while let Some(rest) = head.get(at..).filter(|rest| !rest.is_empty()) {
+            let mut stops = match rest.first_chunk::<BLOCK>() {
+                Some(block) => blocks.stops(block),
+                None => match last_marks(blocks, head, rest.len()) {
+                    Some(marks) => marks.stop,
+                    None => rest.iter().rev().fold(0, |marks, byte| marks << 1 | u32::from(*byte == b'\n')),
+                },
+            };
+            while stops != 0 {
+                let stop = at + stops.trailing_zeros() as usize;
+                stops &= stops - 1;
+                if head.get(stop) == Some(&b'\n') {
+                    note_line(head, stop + 1, &mut offsets);
+                }
+            }
+            at += BLOCK;
+        }
+        offsets
+    }
+}
+
+/// Notes the line that begins at `at`, if its name is looked for.
+#[inline(always)]
+fn note_line(head: &[u8], at: usize, offsets: &mut Offsets) {
+    let Some(line) = head.get(at..) else { return };
+    let found = match line.first().map(|first| first | 0x20) {
+        Some(b'h') => HOST.strip(line).map(|value| (Known::Host, value)),
+        Some(b'u') => USER_AGENT.strip(line).map(|value| (Known::UserAgent, value)),
+        Some(b'r') => REFERER.strip(line).map(|value| (Known::Referer, value)),
+        Some(b'v') => VIA.strip(line).map(|value| (Known::Via, value)),
+        Some(b'a') => {
+            let encoding = ACCEPT_ENCODING.strip(line).map(|value| (Known::AcceptEncoding, value));
+            encoding.or_else(|| AUTHORIZATION.strip(line).map(|value| (Known::Authorization, value)))
+        }
+        _ => None,
+    };
+    let Some((known, value)) = found else { return };
+    let blanks = match value {
+        [b' ', next, ..] if !matches!(next, b' ' | b'\t') => 1,
+        _ => value.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count(),
+    };
+    offsets.note(known, (head.len() - value.len() + blanks) as u16);
 }
 
 /// The plain head that `data` begins with. `None` for any other, and for one
@@ -408,7 +435,10 @@ fn skip_port(rest: &[u8]) -> &[u8] {
 fn other_field(rest: &[u8]) -> Option<&[u8]> {
     match identify(rest) {
         None => skip_field(rest),
-        Some((None | Some(Known::AcceptEncoding | Known::UserAgent | Known::Referer), value)) => skip_value(value),
+        Some((
+            None | Some(Known::AcceptEncoding | Known::UserAgent | Known::Referer | Known::Via | Known::Authorization),
+            value,
+        )) => skip_value(value),
         Some((Some(Known::Connection), _)) => KEEP_ALIVE.strip(rest),
         Some(_) => None,
     }

@@ -31,6 +31,18 @@ impl Accepted {
         self.0 & bit(coding) != 0
     }
 
+    /// What takes codings as the first `Accept-Encoding` says, whoever else says
+    /// what.
+    pub(crate) fn of(accept_encoding: &[u8], via: bool, authorization: bool) -> Self {
+        let accepted = codings_of(accept_encoding);
+        match (accepted, via, authorization) {
+            (0, ..) => Self::default(),
+            (_, false, _) => Self(accepted),
+            // It matters for what came through a proxy alone.
+            (_, true, authorized) => Self(accepted | VIA | if authorized { AUTHORIZATION } else { 0 }),
+        }
+    }
+
     /// Whether it came through a proxy that says so.
     pub(super) const fn via(self) -> bool {
         self.0 & VIA != 0
@@ -65,19 +77,16 @@ impl CompressionRules {
         if request.old && !self.old_clients {
             return Accepted::default();
         }
-        let mut accepted = codings_of(field);
-        if accepted == 0 {
-            return Accepted::default();
+        let accepted = Accepted::of(field, request.via, request.authorization);
+        if accepted == Accepted::default() {
+            return accepted;
         }
         if let Some(agent) = request.user_agent
             && (self.msie6 && is_msie6(agent) || self.disabled.iter().any(|number| matches(*number, agent)))
         {
             return Accepted::default();
         }
-        accepted |= if request.via { VIA } else { 0 };
-        // It matters for what came through a proxy alone.
-        accepted |= if request.via && request.authorization { AUTHORIZATION } else { 0 };
-        Accepted(accepted)
+        accepted
     }
 }
 

@@ -14,15 +14,10 @@ use semantics::{Known, Method, date};
 const INLINE_MAX: usize = 32 << 10;
 
 /// What a ready answer is for: requests whose clients take the same.
-pub(super) fn class_of<'a>(field: impl Fn(&[u8]) -> Option<&'a [u8]>) -> u8 {
-    let facts = RequestFacts {
-        accept_encoding: field(b"accept-encoding"),
-        user_agent: None,
-        via: field(b"via").is_some(),
-        authorization: field(b"authorization").is_some(),
-        old: false,
-    };
-    CompressionRules::default().accepted(&facts, &mut |_, _| false).class()
+pub(super) fn class_of<'a>(known: impl Fn(Known) -> Option<&'a [u8]>) -> u8 {
+    let Some(accept_encoding) = known(Known::AcceptEncoding) else { return Accepted::default().class() };
+    let (via, authorization) = (known(Known::Via).is_some(), known(Known::Authorization).is_some());
+    Accepted::of(accept_encoding, via, authorization).class()
 }
 
 /// Whether a block's answers may be in a coding.
@@ -35,12 +30,12 @@ impl<R: Replies> Runner<'_, R> {
     fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
         self.course.depends.on(Depends::ENCODING);
         let request = self.request;
-        let has = |name: &str| request.fields().any(|field| field.is(name));
+        let has = |known| request.at().has(known);
         let facts = RequestFacts {
             accept_encoding: request.known(Known::AcceptEncoding),
             user_agent: request.known(Known::UserAgent),
-            via: has("via"),
-            authorization: has("authorization"),
+            via: has(Known::Via),
+            authorization: has(Known::Authorization),
             old: self.course.about.http10,
         };
         if rules.msie6 || !rules.disabled.is_empty() {

@@ -2,7 +2,7 @@
 
 use super::host::host_of;
 use super::values::Scope;
-use super::written::{put, put_known, put_number, put_octets, put_ssi_date};
+use super::written::{put, put_address, put_known, put_number, put_ssi_date};
 use crate::access::basic_credentials;
 use crate::secure_link;
 use crate::variables::Core;
@@ -117,16 +117,11 @@ impl Scope<'_> {
     /// Who asks, and whom.
     fn of_connection(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
         let (course, about, proxied) = (&*self.course, &self.course.about, self.course.proxied.as_ref());
-        let address = |of: Option<SocketAddr>, out: &mut Vec<u8>| match of.map(|of| of.ip().to_canonical()) {
-            Some(IpAddr::V4(address)) => put_octets(out, address.octets()),
-            Some(address) => put(out, address),
-            None => put(out, "unix:"),
-        };
         // Port 0 is none.
         let port_told = |of: SocketAddr, out: &mut Vec<u8>| of.port() == 0 || put_number(out, of.port().into());
         let port = |of: Option<SocketAddr>, out: &mut Vec<u8>| of.is_some_and(|of| put_number(out, of.port().into()));
         Some(match core {
-            Core::RemoteAddr => address(course.peer, out),
+            Core::RemoteAddr => put_address(course.peer, out),
             Core::BinaryRemoteAddr => {
                 match course.peer.map(|peer| peer.ip().to_canonical()) {
                     Some(IpAddr::V4(address)) => out.extend_from_slice(&address.octets()),
@@ -136,13 +131,13 @@ impl Scope<'_> {
                 true
             }
             Core::RemotePort => port(course.peer, out),
-            Core::RealipRemoteAddr => address(about.peer, out),
+            Core::RealipRemoteAddr => put_address(about.peer, out),
             Core::RealipRemotePort => port(about.peer, out),
-            Core::ServerAddr => address(about.local, out),
+            Core::ServerAddr => put_address(about.local, out),
             Core::ServerPort => port(about.local, out),
-            Core::ProxyProtocolAddr => proxied.is_some_and(|told| address(Some(told.source), out)),
+            Core::ProxyProtocolAddr => proxied.is_some_and(|told| put_address(Some(told.source), out)),
             Core::ProxyProtocolPort => proxied.is_some_and(|told| port_told(told.source, out)),
-            Core::ProxyProtocolServerAddr => proxied.is_some_and(|told| address(Some(told.destination), out)),
+            Core::ProxyProtocolServerAddr => proxied.is_some_and(|told| put_address(Some(told.destination), out)),
             Core::ProxyProtocolServerPort => proxied.is_some_and(|told| port_told(told.destination, out)),
             Core::Connection => put_number(out, about.connection),
             Core::ConnectionRequests => put_number(out, u64::from(about.requests) + 1),

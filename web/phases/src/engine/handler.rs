@@ -31,7 +31,7 @@ impl Handler for Engine {
             return;
         };
         if self.codes {
-            course.class = class_of(|name| field_of(request, name));
+            course.class = class_of(|known| request.known(known));
         }
         course.uri.push(b'/');
         let mut rest = Vec::new();
@@ -175,14 +175,15 @@ impl Handler for Engine {
             // What is ready is for clients of HTTP/1.1.
             return None;
         }
+        // First: then the host is known, too.
+        let class = if self.codes { class_of(|known| asked.known(known)) } else { 0 };
         let server = self.server_for(asked)?;
-        let class = if self.codes { class_of(|name| asked.field(name)) } else { 0 };
         self.rest.ready.get(asked, (server, class), second)
     }
 
     fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
         let Some(server) = self.server_for(asked) else { return false };
-        let class = if self.codes { class_of(|name| asked.field(name)) } else { 0 };
+        let class = if self.codes { class_of(|known| asked.known(known)) } else { 0 };
         self.rest.ready.make_closing(asked, (server, class))
     }
 
@@ -244,8 +245,4 @@ impl Handler for Engine {
             logs.reopen();
         }
     }
-}
-
-fn field_of<'a>(request: &Request<'a>, name: &[u8]) -> Option<&'a [u8]> {
-    request.fields().find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
 }

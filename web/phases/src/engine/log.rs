@@ -2,16 +2,20 @@
 
 use super::course::{Course, Loaded};
 use super::guard::set_real_address;
+use super::host::host_of;
 use super::text::put_field;
 use super::values::{Clock, Scope};
+use super::written::{put_address, put_known};
 use super::{Rest, pages};
 use crate::ids::{BlockId, ServerId};
-use crate::logging::{LogFormat, LogUse};
+use crate::logging::{HeadPart, LogFormat, LogUse, QuickLine};
 use crate::value::Variables;
 use crate::variables::{Core, Variable};
 use exchange::{ExchangeId, Replies};
-use semantics::{Offsets, Request, Status};
+use semantics::{Known, Offsets, Request, Status};
+use std::net::SocketAddr;
 use std::rc::Rc;
+use wire::Time;
 
 impl Rest {
     /// Logs a request that is over.
@@ -33,6 +37,10 @@ impl Rest {
         let head = head.unwrap_or(ready_head);
         let body = bytes.saturating_sub(head);
         let course = &mut *note.course;
+        if note.second == clock.second && !note.quick.is_empty() && !request.at().has(Known::Authorization) {
+            write_quick(course, request, replies.peer(id), clock.now, &note.quick);
+            return;
+        }
         course.about = replies.about(id);
         // It was counted already.
         course.about.requests = course.about.requests.saturating_sub(1);
@@ -49,10 +57,12 @@ impl Rest {
         if note.second != clock.second {
             (note.second, note.count) = (clock.second, 0);
             note.lines.clear();
+            note.quick.clear();
         }
         note.count += 1;
         if note.count == OFTEN {
             note.lines = fixed_lines(course, request, clock);
+            note.quick = quick_lines(course, &note.lines);
         }
         write_lines(course, request, clock, &note.lines);
     }
@@ -134,6 +144,66 @@ fn fixed_lines(course: &mut Course, request: &Request<'_>, clock: &Clock) -> Vec
     };
     let format = |line: &LogUse| Some(loaded.program.formats.get(usize::from(line.format))?.fix(&mut fixed));
     block.logs.iter().map_while(format).collect()
+}
+
+/// The lines of a ready answer, if plain heads have all that is not fixed, and each
+/// goes to the same log whatever is asked for.
+fn quick_lines(course: &Course, fixed: &[LogFormat]) -> Vec<(u16, QuickLine)> {
+    let program = course.loaded.program();
+    let Some(block) = program.blocks.get(course.block.0 as usize) else { return Vec::new() };
+    let part = |number: u16| match program.variables.get(number)? {
+        Variable::Core(Core::RemoteAddr) => Some(HeadPart::Address),
+        Variable::Core(Core::RemoteUser) => Some(HeadPart::User),
+        Variable::Core(Core::Request) => Some(HeadPart::Line),
+        Variable::Core(Core::Host) => Some(HeadPart::Host),
+        Variable::Header(name) => match &**name {
+            b"host" => Some(HeadPart::Field(Known::Host)),
+            b"referer" => Some(HeadPart::Field(Known::Referer)),
+            b"user_agent" => Some(HeadPart::Field(Known::UserAgent)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let line = |(line, format): (&LogUse, &LogFormat)| {
+        let target = program.logs.get(usize::from(line.log))?;
+        let plain = line.condition.is_none() && target.path.is_none();
+        format.quick(&part).filter(|_| plain).map(|quick| (line.log, quick))
+    };
+    let lines: Option<Vec<_>> = block.logs.iter().zip(fixed).map(line).collect();
+    lines.filter(|lines| lines.len() == block.logs.len()).unwrap_or_default()
+}
+
+/// Writes the lines of a request with a plain head and without an Authorization.
+fn write_quick(
+    course: &Course,
+    request: &Request<'_>,
+    peer: Option<SocketAddr>,
+    now: Time,
+    lines: &[(u16, QuickLine)],
+) {
+    let mut logs = course.loaded.logs.borrow_mut();
+    let Some(logs) = logs.as_mut() else { return };
+    let put = |part: HeadPart, out: &mut Vec<u8>| match part {
+        HeadPart::Address => put_address(peer, out),
+        HeadPart::User => false,
+        HeadPart::Line => {
+            out.extend_from_slice(request.line());
+            true
+        }
+        HeadPart::Field(known) => put_known(request, known, out),
+        HeadPart::Host => {
+            let start = out.len();
+            host_of(request.authority(), out);
+            if out.len() == start {
+                let server = course.loaded.program().servers.get(usize::from(course.server.0));
+                out.extend_from_slice(server.map_or(&b""[..], |server| &server.name));
+            }
+            true
+        }
+    };
+    for (log, line) in lines {
+        logs.line(*log, now, |out| line.write(out, put));
+    }
 }
 
 /// Whether it stands for the same in all requests of a second that have one ready

@@ -25,7 +25,7 @@ pub struct NewProgram {
 }
 
 /// Bytes of log lines that wait for the writer, at most.
-const LOG_BYTES: usize = 1 << 20;
+const LOG_BYTES: usize = 16 << 20;
 
 impl NewProgram {
     /// Opens its logs, and starts what writes them, on `cpus`.

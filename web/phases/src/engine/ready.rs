@@ -1,7 +1,7 @@
 //! Whole responses that are ready, and what they are logged by.
 
 use super::course::Course;
-use crate::logging::LogFormat;
+use crate::logging::{LogFormat, QuickLine};
 use crate::program::ServerId;
 use app::Body;
 use exchange::{Asked, HeadWriter, Hot, JOINED_MAX, Ready, Reply};
@@ -49,6 +49,8 @@ pub(crate) struct Note {
     pub course: Box<Course>,
     /// Those of this second, by their places in the block's list.
     pub lines: Vec<LogFormat>,
+    /// The same, each with its log's number, where plain heads have all that is left.
+    pub quick: Vec<(u16, QuickLine)>,
     pub second: u64,
     /// Lines of this second before.
     pub count: u32,
@@ -167,7 +169,13 @@ impl ReadyTable {
             ready: Ready::new(message, head_len, heads.date_at(), apart),
             path: raw.into(),
             source: source.clone(),
-            note: Note { course: Box::new(course.noted()), lines: Vec::new(), second: u64::MAX, count: 0 },
+            note: Note {
+                course: Box::new(course.noted()),
+                lines: Vec::new(),
+                quick: Vec::new(),
+                second: u64::MAX,
+                count: 0,
+            },
         };
         self.bytes += bytes;
         let at = match known {

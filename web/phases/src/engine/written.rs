@@ -2,6 +2,7 @@
 
 use semantics::date::HttpDate;
 use semantics::{Known, Request};
+use std::net::{IpAddr, SocketAddr};
 
 pub(super) fn put(out: &mut Vec<u8>, number: impl core::fmt::Display) -> bool {
     // Writing to a vector does not fail.
@@ -23,19 +24,21 @@ pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) -> bool {
     true
 }
 
-pub(super) fn put_octets(out: &mut Vec<u8>, octets: [u8; 4]) -> bool {
-    let (mut text, mut at) = ([b'.'; 16], 0);
-    for octet in octets {
-        for (least, unit) in [(100, 100), (10, 10), (0, 1)] {
-            if octet >= least {
-                text[at] = b'0' + octet / unit % 10;
-                at += 1;
-            }
-        }
-        // The dot is there.
-        at += 1;
+/// An address, without its port; `unix:` where there is none.
+pub(super) fn put_address(of: Option<SocketAddr>, out: &mut Vec<u8>) -> bool {
+    match of.map(|of| of.ip().to_canonical()) {
+        Some(IpAddr::V4(address)) => put_octets(out, address.octets()),
+        Some(address) => put(out, address),
+        None => put(out, "unix:"),
     }
-    out.extend_from_slice(&text[..at - 1]);
+}
+
+fn put_octets(out: &mut Vec<u8>, octets: [u8; 4]) -> bool {
+    let (text, length) = access_log::octets_text(octets);
+    // All of it is copied, which takes less than copying any number.
+    let end = out.len() + length;
+    out.extend_from_slice(&text);
+    out.truncate(end);
     true
 }
 

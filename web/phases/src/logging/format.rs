@@ -3,6 +3,7 @@
 use super::LogEscape;
 use crate::value::Variables;
 use core::ops::Range;
+use semantics::Known;
 
 /// The format that each configuration has.
 const COMBINED: &[u8] = b"$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \
@@ -163,7 +164,7 @@ impl LogFormat {
     pub fn write(&self, variables: &mut impl Variables, out: &mut Vec<u8>) {
         for part in &self.parts {
             match part {
-                Part::Text(range) => self.put(range, out),
+                Part::Text(range) => put_text(&self.text, range, out),
                 Part::Clean(number) => {
                     if !variables.write_variable(*number, out) {
                         self.put_nothing(out);
@@ -182,27 +183,91 @@ impl LogFormat {
     }
 }
 
+/// A line of which nothing is left to be looked up but what stands in plain heads,
+/// and who sent them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QuickLine {
+    escape: LogEscape,
+    text: Box<[u8]>,
+    parts: Box<[QuickPart]>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum QuickPart {
+    Text(Range<u32>),
+    Head(HeadPart),
+}
+
+/// What stands in a plain head, or is known with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeadPart {
+    /// The client's address.
+    Address,
+    /// Whoever the client says it is: nobody, in heads that say nothing of it.
+    User,
+    /// The request line.
+    Line,
+    /// A field that is there once at most, or of which the first counts.
+    Field(Known),
+    /// The host that is asked for.
+    Host,
+}
+
+impl QuickLine {
+    /// Writes a line, without its end; `put` writes a part, and tells whether there
+    /// is any.
+    #[inline]
+    pub fn write(&self, out: &mut Vec<u8>, put: impl Fn(HeadPart, &mut Vec<u8>) -> bool) {
+        for part in &self.parts {
+            match part {
+                QuickPart::Text(range) => put_text(&self.text, range, out),
+                QuickPart::Head(part) => {
+                    let start = out.len();
+                    if !put(*part, out) {
+                        if self.escape == LogEscape::Default {
+                            out.push(b'-');
+                        }
+                    } else if *part != HeadPart::Address {
+                        self.escape.apply(out, start);
+                    }
+                }
+            }
+        }
+    }
+}
+
 impl LogFormat {
+    /// The same line, if `of` knows what all that is left in it stands for.
+    #[must_use]
+    pub fn quick(&self, of: &dyn Fn(u16) -> Option<HeadPart>) -> Option<QuickLine> {
+        let part = |part: &Part| match part {
+            Part::Text(range) => Some(QuickPart::Text(range.clone())),
+            Part::Variable(number) | Part::Clean(number) => of(*number).map(QuickPart::Head),
+        };
+        let parts = self.parts.iter().map(part).collect::<Option<_>>()?;
+        Some(QuickLine { escape: self.escape, text: self.text.clone(), parts })
+    }
+
     fn put_nothing(&self, out: &mut Vec<u8>) {
         if self.escape == LogEscape::Default {
             out.push(b'-');
         }
     }
+}
 
-    /// Appends a text: up to [`STEP`] bytes as so many, of which those that are too
-    /// many go again, which takes less than copying any number.
-    #[inline]
-    fn put(&self, range: &Range<u32>, out: &mut Vec<u8>) {
-        let (from, to) = (range.start as usize, range.end as usize);
-        let rest = self.text.get(from..).unwrap_or_default();
-        match rest.first_chunk::<STEP>() {
-            Some(step) if to - from <= STEP => {
-                let end = out.len() + (to - from);
-                out.extend_from_slice(step);
-                out.truncate(end);
-            }
-            _ => out.extend_from_slice(&self.text[from..to]),
+/// Appends a text: up to [`STEP`] bytes as so many, of which those that are too many
+/// go again, which takes less than copying any number.
+#[inline]
+fn put_text(text: &[u8], range: &Range<u32>, out: &mut Vec<u8>) {
+    let (from, to) = (range.start as usize, range.end as usize);
+    let rest = text.get(from..).unwrap_or_default();
+    match rest.first_chunk::<STEP>() {
+        Some(step) if to - from <= STEP => {
+            let end = out.len() + (to - from);
+            out.extend_from_slice(step);
+            out.truncate(end);
         }
+        _ => out.extend_from_slice(rest.get(..to - from).unwrap_or_default()),
     }
 }
 
