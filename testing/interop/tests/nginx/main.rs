@@ -32,7 +32,8 @@ fn compare(name: &'static str) {
     in_namespace(&[NGINX], move || {
         let mut twins = Twins::start(name);
         let list = requests::of_site(name, twins.prefix());
-        let mixed = random::mixed(&list, RANDOM);
+        let mut mixed = random::mixed(&list, RANDOM);
+        mixed.extend(random::often(&list));
         let (alike, apart): (Vec<&Asked>, Vec<&Asked>) = list.iter().partition(|asked| asked.expected.is_none());
         let mut failures = Vec::new();
         for asked in &alike {

@@ -40,6 +40,30 @@ pub(crate) fn mixed(list: &[Asked], count: usize) -> Vec<Asked> {
     (0..count).map(|at| mix(&mut random, &parts, at)).collect()
 }
 
+/// How often the same path is asked for in a row: what is asked for often is answered,
+/// and logged, the short way.
+const OFTEN: usize = 12;
+
+/// Who asks for it, and from where: each time another.
+const AGENTS: [&[u8]; 4] = [b"curl/7.88.1", b"", b"a \"quoted\" \\ agent \xc3\xa4", b"Mozilla/5.0 (X11; Linux x86_64)"];
+const REFERERS: [&[u8]; 3] = [b"http://www.example.org/?q=\"", b"", b"/a\tb"];
+
+/// Requests for three of the listed paths, each many times in a row.
+pub(crate) fn often(list: &[Asked]) -> Vec<Asked> {
+    let plain = |parts: &&Parts| parts.method == b"GET" && parts.version == "1.1" && parts.fields.len() == 1;
+    let alike = list.iter().filter(|asked| asked.expected.is_none());
+    let paths: Vec<&Parts> = alike.filter_map(asked_parts).filter(plain).take(3).collect();
+    let again = paths.iter().flat_map(|parts| (0..OFTEN).map(move |at| (*parts, at)));
+    let made = again.map(|(parts, at)| {
+        let mut parts = parts.clone();
+        let fields = [("User-Agent", AGENTS[at % 4]), ("Referer", REFERERS[at % 3]), ("X-Number", b"1")];
+        let taken = fields.iter().enumerate().filter(|(field, _)| at >> field & 1 == 0 || at % 5 == 0);
+        parts.fields.extend(taken.map(|(_, (name, value))| (name.as_bytes().to_vec(), value.to_vec())));
+        Asked::of(format!("often {at} of {}", String::from_utf8_lossy(&parts.target)), parts, None)
+    });
+    made.collect()
+}
+
 /// Of a request without a body, which another could not be put behind.
 fn asked_parts(asked: &Asked) -> Option<&Parts> {
     asked.parts.as_ref().filter(|parts| parts.body.is_empty() && !parts.is_framed())

@@ -89,12 +89,11 @@ impl Twins {
     /// How answers differ on one connection to `port` that begins with `header`: all that
     /// are asked, as long as it lives.
     pub(crate) fn differ_behind(&mut self, port: u16, header: &[u8], requests: &[Asked]) -> Vec<String> {
-        let mut connections = [&NGINX, &OURS].map(|side| Connection::open(&format!("{}:{port}", side.address)));
+        let mut connections = SIDES.map(|side| Connection::open(&format!("{}:{port}", side.address)));
         let mut failures = Vec::new();
         for (at, asked) in requests.iter().enumerate() {
             let bytes = [if at == 0 { header } else { b"" }, &asked.bytes].concat();
-            let [nginx, ours] = &mut connections;
-            let answers = [nginx, ours].map(|connection| connection.ask(&bytes, &asked.method));
+            let answers = connections.each_mut().map(|connection| connection.ask(&bytes, &asked.method));
             let on = format!("a connection to port {port} behind {}", header.escape_ascii());
             failures.extend(difference(asked, &on, &answers));
             if !answers.iter().all(|answer| answer.lives) {
