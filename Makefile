@@ -28,11 +28,14 @@ TESTS = -- --workspace --locked $(TESTED_DPDK)
 # With lines, which profiles need.
 BENCH := $(TARGET)/lines/bench
 RUN := $(CARGO) run --release --quiet --locked
+# What builds the container image.
+ENGINE ?= $(shell command -v docker || command -v podman || echo docker)
 # Namespaces and huge pages need root. `make demo SUDO=` does without them.
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build install uninstall demo test test-vm bench soak fuzz-libfuzzer lint tidy deny audit rfc man
+.PHONY: help build install uninstall deb image test-deb test-image demo test test-vm bench soak
+.PHONY: fuzz-libfuzzer lint tidy deny audit rfc man
 
 help: ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 22
@@ -49,6 +52,22 @@ install: ## install program, manual, completions and units below PREFIX (/usr/lo
 
 uninstall: ## remove what make install put there
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' scripts/install.sh --remove
+
+deb: ## make a package for Debian: out/nearside_VERSION_ARCH.deb
+	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
+	@scripts/deb.sh $(NEARSIDE) out
+
+image: ## build the container image nearside, with docker or podman (ENGINE)
+	@$(ENGINE) build -t nearside -f packaging/container/Dockerfile .
+
+# What a machine lacks for them is named, and is no failure.
+test-deb: deb ## install the package in a copy of this machine: serve, rotate logs, remove, purge
+	@scripts/need.sh deb
+	@$(SUDO) scripts/test-deb.sh $$(ls -t out/nearside_*.deb | head -n 1) || [ $$? = 77 ]
+
+test-image: ## build the image with the program that is built, run it without rights, reload, stop
+	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
+	@$(SUDO) scripts/test-image.sh $(NEARSIDE) || [ $$? = 77 ]
 
 demo: ## measure Nearside versus nginx: two tables, and out/demo/report.html
 	@scripts/need.sh demo

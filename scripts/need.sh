@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing on Debian and says so.
 #
-#   scripts/need.sh build|dpdk|test|demo|bench|vm|libfuzzer
+#   scripts/need.sh build|dpdk|test|demo|bench|vm|deb|libfuzzer
 #
 # As root with apt-get, otherwise through sudo, otherwise it names the packages
 # and fails; for the demo, which can do without, it goes on. Where a suitable
@@ -98,8 +98,9 @@ case "${1:-}" in
     test) want_build; want_test ;;
     bench) want_build; want_test; want sar sysstat ;;
     vm) want_build; want_vm ;;
+    deb) want dpkg-deb dpkg; want readelf binutils; want logrotate logrotate; want lintian lintian ;;
     libfuzzer) want_build; want_libfuzzer ;;
-    *) echo "usage: scripts/need.sh build|dpdk|test|demo|bench|vm|libfuzzer" >&2; exit 2 ;;
+    *) echo "usage: scripts/need.sh build|dpdk|test|demo|bench|vm|deb|libfuzzer" >&2; exit 2 ;;
 esac
 
 [ -n "$packages" ] || exit 0

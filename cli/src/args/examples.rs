@@ -101,6 +101,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "nearside status",
             "nearside status --json | head",
             "nearside status --listening",
+            "nearside status --health 127.0.0.1:9145",
             "nearside status /run/near/status",
         ],
     ),

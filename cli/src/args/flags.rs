@@ -81,7 +81,7 @@ impl Typed {
             Self::Lab(args) => Command::Lab(args.plan()?),
             Self::Packet(args) => Command::Packet(args.plan()?),
             Self::Links(args) => Command::Links(args.plan()),
-            Self::Status(args) => Command::Status(args.plan()),
+            Self::Status(args) => Command::Status(args.plan()?),
             Self::Watch(args) => Command::Watch(Box::new(args.plan())),
             Self::Numa(args) => Command::Numa(args.plan()?),
             Self::Node(args) => Command::Node(args.plan()),

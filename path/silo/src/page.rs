@@ -272,7 +272,10 @@ pub fn usual_folder() -> io::Result<PathBuf> {
         _ => PathBuf::from(format!("/dev/shm/nearside-{uid}")),
     };
     match fs::DirBuilder::new().mode(0o700).create(&folder) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+            let why = format!("cannot make {} for the statistics page: {e}", folder.display());
+            return Err(io::Error::new(e.kind(), why));
+        }
         _ => {}
     }
     // Anybody can make folders in /dev/shm, or a link that points elsewhere.

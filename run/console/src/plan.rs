@@ -160,6 +160,8 @@ pub struct StatusPlan {
     pub page: Option<PathBuf>,
     /// The machine's listening sockets instead.
     pub listening: bool,
+    /// Whether the server that tells metrics here is well, instead.
+    pub health: Option<SocketAddr>,
     /// Print JSON.
     pub json: bool,
 }

@@ -1,5 +1,6 @@
 //! `nearside status`.
 
+mod health;
 mod listening;
 
 use crate::plan::StatusPlan;
@@ -19,6 +20,9 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// # Errors
 /// If the page named is none, or output cannot be written.
 pub fn status(plan: &StatusPlan) -> Result<(), Failure> {
+    if let Some(address) = plan.health {
+        return health::health(address);
+    }
     if plan.listening {
         return listening(plan.json);
     }

@@ -48,6 +48,7 @@ pub fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
         io::stderr().into_duplicate()
     };
     say::as_nginx();
+    be_called_nginx();
     let outcome = served::plan(plan, loaded, again).map_err(Failure::from).and_then(|plan| {
         lead_to_error_log(plan.error_log.as_deref())?;
         serve::serve(&plan)
@@ -58,6 +59,14 @@ pub fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
         let _ = writeln!(told, "nginx: [emerg] {why}");
         Ok(ExitCode::FAILURE)
     })
+}
+
+/// The process has nginx's name, whatever it was called by: who signals the process
+/// in the file with its id looks whether it has (Debian's rotation of logs, and its
+/// `service nginx reload`).
+fn be_called_nginx() {
+    // Names of threads are for others; nothing hangs on this one's here.
+    let _ = rustix::thread::set_name(c"nginx");
 }
 
 /// A stream of ours, for later.

@@ -141,10 +141,10 @@ fn paths(host: HostArgs) -> Result<(Option<NginxLinks>, NginxWorkers), String> {
 }
 
 /// Says where metrics are told, where the command line does not.
-const VARIABLE: &str = "NEARSIDE_METRICS";
+pub(super) const VARIABLE: &str = "NEARSIDE_METRICS";
 
 /// What the environment says; one that is empty says nothing.
-fn metrics_of(variable: Option<String>) -> Result<Option<SocketAddr>, String> {
+pub(super) fn metrics_of(variable: Option<String>) -> Result<Option<SocketAddr>, String> {
     let address = variable.filter(|text| !text.is_empty()).map(|text| values::metrics_address(&text));
     address.transpose().map_err(|why| format!("{VARIABLE}: {why}"))
 }

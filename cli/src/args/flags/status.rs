@@ -1,7 +1,10 @@
 //! `nearside status`, as typed.
 
+use super::nginx;
 use clap::{Args, ValueHint};
 use console::StatusPlan;
+use core::net::SocketAddr;
+use host::values;
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -15,13 +18,27 @@ pub(in crate::args) struct StatusArgs {
     #[arg(long, conflicts_with = "page")]
     listening: bool,
 
+    /// Say whether the server that tells metrics at this address is well (its /healthz), and exit with 1 if it is not:
+    /// for the health check of a container [default address: NEARSIDE_METRICS]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, value_parser = values::metrics_address)]
+    #[arg(conflicts_with_all = ["page", "listening", "json"])]
+    health: Option<Option<SocketAddr>>,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 impl StatusArgs {
-    pub(super) fn plan(self) -> StatusPlan {
-        StatusPlan { page: self.page, listening: self.listening, json: self.json }
+    pub(super) fn plan(self) -> Result<StatusPlan, String> {
+        let health = match self.health {
+            None => None,
+            Some(Some(address)) => Some(address),
+            Some(None) => {
+                let told = nginx::metrics_of(std::env::var(nginx::VARIABLE).ok())?;
+                Some(told.ok_or("--health: say at which address metrics are told")?)
+            }
+        };
+        Ok(StatusPlan { page: self.page, listening: self.listening, health, json: self.json })
     }
 }
