@@ -117,6 +117,13 @@ impl Body {
         Arc::clone(&self.0.bytes)
     }
 
+    /// What its bytes are known by: no others are as long as anybody holds them, be
+    /// it weakly.
+    #[must_use]
+    pub fn identity(&self) -> usize {
+        Arc::as_ptr(&self.0.bytes).addr()
+    }
+
     /// The same, for a body that is sent again and again, and in several
     /// segments: the sum of each is made once, as long as connections cut it
     /// alike, as those with the same segment size do. Takes 16 bytes for each

@@ -11,8 +11,8 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
 
 /// Bodies that wait to be compressed, at most. Above, they are sent as they are.
 const WAITING_MAX: usize = 64;
@@ -90,8 +90,9 @@ pub(crate) struct Squeezer {
 
 #[derive(Debug)]
 struct Squeezed {
-    /// Whose bytes it was made of: that of others is elsewhere.
-    _source: Option<Body>,
+    /// Whose bytes it was made of, as long as they are held elsewhere: content that
+    /// is let go of is to be gone. None has its key meanwhile.
+    source: Option<Weak<Vec<u8>>>,
     /// `None`: it would be longer.
     body: Option<Body>,
     used: bool,
@@ -148,7 +149,7 @@ impl Squeezer {
 
     /// The key of what `body` is in a coding.
     pub fn key(body: &Body, coding: Coding, level: u8) -> SqueezeKey {
-        (body.as_slice().as_ptr().addr(), coding, level)
+        (body.identity(), coding, level)
     }
 
     /// The key of what a file is in a coding; `tag` is its entity tag. No body lies
@@ -203,20 +204,25 @@ impl Squeezer {
         let (source, tickets) = self.waiting.remove(&key)?;
         let body = made.map(|bytes| Body::new(bytes).keeping_sums());
         self.bytes += body.as_ref().map_or(0, |body| body.len() as usize);
-        self.known.insert(key, Squeezed { _source: source, body, used: true });
+        let source = source.map(|source| Arc::downgrade(&source.bytes()));
+        self.known.insert(key, Squeezed { source, body, used: true });
         self.make_room();
         Some(tickets)
     }
 
     /// Forgets what nobody asked for lately, if too much is kept.
     fn make_room(&mut self) {
-        for _ in 0..2 {
+        // What nobody can ask for any more goes first.
+        for gone in [true, false, false] {
             if self.bytes <= self.bytes_max && self.known.len() <= KNOWN_MAX {
                 return;
             }
             let bytes = &mut self.bytes;
             self.known.retain(|_, squeezed| {
-                let stays = core::mem::take(&mut squeezed.used);
+                let stays = match gone {
+                    true => squeezed.source.as_ref().is_none_or(|source| source.strong_count() > 0),
+                    false => core::mem::take(&mut squeezed.used),
+                };
                 *bytes -= if stays { 0 } else { squeezed.body.as_ref().map_or(0, |body| body.len() as usize) };
                 stays
             });
@@ -250,6 +256,8 @@ mod tests {
         let Squeeze::Known(made) = squeezer.find(key) else { panic!("it was made") };
         let read = gzip::members(made.as_slice(), 1 << 10).expect("gzip");
         assert_eq!(read, &body.as_slice()[4..]);
+        // It holds nothing of what it was made of, which a cache may let go of.
+        assert_eq!(Arc::strong_count(&body.bytes()), 2, "the body's, and this one");
         let short = Body::new(b"x".to_vec());
         let key = Squeezer::key(&short, Coding::Gzip, 6);
         assert!(squeezer.ask(key, Content::Memory(short, 0), 3));
