@@ -5,6 +5,7 @@
 //! | `plan` | what it is to do |
 //! | `load` | the configuration is read and compiled |
 //! | `test` | `-t` and `-T` |
+//! | `pid_file` | the file with the process id, and who is told by it |
 //! | `signal` | `-s`: the running process is told |
 //! | `version` | `-v` and `-V` |
 //! | `start` | the process begins: its error log, and in the background |
@@ -14,6 +15,7 @@
 mod load;
 mod over_links;
 mod over_sockets;
+mod pid_file;
 mod plan;
 mod served;
 mod signal;

@@ -1,8 +1,9 @@
 //! `-s`: the process that serves is told.
 
 use crate::load::Loaded;
+use crate::pid_file::{self, NotTold};
 use crate::plan::{NginxPlan, NginxSignal};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal};
 use std::process::ExitCode;
 
 impl NginxSignal {
@@ -29,25 +30,30 @@ pub fn send(plan: &NginxPlan, wanted: NginxSignal) -> ExitCode {
     let path = loaded.compiled.process.pid.unwrap_or_default();
     let path = path.as_path();
     let told = path.display();
-    let text = match std::fs::read(path) {
-        Ok(text) => text,
+    let found = match pid_file::read(path) {
+        Ok(found) => found,
         Err(why) => {
             say::eprintln!("nginx: [error] open() \"{told}\" failed ({})", crate::test::reason(&why));
             return ExitCode::FAILURE;
         }
     };
-    let number = text.trim_ascii_end();
+    let number = found.text.as_slice();
     let pid = core::str::from_utf8(number).ok().and_then(|text| text.parse::<i32>().ok()).filter(|pid| *pid > 0);
     let Some(pid) = pid.and_then(Pid::from_raw) else {
         say::eprintln!("nginx: [error] invalid PID number \"{}\" in \"{told}\"", String::from_utf8_lossy(number));
         return ExitCode::FAILURE;
     };
     let signal = wanted.number();
-    match kill_process(pid, signal) {
+    match pid_file::tell(pid, found.owner, signal) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
+        Err(NotTold::Refused(why)) => {
             let (pid, signal, why) = (pid.as_raw_nonzero(), signal.as_raw(), crate::test::reason(&why.into()));
             say::eprintln!("nginx: [alert] kill({pid}, {signal}) failed ({why})");
+            ExitCode::FAILURE
+        }
+        Err(NotTold::Other(name)) => {
+            let pid = pid.as_raw_nonzero();
+            say::eprintln!("nginx: [error] process {pid} of \"{told}\" is {name:?}, and no server: it is not told");
             ExitCode::FAILURE
         }
     }

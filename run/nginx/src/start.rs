@@ -1,6 +1,7 @@
 //! The process begins: its error log, and in the background.
 
 use crate::load::Loaded;
+use crate::pid_file;
 use crate::plan::NginxPlan;
 use crate::served;
 use crate::test::reason;
@@ -36,9 +37,9 @@ pub fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
     if first {
         loaded.warn(false);
     }
-    let (daemon, pid_file) = (loaded.compiled.process.daemon, loaded.compiled.process.pid.clone());
+    let (daemon, pid_path) = (loaded.compiled.process.daemon, loaded.compiled.process.pid.clone());
     if first && daemon {
-        return Ok(in_background(&pid_file.unwrap_or_default()));
+        return Ok(in_background(&pid_path.unwrap_or_default()));
     }
     // Whom a failure is told beside the error log: who waits, or the terminal.
     let told = if waits_for_us() {
@@ -50,7 +51,11 @@ pub fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
     say::as_nginx();
     be_called_nginx();
     let outcome = served::plan(plan, loaded, again).map_err(Failure::from).and_then(|plan| {
-        lead_to_error_log(plan.error_log.as_deref())?;
+        lead_to_error_log(&plan)?;
+        if let Some(path) = pid_path.as_deref().filter(|_| !serve::is_ours()) {
+            let told = |why| format!("open() \"{}\" failed ({})", path.display(), reason(&why));
+            pid_file::can_be_made(path).map_err(told)?;
+        }
         serve::serve(&plan)
     });
     outcome.or_else(|why| {
@@ -86,16 +91,16 @@ fn waits_for_us() -> bool {
     told == Some(std::os::unix::process::parent_id())
 }
 
-fn lead_to_error_log(path: Option<&Path>) -> Result<(), Failure> {
-    let Some(path) = path else { return Ok(()) };
-    let opened = File::options().create(true).append(true).open(path);
-    let led = opened.and_then(|file| Ok(rustix::stdio::dup2_stderr(&file)?));
+fn lead_to_error_log(plan: &ServePlan) -> Result<(), Failure> {
+    let Some(path) = plan.error_log.as_deref() else { return Ok(()) };
+    let led = serve::open_error_log(plan, path).and_then(|file| Ok(rustix::stdio::dup2_stderr(&file)?));
     led.map_err(|why| format!("open() \"{}\" failed ({})", path.display(), reason(&why)).into())
 }
 
 /// Starts this program again, and waits until it serves, or has ended.
-fn in_background(pid_file: &Path) -> ExitCode {
-    let before = std::fs::read(pid_file).unwrap_or_default();
+fn in_background(path: &Path) -> ExitCode {
+    let now = || pid_file::read(path).map(|found| found.text).unwrap_or_default();
+    let before = now();
     let started = std::env::current_exe().and_then(|program| {
         let mut command = Command::new(program);
         std::os::unix::process::CommandExt::arg0(&mut command, std::env::args_os().next().unwrap_or_default());
@@ -109,9 +114,10 @@ fn in_background(pid_file: &Path) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let expected = format!("{}\n", child.id()).into_bytes();
+    let expected = child.id().to_string().into_bytes();
     loop {
-        if std::fs::read(pid_file).is_ok_and(|now| now == expected && now != before) {
+        let now = now();
+        if now == expected && now != before {
             return ExitCode::SUCCESS;
         }
         match child.try_wait() {

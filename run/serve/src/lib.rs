@@ -58,6 +58,8 @@ pub use plan::{
 };
 
 use say::Failure;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::ExitCode;
 use ward::Ward;
 
@@ -65,6 +67,17 @@ use ward::Ward;
 #[must_use]
 pub fn is_ours() -> bool {
     [ward::VARIABLE, takeover::VARIABLE].iter().any(|name| std::env::var_os(name).is_some())
+}
+
+/// Opens the error log of what is to be served, before anything is: where others
+/// than root could have put something else in its place, as the user that will serve.
+///
+/// # Errors
+/// As open(2).
+pub fn open_error_log(plan: &ServePlan, path: &Path) -> std::io::Result<OwnedFd> {
+    let decided = privileges::decide(plan, std::process::id()).ok();
+    let identity = decided.and_then(|decision| decision.confinement).and_then(|confinement| confinement.identity);
+    places::open_log(path, identity.as_ref())
 }
 
 /// Serves until it is told to stop: this process, or one that it starts and stays

@@ -329,7 +329,7 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
     fn on_reopen(&mut self) {
         let reopen = self.asked.reopens.load(Ordering::Relaxed);
         if core::mem::replace(&mut self.reopened, reopen) != reopen {
-            places::reopen_error_log(self.reload.plan());
+            places::reopen_error_log(self.reload.plan(), None);
             self.orders.ring_workers();
         }
     }

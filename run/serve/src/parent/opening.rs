@@ -88,7 +88,7 @@ impl Openings {
         let mut paths = logs(plan);
         let Some(last) = paths.pop() else { return };
         let identity = self.identity.clone();
-        places::reopen_error_log(plan);
+        places::reopen_error_log(plan, self.identity.as_ref());
         self.start(channel, move |channel| {
             for path in paths {
                 send(channel, &FromParent::Bring { path: bytes(&path) }, &[open_log(&path, identity.as_ref())?])?;
