@@ -7,6 +7,28 @@ pub mod opened;
 use rustix::thread::CpuSet;
 use std::thread::JoinHandle;
 
+/// How much less of a core a helper gets that works for long, where others want it
+/// (nice(2)): a tenth of what they get.
+const BEHIND: i32 = 10;
+
+/// As [`spawn`], for work that takes long: where it shares a core with a silo or
+/// worker, that goes first.
+///
+/// # Errors
+/// As [`spawn`].
+pub fn spawn_behind(
+    name: &str,
+    cpus: &[usize],
+    run: impl FnOnce() + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
+    spawn(name, cpus, move || {
+        // Of the calling thread alone (setpriority(2), "C library/kernel
+        // differences"). Refused: others wait longer, and nothing is wrong.
+        let _ = rustix::process::setpriority_process(None, BEHIND);
+        run();
+    })
+}
+
 /// Starts a helper thread on `cpus`, or where those are empty on the CPUs of
 /// the process's main thread: a thread inherits its parent's pinning, and a
 /// helper on a spinning silo's core would starve.

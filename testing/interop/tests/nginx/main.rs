@@ -5,6 +5,7 @@
 //! With `NEARSIDE_TWIN=nginx` nginx is compared with itself: what differs then does so
 //! by chance.
 
+mod af_xdp;
 mod answer;
 mod differences;
 mod hosts;
