@@ -106,6 +106,8 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"memif of DPDK beside our own|$(SUDO) $(BENCH) dpdk --nearside $(TARGET)/dpdk/release/nearside" \
 		"disturbances of a core, by name|$(SUDO) $(BENCH) noise --rounds 2" \
 		"watch beside sysstat|$(SUDO) $(BENCH) watch" \
+		"an ordinary site by its nginx.conf|$(SUDO) $(BENCH) site --nearside $(NEARSIDE)" \
+		"texts compressed for each request|$(SUDO) $(BENCH) squeezed --nearside $(NEARSIDE)" \
 		"goodput over a lossy link|$(SUDO) $(BENCH) goodput" \
 		"kernel sockets versus nginx|$(SUDO) $(BENCH) kernel" \
 		"the generator beside wrk|$(SUDO) $(BENCH) generator" \

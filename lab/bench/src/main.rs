@@ -176,44 +176,9 @@ enum Command {
         nearside: Option<PathBuf>,
     },
     /// An ordinary site by its nginx.conf, on every data path, beside nginx
-    Site {
-        /// Measure each this often, by turns
-        #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=100))]
-        rounds: u32,
-        /// Measure each for so many seconds
-        #[arg(long, value_name = "SECONDS", default_value_t = 3)]
-        seconds: u64,
-        /// Connections
-        #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4_096))]
-        connections: u32,
-        /// How heads differ: short, browser or equal
-        #[arg(long, value_name = "HEADS", default_value = "short", value_parser = ["short", "browser", "equal"])]
-        heads: String,
-        /// The nginx beside it
-        #[arg(long, value_name = "PROGRAM", default_value = "/usr/sbin/nginx")]
-        nginx: PathBuf,
-        /// The program to measure [default: nearside beside this one]
-        #[arg(long, value_name = "PROGRAM")]
-        nearside: Option<PathBuf>,
-    },
+    Site(SiteArgs),
     /// Texts that are compressed for each request, beside nginx
-    Squeezed {
-        /// Measure each this often, by turns
-        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
-        rounds: u32,
-        /// Measure each for so many seconds
-        #[arg(long, value_name = "SECONDS", default_value_t = 4)]
-        seconds: u64,
-        /// Connections
-        #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=512))]
-        connections: u32,
-        /// The nginx beside it
-        #[arg(long, value_name = "PROGRAM", default_value = "/usr/sbin/nginx")]
-        nginx: PathBuf,
-        /// The program to measure [default: nearside beside this one]
-        #[arg(long, value_name = "PROGRAM")]
-        nearside: Option<PathBuf>,
-    },
+    Squeezed(SqueezedArgs),
     /// A download over a link, alone and beside readers that take nothing
     Readers {
         /// Measure both this often, by turns
@@ -330,14 +295,8 @@ fn call(command: Command) -> Result<bool, BenchError> {
             connections,
             depth,
         }),
-        Command::Site { rounds, seconds, connections, heads, nginx, nearside } => {
-            let duration = Duration::from_secs(seconds.max(1));
-            site::run(&site::Plan { nearside: program(nearside)?, nginx, rounds, duration, connections, heads })
-        }
-        Command::Squeezed { rounds, seconds, connections, nginx, nearside } => {
-            let duration = Duration::from_secs(seconds.max(1));
-            squeezed::run(&squeezed::Plan { nearside: program(nearside)?, nginx, rounds, duration, connections })
-        }
+        Command::Site(args) => site::run(&args.plan()?),
+        Command::Squeezed(args) => squeezed::run(&args.plan()?),
         Command::Readers { rounds, seconds, stalled, nearside } => readers::run(&readers::Plan {
             nearside: program(nearside)?,
             rounds,
@@ -364,6 +323,65 @@ fn call(command: Command) -> Result<bool, BenchError> {
             cost::run_case(case, side, requests, silos, bonded).map(|()| true)
         }
         Command::Demo { quick, out, nearside } => beside_nginx(quick, out, &program(nearside)?),
+    }
+}
+
+/// How a site is measured.
+#[derive(clap::Args)]
+struct SiteArgs {
+    /// Measure each this often, by turns
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Measure each for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+    seconds: u64,
+    /// Connections
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    connections: u32,
+    /// How heads differ: short, browser or equal
+    #[arg(long, value_name = "HEADS", default_value = "short", value_parser = ["short", "browser", "equal"])]
+    heads: String,
+    /// The nginx beside it
+    #[arg(long, value_name = "PROGRAM", default_value = "/usr/sbin/nginx")]
+    nginx: PathBuf,
+    /// The program to measure [default: nearside beside this one]
+    #[arg(long, value_name = "PROGRAM")]
+    nearside: Option<PathBuf>,
+}
+
+impl SiteArgs {
+    fn plan(self) -> Result<site::Plan, BenchError> {
+        let Self { rounds, seconds, connections, heads, nginx, nearside } = self;
+        let duration = Duration::from_secs(seconds.max(1));
+        Ok(site::Plan { nearside: program(nearside)?, nginx, rounds, duration, connections, heads })
+    }
+}
+
+/// How compression is measured.
+#[derive(clap::Args)]
+struct SqueezedArgs {
+    /// Measure each this often, by turns
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Measure each for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 4)]
+    seconds: u64,
+    /// Connections
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=512))]
+    connections: u32,
+    /// The nginx beside it
+    #[arg(long, value_name = "PROGRAM", default_value = "/usr/sbin/nginx")]
+    nginx: PathBuf,
+    /// The program to measure [default: nearside beside this one]
+    #[arg(long, value_name = "PROGRAM")]
+    nearside: Option<PathBuf>,
+}
+
+impl SqueezedArgs {
+    fn plan(self) -> Result<squeezed::Plan, BenchError> {
+        let Self { rounds, seconds, connections, nginx, nearside } = self;
+        let duration = Duration::from_secs(seconds.max(1));
+        Ok(squeezed::Plan { nearside: program(nearside)?, nginx, rounds, duration, connections })
     }
 }
 

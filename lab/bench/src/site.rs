@@ -91,8 +91,9 @@ const ARMS: [Arm; 5] = [
 /// Of a page as long as the demo's file.
 const PAGES: u32 = 100;
 
-pub(crate) const PROCESS: &str = "user root; worker_processes 1; worker_rlimit_nofile 65536; daemon off; pid FOLDER/pid; \
-                       error_log FOLDER/error.log;";
+/// What the configurations that are measured say of the process.
+pub(crate) const PROCESS: &str = "user root; worker_processes 1; worker_rlimit_nofile 65536; daemon off; \
+                                  pid FOLDER/pid; error_log FOLDER/error.log;";
 
 /// How long a server may take to begin.
 const START: Duration = Duration::from_secs(10);
@@ -127,8 +128,9 @@ pub fn run(plan: &Plan) -> Result<bool, BenchError> {
         Ok(Some(sample))
     })?;
     let Plan { connections, heads, rounds, .. } = plan;
-    println!("An ordinary site by one nginx.conf, {connections} connections, {heads} heads, {rounds} rounds by turns");
-    println!("  {:16} {:>11} {:>10} {:>7} {:>7}  log", "", "requests/s", "p99", "server", "client");
+    println!("An ordinary site by one nginx.conf: {connections} connections, {heads} heads, {rounds} rounds");
+    let head = ["requests/s", "p99", "server", "client"];
+    println!("  {:16} {:>11} {:>10} {:>7} {:>7}  log", "", head[0], head[1], head[2], head[3]);
     for (arm, samples) in ARMS.iter().zip(&samples) {
         tell(arm, samples);
     }

@@ -7,9 +7,14 @@ pub mod opened;
 use rustix::thread::CpuSet;
 use std::thread::JoinHandle;
 
-/// How much less of a core a helper gets that works for long, where others want it
-/// (nice(2)): a tenth of what they get.
-const BEHIND: i32 = 10;
+/// How far behind others a helper is that shares a core with them (nice(2)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Behind {
+    /// It gets a tenth of what they get, where they want all.
+    Tenth = 10,
+    /// Next to nothing; they wait for it least.
+    Last = 19,
+}
 
 /// As [`spawn`], for work that takes long: where it shares a core with a silo or
 /// worker, that goes first.
@@ -19,12 +24,13 @@ const BEHIND: i32 = 10;
 pub fn spawn_behind(
     name: &str,
     cpus: &[usize],
+    behind: Behind,
     run: impl FnOnce() + Send + 'static,
 ) -> std::io::Result<JoinHandle<()>> {
     spawn(name, cpus, move || {
         // Of the calling thread alone (setpriority(2), "C library/kernel
         // differences"). Refused: others wait longer, and nothing is wrong.
-        let _ = rustix::process::setpriority_process(None, BEHIND);
+        let _ = rustix::process::setpriority_process(None, behind as i32);
         run();
     })
 }

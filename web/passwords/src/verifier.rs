@@ -128,7 +128,7 @@ impl Verifier {
         let (done_in, done) = RingBuffer::new(limits.all);
         let shared = Arc::new(Shared::default());
         let (theirs, event) = (Arc::clone(&shared), Arc::clone(event));
-        let handle = helper::spawn_behind("passwords", cpus, move || {
+        let handle = helper::spawn_behind("passwords", cpus, helper::Behind::Tenth, move || {
             Worker::new(limits, jobs_out, done_in, theirs, event).run();
         })?;
         let (waiting, sources) = (0, BTreeMap::new());

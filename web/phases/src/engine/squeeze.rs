@@ -115,7 +115,7 @@ impl Squeezer {
         let (jobs, todo) = channel::<Job>();
         let (made, done) = channel();
         let event = Arc::clone(event);
-        helper::spawn_behind("compressor", cpus, move || {
+        helper::spawn_behind("compressor", cpus, helper::Behind::Last, move || {
             let mut whole = Whole::default();
             // Ends when the silo's end is gone.
             while let Ok(Job { key, content }) = todo.recv() {
