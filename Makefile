@@ -108,6 +108,7 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"watch beside sysstat|$(SUDO) $(BENCH) watch" \
 		"an ordinary site by its nginx.conf|$(SUDO) $(BENCH) site --nearside $(NEARSIDE)" \
 		"texts compressed for each request|$(SUDO) $(BENCH) squeezed --nearside $(NEARSIDE)" \
+		"10,000 hosts beside one|$(SUDO) $(BENCH) hosts --nearside $(NEARSIDE)" \
 		"goodput over a lossy link|$(SUDO) $(BENCH) goodput" \
 		"kernel sockets versus nginx|$(SUDO) $(BENCH) kernel" \
 		"the generator beside wrk|$(SUDO) $(BENCH) generator" \

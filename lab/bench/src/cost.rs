@@ -4,7 +4,7 @@
 
 use crate::BenchError;
 use crate::callgrind::{self, Profile};
-use crate::ordinary::ordinary;
+use crate::ordinary::{hosts, ordinary};
 use crate::program::Scratch;
 use crate::rig::{Rack, Rig, endless};
 use clap::ValueEnum;
@@ -59,6 +59,10 @@ pub enum Case {
     SiteSingle,
     /// The file as an ordinary site has it by its nginx.conf, 64 connections
     SiteBurst,
+    /// The file by an nginx.conf with three hosts of ten locations, 64 connections
+    HostsFew,
+    /// The same with 10,000 hosts
+    HostsMany,
     /// Small response to a browser's head of some 600 bytes, one connection
     BrowserSingle,
     /// Small response to such heads, another on each of 64 connections
@@ -98,6 +102,8 @@ impl Case {
             Self::ConfBurst => "2,649-byte file by a bare nginx.conf, bursts from 64 connections",
             Self::SiteSingle => "2,649-byte file of an ordinary site by its nginx.conf, one request per turn",
             Self::SiteBurst => "2,649-byte file of an ordinary site by its nginx.conf, bursts from 64 connections",
+            Self::HostsFew => "2,649-byte file, three hosts of ten locations, bursts from 64 connections",
+            Self::HostsMany => "2,649-byte file, 10,000 hosts of ten locations, bursts from 64 connections",
             Self::BrowserSingle => "small response to a browser's head, keep-alive, one request per turn",
             Self::BrowserBurst => "small response to a browser's head, keep-alive, bursts from 64 connections",
             Self::NewSingle => "small response, new connection per request, one at a time",
@@ -127,6 +133,8 @@ impl Case {
                 | Self::ConfBurst
                 | Self::SiteSingle
                 | Self::SiteBurst
+                | Self::HostsFew
+                | Self::HostsMany
         );
         let mut plan = endless(if file { "/page.html" } else { "/" });
         if matches!(self, Self::BrowserSingle | Self::BrowserBurst) {
@@ -276,6 +284,8 @@ pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, bonded: b
                 config
             }
             Case::ConfSingle | Case::ConfBurst => by_conf(site.path(), BARE)?,
+            Case::HostsFew => by_conf(site.path(), &hosts("", "80", 3))?,
+            Case::HostsMany => by_conf(site.path(), &hosts("", "80", 10_000))?,
             Case::SiteSingle | Case::SiteBurst => by_conf(site.path(), &ordinary(""))?,
             _ => Config::respond(Respond::Text("Hello, World!".into())),
         })

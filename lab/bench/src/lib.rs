@@ -19,6 +19,7 @@
 //! | [`valgrind`] | how `nearside` itself runs under it |
 //! | [`generator`] | `nearside load` beside wrk |
 //! | [`site`] | an ordinary site by its nginx.conf, on every data path beside nginx |
+//! | [`hosts`] | an nginx.conf with 10,000 hosts beside one with one |
 //! | [`squeezed`] | texts compressed on the fly, beside nginx |
 //! | [`goodput`] | transfers over a lossy link beside the Mathis bound |
 
@@ -30,6 +31,7 @@ pub mod dpdk;
 pub mod frames;
 pub mod generator;
 pub mod goodput;
+pub mod hosts;
 pub mod kernel;
 mod linux;
 pub mod noise;

@@ -2,8 +2,8 @@
 
 use bench::cost::{self, Case, CostSide};
 use bench::{
-    BenchError, connections, dpdk, frames, generator, goodput, kernel, noise, packet, readers, silos, site, squeezed,
-    storm, uncached, valgrind, watch,
+    BenchError, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, packet, readers, silos, site,
+    squeezed, storm, uncached, valgrind, watch,
 };
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
@@ -179,6 +179,8 @@ enum Command {
     Site(SiteArgs),
     /// Texts that are compressed for each request, beside nginx
     Squeezed(SqueezedArgs),
+    /// 10,000 hosts by an nginx.conf, beside one: a request, and a reload
+    Hosts(HostsArgs),
     /// A download over a link, alone and beside readers that take nothing
     Readers {
         /// Measure both this often, by turns
@@ -274,8 +276,7 @@ fn call(command: Command) -> Result<bool, BenchError> {
             duration: Duration::from_secs(seconds.max(1)),
         }),
         Command::Kernel { rounds, seconds, engines, rows, nearside } => {
-            let duration = Duration::from_secs(seconds.max(1));
-            kernel::run(&kernel::Plan { nearside: program(nearside)?, rounds, duration, engines, rows })
+            kernel::run(&kernel::Plan { nearside: program(nearside)?, rounds, duration: span(seconds), engines, rows })
         }
         Command::Packet(args) => packet::run(&args.plan()?),
         Command::Storm { rounds, seconds, connections, kinds, json, nearside } => storm::run(&storm::Plan {
@@ -297,6 +298,7 @@ fn call(command: Command) -> Result<bool, BenchError> {
         }),
         Command::Site(args) => site::run(&args.plan()?),
         Command::Squeezed(args) => squeezed::run(&args.plan()?),
+        Command::Hosts(args) => hosts::run(&args.plan()?),
         Command::Readers { rounds, seconds, stalled, nearside } => readers::run(&readers::Plan {
             nearside: program(nearside)?,
             rounds,
@@ -382,6 +384,27 @@ impl SqueezedArgs {
         let Self { rounds, seconds, connections, nginx, nearside } = self;
         let duration = Duration::from_secs(seconds.max(1));
         Ok(squeezed::Plan { nearside: program(nearside)?, nginx, rounds, duration, connections })
+    }
+}
+
+/// How many hosts are measured.
+#[derive(clap::Args)]
+struct HostsArgs {
+    /// Measure each this often, by turns
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Measure each for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3)]
+    seconds: u64,
+    /// The program to measure [default: nearside beside this one]
+    #[arg(long, value_name = "PROGRAM")]
+    nearside: Option<PathBuf>,
+}
+
+impl HostsArgs {
+    fn plan(self) -> Result<hosts::Plan, BenchError> {
+        let Self { rounds, seconds, nearside } = self;
+        Ok(hosts::Plan { nearside: program(nearside)?, rounds, duration: Duration::from_secs(seconds.max(1)) })
     }
 }
 
@@ -521,6 +544,11 @@ fn program(named: Option<PathBuf>) -> Result<PathBuf, BenchError> {
         None => std::env::current_exe()?.with_file_name("nearside"),
     };
     if path.is_file() { Ok(path) } else { Err(format!("there is no {}: build it, or name it", path.display()).into()) }
+}
+
+/// A second at least.
+fn span(seconds: u64) -> Duration {
+    Duration::from_secs(seconds.max(1))
 }
 
 fn demo(rounds: u32, seconds: u64) -> DemoPlan {

@@ -1,10 +1,31 @@
-//! The site that is measured as an ordinary one.
+//! Sites that are measured.
+
+use std::fmt::Write as _;
 
 /// A site as many are: three hosts, a location for assets, fields, text compressed
 /// for who takes it, a log in JSON. What it says of the process comes first; the
 /// host that is asked for stands for `HOST`, and the folder for `FOLDER`.
 pub(crate) fn ordinary(process: &str) -> String {
     process.to_owned() + ORDINARY
+}
+
+/// A site of many hosts with ten locations each, of which the one in the middle is
+/// `HOST`, and the others `h` with a number.
+pub(crate) fn hosts(process: &str, listen: &str, count: u32) -> String {
+    let mut text = process.to_owned();
+    text.push_str("\nevents { worker_connections 16384; }\nhttp { types { text/html html; } access_log off; ");
+    text.push_str("keepalive_requests 1000000000;\n");
+    for host in 0..count {
+        let name = if host == count / 2 { "HOST".to_owned() } else { format!("h{host}.example") };
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "server {{ listen {listen}; server_name {name}; root FOLDER; add_header X-Host NUMBER;");
+        for location in 0..10 {
+            let _ = writeln!(text, "location /part{location}/ {{ expires {location}h; }}");
+        }
+        text.push_str("}\n");
+    }
+    text.push_str("}\n");
+    text
 }
 
 const ORDINARY: &str = r#"

@@ -52,6 +52,12 @@ impl Server {
         Self { running: None, pids: pids.to_vec(), page: None }
     }
 
+    /// Its process, or the first of them.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pids.first().copied().unwrap_or(0)
+    }
+
     /// What all silos or workers tell of themselves by this name, together.
     #[must_use]
     pub fn told(&self, name: &str) -> Option<u64> {

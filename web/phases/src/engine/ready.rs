@@ -7,9 +7,14 @@ use app::Body;
 use exchange::{Asked, HeadWriter, Hot, JOINED_MAX, Ready, Reply};
 use semantics::Status;
 use semantics::date::HttpDate;
+use std::sync::{Arc, Weak};
 
-/// Responses at most.
-const ENTRIES_MAX: usize = 8192;
+/// Responses that there is room for at first, and at most.
+const ENTRIES_FIRST: usize = 8 << 10;
+const ENTRIES_MAX: usize = 128 << 10;
+
+/// What an entry takes beside its response, about.
+const ENTRY_BYTES: usize = size_of::<ReadyEntry>() + size_of::<Course>() + 512;
 
 /// Responses that are ready, bounded in number and bytes (CLOCK).
 #[derive(Debug)]
@@ -19,6 +24,8 @@ pub(crate) struct ReadyTable {
     hand: usize,
     bytes: usize,
     bytes_max: usize,
+    /// Entries that `hot` is made for.
+    entries_max: usize,
     /// The one that was asked for last.
     pub last: u32,
 }
@@ -36,8 +43,9 @@ pub(crate) struct ReadyEntry {
     used: bool,
     ready: Ready,
     path: Box<[u8]>,
-    /// Whose content it has: that of another is another's.
-    source: Body,
+    /// Whose content it has, which is not held for that: that of another is
+    /// another's.
+    source: Weak<Vec<u8>>,
     /// What it is logged by.
     pub note: Note,
 }
@@ -58,7 +66,8 @@ pub(crate) struct Note {
 
 impl ReadyTable {
     pub fn new(bytes_max: usize) -> Self {
-        Self { hot: Hot::new(ENTRIES_MAX, u32::MAX), entries: Vec::new(), hand: 0, bytes: 0, bytes_max, last: 0 }
+        let hot = Hot::new(ENTRIES_FIRST, u32::MAX);
+        Self { hot, entries: Vec::new(), hand: 0, bytes: 0, bytes_max, entries_max: ENTRIES_FIRST, last: 0 }
     }
 
     /// Forgets all.
@@ -133,7 +142,7 @@ impl ReadyTable {
         });
         if let Some(at) = known {
             let entry = &mut self.entries[at as usize];
-            let same = core::ptr::eq(entry.source.as_slice(), source.as_slice())
+            let same = entry.source.as_ptr().addr() == source.identity()
                 && entry.note.course.sent.fields == *fields
                 && entry.note.course.block == course.block
                 && entry.no_query == no_query;
@@ -168,7 +177,7 @@ impl ReadyTable {
             used: false,
             ready: Ready::new(message, head_len, heads.date_at(), apart),
             path: raw.into(),
-            source: source.clone(),
+            source: Arc::downgrade(&source.bytes()),
             note: Note {
                 course: Box::new(course.noted()),
                 lines: Vec::new(),
@@ -177,7 +186,7 @@ impl ReadyTable {
                 count: 0,
             },
         };
-        self.bytes += bytes;
+        self.bytes += entry.bytes();
         let at = match known {
             Some(at) => self.replace(at as usize, entry),
             None => self.place(entry),
@@ -194,7 +203,10 @@ impl ReadyTable {
 
     /// A place for one more.
     fn place(&mut self, entry: ReadyEntry) -> u32 {
-        if self.entries.len() < ENTRIES_MAX {
+        if self.entries.len() == self.entries_max && self.entries_max < ENTRIES_MAX {
+            self.grow();
+        }
+        if self.entries.len() < self.entries_max {
             self.entries.push(entry);
             return self.entries.len() as u32 - 1;
         }
@@ -203,6 +215,16 @@ impl ReadyTable {
             if !core::mem::take(&mut self.entries[self.hand].used) {
                 return self.replace(self.hand, entry);
             }
+        }
+    }
+
+    /// Makes room for twice as many: with many hosts all are asked for.
+    #[cold]
+    fn grow(&mut self) {
+        self.entries_max *= 2;
+        self.hot = Hot::new(self.entries_max, u32::MAX);
+        for (at, entry) in self.entries.iter().enumerate() {
+            self.hot.insert(&entry.path, seed(entry.server, entry.class), at as u32);
         }
     }
 
@@ -219,7 +241,7 @@ impl ReadyTable {
             let bytes = entry.bytes();
             entry.second = u64::MAX;
             entry.ready = Ready::new(Vec::new(), 0, 0, None);
-            entry.source = Body::new(Vec::new());
+            entry.source = Weak::new();
             self.bytes -= bytes;
         }
     }
@@ -227,8 +249,12 @@ impl ReadyTable {
 
 impl ReadyEntry {
     fn bytes(&self) -> usize {
+        if self.ready.message_len == 0 {
+            // It was let go of.
+            return 0;
+        }
         let others = [self.ready.content.as_ref(), self.ready.closing.as_ref()].into_iter().flatten();
-        self.ready.message_len as usize + others.map(|body| body.len() as usize).sum::<usize>()
+        ENTRY_BYTES + self.ready.message_len as usize + others.map(|body| body.len() as usize).sum::<usize>()
     }
 }
 
