@@ -214,7 +214,7 @@ fn key<'a>(authority: &[u8], memory: &'a mut [u8]) -> Option<&'a [u8]> {
 }
 
 /// Makes letters small, eight at a time, and tells whether there is a colon.
-fn lower(text: &mut [u8]) -> bool {
+pub(crate) fn lower(text: &mut [u8]) -> bool {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;
     // Of a word: whether a byte is a colon, and the word in small letters.

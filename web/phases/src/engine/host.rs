@@ -1,5 +1,6 @@
 //! The host that a request names.
 
+use crate::names::lower;
 use semantics::{Form, Known, Request};
 
 /// Whether a request names a host by a name that may be one, or none.
@@ -18,10 +19,37 @@ pub(crate) fn names_a_host(request: &Request<'_>) -> bool {
 /// Writes the name of an authority, in lower case, without port and without a dot
 /// at its end: `$host`.
 pub(crate) fn host_of(authority: &[u8], out: &mut Vec<u8>) {
-    let name = match authority {
-        [b'[', ..] => authority.iter().position(|byte| *byte == b']').map_or(authority, |end| &authority[..=end]),
-        _ => authority.split(|byte| *byte == b':').next().unwrap_or_default(),
+    let start = out.len();
+    out.extend_from_slice(authority);
+    let name = &mut out[start..];
+    let has_colon = lower(name);
+    let end = match name {
+        [b'[', ..] => name.iter().position(|byte| *byte == b']').map_or(name.len(), |end| end + 1),
+        _ if has_colon => name.iter().position(|byte| *byte == b':').unwrap_or(name.len()),
+        _ => name.len(),
     };
-    let name = name.strip_suffix(b".").unwrap_or(name);
-    out.extend(name.iter().map(u8::to_ascii_lowercase));
+    let end = if name[..end].ends_with(b".") { end - 1 } else { end };
+    out.truncate(start + end);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_small_letters_and_no_port() {
+        for (authority, host) in [
+            ("a.Example", "a.example"),
+            ("A.EXAMPLE.:8080", "a.example"),
+            ("[2001:DB8::1]:80", "[2001:db8::1]"),
+            ("[2001:DB8::1", "[2001:db8::1"),
+            (":80", ""),
+            (".", ""),
+            ("", ""),
+        ] {
+            let mut out = b"x".to_vec();
+            host_of(authority.as_bytes(), &mut out);
+            assert_eq!(String::from_utf8(out), Ok(format!("x{host}")), "{authority}");
+        }
+    }
 }
