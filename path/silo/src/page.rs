@@ -12,14 +12,18 @@
 //!
 //! ```text
 //! 0   magic   layout   pid   start of pid   wall clock at start   metrics   silos   length of label
-//! 8   label, 64 bytes
-//! 16  for each metric 64 bytes: kind, length, name
+//! 8   series   words of a series   names of series that are there   zeros
+//! 16  label, 64 bytes
+//! 24  for each metric 64 bytes: kind, length, name
 //!     for each silo, from a multiple of 64 bytes: sequence, time, a word for each metric
+//!     for each series 256 bytes: length, name
+//!     for each silo, from a multiple of 64 bytes: the words of each series
 //!     the process's note, 512 bytes: sequence, wall clock, whether all is well, length, text
 //! ```
 //!
 //! A silo's sequence, and the note's, is odd while it stores (a sequence lock with one writer),
-//! so a reader gets values of one moment or knows that it did not.
+//! so a reader gets values of one moment or knows that it did not. The words of
+//! series are stored one by one, as they grow: each is of some moment.
 
 mod reader;
 
@@ -85,6 +89,7 @@ pub struct Page {
     /// `None` once it is another's to remove.
     identity: Option<(u64, u64)>,
     mapping: Arc<Mapping>,
+    layout: Layout,
     /// The word that the note starts at.
     note: usize,
 }
@@ -104,19 +109,19 @@ impl Page {
         label: &str,
         wall: Duration,
         metrics: &[Metric],
-        silos: usize,
+        (silos, series): (usize, SeriesShape),
     ) -> Result<(Self, Vec<Writer>), PageError> {
-        if metrics.len() > METRICS_LIMIT || silos > SILOS_LIMIT {
+        if metrics.len() > METRICS_LIMIT || silos > SILOS_LIMIT || !series.is_bounded() {
             return Err(PageError::TooLarge);
         }
         Self::check_vacant(path)?;
-        let layout = Layout { metrics: metrics.len(), silos };
+        let layout = Layout { metrics: metrics.len(), silos, series };
         // Built beside its place and moved there, so that no reader ever sees
         // half a page.
         let mut draft = path.as_os_str().to_owned();
         draft.push(format!(".{}", std::process::id()));
         let draft = PathBuf::from(draft);
-        let made = Self::write(&draft, &layout, &head(label, wall, metrics, silos))
+        let made = Self::write(&draft, &layout, &head(label, wall, metrics, &layout))
             .and_then(|made| fs::rename(&draft, path).map(|()| made));
         let (mapping, identity) = made.inspect_err(|_| {
             let _ = fs::remove_file(&draft);
@@ -131,7 +136,7 @@ impl Page {
             })
             .collect();
         let note = layout.note() / WORD;
-        Ok((Self { path: path.to_owned(), identity: Some(identity), mapping, note }, writers))
+        Ok((Self { path: path.to_owned(), identity: Some(identity), mapping, layout, note }, writers))
     }
 
     /// Puts a note on the page in place of the one before: what became of
@@ -161,6 +166,12 @@ impl Page {
     /// None in practice: the page was written by this process.
     pub fn reader(&self) -> Result<Reader, PageError> {
         Reader::of(&self.mapping)
+    }
+
+    /// Where series lie, which grow word by word.
+    #[must_use]
+    pub fn series(&self) -> SeriesArea {
+        SeriesArea { mapping: Arc::clone(&self.mapping), layout: self.layout }
     }
 
     /// Where the page is.
@@ -216,6 +227,63 @@ impl Drop for Page {
         if self.identity.is_some() && here.ok() == self.identity {
             // Nobody is left to tell; a page left behind is seen to be dead.
             let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// How many series a page has room for, and how many words each has. What they mean is
+/// their writer's and their reader's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SeriesShape {
+    /// Series.
+    pub count: usize,
+    /// Words of each, for each silo.
+    pub words: usize,
+}
+
+impl SeriesShape {
+    /// Words of all series for one silo, at most: a megabyte.
+    const WORDS_LIMIT: usize = 128 << 10;
+
+    fn is_bounded(&self) -> bool {
+        self.count.checked_mul(self.words).is_some_and(|words| words <= Self::WORDS_LIMIT)
+            && self.count <= Self::WORDS_LIMIT
+    }
+}
+
+/// Series of a page, to be written.
+#[derive(Clone, Debug)]
+pub struct SeriesArea {
+    mapping: Arc<Mapping>,
+    layout: Layout,
+}
+
+impl SeriesArea {
+    /// The words of a silo's series, one series after the other.
+    #[must_use]
+    pub fn words(&self, silo: usize) -> &[AtomicU64] {
+        let shape = self.layout.series;
+        let at = self.layout.series(silo) / WORD;
+        let words = (silo < self.layout.silos).then(|| self.mapping.words().get(at..at + shape.count * shape.words));
+        words.flatten().unwrap_or_default()
+    }
+
+    /// Names a series; the ones before it have names. A name is given once.
+    pub fn set_name(&self, series: usize, name: &str) {
+        if series >= self.layout.series.count {
+            return;
+        }
+        let name = cut(name, SERIES_NAME_BYTES - WORD);
+        let at = self.layout.series_name(series) / WORD;
+        let Some(words) = self.mapping.words().get(at..at + SERIES_NAME_BYTES / WORD) else { return };
+        for (word, bytes) in words[1..].iter().zip(name.as_bytes().chunks(WORD)) {
+            let mut whole = [0; WORD];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+        }
+        words[0].store(name.len() as u64, Ordering::Relaxed);
+        if let Some(named) = self.mapping.words().get(NAMED) {
+            named.store(series as u64 + 1, Ordering::Release);
         }
     }
 }
@@ -362,10 +430,13 @@ impl From<io::Error> for PageError {
 }
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"NEARSTAT");
-const LAYOUT: u64 = 2;
+const LAYOUT: u64 = 3;
 const EXTENSION: &str = "page";
 const WORD: usize = size_of::<u64>();
-const HEAD_WORDS: usize = 8;
+const HEAD_WORDS: usize = 16;
+/// The word of the head that says how many series have names.
+const NAMED: usize = 10;
+const SERIES_NAME_BYTES: usize = 256;
 const METRIC_BYTES: usize = 64;
 /// Sequence and time, before the values.
 const BLOCK_WORDS: usize = 2;
@@ -382,6 +453,7 @@ const _: () = assert!(NAME_LIMIT <= u8::MAX as usize, "a name's length is one by
 struct Layout {
     metrics: usize,
     silos: usize,
+    series: SeriesShape,
 }
 
 impl Layout {
@@ -396,8 +468,20 @@ impl Layout {
         (Self::METRICS + self.metrics * METRIC_BYTES).next_multiple_of(CACHE_LINE) + silo * self.block_len()
     }
 
+    const fn series_name(&self, series: usize) -> usize {
+        self.block(self.silos) + series * SERIES_NAME_BYTES
+    }
+
+    const fn series_len(&self) -> usize {
+        (self.series.count * self.series.words * WORD).next_multiple_of(CACHE_LINE)
+    }
+
+    const fn series(&self, silo: usize) -> usize {
+        self.series_name(self.series.count) + silo * self.series_len()
+    }
+
     const fn note(&self) -> usize {
-        self.block(self.silos)
+        self.series(self.silos)
     }
 
     const fn len(&self) -> usize {
@@ -406,14 +490,16 @@ impl Layout {
 }
 
 /// Everything before the blocks.
-fn head(label: &str, wall: Duration, metrics: &[Metric], silos: usize) -> Vec<u8> {
+fn head(label: &str, wall: Duration, metrics: &[Metric], layout: &Layout) -> Vec<u8> {
     let pid = std::process::id();
     let label = cut(label, LABEL_LIMIT);
     let wall = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
     let start = reader::start_of(pid).unwrap_or(0);
-    let (count, silos) = (metrics.len() as u64, silos as u64);
-    let words = [MAGIC, LAYOUT, pid.into(), start, wall, count, silos, label.len() as u64];
-    let mut head: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let (count, silos) = (metrics.len() as u64, layout.silos as u64);
+    let (series, words) = (layout.series.count as u64, layout.series.words as u64);
+    let words = [MAGIC, LAYOUT, pid.into(), start, wall, count, silos, label.len() as u64, series, words];
+    let words = words.into_iter().chain(core::iter::repeat(0)).take(HEAD_WORDS);
+    let mut head: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
     head.extend_from_slice(label.as_bytes());
     head.resize(Layout::METRICS, 0);
     for metric in metrics {

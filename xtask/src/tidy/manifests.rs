@@ -77,6 +77,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("sockets", &["wire", "app", "rope", "silo", "wheel", "ebpf", "topology"]),
     ("ebpf", &[]),
     ("exchange", &["wire", "app", "semantics"]),
+    ("latency", &["wire"]),
     ("helper", &[]),
     ("gzip", &[]),
     ("passwords", &["wire", "helper"]),

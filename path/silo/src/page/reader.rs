@@ -1,8 +1,8 @@
 //! Reading a statistics page of this or another process.
 
 use super::{
-    BLOCK_WORDS, HEAD_WORDS, Kind, LABEL_LIMIT, LAYOUT, Layout, MAGIC, METRIC_BYTES, METRICS_LIMIT, Mapping,
-    NOTE_BYTES, NOTE_LIMIT, NOTE_WORDS, PageError, SILOS_LIMIT, WORD,
+    BLOCK_WORDS, HEAD_WORDS, Kind, LABEL_LIMIT, LAYOUT, Layout, MAGIC, METRIC_BYTES, METRICS_LIMIT, Mapping, NAMED,
+    NOTE_BYTES, NOTE_LIMIT, NOTE_WORDS, PageError, SERIES_NAME_BYTES, SILOS_LIMIT, SeriesShape, WORD,
 };
 use core::time::Duration;
 use std::fs::File;
@@ -69,7 +69,12 @@ impl Reader {
         if metrics > METRICS_LIMIT as u64 || silos > SILOS_LIMIT as u64 || label > LABEL_LIMIT as u64 {
             return Err(PageError::NotAPage);
         }
-        let layout = Layout { metrics: metrics as usize, silos: silos as usize };
+        let (count, words) = (word(8), word(9));
+        if count.checked_mul(words.max(1)).is_none_or(|words| words > SeriesShape::WORDS_LIMIT as u64) {
+            return Err(PageError::NotAPage);
+        }
+        let series = SeriesShape { count: count as usize, words: words as usize };
+        let layout = Layout { metrics: metrics as usize, silos: silos as usize, series };
         if source.len()? < layout.len() as u64 {
             return Err(PageError::NotAPage);
         }
@@ -126,6 +131,31 @@ impl Reader {
     pub fn snapshot(&self) -> Result<Snapshot, PageError> {
         let silos = (0..self.layout.silos).map(|silo| self.silo(silo)).collect::<Result<_, _>>()?;
         Ok(Snapshot { silos })
+    }
+
+    /// The series that have names, with the words of each silo.
+    ///
+    /// # Errors
+    /// If the file cannot be read or was made shorter.
+    pub fn series(&self) -> Result<Vec<(String, Vec<Vec<u64>>)>, PageError> {
+        let SeriesShape { count, words } = self.layout.series;
+        let mut named = [0; WORD];
+        self.source.read(&mut named, NAMED * WORD)?;
+        let named = usize::try_from(u64::from_ne_bytes(named)).unwrap_or(count).min(count);
+        let read_words = |silo: usize, series: usize| {
+            let mut bytes = vec![0; words * WORD];
+            self.source.read(&mut bytes, self.layout.series(silo) + series * words * WORD)?;
+            Ok((0..words).map(|at| word(&bytes, at)).collect())
+        };
+        let one = |series: usize| {
+            let mut name = [0; SERIES_NAME_BYTES];
+            self.source.read(&mut name, self.layout.series_name(series))?;
+            let len = usize::try_from(word(&name, 0)).unwrap_or(0).min(SERIES_NAME_BYTES - WORD);
+            let text = String::from_utf8_lossy(&name[WORD..][..len]).into_owned();
+            let silos = (0..self.layout.silos).map(|silo| read_words(silo, series));
+            Ok((text, silos.collect::<Result<_, PageError>>()?))
+        };
+        (0..named).map(one).collect()
     }
 
     /// The note that the process last put on the page, if it did.

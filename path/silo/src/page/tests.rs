@@ -29,7 +29,7 @@ impl Drop for Folder {
 }
 
 fn create(path: &Path, silos: usize) -> Result<(Page, Vec<Writer>), PageError> {
-    Page::create(path, "serve ./site", Duration::from_secs(1_700_000_000), &METRICS, silos)
+    Page::create(path, "serve ./site", Duration::from_secs(1_700_000_000), &METRICS, (silos, SeriesShape::default()))
 }
 
 #[test]
@@ -233,15 +233,16 @@ fn names_and_labels_are_cut_at_their_limits() {
     let name: &'static str = "ä".repeat(100).leak();
     let metrics = [Metric { name, kind: Kind::Gauge }];
     let path = folder.file("a.page");
-    let (_page, _writers) = Page::create(&path, name, Duration::MAX, &metrics, 0).unwrap();
+    let (_page, _writers) = Page::create(&path, name, Duration::MAX, &metrics, (0, SeriesShape::default())).unwrap();
     let reader = Reader::open(&path).unwrap();
     assert_eq!(reader.metrics(), [("ä".repeat(31), Kind::Gauge)]);
     assert_eq!(reader.label(), "ä".repeat(32));
     assert!(reader.snapshot().unwrap().silos.is_empty());
     let many = vec![metrics[0]; METRICS_LIMIT + 1];
-    let too_many = Page::create(&folder.file("b"), "", Duration::ZERO, &many, 1);
+    let too_many = Page::create(&folder.file("b"), "", Duration::ZERO, &many, (1, SeriesShape::default()));
     assert!(matches!(too_many, Err(PageError::TooLarge)));
-    let most = Page::create(&folder.file("b"), "", Duration::ZERO, &many[1..], SILOS_LIMIT).unwrap();
+    let most =
+        Page::create(&folder.file("b"), "", Duration::ZERO, &many[1..], (SILOS_LIMIT, SeriesShape::default())).unwrap();
     assert_eq!(most.1.len(), SILOS_LIMIT);
 }
 
@@ -252,4 +253,32 @@ fn the_usual_folder_is_ours_alone() {
     assert!(metadata.is_dir() && metadata.mode() & 0o022 == 0);
     assert!(usual_path().unwrap().starts_with(&folder));
     assert!(living(&folder).is_ok());
+}
+
+#[test]
+fn series_are_read_as_they_grow() {
+    let folder = Folder::new("series");
+    let shape = SeriesShape { count: 3, words: 5 };
+    let (page, _writers) = Page::create(&folder.file("a"), "", Duration::ZERO, &METRICS, (2, shape)).unwrap();
+    let (file, own) = (Reader::open(page.path()).unwrap(), page.reader().unwrap());
+    assert_eq!(file.series().unwrap(), []);
+    let area = page.series();
+    area.set_name(0, "first");
+    area.set_name(1, &"x".repeat(1_000));
+    area.set_name(3, "there is no such");
+    area.words(1)[5].store(7, Ordering::Relaxed);
+    area.words(0)[0].store(u64::MAX, Ordering::Relaxed);
+    assert_eq!((area.words(0).len(), area.words(1).len(), area.words(2).len()), (15, 15, 0));
+    for reader in [&file, &own] {
+        let series = reader.series().unwrap();
+        assert_eq!(series.len(), 2);
+        assert_eq!(series[0], ("first".to_owned(), vec![vec![u64::MAX, 0, 0, 0, 0], vec![0; 5]]));
+        assert_eq!((series[1].0.len(), series[1].1[1][0]), (SERIES_NAME_BYTES - WORD, 7));
+        assert_eq!(reader.note().unwrap(), None, "they lie apart");
+    }
+    let large = SeriesShape { count: 1 << 20, words: 1 << 20 };
+    assert!(matches!(
+        Page::create(&folder.file("b"), "", Duration::ZERO, &METRICS, (1, large)),
+        Err(PageError::TooLarge)
+    ));
 }
