@@ -311,6 +311,14 @@ pub trait App {
         Wake::Idle
     }
 
+    /// A turn is over: what it queued was shown to the peer, or given to the kernel,
+    /// by `now`. Not every turn is told of; the next one that is stands for those
+    /// before it.
+    #[inline]
+    fn on_turn_over(&mut self, now: Time) {
+        let _ = now;
+    }
+
     /// A frame for `id` will be handled soon: touch its state, so that cache
     /// misses of one burst overlap. Returns anything computed from the touch.
     #[inline]

@@ -178,6 +178,7 @@ pub fn run<L: Link, A: App>(
         now = clock.now();
         let spent = now.as_nanos().saturating_sub(started.as_nanos());
         if active {
+            silo.app.on_turn_over(now);
             usage.busy_turns += 1;
             usage.busy_ns += spent;
         } else {

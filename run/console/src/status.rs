@@ -6,6 +6,7 @@ mod listening;
 use crate::plan::StatusPlan;
 use core::time::Duration;
 use host::aggregation::{self, BondPort};
+use latency::Series;
 use say::{Failure, println};
 use serde_json::{Map, Value, json};
 use silo::page::{Kind, Note, PageError, Reader, SiloSnapshot, Snapshot, living, usual_folder};
@@ -87,11 +88,36 @@ fn page_json(reader: &Reader, snapshot: &Snapshot) -> Value {
     let mut page = json!({
         "pid": reader.pid(), "label": reader.label(), "alive": reader.is_alive(), "reload": reload, "silos": silos
     });
+    let places: Vec<Value> = metrics::places(reader).iter().map(place_json).collect();
+    if !places.is_empty() {
+        page["places"] = Value::Array(places);
+    }
     let ports: Vec<Value> = BondPort::all(reader, snapshot).iter().map(BondPort::json).collect();
     if !ports.is_empty() {
         page["ports"] = Value::Array(ports);
     }
     page
+}
+
+/// A host and a location with what was counted of them since the start.
+fn place_json(place: &Series) -> Value {
+    let [ok, redirected, refused, failed] = place.classes;
+    let micros = |share: f64| place.latency.quantile(share).map(|nanos| nanos as f64 / 1e3);
+    let buckets: Vec<Value> = place
+        .latency
+        .counts
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| **count > 0)
+        .map(|(bucket, count)| json!([latency::upper_bound(bucket), count]))
+        .collect();
+    json!({
+        "host": place.host, "location": place.location, "bytes": place.bytes,
+        "responses": { "2xx": ok, "3xx": redirected, "4xx": refused, "5xx": failed },
+        "latency_us": { "p50": micros(0.5), "p90": micros(0.9), "p99": micros(0.99), "p999": micros(0.999) },
+        "latency_sum_ns": place.latency.sum,
+        "latency_buckets_ns": buckets,
+    })
 }
 
 /// What became of the last reload, if there was one.

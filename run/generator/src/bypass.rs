@@ -37,7 +37,7 @@ pub fn run(
     quiet: bool,
 ) -> Result<Vec<Side>, Failure> {
     let silos = layout.seats.len();
-    let mut figures = Figures::new(host, layout, "load", core::iter::empty())?;
+    let mut figures = Figures::new(host, layout, ("load", false), core::iter::empty())?;
     let stop = Stop::default();
     let company = LoadingSilos {
         host,

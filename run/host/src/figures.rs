@@ -5,14 +5,17 @@ use crate::arrivals::Arrivals;
 use crate::plan::HostPlan;
 use crate::published::Take;
 use crate::{Layout, Port, SiloPlace, names};
+use core::sync::atomic::AtomicU64;
+use latency::{SERIES_MAX, SeriesMemory, SeriesTable, WORDS};
 use link::{Counters, LinkState};
 use say::Failure;
 use server::Server;
-use silo::page::{Kind, Metric, Page, Writer, usual_path};
+use silo::page::{Kind, Metric, Page, SeriesArea, SeriesShape, Writer, usual_path};
 use silo::{Clock, Silo, Usage};
 use sockets::Worker;
 use stack::{LinkOffload, Seeds, Stack};
 use std::path::Path;
+use std::sync::Arc;
 use wire::Time;
 
 /// Values that go up and down; all others only grow.
@@ -64,12 +67,31 @@ pub struct Column {
     arrivals: Arrivals,
 }
 
+/// Room for series of latencies, if they are asked for.
+fn shape(latencies: bool) -> SeriesShape {
+    if latencies { SeriesShape { count: SERIES_MAX, words: WORDS } } else { SeriesShape::default() }
+}
+
+/// Series of latencies on a page.
+struct PageSeries(SeriesArea);
+
+impl SeriesMemory for PageSeries {
+    fn words(&self, silo: usize) -> &[AtomicU64] {
+        self.0.words(silo)
+    }
+
+    fn set_name(&self, series: u16, name: &str) {
+        self.0.set_name(usize::from(series), name);
+    }
+}
+
 impl Board {
-    /// Makes the page at `path` for a process that does `what`.
+    /// Makes the page at `path` for a process that does `what`, with `latencies` or
+    /// without.
     ///
     /// # Errors
     /// If it cannot be made there.
-    pub fn new(path: &Path, what: &str, seats: &[Option<u16>]) -> Result<Self, Failure> {
+    pub fn new(path: &Path, what: &str, seats: &[Option<u16>], latencies: bool) -> Result<Self, Failure> {
         let arrivals = Arrivals::at(seats);
         let nothing = (sockets::Counters::default(), server::Counters::default());
         let mut names = Vec::new();
@@ -79,7 +101,7 @@ impl Board {
             .into_iter()
             .for_each(|first| first.values(&mut |name, value| names.push((name.to_owned(), value))));
         let metrics: Vec<Metric> = names.into_iter().map(metric).collect();
-        let (page, writers) = Page::create(path, what, Clock.unix(), &metrics, seats.len())
+        let (page, writers) = Page::create(path, what, Clock.unix(), &metrics, (seats.len(), shape(latencies)))
             .map_err(|why| format!("statistics page {}: {why}", path.display()))?;
         let column = |(writer, arrivals)| Column {
             writer,
@@ -88,6 +110,12 @@ impl Board {
             arrivals,
         };
         Ok(Self { page, columns: writers.into_iter().zip(arrivals).map(column).collect() })
+    }
+
+    /// Where latencies are counted.
+    #[must_use]
+    pub fn latencies(&self) -> Arc<SeriesTable> {
+        SeriesTable::new(PageSeries(self.page.series()))
     }
 
     /// The columns, in the order of the workers; they are given out once.
@@ -165,7 +193,7 @@ const NO_SEEDS: Seeds = Seeds { table: [0; 4], secret: [0; 4], timestamps: [0; 2
 type Named = (String, u64);
 
 impl Figures {
-    /// Makes the page of a process that does `what`. `app` are the names
+    /// Makes the page of a process that does `what`, with `latencies` or without. `app` are the names
     /// of what its applications count.
     ///
     /// # Errors
@@ -173,7 +201,7 @@ impl Figures {
     pub fn new(
         host: &HostPlan,
         layout: &Layout,
-        what: &str,
+        (what, latencies): (&str, bool),
         app: impl Iterator<Item = (&'static str, u64)>,
     ) -> Result<Self, Failure> {
         let path = match &host.status_page {
@@ -198,13 +226,20 @@ impl Figures {
         );
         crate::near::names(&mut |name, value| named.push((name.to_owned(), value)));
         let metrics: Vec<Metric> = named.into_iter().map(metric).collect();
-        let (page, writers) = Page::create(&path, &label, Clock.unix(), &metrics, layout.seats.len())?;
+        let (page, writers) =
+            Page::create(&path, &label, Clock.unix(), &metrics, (layout.seats.len(), shape(latencies)))?;
         let column = |(writer, seat): (Writer, &SiloPlace)| {
             let number = |value: Option<u16>| value.map_or(0, u64::from);
             let place = [u64::from(seat.core.is_some()), number(seat.core), number(seat.domain)];
             SiloColumn { writer, values: Vec::with_capacity(metrics.len()), place }
         };
         Ok(Self { page, columns: writers.into_iter().zip(&layout.seats).map(column).collect() })
+    }
+
+    /// Where latencies are counted.
+    #[must_use]
+    pub fn latencies(&self) -> Arc<SeriesTable> {
+        SeriesTable::new(PageSeries(self.page.series()))
     }
 
     /// The columns, in the order of the silos; they are given out once.

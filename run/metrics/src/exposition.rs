@@ -3,6 +3,7 @@
 use crate::catalogue::{Catalogue, Family, Sort};
 use crate::lifecycle::{Lifecycle, Readiness};
 use core::fmt;
+use latency::{BUCKETS, Histogram, Series, upper_bound};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet};
@@ -129,8 +130,68 @@ impl Collector for PageSource {
         for family in &self.catalogue.families {
             of_family(&mut encoder, family, &snapshot)?;
         }
-        Ok(())
+        of_places(&mut encoder, &places(&self.reader))
     }
+}
+
+/// Series of latencies in which anything was counted, of all silos together.
+#[must_use]
+pub fn places(reader: &Reader) -> Vec<Series> {
+    // A page that went away has none.
+    let series = reader.series().unwrap_or_default();
+    series.iter().map(|(name, silos)| Series::read(name, silos)).filter(Series::is_used).collect()
+}
+
+/// Requests by host and location. Nothing where nobody counts them.
+fn of_places(encoder: &mut DescriptorEncoder<'_>, places: &[Series]) -> fmt::Result {
+    if places.is_empty() {
+        return Ok(());
+    }
+    let labels =
+        |place: &Series| -> Labels { vec![("host", place.host.clone()), ("location", place.location.clone())] };
+    let help = "From the turn in which a request's head was whole to the end of the turn in which the last byte of \
+                its response was queued.";
+    let name = "nearside_request_duration";
+    let mut durations = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+    for place in places {
+        let sum = place.latency.sum as f64 / 1e9;
+        let buckets = buckets(&place.latency);
+        let labels = labels(place);
+        let mut sample = durations.encode_family(&labels)?;
+        sample.encode_histogram::<NoLabelSet>(sum, place.latency.count(), &buckets, None)?;
+    }
+    let help = "Responses by host, location and the class of their status.";
+    let mut responses = encoder.encode_descriptor("nearside_location_responses", help, None, MetricType::Counter)?;
+    for place in places {
+        for (class, count) in ["2xx", "3xx", "4xx", "5xx"].into_iter().zip(&place.classes) {
+            let mut labels = labels(place);
+            labels.push(("class", class.to_owned()));
+            counter(&mut responses.encode_family(&labels)?, count)?;
+        }
+    }
+    let help = "Bytes of responses by host and location, heads included.";
+    let name = "nearside_location_sent";
+    let mut bytes = encoder.encode_descriptor(name, help, Some(&Unit::Bytes), MetricType::Counter)?;
+    for place in places {
+        counter(&mut bytes.encode_family(&labels(place))?, &place.bytes)?;
+    }
+    Ok(())
+}
+
+/// Every second bound, in seconds, with what is within it and not within the one
+/// before: the encoder adds up.
+fn buckets(latency: &Histogram) -> Vec<(f64, u64)> {
+    let mut told = Vec::with_capacity(BUCKETS / 2 + 1);
+    let mut within = 0_u64;
+    for (bucket, count) in latency.counts.iter().enumerate() {
+        within = within.wrapping_add(*count);
+        match upper_bound(bucket) {
+            Some(bound) if bucket % 2 == 0 => told.push((bound as f64 / 1e9, core::mem::take(&mut within))),
+            Some(_) => {}
+            None => told.push((f64::INFINITY, within)),
+        }
+    }
+    told
 }
 
 /// A family's values, by silo.

@@ -19,7 +19,7 @@ mod listener;
 mod server;
 
 pub use catalogue::{Catalogue, Family, Sort};
-pub use exposition::{Exposition, MEDIA_TYPE};
+pub use exposition::{Exposition, MEDIA_TYPE, places};
 pub use lifecycle::{Lifecycle, Readiness};
 pub use listener::{Answer, Endpoint};
 pub use server::{Server, answer_at};

@@ -48,7 +48,7 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     let (config, mut warnings) = worker_config(plan, workers);
     warnings.extend(warning);
     let endpoint = exposed::bind(whole, predecessor.is_some())?;
-    let (mut board, page) = board(plan, predecessor.is_some(), &seats)?;
+    let (mut board, page) = board(plan, (predecessor.is_some(), endpoint.is_some()), &seats)?;
     let server = share(whole.server.clone(), config.max_connections, workers);
     let orders = Orders::new(workers)?;
     let asked = Asked::new(&orders, whole.signals)?;
@@ -56,9 +56,11 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     try_out(&seats, &config, &server)?;
     let (listeners, managed) = listen(plan, found, workers, &mut warnings)?;
     let steering = steer(&listeners, &seats, &mut warnings);
+    let latencies = endpoint.is_some().then(|| board.latencies());
     let starts = board.columns().into_iter().enumerate().map(|(index, column)| {
         let listeners = listeners.for_worker(index);
-        let (config, server) = (config.clone(), server.clone());
+        let (config, mut server) = (config.clone(), server.clone());
+        server.latency = latencies.as_ref().map(|table| table.board(index));
         let seat = steering.as_ref().and_then(|steering| steering.seat(index));
         Some(Start { index, config, server, listeners, column, seat, orders: &orders, reopen: &reopen })
     });
@@ -305,7 +307,11 @@ fn steer(listeners: &Listeners, seats: &[Option<u16>], warnings: &mut Vec<String
 }
 
 /// The statistics page, and where it is to be once the predecessor's is gone.
-fn board(plan: &KernelPlan, follows: bool, seats: &[Option<u16>]) -> Result<(Board, PagePlace), Failure> {
+fn board(
+    plan: &KernelPlan,
+    (follows, latencies): (bool, bool),
+    seats: &[Option<u16>],
+) -> Result<(Board, PagePlace), Failure> {
     let path = match &plan.status_page {
         Some(path) => path.clone(),
         None => usual_path()?,
@@ -314,9 +320,9 @@ fn board(plan: &KernelPlan, follows: bool, seats: &[Option<u16>]) -> Result<(Boa
     if follows && plan.status_page.is_some() {
         let mut draft = path.clone().into_os_string();
         draft.push(format!(".{}.next", std::process::id()));
-        return Ok((Board::new(draft.as_ref(), &what, seats)?, PagePlace { own: true, next: Some(path) }));
+        return Ok((Board::new(draft.as_ref(), &what, seats, latencies)?, PagePlace { own: true, next: Some(path) }));
     }
-    Ok((Board::new(&path, &what, seats)?, PagePlace { own: plan.status_page.is_some(), next: None }))
+    Ok((Board::new(&path, &what, seats, latencies)?, PagePlace { own: plan.status_page.is_some(), next: None }))
 }
 
 fn announce(endpoints: &[Endpoint], seats: &[Option<u16>], config: &Config, engine: &str) {

@@ -109,7 +109,7 @@ fn over(
         directory.reader = server::ReaderKind::Inline;
     }
     let counters = Server::new(tried, WallClock::new(Clock.now(), Clock.unix()))?.counters();
-    let mut figures = Figures::new(host, layout, "serve", counters)?;
+    let mut figures = Figures::new(host, layout, ("serve", endpoint.is_some()), counters)?;
     let orders = Orders::new(silos)?;
     let stop = Stop::default();
     // Asked while anything can be asked.
@@ -128,6 +128,7 @@ fn over(
         stop: &stop,
         finish: Finish::new(silos),
         columns: Mutex::new(columns.collect()),
+        latencies: endpoint.is_some().then(|| figures.latencies()),
         reopen: Arc::clone(&asked.reopens),
         losses: Losses::new(layout),
         left: AtomicUsize::new(0),

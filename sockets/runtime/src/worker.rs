@@ -268,6 +268,7 @@ impl<A: App> Worker<A> {
             }
             now = Clock.now();
             self.net.now = now;
+            self.app.on_turn_over(now);
             match &mut self.engine {
                 Engine::Epoll(epoll) => self.accepting.look_after(&mut self.net, &mut epoll.poll)?,
                 Engine::Uring(uring) => self.accepting.look_after(&mut self.net, &mut uring.ring)?,
@@ -378,6 +379,7 @@ fn take_ready<A: App>(
             Ready::Connection(id, flags) => {
                 if connections > 0 {
                     net.now = Clock.now();
+                    app.on_turn_over(net.now);
                 }
                 connections += 1;
                 epoll.on_event(app, net, id, flags);

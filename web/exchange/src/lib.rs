@@ -194,6 +194,18 @@ pub trait Replies {
         self.about(id).peer
     }
 
+    /// The series that latencies of a host and a location are counted with; `None`
+    /// where nobody asks. To be remembered: silos share a lock for it.
+    fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
+        let _ = (host, location);
+        None
+    }
+
+    /// The latency of an exchange is counted with this series.
+    fn set_series(&mut self, id: ExchangeId, series: u16) {
+        let _ = (id, series);
+    }
+
     /// What a proxy said before the client's bytes of who connected to it.
     fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {
         let _ = id;

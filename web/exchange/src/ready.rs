@@ -142,9 +142,17 @@ pub struct Ready {
     /// As `message`, and says that the connection closes; made when it is
     /// first asked for.
     pub closing: Option<Body>,
+    /// The series that its latency is counted with ([`Replies::series`]); the
+    /// carrier's own for the host is [`Ready::OF_HOST`].
+    ///
+    /// [`Replies::series`]: crate::Replies::series
+    pub series: u16,
 }
 
 impl Ready {
+    /// No series of a location.
+    pub const OF_HOST: u16 = u16::MAX;
+
     /// A response whose head, with the date at `date_at`, is the first
     /// `head_len` bytes of `message`; the content is behind it, or apart.
     #[must_use]
@@ -156,6 +164,7 @@ impl Ready {
             date_at,
             content,
             closing: None,
+            series: Self::OF_HOST,
         }
     }
 

@@ -4,7 +4,7 @@ use crate::buckets::{BUCKETS, Histogram};
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Series that there may be, with [`OTHER`].
 pub const SERIES_MAX: usize = 64;
@@ -68,22 +68,22 @@ impl SeriesTable {
 
 impl SeriesBoard {
     /// The series of a host and a location, made if there is room: [`OTHER`] where
-    /// there is none. `None` if somebody else is asking: it is to be asked for again.
+    /// there is none. Silos share a lock for it: to be remembered.
     #[must_use]
-    pub fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
+    pub fn series(&self, host: &[u8], location: &[u8]) -> u16 {
         let name = name_of(host, location);
-        let mut known = self.table.known.try_lock().ok()?;
+        let mut known = self.table.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(series) = known.get(&name) {
-            return Some(*series);
+            return *series;
         }
         let next = known.len() + 1;
         if next >= SERIES_MAX {
-            return Some(OTHER);
+            return OTHER;
         }
         let series = next as u16;
         self.table.memory.set_name(series, &name);
         known.insert(name, series);
-        Some(series)
+        series
     }
 
     /// The words of this silo's series.

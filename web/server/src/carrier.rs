@@ -1,6 +1,6 @@
 //! What carries exchanges: connections, what they wait for, the log.
 
-use crate::conn::{DRY, FINISHED, ServedConnection, State, Tick};
+use crate::conn::{DRY, FINISHED, More, ServedConnection, State, Tick};
 use crate::counters::Counters;
 use crate::head;
 use access_log::{Line, Log};
@@ -8,6 +8,7 @@ use app::{Body, ConnId, Net};
 use core::net::SocketAddr;
 use core::ops::Range;
 use exchange::{About, Ending, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals};
+use latency::{Pace, Recorder};
 use semantics::date::HttpDate;
 use semantics::{Known, Method, Request, Status};
 use site::{Limits, Timeouts, WallClock};
@@ -36,6 +37,10 @@ pub struct Carrier {
     pub notes_ready: bool,
     /// Whether some connections begin with a header of the PROXY protocol.
     pub behind_proxies: bool,
+    /// Where latencies are counted.
+    pub recorder: Option<Box<Recorder>>,
+    /// By host, the series of what has none of its own.
+    pub series: Vec<u16>,
     pub counters: Counters,
     /// By host.
     pub logs: Vec<Option<Log>>,
@@ -70,6 +75,8 @@ pub struct Answering<'a, N> {
     /// The connection whose request the handler is being told of: what ends
     /// now, need not be gone on with.
     pub within: Option<ConnId>,
+    /// The series of the exchange that it is told of, once that is known.
+    pub series: Option<u16>,
 }
 
 impl Carrier {
@@ -89,6 +96,9 @@ impl Carrier {
         let status = page.status;
         let (head, body) = self.queue(net, id, &page.reply(), &page.body(), Ending::LAST_OF_11);
         self.count(status, false);
+        if let Some(recorder) = &self.recorder {
+            recorder.on_rejected(status.code(), head as u64 + body);
+        }
         self.answered(net, id, head, body);
         self.response_over(net, id, false);
     }
@@ -197,6 +207,21 @@ impl Carrier {
     }
 }
 
+/// A response that was ready was queued; `own` are the series of hosts.
+#[inline]
+pub fn record_ready(
+    recorder: &mut Option<Box<Recorder>>,
+    own: &[u16],
+    (series, slot): (u16, u16),
+    bytes: u64,
+    now: Time,
+) {
+    if let Some(recorder) = recorder {
+        let series = if series == Ready::OF_HOST { own.get(usize::from(slot)).copied() } else { Some(series) };
+        recorder.on_ready(series.unwrap_or(latency::OTHER), bytes, now);
+    }
+}
+
 impl<N: Net> Answering<'_, N> {
     /// The exchange's connection, if nothing was answered yet, and how its
     /// response ends.
@@ -218,6 +243,7 @@ impl<N: Net> Answering<'_, N> {
     /// A whole response is queued: `head` and `body` bytes of it.
     fn over(&mut self, id: ConnId, request: &Request<'_>, status: Status, (head, body): (usize, u64), ending: Ending) {
         self.carrier.count(status, true);
+        self.record(id, status.code(), head as u64 + body);
         self.carrier.answered(self.net, id, head, body);
         let now = self.net.now();
         if let Some(log) = self.carrier.logs.get_mut(self.slot).and_then(Option::as_mut) {
@@ -244,6 +270,16 @@ impl<N: Net> Answering<'_, N> {
         if later && self.carrier.conns[id.index()].state == State::Ready {
             self.net.resume(id);
         }
+    }
+
+    /// The last byte of a response was queued.
+    fn record(&mut self, id: ConnId, status: u16, bytes: u64) {
+        let Carrier { recorder: Some(recorder), conns, series, .. } = &mut *self.carrier else { return };
+        let more = conns.get(id.index()).and_then(|conn| conn.more.as_deref());
+        let own = self.series.or(more.and_then(|more| more.series)).or(series.get(self.slot).copied());
+        let now = self.net.now();
+        let began = more.and_then(|more| more.began).unwrap_or(now);
+        recorder.on_end(Pace { series: own.unwrap_or(latency::OTHER), status, bytes, began }, now);
     }
 
     fn note(&mut self, id: ConnId, bytes: u64) {
@@ -316,6 +352,7 @@ impl<N: Net> Replies for Answering<'_, N> {
         self.carrier.count(reply.status, true);
         self.carrier.answered(self.net, id, out.len(), 0);
         self.carrier.last_head = out.len();
+        let (head, now, series) = (out.len(), self.net.now(), self.series);
         self.carrier.scratch = out;
         let slot = self.slot as u16;
         let conn = &mut self.carrier.conns[id.index()];
@@ -323,6 +360,9 @@ impl<N: Net> Replies for Answering<'_, N> {
         conn.state = State::Replying;
         let more = conn.more();
         (more.line, more.sent, more.slot) = (line, 0, slot);
+        (more.status, more.head) = (reply.status.code(), head as u32);
+        more.series = series.or(more.series);
+        more.began.get_or_insert(now);
         self.carrier.watch_progress(self.net, id);
     }
 
@@ -374,6 +414,9 @@ impl<N: Net> Replies for Answering<'_, N> {
         let Some(id) = self.begun(id) else { return };
         let now = self.net.now();
         self.carrier.close_line(id, now);
+        if let Some((status, bytes)) = self.carrier.conns[id.index()].more.as_deref().map(More::outcome) {
+            self.record(id, status, bytes);
+        }
         let conn = &mut self.carrier.conns[id.index()];
         conn.last = Tick::of(now);
         let goes_on = conn.ending.goes_on() && self.carrier.draining.is_none();
@@ -454,11 +497,23 @@ impl<N: Net> Replies for Answering<'_, N> {
         queued.wrapping_sub(self.net.unsent(id.conn()) as u32)
     }
 
+    fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
+        self.carrier.recorder.as_ref().map(|recorder| recorder.board().series(host, location))
+    }
+
+    fn set_series(&mut self, id: ExchangeId, series: u16) {
+        self.series = Some(series);
+        if let Some(more) = self.carrier.conn(id.conn()).and_then(|conn| conn.more.as_mut()) {
+            more.series = Some(series);
+        }
+    }
+
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {
-        let slot = self.slot as u16;
+        let (slot, series) = (self.slot as u16, self.series);
         if let Some(conn) = self.carrier.conn(id.conn()).filter(|conn| conn.is_asked()) {
             let more = conn.more();
             (more.mark, more.slot) = (Some(mark), slot);
+            more.series = series.or(more.series);
         }
     }
 

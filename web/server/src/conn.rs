@@ -104,6 +104,20 @@ pub struct More {
     pub sent: u64,
     /// What a proxy said of its client: as long as the connection is.
     pub proxied: Option<ProxiedAddresses>,
+    /// Of a reply that was begun: its status, and bytes of its head.
+    pub status: u16,
+    pub head: u32,
+    /// When the request's head was whole, if it was not answered at once.
+    pub began: Option<Time>,
+    /// The series that its latency is counted with.
+    pub series: Option<u16>,
+}
+
+impl More {
+    /// What a reply came to: its status, and its bytes.
+    pub fn outcome(&self) -> (u16, u64) {
+        (self.status, u64::from(self.head) + self.sent)
+    }
 }
 
 /// What a request says of how its response ends.

@@ -50,6 +50,7 @@ use conn::{DRY, ENDED, FIRST, PARTIAL, PAUSED, ServedConnection, State, TAKES_BO
 use core::time::Duration;
 use exchange::{Handler, HeadWriter};
 use h1::server::{RequestEvent, Waiting};
+use latency::Recorder;
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use semantics::date::HttpDate;
@@ -199,6 +200,7 @@ impl<H: Handler> Server<H> {
     pub fn with_handler(config: Config, handler: H, clock: WallClock) -> Result<Self, ConfigError> {
         let config = config.checked()?;
         let site = Site::of(ServedHost {
+            name: "_".to_owned(),
             content: config.content.clone(),
             access_log: config.access_log.clone(),
             body: config.limits.http.body,
@@ -228,6 +230,8 @@ impl<H: Handler> Server<H> {
             logs_any: true,
             notes_ready: true,
             behind_proxies: false,
+            recorder: config.latency.clone().map(|board| Box::new(Recorder::new(board))),
+            series: Vec::new(),
             counters: Counters::default(),
             logs,
             limits,
@@ -265,6 +269,21 @@ impl<H: Handler> Server<H> {
         self.carrier.behind_proxies = self.handlers.iter().any(Handler::is_behind_proxies);
         self.carrier.logs_any = self.carrier.logs.iter().any(Option::is_some);
         self.is_passive = !self.carrier.logs_any && self.handlers.iter().all(Handler::is_passive);
+        self.settle_series();
+    }
+
+    /// Which series what has no location of its own is counted with.
+    fn settle_series(&mut self) {
+        let Some(recorder) = &self.carrier.recorder else { return };
+        let mut series = vec![latency::OTHER; self.handlers.len()];
+        for (host, slot) in self.hosts.site.hosts().iter().zip(&self.hosts.slots) {
+            // A configuration's have locations.
+            let own = !matches!(host.content, Content::Program(..));
+            if let Some(series) = series.get_mut(usize::from(*slot)).filter(|_| own) {
+                *series = recorder.board().series(host.name.as_bytes(), b"/");
+            }
+        }
+        self.carrier.series = series;
     }
 
     /// The handlers, by slot.
@@ -513,6 +532,13 @@ impl<H: Handler> App for Server<H> {
     }
 
     #[inline]
+    fn on_turn_over(&mut self, now: Time) {
+        if let Some(recorder) = &mut self.carrier.recorder {
+            recorder.on_turn_over(now);
+        }
+    }
+
+    #[inline]
     fn warm(&self, id: ConnId) -> u64 {
         self.carrier.conns.get(id.index()).map_or(0, |conn| u64::from(conn.requests))
     }
@@ -554,7 +580,8 @@ impl<H: Handler> Server<H> {
             wake = log.on_turn(now).map_or(wake, |at| wake.earlier(Wake::At(at)));
         }
         for (slot, handler) in self.handlers.iter_mut().enumerate() {
-            let mut replies = Answering { net: &mut *net, carrier: &mut self.carrier, slot, within: None };
+            let mut replies =
+                Answering { net: &mut *net, carrier: &mut self.carrier, slot, within: None, series: None };
             wake = wake.earlier(handler.on_turn(&mut replies));
         }
         wake

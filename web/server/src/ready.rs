@@ -3,7 +3,7 @@
 //! but for a connection's last request.
 
 use crate::Server;
-use crate::carrier::{Answering, Carrier, line};
+use crate::carrier::{Answering, Carrier, line, record_ready};
 use crate::conn::{FINISHED, MARKED, State, Tick, ending};
 use app::{ConnId, Net};
 use core::cell::OnceCell;
@@ -63,6 +63,7 @@ impl<H: Handler> Server<H> {
         conn.requests += 1;
         carrier.ready += 1;
         carrier.counters.bytes_queued += u64::from(bytes);
+        record_ready(&mut carrier.recorder, &carrier.series, (ready.series, slot), u64::from(bytes), now);
         if bytes as usize > app::SEND_LOW_WATER {
             cold_path();
             carrier.watch_long(net, id);
@@ -91,7 +92,7 @@ impl<H: Handler> Server<H> {
             let used = self.serve_other_plain(net, id, (slot, head), now);
             return if used { plain.len() } else { 0 };
         }
-        let Some(bytes) = carrier.reply_plain(net, id, ready, now) else { return 0 };
+        let Some(bytes) = carrier.reply_plain(net, id, (ready, slot), now) else { return 0 };
         if bytes as usize > app::SEND_LOW_WATER {
             carrier.watch_long(net, id);
         }
@@ -239,7 +240,7 @@ impl<H: Handler> Server<H> {
             (false, None) => return self.serve_closing(net, id, (slot, asked), now),
         };
         let mut bytes = len as usize;
-        let head = ready.head_len(ending);
+        let (head, series) = (ready.head_len(ending), ready.series);
         net.send_body(id, message, 0..len);
         if let Some(content) = &ready.content {
             cold_path();
@@ -251,6 +252,7 @@ impl<H: Handler> Server<H> {
         conn.requests = conn.requests.saturating_add(1);
         carrier.ready += 1;
         carrier.counters.bytes_queued += bytes as u64;
+        record_ready(&mut carrier.recorder, &carrier.series, (series, slot), bytes as u64, now);
         if !ending.goes_on() {
             cold_path();
             // The client said so: nothing follows its request.
@@ -416,7 +418,7 @@ impl<H: Handler> Server<H> {
     ) {
         let slot = usize::from(slot);
         let Some(handler) = self.handlers.get_mut(slot) else { return };
-        let mut replies = Answering { net, carrier: &mut self.carrier, slot, within: Some(id) };
+        let mut replies = Answering { net, carrier: &mut self.carrier, slot, within: Some(id), series: None };
         handler.on_ready_sent(&mut replies, ExchangeId::of(id), request, sent);
     }
 }
@@ -425,7 +427,7 @@ impl Carrier {
     /// Answers with what is ready, as one slice, on a connection that goes on. The
     /// bytes; nothing if there is no room.
     #[inline(always)]
-    fn reply_plain<N: Net>(&mut self, net: &mut N, id: ConnId, ready: &Ready, now: Time) -> Option<u32> {
+    fn reply_plain<N: Net>(&mut self, net: &mut N, id: ConnId, (ready, slot): (&Ready, u16), now: Time) -> Option<u32> {
         let conn = self.conns.get_mut(id.index())?;
         if !net.reply(id, &ready.message, self.unsent_max) {
             return None;
@@ -437,6 +439,7 @@ impl Carrier {
         conn.requests += 1;
         self.ready += 1;
         self.counters.bytes_queued += u64::from(bytes);
+        record_ready(&mut self.recorder, &self.series, (ready.series, slot), u64::from(bytes), now);
         Some(bytes)
     }
 

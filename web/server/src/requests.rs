@@ -23,7 +23,7 @@ impl<H: Handler> Server<H> {
     ) {
         let slot = self.carrier.conns.get(id.index()).map_or(0, crate::conn::ServedConnection::slot);
         if let Some(handler) = self.handlers.get_mut(slot) {
-            tell(handler, &mut Answering { net, carrier: &mut self.carrier, slot, within });
+            tell(handler, &mut Answering { net, carrier: &mut self.carrier, slot, within, series: None });
         }
     }
 
@@ -96,7 +96,7 @@ impl<H: Handler> Server<H> {
     /// What is told of what was no request: the first handler may have a page.
     #[cold]
     fn rejected_page<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status) -> Page {
-        let replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id) };
+        let replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id), series: None };
         let own = self.handlers.first_mut().and_then(|handler| handler.rejection(&replies, ExchangeId::of(id), status));
         own.map_or_else(|| Page::new(status, b""), |(fields, text)| Page::of_handler(status, fields, text))
     }
@@ -106,7 +106,7 @@ impl<H: Handler> Server<H> {
     fn note_rejected<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8], page: u64) {
         let line = rest.split(|&byte| byte == b'\r' || byte == b'\n').next().unwrap_or_default();
         let Some(handler) = self.handlers.first_mut() else { return };
-        let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id) };
+        let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id), series: None };
         handler.on_rejected(&mut replies, ExchangeId::of(id), status, line, page);
     }
 
@@ -184,7 +184,7 @@ impl<H: Handler> Server<H> {
                 return;
             }
             let (net, carrier) = (&mut *net, &mut self.carrier);
-            let mut replies = Answering { net, carrier, slot: usize::from(slot), within: Some(id) };
+            let mut replies = Answering { net, carrier, slot: usize::from(slot), within: Some(id), series: None };
             replies.reply_status(ExchangeId::of(id), request, status, fields);
             return;
         }
@@ -196,7 +196,8 @@ impl<H: Handler> Server<H> {
         let conn = &mut self.carrier.conns[id.index()];
         conn.last = now;
         conn.engine.limit_body(most);
-        conn.more().slot = slot;
+        let more = conn.more();
+        (more.slot, more.began) = (slot, Some(net.now()));
         if takes {
             conn.flags |= TAKES_BODY;
             let body = match transfer.framing() {
@@ -256,13 +257,20 @@ impl<H: Handler> Server<H> {
     fn respond<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, slot: u16, body: RequestBody) {
         self.carrier.conns[id.index()].state = State::Waiting;
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
-        let mut replies =
-            Answering { net: &mut *net, carrier: &mut self.carrier, slot: usize::from(slot), within: Some(id) };
+        let mut replies = Answering {
+            net: &mut *net,
+            carrier: &mut self.carrier,
+            slot: usize::from(slot),
+            within: Some(id),
+            series: None,
+        };
         handler.on_request(&mut replies, ExchangeId::of(id), request, body);
         let conn = &mut self.carrier.conns[id.index()];
         if conn.state == State::Waiting {
             conn.last = Tick::of(net.now());
-            conn.more().slot = slot;
+            let more = conn.more();
+            more.slot = slot;
+            more.began.get_or_insert(net.now());
             self.looks_ahead = handler.looks_ahead();
         }
     }

@@ -3,6 +3,7 @@
 use access_log::AccessLog;
 use core::time::Duration;
 use files::{Directory, SMALL_CHUNK};
+use latency::SeriesBoard;
 use phases::{NameError, Program};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub struct Config {
     /// empty means those of the process's main thread. Helpers never inherit
     /// the silo's pinning: on the silo's core they would wait for its spin.
     pub helper_cpus: Vec<usize>,
+    /// Where latencies are counted; they are not without. Default: none.
+    pub latency: Option<SeriesBoard>,
 }
 
 /// What is served.
@@ -148,6 +151,7 @@ impl Config {
             timeouts: Timeouts::default(),
             hosts: Vec::new(),
             helper_cpus: Vec::new(),
+            latency: None,
         }
     }
 

@@ -24,6 +24,8 @@ use phases::Names;
 /// the site is its handler's and its log's, too.
 #[derive(Clone, Debug)]
 pub struct ServedHost {
+    /// Its first name, for people.
+    pub name: String,
     /// What it serves.
     pub content: Content,
     /// Where its access log goes.
@@ -48,6 +50,7 @@ impl Site {
     /// A name that no host can have, or that two have.
     pub fn compile(config: &Config) -> Result<Self, ConfigError> {
         let first = ServedHost {
+            name: "_".to_owned(),
             content: config.content.clone(),
             access_log: config.access_log.clone(),
             body: config.limits.http.body,
@@ -59,6 +62,7 @@ impl Site {
                 names.add(name, hosts.len() as u16)?;
             }
             hosts.push(ServedHost {
+                name: host.names.first().cloned().unwrap_or_default(),
                 content: host.content.clone(),
                 access_log: host.access_log.clone(),
                 body: host.body,

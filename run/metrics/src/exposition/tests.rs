@@ -1,7 +1,21 @@
 use super::*;
+use core::sync::atomic::AtomicU64;
 use core::time::Duration;
+use latency::{Pace, Recorder, SeriesMemory, SeriesTable};
 use silo::Clock;
-use silo::page::{Kind, Metric, Page};
+use silo::page::{Kind, Metric, Page, SeriesShape};
+
+struct Area(silo::page::SeriesArea);
+
+impl SeriesMemory for Area {
+    fn words(&self, silo: usize) -> &[AtomicU64] {
+        self.0.words(silo)
+    }
+
+    fn set_name(&self, series: u16, name: &str) {
+        self.0.set_name(usize::from(series), name);
+    }
+}
 
 const METRICS: [Metric; 5] = [
     Metric { name: "app.requests", kind: Kind::Counter },
@@ -14,8 +28,14 @@ const METRICS: [Metric; 5] = [
 #[test]
 fn a_page_is_families_of_samples_by_silo() {
     let path = std::env::temp_dir().join(format!("nearside-exposition-{}.page", std::process::id()));
-    let (mut page, mut writers) =
-        Page::create(&path, "serve", Duration::from_millis(1_500), &METRICS, 2).expect("a page");
+    let (mut page, mut writers) = Page::create(
+        &path,
+        "serve",
+        Duration::from_millis(1_500),
+        &METRICS,
+        (2, SeriesShape { count: latency::SERIES_MAX, words: latency::WORDS }),
+    )
+    .expect("a page");
     let lifecycle = Arc::new(Lifecycle::default());
     let exposition = Exposition::new(page.reader().expect("our own"), Arc::clone(&lifecycle));
     // Without the file, too: the thread may not open any.
@@ -49,6 +69,28 @@ fn a_page_is_families_of_samples_by_silo() {
     let text = exposition.text();
     assert!(has(&text, "nearside_ready 1") && has(&text, "nearside_draining 0"), "{text}");
     assert!(has(&text, "nearside_reload_success 0") && has(&text, "nearside_reload_time_seconds 7.0"), "{text}");
+    assert!(!text.contains("nearside_request_duration"), "nothing was asked for anywhere");
+    let table = SeriesTable::new(Area(page.series()));
+    let mut recorder = Recorder::new(table.board(1));
+    let series = recorder.board().series(b"a \"b\"", b"~ \\.png$");
+    let at = |micros: u64| wire::Time::from_nanos(micros * 1_000);
+    recorder.on_ready(series, 500, at(0));
+    recorder.on_end(Pace { series, status: 404, bytes: 70, began: at(0) }, at(0));
+    recorder.on_turn_over(at(300));
+    let text = exposition.text();
+    let labels = "host=\"a \\\"b\\\"\",location=\"~ \\\\.png$\"";
+    for line in [
+        "# UNIT nearside_request_duration_seconds seconds".to_owned(),
+        format!("nearside_request_duration_seconds_bucket{{le=\"0.000262144\",{labels}}} 0"),
+        format!("nearside_request_duration_seconds_bucket{{le=\"0.000393216\",{labels}}} 2"),
+        format!("nearside_request_duration_seconds_bucket{{le=\"+Inf\",{labels}}} 2"),
+        format!("nearside_request_duration_seconds_sum{{{labels}}} 0.0006"),
+        format!("nearside_location_responses_total{{{labels},class=\"4xx\"}} 1"),
+        format!("nearside_location_sent_bytes_total{{{labels}}} 570"),
+    ] {
+        assert!(has(&text, &line), "{line} in\n{text}");
+    }
+    assert!(!text.contains("host=\"other\""), "who has nothing is not told of");
     // The only link that was up is not.
     writers[0].publish(Clock.now(), &[3, 2, 1, 0, 0]);
     assert!(exposition.ready().is_err() && exposition.alive().is_ok());

@@ -18,6 +18,7 @@ use host::figures::SiloColumn;
 use host::fleet::Part;
 use host::near::{Domains, Near};
 use host::{Finish, Layout, Losses, Neighbourhood, Notices, Port, SiloPlace, SiloWork, stack};
+use latency::SeriesTable;
 use link::LinkState;
 use say::Failure;
 use server::{Change, Server, WallClock};
@@ -47,6 +48,8 @@ pub struct ServingSilos<'a> {
     pub finish: Finish,
     /// Where their statistics go, by silo, until they are taken.
     pub columns: Mutex<Vec<Option<SiloColumn>>>,
+    /// Where latencies are counted, if they are.
+    pub latencies: Option<Arc<SeriesTable>>,
     /// How often the log was to be opened again.
     pub reopen: Arc<AtomicUsize>,
     /// Ports whose interfaces are gone.
@@ -135,8 +138,9 @@ impl SiloWork for ServingSilos<'_> {
         let mut stack = stack.map_err(|why| why.to_string())?;
         stack.listen_on(&self.listen.everywhere, &self.listen.at);
         let clock = WallClock::new(Clock.now(), Clock.unix());
-        let app =
-            Server::new(self.domains.server(self.layout, seat, &self.server), clock).map_err(|why| why.to_string())?;
+        let mut server = self.domains.server(self.layout, seat, &self.server);
+        server.latency = self.latencies.as_ref().map(|table| table.board(seat.index));
+        let app = Server::new(server, clock).map_err(|why| why.to_string())?;
         let host_tells = neighbourhood.as_ref().map(Neighbourhood::news);
         let wakes = [app.wake_fd(), self.orders.worker_hears(seat.index), host_tells];
         let wakes = Wakes::of(wakes.into_iter().flatten());

@@ -6,11 +6,11 @@ use crate::program::{BlockId, Program, ServerId};
 use crate::reach::Reach;
 use access_log::LogSet;
 use core::ops::Range;
-use exchange::{About, ExchangeId, ProxiedAddresses, Replies};
+use exchange::{About, ExchangeId, ProxiedAddresses, Ready, Replies};
 use passwords::Verdict;
 use pcre::Matcher;
 use semantics::{Method, OwnedRequest, Request};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -39,6 +39,8 @@ pub(crate) struct Loaded {
     behind_proxies: bool,
     /// Or somebody else tells of them.
     finds_clients: bool,
+    /// The series of latencies of each block, once it is known.
+    series: Box<[Cell<u16>]>,
 }
 
 impl Loaded {
@@ -49,7 +51,19 @@ impl Loaded {
         let behind_proxies = program.listeners.iter().any(|listener| listener.proxy_protocol);
         let finds_clients = behind_proxies || program.blocks.iter().any(|block| block.real_ip.is_some());
         let (logs, secret) = (RefCell::new(logs), RandomState::new());
-        Self { program, matcher, logs, secret, asks_for_sent, behind_proxies, finds_clients }
+        let series = vec![Cell::new(Ready::OF_HOST); program.blocks.len()].into();
+        Self { program, matcher, logs, secret, asks_for_sent, behind_proxies, finds_clients, series }
+    }
+
+    /// The series of latencies of a server's place, if anybody asks.
+    pub fn series<R: Replies>(&self, replies: &R, server: ServerId, place: BlockId) -> Option<u16> {
+        let known = self.series.get(place.0 as usize)?;
+        if known.get() == Ready::OF_HOST {
+            let host = &self.program.servers.get(usize::from(server.0))?.name;
+            let label = &self.program.blocks.get(place.0 as usize)?.label;
+            known.set(replies.series(if host.is_empty() { b"_" } else { host }, label)?);
+        }
+        Some(known.get())
     }
 
     /// Whether a client's address may be another than its connection's.
@@ -262,6 +276,8 @@ pub(crate) struct Course {
     pub inner: Option<u32>,
     pub state: CourseState,
     pub sent: Sent,
+    /// The series that its latency is counted with.
+    pub series: u16,
 }
 
 /// What a request that is kept is kept for.
@@ -325,6 +341,7 @@ impl Course {
             inner: None,
             state: CourseState::Runs,
             sent: Sent::default(),
+            series: Ready::OF_HOST,
         }
     }
 

@@ -48,6 +48,14 @@ impl<R: Replies> Replies for Passing<'_, R> {
         self.replies.reply(id, request, reply, body);
     }
 
+    fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
+        self.replies.series(host, location)
+    }
+
+    fn set_series(&mut self, id: ExchangeId, series: u16) {
+        self.replies.set_series(id, series);
+    }
+
     fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
         self.replies.reply_ready(id, request, ready);
     }

@@ -169,13 +169,15 @@ impl ReadyTable {
         if bytes > self.bytes_max / 4 {
             return;
         }
+        let mut ready = Ready::new(message, head_len, heads.date_at(), apart);
+        ready.series = course.series;
         let entry = ReadyEntry {
             second,
             server: course.server,
             class,
             no_query,
             used: false,
-            ready: Ready::new(message, head_len, heads.date_at(), apart),
+            ready,
             path: raw.into(),
             source: Arc::downgrade(&source.bytes()),
             note: Note {

@@ -139,6 +139,10 @@ impl<R: Replies> Runner<'_, R> {
             }
         }
         self.course.sent.status = answer.status;
+        if let Some(series) = loaded.series(self.replies, self.course.server, self.course.place) {
+            self.replies.set_series(self.course.id, series);
+            self.course.series = series;
+        }
         let mut added = core::mem::take(&mut self.course.kept_fields);
         self.tell_beforehand(&answer, block);
         self.add_fields(&mut answer, &block.fields, &mut added);
