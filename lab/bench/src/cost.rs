@@ -8,6 +8,7 @@ use crate::ordinary::{hosts, ordinary};
 use crate::program::Scratch;
 use crate::rig::{Rack, Rig, endless};
 use clap::ValueEnum;
+use latency::{SeriesHeap, SeriesTable};
 use link::Link;
 use load::{Heads, Plan, Reuse};
 use nginx::{Configuration, Disk, Surroundings};
@@ -63,6 +64,12 @@ pub enum Case {
     HostsFew,
     /// The same with 10,000 hosts
     HostsMany,
+    /// Small response with latencies counted, one connection
+    TimedSingle,
+    /// Small response with latencies counted, 64 connections
+    TimedBurst,
+    /// The file by a bare nginx.conf with latencies counted, 64 connections
+    TimedConfBurst,
     /// Small response to a browser's head of some 600 bytes, one connection
     BrowserSingle,
     /// Small response to such heads, another on each of 64 connections
@@ -104,6 +111,9 @@ impl Case {
             Self::SiteBurst => "2,649-byte file of an ordinary site by its nginx.conf, bursts from 64 connections",
             Self::HostsFew => "2,649-byte file, three hosts of ten locations, bursts from 64 connections",
             Self::HostsMany => "2,649-byte file, 10,000 hosts of ten locations, bursts from 64 connections",
+            Self::TimedSingle => "small response, keep-alive, one request per turn, latencies counted",
+            Self::TimedBurst => "small response, keep-alive, bursts from 64 connections, latencies counted",
+            Self::TimedConfBurst => "2,649-byte file by a bare nginx.conf, bursts, latencies counted",
             Self::BrowserSingle => "small response to a browser's head, keep-alive, one request per turn",
             Self::BrowserBurst => "small response to a browser's head, keep-alive, bursts from 64 connections",
             Self::NewSingle => "small response, new connection per request, one at a time",
@@ -135,6 +145,7 @@ impl Case {
                 | Self::SiteBurst
                 | Self::HostsFew
                 | Self::HostsMany
+                | Self::TimedConfBurst
         );
         let mut plan = endless(if file { "/page.html" } else { "/" });
         if matches!(self, Self::BrowserSingle | Self::BrowserBurst) {
@@ -146,6 +157,7 @@ impl Case {
                 | Self::FileSingle
                 | Self::ConfSingle
                 | Self::SiteSingle
+                | Self::TimedSingle
                 | Self::BrowserSingle
                 | Self::NewSingle
         );
@@ -283,14 +295,17 @@ pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, bonded: b
                 }
                 config
             }
-            Case::ConfSingle | Case::ConfBurst => by_conf(site.path(), BARE)?,
+            Case::ConfSingle | Case::ConfBurst | Case::TimedConfBurst => by_conf(site.path(), BARE)?,
             Case::HostsFew => by_conf(site.path(), &hosts("", "80", 3))?,
             Case::HostsMany => by_conf(site.path(), &hosts("", "80", 10_000))?,
             Case::SiteSingle | Case::SiteBurst => by_conf(site.path(), &ordinary(""))?,
             _ => Config::respond(Respond::Text("Hello, World!".into())),
         })
     };
-    let config = config()?;
+    let mut config = config()?;
+    if matches!(case, Case::TimedSingle | Case::TimedBurst | Case::TimedConfBurst) {
+        config.latency = Some(SeriesTable::new(SeriesHeap::default()).board(0));
+    }
     // One silo has its link to itself.
     if silos > 1 {
         return run_rack(Rack::new(silos.into(), || config.clone(), || case.plan())?, requests);

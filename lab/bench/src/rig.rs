@@ -166,7 +166,9 @@ impl<L: Link> Rig<L> {
 #[inline(never)]
 pub fn counted_turn<L: Link, A: App>(silo: &mut Silo<L, A>, now: Time, count: &mut u64) -> Turn {
     *count += 1;
-    silo.turn(now)
+    let turn = silo.turn(now);
+    silo.app.on_turn_over(now);
+    turn
 }
 
 /// As [`counted_turn`], by way of the one turn that all turns of a rack share,

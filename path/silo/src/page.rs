@@ -27,7 +27,7 @@
 
 mod reader;
 
-pub use reader::{Note, Reader, SiloSnapshot, Snapshot};
+pub use reader::{NamedSeries, Note, Reader, SiloSnapshot, Snapshot};
 
 use core::fmt;
 use core::ptr::NonNull;

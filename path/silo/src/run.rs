@@ -174,8 +174,7 @@ pub fn run<L: Link, A: App>(
             }
         }
         usage.turns += 1;
-        let started = now;
-        now = clock.now();
+        let started = core::mem::replace(&mut now, clock.now());
         let spent = now.as_nanos().saturating_sub(started.as_nanos());
         if active {
             silo.app.on_turn_over(now);

@@ -65,8 +65,7 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
         Some(Start { index, config, server, listeners, column, seat, orders: &orders, reopen: &reopen })
     });
     let starts: Mutex<Vec<Option<Start<'_>>>> = Mutex::new(starts.collect());
-    // What is attached stays. Descriptors kept here would keep the sockets
-    // from a successor's program.
+    // What is attached stays. Kept here it would keep sockets from a successor's program.
     drop(steering);
     let endpoints = listeners.endpoints();
     let path = KernelPath { listeners: Some(listeners), managed, board, prepare: Even(workers), predecessor };

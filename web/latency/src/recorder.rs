@@ -146,40 +146,7 @@ fn nanos(from: Time, until: Time) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::series::{Series, SeriesMemory, SeriesTable};
-    use core::sync::atomic::{AtomicU64, Ordering};
-    use std::sync::{Arc, Mutex};
-
-    #[derive(Clone)]
-    struct Memory {
-        words: Arc<Vec<AtomicU64>>,
-        names: Arc<Mutex<Vec<String>>>,
-    }
-
-    impl SeriesMemory for Memory {
-        fn words(&self, _: usize) -> &[AtomicU64] {
-            &self.words
-        }
-
-        fn set_name(&self, series: u16, name: &str) {
-            let mut names = self.names.lock().expect("whole");
-            assert_eq!(names.len(), usize::from(series), "one after the other");
-            names.push(name.to_owned());
-        }
-    }
-
-    impl Memory {
-        fn new() -> Self {
-            let words = (0..SERIES_MAX * WORDS).map(|_| AtomicU64::new(0)).collect();
-            Self { words: Arc::new(words), names: Arc::default() }
-        }
-
-        fn read(&self, series: u16) -> Series {
-            let at = usize::from(series) * WORDS;
-            let words: Vec<u64> = self.words[at..at + WORDS].iter().map(|word| word.load(Ordering::Relaxed)).collect();
-            Series::read(&self.names.lock().expect("whole")[usize::from(series)], &[words])
-        }
-    }
+    use crate::series::{SeriesHeap, SeriesTable};
 
     fn at(micros: u64) -> Time {
         Time::from_nanos(micros * 1_000)
@@ -187,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_turn_s_answers_take_as_long_as_the_turn() {
-        let memory = Memory::new();
+        let memory = SeriesHeap::default();
         let board = SeriesTable::new(memory.clone()).board(0);
         let (one, other) = (board.series(b"a", b"/"), board.series(b"a", b"/x"));
         assert_eq!((one, other, board.series(b"a", b"/")), (1, 2, 1));
@@ -195,39 +162,39 @@ mod tests {
         recorder.on_ready(one, 100, at(1_000));
         recorder.on_ready(one, 100, at(1_000));
         recorder.on_ready(other, 7, at(1_000));
-        assert!(!memory.read(one).is_used(), "not before the turn is over");
+        assert!(!memory.read()[usize::from(one)].clone().is_used(), "not before the turn is over");
         recorder.on_turn_over(at(1_010));
         recorder.on_turn_over(at(9_999));
-        let read = memory.read(one);
+        let read = memory.read()[usize::from(one)].clone();
         assert_eq!((read.host.as_str(), read.location.as_str()), ("a", "/"));
         assert_eq!((read.bytes, read.classes, read.latency.sum), (200, [2, 0, 0, 0], 20_000));
         assert_eq!(read.latency.counts[bucket_of(10_000)], 2);
-        assert_eq!(memory.read(other).latency.count(), 1);
+        assert_eq!(memory.read()[usize::from(other)].latency.count(), 1);
     }
 
     #[test]
     fn what_waited_takes_from_its_own_beginning() {
-        let memory = Memory::new();
+        let memory = SeriesHeap::default();
         let mut recorder = Recorder::new(SeriesTable::new(memory.clone()).board(0));
         for status in [206, 304, 404, 503, 999] {
             recorder.on_end(Pace { series: OTHER, status, bytes: 1, began: at(500) }, at(1_000));
         }
         recorder.on_turn_over(at(2_500));
         recorder.on_rejected(400, 9);
-        let read = memory.read(OTHER);
+        let read = memory.read()[0].clone();
         assert_eq!((read.classes, read.bytes, read.latency.count()), ([1, 1, 2, 2], 14, 5));
         assert_eq!((read.latency.sum, read.latency.counts[bucket_of(2_000_000)]), (10_000_000, 5));
         // More than there is room for are not kept for the end of the turn.
         for _ in 0..10 * ENDED_MAX {
             recorder.on_end(Pace { series: OTHER, status: 200, bytes: 0, began: at(0) }, at(1));
         }
-        assert_eq!(memory.read(OTHER).latency.count(), 5 + 10 * ENDED_MAX as u64);
+        assert_eq!(memory.read()[0].clone().latency.count(), 5 + 10 * ENDED_MAX as u64);
         assert_eq!(recorder.ended.capacity(), ENDED_MAX);
     }
 
     #[test]
     fn a_full_table_counts_the_rest_together() {
-        let memory = Memory::new();
+        let memory = SeriesHeap::default();
         let board = SeriesTable::new(memory.clone()).board(0);
         for number in 0..2 * SERIES_MAX {
             let series = board.series(b"host", format!("/{number}").as_bytes());
@@ -236,7 +203,7 @@ mod tests {
         assert_eq!(board.series(b"host", b"/5"), 6);
         let long = board.series(&[b'h'; 500], "\u{fc}\t\n".repeat(200).as_bytes());
         assert_eq!(long, OTHER);
-        let names = memory.names.lock().expect("whole");
-        assert_eq!((names.len(), names[0].as_str()), (SERIES_MAX, "other\tother"));
+        let all = memory.read();
+        assert_eq!((all.len(), all[0].host.as_str(), all[0].location.as_str()), (SERIES_MAX, "other", "other"));
     }
 }

@@ -38,6 +38,41 @@ pub trait SeriesMemory: Send + Sync {
     fn set_name(&self, series: u16, name: &str);
 }
 
+/// Series in memory of this process's own, of one silo: for measurements and tests.
+#[derive(Clone, Debug)]
+pub struct SeriesHeap(Arc<(Vec<AtomicU64>, Mutex<Vec<String>>)>);
+
+impl Default for SeriesHeap {
+    fn default() -> Self {
+        let words = (0..SERIES_MAX * WORDS).map(|_| AtomicU64::new(0)).collect();
+        Self(Arc::new((words, Mutex::default())))
+    }
+}
+
+impl SeriesMemory for SeriesHeap {
+    fn words(&self, silo: usize) -> &[AtomicU64] {
+        if silo == 0 { &self.0.0 } else { &[] }
+    }
+
+    fn set_name(&self, series: u16, name: &str) {
+        let mut names = self.0.1.lock().unwrap_or_else(PoisonError::into_inner);
+        names.truncate(usize::from(series));
+        names.push(name.to_owned());
+    }
+}
+
+impl SeriesHeap {
+    /// All series, as a reader has them.
+    #[must_use]
+    pub fn read(&self) -> Vec<Series> {
+        let names = self.0.1.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = |(name, words): (&String, &[AtomicU64])| {
+            Series::read(name, &[words.iter().map(|word| word.load(Ordering::Relaxed)).collect()])
+        };
+        names.iter().zip(self.0.0.chunks_exact(WORDS)).map(one).collect()
+    }
+}
+
 /// Which series is whose.
 pub struct SeriesTable {
     memory: Box<dyn SeriesMemory>,

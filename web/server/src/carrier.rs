@@ -8,7 +8,7 @@ use app::{Body, ConnId, Net};
 use core::net::SocketAddr;
 use core::ops::Range;
 use exchange::{About, Ending, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals};
-use latency::{Pace, Recorder};
+use latency::Recorder;
 use semantics::date::HttpDate;
 use semantics::{Known, Method, Request, Status};
 use site::{Limits, Timeouts, WallClock};
@@ -207,21 +207,6 @@ impl Carrier {
     }
 }
 
-/// A response that was ready was queued; `own` are the series of hosts.
-#[inline]
-pub fn record_ready(
-    recorder: &mut Option<Box<Recorder>>,
-    own: &[u16],
-    (series, slot): (u16, u16),
-    bytes: u64,
-    now: Time,
-) {
-    if let Some(recorder) = recorder {
-        let series = if series == Ready::OF_HOST { own.get(usize::from(slot)).copied() } else { Some(series) };
-        recorder.on_ready(series.unwrap_or(latency::OTHER), bytes, now);
-    }
-}
-
 impl<N: Net> Answering<'_, N> {
     /// The exchange's connection, if nothing was answered yet, and how its
     /// response ends.
@@ -270,16 +255,6 @@ impl<N: Net> Answering<'_, N> {
         if later && self.carrier.conns[id.index()].state == State::Ready {
             self.net.resume(id);
         }
-    }
-
-    /// The last byte of a response was queued.
-    fn record(&mut self, id: ConnId, status: u16, bytes: u64) {
-        let Carrier { recorder: Some(recorder), conns, series, .. } = &mut *self.carrier else { return };
-        let more = conns.get(id.index()).and_then(|conn| conn.more.as_deref());
-        let own = self.series.or(more.and_then(|more| more.series)).or(series.get(self.slot).copied());
-        let now = self.net.now();
-        let began = more.and_then(|more| more.began).unwrap_or(now);
-        recorder.on_end(Pace { series: own.unwrap_or(latency::OTHER), status, bytes, began }, now);
     }
 
     fn note(&mut self, id: ConnId, bytes: u64) {

@@ -19,6 +19,7 @@
 //! | `ready` | from a request to a response that is ready |
 //! | `requests` | from a request to its handler |
 //! | `carrier` | from a handler to a response |
+//! | `times` | how long requests take
 //! | `head` | the heads of responses: a field that all are to have |
 //! | `deadlines` | timers, draining |
 //! | `change` | sites and settings that change meanwhile |
@@ -33,6 +34,7 @@ mod head;
 mod proxied;
 mod ready;
 mod requests;
+mod times;
 
 pub use access_log::AccessLog;
 pub use change::{Change, Replaced};
@@ -270,20 +272,6 @@ impl<H: Handler> Server<H> {
         self.carrier.logs_any = self.carrier.logs.iter().any(Option::is_some);
         self.is_passive = !self.carrier.logs_any && self.handlers.iter().all(Handler::is_passive);
         self.settle_series();
-    }
-
-    /// Which series what has no location of its own is counted with.
-    fn settle_series(&mut self) {
-        let Some(recorder) = &self.carrier.recorder else { return };
-        let mut series = vec![latency::OTHER; self.handlers.len()];
-        for (host, slot) in self.hosts.site.hosts().iter().zip(&self.hosts.slots) {
-            // A configuration's have locations.
-            let own = !matches!(host.content, Content::Program(..));
-            if let Some(series) = series.get_mut(usize::from(*slot)).filter(|_| own) {
-                *series = recorder.board().series(host.name.as_bytes(), b"/");
-            }
-        }
-        self.carrier.series = series;
     }
 
     /// The handlers, by slot.

@@ -3,8 +3,9 @@
 //! but for a connection's last request.
 
 use crate::Server;
-use crate::carrier::{Answering, Carrier, line, record_ready};
+use crate::carrier::{Answering, Carrier, line};
 use crate::conn::{FINISHED, MARKED, State, Tick, ending};
+use crate::times::record_ready;
 use app::{ConnId, Net};
 use core::cell::OnceCell;
 use core::hint::cold_path;

@@ -149,8 +149,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
-            "wire", "link", "tcp", "stack", "app", "silo", "bond", "steer", "tap", "memif", "server", "load", "demo",
-            "nginx", "sim", "sockets", "lab", "stats", "perf", "noise", "watch", "random",
+            "wire", "latency", "link", "tcp", "stack", "app", "silo", "bond", "steer", "tap", "memif", "server",
+            "load", "demo", "nginx", "sim", "sockets", "lab", "stats", "perf", "noise", "watch", "random",
         ],
     ),
     ("nearside", &["app", "h1", "link", "semantics", "server", "silo", "sockets", "stack", "wire"]),

@@ -137,7 +137,7 @@ impl Reader {
     ///
     /// # Errors
     /// If the file cannot be read or was made shorter.
-    pub fn series(&self) -> Result<Vec<(String, Vec<Vec<u64>>)>, PageError> {
+    pub fn series(&self) -> Result<Vec<NamedSeries>, PageError> {
         let SeriesShape { count, words } = self.layout.series;
         let mut named = [0; WORD];
         self.source.read(&mut named, NAMED * WORD)?;
@@ -153,7 +153,7 @@ impl Reader {
             let len = usize::try_from(word(&name, 0)).unwrap_or(0).min(SERIES_NAME_BYTES - WORD);
             let text = String::from_utf8_lossy(&name[WORD..][..len]).into_owned();
             let silos = (0..self.layout.silos).map(|silo| read_words(silo, series));
-            Ok((text, silos.collect::<Result<_, PageError>>()?))
+            Ok(NamedSeries { name: text, silos: silos.collect::<Result<_, PageError>>()? })
         };
         (0..named).map(one).collect()
     }
@@ -200,6 +200,15 @@ impl Reader {
             consistent,
         })
     }
+}
+
+/// A series, as its writer has named it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamedSeries {
+    /// Its name.
+    pub name: String,
+    /// The words of each silo.
+    pub silos: Vec<Vec<u64>>,
 }
 
 /// What a process says of something that was asked of it.

@@ -150,6 +150,7 @@ fn lies_in_the_head_are_errors() {
             fs::write(&path, &bytes).unwrap();
             if let Ok(reader) = Reader::open(&path) {
                 reader.snapshot().unwrap();
+                assert!(reader.series().is_ok_and(|series| series.len() <= 65));
             }
         }
     }
@@ -272,8 +273,9 @@ fn series_are_read_as_they_grow() {
     for reader in [&file, &own] {
         let series = reader.series().unwrap();
         assert_eq!(series.len(), 2);
-        assert_eq!(series[0], ("first".to_owned(), vec![vec![u64::MAX, 0, 0, 0, 0], vec![0; 5]]));
-        assert_eq!((series[1].0.len(), series[1].1[1][0]), (SERIES_NAME_BYTES - WORD, 7));
+        let silos = vec![vec![u64::MAX, 0, 0, 0, 0], vec![0; 5]];
+        assert_eq!(series[0], NamedSeries { name: "first".to_owned(), silos });
+        assert_eq!((series[1].name.len(), series[1].silos[1][0]), (SERIES_NAME_BYTES - WORD, 7));
         assert_eq!(reader.note().unwrap(), None, "they lie apart");
     }
     let large = SeriesShape { count: 1 << 20, words: 1 << 20 };

@@ -10,6 +10,7 @@ mod content;
 mod files;
 mod handlers;
 mod hosts;
+mod latency;
 mod logging;
 mod paths;
 mod proxied;
