@@ -259,13 +259,13 @@ pub struct SeriesArea {
 }
 
 impl SeriesArea {
-    /// The words of a silo's series, one series after the other.
+    /// The part of a silo; of one that is not there it is empty.
     #[must_use]
-    pub fn words(&self, silo: usize) -> &[AtomicU64] {
+    pub fn silo(&self, silo: usize) -> SiloWords {
         let shape = self.layout.series;
         let at = self.layout.series(silo) / WORD;
-        let words = (silo < self.layout.silos).then(|| self.mapping.words().get(at..at + shape.count * shape.words));
-        words.flatten().unwrap_or_default()
+        let words = if silo < self.layout.silos { shape.count * shape.words } else { 0 };
+        SiloWords { mapping: Arc::clone(&self.mapping), range: at..at + words }
     }
 
     /// Names a series; the ones before it have names. A name is given once.
@@ -285,6 +285,22 @@ impl SeriesArea {
         if let Some(named) = self.mapping.words().get(NAMED) {
             named.store(series as u64 + 1, Ordering::Release);
         }
+    }
+}
+
+/// The words of a silo's series, one series after the other.
+#[derive(Clone, Debug)]
+pub struct SiloWords {
+    mapping: Arc<Mapping>,
+    range: core::ops::Range<usize>,
+}
+
+impl SiloWords {
+    /// All of them.
+    #[inline]
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU64] {
+        self.mapping.words().get(self.range.clone()).unwrap_or_default()
     }
 }
 

@@ -6,11 +6,11 @@ use crate::plan::HostPlan;
 use crate::published::Take;
 use crate::{Layout, Port, SiloPlace, names};
 use core::sync::atomic::AtomicU64;
-use latency::{SERIES_MAX, SeriesMemory, SeriesTable, WORDS};
+use latency::{SERIES_MAX, SeriesMemory, SeriesTable, SeriesWords, WORDS};
 use link::{Counters, LinkState};
 use say::Failure;
 use server::Server;
-use silo::page::{Kind, Metric, Page, SeriesArea, SeriesShape, Writer, usual_path};
+use silo::page::{Kind, Metric, Page, SeriesArea, SeriesShape, SiloWords, Writer, usual_path};
 use silo::{Clock, Silo, Usage};
 use sockets::Worker;
 use stack::{LinkOffload, Seeds, Stack};
@@ -75,9 +75,18 @@ fn shape(latencies: bool) -> SeriesShape {
 /// Series of latencies on a page.
 struct PageSeries(SeriesArea);
 
+/// Those of one silo.
+struct SiloSeries(SiloWords);
+
+impl SeriesWords for SiloSeries {
+    fn words(&self) -> &[AtomicU64] {
+        self.0.words()
+    }
+}
+
 impl SeriesMemory for PageSeries {
-    fn words(&self, silo: usize) -> &[AtomicU64] {
-        self.0.words(silo)
+    fn silo(&self, silo: usize) -> Arc<dyn SeriesWords> {
+        Arc::new(SiloSeries(self.0.silo(silo)))
     }
 
     fn set_name(&self, series: u16, name: &str) {

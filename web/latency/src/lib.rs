@@ -23,5 +23,6 @@ mod series;
 pub use buckets::{BUCKETS, Histogram, LONGEST, bucket_of, upper_bound};
 pub use recorder::{Pace, Recorder};
 pub use series::{
-    CLASSES, NAME_MAX, OTHER, SERIES_MAX, Series, SeriesBoard, SeriesHeap, SeriesMemory, SeriesTable, WORDS,
+    CLASSES, NAME_MAX, OTHER, SERIES_MAX, Series, SeriesBoard, SeriesHeap, SeriesMemory, SeriesTable, SeriesWords,
+    WORDS,
 };

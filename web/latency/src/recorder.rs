@@ -100,14 +100,20 @@ impl Recorder {
         let latency = nanos(self.turn, now);
         let bucket = bucket_of(latency);
         let mut dirty = core::mem::take(&mut self.dirty);
+        let all = self.board.words();
         while dirty != 0 {
-            let at = dirty.trailing_zeros() as usize;
+            let at = dirty.trailing_zeros() as usize % SERIES_MAX;
             dirty &= dirty - 1;
             let Ready { count, bytes } = core::mem::take(&mut self.ready[at]);
-            self.add_latency(at as u16, bucket, (latency, count));
-            self.add_response(at as u16, 200, count, bytes);
+            let Some(words) = all.get(at * WORDS..).and_then(|words| words.first_chunk::<WORDS>()) else { continue };
+            add(words.get(bucket), count);
+            add(words.get(SUM), latency.wrapping_mul(count));
+            add(words.get(BYTES), bytes);
+            add(words.get(FIRST_CLASS), count);
         }
-        self.add_ended(now);
+        if !self.ended.is_empty() {
+            self.add_ended(now);
+        }
     }
 
     fn add_ended(&mut self, now: Time) {

@@ -29,10 +29,16 @@ pub(crate) const SUM: usize = BUCKETS;
 pub(crate) const BYTES: usize = BUCKETS + 1;
 pub(crate) const FIRST_CLASS: usize = BUCKETS + 2;
 
-/// Where series lie: [`SERIES_MAX`] times [`WORDS`] for each silo, and their names.
+/// A silo's words, which nobody else writes to: [`SERIES_MAX`] times [`WORDS`].
+pub trait SeriesWords: Send + Sync {
+    /// All of them.
+    fn words(&self) -> &[AtomicU64];
+}
+
+/// Where series lie, and their names.
 pub trait SeriesMemory: Send + Sync {
-    /// A silo's words, which nobody else writes to.
-    fn words(&self, silo: usize) -> &[AtomicU64];
+    /// A silo's part.
+    fn silo(&self, silo: usize) -> Arc<dyn SeriesWords>;
 
     /// Makes the name of a series known to readers.
     fn set_name(&self, series: u16, name: &str);
@@ -49,9 +55,15 @@ impl Default for SeriesHeap {
     }
 }
 
+impl SeriesWords for SeriesHeap {
+    fn words(&self) -> &[AtomicU64] {
+        &self.0.0
+    }
+}
+
 impl SeriesMemory for SeriesHeap {
-    fn words(&self, silo: usize) -> &[AtomicU64] {
-        if silo == 0 { &self.0.0 } else { &[] }
+    fn silo(&self, _: usize) -> Arc<dyn SeriesWords> {
+        Arc::new(self.clone())
     }
 
     fn set_name(&self, series: u16, name: &str) {
@@ -83,7 +95,7 @@ pub struct SeriesTable {
 #[derive(Clone)]
 pub struct SeriesBoard {
     table: Arc<SeriesTable>,
-    silo: usize,
+    words: Arc<dyn SeriesWords>,
 }
 
 impl SeriesTable {
@@ -97,7 +109,7 @@ impl SeriesTable {
     /// The part of one silo.
     #[must_use]
     pub fn board(self: &Arc<Self>, silo: usize) -> SeriesBoard {
-        SeriesBoard { table: Arc::clone(self), silo }
+        SeriesBoard { table: Arc::clone(self), words: self.memory.silo(silo) }
     }
 }
 
@@ -124,7 +136,7 @@ impl SeriesBoard {
     /// The words of this silo's series.
     #[must_use]
     pub fn words(&self) -> &[AtomicU64] {
-        self.table.memory.words(self.silo)
+        self.words.words()
     }
 }
 
@@ -136,7 +148,7 @@ impl fmt::Debug for SeriesTable {
 
 impl fmt::Debug for SeriesBoard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SeriesBoard").field("silo", &self.silo).finish_non_exhaustive()
+        f.debug_struct("SeriesBoard").finish_non_exhaustive()
     }
 }
 

@@ -64,7 +64,7 @@ impl<H: Handler> Server<H> {
         conn.requests += 1;
         carrier.ready += 1;
         carrier.counters.bytes_queued += u64::from(bytes);
-        record_ready(&mut carrier.recorder, &carrier.series, (ready.series, slot), u64::from(bytes), now);
+        record_ready(&mut carrier.recorder, &carrier.series, (ready.series, slot), bytes, now);
         if bytes as usize > app::SEND_LOW_WATER {
             cold_path();
             carrier.watch_long(net, id);
@@ -253,7 +253,7 @@ impl<H: Handler> Server<H> {
         conn.requests = conn.requests.saturating_add(1);
         carrier.ready += 1;
         carrier.counters.bytes_queued += bytes as u64;
-        record_ready(&mut carrier.recorder, &carrier.series, (series, slot), bytes as u64, now);
+        record_ready(&mut carrier.recorder, &carrier.series, (series, slot), bytes as u32, now);
         if !ending.goes_on() {
             cold_path();
             // The client said so: nothing follows its request.
@@ -440,7 +440,7 @@ impl Carrier {
         conn.requests += 1;
         self.ready += 1;
         self.counters.bytes_queued += u64::from(bytes);
-        record_ready(&mut self.recorder, &self.series, (ready.series, slot), u64::from(bytes), now);
+        record_ready(&mut self.recorder, &self.series, (ready.series, slot), bytes, now);
         Some(bytes)
     }
 

@@ -3,6 +3,7 @@
 use crate::Server;
 use crate::carrier::{Answering, Carrier};
 use app::{ConnId, Net};
+use core::hint::cold_path;
 use exchange::{Handler, Ready};
 use latency::{Pace, Recorder};
 use site::Content;
@@ -24,18 +25,21 @@ impl<H: Handler> Server<H> {
     }
 }
 
-/// A response that was ready was queued; `own` are the series of hosts.
-#[inline]
-pub fn record_ready(
-    recorder: &mut Option<Box<Recorder>>,
-    own: &[u16],
-    (series, slot): (u16, u16),
-    bytes: u64,
-    now: Time,
-) {
+/// A response that was ready was queued; `own` are the series of hosts. Without a
+/// recorder it is one comparison, and what is not wanted then is not kept for it.
+#[inline(always)]
+pub fn record_ready(recorder: &mut Option<Box<Recorder>>, own: &[u16], whose: (u16, u16), bytes: u32, now: Time) {
+    if recorder.is_some() {
+        cold_path();
+        record_one(recorder, own, whose, bytes, now);
+    }
+}
+
+#[inline(never)]
+fn record_one(recorder: &mut Option<Box<Recorder>>, own: &[u16], (series, slot): (u16, u16), bytes: u32, now: Time) {
     if let Some(recorder) = recorder {
         let series = if series == Ready::OF_HOST { own.get(usize::from(slot)).copied() } else { Some(series) };
-        recorder.on_ready(series.unwrap_or(latency::OTHER), bytes, now);
+        recorder.on_ready(series.unwrap_or(latency::OTHER), bytes.into(), now);
     }
 }
 

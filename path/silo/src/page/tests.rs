@@ -267,9 +267,9 @@ fn series_are_read_as_they_grow() {
     area.set_name(0, "first");
     area.set_name(1, &"x".repeat(1_000));
     area.set_name(3, "there is no such");
-    area.words(1)[5].store(7, Ordering::Relaxed);
-    area.words(0)[0].store(u64::MAX, Ordering::Relaxed);
-    assert_eq!((area.words(0).len(), area.words(1).len(), area.words(2).len()), (15, 15, 0));
+    area.silo(1).words()[5].store(7, Ordering::Relaxed);
+    area.silo(0).words()[0].store(u64::MAX, Ordering::Relaxed);
+    assert_eq!([0, 1, 2].map(|silo| area.silo(silo).words().len()), [15, 15, 0]);
     for reader in [&file, &own] {
         let series = reader.series().unwrap();
         assert_eq!(series.len(), 2);

@@ -1,15 +1,23 @@
 use super::*;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
-use latency::{Pace, Recorder, SeriesMemory, SeriesTable};
+use latency::{Pace, Recorder, SeriesMemory, SeriesTable, SeriesWords};
 use silo::Clock;
 use silo::page::{Kind, Metric, Page, SeriesShape};
 
 struct Area(silo::page::SeriesArea);
 
+struct Part(silo::page::SiloWords);
+
+impl SeriesWords for Part {
+    fn words(&self) -> &[AtomicU64] {
+        self.0.words()
+    }
+}
+
 impl SeriesMemory for Area {
-    fn words(&self, silo: usize) -> &[AtomicU64] {
-        self.0.words(silo)
+    fn silo(&self, silo: usize) -> Arc<dyn SeriesWords> {
+        Arc::new(Part(self.0.silo(silo)))
     }
 
     fn set_name(&self, series: u16, name: &str) {
