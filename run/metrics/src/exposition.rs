@@ -233,4 +233,6 @@ fn counter(encoder: &mut MetricEncoder<'_>, value: &impl EncodeCounterValue) -> 
 }
 
 #[cfg(test)]
+mod packaged;
+#[cfg(test)]
 mod tests;

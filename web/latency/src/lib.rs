@@ -12,8 +12,8 @@
 //! long one, which is queued as it is taken, and not in that of a short one.
 //!
 //! The clock is not asked for this: a turn has its time, and its end is the next
-//! one's beginning. What is ready costs some ten instructions for a request, and
-//! some fifty for a turn.
+//! one's beginning. What that costs where it is asked for, and where it is not, is in
+//! docs/instructions.md.
 #![forbid(unsafe_code)]
 
 mod buckets;
