@@ -100,6 +100,8 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "nearside status",
             "nearside status --json | head",
+            "nearside status --live",
+            "nearside status --ndjson --interval 5s | jq .places",
             "nearside status --listening",
             "nearside status --health 127.0.0.1:9145",
             "nearside status /run/near/status",

@@ -164,6 +164,14 @@ pub struct StatusPlan {
     pub health: Option<SocketAddr>,
     /// Print JSON.
     pub json: bool,
+    /// Show what they do, look by look.
+    pub live: bool,
+    /// The same, a line of JSON for each process and look.
+    pub ndjson: bool,
+    /// How long it is from one look to the next.
+    pub interval: Duration,
+    /// How many of them; `None`: until somebody ends it.
+    pub count: Option<u64>,
 }
 
 /// What `watch` is asked to do.

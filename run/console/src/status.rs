@@ -1,7 +1,9 @@
 //! `nearside status`.
 
+mod change;
 mod health;
 mod listening;
+mod live;
 
 use crate::plan::StatusPlan;
 use core::time::Duration;
@@ -26,6 +28,9 @@ pub fn status(plan: &StatusPlan) -> Result<(), Failure> {
     }
     if plan.listening {
         return listening(plan.json);
+    }
+    if plan.live || plan.ndjson {
+        return live::live(plan);
     }
     let readers = match &plan.page {
         Some(path) => vec![Reader::open(path)?],

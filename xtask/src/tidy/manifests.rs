@@ -133,6 +133,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "silo",
             "topology",
             "watch",
+            "wire",
         ],
     ),
     ("stats", &["random"]),

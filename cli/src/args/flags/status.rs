@@ -4,8 +4,9 @@ use super::nginx;
 use clap::{Args, ValueHint};
 use console::StatusPlan;
 use core::net::SocketAddr;
-use host::values;
+use host::values::{self, Count};
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Args)]
 pub(in crate::args) struct StatusArgs {
@@ -27,6 +28,24 @@ pub(in crate::args) struct StatusArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
+
+    /// Show rates from look to look, by silo or worker, and by host and location
+    /// with p50 and p99 where the process was started with --metrics; and what was
+    /// at its limit first
+    #[arg(long, conflicts_with_all = ["listening", "json"])]
+    live: bool,
+
+    /// As --live, a line of JSON for each process and look
+    #[arg(long, conflicts_with_all = ["listening", "json"])]
+    ndjson: bool,
+
+    /// With --live and --ndjson: look again after this time
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::nonzero_duration)]
+    interval: Duration,
+
+    /// With --live and --ndjson: end after so many looks
+    #[arg(long, value_name = "N")]
+    count: Option<Count>,
 }
 
 impl StatusArgs {
@@ -39,6 +58,15 @@ impl StatusArgs {
                 Some(told.ok_or("--health: say at which address metrics are told")?)
             }
         };
-        Ok(StatusPlan { page: self.page, listening: self.listening, health, json: self.json })
+        Ok(StatusPlan {
+            page: self.page,
+            listening: self.listening,
+            health,
+            json: self.json,
+            live: self.live,
+            ndjson: self.ndjson,
+            interval: self.interval,
+            count: self.count.map(|Count(count)| count),
+        })
     }
 }
