@@ -17,7 +17,7 @@ use clap::{CommandFactory, FromArgMatches};
 use console::{ImportPlan, LabPlan, NodePlan, NumaPlan, StatusPlan, WatchPlan};
 use demo::DemoPlan;
 use generator::LoadPlan;
-use nginx_command::NginxPlan;
+use nginx_command::{NginxPlan, SitePlan};
 use serve::ServePlan;
 use std::ffi::OsString;
 use std::fs::File;
@@ -29,6 +29,8 @@ use testbed::PacketPlan;
 pub enum Command {
     /// Serve a website.
     Serve(Box<ServePlan>),
+    /// Serve a site in TOML.
+    Site(Box<SitePlan>),
     /// Do what an nginx.conf says.
     Nginx(NginxPlan),
     /// Load a server and measure its latency.
@@ -101,8 +103,10 @@ where
         let name = matches.subcommand_name().unwrap_or_default();
         refusal(name, &merged.place(&why))
     })?;
-    if let Command::Serve(plan) = &mut command {
-        plan.settings.given = settings::given(&matches);
+    match &mut command {
+        Command::Serve(plan) => plan.settings.given = settings::given(&matches),
+        Command::Site(_) => settings::beside_site(&matches).map_err(|why| refusal("serve", &why))?,
+        _ => {}
     }
     Ok(command)
 }
@@ -128,6 +132,18 @@ pub fn nginx_again(_: Option<File>) -> Result<ServePlan, String> {
     match parse(std::env::args_os()) {
         Ok(Command::Nginx(plan)) => nginx_command::served(&plan, nginx_again),
         Ok(_) => Err("the command line is not that of nginx".to_owned()),
+        Err(error) => Err(settings::sentence(&error)),
+    }
+}
+
+/// The same of a site in TOML, whose file may be open already.
+///
+/// # Errors
+/// As [`serve_again`].
+pub fn site_again(opened: Option<File>) -> Result<ServePlan, String> {
+    match parse(std::env::args_os()) {
+        Ok(Command::Site(plan)) => nginx_command::site_served(&plan, opened, site_again),
+        Ok(_) => Err("the command line is not that of serve --site".to_owned()),
         Err(error) => Err(settings::sentence(&error)),
     }
 }

@@ -25,6 +25,7 @@ fn call(command: Command) -> Result<ExitCode, Failure> {
     let done = |outcome: Result<(), Failure>| outcome.map(|()| ExitCode::SUCCESS);
     match command {
         Command::Serve(plan) => serve::serve(&plan),
+        Command::Site(plan) => nginx_command::site(&plan, args::site_again),
         Command::Nginx(plan) => nginx_command::nginx(&plan, args::nginx_again),
         Command::Load(plan) => generator::load(*plan),
         Command::Demo(plan) => Ok(demo::run(&plan, &std::env::current_exe()?).map(|_| ExitCode::SUCCESS)?),

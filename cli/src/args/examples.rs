@@ -20,7 +20,8 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "nearside serve ./site --listen 8080",
             "nearside serve ./site --listen 443 --listen unix:/run/web.sock --accept least",
             "nearside serve ./site --listen 8080 --access-log - --check",
-            "nearside serve --settings site.toml",
+            "nearside serve --settings serve.toml",
+            "nearside serve --site site.toml --explain",
             "nearside serve ./site --link af_xdp:eth0 --listen 80 --silos auto --plan",
             "nearside serve ./site --link tap:near0,addr=10.9.0.1/24 --addr 10.9.0.2/24",
             "nearside serve --respond 2649 --link memif:/run/near.sock --addr 10.0.0.2/24 --core 0",
@@ -247,7 +248,7 @@ mod tests {
             let lines = of(&words);
             assert!(!lines.is_empty(), "nearside {words} has no example");
             for line in lines {
-                let line = line.replace("site.toml", &file.display().to_string());
+                let line = line.replace("serve.toml", &file.display().to_string());
                 let ours = commands(&line).into_iter().filter(|words| words.first().is_some_and(|w| w == "nearside"));
                 let ours: Vec<Vec<String>> = ours.collect();
                 assert!(ours.iter().any(|all| all[1..].join(" ").starts_with(&words)), "{line} is of {words}");

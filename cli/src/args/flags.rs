@@ -74,6 +74,7 @@ impl Typed {
     /// What is meant, or what makes no sense together.
     pub(super) fn plan(self) -> Result<Command, String> {
         Ok(match self {
+            Self::Serve(args) if args.is_site() => Command::Site(Box::new(args.site_plan()?)),
             Self::Serve(args) => Command::Serve(Box::new(args.plan()?)),
             Self::Nginx(args) => Command::Nginx(args.plan()?),
             Self::Load(args) => Command::Load(Box::new(args.plan()?)),

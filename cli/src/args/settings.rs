@@ -24,7 +24,13 @@ const FILE_MAX: u64 = 1 << 20;
 const COMMAND: &str = "serve";
 
 /// What is about one start of the program, and no setting.
-const NO_SETTINGS: [&str; 5] = ["settings", "check", "plan", "json", "take-over"];
+const NO_SETTINGS: [&str; 8] = ["settings", "site", "site-schema", "explain", "check", "plan", "json", "take-over"];
+
+/// What is not in the file of `--site`, and may stand beside it; so may what is of
+/// links, of rights and of restarts.
+const BESIDE_SITE: [&str; 8] =
+    ["site", "site-schema", "explain", "check", "metrics", "idle", "congestion", "user-timeout"];
+const BESIDE_SITE_HEADINGS: [&str; 4] = ["Links", "Fault injection", "Restart", "Rights"];
 
 /// The served folder, which has no option's name: it is an argument.
 const FOLDER: &str = "folder";
@@ -45,6 +51,22 @@ pub(super) fn given(matches: &ArgMatches) -> BTreeMap<String, Vec<String>> {
         }
     }
     given
+}
+
+/// Refuses options that would have no effect beside `--site`.
+pub(super) fn beside_site(matches: &ArgMatches) -> Result<(), String> {
+    let Some((COMMAND, matches)) = matches.subcommand() else { return Ok(()) };
+    for arg in arguments() {
+        let typed = matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+        let heading = arg.get_help_heading().unwrap_or_default();
+        let may = BESIDE_SITE.contains(&name(&arg))
+            || name(&arg) == "status-page"
+            || BESIDE_SITE_HEADINGS.iter().any(|one| heading.starts_with(one));
+        if typed && !may {
+            return Err(format!("--{} is not for --site, whose file says it", name(&arg)));
+        }
+    }
+    Ok(())
 }
 
 /// A command line with the file's part in it.

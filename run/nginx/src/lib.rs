@@ -8,6 +8,7 @@
 //! | `pid_file` | the file with the process id, and who is told by it |
 //! | `signal` | `-s`: the running process is told |
 //! | `version` | `-v` and `-V` |
+//! | `site` | a site in TOML in the place of an nginx.conf |
 //! | `start` | the process begins: its error log, and in the background |
 //! | `served` | what a configuration has the process be |
 //! | `over_links`, `over_sockets` | the same of each data path |
@@ -19,12 +20,14 @@ mod pid_file;
 mod plan;
 mod served;
 mod signal;
+mod site;
 mod start;
 mod test;
 mod version;
 
 pub use plan::{ExplainForm, NginxAction, NginxLinks, NginxPlan, NginxSignal, NginxWorkers};
 pub use served::served;
+pub use site::{SiteForm, SitePlan, SiteTask, site, site_served};
 
 use say::Failure;
 use serve::ServePlan;

@@ -112,6 +112,6 @@ impl Loaded {
     }
 }
 
-fn resolve(host: &str) -> Vec<IpAddr> {
+pub fn resolve(host: &str) -> Vec<IpAddr> {
     (host, 0).to_socket_addrs().map(|found| found.map(|one| one.ip()).collect()).unwrap_or_default()
 }

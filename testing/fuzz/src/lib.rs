@@ -56,8 +56,8 @@ pub const TARGETS: &[Target] = &[
     targets::http_client::TARGET,
     targets::http_values::TARGET,
     targets::nginx_compile::TARGET,
-    targets::nginx_compile::TARGET,
     targets::nginx_conf::TARGET,
     targets::proxy_header::TARGET,
     targets::request_fields::TARGET,
+    targets::site_toml::TARGET,
 ];

@@ -79,6 +79,11 @@ fn proxy_header() {
 }
 
 #[test]
+fn site_toml() {
+    replay("site_toml");
+}
+
+#[test]
 fn request_fields() {
     replay("request_fields");
 }

@@ -84,6 +84,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("access_log", &["wire", "gzip", "helper", "semantics"]),
     ("files", &["wire", "app", "exchange", "helper", "semantics"]),
     ("nginx", &["access_log", "app", "pcre", "phases"]),
+    ("site_toml", &["nginx"]),
     ("pcre", &[]),
     ("phases", &["wire", "app", "access_log", "exchange", "files", "gzip", "helper", "passwords", "pcre", "semantics"]),
     ("site", &["wire", "app", "access_log", "exchange", "files", "h1", "latency", "phases", "semantics"]),
@@ -107,7 +108,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "server", "silo", "sockets", "steer", "tcp", "topology", "wire",
         ],
     ),
-    ("nginx_command", &["access_log", "host", "nginx", "phases", "say", "serve", "server", "sockets"]),
+    ("nginx_command", &["access_log", "host", "nginx", "phases", "say", "serve", "server", "site_toml", "sockets"]),
     ("generator", &["app", "host", "link", "load", "report", "say", "silo", "sockets", "wire"]),
     ("testbed", &["driver", "host", "link", "load", "packet", "say", "silo", "wire"]),
     (

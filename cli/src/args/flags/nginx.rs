@@ -127,7 +127,7 @@ impl NginxArgs {
 }
 
 /// What is asked of links, or of workers.
-fn paths(host: HostArgs) -> Result<(Option<NginxLinks>, NginxWorkers), String> {
+pub(super) fn paths(host: HostArgs) -> Result<(Option<NginxLinks>, NginxWorkers), String> {
     if host.link.is_empty() {
         let spin = host.spin()?;
         let HostArgs { congestion, user_timeout, status_page, .. } = host;

@@ -2,12 +2,14 @@
 
 use super::connections;
 use super::host::HostArgs;
+use super::nginx::paths;
 use super::privileges::PrivilegeArgs;
 use super::sockets::{RestartArgs, SocketArgs};
 use crate::args::serve_again;
 use app::{Prefix, SourceRule};
 use clap::{Args, ValueEnum, ValueHint};
 use host::values::{self, Count, Size};
+use nginx_command::{SiteForm, SitePlan, SiteTask};
 use serve::{Listen, PortPlan, ServePath, ServePlan, Settings, SignalRules};
 use server::{AccessLog, Respond};
 use std::net::SocketAddr;
@@ -18,7 +20,7 @@ use std::time::Duration;
 pub(in crate::args) struct ServeArgs {
     /// The folder to serve; SIGHUP has it looked for and read again
     #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath,
-          required_unless_present_any = ["respond", "settings"])]
+          required_unless_present_any = ["respond", "settings", "site", "site_schema"])]
     folder: Option<PathBuf>,
 
     /// Read settings from this file, and again at SIGHUP
@@ -39,6 +41,27 @@ pub(in crate::args) struct ServeArgs {
     /// page.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     settings: Option<PathBuf>,
+
+    /// Serve the site in this file: hosts, locations, rules, logs and limits
+    ///
+    /// TOML, whose keys docs/site.md has: what an nginx.conf can say, without its
+    /// language. The file says where it is listened and how many workers there
+    /// are, so that options about these are refused here; those of --link, of
+    /// rights and of restarts are not. SIGHUP reads it again: a file with a fault
+    /// changes nothing, and is told of with line and column.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(conflicts_with_all = ["folder", "respond", "settings", "listen", "plan_only"])]
+    site: Option<PathBuf>,
+
+    /// With --site: say what becomes of it, and exit: in words, as json, or as
+    /// the nginx.conf that says the same
+    #[arg(long, value_enum, value_name = "FORM", num_args = 0..=1, default_missing_value = "words")]
+    #[arg(requires = "site", conflicts_with = "check")]
+    explain: Option<ExplainedAs>,
+
+    /// Print the JSON schema of files for --site, and exit
+    #[arg(long, exclusive = true)]
+    site_schema: bool,
 
     /// Say whether the command line and --settings make sense and what they
     /// name is there, and exit without serving
@@ -167,7 +190,47 @@ enum Symlinks {
     On,
 }
 
+/// In which form a site is explained.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum ExplainedAs {
+    /// For people
+    Words,
+    /// For programs
+    Json,
+    /// As an nginx.conf
+    Nginx,
+}
+
 impl ServeArgs {
+    /// Whether a site in a file is meant.
+    pub(super) const fn is_site(&self) -> bool {
+        self.site.is_some() || self.site_schema
+    }
+
+    /// What is meant by a site in a file.
+    pub(super) fn site_plan(self) -> Result<SitePlan, String> {
+        let task = match (self.site_schema, self.check, self.explain) {
+            (true, ..) => SiteTask::Schema,
+            (_, true, _) => SiteTask::Check,
+            (.., Some(ExplainedAs::Words)) => SiteTask::Explain(SiteForm::Words),
+            (.., Some(ExplainedAs::Json)) => SiteTask::Explain(SiteForm::Json),
+            (.., Some(ExplainedAs::Nginx)) => SiteTask::Explain(SiteForm::Nginx),
+            _ => SiteTask::Serve,
+        };
+        let pid_file = self.restart.pid_file.clone();
+        let (links, workers) = paths(self.host)?;
+        Ok(SitePlan {
+            file: self.site.unwrap_or_default(),
+            metrics: self.metrics,
+            links: links.map(Box::new),
+            workers,
+            restart: self.restart.plan(),
+            privileges: self.privileges.plan(),
+            pid_file,
+            task,
+        })
+    }
+
     pub(super) fn plan(self) -> Result<ServePlan, String> {
         let (check, settings) = (self.check, Settings { file: self.settings, ..Settings::default() });
         let (privileges, metrics) = (self.privileges.plan(), self.metrics);

@@ -104,6 +104,11 @@ fn a_guarded_site() {
 }
 
 #[test]
+fn a_site_in_toml() {
+    compare("toml");
+}
+
+#[test]
 fn a_site_of_experiments() {
     compare("experiments");
 }

@@ -201,11 +201,21 @@ fn is_nginx_itself() -> bool {
 
 fn start(prefix: &Path, side: &Side) -> Running {
     let itself = is_nginx_itself();
-    let mut command =
-        if side.name == NGINX.name || itself { Command::new("/usr/sbin/nginx") } else { Nearside::command(["nginx"]) };
-    command.arg("-p").arg(prefix).arg("-c").arg(prefix.join(side.name).join("nginx.conf"));
-    // Before its configuration is read it says things elsewhere.
-    command.args(["-e", "stderr"]).env("TZ", "UTC");
+    // Where a site is there in TOML, too, one of ours serves that.
+    let toml = prefix.join(side.name).join("site.toml");
+    let mut command = match (side.name == NGINX.name || itself, side.name == OURS.name && toml.exists()) {
+        (true, _) => Command::new("/usr/sbin/nginx"),
+        (_, true) => Nearside::command(["serve", "--site"]),
+        _ => Nearside::command(["nginx"]),
+    };
+    if side.name == OURS.name && toml.exists() && !itself {
+        command.arg(&toml);
+    } else {
+        command.arg("-p").arg(prefix).arg("-c").arg(prefix.join(side.name).join("nginx.conf"));
+        // Before its configuration is read it says things elsewhere.
+        command.args(["-e", "stderr"]);
+    }
+    command.env("TZ", "UTC");
     if side.name == STACK.name && !itself {
         command.args(LINK);
     }

@@ -281,9 +281,19 @@ impl<R: Replies> Runner<'_, R> {
         }
     }
 
+    /// Whether nothing of a path leads up but the root that was written so
+    /// (`root ../www`).
+    fn root_alone_leads_up(&self, path: &[u8]) -> bool {
+        let block = Self::block(&self.loaded, self.course).and_then(|at| self.loaded.program.blocks.get(at));
+        let Some(root) = block.and_then(|block| block.root.path.constant()) else { return false };
+        let Some(rest) = path.strip_prefix(root) else { return false };
+        let apart = root.ends_with(b"/") || matches!(rest, [] | [b'/', ..]);
+        apart && !leads_up(rest)
+    }
+
     /// Looks where a path leads.
     pub(super) fn look(&mut self, path: &[u8]) -> Result<At, Flow> {
-        if path.split(|byte| *byte == b'/').any(|segment| segment == b"..") || path.contains(&0) {
+        if leads_up(path) && !self.root_alone_leads_up(path) || path.contains(&0) {
             // No path that a request makes leaves where it begins.
             return Ok(At::Missing);
         }
@@ -311,4 +321,9 @@ impl<R: Replies> Runner<'_, R> {
             Look::Full => Err(Flow::Status(503)),
         }
     }
+}
+
+/// Whether a segment of a path is `..`.
+fn leads_up(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|segment| segment == b"..")
 }
