@@ -3,7 +3,7 @@
 
 use super::confine::Identity;
 use crate::plan::ServePlan;
-use rustix::fs::{Access, AtFlags, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use say::Failure;
 use std::collections::VecDeque;
@@ -31,7 +31,12 @@ const TOLD_MAX: usize = 3;
 /// As open(2).
 pub fn open_log(path: &Path, identity: Option<&Identity>) -> io::Result<OwnedFd> {
     match identity {
-        Some(user) if !is_roots_own(path) => as_user(user, || append(path)),
+        Some(user) if !is_roots_own(path) => as_user(user, || append(path)).or_else(|why| match why.kind() {
+            // Where a group may write to /var/log, and the user not to the folder in
+            // it: what is not there is made for him, and no link followed.
+            io::ErrorKind::PermissionDenied => create_for(user, path).map_err(|_| why),
+            _ => Err(why),
+        }),
         _ => append(path),
     }
 }
@@ -71,6 +76,16 @@ fn append(path: &Path) -> io::Result<OwnedFd> {
     let set = rustix::fs::fcntl_getfl(&file)?;
     rustix::fs::fcntl_setfl(&file, set - OFlags::NONBLOCK)?;
     Ok(file.into())
+}
+
+/// Makes a new file that is the user's; nothing that is there is opened.
+fn create_for(user: &Identity, path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(0o644);
+    let made = rustix::fs::openat2(CWD, path, flags, mode, ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS)?;
+    let (uid, gid) = (rustix::process::Uid::from_raw(user.uid), rustix::process::Gid::from_raw(user.gid));
+    rustix::fs::fchown(&made, Some(uid), Some(gid))?;
+    Ok(made)
 }
 
 /// Opens the root directory `path`.
@@ -252,6 +267,33 @@ mod tests {
         let plain = theirs.join("plain.log");
         drop(open_log(&plain, Some(&user)).expect("made"));
         assert_eq!(std::fs::metadata(&plain).expect("there").uid(), user.uid);
+        assert_eq!(std::fs::read_to_string(&secret).expect("read"), "precious");
+    }
+
+    /// As where a group may write to /var/log.
+    #[test]
+    fn a_log_that_its_user_may_not_make_is_made_for_him() {
+        let Some(user) = nobody() else { return };
+        let folder = Folder::new("places-group");
+        std::fs::set_permissions(&folder.0, std::fs::Permissions::from_mode(0o775)).expect("set");
+        chown(&folder.0, Some(0), Some(4)).expect("given");
+        let logs = folder.0.join("logs");
+        std::fs::create_dir(&logs).expect("made");
+        std::fs::set_permissions(&logs, std::fs::Permissions::from_mode(0o755)).expect("set");
+        let secret = folder.0.join("secret");
+        std::fs::write(&secret, "precious").expect("written");
+        std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).expect("set");
+        symlink(&secret, logs.join("link.log")).expect("a link");
+        symlink(&logs, folder.0.join("other")).expect("a link");
+        for path in [&secret, &logs.join("link.log"), &folder.0.join("other/new.log")] {
+            let refused = open_log(path, Some(&user)).expect_err("refused");
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "{}", path.display());
+        }
+        let made = logs.join("new.log");
+        for _ in 0..2 {
+            drop(open_log(&made, Some(&user)).expect("made, and opened again"));
+        }
+        assert_eq!(std::fs::metadata(&made).expect("there").uid(), user.uid);
         assert_eq!(std::fs::read_to_string(&secret).expect("read"), "precious");
     }
 
