@@ -3,9 +3,12 @@
 use crate::load::Loaded;
 use crate::plan::{NginxPlan, PATIENCE};
 use crate::{over_links, over_sockets};
+use core::time::Duration;
 use nginx::{Compiled, ProcessRules};
 use phases::Program;
+use phases::program::{ConnectionRules, HeadRules};
 use serve::{Privileges, ServePlan, Settings, SignalRules};
+use server::{ExchangeTerms, HeadTerms};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
@@ -78,32 +81,43 @@ fn given(text: &[u8], globals: &str, program: &Program, process: &ProcessRules) 
 }
 
 fn server(program: Program, process: &ProcessRules, connections: usize) -> server::Config {
-    let first = program.listeners.first().and_then(|listener| listener.servers.first());
-    let first = first.map(|id| &program.servers[usize::from(id.0)]);
-    let block = program.first_block().cloned().unwrap_or_default();
-    let header = first.map(|server| server.head.timeout);
-    let head = program.servers.iter().map(|server| server.head).fold(phases::program::HeadRules::default(), |a, b| {
-        phases::program::HeadRules {
-            timeout: a.timeout.max(b.timeout),
-            line: a.line.max(b.line),
-            bytes: a.bytes.max(b.bytes),
-            fields: a.fields.max(b.fields),
-        }
-    });
+    let requests = program.first_block().map_or(u32::MAX, |block| block.connection.requests);
+    // Those of the first listener come first.
+    let (heads, exchanges) = (&program.terms.heads, &program.terms.exchanges);
+    let base = server::Limits::default();
+    let heads: Vec<HeadTerms> = heads.iter().map(|rules| head_terms(&base, rules)).collect();
+    let exchanges: Vec<ExchangeTerms> = exchanges.iter().map(exchange_terms).collect();
     let mut config = server::Config::program(Arc::new(program));
     config.limits.connections = connections;
-    config.limits.requests_per_connection = Some(block.connection.requests);
-    let http = &mut config.limits.http;
-    http.request_line = u16::try_from(head.line).unwrap_or(u16::MAX);
-    http.head = u16::try_from(head.bytes).unwrap_or(u16::MAX);
-    http.fields = u16::try_from(head.fields).unwrap_or(u16::MAX);
-    // What one place takes is for it to say.
-    http.body = u64::MAX;
-    let timeouts = &mut config.timeouts;
-    timeouts.http.header = header.unwrap_or(head.timeout);
-    timeouts.http.body = block.connection.body;
-    timeouts.http.send = block.connection.send;
-    timeouts.http.keep_alive = block.connection.keepalive;
-    timeouts.drain = process.shutdown.unwrap_or(PATIENCE);
+    config.limits.requests_per_connection = Some(requests);
+    config.timeouts.drain = process.shutdown.unwrap_or(PATIENCE);
+    if let Some(head) = heads.first() {
+        config.limits.http = head.limits;
+    }
+    (config.head_terms, config.exchange_terms) = (heads, exchanges);
     config
+}
+
+/// The least time that a timer is set to.
+const SOONEST: Duration = Duration::from_millis(1);
+
+fn head_terms(base: &server::Limits, rules: &HeadRules) -> HeadTerms {
+    let mut limits = base.http;
+    limits.request_line = u16::try_from(rules.line).unwrap_or(u16::MAX);
+    limits.head = u16::try_from(rules.bytes).unwrap_or(u16::MAX);
+    limits.fields = u16::try_from(rules.fields).unwrap_or(u16::MAX);
+    // What one place takes is for it to say.
+    limits.body = u64::MAX;
+    HeadTerms { limits, timeout: rules.timeout.max(SOONEST) }
+}
+
+fn exchange_terms(rules: &ConnectionRules) -> ExchangeTerms {
+    ExchangeTerms {
+        body: rules.body.max(SOONEST),
+        send: rules.send.max(SOONEST),
+        // One that is not kept ends with its answer.
+        keep_alive: rules.keepalive.max(SOONEST),
+        linger: rules.lingering_pause.max(SOONEST),
+        linger_most: rules.lingering.max(SOONEST),
+    }
 }

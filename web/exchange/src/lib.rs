@@ -221,6 +221,12 @@ pub trait Replies {
     /// The reply to come is the last on its connection.
     fn set_last(&mut self, id: ExchangeId);
 
+    /// From now on the connection has the terms of exchanges with this number, of those
+    /// that the carrier was told: how long its client may take for what follows.
+    fn set_terms(&mut self, id: ExchangeId, number: u8) {
+        let _ = (id, number);
+    }
+
     /// The exchange is over without a reply, and the connection with it.
     fn hang_up(&mut self, id: ExchangeId);
 
@@ -409,6 +415,13 @@ pub trait Handler {
     fn body_max(&mut self, local: Option<SocketAddr>, request: &Request<'_>) -> Option<u64> {
         let _ = (local, request);
         None
+    }
+
+    /// The numbers of the terms that a connection to this address begins with: of heads
+    /// and of exchanges. Asked where the carrier was told of any.
+    fn terms_at(&self, local: Option<SocketAddr>) -> (u8, u8) {
+        let _ = local;
+        (0, 0)
     }
 
     /// Whether clients of some address begin with a header of the PROXY protocol.

@@ -147,6 +147,8 @@ pub struct Ready {
     ///
     /// [`Replies::series`]: crate::Replies::series
     pub series: u16,
+    /// The terms that its connection has then ([`crate::Replies::set_terms`]).
+    pub terms: u8,
 }
 
 impl Ready {
@@ -165,6 +167,7 @@ impl Ready {
             content,
             closing: None,
             series: Self::OF_HOST,
+            terms: 0,
         }
     }
 

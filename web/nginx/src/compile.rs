@@ -38,7 +38,7 @@ use layer::Layer;
 use listen::Addresses;
 use pcre::{Regex, RegexOptions};
 use phases::variables::VariableError;
-use phases::{BlockId, Program, Value};
+use phases::{BlockId, Program, ProgramTerms, TooManyTerms, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -157,6 +157,14 @@ impl Compiler<'_> {
         }
         process.http = http;
         let sockets = self.listeners()?;
+        self.program.terms = ProgramTerms::of(&self.program).map_err(|why| {
+            let place = match &why {
+                TooManyTerms::Exchanges(block) => self.places.get(block.0 as usize).copied().flatten(),
+                TooManyTerms::Heads(_) => None,
+            };
+            let text = format!("not supported here: {why}");
+            place.map_or_else(|| nowhere(text.clone()), |place| self.refused(place, text.clone()))
+        })?;
         Ok((process, sockets))
     }
 

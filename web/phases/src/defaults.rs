@@ -71,6 +71,8 @@ impl Default for ConnectionRules {
             keepalive_time: Duration::from_secs(3600),
             body: Duration::from_secs(60),
             send: Duration::from_secs(60),
+            lingering: Duration::from_secs(30),
+            lingering_pause: Duration::from_secs(5),
         }
     }
 }

@@ -33,6 +33,7 @@ pub mod script;
 pub mod secure_link;
 pub mod silos;
 pub mod small;
+mod terms;
 pub mod types;
 pub mod units;
 mod value;
@@ -43,6 +44,7 @@ pub use locations::{Location, LocationError, Locations, Pattern};
 pub use names::{NameError, Names};
 pub use program::{Block, BlockId, ListenerRules, Program, ServerId, VirtualServer};
 pub use reach::Reach;
+pub use terms::{ProgramTerms, TooManyTerms};
 pub use value::{Value, ValueError, ValuePart, Variables};
 
 /// The nginx whose answers these are: `$nginx_version`.

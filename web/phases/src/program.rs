@@ -19,6 +19,7 @@ use crate::maps::{Geo, Map, SplitClients};
 use crate::names::Names;
 use crate::script::Instruction;
 use crate::silos::Silos;
+use crate::terms::ProgramTerms;
 use crate::types::TypeTable;
 use crate::value::Value;
 use crate::variables::VariableTable;
@@ -57,6 +58,8 @@ pub struct Program {
     pub open_logs: OnceLock<Arc<OpenLogs>>,
     /// The silos that have it.
     pub silos: Silos,
+    /// What is taken of clients, and waited for, by number.
+    pub terms: ProgramTerms,
     /// What is limited together (`limit_req_zone`, `limit_conn_zone`).
     pub zones: Vec<Zone>,
 }
@@ -386,6 +389,10 @@ pub struct ConnectionRules {
     pub body: Duration,
     /// `send_timeout`.
     pub send: Duration,
+    /// `lingering_time`.
+    pub lingering: Duration,
+    /// `lingering_timeout`.
+    pub lingering_pause: Duration,
 }
 
 /// How redirects name this server.

@@ -3,6 +3,7 @@
 use crate::conn::{DRY, FINISHED, More, ServedConnection, State, Tick};
 use crate::counters::Counters;
 use crate::head;
+use crate::terms::TermTable;
 use access_log::{Line, Log};
 use app::{Body, ConnId, Net};
 use core::net::SocketAddr;
@@ -46,6 +47,7 @@ pub struct Carrier {
     pub logs: Vec<Option<Log>>,
     pub limits: Limits,
     pub timeouts: Timeouts,
+    pub terms: TermTable,
     pub clock: WallClock,
     pub server_header: bool,
     pub draining: Option<Drain>,
@@ -248,7 +250,7 @@ impl<N: Net> Answering<'_, N> {
             return;
         }
         if later {
-            let span = self.carrier.timeouts.http.keep_alive;
+            let span = self.carrier.terms_of(id).keep_alive;
             self.carrier.arm(self.net, id, span);
         }
         self.carrier.response_over(self.net, id, goes_on);
@@ -451,6 +453,13 @@ impl<N: Net> Replies for Answering<'_, N> {
     fn set_last(&mut self, id: ExchangeId) {
         if let Some(conn) = self.carrier.conn(id.conn()) {
             conn.ending = conn.ending.and(false);
+        }
+    }
+
+    fn set_terms(&mut self, id: ExchangeId, number: u8) {
+        let id = id.conn();
+        if self.carrier.conn(id).is_some_and(|conn| conn.terms.exchange() != number) {
+            self.carrier.change_terms(self.net, id, number);
         }
     }
 

@@ -9,11 +9,12 @@ use crate::carrier::Carrier;
 use crate::conn::{ENDED, FIRST, MARKED, State};
 use crate::deadlines::DRAINED;
 use crate::head;
+use crate::terms::TermTable;
 use access_log::Log;
 use app::{ConnId, Net};
 use core::time::Duration;
 use exchange::Handler;
-use site::{Config, ConfigError, HandlerChange, Limits, Making, Site, Timeouts};
+use site::{Config, ConfigError, HandlerChange, Limits, Making, Site};
 use wire::Time;
 
 /// A new site and new settings for one [`Server`], made ready.
@@ -88,9 +89,11 @@ impl Server {
     pub fn change(&mut self, change: Change) -> Replaced {
         let Change { config, site, hosts } = change;
         let carrier = &mut self.carrier;
-        if is_shorter(&config.timeouts, &carrier.timeouts) {
+        let terms = TermTable::of(&config);
+        if terms.is_shorter(&carrier.terms) {
             carrier.unsettled = Some(0);
         }
+        carrier.terms = terms;
         carrier.timeouts = config.timeouts.clone();
         carrier.set_limits(&config.limits);
         self.free_idle();
@@ -212,9 +215,9 @@ impl Carrier {
             State::Ready | State::Body if conn.flags & MARKED == 0 => {
                 // The next request sets a timer that may be the sooner one.
                 conn.flags |= FIRST;
-                self.timeouts.http.after(conn.engine.waiting())
+                self.terms.after(conn.terms, conn.engine.waiting())
             }
-            State::Proxied | State::Waiting => Some(self.timeouts.http.header),
+            State::Proxied | State::Waiting => Some(self.terms.head(conn.terms).timeout),
             // For our FIN's answer; that limit never changes.
             State::Vacant => None,
             State::Closing if conn.flags & (MARKED | ENDED) == 0 => None,
@@ -229,10 +232,4 @@ impl Carrier {
             net.set_timer(id, Some(now + left));
         }
     }
-}
-
-/// Whether anybody is to wait for less long than before.
-fn is_shorter(new: &Timeouts, old: &Timeouts) -> bool {
-    let times = |times: &Timeouts| [times.http.header, times.http.body, times.http.keep_alive, times.http.send];
-    times(new).iter().zip(times(old)).any(|(new, old)| *new < old)
 }

@@ -1,5 +1,6 @@
 //! What the server knows of a connection.
 
+use crate::terms::Terms;
 use access_log::OpenLine;
 use core::time::Duration;
 use exchange::{Ending, ProxiedAddresses};
@@ -35,14 +36,14 @@ pub struct ServedConnection {
     pub last: Tick,
     /// Bytes queued so far, modulo 2^32.
     pub queued: u32,
-    /// Bytes acknowledged when the timer was set, if [`MARKED`].
+    /// See [`ServedConnection::set_mark`].
     pub mark: u32,
     /// Requests answered.
     pub requests: u32,
     pub state: State,
     pub flags: u8,
-    /// Looks in a row that found nothing acknowledged, if [`MARKED`].
-    pub quiet: u8,
+    /// What is taken of its client, and waited for.
+    pub terms: Terms,
     /// Of the request that is being answered.
     pub ending: Ending,
 }
@@ -82,11 +83,14 @@ pub const ENDED: u8 = 8;
 pub const DRY: u8 = 32;
 /// FIN is queued.
 pub const FINISHED: u8 = 64;
-/// The timer watches whether bytes are acknowledged; see [`ServedConnection::mark`].
+/// The timer watches whether bytes are acknowledged; see [`ServedConnection::set_mark`].
 pub const MARKED: u8 = 16;
 
 /// Its body comes, and is for the handler.
 pub const TAKES_BODY: u8 = 128;
+
+/// Of a mark, what counts bytes.
+const ACKNOWLEDGED: u32 = (1 << 28) - 1;
 
 /// What only some connections need.
 #[derive(Debug, Default)]
@@ -137,13 +141,35 @@ impl ServedConnection {
             requests: 0,
             state: State::Vacant,
             flags: 0,
-            quiet: 0,
+            terms: Terms::FIRST,
             ending: Ending::GOES_ON,
         }
     }
 
     pub fn more(&mut self) -> &mut More {
         self.more.get_or_insert_default()
+    }
+
+    /// Notes bytes acknowledged when the timer was set, modulo 2^28, and how many
+    /// looks in a row have found no more: less than 16.
+    pub const fn set_mark(&mut self, acknowledged: u32, quiet: u8) {
+        self.mark = (quiet as u32) << 28 | acknowledged & ACKNOWLEDGED;
+    }
+
+    /// Whether bytes were acknowledged since, and such looks until then; counts where
+    /// the timer is [`MARKED`].
+    pub const fn marked(&self, acknowledged: u32) -> (bool, u8) {
+        ((self.mark ^ acknowledged) & ACKNOWLEDGED != 0, (self.mark >> 28) as u8)
+    }
+
+    /// Notes when our FIN was queued, in place of a mark.
+    pub const fn set_closing(&mut self, now: Tick) {
+        self.mark = now.0;
+    }
+
+    /// When that was.
+    pub const fn closing(&self) -> Tick {
+        Tick(self.mark)
     }
 
     /// Lets go of what only a request needed.

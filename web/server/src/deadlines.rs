@@ -7,12 +7,13 @@
 
 use crate::Server;
 use crate::carrier::{Carrier, Drain, Page};
-use crate::conn::{DRY, ENDED, FINISHED, MARKED, PARTIAL, PAUSED, State};
+use crate::conn::{DRY, ENDED, FINISHED, MARKED, PARTIAL, PAUSED, State, Tick};
 use app::{ConnId, Net};
 use core::time::Duration;
 use exchange::{ExchangeId, Handler};
 use h1::server::Waiting;
 use semantics::Status;
+use site::ExchangeTerms;
 
 /// Connections looked at in one call of `drain`, or of `settle`: a million take several
 /// turns, during which others are served.
@@ -26,8 +27,10 @@ const LOOKS: u8 = 16;
 impl<H: Handler> Server<H> {
     /// The timer ran out: a wait may be over.
     pub(crate) fn on_deadline<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        let header = self.carrier.timeouts.http.header;
-        let Some(conn) = self.carrier.conn(id) else { return };
+        let Some(conn) = self.carrier.conns.get(id.index()).filter(|conn| conn.generation == id.generation()) else {
+            return;
+        };
+        let header = self.carrier.terms.head(conn.terms).timeout;
         match conn.state {
             State::Vacant => {}
             State::Proxied => match conn.last.left(header, net.now()) {
@@ -45,16 +48,14 @@ impl<H: Handler> Server<H> {
             },
             State::Replying => self.carrier.check_progress(net, id),
             State::Closing if net.unsent(id) > 0 || conn.flags & ENDED != 0 => self.carrier.check_progress(net, id),
-            State::Closing => {
-                self.carrier.counters.timeouts_linger += 1;
-                net.abort(id);
-            }
+            State::Closing => self.carrier.check_linger(net, id),
         }
     }
 
     /// A handler has let a request wait for too long.
     fn on_late<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        self.carrier.arm(net, id, self.carrier.timeouts.http.keep_alive);
+        let soonest = self.carrier.terms_of(id).keep_alive;
+        self.carrier.arm(net, id, soonest);
         self.tell(net, id, None, |handler, replies| handler.on_late(replies, ExchangeId::of(id)));
         if self.carrier.conn(id).is_some_and(|conn| conn.state == State::Waiting) {
             self.carrier.counters.timeouts_file += 1;
@@ -71,6 +72,40 @@ impl<H: Handler> Server<H> {
 }
 
 impl Carrier {
+    /// The terms that a connection has now.
+    pub(crate) fn terms_of(&self, id: ConnId) -> ExchangeTerms {
+        *self.terms.exchange(self.conns[id.index()].terms)
+    }
+
+    /// Our FIN is queued: what the client still sends is read for a while, and longer
+    /// as long as more comes.
+    fn linger<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let terms = self.terms_of(id);
+        let now = Tick::of(net.now());
+        let conn = &mut self.conns[id.index()];
+        conn.last = now;
+        conn.set_closing(now);
+        self.arm(net, id, terms.linger.min(terms.linger_most));
+    }
+
+    /// While the rest is read: whether it takes too long.
+    fn check_linger<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let (terms, now) = (self.terms_of(id), net.now());
+        let conn = &self.conns[id.index()];
+        if conn.flags & MARKED != 0 {
+            // It took the last of what is queued until now.
+            return self.linger(net, id);
+        }
+        let left = conn.last.left(terms.linger, now).zip(conn.closing().left(terms.linger_most, now));
+        match left {
+            Some((quiet, all)) => self.arm(net, id, quiet.min(all)),
+            None => {
+                self.counters.timeouts_linger += 1;
+                net.abort(id);
+            }
+        }
+    }
+
     /// Sets the connection's timer.
     pub(crate) fn arm<N: Net>(&mut self, net: &mut N, id: ConnId, span: Duration) {
         self.conns[id.index()].flags &= !MARKED;
@@ -83,7 +118,7 @@ impl Carrier {
         let now = net.now();
         let conn = &self.conns[id.index()];
         let waiting = conn.engine.waiting();
-        let Some(span) = self.timeouts.http.after(waiting) else { return };
+        let Some(span) = self.terms.after(conn.terms, waiting) else { return };
         let unsent = net.unsent(id);
         if waiting == Waiting::KeepAlive && (unsent > app::SEND_LOW_WATER || unsent > 0 && conn.flags & MARKED != 0) {
             // What it is to answer, it has not yet taken.
@@ -120,8 +155,9 @@ impl Carrier {
         let acknowledged = conn.queued.wrapping_sub(unsent as u32);
         let (streams, closing) = (conn.state == State::Replying, conn.state == State::Closing);
         let marked = conn.flags & MARKED != 0;
-        if (unsent > 0 || streams || closing) && marked && conn.mark == acknowledged {
-            let quiet = conn.quiet + 1;
+        let (moved, quiet) = conn.marked(acknowledged);
+        if (unsent > 0 || streams || closing) && marked && !moved {
+            let quiet = quiet + 1;
             if quiet < LOOKS {
                 self.watch_from(net, id, quiet);
                 return;
@@ -146,11 +182,11 @@ impl Carrier {
 
     /// The same, `quiet` looks after something was taken last.
     fn watch_from<N: Net>(&mut self, net: &mut N, id: ConnId, quiet: u8) {
-        self.arm(net, id, self.timeouts.http.send / u32::from(LOOKS));
+        let send = self.terms_of(id).send;
+        self.arm(net, id, send / u32::from(LOOKS));
         let conn = &mut self.conns[id.index()];
-        conn.mark = conn.queued.wrapping_sub(net.unsent(id) as u32);
+        conn.set_mark(conn.queued.wrapping_sub(net.unsent(id) as u32), quiet);
         conn.flags |= MARKED;
-        conn.quiet = quiet;
     }
 
     /// The reply to a request is queued before its body was read: the rest of
@@ -163,7 +199,8 @@ impl Carrier {
         let conn = &mut self.conns[id.index()];
         conn.clear_more();
         conn.state = State::Body;
-        self.arm(net, id, self.timeouts.http.body);
+        let body = self.terms_of(id).body;
+        self.arm(net, id, body);
         net.resume(id);
     }
 
@@ -188,7 +225,7 @@ impl Carrier {
         if ended {
             self.watch_progress(net, id);
         } else {
-            self.arm(net, id, self.timeouts.linger);
+            self.linger(net, id);
         }
     }
 

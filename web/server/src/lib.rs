@@ -21,6 +21,7 @@
 //! | `carrier` | from a handler to a response |
 //! | `times` | how long requests take
 //! | `head` | the heads of responses: a field that all are to have |
+//! | `terms` | how long clients may take, by address and location |
 //! | `deadlines` | timers, draining |
 //! | `change` | sites and settings that change meanwhile |
 #![forbid(unsafe_code)]
@@ -34,6 +35,7 @@ mod head;
 mod proxied;
 mod ready;
 mod requests;
+mod terms;
 mod times;
 
 pub use access_log::AccessLog;
@@ -42,7 +44,8 @@ pub use counters::Counters;
 pub use exchange;
 pub use files::{Directory, Held, Member, ReaderKind, SharedContent, Symlinks};
 pub use site::{
-    Config, ConfigError, Content, Host, Limits, RESPOND_SIZE_MAX, Respond, SiteHandler, Timeouts, WallClock,
+    Config, ConfigError, Content, ExchangeTerms, HeadTerms, Host, Limits, RESPOND_SIZE_MAX, Respond, SiteHandler,
+    Timeouts, WallClock,
 };
 
 use access_log::Log;
@@ -58,6 +61,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use semantics::date::HttpDate;
 use site::{Making, ServedHost, Site};
 use std::sync::Arc;
+use terms::TermTable;
 use wire::Time;
 
 /// The server application of one silo. Not `Send`: made on the silo's thread.
@@ -238,6 +242,7 @@ impl<H: Handler> Server<H> {
             logs,
             limits,
             timeouts: config.timeouts.clone(),
+            terms: TermTable::of(&config),
             clock,
             server_header: config.server_header,
             draining: None,
@@ -338,7 +343,11 @@ impl<H: Handler> Server<H> {
         let paused = loop {
             let conn = &mut self.carrier.conns[id.index()];
             match conn.state {
-                State::Vacant | State::Closing => return data.len(),
+                State::Vacant => return data.len(),
+                State::Closing => {
+                    conn.last = Tick::of(net.now());
+                    return data.len();
+                }
                 State::Waiting | State::Replying if conn.flags & TAKES_BODY == 0 => break false,
                 State::Ready if used >= data.len() && seen.is_none() => break false,
                 State::Proxied => {
@@ -354,7 +363,7 @@ impl<H: Handler> Server<H> {
             let event = match seen.take() {
                 Some(event) => *event,
                 None if conn.state == State::Ready && net.unsent(id) >= self.carrier.unsent_max => break true,
-                None => conn.engine.on_bytes(rest, &self.carrier.limits.http),
+                None => conn.engine.on_bytes(rest, &self.carrier.terms.head(conn.terms).limits),
             };
             match self.on_event(net, id, event, rest) {
                 Some(consumed) => used += consumed,
@@ -410,7 +419,8 @@ impl Carrier {
         if left > 0 && conn.state == State::Ready && conn.flags & PARTIAL == 0 {
             conn.flags |= PARTIAL;
             conn.last = Tick::of(now);
-            self.arm(net, id, self.timeouts.http.header);
+            let span = self.terms.head(conn.terms).timeout;
+            self.arm(net, id, span);
         }
     }
 }
@@ -432,11 +442,14 @@ impl<H: Handler> App for Server<H> {
         let state = if behind { State::Proxied } else { State::Ready };
         self.carrier.counters.connections += 1;
         self.carrier.counters.connections_open += 1;
-        let short = self.carrier.timeouts.http.keep_alive < self.carrier.timeouts.http.header;
+        let terms = self.terms_of(net, id);
+        let header = self.carrier.terms.head(terms).timeout;
+        let short = self.carrier.terms.soonest(terms) < header;
         self.carrier.conns[index] = ServedConnection {
             generation: id.generation(),
             last: Tick::of(now),
             state,
+            terms,
             flags: if short { FIRST } else { 0 },
             ..ServedConnection::vacant()
         };
@@ -444,7 +457,7 @@ impl<H: Handler> App for Server<H> {
             self.carrier.counters.connections_refused += 1;
             self.carrier.close_after_queue(net, id);
         } else {
-            self.carrier.arm(net, id, self.carrier.timeouts.http.header);
+            self.carrier.arm(net, id, header);
         }
     }
 
@@ -481,8 +494,8 @@ impl<H: Handler> App for Server<H> {
         if conn.flags & PAUSED != 0 {
             conn.flags &= !PAUSED;
             conn.last = Tick::of(net.now());
-            let state = conn.state;
-            self.carrier.arm(net, id, self.carrier.timeouts.http.keep_alive.min(self.carrier.timeouts.http.header));
+            let (state, span) = (conn.state, self.carrier.terms.soonest(conn.terms));
+            self.carrier.arm(net, id, span);
             net.resume(id);
             if state != State::Replying {
                 return;

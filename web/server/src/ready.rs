@@ -42,7 +42,7 @@ impl<H: Handler> Server<H> {
         if conn.state != State::Ready || conn.flags & !MARKED != 0 || carrier.logs_any {
             return 0;
         }
-        let Some(plain) = conn.engine.plain(data, &carrier.limits.http) else { return 0 };
+        let Some(plain) = conn.engine.plain(data, &carrier.terms.plain) else { return 0 };
         let slot = self.hosts.slot(|| plain.host(data));
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return 0 };
         // What follows is `serve_known` for the most frequent of what is ready.
@@ -142,7 +142,7 @@ impl<H: Handler> Server<H> {
             if conn.state != State::Ready || conn.flags & !MARKED != 0 {
                 break;
             }
-            let event = conn.engine.on_bytes(rest, &self.carrier.limits.http);
+            let event = conn.engine.on_bytes(rest, &self.carrier.terms.head(conn.terms).limits);
             let bytes = match &event {
                 RequestEvent::Request { request, transfer, consumed } => {
                     let bytes = self.serve_ready(net, id, request, transfer, now);
@@ -241,7 +241,7 @@ impl<H: Handler> Server<H> {
             (false, None) => return self.serve_closing(net, id, (slot, asked), now),
         };
         let mut bytes = len as usize;
-        let (head, series) = (ready.head_len(ending), ready.series);
+        let (head, series, terms) = (ready.head_len(ending), ready.series, ready.terms);
         net.send_body(id, message, 0..len);
         if let Some(content) = &ready.content {
             cold_path();
@@ -253,11 +253,17 @@ impl<H: Handler> Server<H> {
         conn.requests = conn.requests.saturating_add(1);
         carrier.ready += 1;
         carrier.counters.bytes_queued += bytes as u64;
+        let changes = conn.terms.exchange() != terms;
         record_ready(&mut carrier.recorder, &carrier.series, (series, slot), bytes as u32, now);
         if !ending.goes_on() {
-            cold_path();
             // The client said so: nothing follows its request.
             conn.flags |= FINISHED;
+        }
+        if changes {
+            carrier.change_terms(net, id, terms);
+        }
+        if !ending.goes_on() {
+            cold_path();
             net.close(id);
             carrier.close_after_queue(net, id);
         } else if bytes > app::SEND_LOW_WATER {
@@ -440,7 +446,11 @@ impl Carrier {
         conn.requests += 1;
         self.ready += 1;
         self.counters.bytes_queued += u64::from(bytes);
+        let changes = conn.terms.exchange() != ready.terms;
         record_ready(&mut self.recorder, &self.series, (ready.series, slot), bytes, now);
+        if changes {
+            self.change_terms(net, id, ready.terms);
+        }
         Some(bytes)
     }
 

@@ -42,8 +42,7 @@ impl<H: Handler> Server<H> {
             RequestEvent::Request { request, transfer, consumed } => {
                 if conn.flags & (PARTIAL | FIRST) != 0 {
                     conn.flags &= !(PARTIAL | FIRST);
-                    let times = &self.carrier.timeouts.http;
-                    let span = times.keep_alive.min(times.header);
+                    let span = self.carrier.terms.soonest(conn.terms);
                     self.carrier.arm(net, id, span);
                 }
                 self.on_request(net, id, &request, &transfer);
@@ -133,7 +132,8 @@ impl<H: Handler> Server<H> {
         let mut head = core::mem::take(&mut self.head);
         head.clear();
         head.extend_from_slice(seen.head());
-        match RequestReader::new().on_bytes(&head, &self.carrier.limits.http) {
+        let limits = self.carrier.head_limits(id);
+        match RequestReader::new().on_bytes(&head, &limits) {
             RequestEvent::Request { request, transfer: again, consumed }
                 if consumed == head.len() && ends_alike(&again, transfer) =>
             {
@@ -209,7 +209,8 @@ impl<H: Handler> Server<H> {
         }
         conn.more().request = Some((*request).into());
         conn.state = State::Body;
-        self.carrier.arm(net, id, self.carrier.timeouts.http.body);
+        let span = self.carrier.terms_of(id).body;
+        self.carrier.arm(net, id, span);
     }
 
     /// Some of a body that is the handler's.
@@ -244,7 +245,8 @@ impl<H: Handler> Server<H> {
         }
         conn.state = State::Ready;
         let request = conn.more.as_mut().and_then(|more| more.request.take());
-        self.carrier.arm(net, id, self.carrier.timeouts.http.keep_alive);
+        let span = self.carrier.terms_of(id).keep_alive;
+        self.carrier.arm(net, id, span);
         if let Some(request) = request {
             // The site may have become another meanwhile.
             let request = request.get();
@@ -284,12 +286,9 @@ impl<H: Handler> Server<H> {
         }
         let slot = conn.slot();
         let mut engine = conn.engine;
+        let limits = self.carrier.head_limits(id);
         for _ in 0..AHEAD {
-            let RequestEvent::Request { request, transfer, consumed } =
-                engine.on_bytes(rest, &self.carrier.limits.http)
-            else {
-                return;
-            };
+            let RequestEvent::Request { request, transfer, consumed } = engine.on_bytes(rest, &limits) else { return };
             if transfer.framing() != Framing::None {
                 return;
             }

@@ -4,7 +4,7 @@ use access_log::AccessLog;
 use core::time::Duration;
 use files::{Directory, SMALL_CHUNK};
 use latency::SeriesBoard;
-use phases::{NameError, Program};
+use phases::{NameError, Program, ProgramTerms};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,6 +22,12 @@ pub struct Config {
     pub limits: Limits,
     /// How long peers may take.
     pub timeouts: Timeouts,
+    /// Limits and times of heads, by the numbers that a handler gives addresses, in
+    /// place of those above; [`HEAD_TERMS_MAX`] at most. Default: none.
+    pub head_terms: Vec<HeadTerms>,
+    /// Times of exchanges, by the numbers that a handler gives them, in place of those
+    /// above; [`EXCHANGE_TERMS_MAX`] at most. Default: none.
+    pub exchange_terms: Vec<ExchangeTerms>,
     /// Hosts with names of their own. What clients ask for by any other name,
     /// or by none, is `content`. Default: none.
     pub hosts: Vec<Host>,
@@ -44,6 +50,36 @@ pub enum Content {
     /// What a configuration says, with files wherever it says: of the directory
     /// count its limits alone.
     Program(Arc<Program>, Directory),
+}
+
+/// So many terms of heads there may be.
+pub const HEAD_TERMS_MAX: usize = ProgramTerms::HEADS_MAX;
+
+/// So many terms of exchanges there may be.
+pub const EXCHANGE_TERMS_MAX: usize = ProgramTerms::EXCHANGES_MAX;
+
+/// What is taken of heads, and waited for them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeadTerms {
+    /// Bounds on a request.
+    pub limits: h1::server::RequestLimits,
+    /// For a complete head.
+    pub timeout: Duration,
+}
+
+/// How long a client may take for what belongs to an exchange, or follows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExchangeTerms {
+    /// Between two arrivals of body bytes.
+    pub body: Duration,
+    /// Between two advances of its acknowledgements.
+    pub send: Duration,
+    /// For the next request's first byte.
+    pub keep_alive: Duration,
+    /// After our FIN, between two arrivals of what nobody reads any more.
+    pub linger: Duration,
+    /// For all of that.
+    pub linger_most: Duration,
 }
 
 /// The bytes of [`Content::Respond`].
@@ -149,6 +185,8 @@ impl Config {
             access_log: AccessLog::Off,
             limits: Limits::default(),
             timeouts: Timeouts::default(),
+            head_terms: Vec::new(),
+            exchange_terms: Vec::new(),
             hosts: Vec::new(),
             helper_cpus: Vec::new(),
             latency: None,

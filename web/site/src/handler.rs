@@ -331,6 +331,10 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_rejected(replies, id, status, line, page));
     }
 
+    fn terms_at(&self, local: Option<SocketAddr>) -> (u8, u8) {
+        each!(self, handler => handler.terms_at(local))
+    }
+
     fn is_behind_proxies(&self) -> bool {
         each!(self, handler => handler.is_behind_proxies())
     }

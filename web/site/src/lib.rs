@@ -13,7 +13,10 @@ mod fixed;
 mod handler;
 
 pub use clock::WallClock;
-pub use config::{Config, ConfigError, Content, Host, Limits, RESPOND_SIZE_MAX, Respond, Timeouts};
+pub use config::{
+    Config, ConfigError, Content, EXCHANGE_TERMS_MAX, ExchangeTerms, HEAD_TERMS_MAX, HeadTerms, Host, Limits,
+    RESPOND_SIZE_MAX, Respond, Timeouts,
+};
 pub use fixed::Fixed;
 pub use handler::{HandlerChange, Making, SiteHandler};
 

@@ -120,17 +120,7 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "open_file_cache_events",
         ],
     ),
-    (
-        CLOSING,
-        &[
-            "lingering_close",
-            "lingering_time",
-            "lingering_timeout",
-            "reset_timedout_connection",
-            "keepalive_disable",
-            "keepalive_min_timeout",
-        ],
-    ),
+    (CLOSING, &["lingering_close", "reset_timedout_connection", "keepalive_disable", "keepalive_min_timeout"]),
     (
         BODIES,
         &["client_body_buffer_size", "client_body_temp_path", "client_body_in_single_buffer", "client_body_early_read"],

@@ -133,6 +133,8 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
         layer.block.body_max = offset(argument(directive, 0)).unwrap_or_default();
     }),
     plain!("client_body_timeout", |layer, directive| layer.block.connection.body = duration(directive)),
+    plain!("lingering_time", |layer, directive| layer.block.connection.lingering = duration(directive)),
+    plain!("lingering_timeout", |layer, directive| layer.block.connection.lingering_pause = duration(directive)),
     plain!("send_timeout", |layer, directive| layer.block.connection.send = duration(directive)),
     plain!("keepalive_time", |layer, directive| layer.block.connection.keepalive_time = duration(directive)),
     plain!("keepalive_requests", |layer, directive| layer.block.connection.requests = count(directive)),

@@ -227,6 +227,10 @@ impl Handler for Engine {
         Some(if block.body_max == 0 { u64::MAX } else { block.body_max })
     }
 
+    fn terms_at(&self, local: Option<SocketAddr>) -> (u8, u8) {
+        self.loaded.program.terms.of_listener(Self::listener(&self.loaded, self.single, || local))
+    }
+
     fn is_behind_proxies(&self) -> bool {
         self.loaded.is_behind_proxies()
     }

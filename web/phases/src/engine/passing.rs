@@ -138,6 +138,10 @@ impl<R: Replies> Replies for Passing<'_, R> {
         self.replies.set_last(id);
     }
 
+    fn set_terms(&mut self, id: ExchangeId, number: u8) {
+        self.replies.set_terms(id, number);
+    }
+
     fn hang_up(&mut self, id: ExchangeId) {
         self.replies.hang_up(id);
     }

@@ -171,6 +171,7 @@ impl ReadyTable {
         }
         let mut ready = Ready::new(message, head_len, heads.date_at(), apart);
         ready.series = course.series;
+        ready.terms = course.loaded.program.terms.of_block(course.block);
         let entry = ReadyEntry {
             second,
             server: course.server,

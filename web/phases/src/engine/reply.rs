@@ -424,6 +424,8 @@ impl<R: Replies> Runner<'_, R> {
 
     /// Whether the connection goes on after this, and for how long.
     fn keep_alive(&mut self, block: &Block, fields: &mut FieldLines) {
+        let terms = self.loaded.program.terms.of_block(self.course.block);
+        self.replies.set_terms(self.course.id, terms);
         let rules = &block.connection;
         if rules.keepalive.is_zero() || self.course.about.requests.saturating_add(1) >= rules.requests {
             self.set_last();

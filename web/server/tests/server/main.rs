@@ -17,3 +17,4 @@ mod proxied;
 mod shared;
 mod sharing;
 mod streaming;
+mod terms;

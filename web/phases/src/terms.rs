@@ -1,0 +1,129 @@
+//! What is taken of clients, and waited for, numbered: connections keep a number.
+
+use crate::ids::BlockId;
+use crate::program::{ConnectionRules, HeadRules, Program};
+use core::fmt;
+use core::time::Duration;
+
+/// The terms of a program, each once; those of its first listener come first.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ProgramTerms {
+    /// Those of heads, which the first server of a listener has.
+    pub heads: Vec<HeadRules>,
+    /// Those of exchanges: the times of [`ConnectionRules`].
+    pub exchanges: Vec<ConnectionRules>,
+    /// Of each listener, both.
+    listeners: Vec<(u8, u8)>,
+    /// Of each block.
+    blocks: Vec<u8>,
+}
+
+/// More terms that differ than connections have numbers for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TooManyTerms {
+    /// At the listener with this number.
+    Heads(usize),
+    /// In this block.
+    Exchanges(BlockId),
+}
+
+impl fmt::Display for TooManyTerms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Heads(_) => write!(
+                f,
+                "listeners differ in more than {} ways in \"client_header_timeout\" and header buffers",
+                ProgramTerms::HEADS_MAX
+            ),
+            Self::Exchanges(_) => write!(
+                f,
+                "places differ in more than {} ways in \"keepalive_timeout\", \"send_timeout\", \
+                 \"client_body_timeout\", \"lingering_time\" and \"lingering_timeout\"",
+                ProgramTerms::EXCHANGES_MAX
+            ),
+        }
+    }
+}
+
+impl ProgramTerms {
+    /// Terms of heads that differ, at most.
+    pub const HEADS_MAX: usize = 8;
+
+    /// Terms of exchanges that differ, at most.
+    pub const EXCHANGES_MAX: usize = 32;
+
+    /// Those of a program whose listeners, servers and blocks are known.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn of(program: &Program) -> Result<Self, TooManyTerms> {
+        let mut terms = Self::default();
+        for (at, listener) in program.listeners.iter().enumerate() {
+            let first = listener.servers.first().and_then(|server| program.servers.get(usize::from(server.0)));
+            let Some(server) = first else { continue };
+            let head = number(&mut terms.heads, server.head, Self::HEADS_MAX).ok_or(TooManyTerms::Heads(at))?;
+            let rules = program.blocks.get(server.block.0 as usize).map(|block| block.connection).unwrap_or_default();
+            let exchange = number(&mut terms.exchanges, times(rules), Self::EXCHANGES_MAX);
+            terms.listeners.push((head, exchange.ok_or(TooManyTerms::Exchanges(server.block))?));
+        }
+        for (at, block) in program.blocks.iter().enumerate() {
+            let exchange = number(&mut terms.exchanges, times(block.connection), Self::EXCHANGES_MAX);
+            terms.blocks.push(exchange.ok_or(TooManyTerms::Exchanges(BlockId(at as u32)))?);
+        }
+        Ok(terms)
+    }
+
+    /// Of a listener, those of heads and those of exchanges.
+    #[must_use]
+    pub fn of_listener(&self, listener: u16) -> (u8, u8) {
+        self.listeners.get(usize::from(listener)).copied().unwrap_or_default()
+    }
+
+    /// Of a block, those of exchanges.
+    #[must_use]
+    pub fn of_block(&self, block: BlockId) -> u8 {
+        self.blocks.get(block.0 as usize).copied().unwrap_or_default()
+    }
+}
+
+/// What of the rules is time that connections are given.
+const fn times(rules: ConnectionRules) -> ConnectionRules {
+    // A connection that is not kept is given none for the next request.
+    ConnectionRules { keepalive_told: None, requests: 0, keepalive_time: Duration::ZERO, ..rules }
+}
+
+/// The number of `one` in the list, where it is put if it is not yet.
+fn number<T: PartialEq>(list: &mut Vec<T>, one: T, most: usize) -> Option<u8> {
+    let at = match list.iter().position(|known| *known == one) {
+        Some(at) => at,
+        None if list.len() == most => return None,
+        None => {
+            list.push(one);
+            list.len() - 1
+        }
+    };
+    u8::try_from(at).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::Block;
+
+    #[test]
+    fn terms_are_numbered_once_and_not_without_end() {
+        let mut program = Program::default();
+        for at in 0..100 {
+            let mut block = Block::default();
+            block.connection.send = Duration::from_secs(at % 32);
+            block.connection.requests = at as u32;
+            program.blocks.push(block);
+        }
+        let terms = ProgramTerms::of(&program).unwrap();
+        assert_eq!(terms.exchanges.len(), 32);
+        assert_eq!([0, 1, 33, 99].map(|at| terms.of_block(BlockId(at))), [0, 1, 1, 3]);
+        assert_eq!(terms.of_block(BlockId(100)), 0);
+        program.blocks[99].connection.send = Duration::from_secs(99);
+        assert_eq!(ProgramTerms::of(&program), Err(TooManyTerms::Exchanges(BlockId(99))));
+    }
+}

@@ -1,0 +1,185 @@
+//! How long clients may take, and how much they may say: by where they connected, and
+//! by what they asked for last.
+
+use crate::Server;
+use crate::carrier::Carrier;
+use app::{ConnId, Net};
+use core::time::Duration;
+use exchange::Handler;
+use h1::server::{RequestLimits, Waiting};
+use site::{Config, ExchangeTerms, HeadTerms};
+
+/// Which terms a connection has: of heads in the upper three bits, of exchanges in the
+/// others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Terms(u8);
+
+impl Terms {
+    /// The first of both.
+    pub const FIRST: Self = Self(0);
+
+    const EXCHANGES: u8 = (EXCHANGE_TERMS_MAX - 1) as u8;
+
+    const fn of_heads(number: u8) -> Self {
+        Self(number << Self::EXCHANGES.count_ones())
+    }
+
+    const fn head(self) -> usize {
+        (self.0 >> Self::EXCHANGES.count_ones()) as usize
+    }
+
+    /// Those of exchanges.
+    #[inline(always)]
+    pub const fn exchange(self) -> u8 {
+        self.0 & Self::EXCHANGES
+    }
+
+    const fn with_exchange(self, number: u8) -> Self {
+        Self(self.0 & !Self::EXCHANGES | number & Self::EXCHANGES)
+    }
+}
+
+/// Terms of heads, and of exchanges, at most: those of [`Terms`].
+const HEAD_TERMS_MAX: usize = site::HEAD_TERMS_MAX;
+const EXCHANGE_TERMS_MAX: usize = site::EXCHANGE_TERMS_MAX;
+
+const _: () = assert!(HEAD_TERMS_MAX * EXCHANGE_TERMS_MAX == 1 << u8::BITS && EXCHANGE_TERMS_MAX.is_power_of_two());
+
+/// All terms; where fewer are told, the first in place of the others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TermTable {
+    heads: [HeadTerms; HEAD_TERMS_MAX],
+    exchanges: [ExchangeTerms; EXCHANGE_TERMS_MAX],
+    /// Whether connections differ in the first of them.
+    pub by_address: bool,
+    /// What no terms of heads fall below.
+    pub plain: RequestLimits,
+}
+
+impl TermTable {
+    pub fn of(config: &Config) -> Self {
+        let (http, times) = (&config.limits.http, &config.timeouts.http);
+        let head = HeadTerms { limits: *http, timeout: times.header };
+        let exchange = ExchangeTerms {
+            body: times.body,
+            send: times.send,
+            keep_alive: times.keep_alive,
+            linger: config.timeouts.linger,
+            linger_most: config.timeouts.linger,
+        };
+        let mut table = Self {
+            heads: [head; HEAD_TERMS_MAX],
+            exchanges: [exchange; EXCHANGE_TERMS_MAX],
+            by_address: !config.head_terms.is_empty(),
+            plain: *http,
+        };
+        for (place, told) in table.heads.iter_mut().zip(&config.head_terms) {
+            *place = *told;
+            let (plain, told) = (&mut table.plain, &told.limits);
+            plain.request_line = plain.request_line.min(told.request_line);
+            plain.head = plain.head.min(told.head);
+            plain.fields = plain.fields.min(told.fields);
+        }
+        for (place, told) in table.exchanges.iter_mut().zip(&config.exchange_terms) {
+            *place = *told;
+        }
+        table
+    }
+
+    /// Of heads.
+    #[inline]
+    pub const fn head(&self, terms: Terms) -> &HeadTerms {
+        &self.heads[terms.head() % HEAD_TERMS_MAX]
+    }
+
+    /// Of exchanges.
+    #[inline]
+    pub const fn exchange(&self, terms: Terms) -> &ExchangeTerms {
+        &self.exchanges[terms.exchange() as usize % EXCHANGE_TERMS_MAX]
+    }
+
+    /// How long a client may take for what is waited for; `None` when nothing is.
+    pub const fn after(&self, terms: Terms, waiting: Waiting) -> Option<Duration> {
+        match waiting {
+            Waiting::FirstHead | Waiting::Head => Some(self.head(terms).timeout),
+            Waiting::Body => Some(self.exchange(terms).body),
+            Waiting::KeepAlive => Some(self.exchange(terms).keep_alive),
+            Waiting::Nothing => None,
+        }
+    }
+
+    /// The time after which the next wait that begins may be over.
+    pub fn soonest(&self, terms: Terms) -> Duration {
+        self.exchange(terms).keep_alive.min(self.head(terms).timeout)
+    }
+
+    /// Whether anybody is to wait for less long than by `old`.
+    pub fn is_shorter(&self, old: &Self) -> bool {
+        let heads = self.heads.iter().zip(&old.heads).any(|(new, old)| new.timeout < old.timeout);
+        let times = |terms: &ExchangeTerms| [terms.body, terms.send, terms.keep_alive];
+        let mut exchanges = self.exchanges.iter().zip(&old.exchanges);
+        heads || exchanges.any(|(new, old)| times(new).iter().zip(times(old)).any(|(new, old)| *new < old))
+    }
+}
+
+impl<H: Handler> Server<H> {
+    /// The terms of a connection that begins.
+    pub(crate) fn terms_of<N: Net>(&self, net: &N, id: ConnId) -> Terms {
+        if !self.carrier.terms.by_address {
+            return Terms::FIRST;
+        }
+        let local = net.local(id);
+        let (head, exchange) = self.handlers.first().map_or((0, 0), |handler| handler.terms_at(local));
+        Terms::of_heads(head % HEAD_TERMS_MAX as u8).with_exchange(exchange)
+    }
+}
+
+impl Carrier {
+    /// What is taken of a connection's heads and bodies.
+    pub(crate) fn head_limits(&self, id: ConnId) -> RequestLimits {
+        self.terms.head(self.conns[id.index()].terms).limits
+    }
+
+    /// What was asked for last has terms of its own: its connection's timer may stand
+    /// too late for them.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn change_terms<N: Net>(&mut self, net: &mut N, id: ConnId, exchange: u8) {
+        let conn = &mut self.conns[id.index()];
+        conn.terms = conn.terms.with_exchange(exchange);
+        let soonest = self.terms.soonest(conn.terms);
+        self.arm(net, id, soonest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_of_both_kinds_are_kept_apart() {
+        for head in 0..HEAD_TERMS_MAX as u8 {
+            for exchange in 0..EXCHANGE_TERMS_MAX as u8 {
+                let terms = Terms::of_heads(head).with_exchange(9).with_exchange(exchange);
+                assert_eq!((terms.head(), terms.exchange()), (usize::from(head), exchange));
+            }
+        }
+        assert_eq!(Terms::FIRST, Terms::of_heads(0).with_exchange(0));
+    }
+
+    #[test]
+    fn where_none_are_told_the_first_hold() {
+        let mut config = Config::respond(site::Respond::Text(String::new()));
+        let plain = TermTable::of(&config);
+        assert!(!plain.by_address && plain.plain == config.limits.http);
+        let first = HeadTerms { limits: config.limits.http, timeout: Duration::from_secs(60) };
+        let mut other = first;
+        (other.limits.head, other.timeout) = (1_000, Duration::from_secs(1));
+        config.head_terms = vec![first, other];
+        let table = TermTable::of(&config);
+        assert!(table.by_address && table.plain.head == 1_000);
+        assert_eq!(table.head(Terms::of_heads(1)), &other);
+        assert_eq!(table.head(Terms::of_heads(7)), plain.head(Terms::FIRST));
+        assert!(table.is_shorter(&plain) && !plain.is_shorter(&table));
+    }
+}
