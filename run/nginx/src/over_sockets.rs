@@ -7,7 +7,7 @@ use nginx::{KeepAliveRules, ProcessRules, SocketRules};
 use phases::Program;
 use phases::program::ListenerRules;
 use serve::{Control, KernelPlan, Listen, RestartPlan, ServePath};
-use sockets::{Config, Endpoint, KeepAlive, ListenOptions, StreamOptions};
+use sockets::{Config, Endpoint, KeepAlive, ListenOptions, OwnOptions, StreamOptions};
 
 /// How long a successor may take to serve.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(30);
@@ -42,23 +42,14 @@ pub fn path(
         Workers::Count(count) => usize::from(count),
         Workers::PerCore => std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let v6 = program.listeners.iter().zip(rules).filter(|(one, _)| one.address.is_some_and(|it| it.is_ipv6()));
-    let options = ListenOptions {
-        backlog: rules.iter().filter_map(|one| one.backlog).max().unwrap_or(ListenOptions::default().backlog),
-        defer_accept: rules.iter().any(|one| one.deferred).then_some(DEFERRED),
-        fast_open: rules.iter().filter_map(|one| one.fast_open).max(),
-        v6_only: v6.clone().count() == 0 || !v6.clone().all(|(_, one)| one.takes_v4),
-        unix_mode: ListenOptions::default().unix_mode,
-    };
-    let buffer = |bytes: Option<u64>| bytes.map(|bytes| u32::try_from(bytes.clamp(1, i32::MAX as u64)).unwrap_or(1));
     let stream = StreamOptions {
-        keep_alive: rules.iter().find_map(|one| one.keep_alive).and_then(keep_alive),
-        send_buffer: buffer(rules.iter().filter_map(|one| one.send).max()),
-        receive_buffer: buffer(rules.iter().filter_map(|one| one.receive).max()),
         congestion: told.congestion.clone(),
         user_timeout: told.user_timeout,
         ..StreamOptions::default()
     };
+    let own = program.listeners.iter().zip(rules).filter(|(_, rules)| **rules != SocketRules::default());
+    let own = own.map(|(listener, rules)| (endpoint(listener), own_options(rules, &stream))).collect();
+    let options = ListenOptions { own, ..usual_options() };
     let connections = (process.connections as usize).saturating_mul(count.max(1)).max(1);
     let kernel = KernelPlan {
         listen,
@@ -75,6 +66,33 @@ pub fn path(
         },
     };
     (ServePath::Kernel(kernel), connections)
+}
+
+/// Where no option is written.
+fn usual_options() -> ListenOptions {
+    ListenOptions { v6_only: true, ..ListenOptions::default() }
+}
+
+/// The options of one address; of its connections, those that are not as all have them.
+fn own_options(rules: &SocketRules, stream: &StreamOptions) -> OwnOptions {
+    let usual = usual_options();
+    let buffer = |bytes: Option<u64>| bytes.map(|bytes| u32::try_from(bytes.clamp(1, i32::MAX as u64)).unwrap_or(1));
+    let own = StreamOptions {
+        keep_alive: rules.keep_alive.and_then(keep_alive),
+        send_buffer: buffer(rules.send),
+        receive_buffer: buffer(rules.receive),
+        ..stream.clone()
+    };
+    OwnOptions {
+        listen: ListenOptions {
+            backlog: rules.backlog.unwrap_or(usual.backlog),
+            defer_accept: rules.deferred.then_some(DEFERRED),
+            fast_open: rules.fast_open,
+            v6_only: !rules.takes_v4,
+            ..usual
+        },
+        stream: (own != *stream).then_some(own),
+    }
 }
 
 const fn keep_alive(rules: KeepAliveRules) -> Option<KeepAlive> {

@@ -1,5 +1,6 @@
 //! What can be asked of the kernel data path.
 
+use crate::endpoint::Endpoint;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
@@ -149,11 +150,41 @@ pub struct ListenOptions {
     pub v6_only: bool,
     /// Permission bits of a Unix socket's file. Default as the umask says.
     pub unix_mode: Option<u32>,
+    /// Addresses that have options of their own, all of them: none of those above
+    /// hold there. Default none.
+    pub own: Vec<(Endpoint, OwnOptions)>,
+}
+
+/// Options of one address.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OwnOptions {
+    /// Of its sockets.
+    pub listen: ListenOptions,
+    /// Of connections to it; those that all have, where there are none.
+    pub stream: Option<StreamOptions>,
+}
+
+impl ListenOptions {
+    /// The options of an address.
+    #[must_use]
+    pub fn at(&self, endpoint: &Endpoint) -> &Self {
+        self.own_at(endpoint).map_or(self, |own| &own.listen)
+    }
+
+    /// The options of connections to an address, if it has any of its own.
+    #[must_use]
+    pub fn stream_at(&self, endpoint: &Endpoint) -> Option<&StreamOptions> {
+        self.own_at(endpoint)?.stream.as_ref()
+    }
+
+    fn own_at(&self, endpoint: &Endpoint) -> Option<&OwnOptions> {
+        self.own.iter().find(|(at, _)| at == endpoint).map(|(_, own)| own)
+    }
 }
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self { backlog: 4_096, defer_accept: None, fast_open: None, v6_only: false, unix_mode: None }
+        Self { backlog: 4_096, defer_accept: None, fast_open: None, v6_only: false, unix_mode: None, own: Vec::new() }
     }
 }
 

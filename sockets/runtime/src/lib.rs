@@ -42,7 +42,7 @@ mod timers;
 mod uring;
 mod worker;
 
-pub use config::{Config, Engine, EngineError, KeepAlive, ListenOptions, Model, ModelError, StreamOptions};
+pub use config::{Config, Engine, EngineError, KeepAlive, ListenOptions, Model, ModelError, OwnOptions, StreamOptions};
 pub use counters::Counters;
 pub use endpoint::{Endpoint, EndpointError};
 pub use listen::{BindError, Listener, Listeners, Origin};

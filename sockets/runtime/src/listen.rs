@@ -5,7 +5,7 @@ mod unix;
 
 pub use adopt::Origin;
 
-use crate::config::{ListenOptions, Model};
+use crate::config::{ListenOptions, Model, StreamOptions};
 use crate::endpoint::Endpoint;
 use crate::option::{self, OptionError};
 use core::fmt;
@@ -43,6 +43,8 @@ struct Dealt {
 struct Socket {
     fd: OwnedFd,
     endpoint: Endpoint,
+    /// Options of its connections, if they are not those of all.
+    stream: Option<StreamOptions>,
 }
 
 /// A listening socket, as one worker has it.
@@ -69,6 +71,11 @@ impl Listener {
     /// Whether one worker is woken for a connection, not all.
     pub(crate) const fn is_exclusive(&self) -> bool {
         self.exclusive
+    }
+
+    /// Options of its connections, if they are not those of all.
+    pub(crate) fn stream(&self) -> Option<&StreamOptions> {
+        self.socket.stream.as_ref()
     }
 
     pub(crate) fn is_unix(&self) -> bool {

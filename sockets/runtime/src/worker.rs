@@ -126,7 +126,8 @@ impl<A: App> Worker<A> {
         net.sources = Sources::new(per_source);
         try_options(&net).map_err(|e| StartError::Option(None, e))?;
         for listener in &listeners {
-            option::set_stream(listener.as_fd(), &net.stream, listener.is_unix())
+            let stream = listener.stream().unwrap_or(&net.stream);
+            option::set_stream(listener.as_fd(), stream, listener.is_unix())
                 .map_err(|e| StartError::Option(Some(listener.endpoint().clone()), e))?;
             if !listener.is_unix() {
                 option::acknowledge_with_answers(listener.as_fd());

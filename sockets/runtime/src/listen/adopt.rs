@@ -1,7 +1,7 @@
 //! Sockets that others opened: systemd, or the process before this one.
 
 use super::{BindError, Dealt, File, Listeners, Socket, bound, failed, one_tcp, open, set_blocking};
-use crate::config::{ListenOptions, Model};
+use crate::config::{ListenOptions, Model, StreamOptions};
 use crate::endpoint::Endpoint;
 use rustix::net::{SocketAddrUnix, SocketType, getsockname, sockopt};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -80,10 +80,11 @@ impl Listeners {
 
     fn open(&mut self, endpoint: &Endpoint, options: &ListenOptions) -> Result<(), BindError> {
         let queues = (!self.model.is_shared()).then_some(self.workers);
-        let (fds, endpoint, file) = open(endpoint, options, queues)?;
+        let stream = options.stream_at(endpoint);
+        let (fds, endpoint, file) = open(endpoint, options.at(endpoint), queues)?;
         self.files.extend(file);
         let own = queues.is_some() && matches!(endpoint, Endpoint::Tcp(_));
-        self.deal(&endpoint, fds, own);
+        self.deal(&endpoint, fds, own, stream);
         Ok(())
     }
 
@@ -105,17 +106,17 @@ impl Listeners {
                 let may_have_others = fds.iter().all(|fd| sockopt::socket_reuseport(fd).unwrap_or(false));
                 own = !self.model.is_shared() && (may_have_others || fds.len() >= self.workers);
                 while own && fds.len() < self.workers {
-                    fds.push(one_tcp(*address, options, true)?);
+                    fds.push(one_tcp(*address, options.at(endpoint), true)?);
                 }
             }
         }
-        self.deal(endpoint, fds, own);
+        self.deal(endpoint, fds, own, options.stream_at(endpoint));
         Ok(())
     }
 
-    fn deal(&mut self, endpoint: &Endpoint, fds: Vec<OwnedFd>, own: bool) {
+    fn deal(&mut self, endpoint: &Endpoint, fds: Vec<OwnedFd>, own: bool, stream: Option<&StreamOptions>) {
         for (index, fd) in fds.into_iter().enumerate() {
-            let socket = Arc::new(Socket { fd, endpoint: endpoint.clone() });
+            let socket = Arc::new(Socket { fd, endpoint: endpoint.clone(), stream: stream.cloned() });
             self.sockets.push(Dealt { socket, worker: own.then_some(index % self.workers) });
         }
     }

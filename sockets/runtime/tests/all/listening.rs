@@ -5,7 +5,8 @@ use crate::support::{PATIENCE, ask, client, is_asleep, listen, listen_on, start_
 use app::Closed;
 use rustix::net::sockopt;
 use sockets::{
-    BindError, Config, Endpoint, KeepAlive, ListenOptions, Listeners, Model, Origin, StartError, StreamOptions, Worker,
+    BindError, Config, Endpoint, KeepAlive, ListenOptions, Listeners, Model, Origin, OwnOptions, StartError,
+    StreamOptions, Worker,
 };
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -342,6 +343,34 @@ fn options_of_listening_sockets_are_set() {
         }
         Err(error) => assert!(error.to_string().contains("net.ipv4.tcp_fastopen"), "{error}"),
     }
+}
+
+/// What one address has of its own, no other has; connections inherit it.
+#[test]
+fn addresses_have_options_of_their_own() {
+    let all: Vec<Endpoint> = ["127.0.0.1:0", "127.0.0.2:0", "[::1]:0"].map(|at| at.parse().unwrap()).into();
+    let times = KeepAlive { idle: Duration::from_secs(77), interval: Duration::from_secs(7), probes: 3 };
+    let stream = StreamOptions { keep_alive: Some(times), ..StreamOptions::default() };
+    let deferred = ListenOptions { defer_accept: Some(Duration::from_secs(3)), ..ListenOptions::default() };
+    let own = vec![
+        (all[1].clone(), OwnOptions { listen: deferred, stream: Some(stream) }),
+        (all[2].clone(), OwnOptions { listen: ListenOptions::default(), stream: None }),
+    ];
+    let usual = ListenOptions { own, ..ListenOptions::default() };
+    let listeners = Listeners::bind(&all, &usual, Model::Exclusive, 1).unwrap();
+    let running = start_echo(Config::default(), listeners.for_worker(0));
+    let options =
+        |option| listeners.iter().map(|(_, fd)| number(&fd.try_clone_to_owned().unwrap(), libc::IPPROTO_TCP, option));
+    let idle: Vec<u32> = options(libc::TCP_KEEPIDLE).collect();
+    assert_eq!(idle[1], 77, "{idle:?}");
+    assert!(idle[0] != 77 && idle[0] == idle[2], "{idle:?}");
+    let deferred: Vec<bool> = options(libc::TCP_DEFER_ACCEPT).map(|seconds| seconds > 0).collect();
+    assert_eq!(deferred, [false, true, false]);
+    for (endpoint, _) in listeners.iter() {
+        let Endpoint::Tcp(address) = endpoint else { panic!("{endpoint}") };
+        ask(&mut client(*address), b"hello");
+    }
+    running.stop();
 }
 
 /// `[::]` alone, when asked for.
