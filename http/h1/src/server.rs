@@ -165,6 +165,11 @@ impl RequestReader {
         self.allowance = self.allowance.min(most);
     }
 
+    /// Takes as much of the body in chunks that has begun as there is: it is dropped.
+    pub const fn allow_body(&mut self) {
+        self.allowance = u64::MAX;
+    }
+
     /// What the engine waits for, to choose a deadline
     /// ([`Timeouts::after`]).
     #[inline]

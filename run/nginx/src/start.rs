@@ -48,7 +48,9 @@ pub fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
     } else {
         io::stderr().into_duplicate()
     };
-    say::as_nginx();
+    // Read now: a process that gives its rights up cannot.
+    phases::zone::local_zone();
+    say::as_nginx(phases::zone::local_offset);
     be_called_nginx();
     let outcome = served::plan(plan, loaded, again).map_err(Failure::from).and_then(|plan| {
         lead_to_error_log(&plan)?;

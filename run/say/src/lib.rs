@@ -27,7 +27,6 @@ use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What ends a command: a sentence for the user.
@@ -100,12 +99,14 @@ pub fn note(what: impl Display) {
     let _ = io::stderr().write_all(format!("{what}\n").as_bytes());
 }
 
-/// Lines are as nginx's from now on.
-pub fn as_nginx() {
-    AS_NGINX.store(true, Ordering::Relaxed);
+/// Lines are as nginx's from now on, with local times: `offset` tells by how many
+/// seconds these are ahead of GMT in a unix second.
+pub fn as_nginx(offset: fn(u64) -> i32) {
+    // The first one counts.
+    let _ = AS_NGINX.set(offset);
 }
 
-static AS_NGINX: AtomicBool = AtomicBool::new(false);
+static AS_NGINX: OnceLock<fn(u64) -> i32> = OnceLock::new();
 
 fn log(level: Level, text: &str) {
     static JOURNAL: OnceLock<bool> = OnceLock::new();
@@ -136,15 +137,18 @@ fn put(mut to: impl Write + AsFd, text: &str, after: impl FnOnce(usize) -> Strin
 fn lines(level: Level, text: &str, time: Option<Duration>) -> String {
     let (word, priority) = level.names();
     let line = |line: &str| match time {
-        Some(time) if AS_NGINX.load(Ordering::Relaxed) => of_nginx(level, line, time),
-        Some(time) => format!("{} {word}: {line}\n", rfc3339(time)),
+        Some(time) => match AS_NGINX.get() {
+            Some(offset) => of_nginx(level, line, time, offset(time.as_secs())),
+            None => format!("{} {word}: {line}\n", rfc3339(time)),
+        },
         None => format!("<{priority}>{line}\n"),
     };
     text.lines().map(line).collect()
 }
 
-/// A line of nginx's error log, in UTC.
-fn of_nginx(level: Level, line: &str, time: Duration) -> String {
+/// A line of nginx's error log, whose time is so many seconds ahead of GMT.
+fn of_nginx(level: Level, line: &str, time: Duration, offset: i32) -> String {
+    let time = Duration::from_secs(time.as_secs().saturating_add_signed(offset.into()));
     let (time, word, pid) = (rfc3339(time), level.of_nginx(), std::process::id());
     let (date, rest) = time.split_once('T').unwrap_or_default();
     format!("{} {} [{word}] {pid}#{pid}: {line}\n", date.replace('-', "/"), rest.get(..8).unwrap_or_default())
@@ -237,7 +241,7 @@ mod tests {
         }
         let pid = std::process::id();
         let expected = format!("1994/11/06 08:49:37 [warn] {pid}#{pid}: a\n");
-        assert_eq!(of_nginx(Level::Warning, "a", time), expected);
+        assert_eq!(of_nginx(Level::Warning, "a", time, 0), expected);
         assert_eq!(rfc3339(Duration::ZERO), "1970-01-01T00:00:00.000Z");
         assert_eq!(rfc3339(Duration::from_millis(1_709_251_199_999)), "2024-02-29T23:59:59.999Z");
     }

@@ -389,18 +389,12 @@ pub trait Handler {
     /// Opens logs of its own again: for log rotation.
     fn reopen_logs(&self) {}
 
-    /// The fields and the page that what is no request is answered with; none: the
-    /// carrier's own.
-    fn rejection<R: Replies>(&mut self, replies: &R, id: ExchangeId, status: Status) -> Option<(Vec<u8>, Vec<u8>)> {
-        let _ = (replies, id, status);
-        None
-    }
-
-    /// What was sent is no request, or none that is taken: answered by the
-    /// carrier with `status` and a page of so many bytes. `line` is its first
-    /// line.
-    fn on_rejected<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8], page: u64) {
-        let _ = (replies, id, status, line, page);
+    /// What was sent is no request, or none that is taken, or did not come in time:
+    /// its exchange, the last of its connection, ends with `status`. `line` is its
+    /// first line. Whether this handler ends it; else the carrier does.
+    fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
+        let _ = (replies, id, status, line);
+        false
     }
 
     /// Whether it answers requests whose bodies are too long itself: their bodies do

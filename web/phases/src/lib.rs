@@ -38,6 +38,7 @@ pub mod types;
 pub mod units;
 mod value;
 pub mod variables;
+pub mod zone;
 
 pub use engine::{Engine, EngineParts, NewProgram};
 pub use locations::{Location, LocationError, Locations, Pattern};

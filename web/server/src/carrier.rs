@@ -526,11 +526,6 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// A handler's.
-    pub(crate) const fn of_handler(status: Status, fields: Vec<u8>, text: Vec<u8>) -> Self {
-        Self { status, fields, text }
-    }
-
     /// Bytes of its text.
     pub(crate) const fn length(&self) -> u64 {
         self.text.len() as u64

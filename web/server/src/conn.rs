@@ -186,6 +186,11 @@ impl ServedConnection {
         self.flags & TAKES_BODY != 0 && self.more.as_ref().is_none_or(|more| !more.left)
     }
 
+    /// Whether what comes is the rest of a body whose request was answered.
+    pub fn discards(&self) -> bool {
+        self.state == State::Body && self.more.as_ref().is_none_or(|more| more.request.is_none())
+    }
+
     /// Whether an exchange is under way.
     pub const fn is_asked(&self) -> bool {
         matches!(self.state, State::Waiting | State::Replying)

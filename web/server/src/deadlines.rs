@@ -6,7 +6,7 @@
 //! no timer at all.
 
 use crate::Server;
-use crate::carrier::{Carrier, Drain, Page};
+use crate::carrier::{Carrier, Drain};
 use crate::conn::{DRY, ENDED, FINISHED, MARKED, PARTIAL, PAUSED, State, Tick};
 use app::{ConnId, Net};
 use core::time::Duration;
@@ -41,7 +41,13 @@ impl<H: Handler> Server<H> {
                     self.carrier.close_after_queue(net, id);
                 }
             },
-            State::Ready | State::Body => self.carrier.on_request_deadline(net, id),
+            State::Body if conn.discards() => self.carrier.check_linger(net, id),
+            State::Ready | State::Body => {
+                if self.carrier.is_request_late(net, id) {
+                    // RFC 9110 §15.5.9
+                    self.on_reject(net, id, Status::REQUEST_TIMEOUT, b"");
+                }
+            }
             State::Waiting => match conn.last.left(header, net.now()) {
                 Some(left) => self.carrier.arm(net, id, left),
                 None => self.on_late(net, id),
@@ -77,8 +83,8 @@ impl Carrier {
         *self.terms.exchange(self.conns[id.index()].terms)
     }
 
-    /// Our FIN is queued: what the client still sends is read for a while, and longer
-    /// as long as more comes.
+    /// Our FIN is queued, or the answer to a request whose body still comes: what the
+    /// client sends is read for a while, and longer as long as more comes.
     fn linger<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let terms = self.terms_of(id);
         let now = Tick::of(net.now());
@@ -99,6 +105,10 @@ impl Carrier {
         let left = conn.last.left(terms.linger, now).zip(conn.closing().left(terms.linger_most, now));
         match left {
             Some((quiet, all)) => self.arm(net, id, quiet.min(all)),
+            None if conn.state == State::Body => {
+                self.counters.timeouts_body += 1;
+                self.close_after_queue(net, id);
+            }
             None => {
                 self.counters.timeouts_linger += 1;
                 net.abort(id);
@@ -113,35 +123,37 @@ impl Carrier {
         net.set_timer(id, Some(at));
     }
 
-    /// While a request, or its body, is waited for.
-    pub(crate) fn on_request_deadline<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    /// While a request, or its body, is waited for: whether its client is to be told that
+    /// it took too long.
+    fn is_request_late<N: Net>(&mut self, net: &mut N, id: ConnId) -> bool {
         let now = net.now();
         let conn = &self.conns[id.index()];
         let waiting = conn.engine.waiting();
-        let Some(span) = self.terms.after(conn.terms, waiting) else { return };
+        let Some(span) = self.terms.after(conn.terms, waiting) else { return false };
         let unsent = net.unsent(id);
         if waiting == Waiting::KeepAlive && (unsent > app::SEND_LOW_WATER || unsent > 0 && conn.flags & MARKED != 0) {
             // What it is to answer, it has not yet taken.
             self.check_progress(net, id);
-            return;
+            return false;
         }
         if let Some(left) = conn.last.left(span, now) {
             self.arm(net, id, left);
-            return;
+            return false;
         }
         match waiting {
-            Waiting::KeepAlive if unsent > 0 => return self.watch_progress(net, id),
+            Waiting::KeepAlive if unsent > 0 => {
+                self.watch_progress(net, id);
+                return false;
+            }
             Waiting::KeepAlive => self.counters.timeouts_keep_alive += 1,
             Waiting::FirstHead | Waiting::Head => self.counters.timeouts_header += 1,
             Waiting::Body => self.counters.timeouts_body += 1,
             Waiting::Nothing => {}
         }
-        if waiting.answers_408() {
-            // RFC 9110 §15.5.9
-            self.reject(net, id, &Page::new(Status::REQUEST_TIMEOUT, b""), b"");
-        } else {
+        if !waiting.answers_408() {
             self.close_after_queue(net, id);
         }
+        waiting.answers_408()
     }
 
     /// While a response is taken: once per send timeout some of it must have
@@ -199,8 +211,9 @@ impl Carrier {
         let conn = &mut self.conns[id.index()];
         conn.clear_more();
         conn.state = State::Body;
-        let body = self.terms_of(id).body;
-        self.arm(net, id, body);
+        // It was to be taken, however much of it there is.
+        conn.engine.allow_body();
+        self.linger(net, id);
         net.resume(id);
     }
 

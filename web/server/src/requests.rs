@@ -4,7 +4,7 @@ use crate::Server;
 use crate::carrier::{Answering, Page};
 use crate::conn::{FIRST, PARTIAL, State, TAKES_BODY, Tick, ending};
 use app::{ConnId, Net};
-use exchange::{ExchangeId, Handler, Replies, RequestBody};
+use exchange::{Ending, ExchangeId, Handler, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestReader, Transfer};
 use h1::{Framing, Version, response};
 use semantics::{Request, Status};
@@ -71,10 +71,10 @@ impl<H: Handler> Server<H> {
         }
     }
 
-    /// What came is no request, or no body of one.
-    fn on_reject<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8]) {
-        let conn = &mut self.carrier.conns[id.index()];
-        let replying = conn.state == State::Replying;
+    /// What came is no request, or no body of one, or did not come in time.
+    pub(crate) fn on_reject<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8]) {
+        let conn = &self.carrier.conns[id.index()];
+        let (replying, discarding) = (conn.state == State::Replying, conn.discards());
         if conn.is_asked() {
             // The handler takes a body that will never be whole.
             self.gone(net, id);
@@ -83,30 +83,30 @@ impl<H: Handler> Server<H> {
             // Part of another answer is out: nothing but a reset says so.
             self.carrier.conns[id.index()].state = State::Closing;
             net.abort(id);
-            return;
-        }
-        let page = self.rejected_page(net, id, status);
-        self.carrier.reject(net, id, &page, rest);
-        if self.carrier.notes_ready {
-            self.note_rejected(net, id, status, rest, page.length());
+        } else if discarding {
+            // Its answer is out.
+            self.carrier.close_after_queue(net, id);
+        } else if !self.is_refused_by_handler(net, id, status, rest) {
+            self.carrier.reject(net, id, &Page::new(status, b""), rest);
         }
     }
 
-    /// What is told of what was no request: the first handler may have a page.
+    /// Whether the first handler ends an exchange of no request.
     #[cold]
-    fn rejected_page<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status) -> Page {
-        let replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id), series: None };
-        let own = self.handlers.first_mut().and_then(|handler| handler.rejection(&replies, ExchangeId::of(id), status));
-        own.map_or_else(|| Page::new(status, b""), |(fields, text)| Page::of_handler(status, fields, text))
-    }
-
-    /// Tells the first handler of what was no request.
-    #[cold]
-    fn note_rejected<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8], page: u64) {
+    fn is_refused_by_handler<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8]) -> bool {
         let line = rest.split(|&byte| byte == b'\r' || byte == b'\n').next().unwrap_or_default();
-        let Some(handler) = self.handlers.first_mut() else { return };
+        let Some(handler) = self.handlers.first_mut() else { return false };
+        let now = Tick::of(net.now());
+        let conn = &mut self.carrier.conns[id.index()];
+        conn.clear_more();
+        conn.flags &= !TAKES_BODY;
+        (conn.state, conn.last, conn.ending) = (State::Waiting, now, Ending::LAST_OF_11);
         let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id), series: None };
-        handler.on_rejected(&mut replies, ExchangeId::of(id), status, line, page);
+        let ends = handler.on_refused(&mut replies, ExchangeId::of(id), status, line);
+        if !ends {
+            self.carrier.conns[id.index()].state = State::Ready;
+        }
+        ends
     }
 
     /// The exchange of a connection is over without its end.
@@ -141,7 +141,7 @@ impl<H: Handler> Server<H> {
             }
             _ => {
                 self.carrier.counters.parse_errors += 1;
-                self.carrier.reject(net, id, &Page::new(Status::BAD_REQUEST, b""), b"");
+                self.on_reject(net, id, Status::BAD_REQUEST, b"");
             }
         }
         self.head = head;
@@ -195,7 +195,9 @@ impl<H: Handler> Server<H> {
         let now = Tick::of(net.now());
         let conn = &mut self.carrier.conns[id.index()];
         conn.last = now;
-        conn.engine.limit_body(most);
+        if !handler.answers_too_long() {
+            conn.engine.limit_body(most);
+        }
         let more = conn.more();
         (more.slot, more.began) = (slot, Some(net.now()));
         if takes {

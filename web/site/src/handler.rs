@@ -323,12 +323,8 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.reopen_logs());
     }
 
-    fn rejection<R: Replies>(&mut self, replies: &R, id: ExchangeId, status: Status) -> Option<(Vec<u8>, Vec<u8>)> {
-        each!(self, handler => handler.rejection(replies, id, status))
-    }
-
-    fn on_rejected<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8], page: u64) {
-        each!(self, handler => handler.on_rejected(replies, id, status, line, page));
+    fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
+        each!(self, handler => handler.on_refused(replies, id, status, line))
     }
 
     fn terms_at(&self, local: Option<SocketAddr>) -> (u8, u8) {

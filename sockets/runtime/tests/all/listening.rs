@@ -359,17 +359,17 @@ fn addresses_have_options_of_their_own() {
     let usual = ListenOptions { own, ..ListenOptions::default() };
     let listeners = Listeners::bind(&all, &usual, Model::Exclusive, 1).unwrap();
     let running = start_echo(Config::default(), listeners.for_worker(0));
-    let options =
-        |option| listeners.iter().map(|(_, fd)| number(&fd.try_clone_to_owned().unwrap(), libc::IPPROTO_TCP, option));
+    for (endpoint, _) in listeners.iter() {
+        let Endpoint::Tcp(address) = endpoint else { panic!("{endpoint}") };
+        ask(&mut client(*address), b"hello");
+    }
+    let fds: Vec<OwnedFd> = listeners.iter().map(|(_, fd)| fd.try_clone_to_owned().unwrap()).collect();
+    let options = |option| fds.iter().map(move |fd| number(fd, libc::IPPROTO_TCP, option));
     let idle: Vec<u32> = options(libc::TCP_KEEPIDLE).collect();
     assert_eq!(idle[1], 77, "{idle:?}");
     assert!(idle[0] != 77 && idle[0] == idle[2], "{idle:?}");
     let deferred: Vec<bool> = options(libc::TCP_DEFER_ACCEPT).map(|seconds| seconds > 0).collect();
     assert_eq!(deferred, [false, true, false]);
-    for (endpoint, _) in listeners.iter() {
-        let Endpoint::Tcp(address) = endpoint else { panic!("{endpoint}") };
-        ask(&mut client(*address), b"hello");
-    }
     running.stop();
 }
 

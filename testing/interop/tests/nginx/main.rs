@@ -11,6 +11,7 @@ mod differences;
 mod hosts;
 mod proxied;
 mod random;
+mod refused;
 mod reloads;
 mod requests;
 mod tree;

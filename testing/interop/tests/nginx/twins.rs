@@ -215,7 +215,7 @@ fn start(prefix: &Path, side: &Side) -> Running {
         // Before its configuration is read it says things elsewhere.
         command.args(["-e", "stderr"]);
     }
-    command.env("TZ", "UTC");
+    command.env("TZ", "LCL-5:30");
     if side.name == STACK.name && !itself {
         command.args(LINK);
     }

@@ -6,6 +6,7 @@ use super::written::{put, put_address, put_known, put_number, put_ssi_date};
 use crate::access::basic_credentials;
 use crate::secure_link;
 use crate::variables::Core;
+use crate::zone::local_name;
 use semantics::{Form, Known, Request};
 use std::net::{IpAddr, SocketAddr};
 
@@ -189,7 +190,8 @@ impl Scope<'_> {
             Core::Msec => _ = put(out, format_args!("{}.{:03}", clock.second, clock.millis())),
             Core::TimeLocal => out.extend_from_slice(&clock.local),
             Core::TimeIso8601 => out.extend_from_slice(&clock.iso),
-            Core::DateGmt | Core::DateLocal => put_ssi_date(out, &clock.date),
+            Core::DateGmt => put_ssi_date(out, &clock.date, "GMT"),
+            Core::DateLocal => put_ssi_date(out, &clock.there.date, &local_name(clock.second)),
             _ => return None,
         }
         Some(true)

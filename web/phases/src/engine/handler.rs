@@ -3,7 +3,7 @@
 use super::Engine;
 use super::coding::class_of;
 use super::course::{CourseState, Depends};
-use super::host::names_a_host;
+use super::host::{is_doubtful, names_a_host};
 use super::passing::Passing;
 use super::squeeze::Squeezer;
 use super::values::{Clock, Scope};
@@ -13,11 +13,14 @@ use exchange::{Asked, ExchangeId, Handler, Ready, Replies, RequestBody};
 use passwords::Verifier;
 use semantics::date::HttpDate;
 use semantics::path::normalise_as;
-use semantics::{Form, Request, Status};
+use semantics::{Form, Method, Offsets, Request, Status};
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use wire::Time;
+
+/// Of what was no request, at most this much is told.
+const LINE_MAX: usize = 8 << 10;
 
 impl Handler for Engine {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
@@ -79,6 +82,15 @@ impl Handler for Engine {
             let _ = scope.matches(expression, &name);
         }
         self.run(replies, token, course, request);
+    }
+
+    /// What is not read for its sake is dropped once it is answered.
+    fn takes_body(&self, _request: &Request<'_>) -> bool {
+        true
+    }
+
+    fn on_body<R: Replies>(&mut self, _replies: &mut R, _id: ExchangeId, _bytes: &[u8]) -> usize {
+        0
     }
 
     fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
@@ -177,6 +189,9 @@ impl Handler for Engine {
         }
         // First: then the host is known, too.
         let class = if self.codes { class_of(|known| asked.known(known)) } else { 0 };
+        if is_doubtful(asked.authority()) {
+            return None;
+        }
         let server = self.server_for(asked)?;
         self.rest.ready.get(asked, (server, class), second)
     }
@@ -201,14 +216,32 @@ impl Handler for Engine {
         self.rest.log_ready(replies, id, request, sent);
     }
 
-    fn rejection<R: Replies>(&mut self, replies: &R, id: ExchangeId, status: Status) -> Option<(Vec<u8>, Vec<u8>)> {
-        let listener = Self::listener(&self.loaded, self.single, || replies.about(id).local);
-        self.rest.page_of_rejected((replies, &self.loaded, listener), id, status)
-    }
-
-    fn on_rejected<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8], page: u64) {
-        let listener = Self::listener(&self.loaded, self.single, || replies.about(id).local);
-        self.rest.log_rejected((replies, &self.loaded, listener), id, (status, line, page));
+    fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
+        let loaded = Rc::clone(&self.loaded);
+        let listener = Self::listener(&loaded, self.single, || replies.about(id).local);
+        let program = &loaded.program;
+        let server = program.listeners.get(usize::from(listener)).and_then(|listener| listener.servers.first());
+        let block = server.and_then(|server| program.servers.get(usize::from(server.0))).map(|server| server.block);
+        let Some((server, block)) = server.zip(block) else { return false };
+        let line = line.get(..line.len().min(LINE_MAX)).unwrap_or_default();
+        let image = [line, b"\r\n\r\n"].concat();
+        let mut offsets = Offsets::NONE;
+        offsets.fields_start = line.len() as u16 + 2;
+        if line.starts_with(b"HEAD ") {
+            offsets.method = Method::Head;
+        }
+        let request = Request::new(&image, offsets);
+        let token = self.rest.token();
+        let mut course = self.rest.begin(&loaded, id, &request, replies);
+        (course.listener, course.server, course.block, course.place) = (listener, *server, block, block);
+        course.refused = Some(match status.code() {
+            // nginx's number for it.
+            431 => 494,
+            code => code,
+        });
+        self.rest.clock.now = replies.now();
+        self.run(replies, token, course, &request);
+        true
     }
 
     fn body_max(&mut self, local: Option<SocketAddr>, request: &Request<'_>) -> Option<u64> {

@@ -16,6 +16,13 @@ pub(crate) fn names_a_host(request: &Request<'_>) -> bool {
     in_target && request.known(Known::Host).is_none_or(may_be) && (authority.is_empty() || may_be(authority))
 }
 
+/// Whether an authority may be none that [`names_a_host`], in a few steps: it begins
+/// with a dot, or has two of them beside each other.
+#[inline]
+pub(crate) fn is_doubtful(authority: &[u8]) -> bool {
+    authority.first() == Some(&b'.') || authority.windows(2).any(|two| two == b"..")
+}
+
 /// Writes the name of an authority, in lower case, without port and without a dot
 /// at its end: `$host`.
 pub(crate) fn host_of(authority: &[u8], out: &mut Vec<u8>) {

@@ -92,7 +92,7 @@ impl<R: Replies> Runner<'_, R> {
             path: &self.course.uri,
             callback,
             utf8: utf8.is_some_and(|charset| charset.eq_ignore_ascii_case(b"utf-8")),
-            local_offset: 0,
+            local_offset: self.clock.there.offset.into(),
         };
         let mut page = Vec::new();
         if rules.write(&listed, &mut entries, &mut page).is_err() {

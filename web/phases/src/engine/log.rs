@@ -1,18 +1,16 @@
 //! Requests that are over are logged.
 
-use super::course::{Course, Loaded};
+use super::Rest;
+use super::course::Course;
 use super::guard::set_real_address;
 use super::host::host_of;
-use super::text::put_field;
 use super::values::{Clock, Scope};
 use super::written::{put_address, put_known};
-use super::{Rest, pages};
-use crate::ids::{BlockId, ServerId};
 use crate::logging::{HeadPart, LogFormat, LogUse, QuickLine};
 use crate::value::Variables;
 use crate::variables::{Core, Variable};
 use exchange::{ExchangeId, Replies};
-use semantics::{Known, Offsets, Request, Status};
+use semantics::{Known, Request};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use wire::Time;
@@ -65,68 +63,6 @@ impl Rest {
             note.quick = quick_lines(course, &note.lines);
         }
         write_lines(course, request, clock, &note.lines);
-    }
-
-    /// Whose what names no host is.
-    fn default_place(loaded: &Loaded, listener: u16) -> Option<(ServerId, BlockId)> {
-        let program = &loaded.program;
-        let server = *program.listeners.get(usize::from(listener))?.servers.first()?;
-        Some((server, program.servers.get(usize::from(server.0))?.block))
-    }
-
-    /// The fields and the page that what was no request is answered with.
-    pub(super) fn page_of_rejected<R: Replies>(
-        &mut self,
-        (replies, loaded, listener): (&R, &Rc<Loaded>, u16),
-        id: ExchangeId,
-        status: Status,
-    ) -> Option<(Vec<u8>, Vec<u8>)> {
-        let (server, block) = Self::default_place(loaded, listener)?;
-        let settings = loaded.program.blocks.get(block.0 as usize)?;
-        let page = Some(pages::page(status.code(), false)).filter(|page| !page.is_empty())?;
-        let mut offsets = Offsets::NONE;
-        offsets.fields_start = 2;
-        let request = Request::new(b"\r\n\r\n", offsets);
-        self.clock.now = replies.now();
-        let mut course = self.begin(loaded, id, &request, replies);
-        (course.server, course.block, course.place) = (server, block, block);
-        (course.refused, course.sent.status) = (Some(status.code()), status.code());
-        let clock = self.clock;
-        let mut scope =
-            Scope { loaded, course: &mut course, request: &request, clock: &clock, depth: 0, escapes_captures: false };
-        let mut fields = b"Content-Type: ".to_vec();
-        fields.extend_from_slice(&scope.with_charset(b"text/html".to_vec(), settings, status.code()));
-        fields.extend_from_slice(b"\r\n");
-        for field in settings.fields.added.iter().filter(|field| field.always) {
-            let value = scope.get(&field.value);
-            if !value.is_empty() {
-                put_field(&field.name, &value, &mut fields);
-            }
-        }
-        self.recycle(course);
-        Some((fields, page))
-    }
-
-    /// Logs what was no request: its first line, and what it was answered with.
-    pub(super) fn log_rejected<R: Replies>(
-        &mut self,
-        (replies, loaded, listener): (&R, &Rc<Loaded>, u16),
-        id: ExchangeId,
-        (status, line, page): (Status, &[u8], u64),
-    ) {
-        let Some((server, block)) = Self::default_place(loaded, listener) else { return };
-        let line = line.get(..line.len().min(LINE_MAX)).unwrap_or_default();
-        let image = [line, b"\r\n\r\n"].concat();
-        let mut offsets = Offsets::NONE;
-        offsets.fields_start = line.len() as u16 + 2;
-        let request = Request::new(&image, offsets);
-        self.clock.now = replies.now();
-        let mut course = self.begin(loaded, id, &request, replies);
-        (course.server, course.block, course.place) = (server, block, block);
-        (course.sent.status, course.sent.head, course.sent.body) = (status.code(), replies.head_len(), page);
-        (course.sent.length, course.sent.complete) = (Some(page), true);
-        self.log(&mut course, &request);
-        self.recycle(course);
     }
 }
 
@@ -246,6 +182,3 @@ fn write_lines(course: &mut Course, request: &Request<'_>, clock: &Clock, fixed:
         }
     }
 }
-
-/// Of what was no request, at most this much is logged.
-const LINE_MAX: usize = 8 << 10;

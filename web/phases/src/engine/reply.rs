@@ -373,7 +373,8 @@ impl<R: Replies> Runner<'_, R> {
                 None => (now + after, *after, *after < 0),
             },
             Expires::Daily(second) => {
-                let today = now - now.rem_euclid(86_400) + i64::from(*second);
+                let there = now + i64::from(self.clock.there.offset);
+                let today = now - there.rem_euclid(86_400) + i64::from(*second);
                 let at = if today > now { today } else { today + 86_400 };
                 (at, at - now, false)
             }

@@ -2,11 +2,12 @@
 
 use super::course::{Course, Depends, Loaded};
 use super::text::{Escape, escape, field_value};
-use super::written::{iso_of, local_of, put_known, put_number};
+use super::written::{put_known, put_number};
 use crate::maps::Geo;
 use crate::program::{Alias, Block, Program};
 use crate::value::{Value, Variables};
 use crate::variables::Variable;
+use crate::zone::LocalTime;
 use semantics::date::HttpDate;
 use semantics::{Known, Request};
 use wire::Time;
@@ -23,7 +24,8 @@ pub(crate) struct Clock {
     pub date: HttpDate,
     /// When the second began, as far as is known.
     pub second_began: Time,
-    /// The second, as logs have it.
+    /// The second in the machine's zone, and as logs have it.
+    pub there: LocalTime,
     pub iso: [u8; 25],
     pub local: [u8; 26],
 }
@@ -31,8 +33,9 @@ pub(crate) struct Clock {
 impl Clock {
     /// A second that begins.
     pub fn new(second: u64, date: HttpDate, now: Time) -> Self {
-        let (iso, local) = (iso_of(&date), local_of(&date));
-        Self { now, second, date, second_began: now, iso, local }
+        let there = LocalTime::of(second);
+        let (iso, local) = (there.of_iso8601(), there.of_logs());
+        Self { now, second, date, second_began: now, there, iso, local }
     }
 
     /// Milliseconds after the second.

@@ -48,36 +48,14 @@ pub(super) fn put_known(request: &Request<'_>, known: Known, out: &mut Vec<u8>) 
     true
 }
 
-/// `10/Oct/2026:13:55:36 +0000`, from `Sun, 06 Nov 1994 08:49:37 GMT`.
-pub(super) fn local_of(date: &HttpDate) -> [u8; 26] {
-    let date = date.as_bytes();
-    let mut local = *b"06/Nov/1994:08:49:37 +0000";
-    local[..2].copy_from_slice(&date[5..7]);
-    local[3..6].copy_from_slice(&date[8..11]);
-    local[7..11].copy_from_slice(&date[12..16]);
-    local[12..20].copy_from_slice(&date[17..25]);
-    local
-}
-
-/// `2026-10-10T13:55:36+00:00`.
-pub(super) fn iso_of(date: &HttpDate) -> [u8; 25] {
-    const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
-    let date = date.as_bytes();
-    let month = MONTHS.chunks(3).position(|name| name == &date[8..11]).unwrap_or(0) as u8 + 1;
-    let mut iso = *b"1994-11-06T08:49:37+00:00";
-    iso[..4].copy_from_slice(&date[12..16]);
-    iso[5..7].copy_from_slice(&[b'0' + month / 10, b'0' + month % 10]);
-    iso[8..10].copy_from_slice(&date[5..7]);
-    iso[11..19].copy_from_slice(&date[17..25]);
-    iso
-}
-
-/// `Sunday, 06-Nov-1994 08:49:37 GMT`, as SSI's default format has it.
-pub(super) fn put_ssi_date(out: &mut Vec<u8>, date: &HttpDate) {
+/// `Sunday, 06-Nov-1994 08:49:37 GMT`, as SSI's default format has it, of a time in a
+/// zone of this name.
+pub(super) fn put_ssi_date(out: &mut Vec<u8>, date: &HttpDate, zone: &str) {
     const DAYS: [&[u8]; 7] = [b"Sunday", b"Monday", b"Tuesday", b"Wednesday", b"Thursday", b"Friday", b"Saturday"];
     let date = date.as_bytes();
     let day = DAYS.iter().find(|day| day.starts_with(&date[..3])).copied().unwrap_or_default();
-    for part in [day, b", ", &date[5..7], b"-", &date[8..11], b"-", &date[12..16], b" ", &date[17..29]] {
+    for part in [day, b", ", &date[5..7], b"-", &date[8..11], b"-", &date[12..16], b" ", &date[17..26], zone.as_bytes()]
+    {
         out.extend_from_slice(part);
     }
 }
@@ -98,12 +76,5 @@ mod tests {
             put_octets(&mut out, octets);
             assert_eq!(String::from_utf8(out), Ok(std::net::Ipv4Addr::from(octets).to_string()));
         }
-    }
-
-    #[test]
-    fn seconds_are_written_as_logs_have_them() {
-        let date = HttpDate::from_unix(784_111_777);
-        assert_eq!(&local_of(&date), b"06/Nov/1994:08:49:37 +0000");
-        assert_eq!(&iso_of(&date), b"1994-11-06T08:49:37+00:00");
     }
 }
