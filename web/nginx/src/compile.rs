@@ -173,6 +173,7 @@ impl Compiler<'_> {
         self.program.blocks.reserve(blocks);
         self.places.reserve(blocks);
         let mut layer = Layer::outermost(Value::literal(&self.full_path(b"html")));
+        self.usual_error_logs(&mut layer)?;
         self.log_formats(directives, place)?;
         self.zones(directives)?;
         for directive in directives {

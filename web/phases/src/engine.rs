@@ -6,6 +6,7 @@
 //! | `run`, `script` | its phases, and the scripts in two of them |
 //! | `values`, `facts`, `written`, `host` | what variables stand for |
 //! | `content`, `pages` | what answers |
+//! | `errors` | what the error log is told |
 //! | `reply`, `ranges`, `text` | its fields, and how it is sent |
 //! | `passing` | what files send |
 //! | `ready` | whole responses that are ready |
@@ -13,6 +14,7 @@
 mod coding;
 mod content;
 mod course;
+mod errors;
 mod facts;
 mod guard;
 mod handler;
@@ -160,7 +162,7 @@ impl Engine {
 
     fn settle(&mut self) {
         self.single = if self.loaded.program.listeners.len() == 1 && !self.moved { Some(0) } else { None };
-        self.logs_any = self.loaded.logs.borrow().is_some();
+        self.logs_any = self.loaded.program.blocks.iter().any(|block| !block.logs.is_empty());
         let program = &self.loaded.program;
         let first = program.listeners.first().and_then(|listener| listener.servers.first());
         let first = first.and_then(|server| program.servers.get(usize::from(server.0)));

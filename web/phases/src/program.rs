@@ -14,7 +14,7 @@ use crate::compression::CompressionRules;
 pub use crate::ids::{BlockId, ServerId};
 use crate::limits::{LimitRules, Zone};
 use crate::locations::Locations;
-use crate::logging::{LogFormat, LogTarget, LogUse};
+use crate::logging::{ErrorLogUse, LogFormat, LogTarget, LogUse};
 use crate::maps::{Geo, Map, SplitClients};
 use crate::names::Names;
 use crate::script::Instruction;
@@ -194,6 +194,8 @@ pub struct Block {
     pub compression: Arc<CompressionRules>,
     /// `access_log`.
     pub logs: Arc<[LogUse]>,
+    /// `error_log`.
+    pub error_logs: Arc<[ErrorLogUse]>,
     /// `log_not_found`.
     pub log_not_found: bool,
     /// `log_subrequest`.
@@ -383,8 +385,6 @@ pub struct ConnectionRules {
     pub keepalive_told: Option<Duration>,
     /// `keepalive_requests`.
     pub requests: u32,
-    /// `keepalive_time`.
-    pub keepalive_time: Duration,
     /// `client_body_timeout`.
     pub body: Duration,
     /// `send_timeout`.

@@ -3,7 +3,6 @@
 use crate::ids::BlockId;
 use crate::program::{ConnectionRules, HeadRules, Program};
 use core::fmt;
-use core::time::Duration;
 
 /// The terms of a program, each once; those of its first listener come first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -89,7 +88,7 @@ impl ProgramTerms {
 /// What of the rules is time that connections are given.
 const fn times(rules: ConnectionRules) -> ConnectionRules {
     // A connection that is not kept is given none for the next request.
-    ConnectionRules { keepalive_told: None, requests: 0, keepalive_time: Duration::ZERO, ..rules }
+    ConnectionRules { keepalive_told: None, requests: 0, ..rules }
 }
 
 /// The number of `one` in the list, where it is put if it is not yet.
@@ -109,6 +108,7 @@ fn number<T: PartialEq>(list: &mut Vec<T>, one: T, most: usize) -> Option<u8> {
 mod tests {
     use super::*;
     use crate::program::Block;
+    use core::time::Duration;
 
     #[test]
     fn terms_are_numbered_once_and_not_without_end() {

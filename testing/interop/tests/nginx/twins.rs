@@ -160,13 +160,20 @@ impl Twins {
                 }
             }
         }
+        for (side, step) in [(&NGINX, 1), (ours, -1)] {
+            let text = fs::read(self.prefix.join(side.name).join("error.log")).unwrap_or_default();
+            for line in String::from_utf8_lossy(&text).lines().filter_map(of_request) {
+                let line = line.replace(side.address, NGINX.address);
+                *count.entry(format!("error.log: {line}")).or_default() += step;
+            }
+        }
         let lines = count.iter().filter(|(_, times)| **times != 0).take(10);
         let told: String = lines.fold(String::new(), |mut told, (line, times)| {
             let side = if *times > 0 { NGINX.name } else { ours.name };
             let _ = writeln!(told, "  {} times more from {side}: {line}", times.abs());
             told
         });
-        (!told.is_empty()).then(|| format!("lines of the access log:\n{told}"))
+        (!told.is_empty()).then(|| format!("lines of the logs:\n{told}"))
     }
 
     /// Ends them.
@@ -176,6 +183,22 @@ impl Twins {
             running.stop();
         }
     }
+}
+
+/// What a line of an error log says of a request that fails, without the time, the
+/// connection, and how much too early it came.
+fn of_request(line: &str) -> Option<String> {
+    let (_, said) = line.split_once(" [error] ")?.1.split_once(" *")?;
+    let (_, said) = said.split_once(' ')?;
+    // Of what is no request nginx tells as much as it has read.
+    if said.starts_with("client sent") || said.contains("while reading PROXY protocol") {
+        return None;
+    }
+    let excess = said.split_once(", excess: ").and_then(|(before, after)| {
+        let end = after.find(|c: char| c != '.' && !c.is_ascii_digit())?;
+        Some(format!("{before}, excess{}", &after[end..]))
+    });
+    Some(excess.unwrap_or_else(|| said.to_owned()))
 }
 
 /// Copies what is in the site's folder, with what differs between them filled in.

@@ -58,7 +58,7 @@ const MEMORY_OF_CODINGS: DirectiveClass = Idle("memory of codings is as large as
 const EVENTS: DirectiveClass = Idle("workers share connections and events otherwise here");
 const FILES: DirectiveClass = Idle("helper threads read files into a cache that workers share");
 const CLOSING: DirectiveClass = Idle("connections end in one way: ours first, then the client's is waited for");
-const BODIES: DirectiveClass = Idle("bodies of requests are held in memory");
+const BODIES: DirectiveClass = Idle("nothing that is there reads bodies of requests");
 const LATER: DirectiveClass = Refused("there are no upstreams and no subrequests yet");
 const NO_UPSTREAM: DirectiveClass = Idle("nothing is passed on to upstreams");
 const NO_TLS: DirectiveClass = Idle("no listener speaks TLS");
@@ -120,12 +120,26 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "open_file_cache_events",
         ],
     ),
-    (CLOSING, &["lingering_close", "reset_timedout_connection", "keepalive_disable", "keepalive_min_timeout"]),
+    (
+        CLOSING,
+        &[
+            "lingering_close",
+            "reset_timedout_connection",
+            "keepalive_disable",
+            "keepalive_time",
+            "keepalive_min_timeout",
+        ],
+    ),
     (
         BODIES,
-        &["client_body_buffer_size", "client_body_temp_path", "client_body_in_single_buffer", "client_body_early_read"],
+        &[
+            "client_body_buffer_size",
+            "client_body_temp_path",
+            "client_body_in_single_buffer",
+            "client_body_in_file_only",
+            "client_body_early_read",
+        ],
     ),
-    (RefusedUnless("off", "bodies of requests are held in memory"), &["client_body_in_file_only"]),
     (Idle("segments are full where there is enough to send, and leave at once"), &["tcp_nopush", "tcp_nodelay"]),
     (Idle("no line of the error log is about scripts"), &["rewrite_log", "uninitialized_variable_warn"]),
     (Idle("expressions are compiled to machine code"), &["pcre_jit"]),
@@ -172,7 +186,6 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (RefusedUnless("off", "there are no subrequests yet"), &["mirror", "ssi"]),
     (RefusedUnless("0", "there are no subrequests yet"), &["slice"]),
     (RefusedUnless("off", "it is not there yet"), &["userid", "dav_methods", "image_filter"]),
-    (Idle("limits are told in the error log in one way"), &["limit_req_log_level", "limit_conn_log_level"]),
     (
         MEMORY_OF_CODINGS,
         &[

@@ -6,6 +6,7 @@ use super::tables::Lines;
 use super::{Compiler, Step, nowhere};
 use crate::reader::Directive;
 use phases::limits::{ConnectionLimit, RequestLimit, Zone, ZoneKind};
+use phases::logging::ErrorLevel;
 use std::sync::Arc;
 
 impl Compiler<'_> {
@@ -123,6 +124,16 @@ impl Compiler<'_> {
             Err(why) => return Err(self.refused(place, why)),
         }
         Ok(())
+    }
+}
+
+/// `limit_req_log_level` and `limit_conn_log_level`.
+pub(super) fn log_level(layer: &mut Layer, directive: &Directive) {
+    let Some(level) = super::process::level_of(argument(directive, 0)) else { return };
+    let rules = Arc::make_mut(&mut layer.block.limits);
+    match directive.name.as_slice() {
+        b"limit_req_log_level" => rules.requests_level = ErrorLevel(level),
+        _ => rules.connections_level = ErrorLevel(level),
     }
 }
 

@@ -2,12 +2,13 @@
 
 use super::arguments::{argument, told};
 use super::layer::Layer;
+use super::process::ErrorLogTarget;
 use super::tables::Lines;
 use super::{Compiler, Step, path_of};
 use crate::message::Place;
 use crate::reader::Directive;
 use access_log::LogPlace;
-use phases::logging::{AccessLogLine, LogFormat, LogTarget, LogUse, open_log_file_cache};
+use phases::logging::{AccessLogLine, ErrorLevel, ErrorLogUse, LogFormat, LogTarget, LogUse, open_log_file_cache};
 
 /// Where requests are logged if nothing is said.
 const USUAL: &[u8] = b"/var/log/nginx/access.log";
@@ -82,6 +83,44 @@ impl Compiler<'_> {
         };
         layer.lines.push((line, format, directive.clone()));
         Ok(())
+    }
+
+    /// `error_log` in a block.
+    pub(super) fn block_error_log(&mut self, layer: &mut Layer, directive: &Directive) -> Step {
+        let log = self.error_log(directive)?;
+        let place = match log.target {
+            ErrorLogTarget::Stderr => LogPlace::Stderr,
+            ErrorLogTarget::File(path) => LogPlace::File { path, buffering: None },
+        };
+        let mut logs = if layer.first("error_log") { Vec::new() } else { layer.block.error_logs.to_vec() };
+        logs.push(self.error_log_use(place, log.level));
+        layer.block.error_logs = logs.into();
+        Ok(())
+    }
+
+    /// The error logs of blocks that have none of their own: those of the process, of
+    /// which the first is its standard error.
+    pub(super) fn usual_error_logs(&mut self, layer: &mut Layer) -> Step {
+        let configuration = self.configuration;
+        let mut logs = Vec::new();
+        for directive in configuration.directives.iter().filter(|one| one.name == b"error_log") {
+            let log = self.error_log(directive)?;
+            let place = match log.target {
+                ErrorLogTarget::File(path) if !logs.is_empty() => LogPlace::File { path, buffering: None },
+                _ => LogPlace::Stderr,
+            };
+            logs.push(self.error_log_use(place, log.level));
+        }
+        if logs.is_empty() {
+            logs.push(self.error_log_use(LogPlace::Stderr, ErrorLevel::ERROR.0));
+        }
+        layer.block.error_logs = logs.into();
+        Ok(())
+    }
+
+    fn error_log_use(&mut self, place: LogPlace, level: u8) -> ErrorLogUse {
+        let log = self.log(LogTarget { place, path: None }).unwrap_or_default();
+        ErrorLogUse { log, level: ErrorLevel(level) }
     }
 
     pub(super) fn open_log_files(&mut self, layer: &mut Layer, directive: &Directive) -> Step {

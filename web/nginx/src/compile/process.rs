@@ -58,6 +58,11 @@ const LEVELS: [&[u8]; 8] = [b"emerg", b"alert", b"crit", b"error", b"warn", b"no
 const DEBUG_LEVELS: [&[u8]; 7] =
     [b"debug_core", b"debug_alloc", b"debug_mutex", b"debug_event", b"debug_http", b"debug_mail", b"debug_stream"];
 
+/// The number of a level, by its word.
+pub(super) fn level_of(word: &[u8]) -> Option<u8> {
+    LEVELS.iter().position(|known| *known == word).map(|at| at as u8 + 1)
+}
+
 impl ProcessRules {
     pub(super) const fn new() -> Self {
         Self {

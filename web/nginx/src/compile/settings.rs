@@ -51,11 +51,7 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
     ("types", |compiler, layer, directive| compiler.types(layer, directive)),
     ("access_log", |compiler, layer, directive| compiler.access_log(layer, directive)),
     ("open_log_file_cache", |compiler, layer, directive| compiler.open_log_files(layer, directive)),
-    ("error_log", |compiler, _, directive| {
-        compiler.error_log(directive)?;
-        compiler.remark("error_log", directive.place, "there is one error log: that outside of all blocks");
-        Ok(())
-    }),
+    ("error_log", |compiler, layer, directive| compiler.block_error_log(layer, directive)),
     ("allow", |compiler, layer, directive| compiler.access_rule(layer, directive, true)),
     ("deny", |compiler, layer, directive| compiler.access_rule(layer, directive, false)),
     ("limit_req", |compiler, layer, directive| compiler.limit_req(layer, directive)),
@@ -64,6 +60,8 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
     ("limit_conn_status", |compiler, layer, directive| compiler.limit_status(layer, directive)),
     plain!("limit_req_dry_run", |layer, directive| limits::dry_run(layer, directive)),
     plain!("limit_conn_dry_run", |layer, directive| limits::dry_run(layer, directive)),
+    plain!("limit_req_log_level", |layer, directive| limits::log_level(layer, directive)),
+    plain!("limit_conn_log_level", |layer, directive| limits::log_level(layer, directive)),
     ("auth_basic", |compiler, layer, directive| compiler.auth_basic(layer, directive)),
     ("auth_basic_user_file", |compiler, layer, directive| compiler.auth_basic_user_file(layer, directive)),
     ("gzip", |compiler, layer, directive| compiler.compression(layer, directive)),
@@ -136,7 +134,6 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
     plain!("lingering_time", |layer, directive| layer.block.connection.lingering = duration(directive)),
     plain!("lingering_timeout", |layer, directive| layer.block.connection.lingering_pause = duration(directive)),
     plain!("send_timeout", |layer, directive| layer.block.connection.send = duration(directive)),
-    plain!("keepalive_time", |layer, directive| layer.block.connection.keepalive_time = duration(directive)),
     plain!("keepalive_requests", |layer, directive| layer.block.connection.requests = count(directive)),
     plain!("absolute_redirect", |layer, directive| layer.block.redirects.absolute = is_on(directive)),
     plain!("server_name_in_redirect", |layer, directive| layer.block.redirects.server_name = is_on(directive)),

@@ -1,9 +1,11 @@
 //! What answers a request: files, folders, text.
 
 use super::course::Phase;
+use super::errors::{FORBIDDEN, MISSING};
 use super::run::{At, FileAt, Flow, Runner};
 use super::text::{Escape, escape};
 use crate::compression::Coding;
+use crate::logging::ErrorLevel;
 use crate::program::{Alias, Block, ContentRules};
 use crate::value::Value;
 use app::Body;
@@ -100,7 +102,10 @@ impl<R: Replies> Runner<'_, R> {
                     let args = core::mem::take(&mut self.course.args);
                     return self.redirect(&uri, &args);
                 }
-                Ok(At::Forbidden) => return Flow::Status(403),
+                Ok(At::Forbidden) => {
+                    self.tell_of_file("", &path, "is forbidden", FORBIDDEN);
+                    return Flow::Status(403);
+                }
                 Ok(At::Failed) => return Flow::Status(500),
                 Ok(At::Missing | At::Directory) => {}
                 Err(flow) => return flow,
@@ -116,15 +121,25 @@ impl<R: Replies> Runner<'_, R> {
             {
                 self.list(block, &path)
             }
-            Ok(At::Directory) => self.no_index(),
-            Ok(At::Forbidden) => Flow::Status(403),
+            Ok(At::Directory) => self.no_index(&path),
+            Ok(At::Forbidden) => {
+                self.tell_of_file("", &path, "is forbidden", FORBIDDEN);
+                Flow::Status(403)
+            }
             Ok(At::Failed) => Flow::Status(500),
-            Ok(At::Missing | At::File(_)) => Flow::Status(404),
+            Ok(At::Missing | At::File(_)) => {
+                if let Some(name) = block.index.first() {
+                    path.extend_from_slice(&self.scope().get(name));
+                }
+                self.tell_of_file("", &path, "is not found", MISSING);
+                Flow::Status(404)
+            }
             Err(flow) => flow,
         }
     }
 
-    const fn no_index(&self) -> Flow {
+    pub(super) fn no_index(&self, path: &[u8]) -> Flow {
+        self.tell(ErrorLevel::ERROR, || [b"directory index of \"", path, b"\" is forbidden"].concat());
         Flow::Status(403)
     }
 
@@ -172,8 +187,14 @@ impl<R: Replies> Runner<'_, R> {
                 self.location = Some(location);
                 Flow::Status(301)
             }
-            At::Missing => Flow::Status(404),
-            At::Forbidden => Flow::Status(403),
+            At::Missing => {
+                self.tell_of_file("open() ", &path, "failed", MISSING);
+                Flow::Status(404)
+            }
+            At::Forbidden => {
+                self.tell_of_file("open() ", &path, "failed", FORBIDDEN);
+                Flow::Status(403)
+            }
             At::Failed => Flow::Status(500),
         }
     }

@@ -41,6 +41,8 @@ pub(crate) struct Loaded {
     finds_clients: bool,
     /// The series of latencies of each block, once it is known.
     series: Box<[Cell<u16>]>,
+    /// The error log has lines.
+    told: Cell<bool>,
 }
 
 impl Loaded {
@@ -52,7 +54,8 @@ impl Loaded {
         let finds_clients = behind_proxies || program.blocks.iter().any(|block| block.real_ip.is_some());
         let (logs, secret) = (RefCell::new(logs), RandomState::new());
         let series = vec![Cell::new(Ready::OF_HOST); program.blocks.len()].into();
-        Self { program, matcher, logs, secret, asks_for_sent, behind_proxies, finds_clients, series }
+        let told = Cell::new(program.blocks.iter().any(|block| !block.logs.is_empty()));
+        Self { program, matcher, logs, secret, asks_for_sent, behind_proxies, finds_clients, series, told }
     }
 
     /// The series of latencies of a server's place, if anybody asks.
@@ -64,6 +67,16 @@ impl Loaded {
             known.set(replies.series(if host.is_empty() { b"_" } else { host }, label)?);
         }
         Some(known.get())
+    }
+
+    /// A line was added to an error log.
+    pub fn tell(&self) {
+        self.told.set(true);
+    }
+
+    /// Whether lines of its logs may wait to be written, of requests or of errors.
+    pub fn may_write(&self) -> bool {
+        self.told.get()
     }
 
     /// Whether a client's address may be another than its connection's.

@@ -1,10 +1,12 @@
 //! Who may see a place, and how many at once: the phases before content.
 
 use super::course::{Course, Depends, Loaded};
+use super::errors::MISSING;
 use super::run::{Flow, Runner};
 use crate::access::{Access, AccessRules, BasicAuth, basic_credentials};
 use crate::addresses::forwarded;
-use crate::limits::LimitDecision;
+use crate::limits::{LimitDecision, Limited, Zone};
+use crate::logging::ErrorLevel;
 use crate::program::{Methods, RealIpHeader};
 use core::net::IpAddr;
 use exchange::Replies;
@@ -12,6 +14,17 @@ use passwords::{Credentials, Verdict};
 use semantics::Request;
 use std::cmp::Reverse;
 use std::rc::Rc;
+
+/// `limiting requests, excess: 1.250 by zone "one"`
+fn of_zone(what: &str, comma: &str, limited: &Limited, zones: &[Zone]) -> Vec<u8> {
+    let (whole, rest) = (limited.excess / 1_000, limited.excess % 1_000);
+    let mut text = format!("{what}, excess: {whole}.{rest:03}{comma} by zone \"").into_bytes();
+    if let Some(zone) = limited.zone.and_then(|zone| zones.get(usize::from(zone))) {
+        text.extend_from_slice(&zone.name);
+    }
+    text.push(b'"');
+    text
+}
 
 /// Sets the client's address to what a proxy that is believed tells.
 pub(super) fn set_real_address(loaded: &Loaded, course: &mut Course, request: &Request<'_>) {
@@ -64,12 +77,16 @@ impl<R: Replies> Runner<'_, R> {
             match limited.decision {
                 LimitDecision::Pass => {}
                 LimitDecision::Delay(time) => {
+                    self.tell(rules.requests_level.milder(), || of_zone("delaying request", ",", &limited, zones));
                     let ticket = self.rest.next_ticket(self.token);
                     self.course.ticket = Some(ticket);
                     self.rest.delayed.push(Reverse((self.clock.now + time, ticket)));
                     return Flow::Waits;
                 }
-                LimitDecision::Refuse => return Flow::Status(rules.requests_status),
+                LimitDecision::Refuse => {
+                    self.tell(rules.requests_level, || of_zone("limiting requests", "", &limited, zones));
+                    return Flow::Status(rules.requests_status);
+                }
             }
         }
         if self.course.connections_status.is_none() && !rules.connections.is_empty() {
@@ -79,6 +96,10 @@ impl<R: Replies> Runner<'_, R> {
             self.course.held = held;
             self.course.connections_status = limited.status;
             if limited.decision == LimitDecision::Refuse {
+                self.tell(rules.connections_level, || {
+                    let zone = limited.zone.and_then(|zone| zones.get(usize::from(zone)));
+                    [&b"limiting connections by zone \""[..], zone.map_or(&b""[..], |zone| &zone.name), b"\""].concat()
+                });
                 return Flow::Status(rules.connections_status);
             }
         }
@@ -99,7 +120,10 @@ impl<R: Replies> Runner<'_, R> {
         match (rules.decide(self.course.peer.map(|peer| peer.ip()), realm.is_some()), &rules.basic, realm) {
             (Access::Granted, ..) => Flow::On,
             (Access::Password, Some(basic), Some(realm)) => self.password(basic, &realm),
-            _ => Flow::Status(403),
+            _ => {
+                self.tell(ErrorLevel::ERROR, || b"access forbidden by rule".to_vec());
+                Flow::Status(403)
+            }
         }
     }
 
@@ -124,13 +148,30 @@ impl<R: Replies> Runner<'_, R> {
                 self.course.known_to = Some(file);
                 return Flow::On;
             }
-            Some(Verdict::Mismatch | Verdict::NoUser | Verdict::Unusable) => return self.challenge(realm),
-            Some(Verdict::NoFile) => return Flow::Status(403),
+            Some(verdict @ (Verdict::Mismatch | Verdict::NoUser | Verdict::Unusable)) => {
+                let field = self.request.fields().find(|field| field.is("authorization")).map(|field| field.value);
+                let (user, _) = field.and_then(basic_credentials).unwrap_or_default();
+                self.tell(ErrorLevel::ERROR, || match verdict {
+                    Verdict::NoUser => [b"user \"", &user[..], b"\" was not found in \"", &file, b"\""].concat(),
+                    _ => [b"user \"", &user[..], b"\": password mismatch"].concat(),
+                });
+                return self.challenge(realm);
+            }
+            Some(Verdict::NoFile) => {
+                self.tell(ErrorLevel::ERROR, || {
+                    [b"open() \"", &file[..], b"\" failed (", MISSING.as_bytes(), b")"].concat()
+                });
+                return Flow::Status(403);
+            }
             Some(Verdict::Unreadable) => return Flow::Status(500),
             None => {}
         }
         let field = self.request.fields().find(|field| field.is("authorization")).map(|field| field.value);
-        let Some((user, password)) = field.and_then(basic_credentials) else { return self.challenge(realm) };
+        let Some((user, password)) = field.and_then(basic_credentials) else {
+            let text = b"no user/password was provided for basic authentication";
+            self.tell(ErrorLevel::INFO, || text.to_vec());
+            return self.challenge(realm);
+        };
         let credentials = Credentials { file: file.into(), user: user.into(), password: password.into() };
         let ticket = self.rest.next_ticket(self.token);
         let source = self.course.peer.map(|peer| peer.ip());

@@ -148,13 +148,14 @@ impl Handler for Engine {
         if self.tells {
             self.rest.share.publish(replies.totals());
         }
-        if self.logs_any { wake.earlier(self.write_logs(replies.now())) } else { wake }
+        let writes = self.loaded.may_write() || self.retired.iter().any(|loaded| loaded.may_write());
+        if writes { wake.earlier(self.write_logs(replies.now())) } else { wake }
     }
 
     fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
         self.rest.clock = Clock::new(second, *date, now);
         if let Some(logs) = self.loaded.logs.borrow_mut().as_mut() {
-            logs.set_time(date);
+            logs.set_time(&self.rest.clock.there.date);
         }
         if !self.retired.is_empty() {
             self.let_go();

@@ -83,7 +83,7 @@ impl<R: Replies> Runner<'_, R> {
                 return self.redirect(&uri, &args);
             }
             if !rules.on {
-                return Flow::Status(403);
+                return self.no_index(path);
             }
         }
         let callback = self.course.args.split(|byte| *byte == b'&').find_map(|one| one.strip_prefix(b"callback="));

@@ -88,7 +88,8 @@ fn quick_lines(course: &Course, fixed: &[LogFormat]) -> Vec<(u16, QuickLine)> {
     let program = course.loaded.program();
     let Some(block) = program.blocks.get(course.block.0 as usize) else { return Vec::new() };
     let part = |number: u16| match program.variables.get(number)? {
-        Variable::Core(Core::RemoteAddr) => Some(HeadPart::Address),
+        // Unless its head may tell of another.
+        Variable::Core(Core::RemoteAddr) if !course.loaded.finds_clients() => Some(HeadPart::Address),
         Variable::Core(Core::RemoteUser) => Some(HeadPart::User),
         Variable::Core(Core::Request) => Some(HeadPart::Line),
         Variable::Core(Core::Host) => Some(HeadPart::Host),

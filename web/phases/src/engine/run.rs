@@ -3,6 +3,7 @@
 use super::course::{Course, Depends, Loaded, Phase};
 use super::values::{Clock, Scope};
 use super::{Rest, host::host_of};
+use crate::logging::ErrorLevel;
 use crate::program::{Block, Target, VirtualServer};
 use crate::value::Value;
 use exchange::Replies;
@@ -118,6 +119,7 @@ impl<R: Replies> Runner<'_, R> {
                 let flow = self.script(self.course.place);
                 if flow == Flow::On && core::mem::take(&mut self.course.uri_changed) {
                     if !self.course.may_change() {
+                        self.tell_of_cycle("while processing \"", &self.course.uri);
                         return Flow::Status(500);
                     }
                     self.course.enter(Phase::Find);
@@ -185,6 +187,9 @@ impl<R: Replies> Runner<'_, R> {
         let length = self.request.known(Known::ContentLength).and_then(semantics::number::parse);
         if !self.course.too_long && settings.body_max > 0 && length.is_some_and(|length| length > settings.body_max) {
             self.course.too_long = true;
+            let length = length.unwrap_or_default();
+            let text = || format!("client intended to send too large body: {length} bytes").into_bytes();
+            self.tell(ErrorLevel::ERROR, text);
             return Flow::Status(413);
         }
         if found.is_none() {
@@ -208,6 +213,7 @@ impl<R: Replies> Runner<'_, R> {
     /// Goes on in a location by its name.
     pub(super) fn enter_named(&mut self, name: &[u8]) -> Flow {
         if !self.course.may_change() {
+            self.tell_of_cycle("while redirect to named location \"@", name);
             return Flow::Status(500);
         }
         let found = self.server().and_then(|server| server.locations.named(name));
@@ -220,6 +226,7 @@ impl<R: Replies> Runner<'_, R> {
     /// Goes on at another path of this server.
     pub(super) fn redirect(&mut self, uri: &[u8], args: &[u8]) -> Flow {
         if !self.course.may_change() {
+            self.tell_of_cycle("while internally redirecting to \"", uri);
             return Flow::Status(500);
         }
         self.course.redirect(uri, args);

@@ -6,7 +6,7 @@ use super::written::{put_known, put_number};
 use crate::maps::Geo;
 use crate::program::{Alias, Block, Program};
 use crate::value::{Value, Variables};
-use crate::variables::Variable;
+use crate::variables::{Core, Variable};
 use crate::zone::LocalTime;
 use semantics::date::HttpDate;
 use semantics::{Known, Request};
@@ -255,6 +255,16 @@ impl<'a> Scope<'a> {
     }
 }
 
+impl Scope<'_> {
+    /// As [`Scope::remembered`], of what is written.
+    fn first(&mut self, number: u16, out: &mut Vec<u8>, write: impl FnOnce(&mut Self, &mut Vec<u8>) -> bool) -> bool {
+        self.remembered(number, out, |scope| {
+            let mut value = Vec::new();
+            write(scope, &mut value).then_some(value)
+        })
+    }
+}
+
 impl Variables for Scope<'_> {
     fn write_variable(&mut self, variable: u16, out: &mut Vec<u8>) -> bool {
         let loaded = self.loaded;
@@ -280,9 +290,13 @@ impl Scope<'_> {
     fn write_found(&mut self, variable: u16, found: &Variable, out: &mut Vec<u8>) -> bool {
         self.course.depends.on(Depends::of(found.reach()));
         match found {
+            // These are what they were when they were first asked for.
+            Variable::Core(Core::SecureLink) => {
+                self.first(variable, out, |scope, out| scope.core(Core::SecureLink, out))
+            }
+            Variable::SentHeader(name) => self.first(variable, out, |scope, out| scope.sent_header(name, out)),
             Variable::Core(core) => self.core(*core, out),
             Variable::Header(name) => self.header(name, out),
-            Variable::SentHeader(name) => self.sent_header(name, out),
             Variable::SentTrailer(_) => false,
             Variable::Argument(name) => self.argument(name, out),
             Variable::Cookie(name) => self.cookie(name, out),

@@ -1,6 +1,7 @@
 //! What `limit_req_zone`, `limit_req`, `limit_conn_zone` and `limit_conn` say.
 
 use super::table::Table;
+use crate::logging::ErrorLevel;
 use crate::maps::Compiling;
 use crate::units::{number, size};
 use crate::value::Value;
@@ -39,12 +40,17 @@ pub struct LimitRules {
     pub requests_status: u16,
     /// `limit_req_dry_run`: what is too much is only told.
     pub requests_dry_run: bool,
+    /// `limit_req_log_level`: of those that are refused; of those that are delayed it is
+    /// the next one.
+    pub requests_level: ErrorLevel,
     /// `limit_conn`, in order.
     pub connections: Vec<ConnectionLimit>,
     /// `limit_conn_status`.
     pub connections_status: u16,
     /// `limit_conn_dry_run`.
     pub connections_dry_run: bool,
+    /// `limit_conn_log_level`.
+    pub connections_level: ErrorLevel,
 }
 
 impl Default for LimitRules {
@@ -53,9 +59,11 @@ impl Default for LimitRules {
             requests: Vec::new(),
             requests_status: 503,
             requests_dry_run: false,
+            requests_level: ErrorLevel::ERROR,
             connections: Vec::new(),
             connections_status: 503,
             connections_dry_run: false,
+            connections_level: ErrorLevel::ERROR,
         }
     }
 }

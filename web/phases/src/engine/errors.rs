@@ -1,0 +1,120 @@
+//! What goes wrong with a request is told in the error log, in nginx's words.
+
+use super::course::Course;
+use super::run::Runner;
+use super::values::Clock;
+use super::written::{put, put_address};
+use crate::logging::ErrorLevel;
+use crate::program::Block;
+use exchange::Replies;
+use semantics::{Known, Request};
+use std::io::Write;
+
+/// Bytes of a line, at most (`NGX_MAX_ERROR_STR` of nginx).
+const LINE_MAX: usize = 2_048;
+
+/// Why a path leads to no file, as the system says it.
+pub(super) const MISSING: &str = "2: No such file or directory";
+pub(super) const FORBIDDEN: &str = "13: Permission denied";
+
+impl<R: Replies> Runner<'_, R> {
+    /// The settings in force, if their error log has lines of this level.
+    fn telling(&self, level: ErrorLevel) -> Option<&Block> {
+        let block = self.loaded.program.blocks.get(self.course.block.0 as usize)?;
+        block.error_logs.iter().any(|log| level <= log.level).then_some(block)
+    }
+
+    /// Tells what went wrong; `text` is not asked for where nobody wants to know.
+    pub(super) fn tell(&self, level: ErrorLevel, text: impl FnOnce() -> Vec<u8>) {
+        let Some(block) = self.telling(level) else { return };
+        let mut line = Vec::with_capacity(256);
+        begin(&mut line, level, &self.clock, self.course);
+        line.extend_from_slice(&text());
+        self.about(&mut line);
+        let line = shown(&line);
+        let mut logs = self.loaded.logs.borrow_mut();
+        let Some(logs) = logs.as_mut() else { return };
+        for log in block.error_logs.iter().filter(|log| level <= log.level) {
+            logs.line(log.log, self.clock.now, |out| out.extend_from_slice(&line));
+        }
+        self.loaded.tell();
+    }
+
+    /// A file cannot be opened.
+    pub(super) fn tell_of_file(&self, what: &str, path: &[u8], told: &str, why: &str) {
+        let block = self.loaded.program.blocks.get(self.course.block.0 as usize);
+        if why == MISSING && block.is_some_and(|block| !block.log_not_found) {
+            return;
+        }
+        self.tell(ErrorLevel::ERROR, || {
+            [what.as_bytes(), b"\"", path, b"\" ", told.as_bytes(), b" (", why.as_bytes(), b")"].concat()
+        });
+    }
+
+    /// A request is redirected within the server without end.
+    pub(super) fn tell_of_cycle(&self, when: &str, to: &[u8]) {
+        let what = &b"rewrite or internal redirection cycle "[..];
+        self.tell(ErrorLevel::ERROR, || [what, when.as_bytes(), to, b"\""].concat());
+    }
+
+    /// Whose request it was, and what it asked for.
+    fn about(&self, out: &mut Vec<u8>) {
+        let course = &*self.course;
+        out.extend_from_slice(b", client: ");
+        put_address(course.peer, out);
+        out.extend_from_slice(b", server: ");
+        if let Some(server) = self.server() {
+            out.extend_from_slice(&server.name);
+        }
+        let request: &Request<'_> = self.request;
+        let mut part = |name: &[u8], value: Option<&[u8]>| {
+            if let Some(value) = value {
+                out.extend_from_slice(&[b", ", name, b": \"", value, b"\""].concat());
+            }
+        };
+        part(b"request", Some(request.line()));
+        part(b"host", request.known(Known::Host).filter(|_| !course.is_refused()));
+        part(b"referrer", request.known(Known::Referer).filter(|_| !course.is_refused()));
+    }
+}
+
+/// `2026/10/10 15:55:36 [error] 7#7: *9 `
+fn begin(out: &mut Vec<u8>, level: ErrorLevel, clock: &Clock, course: &Course) {
+    let pid = std::process::id();
+    out.extend(clock.iso[..19].iter().map(|byte| match byte {
+        b'-' => b'/',
+        b'T' => b' ',
+        other => *other,
+    }));
+    let _ = write!(out, " [{}] {pid}#{pid}: *", level.name());
+    put(out, course.about.connection);
+    out.push(b' ');
+}
+
+/// A line as it is written: what a client sent makes no lines of its own.
+fn shown(line: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(line.len());
+    for byte in line {
+        if byte.is_ascii_control() {
+            let _ = write!(out, "\\x{byte:02X}");
+        } else {
+            out.push(*byte);
+        }
+        if out.len() >= LINE_MAX {
+            break;
+        }
+    }
+    out.truncate(LINE_MAX);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_and_not_long() {
+        assert_eq!(shown(b"a\nb\x7f\xc3\xbc"), b"a\\x0Ab\\x7F\xc3\xbc");
+        assert_eq!(shown(&[b'\n'; 5_000]).len(), LINE_MAX);
+    }
+}
