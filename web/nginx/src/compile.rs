@@ -38,7 +38,7 @@ use layer::Layer;
 use listen::Addresses;
 use pcre::{Regex, RegexOptions};
 use phases::variables::VariableError;
-use phases::{BlockId, Program, ProgramTerms, TooManyTerms, Value};
+use phases::{BlockId, Program, TooManyTerms, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -157,7 +157,7 @@ impl Compiler<'_> {
         }
         process.http = http;
         let sockets = self.listeners()?;
-        self.program.terms = ProgramTerms::of(&self.program).map_err(|why| {
+        self.program.number_terms().map_err(|why| {
             let place = match &why {
                 TooManyTerms::Exchanges(block) => self.places.get(block.0 as usize).copied().flatten(),
                 TooManyTerms::Heads(_) => None,

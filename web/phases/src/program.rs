@@ -19,13 +19,13 @@ use crate::maps::{Geo, Map, SplitClients};
 use crate::names::Names;
 use crate::script::Instruction;
 use crate::silos::Silos;
-use crate::terms::ProgramTerms;
+pub use crate::terms::{ConnectionRules, HeadRules};
+use crate::terms::{ProgramTerms, TooManyTerms};
 use crate::types::TypeTable;
 use crate::value::Value;
 use crate::variables::VariableTable;
 use access_log::{LogPlace, OpenLogs};
 use app::Prefix;
-use core::time::Duration;
 use pcre::Regex;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -65,6 +65,21 @@ pub struct Program {
 }
 
 impl Program {
+    /// Numbers what is taken of clients, and waited for, now that listeners, servers and
+    /// blocks are known.
+    ///
+    /// # Errors
+    /// There are too many terms.
+    pub fn number_terms(&mut self) -> Result<(), TooManyTerms> {
+        let first = |listener: &ListenerRules| {
+            let server = self.servers.get(usize::from(listener.servers.first()?.0))?;
+            Some((server.head, server.block))
+        };
+        let blocks: Vec<ConnectionRules> = self.blocks.iter().map(|block| block.connection).collect();
+        self.terms = ProgramTerms::of(self.listeners.iter().map(first), &blocks)?;
+        Ok(())
+    }
+
     /// The files that lines are logged to, but for those that requests name.
     pub fn log_files(&self) -> impl Iterator<Item = &Path> {
         self.logs.iter().filter_map(|log| match &log.place {
@@ -140,21 +155,6 @@ impl VirtualServer {
             |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-' || (*byte == b'_' && self.underscores_in_headers);
         self.ignore_invalid_headers && !name.iter().all(valid)
     }
-}
-
-/// Bounds on a request's head.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HeadRules {
-    /// `client_header_timeout`.
-    pub timeout: Duration,
-    /// Bytes of the request line or of a field, at most: a buffer of
-    /// `large_client_header_buffers`.
-    pub line: u64,
-    /// Bytes of all of it, at most: all of those buffers, and
-    /// `client_header_buffer_size`.
-    pub bytes: u64,
-    /// `max_headers`.
-    pub fields: u32,
 }
 
 /// The settings of a place, and what is done there. All that may be inherited
@@ -374,25 +374,6 @@ pub struct CharsetRules {
     pub overrides: bool,
     /// Of which media types.
     pub types: Vec<Box<[u8]>>,
-}
-
-/// How connections are kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ConnectionRules {
-    /// `keepalive_timeout`; none closes.
-    pub keepalive: Duration,
-    /// The second value of `keepalive_timeout`, told in `Keep-Alive`.
-    pub keepalive_told: Option<Duration>,
-    /// `keepalive_requests`.
-    pub requests: u32,
-    /// `client_body_timeout`.
-    pub body: Duration,
-    /// `send_timeout`.
-    pub send: Duration,
-    /// `lingering_time`.
-    pub lingering: Duration,
-    /// `lingering_timeout`.
-    pub lingering_pause: Duration,
 }
 
 /// How redirects name this server.

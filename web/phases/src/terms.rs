@@ -1,8 +1,42 @@
 //! What is taken of clients, and waited for, numbered: connections keep a number.
 
 use crate::ids::BlockId;
-use crate::program::{ConnectionRules, HeadRules, Program};
 use core::fmt;
+use core::time::Duration;
+
+/// Bounds on a request's head.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeadRules {
+    /// `client_header_timeout`.
+    pub timeout: Duration,
+    /// Bytes of the request line or of a field, at most: a buffer of
+    /// `large_client_header_buffers`.
+    pub line: u64,
+    /// Bytes of all of it, at most: all of those buffers, and
+    /// `client_header_buffer_size`.
+    pub bytes: u64,
+    /// `max_headers`.
+    pub fields: u32,
+}
+
+/// How connections are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionRules {
+    /// `keepalive_timeout`; none closes.
+    pub keepalive: Duration,
+    /// The second value of `keepalive_timeout`, told in `Keep-Alive`.
+    pub keepalive_told: Option<Duration>,
+    /// `keepalive_requests`.
+    pub requests: u32,
+    /// `client_body_timeout`.
+    pub body: Duration,
+    /// `send_timeout`.
+    pub send: Duration,
+    /// `lingering_time`.
+    pub lingering: Duration,
+    /// `lingering_timeout`.
+    pub lingering_pause: Duration,
+}
 
 /// The terms of a program, each once; those of its first listener come first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -51,22 +85,28 @@ impl ProgramTerms {
     /// Terms of exchanges that differ, at most.
     pub const EXCHANGES_MAX: usize = 32;
 
-    /// Those of a program whose listeners, servers and blocks are known.
+    /// Those of a program: of its listeners, what the first server takes of heads and its
+    /// block; and of all blocks.
     ///
     /// # Errors
     /// There are too many.
-    pub fn of(program: &Program) -> Result<Self, TooManyTerms> {
+    pub fn of(
+        listeners: impl Iterator<Item = Option<(HeadRules, BlockId)>>,
+        blocks: &[ConnectionRules],
+    ) -> Result<Self, TooManyTerms> {
         let mut terms = Self::default();
-        for (at, listener) in program.listeners.iter().enumerate() {
-            let first = listener.servers.first().and_then(|server| program.servers.get(usize::from(server.0)));
-            let Some(server) = first else { continue };
-            let head = number(&mut terms.heads, server.head, Self::HEADS_MAX).ok_or(TooManyTerms::Heads(at))?;
-            let rules = program.blocks.get(server.block.0 as usize).map(|block| block.connection).unwrap_or_default();
+        for (at, first) in listeners.enumerate() {
+            let Some((head, block)) = first else {
+                terms.listeners.push((0, 0));
+                continue;
+            };
+            let head = number(&mut terms.heads, head, Self::HEADS_MAX).ok_or(TooManyTerms::Heads(at))?;
+            let rules = blocks.get(block.0 as usize).copied().unwrap_or_default();
             let exchange = number(&mut terms.exchanges, times(rules), Self::EXCHANGES_MAX);
-            terms.listeners.push((head, exchange.ok_or(TooManyTerms::Exchanges(server.block))?));
+            terms.listeners.push((head, exchange.ok_or(TooManyTerms::Exchanges(block))?));
         }
-        for (at, block) in program.blocks.iter().enumerate() {
-            let exchange = number(&mut terms.exchanges, times(block.connection), Self::EXCHANGES_MAX);
+        for (at, block) in blocks.iter().enumerate() {
+            let exchange = number(&mut terms.exchanges, times(*block), Self::EXCHANGES_MAX);
             terms.blocks.push(exchange.ok_or(TooManyTerms::Exchanges(BlockId(at as u32)))?);
         }
         Ok(terms)
@@ -107,23 +147,21 @@ fn number<T: PartialEq>(list: &mut Vec<T>, one: T, most: usize) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::Block;
-    use core::time::Duration;
 
     #[test]
     fn terms_are_numbered_once_and_not_without_end() {
-        let mut program = Program::default();
-        for at in 0..100 {
-            let mut block = Block::default();
-            block.connection.send = Duration::from_secs(at % 32);
-            block.connection.requests = at as u32;
-            program.blocks.push(block);
-        }
-        let terms = ProgramTerms::of(&program).unwrap();
-        assert_eq!(terms.exchanges.len(), 32);
+        let block = |at: u64| ConnectionRules {
+            send: Duration::from_secs(at % 32),
+            requests: at as u32,
+            ..ConnectionRules::default()
+        };
+        let mut blocks: Vec<ConnectionRules> = (0..100).map(block).collect();
+        let listeners = || [Some((HeadRules::default(), BlockId(0))), None].into_iter();
+        let terms = ProgramTerms::of(listeners(), &blocks).unwrap();
+        assert_eq!((terms.exchanges.len(), terms.of_listener(0)), (32, (0, 0)));
         assert_eq!([0, 1, 33, 99].map(|at| terms.of_block(BlockId(at))), [0, 1, 1, 3]);
         assert_eq!(terms.of_block(BlockId(100)), 0);
-        program.blocks[99].connection.send = Duration::from_secs(99);
-        assert_eq!(ProgramTerms::of(&program), Err(TooManyTerms::Exchanges(BlockId(99))));
+        blocks[99].send = Duration::from_secs(99);
+        assert_eq!(ProgramTerms::of(listeners(), &blocks), Err(TooManyTerms::Exchanges(BlockId(99))));
     }
 }

@@ -8,10 +8,11 @@
 use crate::Server;
 use crate::carrier::{Carrier, Drain};
 use crate::conn::{DRY, ENDED, FINISHED, MARKED, PARTIAL, PAUSED, State, Tick};
+use crate::terms::Terms;
 use app::{ConnId, Net};
 use core::time::Duration;
 use exchange::{ExchangeId, Handler};
-use h1::server::Waiting;
+use h1::server::{RequestLimits, Waiting};
 use semantics::Status;
 use site::ExchangeTerms;
 
@@ -273,5 +274,35 @@ impl Carrier {
         drain.next = end;
         self.draining = Some(drain);
         self.counters.connections_open == 0
+    }
+}
+
+impl<H: Handler> Server<H> {
+    /// The terms of a connection that begins.
+    pub(crate) fn terms_of<N: Net>(&self, net: &N, id: ConnId) -> Terms {
+        if !self.carrier.terms.by_address {
+            return Terms::FIRST;
+        }
+        let local = net.local(id);
+        let (head, exchange) = self.handlers.first().map_or((0, 0), |handler| handler.terms_at(local));
+        Terms::of(head, exchange)
+    }
+}
+
+impl Carrier {
+    /// What is taken of a connection's heads and bodies.
+    pub(crate) fn head_limits(&self, id: ConnId) -> RequestLimits {
+        self.terms.head(self.conns[id.index()].terms).limits
+    }
+
+    /// What was asked for last has terms of its own: its connection's timer may stand
+    /// too late for them.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn change_terms<N: Net>(&mut self, net: &mut N, id: ConnId, exchange: u8) {
+        let conn = &mut self.conns[id.index()];
+        conn.terms = conn.terms.with_exchange(exchange);
+        let soonest = self.terms.soonest(conn.terms);
+        self.arm(net, id, soonest);
     }
 }

@@ -1,11 +1,7 @@
 //! How long clients may take, and how much they may say: by where they connected, and
 //! by what they asked for last.
 
-use crate::Server;
-use crate::carrier::Carrier;
-use app::{ConnId, Net};
 use core::time::Duration;
-use exchange::Handler;
 use h1::server::{RequestLimits, Waiting};
 use site::{Config, ExchangeTerms, HeadTerms};
 
@@ -19,6 +15,11 @@ impl Terms {
     pub const FIRST: Self = Self(0);
 
     const EXCHANGES: u8 = (EXCHANGE_TERMS_MAX - 1) as u8;
+
+    /// Of both numbers; heads beyond the last have the first.
+    pub const fn of(head: u8, exchange: u8) -> Self {
+        Self::of_heads(head % HEAD_TERMS_MAX as u8).with_exchange(exchange)
+    }
 
     const fn of_heads(number: u8) -> Self {
         Self(number << Self::EXCHANGES.count_ones())
@@ -34,7 +35,8 @@ impl Terms {
         self.0 & Self::EXCHANGES
     }
 
-    const fn with_exchange(self, number: u8) -> Self {
+    /// The same heads, other exchanges.
+    pub const fn with_exchange(self, number: u8) -> Self {
         Self(self.0 & !Self::EXCHANGES | number & Self::EXCHANGES)
     }
 }
@@ -119,36 +121,6 @@ impl TermTable {
         let times = |terms: &ExchangeTerms| [terms.body, terms.send, terms.keep_alive];
         let mut exchanges = self.exchanges.iter().zip(&old.exchanges);
         heads || exchanges.any(|(new, old)| times(new).iter().zip(times(old)).any(|(new, old)| *new < old))
-    }
-}
-
-impl<H: Handler> Server<H> {
-    /// The terms of a connection that begins.
-    pub(crate) fn terms_of<N: Net>(&self, net: &N, id: ConnId) -> Terms {
-        if !self.carrier.terms.by_address {
-            return Terms::FIRST;
-        }
-        let local = net.local(id);
-        let (head, exchange) = self.handlers.first().map_or((0, 0), |handler| handler.terms_at(local));
-        Terms::of_heads(head % HEAD_TERMS_MAX as u8).with_exchange(exchange)
-    }
-}
-
-impl Carrier {
-    /// What is taken of a connection's heads and bodies.
-    pub(crate) fn head_limits(&self, id: ConnId) -> RequestLimits {
-        self.terms.head(self.conns[id.index()].terms).limits
-    }
-
-    /// What was asked for last has terms of its own: its connection's timer may stand
-    /// too late for them.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn change_terms<N: Net>(&mut self, net: &mut N, id: ConnId, exchange: u8) {
-        let conn = &mut self.conns[id.index()];
-        conn.terms = conn.terms.with_exchange(exchange);
-        let soonest = self.terms.soonest(conn.terms);
-        self.arm(net, id, soonest);
     }
 }
 

@@ -152,7 +152,7 @@ impl Twins {
                 // Of what is no request nginx tells as much as it has read; and whether it
                 // answered nothing to this one, or closed before it, nobody knows.
                 let is_request = |line: &&str| {
-                    !line.split(|c: char| !c.is_ascii_digit()).any(|word| matches!(word, "400" | "444" | "505"))
+                    !line.split(|c: char| !c.is_ascii_digit()).any(|word| matches!(word, "400" | "414" | "444" | "505"))
                 };
                 for line in text.lines().filter(is_request) {
                     let line = line.replace(side.address, NGINX.address);
@@ -164,6 +164,7 @@ impl Twins {
             let text = fs::read(self.prefix.join(side.name).join("error.log")).unwrap_or_default();
             for line in String::from_utf8_lossy(&text).lines().filter_map(of_request) {
                 let line = line.replace(side.address, NGINX.address);
+                let line = line.replace(&format!("/{}/", side.name), &format!("/{}/", NGINX.name));
                 *count.entry(format!("error.log: {line}")).or_default() += step;
             }
         }
@@ -194,11 +195,17 @@ fn of_request(line: &str) -> Option<String> {
     if said.starts_with("client sent") || said.contains("while reading PROXY protocol") {
         return None;
     }
+    // Control characters are told as they came, so that the line ends there.
+    if !said.contains(", client: ") || said.contains("\\x0") {
+        return None;
+    }
+    // Nor is a file in a file told apart from one that is not there.
+    let said = &said.replace("(20: Not a directory)", "(2: No such file or directory)");
     let excess = said.split_once(", excess: ").and_then(|(before, after)| {
         let end = after.find(|c: char| c != '.' && !c.is_ascii_digit())?;
         Some(format!("{before}, excess{}", &after[end..]))
     });
-    Some(excess.unwrap_or_else(|| said.to_owned()))
+    Some(excess.unwrap_or_else(|| said.clone()))
 }
 
 /// Copies what is in the site's folder, with what differs between them filled in.
