@@ -20,7 +20,28 @@ pub(crate) fn names_a_host(request: &Request<'_>) -> bool {
 /// with a dot, or has two of them beside each other.
 #[inline]
 pub(crate) fn is_doubtful(authority: &[u8]) -> bool {
-    authority.first() == Some(&b'.') || authority.windows(2).any(|two| two == b"..")
+    if authority.first() == Some(&b'.') {
+        return true;
+    }
+    let Some(last) = authority.last_chunk::<8>() else { return authority.windows(2).any(|two| two == b"..") };
+    // Eight bytes at a time, each piece from the last byte of the one before it.
+    let mut rest = authority;
+    while let Some(word) = rest.first_chunk::<8>() {
+        if two_dots(*word) {
+            return true;
+        }
+        rest = &rest[7..];
+    }
+    two_dots(*last)
+}
+
+/// Whether two of eight bytes beside each other are dots; perhaps also where a `/`
+/// follows one, which no host has.
+const fn two_dots(word: [u8; 8]) -> bool {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    let apart = u64::from_le_bytes(word) ^ (ONES * b'.' as u64);
+    let dots = apart.wrapping_sub(ONES) & !apart & (ONES << 7);
+    dots & dots >> 8 != 0
 }
 
 /// Writes the name of an authority, in lower case, without port and without a dot
@@ -42,6 +63,25 @@ pub(crate) fn host_of(authority: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Wherever the dots are.
+    #[test]
+    fn what_may_be_no_host_is_found() {
+        for length in 1..40 {
+            let plain: Vec<u8> = (0..length).map(|at| if at % 2 == 1 { b'.' } else { b'-' }).collect();
+            assert!(!is_doubtful(&plain), "{}", plain.escape_ascii());
+            for at in 0..length {
+                let mut dotted = vec![b'a'; length];
+                dotted[at] = b'.';
+                assert_eq!(is_doubtful(&dotted), at == 0);
+                if at + 1 < length {
+                    dotted[at + 1] = b'.';
+                    assert!(is_doubtful(&dotted), "{}", dotted.escape_ascii());
+                }
+            }
+        }
+        assert!(!is_doubtful(b""));
+    }
 
     #[test]
     fn a_host_has_small_letters_and_no_port() {
