@@ -397,34 +397,6 @@ impl<H: Handler> Server<H> {
     }
 }
 
-impl Carrier {
-    /// The end of an offer: what was left, and why.
-    fn after_data<N: Net>(&mut self, net: &mut N, id: ConnId, left: usize, paused: bool) {
-        let now = net.now();
-        let conn = &mut self.conns[id.index()];
-        if !matches!(conn.state, State::Proxied | State::Ready | State::Body) {
-            return;
-        }
-        if paused {
-            conn.flags |= PAUSED;
-            self.counters.back_pressure += 1;
-            self.watch_progress(net, id);
-            return;
-        }
-        if conn.flags & ENDED != 0 {
-            // What was to come of a request never will.
-            self.close_after_queue(net, id);
-            return;
-        }
-        if left > 0 && conn.state == State::Ready && conn.flags & PARTIAL == 0 {
-            conn.flags |= PARTIAL;
-            conn.last = Tick::of(now);
-            let span = self.terms.head(conn.terms).timeout;
-            self.arm(net, id, span);
-        }
-    }
-}
-
 impl<H: Handler> App for Server<H> {
     fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, _how: Opened) {
         let index = id.index();

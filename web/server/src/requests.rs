@@ -1,8 +1,8 @@
 //! Requests, on their way to handlers.
 
 use crate::Server;
-use crate::carrier::{Answering, Page};
-use crate::conn::{FIRST, PARTIAL, State, TAKES_BODY, Tick, ending};
+use crate::carrier::{Answering, Carrier, Page};
+use crate::conn::{ENDED, FIRST, PARTIAL, PAUSED, State, TAKES_BODY, Tick, ending};
 use app::{ConnId, Net};
 use exchange::{Ending, ExchangeId, Handler, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestReader, Transfer};
@@ -309,6 +309,34 @@ impl<H: Handler> Server<H> {
     fn body_max(&self, request: &Request<'_>) -> u64 {
         let place = self.hosts.site.find(request.authority());
         self.hosts.site.hosts().get(usize::from(place)).map_or(u64::MAX, |host| host.body)
+    }
+}
+
+impl Carrier {
+    /// The end of an offer: what was left, and why.
+    pub(crate) fn after_data<N: Net>(&mut self, net: &mut N, id: ConnId, left: usize, paused: bool) {
+        let now = net.now();
+        let conn = &mut self.conns[id.index()];
+        if !matches!(conn.state, State::Proxied | State::Ready | State::Body) {
+            return;
+        }
+        if paused {
+            conn.flags |= PAUSED;
+            self.counters.back_pressure += 1;
+            self.watch_progress(net, id);
+            return;
+        }
+        if conn.flags & ENDED != 0 {
+            // What was to come of a request never will.
+            self.close_after_queue(net, id);
+            return;
+        }
+        if left > 0 && conn.state == State::Ready && conn.flags & PARTIAL == 0 {
+            conn.flags |= PARTIAL;
+            conn.last = Tick::of(now);
+            let span = self.terms.head(conn.terms).timeout;
+            self.arm(net, id, span);
+        }
     }
 }
 
