@@ -160,7 +160,9 @@ impl Twins {
                 }
             }
         }
-        for (side, step) in [(&NGINX, 1), (ours, -1)] {
+        // What is no nginx.conf has its error log elsewhere.
+        let has_errors = self.prefix.join(ours.name).join("error.log").exists();
+        for (side, step) in [(&NGINX, 1), (ours, -1)].into_iter().filter(|_| has_errors) {
             let text = fs::read(self.prefix.join(side.name).join("error.log")).unwrap_or_default();
             for line in String::from_utf8_lossy(&text).lines().filter_map(of_request) {
                 let line = line.replace(side.address, NGINX.address);
