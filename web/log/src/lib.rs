@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod handing;
+mod json;
 mod named;
 mod places;
 mod record;
@@ -46,8 +47,18 @@ const FLUSH_AFTER: Duration = Duration::from_millis(100);
 const TEXT_MAX: usize = 2048;
 
 /// The room that a buffer leaves for one more line: three texts, each byte
-/// escaped as four, and the rest.
-const LINE_MAX: usize = 3 * 4 * TEXT_MAX + 256;
+/// escaped as six, and the rest.
+const LINE_MAX: usize = 3 * 6 * TEXT_MAX + 512;
+
+/// What lines look like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LineFormat {
+    /// nginx's `combined`.
+    #[default]
+    Combined,
+    /// An object of JSON each.
+    Json,
+}
 
 /// Where the access log goes, in nginx's `combined` format (times in UTC).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -99,6 +110,8 @@ pub struct Log {
     handing: Handing,
     /// `- - [10/Oct/2026:13:55:36 +0000] "`
     time: [u8; TIME_LEN],
+    /// The time of lines that are objects; none where they are not.
+    json: Option<[u8; json::TIME_LEN]>,
     reopen: Arc<AtomicBool>,
 }
 
@@ -122,12 +135,31 @@ impl Log {
         let theirs = Arc::clone(&reopen);
         let handing =
             Handing::start(bytes, cpus, move |full, empty, writing| write(sink, full, empty, writing, &theirs))?;
-        Ok(Some(Self { handing, time: time_of(&HttpDate::from_unix(0)), reopen }))
+        Ok(Some(Self { handing, time: time_of(&HttpDate::from_unix(0)), json: None, reopen }))
     }
 
     /// A new second began.
     pub fn set_time(&mut self, date: &HttpDate) {
         self.time = time_of(date);
+        if let Some(time) = &mut self.json {
+            *time = json::time_of(date);
+        }
+    }
+
+    /// Lines look so from now on.
+    pub fn set_format(&mut self, format: LineFormat) {
+        self.json = (format == LineFormat::Json).then(|| json::time_of(&HttpDate::from_unix(0)));
+    }
+
+    fn put_before(json: Option<&[u8; json::TIME_LEN]>, time: &[u8; TIME_LEN], out: &mut Vec<u8>, line: &Line<'_>) {
+        match json {
+            Some(time) => json::put_before(out, time, line),
+            None => put_before(out, time, line),
+        }
+    }
+
+    fn put_after(json: bool, out: &mut Vec<u8>, line: &Line<'_>) {
+        if json { json::put_after(out, line) } else { put_after(out, line) }
     }
 
     /// Logs a request whose response is queued.
@@ -135,17 +167,17 @@ impl Log {
         if !self.handing.has_room(now, |_| ()) {
             return;
         }
-        put_before(&mut self.handing.buffer, &self.time, line);
+        Self::put_before(self.json.as_ref(), &self.time, &mut self.handing.buffer, line);
         put_bytes(&mut self.handing.buffer, bytes);
-        put_after(&mut self.handing.buffer, line);
+        Self::put_after(self.json.is_some(), &mut self.handing.buffer, line);
         self.handing.lines += 1;
     }
 
     /// A line to be closed when the response is sent.
     pub fn open_line(&self, line: &Line<'_>) -> OpenLine {
         let (mut before, mut after) = (Vec::new(), Vec::new());
-        put_before(&mut before, &self.time, line);
-        put_after(&mut after, line);
+        Self::put_before(self.json.as_ref(), &self.time, &mut before, line);
+        Self::put_after(self.json.is_some(), &mut after, line);
         OpenLine { before, after }
     }
 

@@ -14,7 +14,7 @@ use access_log::Log;
 use app::{ConnId, Net};
 use core::time::Duration;
 use exchange::Handler;
-use site::{Config, ConfigError, HandlerChange, Limits, Making, Site};
+use site::{Config, ConfigError, HandlerChange, Limits, Making, ServedHost, Site};
 use wire::Time;
 
 /// A new site and new settings for one [`Server`], made ready.
@@ -71,7 +71,7 @@ impl Change {
             };
             let log = match was.is_some_and(|was| was.access_log == host.access_log) {
                 true => None,
-                false => Some(Log::start(&host.access_log, now.limits.log_bytes, &now.helper_cpus)?),
+                false => Some(start_log(&now, host)?),
             };
             hosts.push(HostChange { before: at, handler, log });
         }
@@ -232,4 +232,13 @@ impl Carrier {
             net.set_timer(id, Some(now + left));
         }
     }
+}
+
+/// The log of a host.
+pub(crate) fn start_log(config: &Config, host: &ServedHost) -> Result<Option<Log>, access_log::Error> {
+    let mut log = Log::start(&host.access_log, config.limits.log_bytes, &config.helper_cpus)?;
+    if let Some(log) = &mut log {
+        log.set_format(config.log_format);
+    }
+    Ok(log)
 }

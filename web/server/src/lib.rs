@@ -38,7 +38,7 @@ mod requests;
 mod terms;
 mod times;
 
-pub use access_log::AccessLog;
+pub use access_log::{AccessLog, LineFormat};
 pub use change::{Change, Replaced};
 pub use counters::Counters;
 pub use exchange;
@@ -51,6 +51,7 @@ pub use site::{
 use access_log::Log;
 use app::{App, Closed, ConnId, Net, Opened, Reads, Wake};
 use carrier::{Answering, Carrier};
+use change::start_log;
 use conn::{DRY, ENDED, FIRST, PARTIAL, PAUSED, ServedConnection, State, TAKES_BODY, Tick};
 use core::time::Duration;
 use exchange::{Handler, HeadWriter};
@@ -222,7 +223,7 @@ impl<H: Handler> Server<H> {
         (heads, event): (HeadWriter, Arc<OwnedFd>),
         clock: WallClock,
     ) -> Result<Self, ConfigError> {
-        let start = |host: &ServedHost| Log::start(&host.access_log, config.limits.log_bytes, &config.helper_cpus);
+        let start = |host: &ServedHost| start_log(&config, host);
         let logs = site.hosts().iter().map(start).collect::<Result<Vec<_>, _>>()?;
         let limits = config.limits.clone();
         let carrier = Carrier {

@@ -1,6 +1,6 @@
 //! What the server is told: typed, with every limit named and defaulted.
 
-use access_log::AccessLog;
+use access_log::{AccessLog, LineFormat};
 use core::time::Duration;
 use files::{Directory, SMALL_CHUNK};
 use latency::SeriesBoard;
@@ -35,6 +35,9 @@ pub struct Config {
     /// empty means those of the process's main thread. Helpers never inherit
     /// the silo's pinning: on the silo's core they would wait for its spin.
     pub helper_cpus: Vec<usize>,
+    /// What lines of access logs look like; those of a configuration say so
+    /// themselves. Default: nginx's `combined`.
+    pub log_format: LineFormat,
     /// Where latencies are counted; they are not without. Default: none.
     pub latency: Option<SeriesBoard>,
 }
@@ -189,6 +192,7 @@ impl Config {
             exchange_terms: Vec::new(),
             hosts: Vec::new(),
             helper_cpus: Vec::new(),
+            log_format: LineFormat::default(),
             latency: None,
         }
     }

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use host::values::{self, Count, Size};
 use nginx_command::{SiteForm, SitePlan, SiteTask};
 use serve::{Listen, PortPlan, ServePath, ServePlan, Settings, SignalRules};
-use server::{AccessLog, Respond};
+use server::{AccessLog, LineFormat, Respond};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -144,13 +144,17 @@ pub(in crate::args) struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
     drain_timeout: Duration,
 
-    /// Write an access log in nginx's combined format: off, - for standard
+    /// Write an access log: off, - for standard
     /// output, stderr, or a file's name; SIGUSR1 opens a file again, for rotation
     ///
     /// Whoever reads a pipe too slowly loses lines, which app.log_drops of
     /// nearside status counts; no request waits for it.
     #[arg(long, value_name = "off|-|stderr|FILE", default_value = "off", value_parser = values::access_log)]
     access_log: AccessLog,
+
+    /// What lines of the access log look like
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Combined)]
+    log_format: LogFormat,
 
     /// Tell metrics over HTTP here: ADDRESS:PORT, or a port of 127.0.0.1
     ///
@@ -177,6 +181,16 @@ pub(in crate::args) struct ServeArgs {
 
     #[command(flatten)]
     host: HostArgs,
+}
+
+/// What lines of the access log look like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum LogFormat {
+    /// As nginx's combined
+    Combined,
+    /// An object of JSON each: time, remote_addr, request, status,
+    /// body_bytes_sent, http_referer, http_user_agent
+    Json,
 }
 
 /// Which symbolic links below the served folder are followed.
@@ -250,6 +264,10 @@ impl ServeArgs {
             };
         }
         server.access_log = self.access_log;
+        server.log_format = match self.log_format {
+            LogFormat::Combined => LineFormat::Combined,
+            LogFormat::Json => LineFormat::Json,
+        };
         let timeouts = &mut server.timeouts;
         timeouts.http.header = self.header_timeout;
         timeouts.http.body = self.body_timeout;
