@@ -38,6 +38,9 @@ mount --rbind /dev "$root/dev"
 mount -t tmpfs tmpfs "$root/run"
 mount -t tmpfs tmpfs "$root/tmp"
 cp "$package" "$root/tmp/nearside.deb"
+mkdir "$root/tmp/upper" "$root/tmp/lower"
+mount --bind "$top/upper" "$root/tmp/upper"
+mount --bind / "$root/tmp/lower"
 ip link set lo up
 
 cat >"$root/tmp/inside.sh" <<'INSIDE'
@@ -54,15 +57,19 @@ until_true() {
     done
 }
 gone() { ! kill -0 "$1" 2>/dev/null; }
-# Everything but what any installation of a package changes.
-list() { find / -xdev \( -path /proc -o -path /dev -o -path /run -o -path /tmp -o -path /var/lib/dpkg \
-    -o -path /var/cache -o -path /var/log/dpkg.log -o -path '/etc/*-' -o -path /etc/.pwd.lock \) \
-    -prune -o -print | sort; }
+# What is there and was not: in the layer that is written to, and not below it; but for
+# what any installation of a package leaves.
+added() {
+    (cd /tmp/upper && find . ! -type c \( -path ./var/lib/dpkg -o -path ./var/cache -o -path ./var/log/nginx \
+        -o -path './etc/*-' -o -path ./etc/.pwd.lock -o -path ./tmp -o -path ./run \) -prune -o ! -type c -print) |
+        while read -r path; do
+            [ -e "/tmp/lower/$path" ] || [ -h "/tmp/lower/$path" ] || echo "$path"
+        done
+}
 
 dpkg --purge --force-all nearside >/dev/null 2>&1 || true
 # Images of containers have one, which keeps nginx's rotation from nginx.
 rm -f /usr/sbin/policy-rc.d
-list >/tmp/before
 
 step "installed"
 dpkg --force-depends -i /tmp/nearside.deb >/tmp/said 2>&1 || fail "$(cat /tmp/said)"
@@ -156,8 +163,7 @@ step "purged: nothing stays"
 dpkg -P nearside >/tmp/said 2>&1 || fail "$(cat /tmp/said)"
 if id nearside >/dev/null 2>&1; then fail "the user is there"; fi
 rm -rf /srv/www /root/precious
-list >/tmp/after
-left=$(comm -13 /tmp/before /tmp/after | grep -v '^/var/log/nginx\|^/var/log/journal' || true)
+left=$(added)
 [ -z "$left" ] || fail "left behind: $left"
 echo "test-deb: good"
 INSIDE
