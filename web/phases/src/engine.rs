@@ -494,6 +494,7 @@ impl<R: Replies> Runner<'_, R> {
             // Logs tell of the query: of one that a rewrite made, that it did.
             && course.args == request.query().unwrap_or_default()
             && !course.depends.has(Depends::OTHER)
+            && !course.is_told.get()
             && !(no_query && request.query().is_some())
     }
 

@@ -285,6 +285,8 @@ pub(crate) struct Course {
     pub known_to: Option<Vec<u8>>,
     /// What is sent no faster than it may be.
     pub paced: Option<Paced>,
+    /// The error log has a line about it: another request is to have its own.
+    pub is_told: Cell<bool>,
     /// The handler's mark for files.
     pub inner: Option<u32>,
     pub state: CourseState,
@@ -351,6 +353,7 @@ impl Course {
             verdict: None,
             known_to: None,
             paced: None,
+            is_told: Cell::new(false),
             inner: None,
             state: CourseState::Runs,
             sent: Sent::default(),

@@ -38,6 +38,7 @@ impl<R: Replies> Runner<'_, R> {
             logs.line(log.log, self.clock.now, |out| out.extend_from_slice(&line));
         }
         self.loaded.tell();
+        self.course.is_told.set(true);
     }
 
     /// A file cannot be opened.
