@@ -120,15 +120,17 @@ impl Squeezer {
             // Ends when the silo's end is gone.
             while let Ok(Job { key, content }) = todo.recv() {
                 let read;
-                let content = match &content {
+                let bytes = match &content {
                     SharedContent::Memory(bytes, start) => bytes.get(*start..).unwrap_or_default(),
                     SharedContent::File(file) => {
                         read = file.read().unwrap_or_default();
                         &read
                     }
                 };
-                let mut out = Vec::with_capacity(content.len() / 3);
-                let shorter = whole.encode(key.1, key.2, content, &mut out) && out.len() < content.len();
+                let mut out = Vec::with_capacity(bytes.len() / 3);
+                let shorter = whole.encode(key.1, key.2, bytes, &mut out) && out.len() < bytes.len();
+                // Whoever hears that it is made finds nothing held for it.
+                drop(content);
                 if made.send((key, shorter.then_some(out))).is_err() {
                     return;
                 }
