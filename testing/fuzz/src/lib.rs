@@ -60,4 +60,5 @@ pub const TARGETS: &[Target] = &[
     targets::proxy_header::TARGET,
     targets::request_fields::TARGET,
     targets::site_toml::TARGET,
+    targets::ssi::TARGET,
 ];

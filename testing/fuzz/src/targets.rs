@@ -11,6 +11,7 @@ pub mod nginx_conf;
 pub mod proxy_header;
 pub mod request_fields;
 pub mod site_toml;
+pub mod ssi;
 pub mod stack;
 pub mod tcp_options;
 

@@ -87,3 +87,8 @@ fn site_toml() {
 fn request_fields() {
     replay("request_fields");
 }
+
+#[test]
+fn ssi() {
+    replay("ssi");
+}

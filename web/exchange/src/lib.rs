@@ -158,6 +158,12 @@ pub trait Replies {
     /// Queues the head of a reply whose body follows in pieces.
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>);
 
+    /// Queues the head of a reply whose length is not known (`reply` tells none): it
+    /// ends where [`Replies::finish`] says so. `chunked` allows the carrier to tell
+    /// the end within the connection; else, and where the client does not know how,
+    /// the connection ends with it.
+    fn begin_open(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, chunked: bool);
+
     /// Queues some of the body, without copying.
     fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>);
 
@@ -165,7 +171,8 @@ pub trait Replies {
     fn bytes(&mut self, id: ExchangeId, bytes: &[u8]);
 
     /// Queues some of a file, where the data path sends files by itself;
-    /// whether it was queued ([`app::Net::send_file`]).
+    /// whether it was queued ([`app::Net::send_file`]). None is of a reply whose
+    /// length is not known.
     fn file(&mut self, id: ExchangeId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool;
 
     /// Takes back at most `most` bytes from the end of what is queued, as far
@@ -174,6 +181,10 @@ pub trait Replies {
 
     /// All of the body is queued. What ends with the reply may end behind it.
     fn finish(&mut self, id: ExchangeId);
+
+    /// As [`Replies::finish`]; a reply whose length is not known has these fields, as
+    /// [`FieldLines`] writes them, behind its body, if its client can take them there.
+    fn finish_with(&mut self, id: ExchangeId, trailers: &[u8]);
 
     /// The exchange is over: the next request is read. A handler that is not
     /// to have more queued for one peer calls it when nothing is

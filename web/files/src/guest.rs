@@ -56,6 +56,18 @@ pub struct InMemory<'a> {
     pub start: u32,
 }
 
+/// What of a file is streamed, and how.
+#[derive(Debug)]
+pub struct Streamed {
+    /// Its head, and which parts.
+    pub composed: Composed,
+    /// No faster than this.
+    pub rate: Option<Rate>,
+    /// It is read a piece at a time though the data path sends files by itself: its
+    /// bytes are looked at on their way.
+    pub is_read: bool,
+}
+
 /// Why a file is not streamed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overloaded;
@@ -180,9 +192,8 @@ impl Files {
         }
     }
 
-    /// Sends what `composed` says of a file that is not in memory, no faster than
-    /// `rate`. If the file is
-    /// another before anything was sent, `waiter` is told.
+    /// Sends `what` of a file that is not in memory. If the file is another before
+    /// anything was sent, `waiter` is told.
     ///
     /// # Errors
     /// There are too many streams.
@@ -191,14 +202,16 @@ impl Files {
         replies: &mut R,
         (id, request): (ExchangeId, &Request<'_>),
         file: FileId,
-        (composed, rate): (Composed, Option<Rate>),
+        what: Streamed,
         waiter: u32,
     ) -> Result<(), Overloaded> {
         if self.counters.streams_open >= self.limits.streams as u64 {
             self.counters.overloads += 1;
             return Err(Overloaded);
         }
+        let Streamed { composed, rate, is_read } = what;
         let Some(mut stream) = self.new_stream(replies, id, file.0, composed) else { return Err(Overloaded) };
+        stream.is_read = is_read;
         stream.rate = rate.map(|rate| RateKept { rate, began: replies.now(), queued: 0 });
         let request = Some((*request).into());
         let work =

@@ -82,6 +82,7 @@ impl Files {
             moves: false,
             vetted,
             rate: None,
+            is_read: false,
         }))
     }
 
@@ -102,7 +103,7 @@ impl Files {
         stream.reclaim();
         let unsent = replies.unsent(id);
         // What is sent at a rate is read a piece at a time.
-        let sends_files = self.streams.sends_files != Some(false) && stream.rate.is_none();
+        let sends_files = self.streams.sends_files != Some(false) && stream.rate.is_none() && !stream.is_read;
         let now = replies.now();
         self.streams.look(stream, replies.taken(id), now);
         self.streams.charge(stream);

@@ -55,6 +55,8 @@ pub struct Stream {
     pub vetted: u64,
     /// How fast it may be sent, if that is limited.
     pub rate: Option<RateKept>,
+    /// It is read though the data path may send files by itself.
+    pub is_read: bool,
 }
 
 /// How fast a file may be sent.

@@ -3,6 +3,7 @@
 use crate::Types;
 use crate::config::{Directory, Error, Symlinks};
 use crate::identity::Identity;
+use crate::links::LinkRule;
 use crate::shared_content::{Member, Shared};
 use crate::target::Key;
 use core::hash::Hasher;
@@ -243,6 +244,9 @@ impl FileReader {
     /// that no link leads elsewhere.
     pub(crate) fn open_path(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC;
+        if let Some((rule, path)) = LinkRule::read(path) {
+            return rule.open(&self.root, path, flags);
+        }
         let path = if path.is_empty() { b"." } else { path };
         let resolve = match self.symlinks {
             Symlinks::On => return rustix::fs::openat(&self.root, path, flags, Mode::empty()),

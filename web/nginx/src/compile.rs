@@ -13,6 +13,7 @@
 mod access;
 mod arguments;
 mod classes;
+mod content;
 mod effect;
 mod hosts;
 mod layer;
@@ -182,6 +183,7 @@ impl Compiler<'_> {
                 b"map" => self.map(directive)?,
                 b"geo" => self.geo(directive)?,
                 b"split_clients" => self.split_clients(directive)?,
+                b"charset_map" => self.charset_map(directive)?,
                 _ => self.set(&mut layer, directive)?,
             }
         }
@@ -190,6 +192,7 @@ impl Compiler<'_> {
         for directive in directives.iter().filter(|one| one.name == b"server") {
             self.server(&layer, directive)?;
         }
+        self.charsets_are_known()?;
         match self.program.variables.undefined() {
             Some(name) => Err(nowhere(format!("unknown \"{}\" variable", told(name)))),
             None => Ok(()),

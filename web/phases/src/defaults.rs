@@ -1,7 +1,7 @@
 //! What holds of a place where a configuration says nothing.
 
 use crate::autoindex::AutoindexRules;
-use crate::program::{Block, CharsetRules, ConnectionRules, ContentRules, FieldRules, HeadRules};
+use crate::program::{Block, CharsetRules, ConnectionRules, ContentRules, FieldRules, FilterSet, HeadRules};
 use crate::program::{RedirectRules, Root, SymlinkRules};
 use crate::types::TypeTable;
 use crate::value::Value;
@@ -22,7 +22,7 @@ impl Default for Block {
         let mut types = TypeTable::default();
         TYPES.iter().for_each(|(end, media_type)| types.add(end, media_type));
         let charset = CharsetRules {
-            types: CHARSET_TYPES.iter().map(|media_type| Box::from(*media_type)).collect(),
+            types: Some(CHARSET_TYPES.iter().map(|media_type| Box::from(*media_type)).collect()),
             ..CharsetRules::default()
         };
         Self {
@@ -38,9 +38,12 @@ impl Default for Block {
             default_type: b"text/plain"[..].into(),
             error_pages: Arc::default(),
             recursive_error_pages: false,
-            fields: FieldRules { etag: true, ..FieldRules::default() }.into(),
+            fields: FieldRules { etag: true, chunked: true, ..FieldRules::default() }.into(),
             charset: charset.into(),
             compression: Arc::default(),
+            substitute: Arc::default(),
+            ssi: Arc::default(),
+            filters: FilterSet::default(),
             logs: Arc::default(),
             error_logs: Arc::default(),
             log_not_found: true,
@@ -58,7 +61,7 @@ impl Default for Block {
             redirects: RedirectRules { absolute: true, server_name: false, port: true },
             server_tokens: true,
             msie_padding: true,
-            symlinks: SymlinkRules::Follow,
+            symlinks: SymlinkRules::default(),
         }
     }
 }

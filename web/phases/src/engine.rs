@@ -7,7 +7,8 @@
 //! | `values`, `facts`, `written`, `host` | what variables stand for |
 //! | `content`, `pages` | what answers |
 //! | `errors` | what the error log is told |
-//! | `reply`, `ranges`, `text` | its fields, and how it is sent |
+//! | `reply`, `ranges`, `text`, `put` | its fields, and how it is sent |
+//! | `filtered`, `filtering`, `coding` | what its content passes on its way |
 //! | `passing` | what files send |
 //! | `ready` | whole responses that are ready |
 
@@ -16,16 +17,20 @@ mod content;
 mod course;
 mod errors;
 mod facts;
+mod filtered;
+mod filtering;
 mod guard;
 mod handler;
 mod host;
 mod listing;
 mod log;
+mod making;
 mod pace;
 mod paced;
 mod pages;
 mod parts;
 mod passing;
+mod put;
 mod ranges;
 mod ready;
 mod reply;
@@ -44,9 +49,10 @@ use core::net::SocketAddr;
 pub use parts::{EngineParts, NewProgram};
 
 use course::{Course, CourseState, Depends, Loaded};
-use exchange::{Asked, Composed, ExchangeId, HeadWriter, Replies};
-use files::{FileId, FileLimits, Files, Rate};
+use exchange::{Asked, ExchangeId, HeadWriter, Replies};
+use files::{FileId, FileLimits, Files, Streamed};
 use gzip::Encoders;
+use making::Makings;
 use passing::Passing;
 use passwords::{Verdict, Verifier, VerifierLimits};
 use ready::ReadyTable;
@@ -111,7 +117,9 @@ pub(crate) struct Rest {
     /// Those that go on later, and when.
     delayed: BinaryHeap<Reverse<(Time, u64)>>,
     /// What the request that runs is to be sent.
-    stream: Option<(FileId, Composed, Option<Rate>)>,
+    stream: Option<(FileId, Streamed)>,
+    /// Answers that are made as they are taken.
+    makings: Makings,
 }
 
 /// Bytes of compressed content that are kept.
@@ -151,6 +159,7 @@ impl Engine {
                 encoders: Encoders::default(),
                 delayed: BinaryHeap::new(),
                 stream: None,
+                makings: Makings::default(),
             },
             single: None,
             moved: false,
@@ -270,11 +279,18 @@ impl Engine {
                 self.keep(replies, token, course, request);
                 self.send_paced(replies, token);
             }
-            Some((file, composed, rate)) if course.state == CourseState::Sends => {
-                let id = course.id;
+            None if course.filtering.is_some() => {
+                self.keep(replies, token, course, request);
+                self.begin_making(replies, token);
+            }
+            Some((file, what)) if course.state == CourseState::Sends => {
+                let (id, is_made) = (course.id, course.filtering.is_some());
                 self.keep(replies, token, course, request);
                 let mut passing = Passing { replies, rest: &mut self.rest };
-                let sent = self.files.send_stream(&mut passing, (id, request), file, (composed, rate), token);
+                let sent = self.files.send_stream(&mut passing, (id, request), file, what, token);
+                if sent.is_ok() && is_made {
+                    self.begin_making(replies, token);
+                }
                 if sent.is_err() {
                     replies.reply_status(id, request, Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
                     self.rest.end(replies, token, true);
@@ -315,6 +331,10 @@ impl Engine {
         let course = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut);
         let Some(course) = course.filter(|course| course.ticket == Some(ticket)) else { return false };
         (course.ticket, course.verdict) = (None, verdict);
+        if course.filtering.is_some() {
+            self.rest.make_ready(token);
+            return true;
+        }
         self.go_on(replies, token);
         true
     }
@@ -372,6 +392,7 @@ impl Engine {
                 return;
             }
             course.again = true;
+            course.filtering = None;
             course.sent.fields.clear();
         } else {
             course.waited = course.inner.is_some();
@@ -447,6 +468,7 @@ impl Rest {
     fn recycle(&mut self, mut course: Box<Course>) {
         // What it counted as, counts no more.
         course.held.clear();
+        course.filtering = None;
         if self.spare.len() < SPARE_MAX {
             self.spare.push(course);
         }

@@ -20,6 +20,7 @@ pub mod compression;
 mod defaults;
 mod engine;
 pub mod expires;
+pub mod filters;
 mod ids;
 pub mod limits;
 mod locations;

@@ -11,6 +11,7 @@
 use crate::access::AccessRules;
 use crate::autoindex::AutoindexRules;
 use crate::compression::CompressionRules;
+use crate::filters::{Charsets, SsiRules, SubstituteRules};
 pub use crate::ids::{BlockId, ServerId};
 use crate::limits::{LimitRules, Zone};
 use crate::locations::Locations;
@@ -62,6 +63,8 @@ pub struct Program {
     pub terms: ProgramTerms,
     /// What is limited together (`limit_req_zone`, `limit_conn_zone`).
     pub zones: Vec<Zone>,
+    /// Character sets, and tables between them (`charset_map`).
+    pub charsets: Charsets,
 }
 
 impl Program {
@@ -192,6 +195,12 @@ pub struct Block {
     pub charset: Arc<CharsetRules>,
     /// `gzip`, `brotli`, `zstd`, `gunzip` and what belongs to them.
     pub compression: Arc<CompressionRules>,
+    /// `sub_filter` and what belongs to it.
+    pub substitute: Arc<SubstituteRules>,
+    /// `ssi` and what belongs to it.
+    pub ssi: Arc<SsiRules>,
+    /// Which filters content may pass here; made when the block is complete.
+    pub filters: FilterSet,
     /// `access_log`.
     pub logs: Arc<[LogUse]>,
     /// `error_log`.
@@ -320,6 +329,8 @@ pub struct FieldRules {
     pub if_modified_since: IfModifiedSince,
     /// `max_ranges`; none is any number.
     pub max_ranges: Option<u32>,
+    /// `chunked_transfer_encoding`.
+    pub chunked: bool,
 }
 
 /// `add_header` or `add_trailer`.
@@ -370,10 +381,57 @@ pub enum IfModifiedSince {
 pub struct CharsetRules {
     /// What is told; none is not.
     pub charset: Option<Value>,
+    /// What content is in (`source_charset`), which then becomes content of the other.
+    pub source: Option<Value>,
     /// It is told though the response says another (`override_charset`).
     pub overrides: bool,
-    /// Of which media types.
-    pub types: Vec<Box<[u8]>>,
+    /// Of which media types; none is of all.
+    pub types: Option<Vec<Box<[u8]>>>,
+}
+
+/// Which filters content may pass in a place: where it is none, none is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FilterSet(u8);
+
+impl FilterSet {
+    /// `gunzip`.
+    pub const GUNZIP: u8 = 1;
+
+    /// `sub_filter`.
+    pub const SUBSTITUTE: u8 = 2;
+    /// `charset` and another `source_charset`.
+    pub const RECODE: u8 = 4;
+    /// `ssi`.
+    pub const SSI: u8 = 8;
+
+    /// Those whose rules a block has.
+    #[must_use]
+    pub fn of(block: &Block) -> Self {
+        let gunzip = if block.compression.gunzip { Self::GUNZIP } else { 0 };
+        let substitute = if block.substitute.pairs.is_empty() { 0 } else { Self::SUBSTITUTE };
+        let charset = &block.charset;
+        let same = match (charset.charset.as_ref(), charset.source.as_ref()) {
+            (Some(one), Some(other)) => {
+                let (one, other) = (one.constant(), other.constant());
+                one.zip(other).is_some_and(|(one, other)| one.eq_ignore_ascii_case(other))
+            }
+            _ => true,
+        };
+        let recode = if same { 0 } else { Self::RECODE };
+        Self(gunzip | substitute | recode | if block.ssi.on { Self::SSI } else { 0 })
+    }
+
+    /// Whether there is any.
+    #[must_use]
+    pub const fn any(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Whether this one is among them.
+    #[must_use]
+    pub const fn has(self, one: u8) -> bool {
+        self.0 & one != 0
+    }
 }
 
 /// How redirects name this server.
@@ -452,12 +510,21 @@ pub struct Methods(pub Vec<Box<[u8]>>);
 
 /// `disable_symlinks`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum SymlinkRules {
-    /// They are followed.
+pub struct SymlinkRules {
+    /// Which are not followed.
+    pub kind: SymlinkKind,
+    /// Those in this beginning of a path are (`from=`).
+    pub from: Option<Value>,
+}
+
+/// Which symbolic links are not followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SymlinkKind {
+    /// All are.
     #[default]
-    Follow,
+    Followed,
     /// None is.
-    Refuse,
+    Refused,
     /// None but those of the owner of what it leads to.
-    IfNotOwner,
+    OfOwner,
 }

@@ -3,6 +3,7 @@
 
 use crate::script::SetTarget;
 use core::fmt;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// What a variable stands for. What is read of a request is noted, so that an
@@ -172,6 +173,16 @@ impl VariableTable {
     #[must_use]
     pub fn get(&self, number: u16) -> Option<&Variable> {
         self.variables.get(usize::from(number))?.as_ref()
+    }
+
+    /// What a name, in lower case, stands for, and its number; none of the configuration
+    /// need have named it.
+    #[must_use]
+    pub fn find(&self, name: &[u8]) -> Option<(u16, Cow<'_, Variable>)> {
+        match self.names.get(name) {
+            Some(number) => Some((*number, Cow::Borrowed(self.get(*number)?))),
+            None => Some((u16::MAX, Cow::Owned(known(name)?))),
+        }
     }
 
     /// A number's name, for people.

@@ -9,6 +9,7 @@ use app::{Body, ConnId, Net};
 use core::net::SocketAddr;
 use core::ops::Range;
 use exchange::{About, Ending, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals};
+use h1::response;
 use latency::Recorder;
 use semantics::date::HttpDate;
 use semantics::{Known, Method, Request, Status};
@@ -117,7 +118,7 @@ impl Carrier {
     ) -> (usize, u64) {
         let mut out = core::mem::take(&mut self.scratch);
         out.clear();
-        head::write(&mut out, reply, self.server_header, self.date, ending);
+        head::write(&mut out, reply, self.server_header, self.date, (ending, false));
         let head = out.len();
         self.last_head = head;
         let mut rest = body;
@@ -259,6 +260,51 @@ impl<N: Net> Answering<'_, N> {
         }
     }
 
+    /// Queues the head of a reply whose body ends so.
+    fn begin_as(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: BodyEnd) {
+        let Some((id, ending)) = self.unanswered(id) else { return };
+        let chunked = end == BodyEnd::Chunk && !ending.is_http10();
+        let ending = if chunked || end == BodyEnd::Length { ending } else { ending.and(false) };
+        let mut out = core::mem::take(&mut self.carrier.scratch);
+        out.clear();
+        head::write(&mut out, reply, self.carrier.server_header, self.carrier.date, (ending, chunked));
+        self.net.send_bytes(id, &out);
+        let line = match self.carrier.logs.get(self.slot) {
+            Some(Some(log)) => Some(log.open_line(&line(self.net, id, request, reply.status))),
+            _ => None,
+        };
+        self.carrier.count(reply.status, true);
+        self.carrier.answered(self.net, id, out.len(), 0);
+        self.carrier.last_head = out.len();
+        let (head, now, series) = (out.len(), self.net.now(), self.series);
+        self.carrier.scratch = out;
+        let slot = self.slot as u16;
+        let conn = &mut self.carrier.conns[id.index()];
+        conn.ending = ending;
+        conn.state = State::Replying;
+        let more = conn.more();
+        (more.line, more.sent, more.slot, more.chunked) = (line, 0, slot, chunked);
+        (more.status, more.head) = (reply.status.code(), head as u32);
+        more.series = series.or(more.series);
+        more.began.get_or_insert(now);
+        self.carrier.watch_progress(self.net, id);
+    }
+
+    /// Queues some of the body by `send`, as a chunk if it is sent in chunks.
+    fn piece(&mut self, id: ConnId, bytes: u64, send: impl FnOnce(&mut N)) {
+        let chunked = self.carrier.conns[id.index()].is_chunked();
+        if chunked && bytes > 0 {
+            let mut line = Vec::with_capacity(18);
+            response::chunk_start(&mut line, bytes);
+            self.carrier.send(self.net, id, &line);
+        }
+        send(self.net);
+        self.note(id, bytes);
+        if chunked && bytes > 0 {
+            self.carrier.send(self.net, id, response::CHUNK_END);
+        }
+    }
+
     fn note(&mut self, id: ConnId, bytes: u64) {
         self.carrier.queued(id, bytes);
         let now = Tick::of(self.net.now());
@@ -317,47 +363,28 @@ impl<N: Net> Replies for Answering<'_, N> {
     }
 
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
-        let Some((id, ending)) = self.unanswered(id) else { return };
-        let mut out = core::mem::take(&mut self.carrier.scratch);
-        out.clear();
-        head::write(&mut out, reply, self.carrier.server_header, self.carrier.date, ending);
-        self.net.send_bytes(id, &out);
-        let line = match self.carrier.logs.get(self.slot) {
-            Some(Some(log)) => Some(log.open_line(&line(self.net, id, request, reply.status))),
-            _ => None,
-        };
-        self.carrier.count(reply.status, true);
-        self.carrier.answered(self.net, id, out.len(), 0);
-        self.carrier.last_head = out.len();
-        let (head, now, series) = (out.len(), self.net.now(), self.series);
-        self.carrier.scratch = out;
-        let slot = self.slot as u16;
-        let conn = &mut self.carrier.conns[id.index()];
-        conn.ending = ending;
-        conn.state = State::Replying;
-        let more = conn.more();
-        (more.line, more.sent, more.slot) = (line, 0, slot);
-        (more.status, more.head) = (reply.status.code(), head as u32);
-        more.series = series.or(more.series);
-        more.began.get_or_insert(now);
-        self.carrier.watch_progress(self.net, id);
+        self.begin_as(id, request, reply, BodyEnd::Length);
+    }
+
+    fn begin_open(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, chunked: bool) {
+        self.begin_as(id, request, reply, if chunked { BodyEnd::Chunk } else { BodyEnd::Connection });
     }
 
     fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>) {
         let Some(id) = self.begun(id) else { return };
-        let bytes = range.len() as u64;
-        self.net.send_body(id, body, range);
-        self.note(id, bytes);
+        self.piece(id, range.len() as u64, |net| net.send_body(id, body, range));
     }
 
     fn bytes(&mut self, id: ExchangeId, bytes: &[u8]) {
         let Some(id) = self.begun(id) else { return };
-        self.net.send_bytes(id, bytes);
-        self.note(id, bytes.len() as u64);
+        self.piece(id, bytes.len() as u64, |net| net.send_bytes(id, bytes));
     }
 
     fn file(&mut self, id: ExchangeId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
         let Some(id) = self.begun(id) else { return false };
+        if self.carrier.conns[id.index()].is_chunked() {
+            return false;
+        }
         let bytes = range.end - range.start;
         let queued = self.net.send_file(id, file, range);
         if queued {
@@ -368,6 +395,9 @@ impl<N: Net> Replies for Answering<'_, N> {
 
     fn take_back(&mut self, id: ExchangeId, most: usize) -> usize {
         let Some(id) = self.begun(id) else { return 0 };
+        if self.carrier.conns[id.index()].is_chunked() {
+            return 0;
+        }
         let taken = self.net.take_back(id, most);
         let conn = &mut self.carrier.conns[id.index()];
         conn.queued = conn.queued.wrapping_sub(taken as u32);
@@ -378,7 +408,15 @@ impl<N: Net> Replies for Answering<'_, N> {
     }
 
     fn finish(&mut self, id: ExchangeId) {
+        self.finish_with(id, b"");
+    }
+
+    fn finish_with(&mut self, id: ExchangeId, trailers: &[u8]) {
         let Some(id) = self.begun(id) else { return };
+        if core::mem::take(&mut self.carrier.conns[id.index()].more().chunked) {
+            let (length, end) = response::LAST_CHUNK.split_at(3);
+            self.carrier.send(self.net, id, &[length, trailers, end].concat());
+        }
         let draining = self.carrier.draining.is_some();
         let conn = &mut self.carrier.conns[id.index()];
         if (!conn.ending.goes_on() || draining) && conn.flags & FINISHED == 0 {
@@ -505,6 +543,17 @@ impl<N: Net> Replies for Answering<'_, N> {
         let conn = self.carrier.conns.get(id.conn().index())?;
         if conn.generation == id.conn().generation() { conn.more.as_ref()?.mark } else { None }
     }
+}
+
+/// How the end of a reply's body is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum BodyEnd {
+    /// By its length, if it has a body.
+    Length,
+    /// By its last chunk, if the client knows chunks.
+    Chunk,
+    /// By the end of the connection.
+    Connection,
 }
 
 /// What the log says of a request.

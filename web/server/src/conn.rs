@@ -108,6 +108,8 @@ pub struct More {
     pub sent: u64,
     /// What a proxy said of its client: as long as the connection is.
     pub proxied: Option<ProxiedAddresses>,
+    /// Its reply is sent in chunks, and the last of them is to come.
+    pub chunked: bool,
     /// Of a reply that was begun: its status, and bytes of its head.
     pub status: u16,
     pub head: u32,
@@ -194,6 +196,11 @@ impl ServedConnection {
     /// Whether an exchange is under way.
     pub const fn is_asked(&self) -> bool {
         matches!(self.state, State::Waiting | State::Replying)
+    }
+
+    /// Whether its reply is sent in chunks.
+    pub fn is_chunked(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.chunked)
     }
 
     /// The slot of the host whose exchange is under way.

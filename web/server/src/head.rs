@@ -24,11 +24,18 @@ const fn date_at(status: Status) -> usize {
     line + b"Date: ".len()
 }
 
-/// The head of `reply`.
-pub fn write(out: &mut Vec<u8>, reply: &Reply<'_>, server_header: bool, date: HttpDate, ending: Ending) {
+/// The head of `reply`, which may be sent in chunks.
+pub fn write(
+    out: &mut Vec<u8>,
+    reply: &Reply<'_>,
+    server_header: bool,
+    date: HttpDate,
+    (ending, chunked): (Ending, bool),
+) {
     let head = start(out, reply.status, server_header, date).lines(reply.fields);
     let head = match reply.length {
         Some(length) => head.content_length(length),
+        None if chunked => head.chunked(),
         None => head,
     };
     head.lines(ending.line()).end();
@@ -51,5 +58,5 @@ pub fn writer(server_header: bool) -> HeadWriter {
 }
 
 fn write_going_on(out: &mut Vec<u8>, reply: &Reply<'_>, date: &HttpDate, server_header: bool) {
-    write(out, reply, server_header, *date, Ending::GOES_ON);
+    write(out, reply, server_header, *date, (Ending::GOES_ON, false));
 }

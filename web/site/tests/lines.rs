@@ -64,6 +64,9 @@ impl Replies for Lines {
         self.begun = true;
         self.head(reply.status, reply.length);
     }
+    fn begin_open(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, _chunked: bool) {
+        self.begin(id, request, reply);
+    }
     fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>) {
         self.bytes(id, &body.as_slice()[range.start as usize..range.end as usize]);
     }
@@ -78,6 +81,7 @@ impl Replies for Lines {
         0
     }
     fn finish(&mut self, _id: ExchangeId) {}
+    fn finish_with(&mut self, _id: ExchangeId, _trailers: &[u8]) {}
     fn end(&mut self, _id: ExchangeId) {
         assert!(core::mem::take(&mut self.begun), "ended once");
     }

@@ -21,6 +21,8 @@ pub(crate) struct Answer {
     pub(crate) fields: Vec<(String, String)>,
     /// The body, out of its chunks.
     pub(crate) body: Vec<u8>,
+    /// Fields behind it, likewise.
+    pub(crate) trailers: Vec<(String, String)>,
     /// Whether the connection takes another request.
     pub(crate) lives: bool,
 }
@@ -136,7 +138,7 @@ impl Connection {
         if answer.field("transfer-encoding").is_some_and(|value| value.eq_ignore_ascii_case("chunked")) {
             while let Some(chunk) = self.chunk() {
                 if chunk.is_empty() {
-                    return true;
+                    return self.trailers(answer);
                 }
                 answer.body.extend_from_slice(&chunk);
             }
@@ -161,7 +163,26 @@ impl Connection {
         true
     }
 
-    /// One chunk; an empty one is the last. None where the connection ends.
+    /// Fields behind the last chunk; false where the connection ends.
+    fn trailers(&mut self, answer: &mut Answer) -> bool {
+        loop {
+            let Some(end) = self.arrived.windows(2).position(|two| two == b"\r\n") else {
+                if !self.more() {
+                    return false;
+                }
+                continue;
+            };
+            let rest = self.arrived.split_off(end + 2);
+            let line = String::from_utf8_lossy(&std::mem::replace(&mut self.arrived, rest)[..end]).into_owned();
+            if line.is_empty() {
+                return true;
+            }
+            answer.trailers.push(field(&line));
+        }
+    }
+
+    /// One chunk, with what ends it; an empty one is the last, behind which fields may
+    /// follow. None where the connection ends.
     fn chunk(&mut self) -> Option<Vec<u8>> {
         let end = loop {
             if let Some(at) = self.arrived.windows(2).position(|two| two == b"\r\n") {
@@ -173,6 +194,10 @@ impl Connection {
         };
         let size = String::from_utf8_lossy(&self.arrived[..end]).into_owned();
         let size = usize::from_str_radix(&size, 16).unwrap_or_else(|_| panic!("a chunk of {size}"));
+        if size == 0 {
+            self.arrived.drain(..end + 2);
+            return Some(Vec::new());
+        }
         let whole = end + 2 + size + 2;
         while self.arrived.len() < whole {
             if !self.more() {

@@ -98,6 +98,7 @@ pub(crate) fn differing(nginx: &Answer, ours: &Answer, method: &[u8]) -> Vec<Str
     let others = [
         ("status", nginx.status() != ours.status()),
         ("body", nginx.body != ours.body),
+        ("fields behind the body", nginx.trailers != ours.trailers),
         ("what becomes of the connection", nginx.lives != ours.lives),
     ];
     out.extend(others.iter().filter(|(_, differ)| *differ).map(|(what, _)| (*what).to_owned()));

@@ -1,4 +1,4 @@
-//! `nearside nginx` beside nginx: ten sites as people have them, each served by both
+//! `nearside nginx` beside nginx: sites as people have them, each served by both
 //! from the same files, and the same requests sent to both. Status, header fields and
 //! bodies are equal, and lines of the access log; what is not stands in `differences.rs`.
 //!
@@ -107,6 +107,11 @@ fn a_guarded_site() {
 #[test]
 fn a_site_in_toml() {
     compare("toml");
+}
+
+#[test]
+fn a_site_that_changes_what_it_serves() {
+    compare("content");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! www/index.html   page 1200          a page of so many bytes
 //! www/logo.png     bytes 900          random bytes
 //! www/robots.txt   says User-agent: * these words and a line feed
+//! www/odd.txt      written \xc1\n these bytes: \xHH, \n, \\ and the like
 //! www/index.html.gz gzip              the file without .gz, compressed
 //! www/empty/       folder
 //! www/current      -> releases/2      a symbolic link
@@ -66,6 +67,7 @@ fn make_one(path: &Path, what: &str) {
         "page" => page(size()),
         "bytes" => bytes(size()),
         "says" => format!("{rest}\n").into_bytes(),
+        "written" => unescape(rest),
         "gzip" => gzip(&path.with_extension("")),
         "->" => return std::os::unix::fs::symlink(rest, path).unwrap(),
         _ => panic!("{}: {what}", path.display()),

@@ -279,6 +279,9 @@ fn difference_of(asked: &Asked, on: &str, nginx: &Answer, (side, ours): (&Side, 
         for (name, value) in &answer.fields {
             let _ = writeln!(told, "    {name}: {value}");
         }
+        for (name, value) in &answer.trailers {
+            let _ = writeln!(told, "    behind the body: {name}: {value}");
+        }
         let kept = if answer.lives { "kept" } else { "closed" };
         let body = answer.plain_body();
         let shown = String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).into_owned();

@@ -23,7 +23,7 @@ pub enum DirectiveClass {
 use DirectiveClass::{Compiled, Idle, Refused, RefusedUnless};
 
 /// Directives of the process, those that make blocks, and parts of scripts.
-const PARTS: [&str; 27] = [
+const PARTS: [&str; 28] = [
     "daemon",
     "user",
     "pid",
@@ -51,6 +51,7 @@ const PARTS: [&str; 27] = [
     "map",
     "geo",
     "split_clients",
+    "charset_map",
 ];
 
 const MEMORY: DirectiveClass = Idle("memory is laid out otherwise here");
@@ -83,6 +84,8 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "request_pool_size",
             "subrequest_output_buffer_size",
             "output_buffers",
+            "ssi_min_file_chunk",
+            "ssi_ignore_recycled_buffers",
             "postpone_output",
             "send_lowat",
         ],
@@ -153,11 +156,9 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (NO_TLS, &["ssl_engine", "ssl_object_cache_inheritable", "quic_bpf"]),
     (RefusedUnless("off", "there is no TLS yet"), &["ssl"]),
     (RefusedUnless("off", "there is no HTTP/2 yet"), &["http2"]),
-    (RefusedUnless("on", "responses of unknown length are chunked"), &["chunked_transfer_encoding"]),
     (RefusedUnless("off", "that browser is gone"), &["msie_refresh"]),
     (RefusedUnless("0", "answers are not delayed yet"), &["auth_delay"]),
     (Refused("modules are not loaded: what there is, is built in"), &["load_module"]),
-    (Refused("bodies are not converted"), &["charset_map", "source_charset"]),
     (
         LATER,
         &[
@@ -183,7 +184,7 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "add_after_body",
         ],
     ),
-    (RefusedUnless("off", "there are no subrequests yet"), &["mirror", "ssi"]),
+    (RefusedUnless("off", "there are no subrequests yet"), &["mirror"]),
     (RefusedUnless("0", "there are no subrequests yet"), &["slice"]),
     (RefusedUnless("off", "it is not there yet"), &["userid", "dav_methods", "image_filter"]),
     (
@@ -200,7 +201,7 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "zstd_buffers",
         ],
     ),
-    (NOT_YET, &["mp4", "flv", "perl", "perl_set", "xslt_stylesheet", "sub_filter", "zstd_dict_file"]),
+    (NOT_YET, &["mp4", "flv", "perl", "perl_set", "xslt_stylesheet", "zstd_dict_file"]),
 ];
 
 /// What becomes of the other directives of a module; with `true`, of all.
@@ -228,8 +229,6 @@ const MODULES: &[(&str, DirectiveClass, bool)] = &[
     ("ssl", NO_TLS, false),
     ("v2", Idle("no listener speaks HTTP/2"), false),
     ("v3", Idle("no listener speaks HTTP/3"), false),
-    ("ssi", Idle("ssi is off"), false),
-    ("sub", Idle("there is no sub_filter"), false),
     ("addition", Idle("nothing is added to bodies"), false),
     ("dav", Idle("dav_methods is off"), false),
     ("image", Idle("image_filter is off"), false),

@@ -8,7 +8,7 @@ use crate::reader::Directive;
 use access_log::OpenFiles;
 use phases::access::BasicAuth;
 use phases::logging::AccessLogLine;
-use phases::program::{ContentRules, FieldRules, HeadRules, Methods};
+use phases::program::{ContentRules, FieldRules, FilterSet, HeadRules, Methods};
 use phases::{Block, BlockId, Location, LocationError, Locations, Pattern, ServerId, Value, VirtualServer};
 use std::sync::Arc;
 
@@ -233,7 +233,12 @@ impl Compiler<'_> {
         layer.inherit_fields();
         self.finish_logs(layer)?;
         layer.finish_passwords();
-        self.finish_referers(layer)
+        self.finish_referers(layer)?;
+        if layer.has("sub_filter") {
+            Arc::make_mut(&mut layer.block.substitute).prepare();
+        }
+        layer.block.filters = FilterSet::of(&layer.block);
+        Ok(())
     }
 
     fn locations(&mut self, server: &Layer, directives: &[Directive]) -> Step<Locations> {

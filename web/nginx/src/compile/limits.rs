@@ -107,9 +107,6 @@ impl Compiler<'_> {
 
     pub(super) fn compression(&mut self, layer: &mut Layer, directive: &Directive) -> Step {
         let (Some(rule), place) = (directive.rule, directive.place) else { return Ok(()) };
-        if rule.name == "gunzip" && is_on(directive) {
-            return Err(self.unsupported(place, "\"gunzip\" directive with another value than \"off\""));
-        }
         let first = layer.first(rule.name);
         let rules = Arc::make_mut(&mut layer.block.compression);
         let said = rules.set(rule.name, &words(directive), first, &mut Lines { compiler: self, place });

@@ -136,7 +136,7 @@ impl Compiler<'_> {
         for (AccessLogLine { mut target, condition, .. }, format, directive) in core::mem::take(&mut layer.lines) {
             if let LogPlace::Named { open, symlinks } = &mut target.place {
                 open.clone_from(&layer.open_logs);
-                *symlinks = layer.block.symlinks == phases::program::SymlinkRules::Follow;
+                *symlinks = layer.block.symlinks.kind == phases::program::SymlinkKind::Followed;
             }
             let log = self.log(target).ok_or_else(|| {
                 let name = told(argument(&directive, 0));

@@ -9,8 +9,8 @@ use crate::reader::Directive;
 use core::time::Duration;
 use phases::autoindex::AutoindexFormat;
 use phases::program::{
-    AddedField, Alias, CharsetRules, ContentRules, ErrorPage, ErrorTarget, Expires, IfModifiedSince, Root,
-    SymlinkRules, Target, TryFiles,
+    AddedField, Alias, ContentRules, ErrorPage, ErrorTarget, Expires, IfModifiedSince, Root, SymlinkKind, SymlinkRules,
+    Target, TryFiles,
 };
 use phases::units::{number, offset, size, time};
 use phases::{Pattern, Value};
@@ -39,7 +39,32 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
     ("expires", |compiler, layer, directive| compiler.expires(layer, directive)),
     ("add_header", |compiler, layer, directive| compiler.add_field(layer, directive, false)),
     ("add_trailer", |compiler, layer, directive| compiler.add_field(layer, directive, true)),
-    ("charset", |compiler, layer, directive| compiler.charset(layer, directive)),
+    ("sub_filter", |compiler, layer, directive| compiler.sub_filter(layer, directive)),
+    ("sub_filter_types", |compiler, layer, directive| {
+        compiler.media_types((layer, "sub_filter_types"), directive, |block| {
+            &mut Arc::make_mut(&mut block.substitute).types
+        })
+    }),
+    plain!("sub_filter_once", |layer, directive| {
+        Arc::make_mut(&mut layer.block.substitute).once = is_on(directive);
+    }),
+    plain!("sub_filter_last_modified", |layer, directive| {
+        Arc::make_mut(&mut layer.block.substitute).last_modified = is_on(directive);
+    }),
+    ("charset", |compiler, layer, directive| compiler.charset(layer, directive, false)),
+    ("source_charset", |compiler, layer, directive| compiler.charset(layer, directive, true)),
+    plain!("ssi", |layer, directive| Arc::make_mut(&mut layer.block.ssi).on = is_on(directive)),
+    plain!("ssi_silent_errors", |layer, directive| Arc::make_mut(&mut layer.block.ssi).silent = is_on(directive)),
+    plain!("ssi_last_modified", |layer, directive| {
+        Arc::make_mut(&mut layer.block.ssi).last_modified = is_on(directive);
+    }),
+    plain!("ssi_value_length", |layer, directive| {
+        let length = size(argument(directive, 0)).unwrap_or_default();
+        Arc::make_mut(&mut layer.block.ssi).value_length = usize::try_from(length).unwrap_or(usize::MAX);
+    }),
+    ("ssi_types", |compiler, layer, directive| {
+        compiler.media_types((layer, "ssi_types"), directive, |block| &mut Arc::make_mut(&mut block.ssi).types)
+    }),
     ("limit_rate", |compiler, layer, directive| {
         layer.block.limit_rate = Some(compiler.rate(directive)?);
         Ok(())
@@ -106,6 +131,9 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
     plain!("recursive_error_pages", |layer, directive| layer.block.recursive_error_pages = is_on(directive)),
     plain!("add_header_inherit", |layer, directive| layer.inherits.headers = inherit(directive)),
     plain!("add_trailer_inherit", |layer, directive| layer.inherits.trailers = inherit(directive)),
+    plain!("chunked_transfer_encoding", |layer, directive| {
+        Arc::make_mut(&mut layer.block.fields).chunked = is_on(directive);
+    }),
     plain!("etag", |layer, directive| Arc::make_mut(&mut layer.block.fields).etag = is_on(directive)),
     plain!("if_modified_since", |layer, directive| {
         let rule = match argument(directive, 0) {
@@ -118,13 +146,8 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
     plain!("override_charset", |layer, directive| {
         Arc::make_mut(&mut layer.block.charset).overrides = is_on(directive);
     }),
-    plain!("charset_types", |layer, directive| {
-        let first = layer.first("charset_types");
-        let CharsetRules { types, .. } = Arc::make_mut(&mut layer.block.charset);
-        if first {
-            *types = vec![Box::from(&b"text/html"[..])];
-        }
-        types.extend(directive.arguments.iter().map(|one| Box::from(one.to_ascii_lowercase())));
+    ("charset_types", |compiler, layer, directive| {
+        compiler.media_types((layer, "charset_types"), directive, |block| &mut Arc::make_mut(&mut block.charset).types)
     }),
     plain!("log_not_found", |layer, directive| layer.block.log_not_found = is_on(directive)),
     plain!("client_max_body_size", |layer, directive| {
@@ -318,9 +341,6 @@ impl Compiler<'_> {
 
     fn add_field(&mut self, layer: &mut Layer, directive: &Directive, trailer: bool) -> Step {
         let place = directive.place;
-        if trailer {
-            return Err(self.unsupported(place, "\"add_trailer\" directive"));
-        }
         let always = match directive.arguments.get(2).map(Vec::as_slice) {
             None => false,
             Some(b"always") => true,
@@ -338,13 +358,6 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn charset(&mut self, layer: &mut Layer, directive: &Directive) -> Step {
-        let text = argument(directive, 0);
-        let charset = if text == b"off" { None } else { Some(self.value(text, directive.place)?) };
-        Arc::make_mut(&mut layer.block.charset).charset = charset;
-        Ok(())
-    }
-
     /// Bytes a second, or bytes: a size, or a value that gives one.
     fn rate(&mut self, directive: &Directive) -> Step<Value> {
         let text = argument(directive, 0);
@@ -356,34 +369,32 @@ impl Compiler<'_> {
 
     fn symlinks(&mut self, layer: &mut Layer, directive: &Directive) -> Step {
         let place = directive.place;
-        let mut rules = None;
+        let (mut kind, mut from) = (None, None);
         for word in &directive.arguments {
-            rules = Some(match word.as_slice() {
-                b"off" => SymlinkRules::Follow,
-                b"on" => SymlinkRules::Refuse,
-                b"if_not_owner" => SymlinkRules::IfNotOwner,
-                word if word.starts_with(b"from=") => {
-                    return Err(self.unsupported(place, "\"from=\" of the \"disable_symlinks\" directive"));
-                }
-                _ => return Err(self.refused(place, format!("invalid parameter \"{}\"", told(word)))),
-            });
-        }
-        match rules {
-            // A file's folders are not looked at one by one.
-            Some(SymlinkRules::Refuse | SymlinkRules::IfNotOwner) if directive.arguments.len() == 1 => {
-                return Err(self.unsupported(place, "\"disable_symlinks\" directive with another value than \"off\""));
-            }
-            Some(rules) if directive.arguments.len() == 1 => layer.block.symlinks = rules,
-            _ => {
-                let what = format!(
-                    "duplicate parameters \"{} {}\"",
-                    told(argument(directive, 0)),
-                    told(argument(directive, 1))
-                );
-                return Err(self.refused(place, what));
+            match word.as_slice() {
+                b"off" => kind = Some(SymlinkKind::Followed),
+                b"on" => kind = Some(SymlinkKind::Refused),
+                b"if_not_owner" => kind = Some(SymlinkKind::OfOwner),
+                word => match word.strip_prefix(b"from=") {
+                    Some(path) => from = Some(self.value(path, place)?),
+                    None => return Err(self.refused(place, format!("invalid parameter \"{}\"", told(word)))),
+                },
             }
         }
-        Ok(())
+        let name = told(&directive.name);
+        let what = match (kind, &from) {
+            (None, _) => format!("\"{name}\" must have \"off\", \"on\" or \"if_not_owner\" parameter"),
+            (_, None) if directive.arguments.len() > 1 => {
+                let (one, other) = (argument(directive, 0), argument(directive, 1));
+                format!("duplicate parameters \"{} {}\"", told(one), told(other))
+            }
+            (Some(SymlinkKind::Followed), Some(_)) => "\"from=\" cannot be used with \"off\" parameter".to_owned(),
+            (Some(kind), _) => {
+                layer.block.symlinks = SymlinkRules { kind, from };
+                return Ok(());
+            }
+        };
+        Err(self.refused(place, what))
     }
 
     fn keep_alive(&mut self, layer: &mut Layer, directive: &Directive) -> Step {

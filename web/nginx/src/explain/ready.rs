@@ -150,14 +150,18 @@ impl Reaches<'_> {
                 }
             }
         }
-        // Trailers are not sent.
         for field in &block.fields.added {
             self.value(&field.value, true);
+        }
+        // Content of other types passes as it is.
+        for (text, with) in &block.substitute.pairs {
+            self.value(text, false);
+            self.value(with, false);
         }
         if let Expires::Value(value) = &block.fields.expires {
             self.value(value, true);
         }
-        block.charset.charset.iter().for_each(|charset| self.value(charset, true));
+        block.charset.charset.iter().chain(&block.charset.source).for_each(|charset| self.value(charset, true));
     }
 
     /// Directives that keep answers off whatever variables they name.
@@ -188,6 +192,9 @@ impl Reaches<'_> {
         }
         if let Some(status) = always_returns(block).filter(|status| *status != 200) {
             self.directive("return", own, &format!("only answers of status 200 are kept, and its own is {status}"));
+        }
+        if !block.fields.trailers.is_empty() {
+            self.directive("add_trailer", own, "fields follow the body");
         }
         if let Some(rate) = &block.limit_rate
             && rate.constant() != Some(b"0")

@@ -2,16 +2,27 @@
 
 use super::content::{Answer, AnswerBody};
 use super::course::Depends;
+use super::making::Making;
 use super::run::{At, FileAt, Flow, Runner};
 use super::squeeze::{Content, DiskFile, FILE_MAX, Squeeze, SqueezeKey, Squeezer};
 use crate::compression::{Accepted, Chosen, Coding, CompressionRules, Precompressed, RequestFacts, ResponseFacts};
-use crate::program::Block;
+use crate::filters::Filter;
+use crate::program::{Block, SymlinkKind};
 use exchange::Replies;
 use semantics::{Known, Method, date};
 
-/// Text of the configuration's own, and lists, are compressed within the turn up
-/// to so many bytes: what is longer is sent as it is.
-const INLINE_MAX: usize = 32 << 10;
+/// Answers that are made at a time, beyond which no more are compressed by the piece.
+const ENCODED_MAX: usize = 2_048;
+
+/// The level that is used by the piece: the highest of Brotli and Zstandard take longer for
+/// a piece than others may wait.
+fn by_the_piece(coding: Coding, level: u8) -> u8 {
+    match coding {
+        Coding::Gzip => level,
+        Coding::Brotli => level.min(6),
+        Coding::Zstd => level.min(9),
+    }
+}
 
 /// What a ready answer is for: requests whose clients take the same.
 pub(super) fn class_of<'a>(known: impl Fn(Known) -> Option<&'a [u8]>) -> u8 {
@@ -22,12 +33,12 @@ pub(super) fn class_of<'a>(known: impl Fn(Known) -> Option<&'a [u8]>) -> u8 {
 
 /// Whether a block's answers may be in a coding.
 pub(super) fn codes(rules: &CompressionRules) -> bool {
-    rules.is_on() || Coding::ALL.iter().any(|coding| rules.of(*coding).files != Precompressed::Off)
+    rules.is_on() || rules.gunzip || Coding::ALL.iter().any(|coding| rules.of(*coding).files != Precompressed::Off)
 }
 
 impl<R: Replies> Runner<'_, R> {
     /// What the client takes here.
-    fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
+    pub(super) fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
         self.course.depends.on(Depends::ENCODING);
         let request = self.request;
         let has = |known| request.at().has(known);
@@ -72,12 +83,23 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     /// Which coding an answer gets, which has these lines of fields, too.
-    fn choose(&mut self, answer: &Answer, block: &Block, added: &[u8]) -> Chosen {
+    fn choose(&mut self, answer: &Answer, block: &Block, added: &[u8], making: &Making) -> Chosen {
         let rules = &block.compression;
         if !rules.is_on() {
             return Chosen { coding: None, vary: false };
         }
         let accepted = self.accepted(rules);
+        self.with_facts(answer, added, making, |facts| rules.choose(accepted, facts))
+    }
+
+    /// What of an answer that has these lines of fields, too, decides how it is coded.
+    pub(super) fn with_facts<T>(
+        &self,
+        answer: &Answer,
+        added: &[u8],
+        making: &Making,
+        act: impl FnOnce(&ResponseFacts<'_>) -> T,
+    ) -> T {
         let named = |name: &'static [u8]| {
             added.split(|byte| *byte == b'\n').filter_map(move |line| {
                 let colon = line.iter().position(|byte| *byte == b':')?;
@@ -86,29 +108,30 @@ impl<R: Replies> Runner<'_, R> {
         };
         let cache_control: Vec<&[u8]> = named(b"cache-control").collect();
         let second = self.clock.second;
-        let facts = ResponseFacts {
+        act(&ResponseFacts {
             status: answer.status,
             encoded: answer.coding.is_some(),
-            length: Some(answer.body.length()),
+            length: (!making.is_open).then(|| answer.body.length()),
             media_type: answer.media_type.as_deref().unwrap_or_default(),
             expires: named(b"expires").next().map(|value| date::parse(value, second).unwrap_or(u64::MAX)),
             now: second,
             cache_control: &cache_control,
             last_modified: answer.modified.is_some(),
             etag: answer.etag.is_some(),
-        };
-        rules.choose(accepted, &facts)
+        })
     }
 
     /// Has a file's content compressed, if it is to be and is not yet: then the
     /// request waits.
     pub(super) fn squeeze(&mut self, answer: &Answer, block: &Block) -> Option<Flow> {
         let AnswerBody::File(file) = answer.body else { return None };
-        if self.course.method == Method::Head {
+        let follows = block.symlinks.kind == SymlinkKind::Followed;
+        if self.course.method == Method::Head || !follows || block.filters.any() && Self::may_pass(answer, block) {
             return None;
         }
         // What is added to it may forbid it later.
-        let Chosen { coding: Some(coding), .. } = self.choose(answer, block, b"") else { return None };
+        let making = Making::new();
+        let Chosen { coding: Some(coding), .. } = self.choose(answer, block, b"", &making) else { return None };
         let level = block.compression.of(coding).level;
         let (key, content) = self.squeezable(file, coding, level)?;
         if !matches!(self.rest.squeezer.as_mut()?.find(key), Squeeze::Unknown) {
@@ -140,42 +163,41 @@ impl<R: Replies> Runner<'_, R> {
 
     /// Gives an answer the coding that it is sent in. Whether it is to say that
     /// others might get another.
-    pub(super) fn encode(&mut self, answer: &mut Answer, block: &Block, added: &[u8]) -> bool {
-        let Chosen { coding, vary } = self.choose(answer, block, added);
+    pub(super) fn encode(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) -> bool {
+        let Chosen { coding, vary } = self.choose(answer, block, added, making);
         let Some(coding) = coding else { return vary };
         let level = block.compression.of(coding).level;
-        let is_head = self.course.method == Method::Head;
-        let encoded = match &answer.body {
-            // How long it would be, nobody knows.
-            AnswerBody::File(_) | AnswerBody::Bytes(_) if is_head => AnswerBody::Unknown,
-            AnswerBody::File(file) => {
-                let content = self.squeezable(*file, coding, level);
-                match (content, self.rest.squeezer.as_mut()) {
-                    (Some((key, _)), Some(squeezer)) => match squeezer.find(key) {
-                        Squeeze::Known(body) => AnswerBody::Memory(body),
-                        Squeeze::AsItIs | Squeeze::Unknown => return vary,
-                    },
-                    _ => return vary,
-                }
-            }
-            AnswerBody::Bytes(bytes) if bytes.len() <= INLINE_MAX => {
-                let Some(mut encoder) = self.rest.encoders.take(coding, level) else { return vary };
-                let mut out = Vec::with_capacity(bytes.len() / 2);
-                encoder.write(bytes, &mut out);
-                encoder.finish(&mut out);
-                self.rest.encoders.give_back(encoder);
-                AnswerBody::Bytes(out)
-            }
-            _ => return vary,
-        };
         let whole = answer.body.length();
-        answer.body = encoded;
-        self.course.sent.packed = Some((whole, answer.body.length())).filter(|_| !is_head);
-        answer.coding = Some(coding);
-        answer.takes_ranges = false;
-        if let Some(etag) = answer.etag.as_mut().filter(|etag| !etag.starts_with("W/")) {
-            etag.insert_str(0, "W/");
+        // What links lead to is read by who knows their rule.
+        let follows = block.symlinks.kind == SymlinkKind::Followed;
+        let passes = !follows || block.filters.any() && Self::may_pass(answer, block);
+        match &answer.body {
+            // How long it would be, nobody knows.
+            AnswerBody::File(_) | AnswerBody::Bytes(_) if self.course.method == Method::Head => {
+                answer.body = AnswerBody::Unknown;
+            }
+            AnswerBody::File(file) if !making.is_needed() && file.size <= FILE_MAX && !passes => {
+                let content = self.squeezable(*file, coding, level);
+                let (Some((key, _)), Some(squeezer)) = (content, self.rest.squeezer.as_mut()) else { return vary };
+                // What could not be compressed in time is sent as it is.
+                let Squeeze::Known(body) = squeezer.find(key) else { return vary };
+                self.course.sent.packed = Some((whole, u64::from(body.len())));
+                answer.body = AnswerBody::Memory(body);
+            }
+            AnswerBody::File(_) | AnswerBody::Bytes(_) | AnswerBody::Memory(_) => {
+                if self.rest.makings.count() > ENCODED_MAX {
+                    // Each of them holds memory for as long as its client takes.
+                    return vary;
+                }
+                let level = by_the_piece(coding, level);
+                let Some(encoder) = self.rest.encoders.take(coding, level) else { return vary };
+                making.pipeline.push(Filter::encode(encoder, (coding, level)));
+                making.is_open = true;
+            }
+            AnswerBody::None | AnswerBody::Unknown => return vary,
         }
+        answer.coding = Some(coding);
+        answer.changes();
         vary
     }
 }

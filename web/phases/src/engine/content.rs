@@ -67,6 +67,17 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// Its bytes become others: there are no ranges of them, and its tag names what it
+    /// was made of.
+    pub fn changes(&mut self) {
+        self.takes_ranges = false;
+        if let Some(etag) = self.etag.as_mut().filter(|etag| !etag.starts_with("W/")) {
+            etag.insert_str(0, "W/");
+        }
+    }
+}
+
 impl<R: Replies> Runner<'_, R> {
     /// The content phase.
     pub(super) fn content(&mut self) -> Flow {

@@ -1,5 +1,6 @@
 //! How far a request has come, and what was found out on the way.
 
+use super::making::Filtering;
 use super::paced::Paced;
 use crate::limits::{HeldCount, LimitStatus};
 use crate::program::{BlockId, Program, ServerId};
@@ -212,6 +213,8 @@ pub(crate) struct Sent {
     pub body: u64,
     /// The fields, but for those that are the carrier's.
     pub fields: Vec<u8>,
+    /// Those behind the body.
+    pub trailers: Vec<u8>,
     pub length: Option<u64>,
     /// All of it was queued.
     pub complete: bool,
@@ -287,6 +290,8 @@ pub(crate) struct Course {
     pub paced: Option<Paced>,
     /// The error log has a line about it: another request is to have its own.
     pub is_told: Cell<bool>,
+    /// What is made as it is taken.
+    pub filtering: Option<Box<Filtering>>,
     /// The handler's mark for files.
     pub inner: Option<u32>,
     pub state: CourseState,
@@ -354,6 +359,7 @@ impl Course {
             known_to: None,
             paced: None,
             is_told: Cell::new(false),
+            filtering: None,
             inner: None,
             state: CourseState::Runs,
             sent: Sent::default(),

@@ -94,6 +94,12 @@ impl Handler for Engine {
     }
 
     fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        if let Some(token) = replies.mark(id)
+            && self.rest.peek(token, id).is_some_and(|course| course.filtering.is_some())
+        {
+            self.rest.make_ready(token);
+            return;
+        }
         let mut passing = Passing { replies, rest: &mut self.rest };
         self.files.on_room(&mut passing, id);
     }
@@ -138,10 +144,12 @@ impl Handler for Engine {
             went_on = true;
         }
         went_on |= self.wake_delayed(replies);
+        let makes = self.make_all(replies);
         if went_on {
             // They may have asked for more.
             wake = self.files.end_turn(&mut Passing { replies, rest: &mut self.rest });
         }
+        wake = wake.earlier(makes);
         if let Some(Reverse((at, _))) = self.rest.delayed.peek() {
             wake = wake.earlier(Wake::At(*at));
         }

@@ -3,6 +3,7 @@
 
 use super::Rest;
 use super::course::CourseState;
+use super::making::Filtering;
 use app::Body;
 use core::ops::Range;
 use exchange::{About, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals};
@@ -22,6 +23,18 @@ impl<R: Replies> Passing<'_, R> {
     fn sent(&mut self, id: ExchangeId, bytes: u64) {
         if let Some(course) = self.rest.course_of(self.replies, id) {
             course.sent.body += bytes;
+        }
+    }
+
+    /// What the content passes before it is sent, if anything.
+    fn filtering(&mut self, id: ExchangeId) -> Option<&mut Filtering> {
+        self.rest.course_of(self.replies, id)?.filtering.as_deref_mut()
+    }
+
+    /// There is more for it.
+    fn make_ready(&mut self, id: ExchangeId) {
+        if let Some(mark) = self.replies.mark(id) {
+            self.rest.make_ready(mark);
         }
     }
 
@@ -65,6 +78,14 @@ impl<R: Replies> Replies for Passing<'_, R> {
     }
 
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+        if let Some(course) = self.rest.course_of(self.replies, id)
+            && let Some(mut filtering) = course.filtering.take()
+        {
+            filtering.begin(self.replies, id, request, reply);
+            course.sent.head = self.replies.head_len();
+            course.filtering = Some(filtering);
+            return;
+        }
         self.replies.begin(id, request, reply);
         let head = self.replies.head_len();
         if let Some(course) = self.rest.course_of(self.replies, id) {
@@ -72,12 +93,24 @@ impl<R: Replies> Replies for Passing<'_, R> {
         }
     }
 
+    fn begin_open(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, chunked: bool) {
+        self.replies.begin_open(id, request, reply, chunked);
+    }
+
     fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>) {
+        if let Some(filtering) = self.filtering(id) {
+            filtering.add(body, range);
+            return self.make_ready(id);
+        }
         self.sent(id, range.len() as u64);
         self.replies.body(id, body, range);
     }
 
     fn bytes(&mut self, id: ExchangeId, bytes: &[u8]) {
+        if self.filtering(id).is_some() {
+            let body = Body::new(bytes.to_vec());
+            return self.body(id, &body, 0..body.len());
+        }
         self.sent(id, bytes.len() as u64);
         self.replies.bytes(id, bytes);
     }
@@ -92,6 +125,10 @@ impl<R: Replies> Replies for Passing<'_, R> {
     }
 
     fn take_back(&mut self, id: ExchangeId, most: usize) -> usize {
+        if self.filtering(id).is_some() {
+            // What is queued is another content.
+            return 0;
+        }
         let taken = self.replies.take_back(id, most);
         if let Some(course) = self.rest.course_of(self.replies, id) {
             course.sent.body = course.sent.body.saturating_sub(taken as u64);
@@ -100,7 +137,17 @@ impl<R: Replies> Replies for Passing<'_, R> {
     }
 
     fn finish(&mut self, id: ExchangeId) {
+        if let Some(filtering) = self.filtering(id) {
+            if filtering.end() {
+                self.make_ready(id);
+            }
+            return;
+        }
         self.replies.finish(id);
+    }
+
+    fn finish_with(&mut self, id: ExchangeId, trailers: &[u8]) {
+        self.replies.finish_with(id, trailers);
     }
 
     fn end(&mut self, id: ExchangeId) {
@@ -147,7 +194,9 @@ impl<R: Replies> Replies for Passing<'_, R> {
     }
 
     fn unsent(&self, id: ExchangeId) -> usize {
-        self.replies.unsent(id)
+        let course = self.replies.mark(id).and_then(|mark| self.rest.peek(mark, id));
+        let waits = course.and_then(|course| course.filtering.as_ref()).map_or(0, |filtering| filtering.pending());
+        self.replies.unsent(id) + waits
     }
 
     fn taken(&self, id: ExchangeId) -> u32 {

@@ -2,16 +2,17 @@
 
 use super::content::{Answer, AnswerBody};
 use super::course::{CourseState, Depends};
+use super::making::Making;
 use super::pages;
+use super::put::Pieces;
 use super::ranges::{self, Ranged};
-use super::run::{FileAt, Flow, Runner};
+use super::run::{Flow, Runner};
 use super::text::{location_value, put_field};
 use crate::program::{AddedField, Block, ErrorPage, ErrorTarget, Expires, FieldRules, IfModifiedSince};
 use core::ops::Range;
-use exchange::{Composed, FieldLines, Part, Piece, Replies, Reply};
-use files::Rate;
+use exchange::{FieldLines, Part, Replies};
 use semantics::date::{self, HttpDate};
-use semantics::{Known, Method, Status};
+use semantics::{Known, Method};
 use std::rc::Rc;
 
 /// The methods of redirects within the server, by an error page.
@@ -19,18 +20,6 @@ const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
 /// Statuses that fields are added to, unless they are for all.
 const ADDED_TO: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
-
-/// How an answer's body is sent.
-enum Pieces {
-    /// Nothing is.
-    None,
-    /// Bytes that are at hand.
-    Bytes(Vec<u8>),
-    /// All of a body.
-    Memory(app::Body),
-    /// Parts of a file, and what stands between them.
-    File(FileAt, Vec<Part>),
-}
 
 impl<R: Replies> Runner<'_, R> {
     /// Ends with `status`: by its error page, if there is one for it here, or with
@@ -132,7 +121,7 @@ impl<R: Replies> Runner<'_, R> {
                 Precondition::Holds => {}
                 Precondition::NotModified => {
                     answer.status = 304;
-                    answer.media_type = None;
+                    (answer.media_type, answer.coding) = (None, None);
                     answer.takes_ranges = false;
                 }
                 Precondition::Fails => return Flow::Status(412),
@@ -146,12 +135,17 @@ impl<R: Replies> Runner<'_, R> {
         let mut added = core::mem::take(&mut self.course.kept_fields);
         self.tell_beforehand(&answer, block);
         self.add_fields(&mut answer, &block.fields, &mut added);
-        answer.media_type =
-            answer.media_type.take().map(|media_type| self.scope().with_charset(media_type, block, answer.status));
-        answer.vary |= self.encode(&mut answer, block, &added);
-        let unknown = matches!(answer.body, AnswerBody::Unknown);
+        let mut making = Making::new();
+        if block.filters.any() {
+            self.filter(&mut answer, block, &added, &mut making);
+        } else if let Some(media_type) = answer.media_type.take() {
+            answer.media_type = Some(self.scope().with_charset(media_type, block, answer.status));
+        }
+        answer.vary |= self.encode(&mut answer, block, &added, &mut making);
+        making.is_open |= matches!(answer.body, AnswerBody::Unknown);
         let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
         let Some((length, pieces)) = self.cut(&mut answer, block, &mut fields) else {
+            self.spare(making);
             // What was added already stays, as with nginx.
             let mut lines = FieldLines::of(added);
             lines.content_range_unsatisfied(answer.body.length());
@@ -168,8 +162,15 @@ impl<R: Replies> Runner<'_, R> {
         let mut fields = fields.into_bytes();
         fields.extend_from_slice(&added);
         let bodiless = matches!(answer.status, 204 | 304);
-        let pieces = if bodiless || self.course.method == Method::Head { Pieces::None } else { pieces };
-        self.put((answer.status, (!bodiless && !unknown).then_some(length), fields), pieces)
+        if bodiless || self.course.method == Method::Head {
+            let length = (!bodiless && !making.is_open).then_some(length);
+            self.spare(making);
+            return self.put((answer.status, length, fields), Pieces::None);
+        }
+        if making.is_needed() || block.fields.trailers.iter().any(|field| field.always || is_added_to(answer.status)) {
+            return self.put_made((answer.status, Some(length), fields), pieces, making);
+        }
+        self.put((answer.status, Some(length), fields), pieces)
     }
 
     /// Cuts the ranges that are asked for out of an answer. Its length, and how
@@ -314,7 +315,7 @@ impl<R: Replies> Runner<'_, R> {
 
     /// `expires` and `add_header`.
     fn add_fields(&mut self, answer: &mut Answer, rules: &FieldRules, out: &mut Vec<u8>) {
-        let safe = ADDED_TO.contains(&answer.status);
+        let safe = is_added_to(answer.status);
         let mut told = out.len();
         if safe {
             self.expire(answer, &rules.expires, out);
@@ -435,62 +436,6 @@ impl<R: Replies> Runner<'_, R> {
         }
     }
 
-    /// Queues what was made.
-    fn put(&mut self, (status, length, fields): (u16, Option<u64>, Vec<u8>), pieces: Pieces) -> Flow {
-        let Some(told) = Status::from_code(status) else { return Flow::HangUp };
-        self.course.sent.length = length;
-        let bytes = if matches!(pieces, Pieces::None) { 0 } else { length.unwrap_or(0) };
-        let pace = if bytes > 0 { self.pace(bytes) } else { None };
-        let (source, mut parts) = match pieces {
-            Pieces::None => (None, Vec::new()),
-            Pieces::Memory(body) => (Some((body, 0)), vec![Part::Content(0..bytes)]),
-            Pieces::Bytes(text) if pace.is_some() => (Some((app::Body::new(text), 0)), vec![Part::Content(0..bytes)]),
-            Pieces::Bytes(text) => (None, vec![Part::Bytes(text)]),
-            Pieces::File(file, parts) => match self.files.in_memory(file.id) {
-                Some(memory) => (Some((memory.body.clone(), memory.start)), parts),
-                None => {
-                    self.course.sent.fields = fields;
-                    return self.stream(file, (told, length, parts), pace);
-                }
-            },
-        };
-        let reply = Reply { status: told, length, fields: &fields };
-        if let (Some(pace), Some(source)) = (pace, &source) {
-            let flow = self.begin_paced(&reply, source.clone(), parts, pace);
-            self.course.sent.fields = fields;
-            return flow;
-        }
-        let pieces: Vec<Piece<'_>> = parts.iter().filter_map(|part| piece(part, source.as_ref())).collect();
-        self.replies.reply(self.course.id, self.request, &reply, &pieces);
-        self.course.sent.fields = fields;
-        self.course.sent.body = bytes;
-        self.course.sent.head = self.replies.head_len();
-        self.course.sent.complete = true;
-        self.course.state = CourseState::Over;
-        if status == 200 && self.is_shared() {
-            match (source, parts.as_mut_slice()) {
-                (Some(source), [Part::Content(_)]) => self.remember(source, bytes),
-                (None, [Part::Bytes(text)]) => self.remember((app::Body::new(core::mem::take(text)), 0), bytes),
-                _ => {}
-            }
-        }
-        Flow::Done
-    }
-
-    /// A file that is not in memory is streamed.
-    fn stream(
-        &mut self,
-        file: FileAt,
-        (status, length, parts): (Status, Option<u64>, Vec<Part>),
-        pace: Option<Rate>,
-    ) -> Flow {
-        let composed =
-            Composed { status, length, fields: FieldLines::of(self.course.sent.fields.clone()), parts: parts.into() };
-        self.rest.stream = Some((file.id, composed, pace));
-        self.course.state = CourseState::Sends;
-        Flow::Done
-    }
-
     pub(super) fn hang_up(&mut self) {
         if !matches!(self.course.sent.status, 408 | 499) {
             self.course.sent.status = 444;
@@ -501,22 +446,16 @@ impl<R: Replies> Runner<'_, R> {
     }
 }
 
+/// Whether an answer with this status has fields that are not for all.
+pub(super) fn is_added_to(status: u16) -> bool {
+    ADDED_TO.contains(&status)
+}
+
 /// Whether a request's conditions hold.
 enum Precondition {
     Holds,
     NotModified,
     Fails,
-}
-
-fn piece<'a>(part: &'a Part, source: Option<&'a (app::Body, u32)>) -> Option<Piece<'a>> {
-    match (part, source) {
-        (Part::Bytes(bytes), _) => Some(Piece::Bytes(bytes)),
-        // Content in memory is below 4 GiB.
-        (Part::Content(range), Some((body, start))) => {
-            Some(Piece::Body(body, (start + range.start as u32, start + range.end as u32)))
-        }
-        (Part::Content(_), None) => None,
-    }
 }
 
 /// Whether a list of entity tags has this one, or is `*`.

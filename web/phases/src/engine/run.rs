@@ -4,10 +4,10 @@ use super::course::{Course, Depends, Loaded, Phase};
 use super::values::{Clock, Scope};
 use super::{Rest, host::host_of};
 use crate::logging::ErrorLevel;
-use crate::program::{Block, Target, VirtualServer};
+use crate::program::{Block, SymlinkKind, Target, VirtualServer};
 use crate::value::Value;
 use exchange::Replies;
-use files::{FileId, Files, Lead, Look};
+use files::{FileId, Files, Lead, LinkRule, Look};
 use semantics::{Known, Method, Request};
 use std::rc::Rc;
 
@@ -298,6 +298,27 @@ impl<R: Replies> Runner<'_, R> {
         apart && !leads_up(rest)
     }
 
+    /// Which links a path may lead over here.
+    fn links(&mut self, path: &[u8]) -> LinkRule {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return LinkRule::Followed };
+        let rules = &loaded.program.blocks[at].symlinks;
+        if rules.kind == SymlinkKind::Followed {
+            return LinkRule::Followed;
+        }
+        let from = rules.from.as_ref().map_or_else(Vec::new, |from| self.scope().get(from));
+        let trusted = match path.strip_prefix(from.as_slice()) {
+            Some([]) => return LinkRule::Followed,
+            Some([b'/', ..]) => from.len(),
+            Some(_) if from.ends_with(b"/") => from.len() - 1,
+            _ => 0,
+        };
+        match rules.kind {
+            SymlinkKind::OfOwner => LinkRule::OfOwner(trusted as u32),
+            _ => LinkRule::Refused(trusted as u32),
+        }
+    }
+
     /// Looks where a path leads.
     pub(super) fn look(&mut self, path: &[u8]) -> Result<At, Flow> {
         if leads_up(path) && !self.root_alone_leads_up(path) || path.contains(&0) {
@@ -308,7 +329,17 @@ impl<R: Replies> Runner<'_, R> {
         let end = path.iter().rposition(|byte| *byte != b'/').map_or(start, |last| last + 1);
         let waited = core::mem::take(&mut self.course.waited);
         let id = self.course.id;
-        match self.files.look(id, &path[start..end], self.clock.now, self.token, waited) {
+        let marked;
+        let key = match self.links(path) {
+            LinkRule::Followed => &path[start..end],
+            rule => {
+                // A link in place of a folder is no folder where one is asked for.
+                let within: &[u8] = if path.ends_with(b"/") { b"/." } else { b"" };
+                marked = rule.below(start).mark(&[&path[start..end], within].concat());
+                &marked
+            }
+        };
+        match self.files.look(id, key, self.clock.now, self.token, waited) {
             Look::Known(id) => Ok(match self.files.lead(id) {
                 // No file is a folder.
                 Lead::File(_) if path.ends_with(b"/") => At::Missing,

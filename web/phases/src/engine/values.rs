@@ -3,6 +3,7 @@
 use super::course::{Course, Depends, Loaded};
 use super::text::{Escape, escape, field_value};
 use super::written::{put_known, put_number};
+use crate::filters::Recoding;
 use crate::maps::Geo;
 use crate::program::{Alias, Block, Program};
 use crate::value::{Value, Variables};
@@ -10,6 +11,7 @@ use crate::variables::{Core, Variable};
 use crate::zone::LocalTime;
 use semantics::date::HttpDate;
 use semantics::{Known, Request};
+use std::sync::Arc;
 use wire::Time;
 
 /// Variables made of others within each other, at most: `map`s may go in
@@ -152,22 +154,7 @@ impl<'a> Scope<'a> {
             }
             _ => {}
         }
-        let mut found = false;
-        for field in semantics::Fields::new(&sent.fields) {
-            let alike = field.name.len() == name.len()
-                && field.name.iter().zip(name).all(|(one, other)| {
-                    let one = if *one == b'-' { b'_' } else { one.to_ascii_lowercase() };
-                    one == *other
-                });
-            if alike {
-                if found {
-                    out.extend_from_slice(b", ");
-                }
-                out.extend_from_slice(field.value);
-                found = true;
-            }
-        }
-        found
+        named_field(&sent.fields, name, out)
     }
 
     /// An argument: the first of its name, whatever its case.
@@ -207,20 +194,44 @@ impl<'a> Scope<'a> {
 
     /// The media type with the charset that is told of it.
     pub fn with_charset(&mut self, mut media_type: Vec<u8>, block: &Block, status: u16) -> Vec<u8> {
-        let rules = &block.charset;
+        let (told, _) = self.charset(&media_type, block, false);
         // Not of redirects: old clients took it for that of the next page.
-        let Some(charset) = rules.charset.as_ref().filter(|_| !matches!(status, 301 | 302)) else { return media_type };
-        let bare = media_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-        let counts = rules.types.iter().any(|known| **known == *b"*" || known.eq_ignore_ascii_case(bare));
-        if !counts || media_type.windows(8).any(|part| part.eq_ignore_ascii_case(b"charset=")) {
-            return media_type;
-        }
-        let charset = self.get(charset);
-        if !charset.is_empty() && charset != b"off" {
+        if let Some(charset) = told.filter(|charset| !charset.is_empty() && !matches!(status, 301 | 302)) {
             media_type.extend_from_slice(b"; charset=");
             field_value(&charset, &mut media_type);
         }
         media_type
+    }
+
+    /// The charset that is told of content of this type, and how content becomes one of
+    /// it, if it is in another. Nothing is told of what is in another and cannot; what is
+    /// `coded` is not looked into.
+    pub fn charset(
+        &mut self,
+        media_type: &[u8],
+        block: &Block,
+        coded: bool,
+    ) -> (Option<Vec<u8>>, Option<Arc<Recoding>>) {
+        let rules = &block.charset;
+        let Some(charset) = &rules.charset else { return (None, None) };
+        let bare = media_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let is_among = |types: &Vec<Box<[u8]>>| types.iter().any(|known| known.eq_ignore_ascii_case(bare));
+        let counts = rules.types.as_ref().is_none_or(is_among);
+        if !counts || media_type.windows(8).any(|part| part.eq_ignore_ascii_case(b"charset=")) {
+            return (None, None);
+        }
+        let charset = self.get(charset);
+        let Some(source) = &rules.source else { return (Some(charset), None) };
+        let source = self.get(source);
+        if charset.eq_ignore_ascii_case(&source) {
+            return (Some(charset), None);
+        }
+        let charsets = &self.program().charsets;
+        let places = charsets.find(&source).zip(charsets.find(&charset));
+        match places.and_then(|(from, to)| charsets.table(from, to)) {
+            Some(table) if !coded => (Some(charset), Some(Arc::clone(table))),
+            _ => (None, None),
+        }
     }
 
     /// The path of the file that the request leads to.
@@ -287,7 +298,7 @@ impl Variables for Scope<'_> {
 }
 
 impl Scope<'_> {
-    fn write_found(&mut self, variable: u16, found: &Variable, out: &mut Vec<u8>) -> bool {
+    pub(super) fn write_found(&mut self, variable: u16, found: &Variable, out: &mut Vec<u8>) -> bool {
         self.course.depends.on(Depends::of(found.reach()));
         match found {
             // These are what they were when they were first asked for.
@@ -297,7 +308,7 @@ impl Scope<'_> {
             Variable::SentHeader(name) => self.first(variable, out, |scope, out| scope.sent_header(name, out)),
             Variable::Core(core) => self.core(*core, out),
             Variable::Header(name) => self.header(name, out),
-            Variable::SentTrailer(_) => false,
+            Variable::SentTrailer(name) => named_field(&self.course.sent.trailers, name, out),
             Variable::Argument(name) => self.argument(name, out),
             Variable::Cookie(name) => self.cookie(name, out),
             Variable::Slot(slot) => match self.course.slots.get(usize::from(*slot)).and_then(Option::as_ref) {
@@ -355,4 +366,26 @@ impl Scope<'_> {
             _ => None,
         })
     }
+}
+
+/// Writes the fields of these lines, which are ours, that have this name, in lower case
+/// with `_` for `-`, with commas between; whether there is one.
+fn named_field(lines: &[u8], name: &[u8], out: &mut Vec<u8>) -> bool {
+    let mut found = false;
+    for line in lines.split(|byte| *byte == b'\n') {
+        let Some((known, rest)) = line.split_at_checked(name.len()) else { continue };
+        let Some(value) = rest.strip_prefix(b": ") else { continue };
+        let alike = known.iter().zip(name).all(|(one, other)| {
+            let one = if *one == b'-' { b'_' } else { one.to_ascii_lowercase() };
+            one == *other
+        });
+        if alike {
+            if found {
+                out.extend_from_slice(b", ");
+            }
+            out.extend_from_slice(value.strip_suffix(b"\r").unwrap_or(value));
+            found = true;
+        }
+    }
+    found
 }

@@ -1,0 +1,100 @@
+//! Which filters an answer's content passes, and what becomes of its fields by that,
+//! in nginx's order.
+
+use super::content::Answer;
+use super::making::Making;
+use super::run::Runner;
+use crate::compression::Coding;
+use crate::filters::{Filter, Recoder, Ssi, Substitution};
+use crate::program::{Block, FilterSet};
+use exchange::Replies;
+use gzip::Gunzip;
+use std::sync::Arc;
+
+impl<R: Replies> Runner<'_, R> {
+    /// Adds the filters that an answer passes, which has these lines of fields, too.
+    pub(super) fn filter(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) {
+        if block.filters.has(FilterSet::GUNZIP) && answer.coding == Some(Coding::Gzip) {
+            self.unpack(answer, block, added, making);
+        }
+        if block.filters.has(FilterSet::SUBSTITUTE) {
+            self.substitute(answer, block, making);
+        }
+        // By its type as it is before a charset is told.
+        let is_ssi = block.filters.has(FilterSet::SSI)
+            && (making.is_open || answer.body.length() > 0)
+            && is_among(&block.ssi.types, answer);
+        self.recode(answer, block, making);
+        if is_ssi {
+            // Its commands may tell of the time, which a second has.
+            making.pipeline.push(Filter::Ssi(Box::new(Ssi::new(Arc::clone(&block.ssi)))));
+            answer.changes();
+            if !block.ssi.last_modified {
+                (answer.modified, answer.etag) = (None, None);
+            }
+            making.is_open = true;
+        }
+    }
+
+    /// `charset` and `source_charset`.
+    fn recode(&mut self, answer: &mut Answer, block: &Block, making: &mut Making) {
+        let Some(media_type) = answer.media_type.take() else { return };
+        let coded = answer.coding.is_some();
+        let mut scope = self.scope();
+        let (_, table) = scope.charset(&media_type, block, coded);
+        answer.media_type = Some(scope.with_charset(media_type, block, answer.status));
+        let Some(table) = table else { return };
+        if !table.keeps_length() {
+            making.is_open = true;
+            answer.takes_ranges = false;
+        }
+        making.pipeline.push(Filter::Recode(Recoder::new(table)));
+    }
+
+    /// Whether content as an answer has it may pass filters here: it is not compressed
+    /// as a whole.
+    pub(super) fn may_pass(answer: &Answer, block: &Block) -> bool {
+        block.filters.has(FilterSet::GUNZIP) && answer.coding == Some(Coding::Gzip)
+            || block.filters.has(FilterSet::SUBSTITUTE) && is_among(&block.substitute.types, answer)
+            || block.filters.has(FilterSet::RECODE) && is_among(&block.charset.types, answer)
+            || block.filters.has(FilterSet::SSI) && is_among(&block.ssi.types, answer)
+    }
+
+    /// `sub_filter`.
+    fn substitute(&mut self, answer: &mut Answer, block: &Block, making: &mut Making) {
+        let rules = &block.substitute;
+        let is_empty = !making.is_open && answer.body.length() == 0;
+        if is_empty || !is_among(&rules.types, answer) {
+            return;
+        }
+        let Some(patterns) = rules.patterns(|text| self.scope().get(text)) else { return };
+        making.pipeline.push(Filter::Substitute(Box::new(Substitution::new(Arc::clone(rules), patterns))));
+        making.is_open = true;
+        answer.changes();
+        if !rules.last_modified {
+            (answer.modified, answer.etag) = (None, None);
+        }
+    }
+
+    /// `gunzip`.
+    fn unpack(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) {
+        let rules = &block.compression;
+        answer.vary |= rules.vary;
+        let accepted = self.accepted(rules);
+        let unpacks = self.with_facts(answer, added, making, |facts| rules.unpacks(accepted, facts));
+        if !unpacks {
+            return;
+        }
+        making.pipeline.push(Filter::Gunzip(Box::new(Gunzip::new())));
+        making.is_open = true;
+        answer.coding = None;
+        answer.changes();
+    }
+}
+
+/// Whether an answer's media type is among these; none are all.
+fn is_among(types: &Option<Vec<Box<[u8]>>>, answer: &Answer) -> bool {
+    let Some(types) = types else { return true };
+    let Some(media_type) = &answer.media_type else { return false };
+    types.iter().any(|known| media_type.eq_ignore_ascii_case(known))
+}

@@ -1,0 +1,360 @@
+//! Answers whose content passes filters on its way, or is sent in chunks for another
+//! reason: they are made a piece at a time, as their clients take them, within a
+//! budget of each turn.
+
+use super::course::{Course, CourseState};
+use super::making::{AnswerLength, Filtering, Made, Making};
+use super::passing::Passing;
+use super::run::{Flow, Runner};
+use super::text::put_field;
+use super::values::{Clock, Scope};
+use super::{Engine, Rest};
+use crate::filters::{Broken, FilterValues};
+use crate::program::Block;
+use crate::value::Value;
+use app::{Body, Wake};
+use core::ops::Range;
+use core::time::Duration;
+use exchange::{ExchangeId, Handler, Replies, Reply};
+use files::Rate;
+use std::rc::Rc;
+use wire::Time;
+
+/// What filters may cost in a turn, for all answers together, in about nanoseconds.
+const TURN: u64 = 500_000;
+
+/// And for one answer before others have their turn.
+const SHARE: u64 = 200_000;
+
+/// Output that is made at once, bytes.
+const PIECE: usize = 32 << 10;
+
+/// Content up to so many bytes that is at hand, and what becomes of it up to so many,
+/// is answered as a whole.
+const WHOLE_MAX: u64 = 32 << 10;
+const WHOLE_OUT_MAX: usize = 256 << 10;
+
+/// Answers that are looked after in a turn, at most.
+const POLLED: usize = 32;
+
+/// The shortest time between two pieces of what is sent at a rate.
+const STEP: Duration = Duration::from_millis(20);
+
+impl<R: Replies> Runner<'_, R> {
+    /// Sends what is made of content: at once, if that is short and at hand; else its
+    /// head, and the rest as it is taken.
+    pub(super) fn make(
+        &mut self,
+        making: Making,
+        (length, pace): (AnswerLength, Option<Rate>),
+        content: Vec<(Body, Range<u32>)>,
+        of_file: bool,
+    ) -> Made {
+        let bytes: usize = content.iter().map(|(_, range)| range.len()).sum();
+        let pace = pace.map(|rate| (rate, self.clock.now));
+        let mut filtering = Filtering::new(&self.rest.makings, making.pipeline, (length, pace), content, of_file);
+        let whole = !of_file && bytes as u64 <= WHOLE_MAX && pace.is_none();
+        if whole && !filtering.pipeline.is_empty() && !self.expects_trailers() {
+            let mut out = Vec::new();
+            let mut budget = TURN;
+            match filtering.step((&mut out, WHOLE_OUT_MAX), &mut budget, &mut self.scope()) {
+                Ok(true) => {
+                    self.course.sent.packed = filtering.pipeline.encoded().map(|whole| (whole, 0));
+                    filtering.pipeline.give_back(&mut self.rest.encoders);
+                    return Made::Whole(out);
+                }
+                Ok(false) => {
+                    let out = Body::new(out);
+                    return Made::Begun(filtering, Some(out).filter(|out| !out.is_empty()));
+                }
+                Err(Broken) => return Made::Broken,
+            }
+        }
+        Made::Begun(filtering, None)
+    }
+
+    /// Begins an answer whose content comes as it is made.
+    pub(super) fn begin_made(&mut self, mut filtering: Filtering, first: Option<&Body>, reply: &Reply<'_>) -> Flow {
+        let id = self.course.id;
+        filtering.begin(self.replies, id, self.request, reply);
+        self.course.sent.head = self.replies.head_len();
+        if let Some(body) = first {
+            self.replies.body(id, body, 0..body.len());
+            self.course.sent.body += u64::from(body.len());
+            filtering.told += u64::from(body.len());
+        }
+        self.course.filtering = Some(Box::new(filtering));
+        self.course.state = CourseState::Sends;
+        Flow::Done
+    }
+
+    /// Content is not made with this: what is used again is.
+    pub(super) fn spare(&mut self, mut making: Making) {
+        making.pipeline.give_back(&mut self.rest.encoders);
+    }
+
+    /// Whether fields follow the body.
+    pub(super) fn expects_trailers(&self) -> bool {
+        let Some(at) = Self::block(&self.loaded, self.course) else { return false };
+        expects_trailers(&self.loaded.program.blocks[at], self.course.sent.status)
+    }
+}
+
+/// Whether fields follow the body of an answer with this status.
+fn expects_trailers(block: &Block, status: u16) -> bool {
+    let safe = super::reply::is_added_to(status);
+    block.fields.trailers.iter().any(|field| safe || field.always)
+}
+
+impl FilterValues for Scope<'_> {
+    fn value(&mut self, value: &Value) -> Vec<u8> {
+        self.get(value)
+    }
+
+    fn named(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        let loaded = self.loaded;
+        let (number, found) = loaded.program.variables.find(name)?;
+        let mut out = Vec::new();
+        self.write_found(number, &found, &mut out).then_some(out)
+    }
+
+    fn second(&mut self) -> u64 {
+        self.clock.second
+    }
+}
+
+impl Course {
+    /// What its filters and trailers ask for.
+    fn with_scope<T>(&mut self, clock: &Clock, act: impl FnOnce(&mut Scope<'_>) -> T) -> Option<T> {
+        let request = self.request.take()?;
+        let loaded = Rc::clone(&self.loaded);
+        let done = {
+            let request = request.get();
+            let mut scope =
+                Scope { loaded: &loaded, course: self, request: &request, clock, depth: 0, escapes_captures: false };
+            act(&mut scope)
+        };
+        self.request = Some(request);
+        Some(done)
+    }
+
+    /// The fields behind the body, as lines.
+    fn trailers(&mut self, clock: &Clock) -> Vec<u8> {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(block) = loaded.program.blocks.get(self.block.0 as usize) else { return Vec::new() };
+        let safe = super::reply::is_added_to(self.sent.status);
+        let mut lines = Vec::new();
+        self.with_scope(clock, |scope| {
+            for field in block.fields.trailers.iter().filter(|field| safe || field.always) {
+                let value = scope.get(&field.value);
+                if !value.is_empty() {
+                    put_field(&field.name, &value, &mut lines);
+                }
+            }
+        });
+        self.sent.trailers.clone_from(&lines);
+        lines
+    }
+}
+
+/// What comes of an answer in a turn.
+enum Progress {
+    /// It waits: for its client, its content, or its time.
+    Waits(Option<Time>),
+    /// There was no time for more.
+    Hungry,
+    /// All is queued.
+    Finished,
+    /// It cannot be sent to its end.
+    Broken,
+}
+
+impl Engine {
+    /// An answer that is made has its first turn.
+    pub(super) fn begin_making<R: Replies>(&mut self, replies: &mut R, token: u32) {
+        let Some(id) = self.rest.courses.get(token as usize).and_then(Option::as_ref).map(|course| course.id) else {
+            return;
+        };
+        self.make_more(replies, token);
+        if self.rest.is_made(token, id) {
+            self.rest.makings.list.push((token, id));
+        }
+    }
+
+    /// Each turn: those who can go on do, as far as there is time. The data path tells
+    /// of room only when the queue is nearly empty: some of the others are asked.
+    pub(super) fn make_all<R: Replies>(&mut self, replies: &mut R) -> Wake {
+        self.rest.makings.left = TURN;
+        while self.rest.makings.left > 0
+            && let Some(token) = self.rest.makings.ready.pop_front()
+        {
+            self.make_more(replies, token);
+        }
+        let mut left = POLLED.min(self.rest.makings.list.len());
+        while left > 0 && self.rest.makings.left > 0 {
+            let makings = &mut self.rest.makings;
+            makings.next = if makings.next < makings.list.len() { makings.next } else { 0 };
+            let Some((token, id)) = makings.list.get(makings.next).copied() else { break };
+            if self.rest.is_made(token, id) {
+                left -= 1;
+                self.rest.makings.next += 1;
+                self.make_more(replies, token);
+            } else {
+                let makings = &mut self.rest.makings;
+                makings.list.swap_remove(makings.next);
+            }
+        }
+        if self.rest.makings.ready.is_empty() { Wake::Idle } else { Wake::Now }
+    }
+
+    /// Makes some more of an answer.
+    pub(super) fn make_more<R: Replies>(&mut self, replies: &mut R, token: u32) {
+        let now = replies.now();
+        self.rest.clock.now = now;
+        let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) else { return };
+        let Some(mut filtering) = course.filtering.take() else { return };
+        filtering.is_ready = false;
+        let (id, inner, of_file) = (course.id, course.inner, filtering.of_file);
+        let progress = self.rest.progress(replies, token, &mut filtering);
+        match progress {
+            Progress::Broken => {
+                if of_file {
+                    self.files.on_gone(id, inner);
+                }
+                self.rest.end(replies, token, false);
+                replies.abort(id);
+                return;
+            }
+            Progress::Finished => {
+                // The file has given all. That its client has taken all is not waited for,
+                // who may be gone by then.
+                if of_file {
+                    self.files.on_gone(id, inner);
+                }
+                self.rest.end(replies, token, true);
+                replies.end(id);
+                return;
+            }
+            // One that waits for its time already goes on then.
+            Progress::Waits(Some(at)) if self.rest.waits_untimed(token) => self.rest.later(token, at),
+            Progress::Waits(Some(_)) => {}
+            Progress::Hungry => {
+                filtering.is_ready = true;
+                self.rest.makings.ready.push_back(token);
+            }
+            Progress::Waits(None) => {}
+        }
+        if let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) {
+            course.filtering = Some(filtering);
+        }
+        if of_file {
+            // It asks for more, or is over.
+            let mut passing = Passing { replies, rest: &mut self.rest };
+            self.files.on_room(&mut passing, id);
+        }
+    }
+}
+
+impl Rest {
+    /// Whether an answer is being made.
+    fn is_made(&self, token: u32, id: ExchangeId) -> bool {
+        self.peek(token, id).is_some_and(|course| course.filtering.is_some())
+    }
+
+    /// Whether a request waits for no time.
+    fn waits_untimed(&self, token: u32) -> bool {
+        let course = self.courses.get(token as usize).and_then(Option::as_ref);
+        course.is_some_and(|course| course.ticket.is_none())
+    }
+
+    /// An answer can go on: it does, in this turn or one of the next.
+    pub(super) fn make_ready(&mut self, token: u32) {
+        let course = self.courses.get_mut(token as usize).and_then(Option::as_mut);
+        if let Some(filtering) = course.and_then(|course| course.filtering.as_mut())
+            && !core::mem::replace(&mut filtering.is_ready, true)
+        {
+            self.makings.ready.push_back(token);
+        }
+    }
+
+    fn progress<R: Replies>(&mut self, replies: &mut R, token: u32, filtering: &mut Filtering) -> Progress {
+        let clock = self.clock;
+        let queued_max = self.makings.queued_max();
+        let mut share = SHARE.min(self.makings.left);
+        let before = share;
+        let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_mut) else {
+            return Progress::Broken;
+        };
+        let progress = loop {
+            if filtering.finished || !filtering.begun {
+                break if filtering.finished { Progress::Finished } else { Progress::Waits(None) };
+            }
+            let unsent = replies.unsent(course.id);
+            if unsent >= queued_max {
+                break Progress::Waits(None);
+            }
+            let mut room = queued_max - unsent;
+            if let Some((rate, began)) = filtering.pace {
+                let allowed = rate.allowed(clock.now.since(began)).saturating_sub(filtering.told);
+                if allowed == 0 {
+                    break Progress::Waits(Some(clock.now + STEP));
+                }
+                room = room.min(usize::try_from(allowed).unwrap_or(usize::MAX));
+            }
+            let (length, ended) = match course.some(replies, filtering, room.min(PIECE), (&mut share, &clock)) {
+                Ok(made) => made,
+                Err(Broken) => break Progress::Broken,
+            };
+            filtering.told += length;
+            course.sent.body += length;
+            if ended {
+                course.sent.packed = filtering.pipeline.encoded().map(|whole| (whole, filtering.told));
+                let trailers = course.trailers(&clock);
+                replies.finish_with(course.id, &trailers);
+                filtering.finished = true;
+            } else if share == 0 {
+                break Progress::Hungry;
+            } else if length == 0 {
+                break Progress::Waits(None);
+            }
+        };
+        self.makings.left = self.makings.left.saturating_sub(before - share);
+        if filtering.finished {
+            filtering.pipeline.give_back(&mut self.encoders);
+        }
+        progress
+    }
+}
+
+impl Course {
+    /// Queues at most about `most` bytes more; how many, and whether these were the
+    /// last.
+    fn some<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        filtering: &mut Filtering,
+        most: usize,
+        (share, clock): (&mut u64, &Clock),
+    ) -> Result<(u64, bool), Broken> {
+        let id = self.id;
+        if filtering.pipeline.is_empty() {
+            let Some((body, range)) = filtering.waiting.front_mut() else { return Ok((0, filtering.ended)) };
+            let length = range.len().min(most) as u32;
+            replies.body(id, body, range.start..range.start + length);
+            range.start += length;
+            if range.start >= range.end {
+                filtering.waiting.pop_front();
+            }
+            return Ok((length.into(), filtering.ended && filtering.waiting.is_empty()));
+        }
+        let mut out = Vec::new();
+        let made = self.with_scope(clock, |scope| filtering.step((&mut out, most), share, scope));
+        let ended = made.unwrap_or(Err(Broken))?;
+        let length = out.len() as u64;
+        if length > 0 {
+            let body = Body::new(out);
+            replies.body(id, &body, 0..body.len());
+        }
+        Ok((length, ended))
+    }
+}

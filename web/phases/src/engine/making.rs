@@ -1,0 +1,202 @@
+//! Answers that are made as their clients take them: what is known of one, and of all of
+//! a silo.
+
+use crate::filters::{Broken, FilterValues, Pipeline, Ran};
+use app::Body;
+use core::cell::Cell;
+use core::ops::Range;
+use exchange::{ExchangeId, Replies, Reply};
+use files::Rate;
+use semantics::Request;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use wire::Time;
+
+/// Bytes that may be queued towards one client: its share of these, within these
+/// bounds. The lower one is above [`app::SEND_LOW_WATER`], at which it is asked again.
+const QUEUED: usize = 64 << 20;
+const QUEUED_EACH: (usize, usize) = (app::SEND_LOW_WATER + (16 << 10), 1 << 20);
+
+/// An answer that is being made.
+#[derive(Debug)]
+pub(crate) struct Filtering {
+    pub pipeline: Pipeline,
+    /// Content that waits, and whether it is the last of it.
+    pub waiting: VecDeque<(Body, Range<u32>)>,
+    pub ended: bool,
+    /// It is in the list of those that can go on.
+    pub is_ready: bool,
+    /// Its head is queued.
+    pub begun: bool,
+    /// All of it is queued.
+    pub finished: bool,
+    /// How the end of its body is told.
+    pub length: AnswerLength,
+    /// Files give the content.
+    pub of_file: bool,
+    /// No faster than this, since then.
+    pub pace: Option<(Rate, Time)>,
+    /// Bytes of its output that were queued.
+    pub told: u64,
+    _counted: Counted,
+}
+
+/// How the end of a body is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AnswerLength {
+    /// So many bytes.
+    Known(u64),
+    /// In chunks, where the client knows these; or by the end of the connection.
+    Open { chunked: bool },
+}
+
+/// What an answer is made with.
+#[derive(Debug, Default)]
+pub(crate) struct Making {
+    pub pipeline: Pipeline,
+    /// How long it comes to be, nobody knows.
+    pub is_open: bool,
+}
+
+impl Making {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether content is not sent as it is.
+    pub fn is_needed(&self) -> bool {
+        !self.pipeline.is_empty()
+    }
+}
+
+/// Answers under way: each counts for as long as it is.
+#[derive(Debug)]
+struct Counted(Rc<Cell<usize>>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// Answers under way of one silo.
+#[derive(Debug, Default)]
+pub(crate) struct Makings {
+    count: Rc<Cell<usize>>,
+    /// By what their requests wait by; some may be over.
+    pub list: Vec<(u32, ExchangeId)>,
+    pub next: usize,
+    /// Those that can go on.
+    pub ready: VecDeque<u32>,
+    /// What is left of the turn's budget.
+    pub left: u64,
+}
+
+impl Makings {
+    fn begin(&self) -> Counted {
+        self.count.set(self.count.get() + 1);
+        Counted(Rc::clone(&self.count))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count.get()
+    }
+
+    /// Bytes that may be queued towards one client.
+    pub fn queued_max(&self) -> usize {
+        (QUEUED / self.count.get().max(1)).clamp(QUEUED_EACH.0, QUEUED_EACH.1)
+    }
+}
+
+impl Filtering {
+    /// One whose content, as far as it is known, is this; `of_file`: more of it comes.
+    pub fn new(
+        makings: &Makings,
+        pipeline: Pipeline,
+        (length, pace): (AnswerLength, Option<(Rate, Time)>),
+        content: Vec<(Body, Range<u32>)>,
+        of_file: bool,
+    ) -> Self {
+        Self {
+            pipeline,
+            waiting: content.into(),
+            ended: !of_file,
+            begun: false,
+            finished: false,
+            is_ready: false,
+            length,
+            of_file,
+            pace,
+            told: 0,
+            _counted: makings.begin(),
+        }
+    }
+
+    /// Queues the head of its answer.
+    pub fn begin<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+        match self.length {
+            AnswerLength::Known(_) => replies.begin(id, request, reply),
+            AnswerLength::Open { chunked } => {
+                replies.begin_open(id, request, &Reply { length: None, ..*reply }, chunked);
+            }
+        }
+        self.begun = true;
+    }
+
+    /// Some of the content.
+    pub fn add(&mut self, body: &Body, range: Range<u32>) {
+        self.waiting.push_back((body.clone(), range));
+    }
+
+    /// There is no more; whether that is news.
+    pub const fn end(&mut self) -> bool {
+        !core::mem::replace(&mut self.ended, true)
+    }
+
+    /// Bytes that wait; at least one until all is queued.
+    pub fn pending(&self) -> usize {
+        let waiting: usize = self.waiting.iter().map(|(_, range)| range.len()).sum();
+        waiting.max(usize::from(!self.finished))
+    }
+
+    /// Makes some more: at most about `most` bytes, appended to `out`. Whether that was
+    /// all.
+    pub fn step(
+        &mut self,
+        (out, most): (&mut Vec<u8>, usize),
+        budget: &mut u64,
+        values: &mut dyn FilterValues,
+    ) -> Result<bool, Broken> {
+        loop {
+            let (input, last): (&[u8], bool) = match self.waiting.front() {
+                Some((body, range)) => {
+                    let bytes = body.as_slice().get(range.start as usize..range.end as usize).unwrap_or_default();
+                    (bytes, self.ended && self.waiting.len() == 1)
+                }
+                None => (&[], self.ended),
+            };
+            let Ran { taken, ended } = self.pipeline.run((input, last), (out, most), budget, values)?;
+            if let Some((_, range)) = self.waiting.front_mut() {
+                range.start += taken as u32;
+                if range.start >= range.end && (ended || !last) {
+                    self.waiting.pop_front();
+                    if !ended && *budget > 0 && out.len() < most {
+                        continue;
+                    }
+                }
+            }
+            return Ok(ended);
+        }
+    }
+}
+
+/// What came of content at first.
+pub(crate) enum Made {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// Some of it; the rest follows.
+    Begun(Filtering, Option<Body>),
+    /// It is not what it is said to be.
+    Broken,
+}

@@ -1,0 +1,171 @@
+//! Answers are queued: at once, as files are read, or as they are made.
+
+use super::course::CourseState;
+use super::making::{AnswerLength, Made, Making};
+use super::run::{FileAt, Flow, Runner};
+use app::Body;
+use core::ops::Range;
+use exchange::{Composed, FieldLines, Part, Piece, Replies, Reply};
+use files::{Rate, Streamed};
+use semantics::Status;
+
+/// How an answer's body is sent.
+pub(super) enum Pieces {
+    /// Nothing is.
+    None,
+    /// Bytes that are at hand.
+    Bytes(Vec<u8>),
+    /// All of a body.
+    Memory(Body),
+    /// Parts of a file, and what stands between them.
+    File(FileAt, Vec<Part>),
+}
+
+/// Parts of a file that is not in memory.
+type OnDisk = (FileAt, Vec<Part>);
+
+/// A status, bytes of the body where these are told, and fields.
+type Head = (u16, Option<u64>, Vec<u8>);
+
+impl<R: Replies> Runner<'_, R> {
+    /// Queues an answer as it is.
+    pub(super) fn put(&mut self, (status, length, fields): Head, pieces: Pieces) -> Flow {
+        let Some(told) = Status::from_code(status) else { return Flow::HangUp };
+        self.course.sent.length = length;
+        let bytes = if matches!(pieces, Pieces::None) { 0 } else { length.unwrap_or(0) };
+        let pace = if bytes > 0 { self.pace(bytes) } else { None };
+        let (source, mut parts) = match pieces {
+            Pieces::None => (None, Vec::new()),
+            Pieces::Memory(body) => (Some((body, 0)), vec![Part::Content(0..bytes)]),
+            Pieces::Bytes(text) if pace.is_some() => (Some((Body::new(text), 0)), vec![Part::Content(0..bytes)]),
+            Pieces::Bytes(text) => (None, vec![Part::Bytes(text)]),
+            Pieces::File(file, parts) => match self.files.in_memory(file.id) {
+                Some(memory) => (Some((memory.body.clone(), memory.start)), parts),
+                None => {
+                    self.course.sent.fields = fields;
+                    return self.stream(file, (told, length, parts), pace);
+                }
+            },
+        };
+        let reply = Reply { status: told, length, fields: &fields };
+        if let (Some(pace), Some(source)) = (pace, &source) {
+            let flow = self.begin_paced(&reply, source.clone(), parts, pace);
+            self.course.sent.fields = fields;
+            return flow;
+        }
+        let pieces: Vec<Piece<'_>> = parts.iter().filter_map(|part| piece(part, source.as_ref())).collect();
+        self.replies.reply(self.course.id, self.request, &reply, &pieces);
+        self.course.sent.fields = fields;
+        self.course.sent.body = bytes;
+        self.course.sent.head = self.replies.head_len();
+        self.course.sent.complete = true;
+        self.course.state = CourseState::Over;
+        if status == 200 && self.is_shared() {
+            match (source, parts.as_mut_slice()) {
+                (Some(source), [Part::Content(_)]) => self.remember(source, bytes),
+                (None, [Part::Bytes(text)]) => self.remember((Body::new(core::mem::take(text)), 0), bytes),
+                _ => {}
+            }
+        }
+        Flow::Done
+    }
+
+    /// Queues an answer whose content passes filters, or has fields behind it.
+    pub(super) fn put_made(&mut self, (status, length, fields): Head, pieces: Pieces, making: Making) -> Flow {
+        let Some(told) = Status::from_code(status) else { return Flow::HangUp };
+        let trailers = self.expects_trailers();
+        let chunked = self.chunks();
+        let is_open = making.is_open || trailers && chunked && !self.course.about.http10;
+        let answer_length = match length {
+            Some(length) if !is_open => AnswerLength::Known(length),
+            _ => AnswerLength::Open { chunked },
+        };
+        self.course.sent.length = length.filter(|_| !is_open);
+        let pace = self.pace(if making.is_open { u64::MAX } else { length.unwrap_or(u64::MAX) });
+        let (content, file) = match self.content_of(pieces) {
+            Ok(content) => (content, None),
+            Err((file, parts)) => (Vec::new(), Some((file, parts))),
+        };
+        let (filtering, first) = match self.make(making, (answer_length, pace), content, file.is_some()) {
+            Made::Whole(out) => {
+                let length = out.len() as u64;
+                if let Some((_, packed)) = &mut self.course.sent.packed {
+                    *packed = length;
+                }
+                return self.put((status, Some(length), fields), Pieces::Bytes(out));
+            }
+            Made::Broken => {
+                self.course.state = CourseState::Over;
+                self.replies.abort(self.course.id);
+                return Flow::Done;
+            }
+            Made::Begun(filtering, first) => (filtering, first),
+        };
+        if let Some((file, parts)) = file {
+            self.course.sent.fields = fields;
+            self.course.filtering = Some(Box::new(filtering));
+            return self.stream(file, (told, length, parts), None);
+        }
+        let reply = Reply { status: told, length: self.course.sent.length, fields: &fields };
+        let flow = self.begin_made(filtering, first.as_ref(), &reply);
+        self.course.sent.fields = fields;
+        flow
+    }
+
+    /// Whether answers without a length may be chunked here.
+    fn chunks(&self) -> bool {
+        Self::block(&self.loaded, self.course).is_some_and(|at| self.loaded.program.blocks[at].fields.chunked)
+    }
+
+    /// The bytes of an answer; or the file that has them, if it is not in memory.
+    fn content_of(&mut self, pieces: Pieces) -> Result<Vec<(Body, Range<u32>)>, OnDisk> {
+        let whole = |body: Body| {
+            let length = body.len();
+            (body, 0..length)
+        };
+        Ok(match pieces {
+            Pieces::None => Vec::new(),
+            Pieces::Bytes(text) => vec![whole(Body::new(text))],
+            Pieces::Memory(body) => vec![whole(body)],
+            Pieces::File(file, parts) => match self.files.in_memory(file.id) {
+                None => return Err((file, parts)),
+                Some(memory) => {
+                    let content = |part: Part| match part {
+                        Part::Bytes(bytes) => whole(Body::new(bytes)),
+                        // Content in memory is below 4 GiB.
+                        Part::Content(range) => {
+                            (memory.body.clone(), memory.start + range.start as u32..memory.start + range.end as u32)
+                        }
+                    };
+                    parts.into_iter().map(content).collect()
+                }
+            },
+        })
+    }
+
+    /// A file that is not in memory is streamed.
+    fn stream(
+        &mut self,
+        file: FileAt,
+        (status, length, parts): (Status, Option<u64>, Vec<Part>),
+        rate: Option<Rate>,
+    ) -> Flow {
+        let fields = FieldLines::of(self.course.sent.fields.clone());
+        let composed = Composed { status, length, fields, parts: parts.into() };
+        let is_read = self.course.filtering.is_some();
+        self.rest.stream = Some((file.id, Streamed { composed, rate, is_read }));
+        self.course.state = CourseState::Sends;
+        Flow::Done
+    }
+}
+
+fn piece<'a>(part: &'a Part, source: Option<&'a (Body, u32)>) -> Option<Piece<'a>> {
+    match (part, source) {
+        (Part::Bytes(bytes), _) => Some(Piece::Bytes(bytes)),
+        // Content in memory is below 4 GiB.
+        (Part::Content(range), Some((body, start))) => {
+            Some(Piece::Body(body, (start + range.start as u32, start + range.end as u32)))
+        }
+        (Part::Content(_), None) => None,
+    }
+}

@@ -1,0 +1,111 @@
+//! What bodies pass on their way to clients, one filter behind the other, as a
+//! location has them: each is a state machine that is given bytes and a bound.
+//!
+//! ```text
+//!  content ─► gunzip ─► sub_filter ─► charset ─► ssi ─► compression ─► client
+//! ```
+//!
+//! No filter holds a body: each takes as much as its output has room for, and keeps
+//! what it cannot decide on yet, which its rules bound.
+
+mod charset;
+mod pipeline;
+mod ssi;
+mod substitute;
+
+pub(crate) use charset::Recoder;
+pub use charset::{CharsetError, CharsetMap, Charsets, Recoding};
+pub use pipeline::FilterValues;
+pub(crate) use pipeline::{Pipeline, Ran};
+pub use ssi::{Ssi, SsiRules};
+pub use substitute::SubstituteRules;
+pub(crate) use substitute::Substitution;
+
+use gzip::{Coding, Encoder, Gunzip};
+
+/// Bytes cannot be what they are said to be: their answer cannot be sent to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Broken;
+
+/// What a filter did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FilterStep {
+    /// Bytes of its input that it has no more need of.
+    pub bytes: usize,
+    /// It was told of the end, and has told all.
+    pub ended: bool,
+}
+
+/// One filter.
+#[derive(Debug)]
+pub(crate) enum Filter {
+    /// Out of gzip (`gunzip`).
+    Gunzip(Box<Gunzip>),
+    /// Other texts in place of some (`sub_filter`).
+    Substitute(Box<Substitution>),
+    /// Of another character set (`charset_map`).
+    Recode(Recoder),
+    /// With its commands executed (`ssi`).
+    Ssi(Box<Ssi>),
+    /// Into a coding, at a level; so many bytes so far.
+    Encode(Box<Encoder>, (Coding, u8), u64),
+}
+
+/// What an encoder takes in one step, at most.
+const ENCODED: usize = 8 << 10;
+
+impl Filter {
+    /// What a byte of input costs, in about nanoseconds: so that those who share a
+    /// turn share its time.
+    const fn cost(&self) -> u64 {
+        match self {
+            Self::Gunzip(_) => 4,
+            Self::Substitute(_) | Self::Recode(_) => 2,
+            Self::Ssi(_) => 4,
+            Self::Encode(_, (coding, level), _) => match (coding, *level) {
+                (Coding::Gzip, 0..=4) => 8,
+                (Coding::Gzip, 5..=6) => 20,
+                (Coding::Gzip, _) => 40,
+                (Coding::Brotli, 0..=4) => 12,
+                (Coding::Brotli, 5..=8) => 40,
+                (Coding::Brotli, _) => 500,
+                (Coding::Zstd, 0..=5) => 6,
+                (Coding::Zstd, 6..=9) => 20,
+                (Coding::Zstd, _) => 200,
+            },
+        }
+    }
+
+    /// Takes some of `input`, which ends there if `last`, and appends to `out`; once it
+    /// has appended `most` bytes it takes no more.
+    fn take(
+        &mut self,
+        (input, last): (&[u8], bool),
+        (out, most): (&mut Vec<u8>, usize),
+        values: &mut dyn FilterValues,
+    ) -> Result<FilterStep, Broken> {
+        match self {
+            Self::Gunzip(state) => {
+                let read = state.read(input, out, most).map_err(|_| Broken)?;
+                let ended = last && read.bytes == input.len() && !read.more;
+                if ended && !state.may_end() { Err(Broken) } else { Ok(FilterStep { bytes: read.bytes, ended }) }
+            }
+            Self::Substitute(filter) => filter.take((input, last), (out, most), values),
+            Self::Recode(filter) => Ok(filter.take((input, last), (out, most))),
+            Self::Ssi(filter) => filter.take((input, last), (out, most), values),
+            Self::Encode(encoder, _, encoded) => {
+                let bytes = input.len().min(ENCODED);
+                *encoded += bytes as u64;
+                encoder.write(&input[..bytes], out);
+                let ended = last && bytes == input.len();
+                if ended {
+                    encoder.finish(out);
+                }
+                Ok(FilterStep { bytes, ended })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
