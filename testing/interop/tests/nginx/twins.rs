@@ -197,6 +197,12 @@ fn of_request(line: &str) -> Option<String> {
     if said.starts_with("client sent") || said.contains("while reading PROXY protocol") {
         return None;
     }
+    // What a page does wrong is seen in its answer here (docs/differences.md).
+    let of_page = said.contains("SSI command") || said.contains("while sending response to client");
+    // Nor is a link that may not be followed told of in the words of the call.
+    if of_page || said.contains("/www/links/") {
+        return None;
+    }
     // Control characters are told as they came, so that the line ends there.
     if !said.contains(", client: ") || said.contains("\\x0") {
         return None;

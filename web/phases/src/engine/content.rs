@@ -6,7 +6,7 @@ use super::run::{At, FileAt, Flow, Runner};
 use super::text::{Escape, escape};
 use crate::compression::Coding;
 use crate::logging::ErrorLevel;
-use crate::program::{Alias, Block, ContentRules};
+use crate::program::{Alias, Block, ContentRules, SymlinkKind};
 use crate::value::Value;
 use app::Body;
 use exchange::Replies;
@@ -114,7 +114,10 @@ impl<R: Replies> Runner<'_, R> {
                     return self.redirect(&uri, &args);
                 }
                 Ok(At::Forbidden) => {
-                    self.tell_of_file("", &path, "is forbidden", FORBIDDEN);
+                    // A link that may not be followed is refused without a word.
+                    if block.symlinks.kind == SymlinkKind::Followed {
+                        self.tell_of_file("", &path, "is forbidden", FORBIDDEN);
+                    }
                     return Flow::Status(403);
                 }
                 Ok(At::Failed) => return Flow::Status(500),

@@ -1,8 +1,9 @@
 //! Commands are executed.
 
-use super::text::{escape_html, escape_url, time, unquote};
+use super::text::{Zone, escape_html, escape_url, time, unquote};
 use super::words::Words;
 use crate::filters::{Broken, FilterValues};
+use crate::zone::{local_name, local_offset};
 use pcre::{Matcher, Regex, RegexOptions};
 
 /// Bytes of a value that others are put into, and values that are set, at most.
@@ -159,9 +160,14 @@ impl Executor {
         if let Some((_, value)) = self.values.iter().find(|(known, _)| known == name) {
             return Ok(Some(value.clone()));
         }
+        let local;
         let zone = match name {
-            b"date_gmt" => "GMT",
-            b"date_local" => "UTC",
+            b"date_gmt" => Zone { name: "GMT", offset: 0 },
+            b"date_local" => {
+                let second = values.second();
+                local = local_name(second);
+                Zone { name: &local, offset: local_offset(second) }
+            }
             _ => return Ok(values.named(name)),
         };
         time(values.second(), zone, &self.time).map(Some).ok_or(Broken)

@@ -68,9 +68,9 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// A time in its parts, all of UTC.
-struct Parts {
+struct Parts<'a> {
     unix: u64,
-    zone: &'static str,
+    zone: Zone<'a>,
     year: u64,
     /// From 0 on, as the day of the year and of the week.
     month: u64,
@@ -82,9 +82,18 @@ struct Parts {
     second: u64,
 }
 
-impl Parts {
-    fn of(unix: u64, zone: &'static str) -> Self {
-        let date = HttpDate::from_unix(unix);
+/// A time zone, at one time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Zone<'a> {
+    pub name: &'a str,
+    /// Seconds that it is ahead of GMT.
+    pub offset: i32,
+}
+
+impl<'a> Parts<'a> {
+    fn of(unix: u64, zone: Zone<'a>) -> Self {
+        let there = unix.saturating_add_signed(zone.offset.into());
+        let date = HttpDate::from_unix(there);
         let number = |from: usize, to: usize| {
             date.as_bytes()[from..to].iter().fold(0, |sum, digit| sum * 10 + u64::from(digit.wrapping_sub(b'0')))
         };
@@ -95,7 +104,7 @@ impl Parts {
         let before = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334][month as usize];
         let year_day = before + day - 1 + u64::from(leap && month > 1);
         let (hour, minute, second) = (number(17, 19), number(20, 22), number(23, 25));
-        Self { unix, zone, year, month, day, year_day, week_day: (unix / 86_400 + 4) % 7, hour, minute, second }
+        Self { unix, zone, year, month, day, year_day, week_day: (there / 86_400 + 4) % 7, hour, minute, second }
     }
 
     /// The year and the week of ISO 8601.
@@ -132,8 +141,12 @@ impl Parts {
             b'B' => out.push_str(month_name),
             b'p' => out.push_str(half),
             b'P' => out.push_str(&half.to_ascii_lowercase()),
-            b'Z' => out.push_str(self.zone),
-            b'z' => out.push_str("+0000"),
+            b'Z' => out.push_str(self.zone.name),
+            b'z' => {
+                let (sign, minutes) =
+                    (if self.zone.offset < 0 { '-' } else { '+' }, self.zone.offset.unsigned_abs() / 60);
+                _ = write!(out, "{sign}{:02}{:02}", minutes / 60, minutes % 60);
+            }
             b'n' => out.push('\n'),
             b't' => out.push('\t'),
             b'%' => out.push('%'),
@@ -165,12 +178,12 @@ impl Parts {
     }
 }
 
-fn format_parts(parts: &Parts, format: &[u8]) -> String {
+fn format_parts(parts: &Parts<'_>, format: &[u8]) -> String {
     let bytes = formatted(parts, format);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn formatted(parts: &Parts, format: &[u8]) -> Vec<u8> {
+fn formatted(parts: &Parts<'_>, format: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = format;
     while let Some((&byte, after)) = rest.split_first() {
@@ -190,9 +203,8 @@ fn formatted(parts: &Parts, format: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A time as strftime(3) writes it, in UTC, whose name is `zone`; nothing if it is empty
-/// or too long.
-pub(super) fn time(unix: u64, zone: &'static str, format: &[u8]) -> Option<Vec<u8>> {
+/// A time as strftime(3) writes it in a zone; nothing if it is empty or too long.
+pub(super) fn time(unix: u64, zone: Zone<'_>, format: &[u8]) -> Option<Vec<u8>> {
     let out = formatted(&Parts::of(unix, zone), format);
     (!out.is_empty() && out.len() <= TIME_MAX).then_some(out)
 }
@@ -204,7 +216,7 @@ mod tests {
     #[test]
     fn times_are_written_as_the_c_library_writes_them() {
         let written = |unix, format: &str| {
-            let out = time(unix, "GMT", format.as_bytes());
+            let out = time(unix, Zone { name: "GMT", offset: 0 }, format.as_bytes());
             out.map(|out| String::from_utf8(out).expect("text"))
         };
         let some = |text: &str| Some(text.to_owned());
@@ -231,5 +243,8 @@ mod tests {
             assert_eq!(written(unix, "%G-%V %U %W %j"), some(expected), "{unix}");
         }
         assert_eq!((written(0, ""), written(0, &"x".repeat(2_048))), (None, None));
+        // TZ=America/St_Johns date -d @784111777 +…
+        let there = time(784_111_777, Zone { name: "NST", offset: -12_600 }, b"%F %T %Z %z %s %a");
+        assert_eq!(there.as_deref(), Some(&b"1994-11-06 05:19:37 NST -0330 784111777 Sun"[..]));
     }
 }
