@@ -7,7 +7,8 @@ use crate::BenchError;
 use crate::client::by_turns;
 use crate::kernel::{spread, word};
 use crate::ordinary::hosts;
-use crate::site::{Folder, PROCESS};
+use crate::program::Scratch;
+use crate::site::PROCESS;
 use demo::child::{Interrupt, Program};
 use demo::machine::{CpuSample, find_program};
 use demo::measure::thousands;
@@ -58,11 +59,11 @@ pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let wrk = find_program("wrk").ok_or("wrk is not installed (package wrk)")?;
     let interrupt = Interrupt::watch()?;
     let stand = Stand::new(Some(&plan.nearside), two_cores()?)?;
-    let folder = Folder::make()?;
-    fs::write(folder.0.join("page.html"), "page\n".repeat(100))?;
+    let folder = Scratch::in_memory()?;
+    fs::write(folder.path().join("page.html"), "page\n".repeat(100))?;
     let counts = [1, MANY];
     let samples = by_turns(plan.rounds, counts.len(), |at| {
-        let sample = measure(plan, counts[at], (&stand, &wrk), &folder.0, &interrupt)?;
+        let sample = measure(plan, counts[at], (&stand, &wrk), folder.path(), &interrupt)?;
         let Sample { rate, cost, reload } = sample;
         let hosts = counts[at];
         eprintln!("  {hosts:>6} hosts {:>9} requests/s, {cost:.2} us each, reload {reload:?}", thousands(rate));

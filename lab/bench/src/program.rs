@@ -60,9 +60,18 @@ pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn make() -> Result<Self, BenchError> {
+        Self::make_in(&std::env::temp_dir())
+    }
+
+    /// One whose files are in memory (tmpfs).
+    pub(crate) fn in_memory() -> Result<Self, BenchError> {
+        Self::make_in(Path::new("/dev/shm"))
+    }
+
+    fn make_in(place: &Path) -> Result<Self, BenchError> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("nearside-bench-{}-{number}", std::process::id()));
+        let path = place.join(format!("nearside-bench-{}-{number}", std::process::id()));
         std::fs::create_dir(&path).map_err(|why| format!("cannot make {}: {why}", path.display()))?;
         Ok(Self(path))
     }

@@ -7,6 +7,7 @@ use crate::BenchError;
 use crate::client::by_turns;
 use crate::kernel::{spread, word};
 use crate::ordinary::ordinary;
+use crate::program::Scratch;
 use demo::child::{Interrupt, Program, Running};
 use demo::field::{Ask, Field, Generator, Link};
 use demo::measure::thousands;
@@ -119,11 +120,11 @@ pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let interrupt = Interrupt::watch()?;
     let stand = Stand::new(Some(&plan.nearside), two_cores()?)?;
     let names = Namespaces::make()?;
-    let folder = Folder::make()?;
-    make_site(&folder.0)?;
+    let folder = Scratch::in_memory()?;
+    make_site(folder.path())?;
     let samples = by_turns(plan.rounds, ARMS.len(), |at| {
         let arm = ARMS[at];
-        let sample = measure(plan, arm, (&stand, &names), &folder.0, &interrupt)?;
+        let sample = measure(plan, arm, (&stand, &names), folder.path(), &interrupt)?;
         eprintln!("  {:16} {:>9} requests/s", arm.name, thousands(sample.rate));
         Ok(Some(sample))
     })?;
@@ -235,22 +236,4 @@ fn make_site(folder: &Path) -> Result<(), BenchError> {
         fs::write(folder.join(format!("f/{number:02}.html")), &page[..demo::measure::FILE_BYTES])?;
     }
     Ok(())
-}
-
-/// A folder in memory, gone when dropped.
-pub(crate) struct Folder(pub(crate) PathBuf);
-
-impl Folder {
-    pub(crate) fn make() -> Result<Self, BenchError> {
-        let path = PathBuf::from(format!("/dev/shm/nearside-bench-{}", std::process::id()));
-        fs::create_dir(&path).map_err(|why| format!("cannot make {}: {why}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed does no harm.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }

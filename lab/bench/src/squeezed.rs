@@ -7,7 +7,8 @@
 use crate::BenchError;
 use crate::client::by_turns;
 use crate::kernel::{spread, word};
-use crate::site::{Folder, PROCESS, nginx, workers};
+use crate::program::Scratch;
+use crate::site::{PROCESS, nginx, workers};
 use demo::child::{Interrupt, Program, Running};
 use demo::field::{Ask, Field, Generator, Link};
 use demo::measure::thousands;
@@ -97,10 +98,10 @@ pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let stand = Stand::new(Some(&plan.nearside), two_cores()?)?;
     let names = Namespaces::make()?;
     names.keep_to_cores(stand.cores)?;
-    let folder = Folder::make()?;
-    let urls = make_texts(&folder.0)?;
-    let configuration = folder.0.join("nginx.conf");
-    fs::write(&configuration, (PROCESS.to_owned() + SITE).replace("FOLDER", &folder.0.display().to_string()))?;
+    let folder = Scratch::in_memory()?;
+    let urls = make_texts(folder.path())?;
+    let configuration = folder.path().join("nginx.conf");
+    fs::write(&configuration, (PROCESS.to_owned() + SITE).replace("FOLDER", &folder.path().display().to_string()))?;
     let samples = by_turns(plan.rounds, 2, |at| {
         let sample = measure(plan, at == 0, (&stand, &names), (&configuration, &urls), &interrupt)?;
         let Sample { rate, others, .. } = sample;
