@@ -4,7 +4,7 @@
 use super::RequestLimits;
 use super::head::identify;
 use semantics::lines::skip_field;
-use semantics::scan::{Name, skip_plain_host, skip_value, split_target};
+use semantics::scan::{Name, skip_plain_host, skip_value, split_target, split_value};
 use semantics::{Known, Method, Offsets, Request};
 use vector::{BLOCK, Blocks, Marks, Work};
 
@@ -57,11 +57,22 @@ impl Plain {
     #[must_use]
     pub fn host(self, data: &[u8]) -> &[u8] {
         // Behind the request line, and nowhere else.
-        let target = data.get(METHOD + usize::from(self.path)..self.len()).unwrap_or_default();
-        let line = target.iter().position(|&byte| byte == b' ').and_then(|end| target.get(end..));
-        let value = line.and_then(|line| VERSION_AND_HOST.strip(line)).unwrap_or_default();
-        let end = value.iter().position(|&byte| byte == b'\r').unwrap_or(value.len());
-        value.get(..end).unwrap_or_default()
+        let head = data.get(..self.len()).unwrap_or_default();
+        let line = head.get(self.target_end(head)..).unwrap_or_default();
+        let value = VERSION_AND_HOST.strip(line).unwrap_or_default();
+        split_value(value).map_or(&[], |(host, _)| host)
+    }
+
+    /// Where the target ends that begins `head`, query and all.
+    #[inline]
+    fn target_end(self, head: &[u8]) -> usize {
+        let path_end = METHOD + usize::from(self.path);
+        let query = head.get(path_end..).unwrap_or_default();
+        match query.first() {
+            // There is none.
+            Some(b' ') => path_end,
+            _ => path_end + query.iter().position(|byte| *byte == b' ').unwrap_or(0),
+        }
     }
 
     /// The request, with what of its fields is often looked for by name: its host,
@@ -74,12 +85,7 @@ impl Plain {
         offsets.method = Method::Get;
         offsets.path_start = METHOD as u16;
         offsets.path_end = METHOD as u16 + self.path;
-        let target = head.get(usize::from(offsets.path_end)..).unwrap_or_default();
-        let query = match target.first() {
-            Some(b' ') => 0,
-            _ => target.iter().position(|byte| *byte == b' ').unwrap_or(0),
-        };
-        offsets.target_end = offsets.path_end + query as u16;
+        offsets.target_end = self.target_end(head) as u16;
         // Behind ` HTTP/1.1` and its line's end.
         offsets.fields_start = offsets.target_end + VERSION_LINE as u16;
         Request::new(head, vector::run(Noting { head, offsets }))
