@@ -19,6 +19,7 @@ mod status;
 mod watch;
 
 use super::Command;
+use ::host::CONNECTIONS_MAX;
 use ::host::values::Count;
 use clap::{Parser, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
@@ -102,13 +103,9 @@ enum Switch {
     Off,
 }
 
-/// The most connections that may be asked for: ten million, and half as many
-/// again for those on their way out.
-const MAX_CONNECTIONS: u64 = 15_000_000;
-
 fn connections(count: Count, flag: &str) -> Result<u32, String> {
     u32::try_from(count.0)
         .ok()
-        .filter(|n| u64::from(*n) <= MAX_CONNECTIONS)
-        .ok_or_else(|| format!("{flag} can be at most {MAX_CONNECTIONS}"))
+        .filter(|count| *count <= CONNECTIONS_MAX)
+        .ok_or_else(|| format!("{flag} can be at most {CONNECTIONS_MAX}"))
 }

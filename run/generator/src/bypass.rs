@@ -104,8 +104,7 @@ impl SiloWork for LoadingSilos<'_> {
         let mut host = self.host.clone();
         host.max_connections = mine.connections.saturating_add(closing).saturating_mul(self.silos as u32);
         self.domains.settle(seat, &link);
-        let stack =
-            stack(&host, (seat.index, self.silos), &link.capabilities(), &[], self.plan.sources.iter().copied());
+        let stack = stack(&host, (seat.index, self.silos), &link.capabilities(), self.plan.sources.iter().copied());
         let mut stack = stack.map_err(|why| why.to_string())?;
         if let Some(path) = link.return_path() {
             stack.set_return_path(path);

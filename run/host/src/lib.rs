@@ -51,7 +51,7 @@ pub use fleet::{Finish, SiloWork};
 pub use layout::{Layout, SiloPlace};
 pub use neighbourhood::Neighbourhood;
 pub use notices::{Losses, Notices};
-pub use plan::{HostPlan, OnLinkLoss};
+pub use plan::{CONNECTIONS_MAX, HostPlan, OnLinkLoss};
 pub use port::Port;
 pub use ports::{names, open_for_another};
 pub use published::Take;
@@ -67,7 +67,7 @@ use std::sync::atomic::AtomicUsize;
 use wire::Mac;
 
 /// The plan's stack for the `index`th of `silos`, over a link with these capabilities,
-/// listening on `ports`, with `more` addresses beside the plan's own.
+/// with `more` addresses beside the plan's own. It listens nowhere yet.
 ///
 /// # Errors
 /// If the operating system gives no random bits.
@@ -75,7 +75,6 @@ pub fn stack(
     plan: &HostPlan,
     (index, silos): (usize, usize),
     capabilities: &link::Capabilities,
-    ports: &[u16],
     more: impl Iterator<Item = IpAddr>,
 ) -> Result<Stack, Failure> {
     let mut config = stack::Config::new(mac(plan), capabilities.mtu);
@@ -100,7 +99,6 @@ pub fn stack(
         if plan.follows && plan.detection == Detection::Wait { Detection::Announce } else { plan.detection };
     // One speaks for all: they have the same addresses.
     config.announces = index == 0;
-    config.listen = ports.to_vec();
     config.tcp.congestion = plan.congestion;
     // A time beyond 24 days is none.
     let user_timeout = plan.user_timeout.and_then(|time| i32::try_from(time.as_millis()).ok());

@@ -78,6 +78,10 @@ pub enum OnLinkLoss {
     End,
 }
 
+/// The most connections that may be asked for: ten million, and half as many again
+/// for those on their way out.
+pub const CONNECTIONS_MAX: u32 = 15_000_000;
+
 /// Room for connections where nobody says how many.
 pub const CONNECTIONS: u32 = 100_000;
 

@@ -3,15 +3,12 @@
 use crate::over_sockets::endpoint;
 use crate::plan::{NginxLinks, PATIENCE};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
-use host::{HostPlan, Neighbourhood, SILOS_MAX, Silos};
+use host::{CONNECTIONS_MAX, HostPlan, Neighbourhood, SILOS_MAX, Silos};
 use nginx::{ProcessRules, SocketRules};
 use phases::Program;
 use phases::program::ListenerRules;
 use serve::{PortPlan, ServePath};
 use std::thread;
-
-/// Connections of all silos, at most: what a process can be told.
-const CONNECTIONS_MAX: u32 = 15_000_000;
 
 /// The data path, and how many connections there may be.
 ///

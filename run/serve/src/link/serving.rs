@@ -134,7 +134,7 @@ impl SiloWork for ServingSilos<'_> {
         let neighbourhood = Neighbourhood::of(self.host).map_err(|why| why.to_string())?;
         // Before any of its tables is touched.
         let near = self.domains.settle(seat, &link);
-        let stack = stack(self.host, (seat.index, self.silos), &link.capabilities(), &[], core::iter::empty());
+        let stack = stack(self.host, (seat.index, self.silos), &link.capabilities(), core::iter::empty());
         let mut stack = stack.map_err(|why| why.to_string())?;
         stack.listen_on(&self.listen.everywhere, &self.listen.at);
         let clock = WallClock::new(Clock.now(), Clock.unix());
