@@ -185,7 +185,10 @@ fn json_and_the_files_agree() {
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let responses = json["traffic"]["responses"].as_u64().expect("a number");
     assert!(responses > 0 && json["objectives"][0]["met"] == true, "{json}");
-    assert!(json["client"]["cpu"]["system_ns"].as_u64() > Some(0), "{json}");
+    // How the time divides the kernel samples by its ticks: on a short run one of the two may be nothing.
+    let cpu = &json["client"]["cpu"];
+    let spent = cpu["user_ns"].as_u64().zip(cpu["system_ns"].as_u64()).map(|(user, system)| user + system);
+    assert!(spent > Some(0), "{json}");
     // The intervals of the window add up to the whole.
     let lines = std::fs::read_to_string(&ndjson).expect("written");
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();

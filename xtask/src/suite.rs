@@ -44,8 +44,22 @@ impl Plan {
                 other => return Err(format!("suite: what is {other}? Arguments of cargo test come after --")),
             }
         }
+        if plan.arguments.is_empty() {
+            plan.arguments = usual();
+        }
         Ok(plan)
     }
+}
+
+/// What `make test` gives cargo: all packages, with DPDK where it is installed. The
+/// tests over DPDK fail for a program that was built without it.
+fn usual() -> Vec<String> {
+    let mut words = vec!["--workspace", "--locked"];
+    let library = Command::new("pkg-config").args(["--exists", "libdpdk"]).status();
+    if library.is_ok_and(|status| status.success()) {
+        words.extend(["--features", "nearside-cli/dpdk"]);
+    }
+    words.into_iter().map(str::to_owned).collect()
 }
 
 /// A test that failed, and the arguments of cargo that run its program alone.

@@ -35,7 +35,10 @@ fn asked(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    write!(stream, "GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    // In one write: who is no server of ours may close behind the first segment, and a
+    // reset for the rest would take its answer away.
+    let request = format!("GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_MAX).read_to_end(&mut answer)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
