@@ -26,6 +26,7 @@ pub use sources::{Prefix, PrefixError, SourceRule, Sources};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use wire::Time;
 
@@ -123,6 +124,11 @@ pub enum ConnectError {
     NoPort,
     /// The data path's connection limit is reached; retry when one closes.
     Full,
+    /// The path cannot be a Unix socket's: it has from 1 to 107 bytes, and no NUL.
+    Path,
+    /// Too many wait to be accepted at the Unix socket, which tells nobody when
+    /// that has passed (connect(2), EAGAIN).
+    Busy,
 }
 
 impl core::fmt::Display for ConnectError {
@@ -131,6 +137,8 @@ impl core::fmt::Display for ConnectError {
             Self::NoRoute => "no route to the address from any local address",
             Self::NoPort => "no free local port towards this address",
             Self::Full => "the connection limit is reached",
+            Self::Path => "a Unix socket's path has from 1 to 107 bytes",
+            Self::Busy => "too many wait to be accepted at the Unix socket",
         })
     }
 }
@@ -176,6 +184,19 @@ pub trait Net {
     /// # Errors
     /// See [`ConnectError`]; nothing was started.
     fn connect(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<ConnId, ConnectError>;
+
+    /// Starts a connection to the Unix stream socket at `path`; one that begins
+    /// with `@` names an abstract one (unix(7)). The outcome comes as that of
+    /// [`Net::connect`]; one that nobody listens on, or that is not there, is
+    /// [`Closed::Refused`]. A data path without Unix sockets, the default, has no
+    /// route there.
+    ///
+    /// # Errors
+    /// See [`ConnectError`]; nothing was started.
+    fn connect_unix(&mut self, path: &Path) -> Result<ConnId, ConnectError> {
+        let _ = path;
+        Err(ConnectError::NoRoute)
+    }
 
     /// Queues `range` of a shared body, without copying. An empty range
     /// queues nothing.

@@ -1,6 +1,6 @@
 //! Opening connections.
 
-use crate::endpoint::unix_address;
+use crate::endpoint::{is_path, unix_address};
 use crate::net::Sockets;
 use crate::option;
 use crate::table::Flags;
@@ -26,15 +26,46 @@ impl Sockets {
                 (fd, Some(to), 0, outcome)
             }
             Some(path) => {
-                let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None).map_err(local_fault)?;
+                let fd = unix_socket()?;
                 let outcome = connect_unix(fd.as_fd(), path);
                 (fd, None, Flags::UNIX, outcome)
             }
         };
+        let again = outcome == Err(Errno::AGAIN);
+        let id = self.begin((fd, peer, unix), if again { Ok(()) } else { outcome }, again)?;
+        if again {
+            self.unanswered.push(id);
+        }
+        Ok(id)
+    }
+
+    /// Whoever asks for one path of many has others to turn to: where its queue
+    /// is full, nobody waits.
+    pub(crate) fn open_unix(&mut self, path: &Path) -> Result<ConnId, ConnectError> {
+        if self.table.is_full() {
+            return Err(ConnectError::Full);
+        }
+        let address = is_path(path).then(|| unix_address(path).ok()).flatten().ok_or(ConnectError::Path)?;
+        let fd = unix_socket()?;
+        match connect(&fd, &address) {
+            Err(Errno::AGAIN) => Err(ConnectError::Busy),
+            outcome => self.begin((fd, None, Flags::UNIX), outcome, false),
+        }
+    }
+
+    /// Enters what connect(2) was called for. What failed already is told as what
+    /// fails later is.
+    fn begin(
+        &mut self,
+        (fd, peer, unix): (OwnedFd, Option<SocketAddr>, u32),
+        outcome: Result<(), Errno>,
+        waits: bool,
+    ) -> Result<ConnId, ConnectError> {
         let refused = match outcome {
-            Ok(()) | Err(Errno::INPROGRESS | Errno::AGAIN) => None,
+            Ok(()) | Err(Errno::INPROGRESS) => None,
             Err(Errno::ADDRNOTAVAIL) => return Err(ConnectError::NoPort),
             Err(Errno::NETUNREACH | Errno::AFNOSUPPORT) => return Err(ConnectError::NoRoute),
+            Err(Errno::NOBUFS | Errno::NOMEM) => return Err(ConnectError::Full),
             Err(e) => Some(reason(e)),
         };
         let id = self.table.insert(fd, peer, unix | Flags::CONNECTING).ok_or(ConnectError::Full)?;
@@ -43,7 +74,7 @@ impl Sockets {
                 self.counters.connects_failed += 1;
                 self.end(id, why);
             }
-            None if outcome == Err(Errno::AGAIN) => self.unanswered.push(id),
+            None if waits => {}
             None => self.fresh.push(id),
         }
         Ok(id)
@@ -90,6 +121,10 @@ impl Sockets {
     }
 }
 
+fn unix_socket() -> Result<OwnedFd, ConnectError> {
+    socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None).map_err(local_fault)
+}
+
 fn connect_unix(fd: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<()> {
     connect(fd, &unix_address(path)?)
 }
@@ -105,12 +140,18 @@ fn local_fault(e: Errno) -> ConnectError {
 #[cold]
 pub(crate) fn reason(e: Errno) -> Closed {
     match e {
-        // A Unix socket's path that does not exist, or nobody listens on.
-        Errno::CONNREFUSED | Errno::NOENT => Closed::Refused,
+        // A Unix socket's path that does not lead to one, or nobody listens on.
+        Errno::CONNREFUSED | Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Closed::Refused,
         Errno::TIMEDOUT => Closed::TimedOut,
+        // What the kernel makes of ICMP errors (icmp_err_convert in
+        // net/ipv4/icmp.c); a Unix socket of another type, too.
         Errno::HOSTUNREACH => Closed::Unreachable(Unreachable::Host),
         Errno::HOSTDOWN => Closed::Unreachable(Unreachable::NoHost),
         Errno::NETUNREACH | Errno::NETDOWN => Closed::Unreachable(Unreachable::Network),
+        Errno::NOPROTOOPT | Errno::PROTOTYPE => Closed::Unreachable(Unreachable::Protocol),
+        Errno::OPNOTSUPP => Closed::Unreachable(Unreachable::SourceRoute),
+        Errno::NONET => Closed::Unreachable(Unreachable::Isolated),
+        Errno::PROTO => Closed::Unreachable(Unreachable::Header),
         Errno::ACCESS | Errno::PERM => Closed::Unreachable(Unreachable::Prohibited),
         _ => Closed::Reset,
     }

@@ -24,12 +24,7 @@ impl FromStr for Endpoint {
     /// `[::1]:8080`, `unix:/run/nearside.sock` and `unix:@name`.
     fn from_str(text: &str) -> Result<Self, EndpointError> {
         if let Some(path) = text.strip_prefix("unix:") {
-            // sun_path holds 108 bytes, its end included (unix(7)).
-            return if path.is_empty() || path == "@" || path.len() > 107 || path.contains('\0') {
-                Err(EndpointError::Path)
-            } else {
-                Ok(Self::Unix(path.into()))
-            };
+            return if is_path(Path::new(path)) { Ok(Self::Unix(path.into())) } else { Err(EndpointError::Path) };
         }
         if let Ok(port) = text.parse::<u16>() {
             return Ok(Self::Tcp(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)));
@@ -93,6 +88,13 @@ impl fmt::Display for EndpointError {
 }
 
 impl core::error::Error for EndpointError {}
+
+/// Whether this can be a Unix socket's path: `sun_path` holds 108 bytes, its end
+/// included (unix(7)).
+pub(crate) fn is_path(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_bytes();
+    !bytes.is_empty() && bytes != b"@" && bytes.len() <= 107 && !bytes.contains(&0)
+}
 
 /// A Unix socket's address; `@` begins an abstract one (unix(7)).
 pub(crate) fn unix_address(path: &Path) -> rustix::io::Result<SocketAddrUnix> {

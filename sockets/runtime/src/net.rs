@@ -14,7 +14,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use rope::QueueFull;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wire::Time;
 
@@ -133,6 +133,14 @@ impl Sockets {
         !settled || !self.fresh.is_empty() || !self.again.is_empty()
     }
 
+    fn count_connect(&mut self, id: Result<ConnId, ConnectError>) -> Result<ConnId, ConnectError> {
+        match id {
+            Ok(_) => self.counters.connects += 1,
+            Err(_) => self.counters.connects_refused += 1,
+        }
+        id
+    }
+
     #[inline]
     fn queue(&mut self, id: ConnId, push: impl FnOnce(&mut Queue) -> Result<(), QueueFull>) {
         let Some(conn) = self.table.get_mut(id) else { return };
@@ -160,11 +168,12 @@ impl Net for Sockets {
 
     fn connect(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<ConnId, ConnectError> {
         let id = self.open(from, to);
-        match id {
-            Ok(_) => self.counters.connects += 1,
-            Err(_) => self.counters.connects_refused += 1,
-        }
-        id
+        self.count_connect(id)
+    }
+
+    fn connect_unix(&mut self, path: &Path) -> Result<ConnId, ConnectError> {
+        let id = self.open_unix(path);
+        self.count_connect(id)
     }
 
     #[inline]

@@ -54,5 +54,7 @@ pub const fn of_connect(error: ConnectError) -> Errno {
         ConnectError::NoRoute => Errno(libc::ENETUNREACH),
         ConnectError::NoPort => Errno(libc::EADDRNOTAVAIL),
         ConnectError::Full => Errno(libc::ENOBUFS),
+        ConnectError::Path => Errno(libc::EINVAL),
+        ConnectError::Busy => Errno(libc::EAGAIN),
     }
 }

@@ -173,8 +173,8 @@ impl Load {
                 return true;
             }
             Err(ConnectError::NoPort) => connections.no_port += 1,
-            Err(ConnectError::Full) => connections.full += 1,
-            Err(ConnectError::NoRoute) => connections.no_route += 1,
+            Err(ConnectError::Full | ConnectError::Busy) => connections.full += 1,
+            Err(ConnectError::NoRoute | ConnectError::Path) => connections.no_route += 1,
         }
         self.back_off(now);
         false

@@ -2,11 +2,12 @@
 
 use crate::support::puppet::{Do, Seen, Theatre};
 use crate::support::{PATIENCE, client};
-use app::{Closed, ConnectError, Opened};
+use app::{Closed, ConnectError, Opened, Unreachable};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use sockets::{Config, StreamOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
@@ -160,6 +161,77 @@ fn a_full_queue_is_waited_for() {
     }
     std::fs::remove_file(&path).unwrap();
     assert!(theatre.close().connects_again > 0);
+}
+
+/// An application that names the path itself: abstract ones too, and each failure
+/// is told for what it is. None waits for room in a queue.
+#[test]
+fn unix_sockets_are_connected_to_by_their_paths() {
+    let (path, _) = unix("by-path");
+    let listener = UnixListener::bind(&path).unwrap();
+    let name = format!("@nearside-by-path-{}", std::process::id());
+    let abstract_one = std::os::unix::net::SocketAddr::from_abstract_name(&name[1..]).unwrap();
+    let unnamed = UnixListener::bind_addr(&abstract_one).unwrap();
+    let theatre = Theatre::open(Config::default(), Vec::new());
+    for (path, listener) in [(path.clone(), &listener), (name.into(), &unnamed)] {
+        theatre.tell(Do::ConnectUnix(path));
+        let Seen::Connect(Ok(id)) = theatre.next() else { panic!("a connect that began") };
+        assert_eq!(theatre.next(), Seen::Open(id, Opened::Connected));
+        let (mut peer, _) = listener.accept().unwrap();
+        theatre.tell(Do::Send(id, b"asked".to_vec()));
+        peer.read_exact(&mut [0; 5]).unwrap();
+        peer.write_all(b"answer").unwrap();
+        assert_eq!(theatre.bytes(6), b"answer");
+        theatre.tell(Do::Addresses(id));
+        assert_eq!(theatre.next(), Seen::Addresses(None, None));
+        drop(peer);
+        assert_eq!(theatre.next(), Seen::End(id, 0));
+        theatre.tell(Do::Finish(id));
+        assert_eq!(theatre.closed(), Closed::Finished);
+    }
+    for bad in ["", "@", "nul\0", &"x".repeat(108), &format!("@{}", "x".repeat(107))] {
+        theatre.tell(Do::ConnectUnix(bad.into()));
+        assert_eq!(theatre.next(), Seen::Connect(Err(ConnectError::Path)), "{bad}");
+    }
+    let datagrams = path.with_extension("datagrams");
+    let _other = std::os::unix::net::UnixDatagram::bind(&datagrams).unwrap();
+    drop(listener);
+    for (path, why) in [
+        (path.clone(), Closed::Refused),
+        (path.join("below"), Closed::Refused),
+        (path.with_extension("none"), Closed::Refused),
+        (datagrams.clone(), Closed::Unreachable(Unreachable::Protocol)),
+    ] {
+        theatre.tell(Do::ConnectUnix(path.clone()));
+        assert!(matches!(theatre.next(), Seen::Connect(Ok(_))), "{}", path.display());
+        assert_eq!(theatre.closed(), why, "{}", path.display());
+    }
+    [path, datagrams].iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    assert_eq!(theatre.close().connects_refused, 5);
+}
+
+#[test]
+fn a_unix_socket_whose_queue_is_full_is_told_at_once() {
+    let (path, _) = unix("busy");
+    let socket = rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &rustix::net::SocketAddrUnix::new(&path).unwrap()).unwrap();
+    rustix::net::listen(&socket, 1).unwrap();
+    let theatre = Theatre::open(Config::default(), Vec::new());
+    let mut open = 0;
+    loop {
+        theatre.tell(Do::ConnectUnix(path.clone()));
+        match theatre.next() {
+            Seen::Connect(Ok(id)) => assert_eq!(theatre.next(), Seen::Open(id, Opened::Connected)),
+            Seen::Connect(Err(why)) => break assert_eq!(why, ConnectError::Busy),
+            other => panic!("{other:?}"),
+        }
+        open += 1;
+        assert!(open < 8, "a queue of one");
+    }
+    // Once there is room, it is as ever.
+    drop(rustix::net::accept(&socket).unwrap());
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(theatre.close().connects_again, 0);
 }
 
 /// Options are on the connections that we open, too.

@@ -6,6 +6,7 @@ use core::net::{IpAddr, SocketAddr};
 use rustix::event::{EventfdFlags, eventfd};
 use sockets::{Attendant, Config, Counters, Listener, Worker};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -33,6 +34,7 @@ pub enum Seen {
 #[derive(Debug)]
 pub enum Do {
     Connect(Option<IpAddr>, SocketAddr),
+    ConnectUnix(PathBuf),
     Send(ConnId, Vec<u8>),
     SendFile(ConnId, Vec<u8>, Arc<OwnedFd>, core::ops::Range<u64>),
     Finish(ConnId),
@@ -71,6 +73,10 @@ impl Puppet {
         match told {
             Do::Connect(from, to) => {
                 let outcome = net.connect(from, to);
+                self.tell(Seen::Connect(outcome));
+            }
+            Do::ConnectUnix(path) => {
+                let outcome = net.connect_unix(&path);
                 self.tell(Seen::Connect(outcome));
             }
             Do::Send(id, bytes) => {
