@@ -26,6 +26,8 @@ mod settings;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod upstreams;
+mod url;
 
 pub use classes::DirectiveClass;
 pub use listen::{KeepAliveRules, SocketRules};
@@ -103,6 +105,7 @@ pub fn compile(configuration: &Configuration, around: Surroundings<'_>) -> Resul
         addresses: Addresses::default(),
         hosts: Vec::new(),
         server_names: Vec::new(),
+        upstreams: Vec::new(),
     };
     match compiler.all() {
         Ok((process, sockets)) => Ok(Compiled {
@@ -132,6 +135,8 @@ pub(crate) struct Compiler<'a> {
     hosts: Vec<Vec<hosts::ServerName>>,
     /// Those of the server that is compiled.
     server_names: Vec<hosts::ServerName>,
+    /// Upstreams by their names.
+    upstreams: Vec<upstreams::Known>,
 }
 
 /// What one step comes to.
@@ -184,6 +189,7 @@ impl Compiler<'_> {
                 b"geo" => self.geo(directive)?,
                 b"split_clients" => self.split_clients(directive)?,
                 b"charset_map" => self.charset_map(directive)?,
+                b"upstream" => self.upstream(directive)?,
                 _ => self.set(&mut layer, directive)?,
             }
         }

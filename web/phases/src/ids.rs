@@ -7,3 +7,7 @@ pub struct BlockId(pub u32);
 /// A server's number in [`crate::Program::servers`].
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ServerId(pub u16);
+
+/// An upstream's number in [`crate::Program::upstreams`].
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct UpstreamGroupId(pub u16);

@@ -12,7 +12,7 @@ use crate::access::AccessRules;
 use crate::autoindex::AutoindexRules;
 use crate::compression::CompressionRules;
 use crate::filters::{Charsets, SsiRules, SubstituteRules};
-pub use crate::ids::{BlockId, ServerId};
+pub use crate::ids::{BlockId, ServerId, UpstreamGroupId};
 use crate::limits::{LimitRules, Zone};
 use crate::locations::Locations;
 use crate::logging::{ErrorLogUse, LogFormat, LogTarget, LogUse};
@@ -31,6 +31,7 @@ use pcre::Regex;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use upstream::{Group, IdleRules};
 
 /// What a configuration comes to.
 #[derive(Debug, Default)]
@@ -65,6 +66,20 @@ pub struct Program {
     pub zones: Vec<Zone>,
     /// Character sets, and tables between them (`charset_map`).
     pub charsets: Charsets,
+    /// Groups of servers that requests are passed on to, by [`UpstreamGroupId`].
+    pub upstreams: Vec<UpstreamGroup>,
+}
+
+/// A group of servers that requests are passed on to: `upstream`, or the addresses of
+/// a host that one is passed to.
+#[derive(Clone, Debug)]
+pub struct UpstreamGroup {
+    /// The servers, and how one of them is chosen.
+    pub group: Arc<Group>,
+    /// What it is chosen by: the key of `hash`.
+    pub key: Option<Value>,
+    /// How connections to them are kept (`keepalive`); none are not.
+    pub idle: Option<IdleRules>,
 }
 
 impl Program {

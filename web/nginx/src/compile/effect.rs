@@ -36,7 +36,7 @@ impl Compiler<'_> {
     ///
     /// # Errors
     /// It is refused.
-    fn has_effect(&mut self, directive: &Directive) -> Step<bool> {
+    pub(super) fn has_effect(&mut self, directive: &Directive) -> Step<bool> {
         let Some(rule) = directive.rule else { return Ok(false) };
         match classes::class(rule) {
             DirectiveClass::Compiled => Ok(true),

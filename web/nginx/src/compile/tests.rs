@@ -5,6 +5,7 @@ use phases::program::{Alias, ContentRules, Methods};
 use phases::script::{Condition, Instruction, SetTarget};
 use phases::{Block, Location, ServerId};
 use std::io;
+use upstream::Balancing;
 
 /// One file that is on no disk.
 struct One(Vec<u8>);
@@ -145,7 +146,8 @@ fn servers_share_addresses() {
 fn what_is_not_there_is_refused_and_what_has_no_effect_is_told() {
     for (text, said) in [
         ("server { location / { proxy_pass http://a; } }", "\"proxy_pass\" directive: there are no upstreams"),
-        ("upstream a { server b; }", "\"upstream\" directive"),
+        ("upstream a { server 127.0.0.1; least_time header; }", "\"least_time\" directive"),
+        ("upstream a { server b resolve; }", "\"resolve\" of the \"server\" directive"),
         ("server { listen 443 ssl; }", "\"listen ... ssl\""),
         ("server { mirror /x; }", "\"mirror\" directive with another value than \"off\""),
     ] {
@@ -219,4 +221,23 @@ fn the_configuration_of_debian_is_taken() {
     let compiled = compile(&configuration, Surroundings { root: true, ..around() }).unwrap();
     assert_eq!((compiled.program.listeners.len(), compiled.program.servers.len()), (2, 1));
     assert_eq!(compiled.process.user.as_deref(), Some("www-data"));
+}
+
+#[test]
+fn upstreams_are_groups_of_addresses() {
+    let compiled = compiled(
+        "upstream Plain { server 127.0.0.1:81 weight=5 max_fails=2 fail_timeout=1m; server [::1] down;
+           server unix:/s backup max_conns=3; keepalive 8; keepalive_requests 9; keepalive_timeout 7; zone z 64k; }
+         upstream keyed { server 127.0.0.1; hash $uri$x consistent; } server { set $x 1; }",
+    )
+    .unwrap();
+    let [plain, keyed] = &compiled.program.upstreams[..] else { panic!("two") };
+    let addresses: Vec<_> = plain.group.peers().iter().map(|peer| peer.address.to_string()).collect();
+    assert_eq!(addresses, ["127.0.0.1:81", "[::1]:80", "unix:/s"]);
+    let idle = plain.idle.unwrap();
+    assert_eq!((idle.connections, idle.requests, idle.timeout.as_secs(), idle.time.as_secs()), (8, 9, 7, 3_600));
+    assert_eq!((plain.group.balancing(), plain.key.is_some()), (Balancing::RoundRobin, false));
+    assert_eq!((keyed.group.balancing(), keyed.key.is_some()), (Balancing::ConsistentKey, true));
+    assert!(keyed.idle.is_none() && keyed.group.is_single());
+    assert_eq!(compiled.notes[0].name, "zone");
 }
