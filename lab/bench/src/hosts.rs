@@ -25,7 +25,7 @@ use std::time::Duration;
 const MANY: u32 = 10_000;
 
 /// What a request may take, times what it takes with one host.
-const TIME: f64 = 3.0;
+const TIME: f64 = 2.0;
 
 /// How long a reload may take.
 const RELOAD: Duration = Duration::from_millis(1_500);

@@ -2,6 +2,7 @@
 
 use core::net::SocketAddr;
 use semantics::Known;
+use wire::Time;
 
 /// A plain request, as far as a ready answer may depend on it: it is looked at
 /// where it lies, as little of it as an answer takes.
@@ -23,4 +24,7 @@ pub trait Asked {
 
     /// The address that the client connected to.
     fn local(&self) -> Option<SocketAddr>;
+
+    /// The time of this turn.
+    fn now(&self) -> Time;
 }

@@ -100,7 +100,7 @@ fn fold(a: u64, b: u64) -> u64 {
 /// The first and the last eight bytes, which overlap in paths shorter than
 /// sixteen; with the length they are all of such a path.
 #[inline(always)]
-fn ends(path: &[u8]) -> (u64, u64) {
+pub(crate) fn ends(path: &[u8]) -> (u64, u64) {
     if let (Some(first), Some(last)) = (path.first_chunk::<8>(), path.last_chunk::<8>()) {
         return (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
     }
@@ -117,7 +117,8 @@ fn ends(path: &[u8]) -> (u64, u64) {
 
 /// As `==`, without a call for short paths.
 #[inline(always)]
-fn equal(kept: &[u8], path: &[u8]) -> bool {
+#[must_use]
+pub fn equal(kept: &[u8], path: &[u8]) -> bool {
     kept.len() == path.len() && if path.len() <= 16 { ends(kept) == ends(path) } else { kept == path }
 }
 

@@ -25,13 +25,15 @@ mod asked;
 mod content;
 mod fields;
 mod hot;
+mod index;
 mod proxy_protocol;
 mod ready;
 
 pub use asked::Asked;
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
 pub use fields::FieldLines;
-pub use hot::Hot;
+pub use hot::{Hot, equal as equal_paths};
+pub use index::Index;
 pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, ProxiedAddresses, ProxyHeader};
 pub use ready::{Ending, HeadWriter, JOINED_MAX, Ready};
 

@@ -180,19 +180,35 @@ impl Ready {
         }
     }
 
+    /// The head.
+    #[must_use]
+    pub fn head(&self) -> &[u8] {
+        self.message.as_slice().get(..self.head_len as usize).unwrap_or_default()
+    }
+
     /// Makes the response carry `date`: in place, unless it is still on its way
     /// to someone; what was replaced then is given to `retire`.
-    pub fn set_date(&mut self, date: &HttpDate, mut retire: impl FnMut(Body)) {
-        let at = usize::from(self.date_at);
+    pub fn set_date(&mut self, date: &HttpDate, retire: impl FnMut(Body)) {
+        self.set_dates(date, None, retire);
+    }
+
+    /// As [`Ready::set_date`], and another date at that byte of the head.
+    pub fn set_dates(&mut self, date: &HttpDate, other: Option<(u16, HttpDate)>, mut retire: impl FnMut(Body)) {
+        let at = self.date_at;
+        let set = |bytes: &mut [u8]| {
+            for (at, date) in [Some((at, date)), other.as_ref().map(|(at, date)| (*at, date))].into_iter().flatten() {
+                if let Some(place) = date_in(bytes, usize::from(at)) {
+                    place.copy_from_slice(date.as_bytes());
+                }
+            }
+        };
         for message in [Some(&mut self.message), self.closing.as_mut()].into_iter().flatten() {
-            if let Some(place) = message.get_mut().and_then(|bytes| date_in(bytes, at)) {
-                place.copy_from_slice(date.as_bytes());
+            if let Some(bytes) = message.get_mut() {
+                set(bytes);
                 continue;
             }
             let mut bytes = message.as_slice().to_vec();
-            if let Some(place) = date_in(&mut bytes, at) {
-                place.copy_from_slice(date.as_bytes());
-            }
+            set(&mut bytes);
             retire(core::mem::replace(message, Body::new(bytes).keeping_sums()));
         }
     }

@@ -5,7 +5,7 @@
 use crate::Files;
 use crate::config::Directory;
 use crate::folder::Listing;
-use crate::ids::{EntryId, WorkId};
+use crate::ids::{EntryId, Stamp, WorkId};
 use crate::reader::Job;
 use crate::store::{Entry, Freshness, Kind};
 use crate::stream::{Rate, RateKept};
@@ -158,6 +158,27 @@ impl Files {
     /// Who waited, and now knows, or has to look again.
     pub fn next_woken(&mut self) -> Option<u32> {
         self.woken.pop_front()
+    }
+
+    /// What is known of it, to be remembered.
+    pub fn stamp(&self, file: FileId) -> Stamp {
+        self.store.stamp(file.0)
+    }
+
+    /// Whether a path still leads to what it led to, as [`Files::look`] would find it
+    /// without waiting. If what is known of it is old, the reader is asked, as there.
+    pub fn is_still(&mut self, stamp: Stamp, now: Time) -> bool {
+        if !self.store.is_still(stamp) {
+            return false;
+        }
+        match self.store.freshness(stamp.entry, now) {
+            Freshness::Fresh => {}
+            Freshness::Check => _ = self.ask(stamp.entry, now),
+            Freshness::Wait => return false,
+        }
+        self.counters.cache_hits += 1;
+        self.store.mark_used(stamp.entry);
+        true
     }
 
     /// What it leads to.

@@ -44,6 +44,7 @@ pub use config::{Directory, Error, FileLimits, ReaderKind, SMALL_CHUNK, Symlinks
 pub use counters::Counters;
 pub use folder::{ListError, Listing, Name, NameKind};
 pub use guest::{FileId, InMemory, Lead, Look, Overloaded, Streamed};
+pub use ids::Stamp;
 pub use links::LinkRule;
 pub use reader::Reader;
 pub use shared_content::{Held, Member, SharedContent};

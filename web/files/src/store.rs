@@ -13,7 +13,7 @@
 
 use crate::config::Directory;
 use crate::identity::Identity;
-use crate::ids::{EntryId, WorkId};
+use crate::ids::{EntryId, Stamp, WorkId};
 use crate::prepared::{Others, Prepared, retire};
 use crate::shared_content::{Shared, SharedContent};
 use crate::target::Key;
@@ -43,6 +43,8 @@ pub struct Entry {
     asked: bool,
     /// What it will find may have been so before [`Store::expire`] only.
     early: bool,
+    /// How often what is known of it was replaced.
+    version: u32,
     /// When the reader was last asked, with an answer.
     checked: Time,
     asked_at: Time,
@@ -204,6 +206,17 @@ impl Store {
         &mut self.entries[id.slot as usize]
     }
 
+    /// What is known of it now.
+    pub fn stamp(&self, id: EntryId) -> Stamp {
+        Stamp { entry: id, version: self.entries[id.slot as usize].version }
+    }
+
+    /// Whether what is known of it is what was known then.
+    pub fn is_still(&self, stamp: Stamp) -> bool {
+        let entry = self.entries.get(stamp.entry.slot as usize);
+        entry.is_some_and(|entry| (entry.generation, entry.version) == (stamp.entry.generation, stamp.version))
+    }
+
     /// How the entry may be used at `now`.
     pub fn freshness(&self, id: EntryId, now: Time) -> Freshness {
         let entry = &self.entries[id.slot as usize];
@@ -263,7 +276,12 @@ impl Store {
         let entry = &mut self.entries[id.slot as usize];
         entry.asked = false;
         entry.checked = entry.asked_at;
+        let still = matches!(
+            (&entry.kind, &found),
+            (Kind::Missing, Found::Missing) | (Kind::Directory, Found::Directory) | (Kind::Forbidden, Found::Forbidden)
+        );
         if !matches!(found, Found::Unchanged) {
+            entry.version = entry.version.wrapping_add(u32::from(!still));
             entry.second = NEVER;
             entry.known = None;
             let old = entry.prepared.take();
@@ -300,6 +318,7 @@ impl Store {
 
     fn forget_entry(&mut self, id: EntryId) {
         let entry = &mut self.entries[id.slot as usize];
+        entry.version = entry.version.wrapping_add(1);
         entry.second = NEVER;
         entry.known = None;
         entry.kind = Kind::Unknown;
@@ -388,6 +407,7 @@ impl Store {
                 all = false;
                 continue;
             }
+            entry.version = entry.version.wrapping_add(1);
             entry.second = NEVER;
             entry.known = None;
             entry.kind = Kind::Unknown;
@@ -405,6 +425,7 @@ impl Store {
             if entry.asked || entry.key.is_none() {
                 continue;
             }
+            entry.version = entry.version.wrapping_add(1);
             entry.second = NEVER;
             entry.known = None;
             entry.kind = Kind::Unknown;
@@ -505,6 +526,7 @@ impl Entry {
             used: false,
             asked: false,
             early: false,
+            version: 0,
             checked: Time::ZERO,
             asked_at: Time::ZERO,
             key: None,

@@ -63,6 +63,7 @@ use semantics::{Form, Method, Request, Status};
 use squeeze::Squeezer;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
 use values::Clock;
@@ -133,7 +134,9 @@ impl Engine {
     #[must_use]
     pub fn new(parts: EngineParts, limits: FileLimits, heads: &HeadWriter, event: &Arc<OwnedFd>) -> Self {
         let EngineParts { program, directory, reader, cpus } = parts;
-        let ready = ReadyTable::new(directory.cache_bytes);
+        // Nobody is to aim at a bucket.
+        let keys = RandomState::new();
+        let ready = ReadyTable::new(directory.cache_bytes, [keys.hash_one(0), keys.hash_one(1)]);
         let mut engine = Self {
             loaded: program.load(),
             retired: Vec::new(),

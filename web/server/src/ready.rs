@@ -398,6 +398,10 @@ impl<V: Head, N: Net> Asked for Asking<'_, V, N> {
     fn local(&self) -> Option<SocketAddr> {
         self.net.local(self.id)
     }
+
+    fn now(&self) -> Time {
+        self.net.now()
+    }
 }
 
 impl<H: Handler> Server<H> {

@@ -7,6 +7,7 @@
 
 mod af_xdp;
 mod answer;
+mod dates;
 mod differences;
 mod hosts;
 mod proxied;

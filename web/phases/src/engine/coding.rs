@@ -89,6 +89,10 @@ impl<R: Replies> Runner<'_, R> {
             return Chosen { coding: None, vary: false };
         }
         let accepted = self.accepted(rules);
+        if self.request.at().has(Known::Via) {
+            // Of answers to proxies the age decides, too.
+            self.course.depends.on(Depends::SECOND);
+        }
         self.with_facts(answer, added, making, |facts| rules.choose(accepted, facts))
     }
 
@@ -178,19 +182,33 @@ impl<R: Replies> Runner<'_, R> {
             }
             AnswerBody::File(file) if !making.is_needed() && file.size <= FILE_MAX && !passes => {
                 let content = self.squeezable(*file, coding, level);
-                let (Some((key, _)), Some(squeezer)) = (content, self.rest.squeezer.as_mut()) else { return vary };
-                // What could not be compressed in time is sent as it is.
-                let Squeeze::Known(body) = squeezer.find(key) else { return vary };
+                let (Some((key, _)), Some(squeezer)) = (content, self.rest.squeezer.as_mut()) else {
+                    self.course.depends.on(Depends::SECOND);
+                    return vary;
+                };
+                let body = match squeezer.find(key) {
+                    Squeeze::Known(body) => body,
+                    Squeeze::AsItIs => return vary,
+                    Squeeze::Unknown => {
+                        // What could not be compressed in time is sent as it is, this time.
+                        self.course.depends.on(Depends::SECOND);
+                        return vary;
+                    }
+                };
                 self.course.sent.packed = Some((whole, u64::from(body.len())));
                 answer.body = AnswerBody::Memory(body);
             }
             AnswerBody::File(_) | AnswerBody::Bytes(_) | AnswerBody::Memory(_) => {
                 if self.rest.makings.count() > ENCODED_MAX {
                     // Each of them holds memory for as long as its client takes.
+                    self.course.depends.on(Depends::SECOND);
                     return vary;
                 }
                 let level = by_the_piece(coding, level);
-                let Some(encoder) = self.rest.encoders.take(coding, level) else { return vary };
+                let Some(encoder) = self.rest.encoders.take(coding, level) else {
+                    self.course.depends.on(Depends::SECOND);
+                    return vary;
+                };
                 making.pipeline.push(Filter::encode(encoder, (coding, level)));
                 making.is_open = true;
             }

@@ -8,6 +8,7 @@ use crate::reach::Reach;
 use access_log::LogSet;
 use core::ops::Range;
 use exchange::{About, ExchangeId, ProxiedAddresses, Ready, Replies};
+use files::Stamp;
 use passwords::Verdict;
 use pcre::Matcher;
 use semantics::{Method, OwnedRequest, Request};
@@ -21,6 +22,9 @@ use wire::Time;
 /// Redirects within the server, and rewrites that look for a location anew, at
 /// most (`NGX_HTTP_MAX_URI_CHANGES` of nginx).
 const CHANGES_MAX: u8 = 10;
+
+/// Paths that an answer which is dated anew may depend on.
+const STAMPS_MAX: usize = 6;
 
 /// With none left an error has no page of its own any more.
 const CHANGES_AT_FIRST: u8 = CHANGES_MAX + 1;
@@ -133,10 +137,13 @@ impl Depends {
     pub const ENCODING: u8 = 2;
     /// On something that other requests do not share.
     pub const OTHER: u8 = 4;
+    /// On the time, or on what is to be looked at in each second: it is not dated anew.
+    pub const SECOND: u8 = 8;
 
     /// What an answer depends on that was made of a variable of this reach.
     pub const fn of(reach: Reach) -> u8 {
         match reach {
+            Reach::Second => Self::SECOND,
             _ if reach.is_shared() => 0,
             Reach::Query => Self::QUERY,
             _ => Self::OTHER,
@@ -269,6 +276,10 @@ pub(crate) struct Course {
     pub cached: Vec<(u16, Option<Box<[u8]>>)>,
     pub captures: Captures,
     pub depends: Depends,
+    /// Where paths led that decided of its answer.
+    pub stamps: Vec<Stamp>,
+    /// `Expires` is so many seconds after the date.
+    pub expires_after: Option<i64>,
     pub peer: Option<SocketAddr>,
     /// What a proxy said of the client before all requests.
     pub proxied: Option<Box<ProxiedAddresses>>,
@@ -346,6 +357,8 @@ impl Course {
             cached: Vec::new(),
             captures: Captures::default(),
             depends: Depends::default(),
+            stamps: Vec::new(),
+            expires_after: None,
             peer: None,
             proxied: None,
             limit_rate: None,
@@ -377,6 +390,8 @@ impl Course {
         (self.uri, self.args, self.sent.fields) =
             (cleared(memory.uri), cleared(memory.args), cleared(memory.sent.fields));
         (self.slots, self.cached, self.captures) = (memory.slots, memory.cached, memory.captures);
+        self.stamps = memory.stamps;
+        self.stamps.clear();
         self.slots.clear();
         self.slots.resize(loaded.program.variables.slots(), None);
         self.cached.clear();
@@ -405,6 +420,15 @@ impl Course {
     pub fn request_id(&self) -> (u64, u64) {
         let of = (self.about.connection, self.about.requests, self.started.as_nanos());
         (self.loaded.secret.hash_one((0, of)), self.loaded.secret.hash_one((1, of)))
+    }
+
+    /// Notes where a path led. An answer that many decide of is made in each second.
+    pub fn looked(&mut self, stamp: Stamp) {
+        if self.stamps.len() < STAMPS_MAX {
+            self.stamps.push(stamp);
+        } else {
+            self.depends.on(Depends::SECOND);
+        }
     }
 
     /// Whether its answer tells how long its connection is kept.

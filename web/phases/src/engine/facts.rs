@@ -1,5 +1,6 @@
 //! nginx's own variables.
 
+use super::course::Depends;
 use super::host::host_of;
 use super::values::Scope;
 use super::written::{put, put_address, put_known, put_number, put_ssi_date};
@@ -36,7 +37,8 @@ impl Scope<'_> {
                 }
                 let (Some(link), Some(md5)) = (&rules.link, &rules.md5) else { return Some(false) };
                 let link = self.get(link);
-                // What is hashed may name the time.
+                // A link ends at a time.
+                self.course.depends.on(Depends::SECOND);
                 self.course.link_expires = secure_link::check(&link, b"", self.clock.second).expires.map(Vec::from);
                 let md5 = self.get(md5);
                 let checked = secure_link::check(&link, &md5, self.clock.second);

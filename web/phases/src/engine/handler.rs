@@ -8,6 +8,7 @@ use super::passing::Passing;
 use super::squeeze::Squeezer;
 use super::values::{Clock, Scope};
 use app::Wake;
+use core::hint::cold_path;
 use core::ops::Range;
 use exchange::{Asked, ExchangeId, Handler, Ready, Replies, RequestBody};
 use passwords::Verifier;
@@ -202,7 +203,13 @@ impl Handler for Engine {
             return None;
         }
         let server = self.server_for(asked)?;
-        self.rest.ready.get(asked, (server, class), second)
+        let at = self.rest.ready.find(asked, (server, class))?;
+        if self.rest.ready.is_lasting(at, second) {
+            cold_path();
+            let (now, files, clock) = (asked.now(), &mut self.files, &self.rest.clock);
+            self.rest.ready.date_anew(at, (second, &clock.date), |stamp| files.is_still(stamp, now));
+        }
+        self.rest.ready.take(at, second)
     }
 
     fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {

@@ -1,6 +1,6 @@
 //! Answers are queued: at once, as files are read, or as they are made.
 
-use super::course::CourseState;
+use super::course::{CourseState, Depends};
 use super::making::{AnswerLength, Made, Making};
 use super::run::{FileAt, Flow, Runner};
 use app::Body;
@@ -63,7 +63,11 @@ impl<R: Replies> Runner<'_, R> {
         if status == 200 && self.is_shared() {
             match (source, parts.as_mut_slice()) {
                 (Some(source), [Part::Content(_)]) => self.remember(source, bytes),
-                (None, [Part::Bytes(text)]) => self.remember((Body::new(core::mem::take(text)), 0), bytes),
+                (None, [Part::Bytes(text)]) => {
+                    // A list of files, say, or what was put into a page.
+                    self.course.depends.on(Depends::SECOND);
+                    self.remember((Body::new(core::mem::take(text)), 0), bytes);
+                }
                 _ => {}
             }
         }

@@ -1,10 +1,11 @@
 //! Whole responses that are ready, and what they are logged by.
 
-use super::course::Course;
+use super::course::{Course, Depends};
 use crate::logging::{LogFormat, QuickLine};
 use crate::program::ServerId;
 use app::Body;
-use exchange::{Asked, HeadWriter, Hot, JOINED_MAX, Ready, Reply};
+use exchange::{Asked, HeadWriter, Index, JOINED_MAX, Ready, Reply};
+use files::Stamp;
 use semantics::Status;
 use semantics::date::HttpDate;
 use std::sync::{Arc, Weak};
@@ -19,22 +20,25 @@ const ENTRY_BYTES: usize = size_of::<ReadyEntry>() + size_of::<Course>() + 512;
 /// Responses that are ready, bounded in number and bytes (CLOCK).
 #[derive(Debug)]
 pub(crate) struct ReadyTable {
-    hot: Hot<u32>,
+    index: Index,
+    keys: [u64; 2],
     entries: Vec<ReadyEntry>,
     hand: usize,
     bytes: usize,
     bytes_max: usize,
-    /// Entries that `hot` is made for.
+    /// Entries that `index` is made for.
     entries_max: usize,
     /// The one that was asked for last.
     pub last: u32,
 }
 
-/// A response that is ready.
+/// A response that is ready. What a look takes is in the first cache line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct ReadyEntry {
-    /// The unix second that it was made for.
+    /// The unix second that it was made for, or dated.
     second: u64,
+    path: Box<[u8]>,
     server: ServerId,
     /// What clients take that it is for.
     class: u8,
@@ -42,12 +46,24 @@ pub(crate) struct ReadyEntry {
     no_query: bool,
     used: bool,
     ready: Ready,
-    path: Box<[u8]>,
+    hash: u64,
+    /// How it is dated anew; none where it is made anew.
+    lasting: Option<Box<Lasting>>,
     /// Whose content it has, which is not held for that: that of another is
     /// another's.
     source: Weak<Vec<u8>>,
     /// What it is logged by.
     pub note: Note,
+}
+
+/// What an answer depends on that is the same in all seconds, but for its dates.
+#[derive(Debug)]
+struct Lasting {
+    /// Where paths led that decided of it.
+    stamps: Vec<Stamp>,
+    /// Where in the head `Expires` has its date, and how many seconds after the
+    /// answer's that is.
+    expires: Option<(u16, i64)>,
 }
 
 /// A request that was answered so, for the log: what all that are have in common,
@@ -65,38 +81,36 @@ pub(crate) struct Note {
 }
 
 impl ReadyTable {
-    pub fn new(bytes_max: usize) -> Self {
-        let hot = Hot::new(ENTRIES_FIRST, u32::MAX);
-        Self { hot, entries: Vec::new(), hand: 0, bytes: 0, bytes_max, entries_max: ENTRIES_FIRST, last: 0 }
+    /// At most `bytes_max` are held; `keys` are secret.
+    pub fn new(bytes_max: usize, keys: [u64; 2]) -> Self {
+        let index = Index::new(ENTRIES_FIRST, keys);
+        Self { index, keys, entries: Vec::new(), hand: 0, bytes: 0, bytes_max, entries_max: ENTRIES_FIRST, last: 0 }
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        *self = Self::new(self.bytes_max);
+        *self = Self::new(self.bytes_max, self.keys);
     }
 
-    fn at<A: Asked>(&self, asked: &A, (server, class): (ServerId, u8)) -> Option<u32> {
-        let path = asked.path();
-        let at = self.hot.get(path, seed(server, class))?;
+    #[inline(always)]
+    fn at(&self, path: &[u8], (server, class): (ServerId, u8)) -> Option<u32> {
+        let hash = self.index.hash(path, seed(server, class));
+        self.index.find(hash, |at| self.entries.get(at as usize).is_some_and(|entry| entry.is(path, (server, class))))
+    }
+
+    /// Where the response to a request is, if there is one.
+    #[inline(always)]
+    pub fn find<A: Asked>(&self, asked: &A, whose: (ServerId, u8)) -> Option<u32> {
+        let at = self.at(asked.path(), whose)?;
         let entry = self.entries.get(at as usize)?;
-        (entry.server == server
-            && entry.class == class
-            && (!entry.no_query || !asked.has_query())
-            && *entry.path == *path)
-            .then_some(at)
+        (!entry.no_query || !asked.has_query()).then_some(at)
     }
 
-    /// The response to a request, if it is ready in this second.
-    #[inline]
-    pub fn get<A: Asked>(&mut self, asked: &A, (server, class): (ServerId, u8), second: u64) -> Option<&mut Ready> {
-        let path = asked.path();
-        let at = self.hot.get(path, seed(server, class))?;
+    /// The response at this place, if it is ready in this second.
+    #[inline(always)]
+    pub fn take(&mut self, at: u32, second: u64) -> Option<&mut Ready> {
         let entry = self.entries.get_mut(at as usize)?;
-        if entry.second != second
-            || entry.server != server
-            || entry.class != class
-            || (entry.no_query && asked.has_query())
-        {
+        if entry.second != second {
             return None;
         }
         entry.used = true;
@@ -104,9 +118,40 @@ impl ReadyTable {
         Some(&mut entry.ready)
     }
 
+    /// Whether that at this place is of an earlier second, and may be of this one if
+    /// it is dated anew.
+    #[inline(always)]
+    pub fn is_lasting(&self, at: u32, second: u64) -> bool {
+        self.entries.get(at as usize).is_some_and(|entry| entry.second != second && entry.lasting.is_some())
+    }
+
+    /// Dates that at this place anew, if all paths that decided of it lead where they
+    /// led.
+    #[cold]
+    #[inline(never)]
+    pub fn date_anew(&mut self, at: u32, (second, date): (u64, &HttpDate), mut is_still: impl FnMut(Stamp) -> bool) {
+        let Some(entry) = self.entries.get_mut(at as usize) else { return };
+        let Some(lasting) = &entry.lasting else { return };
+        // All are asked for that are old.
+        let changed = lasting.stamps.iter().filter(|stamp| !is_still(**stamp)).count();
+        if changed > 0 {
+            entry.lasting = None;
+            return;
+        }
+        let expires = lasting.expires.map(|(at, after)| (at, dated_after(second, after)));
+        if let Some((_, date)) = &expires {
+            let fields = &mut entry.note.course.sent.fields;
+            if let Some(place) = expires_in(fields).and_then(|at| fields.get_mut(at..at + date.as_bytes().len())) {
+                place.copy_from_slice(date.as_bytes());
+            }
+        }
+        entry.ready.set_dates(date, expires, drop);
+        entry.second = second;
+    }
+
     /// Makes a response say that the connection closes.
     pub fn make_closing<A: Asked>(&mut self, asked: &A, whose: (ServerId, u8)) -> bool {
-        let Some(at) = self.at(asked, whose) else { return false };
+        let Some(at) = self.find(asked, whose) else { return false };
         let room = self.bytes_max.saturating_sub(self.bytes);
         let entry = &mut self.entries[at as usize];
         if entry.note.course.tells_keep_alive() {
@@ -136,10 +181,7 @@ impl ReadyTable {
         (second, date): (u64, &HttpDate),
     ) {
         let fields = &course.sent.fields;
-        let known = self.hot.get(raw, seed(course.server, class)).filter(|at| {
-            let entry = &self.entries[*at as usize];
-            entry.server == course.server && entry.class == class && *entry.path == *raw
-        });
+        let known = self.at(raw, (course.server, class));
         if let Some(at) = known {
             let entry = &mut self.entries[at as usize];
             let same = entry.source.as_ptr().addr() == source.identity()
@@ -149,37 +191,29 @@ impl ReadyTable {
             if same {
                 entry.ready.set_date(date, drop);
                 entry.second = second;
+                entry.lasting = lasting(course, entry.ready.head(), second);
                 return;
             }
         }
-        let Some(content) = source.as_slice().get(start as usize..start as usize + length as usize) else { return };
-        let joined = content.len() <= JOINED_MAX;
-        let mut message = Vec::with_capacity(512 + fields.len() + if joined { content.len() } else { 0 });
-        heads.write_reply(&mut message, &Reply { status: Status::OK, length: Some(length), fields }, date);
-        let head_len = message.len();
-        let apart = if joined {
-            message.extend_from_slice(content);
-            None
-        } else if start == 0 && source.len() as u64 == length {
-            Some(source.clone())
-        } else {
-            return;
-        };
-        let bytes = message.len() + apart.as_ref().map_or(0, |body| body.len() as usize);
-        if bytes > self.bytes_max / 4 {
+        let Some(mut ready) = composed((source, start, length), fields, heads, date) else { return };
+        if ready.message_len as usize + ready.content.as_ref().map_or(0, |body| body.len() as usize)
+            > self.bytes_max / 4
+        {
             return;
         }
-        let mut ready = Ready::new(message, head_len, heads.date_at(), apart);
         ready.series = course.series;
         ready.terms = course.loaded.program.terms.of_block(course.block);
+        let hash = self.index.hash(raw, seed(course.server, class));
         let entry = ReadyEntry {
             second,
+            path: raw.into(),
             server: course.server,
             class,
             no_query,
             used: false,
+            lasting: lasting(course, ready.head(), second),
             ready,
-            path: raw.into(),
+            hash,
             source: Arc::downgrade(&source.bytes()),
             note: Note {
                 course: Box::new(course.noted()),
@@ -194,7 +228,9 @@ impl ReadyTable {
             Some(at) => self.replace(at as usize, entry),
             None => self.place(entry),
         };
-        self.hot.insert(raw, seed(course.server, class), at);
+        if known.is_none() {
+            self.index.insert(hash, at);
+        }
         self.make_room(at as usize);
     }
 
@@ -216,6 +252,7 @@ impl ReadyTable {
         loop {
             self.hand = (self.hand + 1) % self.entries.len();
             if !core::mem::take(&mut self.entries[self.hand].used) {
+                self.index.remove(self.entries[self.hand].hash, self.hand as u32);
                 return self.replace(self.hand, entry);
             }
         }
@@ -225,9 +262,9 @@ impl ReadyTable {
     #[cold]
     fn grow(&mut self) {
         self.entries_max *= 2;
-        self.hot = Hot::new(self.entries_max, u32::MAX);
+        self.index = Index::new(self.entries_max, self.keys);
         for (at, entry) in self.entries.iter().enumerate() {
-            self.hot.insert(&entry.path, seed(entry.server, entry.class), at as u32);
+            self.index.insert(entry.hash, at as u32);
         }
     }
 
@@ -243,6 +280,7 @@ impl ReadyTable {
             }
             let bytes = entry.bytes();
             entry.second = u64::MAX;
+            entry.lasting = None;
             entry.ready = Ready::new(Vec::new(), 0, 0, None);
             entry.source = Weak::new();
             self.bytes -= bytes;
@@ -251,6 +289,11 @@ impl ReadyTable {
 }
 
 impl ReadyEntry {
+    #[inline(always)]
+    fn is(&self, path: &[u8], (server, class): (ServerId, u8)) -> bool {
+        self.server == server && self.class == class && exchange::equal_paths(&self.path, path)
+    }
+
     fn bytes(&self) -> usize {
         if self.ready.message_len == 0 {
             // It was let go of.
@@ -261,7 +304,65 @@ impl ReadyEntry {
     }
 }
 
+/// A whole response with these fields, of content that begins at `start` of `source`.
+fn composed(
+    (source, start, length): (&Body, u32, u64),
+    fields: &[u8],
+    heads: &HeadWriter,
+    date: &HttpDate,
+) -> Option<Ready> {
+    let content = source.as_slice().get(start as usize..start as usize + length as usize)?;
+    let joined = content.len() <= JOINED_MAX;
+    let mut message = Vec::with_capacity(512 + fields.len() + if joined { content.len() } else { 0 });
+    heads.write_reply(&mut message, &Reply { status: Status::OK, length: Some(length), fields }, date);
+    let head_len = message.len();
+    let apart = if joined {
+        message.extend_from_slice(content);
+        None
+    } else if start == 0 && source.len() as u64 == length {
+        Some(source.clone())
+    } else {
+        return None;
+    };
+    Some(Ready::new(message, head_len, heads.date_at(), apart))
+}
+
+/// How the answer to a request is dated anew, if it can be: whose files are known, and
+/// whose dates are, in this `head`.
+fn lasting(course: &Course, head: &[u8], second: u64) -> Option<Box<Lasting>> {
+    if course.depends.has(Depends::SECOND) || course.stamps.is_empty() {
+        return None;
+    }
+    let expires = match course.expires_after {
+        None => None,
+        Some(after) => {
+            let at = expires_in(head)?;
+            // Somebody else may have written it.
+            let is_dated = head.get(at..)?.starts_with(dated_after(second, after).as_bytes());
+            Some((is_dated.then_some(u16::try_from(at).ok()?)?, after))
+        }
+    };
+    Some(Box::new(Lasting { stamps: course.stamps.clone(), expires }))
+}
+
+/// Where the value of the one `Expires` begins.
+fn expires_in(lines: &[u8]) -> Option<usize> {
+    const NAME: &[u8] = b"Expires: ";
+    let begins = |at: usize| at == 0 || lines.get(at - 1) == Some(&b'\n');
+    let mut found = lines.windows(NAME.len()).enumerate().filter(|(at, here)| *here == NAME && begins(*at));
+    let (at, _) = found.next()?;
+    found.next().is_none().then_some(at + NAME.len())
+}
+
+/// The date so many seconds after this one.
+fn dated_after(second: u64, after: i64) -> HttpDate {
+    HttpDate::from_unix(second.saturating_add_signed(after))
+}
+
 /// Keeps one path of several servers and codings apart.
 const fn seed(server: ServerId, class: u8) -> u64 {
     ((server.0 as u64) << 8 | class as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
+
+#[cfg(test)]
+mod tests;

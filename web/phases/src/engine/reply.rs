@@ -363,6 +363,14 @@ impl<R: Replies> Runner<'_, R> {
             }
             other => other,
         };
+        match (expires, answer.modified) {
+            (Expires::Access(after), _) | (Expires::Modified(after @ 0), _) | (Expires::Modified(after), None) => {
+                self.course.expires_after = Some(*after);
+            }
+            // Its age is another in each second.
+            (Expires::Modified(_), Some(_)) | (Expires::Daily(_), _) => self.course.depends.on(Depends::SECOND),
+            (Expires::Off | Expires::Value(_) | Expires::Epoch | Expires::Max, _) => {}
+        }
         let (at, age, negative) = match expires {
             Expires::Off | Expires::Value(_) => return,
             Expires::Epoch => return put(&dated(1), "no-cache"),

@@ -340,18 +340,22 @@ impl<R: Replies> Runner<'_, R> {
             }
         };
         match self.files.look(id, key, self.clock.now, self.token, waited) {
-            Look::Known(id) => Ok(match self.files.lead(id) {
-                // No file is a folder.
-                Lead::File(_) if path.ends_with(b"/") => At::Missing,
-                Lead::File(meta) => {
-                    let modified = meta.file.as_ref().map_or(0, |file| file.modified);
-                    At::File(FileAt { id, size: meta.size, modified, executable: self.files.is_executable(id) })
-                }
-                Lead::Directory => At::Directory,
-                Lead::Missing => At::Missing,
-                Lead::Forbidden => At::Forbidden,
-                Lead::Failed => At::Failed,
-            }),
+            Look::Known(id) => {
+                let stamp = self.files.stamp(id);
+                self.course.looked(stamp);
+                Ok(match self.files.lead(id) {
+                    // No file is a folder.
+                    Lead::File(_) if path.ends_with(b"/") => At::Missing,
+                    Lead::File(meta) => {
+                        let modified = meta.file.as_ref().map_or(0, |file| file.modified);
+                        At::File(FileAt { id, size: meta.size, modified, executable: self.files.is_executable(id) })
+                    }
+                    Lead::Directory => At::Directory,
+                    Lead::Missing => At::Missing,
+                    Lead::Forbidden => At::Forbidden,
+                    Lead::Failed => At::Failed,
+                })
+            }
             Look::Waits(mark) => {
                 self.course.inner = Some(mark);
                 Err(Flow::Waits)

@@ -1,0 +1,149 @@
+use super::super::course::{Course, Depends, Loaded};
+use super::{ENTRIES_MAX, ReadyTable, expires_in};
+use crate::program::{Program, ServerId};
+use app::{Body, ConnId};
+use core::net::SocketAddr;
+use exchange::{Asked, ExchangeId, HeadWriter, Reply};
+use files::Stamp;
+use semantics::Known;
+use semantics::date::HttpDate;
+use std::rc::Rc;
+use std::sync::Arc;
+use wire::Time;
+
+/// A request for a path, without a query.
+struct Path<'a>(&'a [u8]);
+
+impl Asked for Path<'_> {
+    fn path(&self) -> &[u8] {
+        self.0
+    }
+
+    fn is_http10(&self) -> bool {
+        false
+    }
+
+    fn has_query(&self) -> bool {
+        false
+    }
+
+    fn authority(&self) -> &[u8] {
+        b"a.example"
+    }
+
+    fn known(&self, _field: Known) -> Option<&[u8]> {
+        None
+    }
+
+    fn local(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO
+    }
+}
+
+fn heads() -> HeadWriter {
+    fn write(out: &mut Vec<u8>, reply: &Reply<'_>, date: &HttpDate, _names_server: bool) {
+        for part in [b"Date: ", &date.as_bytes()[..], b"\r\n", reply.fields, b"\r\n"] {
+            out.extend_from_slice(part);
+        }
+    }
+    HeadWriter::new(6, |_, _, _| {}).with_replies(write, false)
+}
+
+fn course(fields: &[u8], expires_after: Option<i64>) -> Course {
+    let loaded = Rc::new(Loaded::new(Arc::new(Program::default()), None));
+    let mut course = Course::new(loaded, ExchangeId::of(ConnId::new(0, 0)));
+    course.sent.fields = fields.to_vec();
+    course.expires_after = expires_after;
+    course.looked(Stamp::default());
+    course
+}
+
+const WHOSE: (ServerId, u8) = (ServerId(0), 0);
+
+fn insert(table: &mut ReadyTable, path: &[u8], course: &Course, second: u64) {
+    let content = Body::new(b"content".to_vec());
+    table.insert((path, true, 0), course, (&content, 0, 7), &heads(), (second, &HttpDate::from_unix(second)));
+}
+
+fn head(table: &mut ReadyTable, path: &[u8], second: u64) -> Option<String> {
+    let at = table.find(&Path(path), WHOSE)?;
+    table.take(at, second).map(|ready| String::from_utf8(ready.head().to_vec()).unwrap())
+}
+
+fn date_anew(table: &mut ReadyTable, path: &[u8], second: u64, is_still: bool) {
+    let at = table.find(&Path(path), WHOSE).unwrap();
+    if table.is_lasting(at, second) {
+        table.date_anew(at, (second, &HttpDate::from_unix(second)), |_| is_still);
+    }
+}
+
+fn dated(second: u64) -> String {
+    String::from_utf8(HttpDate::from_unix(second).as_bytes().to_vec()).unwrap()
+}
+
+#[test]
+fn what_its_file_alone_decides_is_dated_anew() {
+    let mut table = ReadyTable::new(1 << 20, [1, 2]);
+    let fields = |second| format!("X: y\r\nExpires: {}\r\n", dated(second));
+    insert(&mut table, b"/a", &course(fields(1_060).as_bytes(), Some(60)), 1_000);
+    assert_eq!(head(&mut table, b"/a", 1_001), None, "the second is over");
+    for second in [1_001, 1_500] {
+        date_anew(&mut table, b"/a", second, true);
+        let expected = format!("Date: {}\r\n{}\r\n", dated(second), fields(second + 60));
+        assert_eq!(head(&mut table, b"/a", second), Some(expected));
+        // Logs tell of the field that was sent.
+        let (note, _) = table.noted().unwrap();
+        assert_eq!(note.course.sent.fields, fields(second + 60).into_bytes());
+    }
+    date_anew(&mut table, b"/a", 1_501, false);
+    assert_eq!(head(&mut table, b"/a", 1_501), None, "its file is another");
+    date_anew(&mut table, b"/a", 1_502, true);
+    assert_eq!(head(&mut table, b"/a", 1_502), None, "and stays so until it is made anew");
+    insert(&mut table, b"/a", &course(fields(1_563).as_bytes(), Some(60)), 1_503);
+    date_anew(&mut table, b"/a", 1_504, true);
+    assert!(head(&mut table, b"/a", 1_504).is_some());
+}
+
+#[test]
+fn what_the_time_decides_is_made_anew() {
+    let mut table = ReadyTable::new(1 << 20, [1, 2]);
+    let mut timed = course(b"", None);
+    timed.depends.on(Depends::SECOND);
+    let mut of_none = course(b"", None);
+    of_none.stamps.clear();
+    let mut of_many = course(b"", None);
+    (0..100).for_each(|_| of_many.looked(Stamp::default()));
+    // `add_header Expires` beside `expires`, or in its place.
+    let two = format!("Expires: {}\r\nExpires: {}\r\n", dated(1_060), dated(1_060));
+    let others = [timed, of_none, of_many, course(two.as_bytes(), Some(60)), course(b"Expires: 0\r\n", Some(60))];
+    for (number, course) in others.iter().enumerate() {
+        let path = format!("/{number}").into_bytes();
+        insert(&mut table, &path, course, 1_000);
+        assert!(head(&mut table, &path, 1_000).is_some());
+        date_anew(&mut table, &path, 1_001, true);
+        assert_eq!(head(&mut table, &path, 1_001), None, "{number}");
+    }
+    assert_eq!(expires_in(b"X-Expires: a\r\nExpires: b\r\n"), Some(23));
+    assert_eq!(expires_in(b"X-Expires: a\r\n"), None);
+}
+
+/// None replaces another before there are as many as may be.
+#[test]
+fn each_of_many_paths_is_found_again() {
+    let mut table = ReadyTable::new(usize::MAX, [3, 5]);
+    let course = course(b"", None);
+    let path = |number: usize| format!("/{number}/page.html").into_bytes();
+    for number in 0..20_000 {
+        insert(&mut table, &path(number), &course, 7);
+    }
+    assert!((0..20_000).all(|number| head(&mut table, &path(number), 7).is_some()));
+    for number in 20_000..ENTRIES_MAX + 1_000 {
+        insert(&mut table, &path(number), &course, 7);
+    }
+    let left = (0..ENTRIES_MAX + 1_000).filter(|number| head(&mut table, &path(*number), 7).is_some()).count();
+    assert_eq!(left, ENTRIES_MAX);
+}
