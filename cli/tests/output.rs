@@ -92,3 +92,27 @@ fn a_configuration_is_explained_to_people_and_to_programs() {
     assert_eq!(told["error"]["text"], "unknown directive \"serve\"");
     assert_eq!(told["servers"], serde_json::Value::Null);
 }
+
+/// Tracers read where probes stand from the program's notes, and operators by which
+/// names in docs/tracing.md.
+#[test]
+fn each_probe_that_is_promised_stands_in_the_program() {
+    let program = env!("CARGO_BIN_EXE_nearside");
+    let notes = Command::new("readelf").args(["-n", "-W", program]).output().expect("readelf is there");
+    let notes = String::from_utf8(notes.stdout).expect("text");
+    let promised = include_str!("../../docs/tracing.md").lines().filter_map(|line| line.strip_prefix("| `"));
+    let mut names: Vec<_> = promised.filter_map(|line| line.split_once('`')).map(|(name, _)| name).collect();
+    for name in &names {
+        let mut of =
+            notes.split("    Provider: ").filter(|note| note.starts_with(&format!("nearside\n    Name: {name}\n")));
+        let note = of.next().unwrap_or_else(|| panic!("no {name} in {notes}"));
+        // All that a tracer needs: a place, a semaphore, and each argument in a register.
+        assert!(!note.contains("Location: 0x0000000000000000") && !note.contains("Base: 0x0000000000000000"), "{note}");
+        assert!(!note.contains("Semaphore: 0x0000000000000000"), "{note}");
+        assert!(of.next().is_none(), "{name} stands in one place");
+    }
+    names.sort_unstable();
+    let mut all = probes::NAMES.to_vec();
+    all.sort_unstable();
+    assert_eq!(names, all, "docs/tracing.md has all of them");
+}

@@ -17,6 +17,7 @@ use silo::Clock;
 use silo::page::Page;
 use std::sync::atomic::Ordering;
 use std::thread;
+use wire::Time;
 
 /// What is done where there is nothing else to say of it.
 const DONE: &str = "reloaded: content is looked for again, and the log opened again";
@@ -42,12 +43,21 @@ pub struct Reload {
     most: usize,
     /// What is to be said when all workers have taken it up.
     pending: Option<String>,
+    /// When the last one began.
+    began: Time,
 }
 
 impl Reload {
     /// From what is in force at the start.
     pub fn new(plan: &ServePlan) -> Self {
-        Self { seen: 0, brought: None, plan: plan.clone(), most: plan.server.limits.connections, pending: None }
+        Self {
+            seen: 0,
+            brought: None,
+            plan: plan.clone(),
+            most: plan.server.limits.connections,
+            pending: None,
+            began: Time::ZERO,
+        }
     }
 
     /// The parent wishes it, and has opened what it takes.
@@ -72,20 +82,32 @@ impl Reload {
             let replaced = orders.replaced();
             // The rest of a log may go to a slow disk.
             let _ = thread::Builder::new().name("replaced".to_owned()).spawn(move || drop(replaced));
-            tell(page, true, &said);
+            self.over(page, true, &said);
         }
         let wishes = asked.reloads.load(Ordering::Relaxed);
         if core::mem::replace(&mut self.seen, wishes) == wishes {
             return;
         }
         systemd::reloading("reading settings and content again");
+        self.began = Clock.now();
+        if probes::reload_begin::is_traced() {
+            probes::reload_begin::fire(wishes as u64);
+        }
         match self.begin(prepare) {
             Ok((news, said)) => {
                 self.pending = Some(said);
                 orders.reload(news);
             }
-            Err(why) => tell(page, false, &why.to_string()),
+            Err(why) => self.over(page, false, &why.to_string()),
         }
+    }
+
+    fn over(&self, page: &mut Page, done: bool, said: &str) {
+        if probes::reload_end::is_traced() {
+            let took = Clock.now().since(self.began);
+            probes::reload_end::fire(self.seen as u64, done.into(), took.as_nanos() as u64);
+        }
+        tell(page, done, said);
     }
 
     /// What workers are to take up, and what there is to be said of it.

@@ -13,6 +13,7 @@ use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
+use std::time::Instant;
 use wire::Time;
 
 /// Jobs with the reader at once; what is more waits in line here. Bounds also
@@ -279,10 +280,19 @@ fn run(mut worker: FileReader, mut jobs: Consumer<Job>, mut done: Producer<Done>
 fn serve(worker: &mut FileReader, job: Job) -> Done {
     match job {
         Job::LookUp { entry, key, known, now } => {
-            Done::LookUp { entry, found: worker.look_up(&key, known.as_ref(), now) }
+            let began = probes::file_opened::is_traced().then(instant);
+            let found = worker.look_up(&key, known.as_ref(), now);
+            if let Some(began) = began {
+                probes::file_opened::fire(key.as_bytes(), found.number(), nanoseconds(began));
+            }
+            Done::LookUp { entry, found }
         }
         Job::Read { work, source, offset, length, mut buffer } => {
+            let began = probes::file_read::is_traced().then(instant);
             let outcome = worker.read(&source, offset, length, &mut buffer);
+            if let Some(began) = began {
+                probes::file_read::fire(source.path(), offset, buffer.len() as u64, nanoseconds(began));
+            }
             Done::Read { work, buffer, outcome }
         }
         Job::List { work, path } => Done::Listed { work, listing: worker.list(&path) },
@@ -295,4 +305,13 @@ fn serve(worker: &mut FileReader, job: Job) -> Done {
             Done::Reopened
         }
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long the file system took, for who traces it; no silo asks")]
+fn instant() -> Instant {
+    Instant::now()
+}
+
+fn nanoseconds(began: Instant) -> u64 {
+    instant().saturating_duration_since(began).as_nanos() as u64
 }

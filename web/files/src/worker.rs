@@ -89,6 +89,19 @@ pub enum Found {
     Failed,
 }
 
+impl Found {
+    /// Its number, as tracers see it ([`probes::file_opened`]).
+    pub const fn number(&self) -> u64 {
+        match self {
+            Self::Unchanged | Self::File(_) | Self::Large { .. } => 0,
+            Self::Directory => 1,
+            Self::Missing => 2,
+            Self::Forbidden => 3,
+            Self::Failed => 4,
+        }
+    }
+}
+
 /// A file's content and the head of its 200 response.
 #[derive(Debug)]
 pub struct FileContent {

@@ -94,6 +94,7 @@ impl Handing {
             return true;
         }
         self.drops += 1;
+        lost(1, false);
         false
     }
 
@@ -135,9 +136,24 @@ impl Handing {
         let lines = core::mem::take(&mut self.lines);
         if self.full.push(Buffer { bytes, lines }).is_err() {
             self.drops += lines;
+            lost(lines, false);
         }
         self.wake();
         true
+    }
+}
+
+impl Writing {
+    /// So many lines could not be written.
+    pub fn lose(&self, lines: u64) {
+        self.drops.fetch_add(lines, Ordering::Relaxed);
+        lost(lines, true);
+    }
+}
+
+fn lost(lines: u64, unwritten: bool) {
+    if probes::log_lost::is_traced() {
+        probes::log_lost::fire(lines, unwritten.into());
     }
 }
 

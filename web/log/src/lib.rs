@@ -237,7 +237,7 @@ fn write(
         let stop = writing.stop.load(Ordering::Acquire);
         while let Ok(Buffer { bytes, lines }) = full.pop() {
             if sink.append(&bytes, &writing.hurry).is_err() {
-                writing.drops.fetch_add(lines, Ordering::Relaxed);
+                writing.lose(lines);
             }
             give_back(&mut empty, bytes);
         }

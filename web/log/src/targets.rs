@@ -170,7 +170,7 @@ impl Target {
     fn take(&mut self, record: &Record<'_>, writing: &Writing) {
         let Some(buffering) = &self.buffering else {
             if self.put(record, &writing.hurry).is_err() {
-                writing.drops.fetch_add(record.count(), Ordering::Relaxed);
+                writing.lose(record.count());
             }
             return;
         };
@@ -204,7 +204,7 @@ impl Target {
             _ => self.put(&Record { log: 0, path: b"", root: b"", lines: &pending }, &writing.hurry),
         };
         if written.is_err() {
-            writing.drops.fetch_add(lines, Ordering::Relaxed);
+            writing.lose(lines);
         }
         pending.clear();
         pending.shrink_to(KEPT);

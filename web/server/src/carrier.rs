@@ -4,6 +4,7 @@ use crate::conn::{DRY, FINISHED, More, ServedConnection, State, Tick};
 use crate::counters::Counters;
 use crate::head;
 use crate::terms::TermTable;
+use crate::trace;
 use access_log::{Line, Log};
 use app::{Body, ConnId, Net};
 use core::net::SocketAddr;
@@ -35,6 +36,8 @@ pub struct Carrier {
     pub ready: u64,
     /// Whether a request may be logged.
     pub logs_any: bool,
+    /// Whether one may be, or somebody traces requests: looked for once a second.
+    pub tells_all: bool,
     /// Whether a handler is told of what it had ready.
     pub notes_ready: bool,
     /// Whether some connections begin with a header of the PROXY protocol.
@@ -101,6 +104,9 @@ impl Carrier {
         self.count(status, false);
         if let Some(recorder) = &self.recorder {
             recorder.on_rejected(status.code(), head as u64 + body);
+        }
+        if probes::request_end::is_traced() {
+            trace::refused(id, status, head as u64 + body);
         }
         self.answered(net, id, head, body);
         self.response_over(net, id, false);
@@ -232,6 +238,9 @@ impl<N: Net> Answering<'_, N> {
     fn over(&mut self, id: ConnId, request: &Request<'_>, status: Status, (head, body): (usize, u64), ending: Ending) {
         self.carrier.count(status, true);
         self.record(id, status.code(), head as u64 + body);
+        if probes::request_end::is_traced() {
+            self.carrier.trace_end(id, self.net.now(), Some((status, head as u64 + body)));
+        }
         self.carrier.answered(self.net, id, head, body);
         let now = self.net.now();
         if let Some(log) = self.carrier.logs.get_mut(self.slot).and_then(Option::as_mut) {
@@ -432,6 +441,9 @@ impl<N: Net> Replies for Answering<'_, N> {
         if let Some((status, bytes)) = self.carrier.conns[id.index()].more.as_deref().map(More::outcome) {
             self.record(id, status, bytes);
         }
+        if probes::request_end::is_traced() {
+            self.carrier.trace_end(id, now, None);
+        }
         let conn = &mut self.carrier.conns[id.index()];
         conn.last = Tick::of(now);
         let goes_on = conn.ending.goes_on() && self.carrier.draining.is_none();
@@ -445,6 +457,9 @@ impl<N: Net> Replies for Answering<'_, N> {
         }
         let now = self.net.now();
         self.carrier.close_line(id, now);
+        if probes::request_end::is_traced() {
+            self.carrier.trace_end(id, now, None);
+        }
         self.carrier.conns[id.index()].state = State::Closing;
         self.net.abort(id);
     }
@@ -459,7 +474,7 @@ impl<N: Net> Replies for Answering<'_, N> {
         About {
             peer: self.net.peer(id),
             local: self.net.local(id),
-            connection: u64::from(id.generation()) << 32 | id.index() as u64,
+            connection: trace::number(id),
             requests: conn.map_or(0, |conn| conn.requests),
             http10: conn.is_some_and(|conn| conn.ending.is_http10()),
             goes_on: conn.is_some_and(|conn| conn.ending.goes_on()) && self.carrier.goes_on(id),

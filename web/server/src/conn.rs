@@ -1,6 +1,7 @@
 //! What the server knows of a connection.
 
 use crate::terms::Terms;
+use crate::trace::Traced;
 use access_log::OpenLine;
 use core::time::Duration;
 use exchange::{Ending, ProxiedAddresses};
@@ -117,6 +118,8 @@ pub struct More {
     pub began: Option<Time>,
     /// The series that its latency is counted with.
     pub series: Option<u16>,
+    /// What was asked for, while requests are traced.
+    pub traced: Option<Box<Traced>>,
 }
 
 impl More {

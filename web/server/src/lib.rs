@@ -20,6 +20,7 @@
 //! | `requests` | from a request to its handler |
 //! | `carrier` | from a handler to a response |
 //! | `times` | how long requests take
+//! | `trace` | what tracers are told of requests |
 //! | `head` | the heads of responses: a field that all are to have |
 //! | `terms` | how long clients may take, by address and location |
 //! | `deadlines` | timers, draining |
@@ -37,6 +38,7 @@ mod ready;
 mod requests;
 mod terms;
 mod times;
+mod trace;
 
 pub use access_log::{AccessLog, LineFormat};
 pub use change::{Change, Replaced};
@@ -235,6 +237,7 @@ impl<H: Handler> Server<H> {
             unsent_max: limits.unsent_bytes,
             ready: 0,
             logs_any: true,
+            tells_all: true,
             notes_ready: true,
             behind_proxies: false,
             recorder: config.latency.clone().map(|board| Box::new(Recorder::new(board))),
@@ -276,6 +279,7 @@ impl<H: Handler> Server<H> {
         self.carrier.notes_ready = self.handlers.iter().any(Handler::notes_ready);
         self.carrier.behind_proxies = self.handlers.iter().any(Handler::is_behind_proxies);
         self.carrier.logs_any = self.carrier.logs.iter().any(Option::is_some);
+        self.carrier.tells_all = self.carrier.logs_any || trace::is_on();
         self.is_passive = !self.carrier.logs_any && self.handlers.iter().all(Handler::is_passive);
         self.settle_series();
     }
@@ -313,6 +317,7 @@ impl<H: Handler> Server<H> {
         carrier.second = carrier.clock.unix_seconds(now);
         carrier.next_second = carrier.clock.next_second(now);
         carrier.date = HttpDate::from_unix(carrier.second);
+        carrier.tells_all = carrier.logs_any || trace::is_on();
         for log in carrier.logs.iter_mut().flatten() {
             log.set_time(&carrier.date);
         }
@@ -426,6 +431,9 @@ impl<H: Handler> App for Server<H> {
             flags: if short { FIRST } else { 0 },
             ..ServedConnection::vacant()
         };
+        if probes::connection_accepted::is_traced() {
+            self.carrier.trace_accepted(net, id);
+        }
         if self.carrier.draining.is_some() {
             self.carrier.counters.connections_refused += 1;
             self.carrier.close_after_queue(net, id);
@@ -483,7 +491,7 @@ impl<H: Handler> App for Server<H> {
         self.on_deadline(net, id);
     }
 
-    fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, _why: Closed) {
+    fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed) {
         let Some(conn) = self.carrier.conns.get(id.index()) else { return };
         if conn.state == State::Vacant {
             return;
@@ -491,6 +499,9 @@ impl<H: Handler> App for Server<H> {
         self.carrier.counters.connections_open -= 1;
         if conn.is_asked() {
             self.gone(net, id);
+        }
+        if probes::connection_closed::is_traced() {
+            self.carrier.trace_closed(id, why);
         }
         self.carrier.conns[id.index()] = ServedConnection::vacant();
     }

@@ -6,6 +6,7 @@ use crate::Server;
 use crate::carrier::{Answering, Carrier, line};
 use crate::conn::{FINISHED, MARKED, State, Tick, ending};
 use crate::times::record_ready;
+use crate::trace;
 use app::{ConnId, Net};
 use core::cell::OnceCell;
 use core::hint::cold_path;
@@ -38,8 +39,8 @@ impl<H: Handler> Server<H> {
     fn serve_plain<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
         let carrier = &mut self.carrier;
         let Some(conn) = carrier.conns.get_mut(id.index()) else { return 0 };
-        // A log of the carrier's tells more of a request than its path.
-        if conn.state != State::Ready || conn.flags & !MARKED != 0 || carrier.logs_any {
+        // A log of the carrier's tells more of a request than its path, as a tracer does.
+        if conn.state != State::Ready || conn.flags & !MARKED != 0 || carrier.tells_all {
             return 0;
         }
         let Some(plain) = conn.engine.plain(data, &carrier.terms.plain) else { return 0 };
@@ -191,9 +192,8 @@ impl<H: Handler> Server<H> {
         if self.carrier.notes_ready {
             self.note_ready(net, (id, slot), request, (Some(head as u64), bytes as u64));
         }
-        if let Some(Some(log)) = self.carrier.logs.get_mut(usize::from(slot)) {
-            let line = line(net, id, request, Status::OK);
-            log.line(&line, bytes.saturating_sub(head) as u64, now);
+        if self.carrier.tells_all {
+            self.carrier.tell(net, (id, slot), request, (head, bytes), now);
         }
         bytes
     }
@@ -456,6 +456,23 @@ impl Carrier {
             self.change_terms(net, id, ready.terms);
         }
         Some(bytes)
+    }
+
+    /// What was ready was sent: for the log, and for who traces requests.
+    #[inline(never)]
+    fn tell<N: Net>(
+        &mut self,
+        net: &N,
+        (id, slot): (ConnId, u16),
+        request: &Request<'_>,
+        (head, bytes): (usize, usize),
+        now: Time,
+    ) {
+        if let Some(Some(log)) = self.logs.get_mut(usize::from(slot)) {
+            let line = line(net, id, request, Status::OK);
+            log.line(&line, bytes.saturating_sub(head) as u64, now);
+        }
+        trace::ready(id, request, bytes as u64);
     }
 
     /// A long response was queued: whether its peer takes it is watched, unless

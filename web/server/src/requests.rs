@@ -112,6 +112,9 @@ impl<H: Handler> Server<H> {
     /// The exchange of a connection is over without its end.
     pub(crate) fn gone<N: Net>(&mut self, net: &N, id: ConnId) {
         self.carrier.close_line(id, net.now());
+        if probes::request_end::is_traced() {
+            self.carrier.trace_end(id, net.now(), None);
+        }
         let conn = &self.carrier.conns[id.index()];
         let mark = conn.more.as_ref().and_then(|more| more.mark);
         if let Some(handler) = self.handlers.get_mut(conn.slot()) {
@@ -260,6 +263,9 @@ impl<H: Handler> Server<H> {
     /// Hands a request to the handler in `slot`.
     fn respond<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, slot: u16, body: RequestBody) {
         self.carrier.conns[id.index()].state = State::Waiting;
+        if self.carrier.tells_all {
+            self.carrier.trace_begin(id, request, net.now());
+        }
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
         let mut replies = Answering {
             net: &mut *net,

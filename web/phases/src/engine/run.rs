@@ -208,6 +208,17 @@ impl<R: Replies> Runner<'_, R> {
     fn enter_place(&mut self, block: crate::BlockId) {
         (self.course.place, self.course.block) = (block, block);
         self.course.enter(Phase::Rewrite);
+        if probes::location_chosen::is_traced() {
+            self.trace_place();
+        }
+    }
+
+    #[cold]
+    fn trace_place(&self) {
+        let program = &self.loaded.program;
+        let server = program.servers.get(usize::from(self.course.server.0)).map_or(&b""[..], |server| &server.name);
+        let label = program.blocks.get(self.course.place.0 as usize).map_or(&b""[..], |block| &block.label);
+        probes::location_chosen::fire(self.replies.about(self.course.id).connection, server, label);
     }
 
     /// Goes on in a location by its name.

@@ -157,3 +157,40 @@ fn a_log_that_blocks_drops_and_counts() {
     drop(world);
     drain.join().expect("every line that was not dropped comes");
 }
+
+/// What tracers see is for them to say; that nobody else sees a difference is for this.
+#[test]
+fn requests_are_answered_alike_while_they_are_traced() {
+    let site = Site::new();
+    site.write("a.txt", "0123456789");
+    site.write("large", vec![b'x'; 1 << 20]);
+    let asked = [
+        "GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /a.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        "GET /a.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=1-2\r\n\r\n",
+        "HEAD /large HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /none HTTP/1.0\r\n\r\n",
+        "GET /large HTTP/1.1\r\nHost: a\r\n\r\n",
+        "BAD REQUEST\r\n\r\n",
+    ];
+    let answers = |traced: bool| {
+        let mut world = World::new(site.config());
+        probes::trace_requests(traced);
+        world.advance(Duration::from_secs(2));
+        let answers: Vec<_> = asked.iter().map(|asked| [world.fetch(asked), world.fetch(asked)]).collect();
+        // One leaves while it is answered, one while another waits.
+        for asked in ["GET /large HTTP/1.1\r\nHost: a\r\n\r\n", "GET /other HTTP/1.1\r\nHost: a\r\n\r\n"] {
+            let id = world.open();
+            world.send(id, asked);
+            world.close(id, app::Closed::Reset);
+        }
+        (answers, world.server.snapshot())
+    };
+    let plain = answers(false);
+    let traced = answers(true);
+    probes::trace_requests(false);
+    assert!(plain.0 == traced.0, "traced, something else is answered");
+    let counts =
+        |counters: server::Counters| counters.iter().filter(|(name, _)| !name.contains("cache")).collect::<Vec<_>>();
+    assert_eq!(counts(plain.1), counts(traced.1));
+}
