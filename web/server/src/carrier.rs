@@ -102,12 +102,7 @@ impl Carrier {
         let status = page.status;
         let (head, body) = self.queue(net, id, &page.reply(), &page.body(), Ending::LAST_OF_11);
         self.count(status, false);
-        if let Some(recorder) = &self.recorder {
-            recorder.on_rejected(status.code(), head as u64 + body);
-        }
-        if probes::request_end::is_traced() {
-            trace::refused(id, status, head as u64 + body);
-        }
+        self.record_rejected(id, status, head as u64 + body);
         self.answered(net, id, head, body);
         self.response_over(net, id, false);
     }
@@ -206,8 +201,9 @@ impl Carrier {
         }
     }
 
-    /// Writes the line of a reply that was begun, with what was sent of it.
+    /// Tells of a reply that was begun, with what was sent of it: the log, and who traces.
     pub fn close_line(&mut self, id: ConnId, now: Time) {
+        trace::end(&mut self.conns, id, now, None);
         let Some(more) = self.conns[id.index()].more.as_mut() else { return };
         let (line, sent, slot) = (more.line.take(), more.sent, usize::from(more.slot));
         if let (Some(line), Some(log)) = (line, self.logs.get_mut(slot).and_then(Option::as_mut)) {
@@ -238,9 +234,7 @@ impl<N: Net> Answering<'_, N> {
     fn over(&mut self, id: ConnId, request: &Request<'_>, status: Status, (head, body): (usize, u64), ending: Ending) {
         self.carrier.count(status, true);
         self.record(id, status.code(), head as u64 + body);
-        if probes::request_end::is_traced() {
-            self.carrier.trace_end(id, self.net.now(), Some((status, head as u64 + body)));
-        }
+        trace::end(&mut self.carrier.conns, id, self.net.now(), Some((status, head as u64 + body)));
         self.carrier.answered(self.net, id, head, body);
         let now = self.net.now();
         if let Some(log) = self.carrier.logs.get_mut(self.slot).and_then(Option::as_mut) {
@@ -441,9 +435,6 @@ impl<N: Net> Replies for Answering<'_, N> {
         if let Some((status, bytes)) = self.carrier.conns[id.index()].more.as_deref().map(More::outcome) {
             self.record(id, status, bytes);
         }
-        if probes::request_end::is_traced() {
-            self.carrier.trace_end(id, now, None);
-        }
         let conn = &mut self.carrier.conns[id.index()];
         conn.last = Tick::of(now);
         let goes_on = conn.ending.goes_on() && self.carrier.draining.is_none();
@@ -455,11 +446,7 @@ impl<N: Net> Replies for Answering<'_, N> {
         if self.carrier.conn(id).is_none_or(|conn| !conn.is_asked()) {
             return;
         }
-        let now = self.net.now();
-        self.carrier.close_line(id, now);
-        if probes::request_end::is_traced() {
-            self.carrier.trace_end(id, now, None);
-        }
+        self.carrier.close_line(id, self.net.now());
         self.carrier.conns[id.index()].state = State::Closing;
         self.net.abort(id);
     }

@@ -1,7 +1,6 @@
 //! What the server knows of a connection.
 
 use crate::terms::Terms;
-use crate::trace::Traced;
 use access_log::OpenLine;
 use core::time::Duration;
 use exchange::{Ending, ProxiedAddresses};
@@ -120,6 +119,14 @@ pub struct More {
     pub series: Option<u16>,
     /// What was asked for, while requests are traced.
     pub traced: Option<Box<Traced>>,
+}
+
+/// What a request asked for that is traced.
+#[derive(Debug)]
+pub struct Traced {
+    pub host: Box<[u8]>,
+    pub path: Box<[u8]>,
+    pub began: Time,
 }
 
 impl More {

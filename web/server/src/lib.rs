@@ -431,9 +431,7 @@ impl<H: Handler> App for Server<H> {
             flags: if short { FIRST } else { 0 },
             ..ServedConnection::vacant()
         };
-        if probes::connection_accepted::is_traced() {
-            self.carrier.trace_accepted(net, id);
-        }
+        trace::accepted(net, id, self.carrier.counters.connections_open);
         if self.carrier.draining.is_some() {
             self.carrier.counters.connections_refused += 1;
             self.carrier.close_after_queue(net, id);
@@ -500,9 +498,7 @@ impl<H: Handler> App for Server<H> {
         if conn.is_asked() {
             self.gone(net, id);
         }
-        if probes::connection_closed::is_traced() {
-            self.carrier.trace_closed(id, why);
-        }
+        trace::closed(&self.carrier.conns[id.index()], id, why);
         self.carrier.conns[id.index()] = ServedConnection::vacant();
     }
 

@@ -3,6 +3,7 @@
 use crate::Server;
 use crate::carrier::{Answering, Carrier, Page};
 use crate::conn::{ENDED, FIRST, PARTIAL, PAUSED, State, TAKES_BODY, Tick, ending};
+use crate::trace;
 use app::{ConnId, Net};
 use exchange::{Ending, ExchangeId, Handler, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestReader, Transfer};
@@ -112,9 +113,6 @@ impl<H: Handler> Server<H> {
     /// The exchange of a connection is over without its end.
     pub(crate) fn gone<N: Net>(&mut self, net: &N, id: ConnId) {
         self.carrier.close_line(id, net.now());
-        if probes::request_end::is_traced() {
-            self.carrier.trace_end(id, net.now(), None);
-        }
         let conn = &self.carrier.conns[id.index()];
         let mark = conn.more.as_ref().and_then(|more| more.mark);
         if let Some(handler) = self.handlers.get_mut(conn.slot()) {
@@ -264,7 +262,7 @@ impl<H: Handler> Server<H> {
     fn respond<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, slot: u16, body: RequestBody) {
         self.carrier.conns[id.index()].state = State::Waiting;
         if self.carrier.tells_all {
-            self.carrier.trace_begin(id, request, net.now());
+            trace::begin(&mut self.carrier.conns[id.index()], id, request, net.now());
         }
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
         let mut replies = Answering {

@@ -2,10 +2,12 @@
 
 use crate::Server;
 use crate::carrier::{Answering, Carrier};
+use crate::trace;
 use app::{ConnId, Net};
 use core::hint::cold_path;
 use exchange::{Handler, Ready};
 use latency::{Pace, Recorder};
+use semantics::Status;
 use site::Content;
 use wire::Time;
 
@@ -40,6 +42,16 @@ fn record_one(recorder: &mut Option<Box<Recorder>>, own: &[u16], (series, slot):
     if let Some(recorder) = recorder {
         let series = if series == Ready::OF_HOST { own.get(usize::from(slot)).copied() } else { Some(series) };
         recorder.on_ready(series.unwrap_or(latency::OTHER), bytes.into(), now);
+    }
+}
+
+impl Carrier {
+    /// What is no request was answered.
+    pub(crate) fn record_rejected(&self, id: ConnId, status: Status, bytes: u64) {
+        if let Some(recorder) = &self.recorder {
+            recorder.on_rejected(status.code(), bytes);
+        }
+        trace::refused(id, status, bytes);
     }
 }
 

@@ -3,18 +3,10 @@
 //! The short way asks nobody: once a second it is looked whether somebody traces, and
 //! from then on what is plain takes the way of heads that are parsed as a whole.
 
-use crate::carrier::Carrier;
+use crate::conn::{ServedConnection, Traced};
 use app::{Closed, ConnId, Net};
 use semantics::{Request, Status};
 use wire::Time;
-
-/// What was asked for.
-#[derive(Debug)]
-pub struct Traced {
-    host: Box<[u8]>,
-    path: Box<[u8]>,
-    began: Time,
-}
 
 /// What of no response comes to: its client has left.
 const LEFT: u16 = 499;
@@ -27,6 +19,21 @@ pub const fn number(id: ConnId) -> u64 {
 /// Whether somebody traces requests.
 pub fn is_on() -> bool {
     probes::request_begin::is_traced() || probes::request_end::is_traced()
+}
+
+#[inline]
+pub fn accepted<N: Net>(net: &N, id: ConnId, open: u64) {
+    if probes::connection_accepted::is_traced() {
+        let peer = net.peer(id).map(|peer| peer.to_string()).unwrap_or_default();
+        probes::connection_accepted::fire(number(id), peer.as_bytes(), open);
+    }
+}
+
+#[inline]
+pub fn closed(conn: &ServedConnection, id: ConnId, why: Closed) {
+    if probes::connection_closed::is_traced() {
+        probes::connection_closed::fire(number(id), conn.requests.into(), u64::from(why == Closed::Finished));
+    }
 }
 
 /// What was ready was sent.
@@ -42,47 +49,42 @@ pub fn ready(id: ConnId, request: &Request<'_>, bytes: u64) {
 }
 
 /// What is no request was answered.
-#[cold]
+#[inline]
 pub fn refused(id: ConnId, status: Status, bytes: u64) {
-    probes::request_end::fire(number(id), b"", b"", status.code().into(), bytes, 0);
+    if probes::request_end::is_traced() {
+        probes::request_end::fire(number(id), b"", b"", status.code().into(), bytes, 0);
+    }
 }
 
-impl Carrier {
-    #[cold]
-    pub(crate) fn trace_accepted<N: Net>(&self, net: &N, id: ConnId) {
-        let peer = net.peer(id).map(|peer| peer.to_string()).unwrap_or_default();
-        probes::connection_accepted::fire(number(id), peer.as_bytes(), self.counters.connections_open);
+/// A request goes to its handler. What it asks for is kept, because its head is not.
+#[cold]
+pub fn begin(conn: &mut ServedConnection, id: ConnId, request: &Request<'_>, now: Time) {
+    let (host, path) = (request.authority(), request.path());
+    if probes::request_begin::is_traced() {
+        probes::request_begin::fire(number(id), host, path);
     }
+    if probes::request_end::is_traced() {
+        let more = conn.more();
+        let began = more.began.unwrap_or(now);
+        more.traced = Some(Box::new(Traced { host: host.into(), path: path.into(), began }));
+    }
+}
 
-    #[cold]
-    pub(crate) fn trace_closed(&self, id: ConnId, why: Closed) {
-        let requests = self.conns.get(id.index()).map_or(0, |conn| conn.requests);
-        probes::connection_closed::fire(number(id), requests.into(), u64::from(why == Closed::Finished));
+/// It is over: with this response in one piece, or with as much as was sent of the one
+/// that was begun.
+#[inline]
+pub fn end(conns: &mut [ServedConnection], id: ConnId, now: Time, whole: Option<(Status, u64)>) {
+    if probes::request_end::is_traced() {
+        end_traced(conns, id, now, whole);
     }
+}
 
-    /// A request goes to its handler. What it asks for is kept, because its head is not.
-    #[cold]
-    pub(crate) fn trace_begin(&mut self, id: ConnId, request: &Request<'_>, now: Time) {
-        let (host, path) = (request.authority(), request.path());
-        if probes::request_begin::is_traced() {
-            probes::request_begin::fire(number(id), host, path);
-        }
-        if probes::request_end::is_traced() {
-            let more = self.conns[id.index()].more();
-            let began = more.began.unwrap_or(now);
-            more.traced = Some(Box::new(Traced { host: host.into(), path: path.into(), began }));
-        }
-    }
-
-    /// It is over: with this response in one piece, or with as much as was sent of the
-    /// one that was begun.
-    #[cold]
-    pub(crate) fn trace_end(&mut self, id: ConnId, now: Time, whole: Option<(Status, u64)>) {
-        let Some(more) = self.conns.get_mut(id.index()).and_then(|conn| conn.more.as_deref_mut()) else { return };
-        // Nobody traced when it began; or it was told.
-        let Some(Traced { host, path, began }) = more.traced.take().map(|traced| *traced) else { return };
-        let (status, bytes) = whole.map_or_else(|| more.outcome(), |(status, bytes)| (status.code(), bytes));
-        let status = if status == 0 { LEFT } else { status };
-        probes::request_end::fire(number(id), &host, &path, status.into(), bytes, now.since(began).as_nanos() as u64);
-    }
+#[cold]
+fn end_traced(conns: &mut [ServedConnection], id: ConnId, now: Time, whole: Option<(Status, u64)>) {
+    let Some(more) = conns.get_mut(id.index()).and_then(|conn| conn.more.as_deref_mut()) else { return };
+    // Nobody traced when it began; or it was told.
+    let Some(Traced { host, path, began }) = more.traced.take().map(|traced| *traced) else { return };
+    let (status, bytes) = whole.map_or_else(|| more.outcome(), |(status, bytes)| (status.code(), bytes));
+    let status = if status == 0 { LEFT } else { status };
+    probes::request_end::fire(number(id), &host, &path, status.into(), bytes, now.since(began).as_nanos() as u64);
 }
