@@ -41,7 +41,7 @@ use layer::Layer;
 use listen::Addresses;
 use pcre::{Regex, RegexOptions};
 use phases::variables::VariableError;
-use phases::{BlockId, Program, TooManyTerms, Value};
+use phases::{Block, BlockId, Program, TooManyTerms, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -206,9 +206,9 @@ impl Compiler<'_> {
     }
 
     /// A block of the program, which stands at `place`.
-    fn block(&mut self, layer: &Layer, place: Place) -> BlockId {
+    fn block(&mut self, block: Block, place: Place) -> BlockId {
         let id = BlockId(self.program.blocks.len() as u32);
-        self.program.blocks.push(layer.block.clone());
+        self.program.blocks.push(block);
         self.places.push(Some(place));
         id
     }

@@ -161,6 +161,12 @@ impl CompressionRules {
         Coding::ALL.iter().any(|coding| self.of(*coding).on)
     }
 
+    /// Whether any response may be in a coding: its file's, or that it is sent in.
+    #[must_use]
+    pub fn codes(&self) -> bool {
+        self.is_on() || self.gunzip || Coding::ALL.iter().any(|coding| self.of(*coding).files != Precompressed::Off)
+    }
+
     /// What a response to a request that takes `accepted` gets.
     #[must_use]
     pub fn choose(&self, accepted: Accepted, response: &ResponseFacts<'_>) -> Chosen {

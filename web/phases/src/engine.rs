@@ -41,7 +41,7 @@ mod text;
 mod values;
 mod written;
 
-use crate::program::{ContentRules, Program, ServerId};
+use crate::program::{Program, ServerId};
 use crate::silos::SiloShare;
 use access_log::LogSet;
 use app::{Body, Wake};
@@ -174,15 +174,14 @@ impl Engine {
 
     fn settle(&mut self) {
         self.single = if self.loaded.program.listeners.len() == 1 && !self.moved { Some(0) } else { None };
-        self.logs_any = self.loaded.program.blocks.iter().any(|block| !block.logs.is_empty());
+        let summary = self.loaded.program.summary();
+        (self.logs_any, self.tells, self.codes) = (summary.logs, summary.tells, summary.codes);
         let program = &self.loaded.program;
         let first = program.listeners.first().and_then(|listener| listener.servers.first());
         let first = first.and_then(|server| program.servers.get(usize::from(server.0)));
         let block = first.and_then(|server| program.blocks.get(server.block.0 as usize));
         self.rest.requests = block.map_or(u32::MAX, |block| block.connection.requests);
         self.rest.share = self.loaded.program.silos.join();
-        self.tells = self.loaded.program.blocks.iter().any(|block| block.content == ContentRules::StubStatus);
-        self.codes = self.loaded.program.blocks.iter().any(|block| coding::codes(&block.compression));
     }
 
     /// Takes another program up, for what begins from now on.
@@ -213,15 +212,13 @@ impl Engine {
     /// take its time, and does on a thread of its own.
     #[cold]
     fn let_go(&mut self) {
-        self.retired.retain(|loaded| {
-            if Rc::strong_count(loaded) > 1 {
-                return true;
-            }
-            if let Some(logs) = loaded.logs.borrow_mut().take() {
-                let _ = std::thread::Builder::new().name("replaced".to_owned()).spawn(move || drop(logs));
-            }
-            false
-        });
+        let (kept, over) = self.retired.drain(..).partition(|loaded| Rc::strong_count(loaded) > 1);
+        self.retired = kept;
+        // Hosts and places by the thousand take milliseconds to let go of, too.
+        let over: Vec<Rc<Loaded>> = over;
+        for (program, logs) in over.into_iter().filter_map(Rc::into_inner).map(Loaded::into_parts) {
+            let _ = std::thread::Builder::new().name("replaced".to_owned()).spawn(move || drop((program, logs)));
+        }
     }
 
     /// Looks at every file before it is next sent.

@@ -68,6 +68,8 @@ pub struct Program {
     pub charsets: Charsets,
     /// Groups of servers that requests are passed on to, by [`UpstreamGroupId`].
     pub upstreams: Vec<UpstreamGroup>,
+    /// What its blocks have to say together, once that was asked for.
+    pub summed_up: OnceLock<ProgramSummary>,
 }
 
 /// A group of servers that requests are passed on to: `upstream`, or the addresses of
@@ -82,7 +84,37 @@ pub struct UpstreamGroup {
     pub idle: Option<IdleRules>,
 }
 
+/// What some block of a program has: found once, by a thread that may take its time, for
+/// there may be hundreds of thousands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ProgramSummary {
+    /// Requests are logged.
+    pub logs: bool,
+    /// `stub_status`.
+    pub tells: bool,
+    /// Answers may be in a coding.
+    pub codes: bool,
+    /// Somebody tells of clients (`set_real_ip_from`).
+    pub real_ip: bool,
+}
+
+impl ProgramSummary {
+    fn of(blocks: &[Block]) -> Self {
+        blocks.iter().fold(Self::default(), |all, block| Self {
+            logs: all.logs || !block.logs.is_empty(),
+            tells: all.tells || block.content == ContentRules::StubStatus,
+            codes: all.codes || block.compression.codes(),
+            real_ip: all.real_ip || block.real_ip.is_some(),
+        })
+    }
+}
+
 impl Program {
+    /// What its blocks have to say together.
+    pub fn summary(&self) -> ProgramSummary {
+        *self.summed_up.get_or_init(|| ProgramSummary::of(&self.blocks))
+    }
+
     /// Numbers what is taken of clients, and waited for, now that listeners, servers and
     /// blocks are known.
     ///
@@ -93,8 +125,8 @@ impl Program {
             let server = self.servers.get(usize::from(listener.servers.first()?.0))?;
             Some((server.head, server.block))
         };
-        let blocks: Vec<ConnectionRules> = self.blocks.iter().map(|block| block.connection).collect();
-        self.terms = ProgramTerms::of(self.listeners.iter().map(first), &blocks)?;
+        let connection = |block: &Block| block.connection;
+        self.terms = ProgramTerms::of(self.listeners.iter().map(first), &self.blocks, connection)?;
         Ok(())
     }
 

@@ -90,23 +90,24 @@ impl ProgramTerms {
     ///
     /// # Errors
     /// There are too many.
-    pub fn of(
+    pub fn of<B>(
         listeners: impl Iterator<Item = Option<(HeadRules, BlockId)>>,
-        blocks: &[ConnectionRules],
+        blocks: &[B],
+        connection: impl Fn(&B) -> ConnectionRules,
     ) -> Result<Self, TooManyTerms> {
-        let mut terms = Self::default();
+        let mut terms = Self { blocks: Vec::with_capacity(blocks.len()), ..Self::default() };
         for (at, first) in listeners.enumerate() {
             let Some((head, block)) = first else {
                 terms.listeners.push((0, 0));
                 continue;
             };
             let head = number(&mut terms.heads, head, Self::HEADS_MAX).ok_or(TooManyTerms::Heads(at))?;
-            let rules = blocks.get(block.0 as usize).copied().unwrap_or_default();
+            let rules = blocks.get(block.0 as usize).map(&connection).unwrap_or_default();
             let exchange = number(&mut terms.exchanges, times(rules), Self::EXCHANGES_MAX);
             terms.listeners.push((head, exchange.ok_or(TooManyTerms::Exchanges(block))?));
         }
         for (at, block) in blocks.iter().enumerate() {
-            let exchange = number(&mut terms.exchanges, times(*block), Self::EXCHANGES_MAX);
+            let exchange = number(&mut terms.exchanges, times(connection(block)), Self::EXCHANGES_MAX);
             terms.blocks.push(exchange.ok_or(TooManyTerms::Exchanges(BlockId(at as u32)))?);
         }
         Ok(terms)
@@ -157,11 +158,11 @@ mod tests {
         };
         let mut blocks: Vec<ConnectionRules> = (0..100).map(block).collect();
         let listeners = || [Some((HeadRules::default(), BlockId(0))), None].into_iter();
-        let terms = ProgramTerms::of(listeners(), &blocks).unwrap();
+        let terms = ProgramTerms::of(listeners(), &blocks, |block| *block).unwrap();
         assert_eq!((terms.exchanges.len(), terms.of_listener(0)), (32, (0, 0)));
         assert_eq!([0, 1, 33, 99].map(|at| terms.of_block(BlockId(at))), [0, 1, 1, 3]);
         assert_eq!(terms.of_block(BlockId(100)), 0);
         blocks[99].send = Duration::from_secs(99);
-        assert_eq!(ProgramTerms::of(listeners(), &blocks), Err(TooManyTerms::Exchanges(BlockId(99))));
+        assert_eq!(ProgramTerms::of(listeners(), &blocks, |block| *block), Err(TooManyTerms::Exchanges(BlockId(99))));
     }
 }

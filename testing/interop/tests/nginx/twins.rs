@@ -33,6 +33,10 @@ const LINK: [&str; 4] = ["--link", "tap:near0,addr=172.31.77.1/24", "--addr", "1
 const PROCESS: &str = "user root;\nworker_processes 1;\ndaemon off;\npid {side}/nginx.pid;\n\
                        error_log {side}/error.log info;";
 
+/// How often logs are looked at before they are said to differ: a busy machine writes
+/// lines late.
+const LOOKS: usize = 1_200;
+
 /// How much of a body is shown.
 const SHOWN: usize = 400;
 
@@ -132,7 +136,7 @@ impl Twins {
 
     fn logs_of_differ(&self, ours: &Side) -> Option<String> {
         let mut told = None;
-        for _ in 0..200 {
+        for _ in 0..LOOKS {
             told = self.differing_lines(ours);
             if told.is_none() {
                 break;

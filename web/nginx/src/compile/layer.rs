@@ -208,7 +208,7 @@ impl Compiler<'_> {
         self.server_names.clone_from(&names);
         self.finish(&mut layer)?;
         layer.block.script = self.script(&layer, inside(directive))?;
-        let block = self.block(&layer, directive.place);
+        let block = self.block(layer.block.clone(), directive.place);
         let locations = self.locations(&layer, inside(directive))?;
         let rules = &layer.rules;
         self.program.servers.push(VirtualServer {
@@ -284,11 +284,11 @@ impl Compiler<'_> {
             layer.block.limit_except = Some(self.limit_except(&layer, one)?);
         }
         layer.block.script = self.script(&layer, inside(directive))?;
-        let place = self.block(&layer, directive.place).0;
-        let mut inner = Vec::new();
-        for one in inside(directive).iter().filter(|one| one.name == b"location") {
-            inner.push(self.location(&layer, one)?);
-        }
+        let mut inside = inside(directive).iter().filter(|one| one.name == b"location").peekable();
+        // Of most nobody inherits anything.
+        let block = if inside.peek().is_some() { layer.block.clone() } else { core::mem::take(&mut layer.block) };
+        let place = self.block(block, directive.place).0;
+        let inner = inside.map(|one| self.location(&layer, one)).collect::<Step<Vec<_>>>()?;
         Ok(Location { pattern, place, inner })
     }
 
@@ -344,7 +344,7 @@ impl Compiler<'_> {
             self.set(&mut layer, one)?;
         }
         self.finish(&mut layer)?;
-        Ok(self.block(&layer, directive.place))
+        Ok(self.block(layer.block, directive.place))
     }
 
     fn limit_except(&mut self, location: &Layer, directive: &Directive) -> Step<(Methods, BlockId)> {
@@ -381,7 +381,7 @@ impl Compiler<'_> {
             self.set(&mut layer, one)?;
         }
         self.finish(&mut layer)?;
-        Ok((Methods(methods), self.block(&layer, directive.place)))
+        Ok((Methods(methods), self.block(layer.block, directive.place)))
     }
 }
 

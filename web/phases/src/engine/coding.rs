@@ -31,11 +31,6 @@ pub(super) fn class_of<'a>(known: impl Fn(Known) -> Option<&'a [u8]>) -> u8 {
     Accepted::of(accept_encoding, via, authorization).class()
 }
 
-/// Whether a block's answers may be in a coding.
-pub(super) fn codes(rules: &CompressionRules) -> bool {
-    rules.is_on() || rules.gunzip || Coding::ALL.iter().any(|coding| rules.of(*coding).files != Precompressed::Off)
-}
-
 impl<R: Replies> Runner<'_, R> {
     /// What the client takes here.
     pub(super) fn accepted(&mut self, rules: &CompressionRules) -> Accepted {

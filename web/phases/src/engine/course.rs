@@ -56,10 +56,11 @@ impl Loaded {
         let matcher = RefCell::new(if needed { Matcher::new() } else { None });
         let asks_for_sent = program.variables.asks_for_sent();
         let behind_proxies = program.listeners.iter().any(|listener| listener.proxy_protocol);
-        let finds_clients = behind_proxies || program.blocks.iter().any(|block| block.real_ip.is_some());
+        let summary = program.summary();
+        let finds_clients = behind_proxies || summary.real_ip;
         let (logs, secret) = (RefCell::new(logs), RandomState::new());
         let series = vec![Cell::new(Ready::OF_HOST); program.blocks.len()].into();
-        let told = Cell::new(program.blocks.iter().any(|block| !block.logs.is_empty()));
+        let told = Cell::new(summary.logs);
         Self { program, matcher, logs, secret, asks_for_sent, behind_proxies, finds_clients, series, told }
     }
 
@@ -72,6 +73,11 @@ impl Loaded {
             known.set(replies.series(if host.is_empty() { b"_" } else { host }, label)?);
         }
         Some(known.get())
+    }
+
+    /// What others than the silo's thread may let go of.
+    pub fn into_parts(self) -> (Arc<Program>, Option<LogSet>) {
+        (self.program, self.logs.into_inner())
     }
 
     /// A line was added to an error log.

@@ -37,6 +37,8 @@ impl NewProgram {
             true => None,
             false => Some(LogSet::start(&program.open_logs()?, LOG_BYTES, cpus)?),
         };
+        // Looked for here: a silo is not to walk all places.
+        let _ = program.summary();
         Ok(Self { program, logs })
     }
 
