@@ -52,6 +52,7 @@ use course::{Course, CourseState, Depends, Loaded};
 use exchange::{Asked, ExchangeId, HeadWriter, Replies};
 use files::{FileId, FileLimits, Files, Streamed};
 use gzip::Encoders;
+use host::is_doubtful;
 use making::Makings;
 use passing::Passing;
 use passwords::{Verdict, Verifier, VerifierLimits};
@@ -241,13 +242,18 @@ impl Engine {
         }
     }
 
-    /// The server that answers for a ready request.
+    /// The server that has a request's host, for what may be ready; none if it may be no host's name.
     fn server_for<A: Asked>(&self, asked: &A) -> Option<ServerId> {
+        let authority = asked.authority();
         let at = Self::listener(&self.loaded, self.single, || asked.local());
         let listener = self.loaded.program.listeners.get(usize::from(at))?;
-        let place = match listener.servers.as_slice() {
-            [_] => 0,
-            _ => listener.names.find(asked.authority(), |expression, name| self.loaded.matches(expression, name)),
+        let by_name = if listener.servers.len() == 1 { None } else { listener.names.whole(authority) };
+        let place = match (by_name, listener.servers.as_slice()) {
+            // Most are written as names are.
+            (Some(place), _) => place,
+            _ if is_doubtful(authority) => return None,
+            (None, [_]) => 0,
+            (None, _) => listener.names.find(authority, |expression, name| self.loaded.matches(expression, name)),
         };
         listener.servers.get(usize::from(place)).copied()
     }

@@ -106,7 +106,10 @@ impl Names {
         if maps.iter().flatten().any(|map| map.contains_key(&key)) {
             return Err(NameError::Twice(name.to_owned()));
         }
-        maps.into_iter().flatten().for_each(|map| _ = map.insert(key.clone(), place));
+        // Nobody who names such a host is believed.
+        if !name.contains("..") {
+            maps.into_iter().flatten().for_each(|map| _ = map.insert(key.clone(), place));
+        }
         Ok(())
     }
 
@@ -132,6 +135,14 @@ impl Names {
     #[must_use]
     pub fn has_expression(&self, place: u16) -> bool {
         self.expressions.iter().any(|(_, at)| *at == place)
+    }
+
+    /// The place of the host whose whole name is `authority` as it is written: in small
+    /// letters, without a port. What is no host's name has none.
+    #[inline]
+    #[must_use]
+    pub fn whole(&self, authority: &[u8]) -> Option<u16> {
+        self.whole.get(authority).copied().filter(|_| !authority.is_empty())
     }
 
     /// The place of the host that `authority` names; 0 if none has the name.
@@ -250,6 +261,23 @@ mod tests {
     /// Expression 7 matches names with an x.
     fn find(names: &Names, authority: &str) -> u16 {
         names.find(authority.as_bytes(), |number, name| number == 7 && name.contains(&b'x'))
+    }
+
+    /// As it is written, and no other way.
+    #[test]
+    fn whole_names_are_found_as_they_are_written() {
+        let mut names = Names::default();
+        for (name, place) in [("a.example", 1), (".b.example", 2), ("*.c.example", 3), ("d..example", 4)] {
+            assert_eq!(names.add(name, place), Ok(()));
+        }
+        assert_eq!(names.add_unnamed(5), Ok(()));
+        for (name, place) in [("a.example", Some(1)), ("b.example", Some(2)), ("x.b.example", None)] {
+            assert_eq!(names.whole(name.as_bytes()), place, "{name}");
+        }
+        for name in ["A.example", "a.example:80", "a.example.", "c.example", "d..example", ""] {
+            assert_eq!(names.whole(name.as_bytes()), None, "{name}");
+        }
+        assert_eq!(find(&names, "d..example"), 0);
     }
 
     #[test]

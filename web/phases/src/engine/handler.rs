@@ -3,7 +3,7 @@
 use super::Engine;
 use super::coding::class_of;
 use super::course::{CourseState, Depends};
-use super::host::{is_doubtful, names_a_host};
+use super::host::names_a_host;
 use super::passing::Passing;
 use super::squeeze::Squeezer;
 use super::values::{Clock, Scope};
@@ -199,9 +199,6 @@ impl Handler for Engine {
         }
         // First: then the host is known, too.
         let class = if self.codes { class_of(|known| asked.known(known)) } else { 0 };
-        if is_doubtful(asked.authority()) {
-            return None;
-        }
         let server = self.server_for(asked)?;
         let at = self.rest.ready.find(asked, (server, class))?;
         if self.rest.ready.is_lasting(at, second) {
