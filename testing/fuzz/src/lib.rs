@@ -55,6 +55,8 @@ pub const TARGETS: &[Target] = &[
     targets::http_server::TARGET,
     targets::http_client::TARGET,
     targets::http_values::TARGET,
+    targets::cgi_answer::TARGET,
+    targets::dns_answer::TARGET,
     targets::nginx_compile::TARGET,
     targets::nginx_conf::TARGET,
     targets::proxy_header::TARGET,

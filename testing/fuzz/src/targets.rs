@@ -1,6 +1,8 @@
 //! The targets, in the order in which a packet meets what they test.
 
+pub mod cgi_answer;
 pub mod checksum;
+pub mod dns_answer;
 pub mod frame;
 pub mod http_client;
 pub mod http_server;

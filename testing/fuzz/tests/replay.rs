@@ -51,6 +51,16 @@ fn http_values() {
     replay("http_values");
 }
 
+#[test]
+fn cgi_answer() {
+    replay("cgi_answer");
+}
+
+#[test]
+fn dns_answer() {
+    replay("dns_answer");
+}
+
 /// The seeds are among the committed inputs: they follow the code that makes
 /// them. `cargo run -p fuzz -- --write-corpus` writes them.
 #[test]

@@ -54,6 +54,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("random", &[]),
     ("semantics", &["vector"]),
     ("h1", &["semantics", "vector"]),
+    ("cgi", &["semantics"]),
     ("link", &["wire", "random"]),
     ("app", &["wire"]),
     ("rope", &["wire", "app"]),
@@ -88,6 +89,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("site_toml", &["nginx"]),
     ("pcre", &[]),
     ("upstream", &[]),
+    ("resolver", &["helper", "wire"]),
     (
         "phases",
         &[

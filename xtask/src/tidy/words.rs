@@ -19,8 +19,17 @@ enum Place {
 }
 
 /// Crates that take time, randomness and frames as arguments.
-pub(super) const PURE: [&str; 7] =
-    ["path/wire/", "path/link/", "path/tcp/", "path/stack/", "path/app/", "http/semantics/", "http/h1/"];
+pub(super) const PURE: [&str; 9] = [
+    "path/wire/",
+    "path/link/",
+    "path/tcp/",
+    "path/stack/",
+    "path/app/",
+    "http/semantics/",
+    "http/h1/",
+    "http/cgi/",
+    "web/upstream/",
+];
 
 /// What is not written here, where, and what to do in its place.
 const BANNED: &[(&str, Place, &str)] = &[

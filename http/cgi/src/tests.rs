@@ -1,0 +1,324 @@
+use super::answer::{AnswerError, AnswerReader, AnswerRules, CgiProtocol};
+use super::fastcgi::{self, RecordError, RecordEvent, RecordReader};
+use super::head::{Head, HeadError, HeadReader, HeadRules};
+use super::*;
+use random::SplitMix64;
+use semantics::Status;
+
+fn params(pairs: &[(&str, &str)]) -> Params {
+    let mut params = Params::new();
+    pairs.iter().for_each(|(name, value)| params.add(name.as_bytes(), value.as_bytes()));
+    params
+}
+
+#[test]
+fn a_request_is_records() {
+    let mut out = Vec::new();
+    fastcgi::begin(&params(&[("A", "b"), ("LONG", &"x".repeat(200))]), true, &mut out).unwrap();
+    fastcgi::stdin(b"hello", &mut out);
+    fastcgi::end_stdin(&mut out);
+    let mut expected = vec![1, 1, 0, 1, 0, 8, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0];
+    expected.extend([1, 4, 0, 1, 0, 4 + 5 + 204, 3, 0, 1, 1, b'A', b'b', 4, 0x80, 0, 0, 200]);
+    expected.extend(b"LONG");
+    expected.extend([b'x'; 200]);
+    expected.extend([0; 3]);
+    expected.extend([1, 4, 0, 1, 0, 0, 0, 0]);
+    expected.extend([1, 5, 0, 1, 0, 5, 3, 0]);
+    expected.extend(b"hello\0\0\0");
+    expected.extend([1, 5, 0, 1, 0, 0, 0, 0]);
+    assert_eq!(out, expected);
+}
+
+/// Contents of the records of one type, and how many there are.
+fn stream(records: &[u8], kind: u8) -> (Vec<u8>, usize) {
+    let (mut content, mut count, mut rest) = (Vec::new(), 0, records);
+    while let [1, of, 0, 1, high, low, padding, 0, behind @ ..] = rest {
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        if *of == kind {
+            content.extend_from_slice(&behind[..length]);
+            count += 1;
+        }
+        rest = &behind[length + usize::from(*padding)..];
+    }
+    assert!(rest.is_empty());
+    (content, count)
+}
+
+#[test]
+fn long_streams_are_several_records() {
+    let mut out = Vec::new();
+    let value = "v".repeat(200_000);
+    fastcgi::begin(&params(&[("N", &value)]), false, &mut out).unwrap();
+    let (content, count) = stream(&out, 4);
+    assert_eq!((content.len(), count), (1 + 4 + 1 + 200_000, 5));
+    assert!(content.ends_with(b"vvv"));
+    out.clear();
+    fastcgi::stdin(value.as_bytes(), &mut out);
+    assert_eq!(stream(&out, 5), (value.into_bytes(), 4));
+    out.clear();
+    let padding = fastcgi::stdin_head(13, &mut out);
+    out.extend([7; 13]);
+    out.extend(vec![0; padding]);
+    assert_eq!(stream(&out, 5), (vec![7; 13], 1));
+}
+
+#[test]
+fn what_is_too_long_is_refused() {
+    let long = params(&[("N", &"v".repeat(PARAMS_MAX))]);
+    let too_long = Err(ParamError::TooLong(PARAMS_MAX + 1));
+    assert_eq!(fastcgi::begin(&long, true, &mut Vec::new()), too_long);
+    assert_eq!(scgi::netstring(&long, 0, &mut Vec::new()), too_long);
+    let mut out = Vec::new();
+    assert_eq!(uwsgi::packet(&params(&[("N", &"v".repeat(65_530))]), (0, 0), &mut out), Ok(()));
+    assert_eq!((out.len(), &out[..4]), (65_539, &[0, 0xff, 0xff, 0][..]));
+    let longer = params(&[("N", &"v".repeat(65_531))]);
+    assert_eq!(uwsgi::packet(&longer, (0, 0), &mut out), Err(ParamError::TooLong(65_536)));
+    assert_eq!(scgi::netstring(&params(&[("N", "a\0B\0c")]), 0, &mut out), Err(ParamError::Zero));
+}
+
+#[test]
+fn packets_and_netstrings_are_those_of_their_protocols() {
+    let mut all = params(&[("SCGI", "1")]);
+    all.add_field(b"X-Some-field", b"yes");
+    let mut out = Vec::new();
+    scgi::netstring(&all, 27, &mut out).unwrap();
+    assert_eq!(out, b"47:CONTENT_LENGTH\x0027\0SCGI\x001\0HTTP_X_SOME_FIELD\0yes\0,");
+    out.clear();
+    uwsgi::packet(&all, (5, 9), &mut out).unwrap();
+    assert_eq!(out, b"\x05\x21\x00\x09\x04\0SCGI\x01\x001\x11\0HTTP_X_SOME_FIELD\x03\0yes");
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Read {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    ended: Option<(u32, u8)>,
+    whole: bool,
+    error: Option<RecordError>,
+}
+
+/// What comes of an answer in pieces.
+fn read(pieces: &[&[u8]]) -> Read {
+    let (mut reader, mut read) = (RecordReader::new(), Read::default());
+    'all: for piece in pieces {
+        let mut rest = *piece;
+        loop {
+            let (count, event) = match reader.read(rest) {
+                Ok(next) => next,
+                Err(why) => {
+                    read.error = Some(why);
+                    break 'all;
+                }
+            };
+            rest = &rest[count..];
+            match event {
+                RecordEvent::Nothing => break,
+                RecordEvent::Stdout(bytes) => read.stdout.extend_from_slice(bytes),
+                RecordEvent::StdoutEnd => read.whole = true,
+                RecordEvent::Stderr(bytes) => read.stderr.extend_from_slice(bytes),
+                RecordEvent::End { app, protocol } => read.ended = Some((app, protocol)),
+            }
+        }
+        assert!(rest.is_empty(), "all is read");
+    }
+    assert!(read.ended.is_some() || !reader.is_over());
+    read
+}
+
+fn record(kind: u8, content: &[u8], padding: u8) -> Vec<u8> {
+    let [high, low] = (content.len() as u16).to_be_bytes();
+    let mut record = vec![1, kind, 0, 1, high, low, padding, 0];
+    record.extend_from_slice(content);
+    record.extend(vec![0xaa; usize::from(padding)]);
+    record
+}
+
+#[test]
+fn answers_are_the_same_however_they_are_cut() {
+    let mut random = SplitMix64::new(2);
+    for _ in 0..300 {
+        let (mut answer, mut expected) = (Vec::new(), Read { whole: true, ended: Some((7, 0)), ..Read::default() });
+        for _ in 0..random.below(8) {
+            let content: Vec<u8> = (0..=random.below(40)).map(|_| random.bits() as u8).collect();
+            let padding = random.below(9) as u8;
+            if random.below(3) == 0 {
+                answer.extend(record(7, &content, padding));
+                expected.stderr.extend(content);
+            } else {
+                answer.extend(record(6, &content, padding));
+                expected.stdout.extend(content);
+            }
+        }
+        answer.extend(record(7, b"", 3));
+        answer.extend(record(6, b"", 1));
+        answer.extend(record(
+            3,
+            &[0, 0, 0, 7, 0, 1, 2, 3, 4, 5][..8 + random.below(3)],
+            random.below(300).min(255) as u8,
+        ));
+        assert_eq!(read(&[&answer]), expected);
+        let single: Vec<&[u8]> = answer.chunks(1).collect();
+        assert_eq!(read(&single), expected);
+        let (a, b) = (random.below(answer.len()), random.below(answer.len()));
+        assert_eq!(read(&[&answer[..a.min(b)], &answer[a.min(b)..a.max(b)], &answer[a.max(b)..]]), expected);
+    }
+}
+
+#[test]
+fn what_is_no_answer_is_refused() {
+    let end = record(3, &[0; 8], 0);
+    for (answer, why) in [
+        (b"HTTP/1.1 200 OK\r\n".to_vec(), RecordError::Version(b'H')),
+        (vec![1, 5, 0, 1, 0, 0, 0, 0], RecordError::Kind(5)),
+        (vec![1, 6, 1, 1, 0, 0, 0, 0], RecordError::Request(257)),
+        (vec![1, 6, 0, 2, 0, 0, 0, 0], RecordError::Request(2)),
+        ([end.as_slice(), b"x"].concat(), RecordError::BehindEnd),
+    ] {
+        assert_eq!(read(&[&answer]).error, Some(why));
+    }
+    // No end, and an end without what it is to say.
+    assert_eq!(read(&[&record(6, b"a", 0)[..8]]), Read::default());
+    assert_eq!(read(&[&record(3, b"", 0)]).ended, Some((0, 0)));
+}
+
+const RULES: HeadRules = HeadRules { bytes: 200, status_line: false };
+
+/// The head of an answer, and what of it follows.
+fn head(rules: HeadRules, text: &[u8]) -> Result<Option<(Head, &[u8])>, HeadError> {
+    let (read, head) = HeadReader::new(rules).read(text)?;
+    let whole = head.map(|head| (head, &text[read..]));
+    for size in [1, 2, 7] {
+        let (mut reader, mut read, mut found) = (HeadReader::new(rules), 0, Ok(None));
+        for piece in text.chunks(size) {
+            match reader.read(piece) {
+                Ok((count, Some(head))) => {
+                    found = Ok(Some((head, &text[read + count..])));
+                    break;
+                }
+                Ok((count, None)) => read += count,
+                Err(why) => {
+                    found = Err(why);
+                    break;
+                }
+            }
+        }
+        assert_eq!(found, Ok(whole.clone()), "by {size}: {}", text.escape_ascii());
+    }
+    Ok(whole)
+}
+
+#[test]
+fn heads_are_those_of_cgi() {
+    let (found, body) = head(RULES, b"Content-type: text/html\nX-A:b \t\r\n\nbody\n").unwrap().unwrap();
+    assert_eq!((found.status, body), (Status::OK, &b"body\n"[..]));
+    assert_eq!(found.fields, b"Content-type: text/html\r\nX-A: b\r\n");
+    let (found, body) = head(RULES, b"Status: 404 Not there\r\ncontent-length: 12\r\n\r\n").unwrap().unwrap();
+    assert_eq!((found.status.code(), &*found.reason, found.length), (404, &b"Not there"[..], Some(12)));
+    assert_eq!((found.fields.as_slice(), body), (&b"content-length: 12\r\n"[..], &b""[..]));
+    let (found, _) = head(RULES, b"Location: /x\n\n").unwrap().unwrap();
+    assert_eq!(found.status, Status::FOUND);
+    let (found, _) = head(RULES, b"Location: /x\nStatus: 201\n\n").unwrap().unwrap();
+    assert_eq!(found.status.code(), 201);
+    let (found, body) = head(RULES, b"\nbody").unwrap().unwrap();
+    assert_eq!((found.status, found.fields.len(), body), (Status::OK, 0, &b"body"[..]));
+    assert_eq!(head(RULES, b"A: b\nC"), Ok(None));
+}
+
+#[test]
+fn heads_may_begin_with_a_status_line_where_that_is_usual() {
+    let rules = HeadRules { status_line: true, ..RULES };
+    let (found, _) = head(rules, b"HTTP/1.1 503 Busy\r\nStatus: 200\r\nA: b\r\n\r\n").unwrap().unwrap();
+    assert_eq!((found.status.code(), &*found.reason, found.fields.as_slice()), (503, &b"Busy"[..], &b"A: b\r\n"[..]));
+    for (text, why) in [
+        (&b"HTTP/1.1\r\n\r\n"[..], HeadError::Status),
+        (b"HTTP/x 200\r\n\r\n", HeadError::Malformed),
+        (b"A: b\r\nHTTP/1.1 200\r\n\r\n", HeadError::Malformed),
+    ] {
+        assert_eq!(HeadReader::new(rules).read(text).unwrap_err(), why, "{}", text.escape_ascii());
+    }
+    assert_eq!(HeadReader::new(RULES).read(b"HTTP/1.1 200 OK\r\n\r\n").unwrap_err(), HeadError::Malformed);
+}
+
+#[test]
+fn heads_that_are_none_are_refused() {
+    let long = [&b"A: "[..], &[b'x'; 300]].concat();
+    let many = b"A: b\n".repeat(60);
+    for (text, why) in [
+        (&b"no colon\n\n"[..], HeadError::Malformed),
+        (b": no name\n\n", HeadError::Malformed),
+        (b"A : b\n\n", HeadError::Malformed),
+        (b"A: b\n folded\n\n", HeadError::Malformed),
+        (b"A: b\rC: d\n\n", HeadError::Malformed),
+        (b"A: b\0\n\n", HeadError::Malformed),
+        (b"Status: 99\n\n", HeadError::Status),
+        (b"Status: 100 Continue\n\n", HeadError::Status),
+        (b"Status: ok\n\n", HeadError::Status),
+        (b"Content-Length: -1\n\n", HeadError::Length),
+        (b"Content-Length: 1\nContent-length: 1\n\n", HeadError::Length),
+        (b"Transfer-Encoding: chunked\n\n", HeadError::TransferCoding),
+        (&long, HeadError::TooBig),
+        (&many, HeadError::TooBig),
+    ] {
+        assert_eq!(HeadReader::new(RULES).read(text).unwrap_err(), why, "{}", text.escape_ascii());
+    }
+}
+
+/// What an answer comes to: by HTTP/1.1, whether it is whole, whether the connection may
+/// be kept, and what was said of errors.
+fn answered(
+    protocol: CgiProtocol,
+    bodyless: bool,
+    pieces: &[&[u8]],
+) -> Result<(String, bool, bool, String), AnswerError> {
+    let mut reader = AnswerReader::new(AnswerRules { protocol, head: RULES, bodyless });
+    let mut out = Vec::new();
+    for piece in pieces {
+        reader.read(piece, &mut out)?;
+    }
+    if protocol == CgiProtocol::Plain {
+        reader.end(&mut out)?;
+    }
+    let errors = String::from_utf8(reader.take_errors()).unwrap();
+    Ok((String::from_utf8(out).unwrap(), reader.is_whole(), reader.may_be_kept(), errors))
+}
+
+#[test]
+fn answers_become_those_of_http() {
+    use CgiProtocol::{FastCgi, Plain};
+    let head = b"Status: 404 Gone astray\nA: b\n\n";
+    let records =
+        [record(6, head, 0), record(7, b"oh", 1), record(6, b"body", 4), record(6, b"", 0), record(3, &[0; 8], 0)];
+    let (text, whole, kept, errors) = answered(FastCgi, false, &[&records.concat()]).unwrap();
+    assert_eq!(text, "HTTP/1.1 404 Gone astray\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n");
+    assert_eq!((whole, kept, errors.as_str()), (true, true, "oh"));
+    // Without the end of the request it is whole, and the connection not free.
+    let (other, whole, kept, _) = answered(FastCgi, false, &[&records[..4].concat()]).unwrap();
+    assert_eq!((other.as_str(), whole, kept), (text.as_str(), true, false));
+    // No body, whatever is sent.
+    let (text, whole, kept, _) = answered(FastCgi, true, &[&records.concat()]).unwrap();
+    assert_eq!((text.as_str(), whole, kept), ("HTTP/1.1 404 Gone astray\r\nA: b\r\n\r\n", true, true));
+    let (text, ..) = answered(Plain, false, &[b"Status: 304\n\nno"]).unwrap();
+    assert_eq!(text, "HTTP/1.1 304 Not Modified\r\n\r\n");
+    // By its length; what is too much stays here.
+    let (text, whole, ..) = answered(Plain, false, &[b"Content-Length: 4\n\nbo", b"dymore"]).unwrap();
+    assert_eq!((text.as_str(), whole), ("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody", true));
+    let long = [record(6, b"Content-Length: 1\n\nab", 0), record(6, b"", 0), record(3, &[0; 8], 0)].concat();
+    assert_eq!(answered(FastCgi, false, &[&long]).map(|(_, whole, kept, _)| (whole, kept)), Ok((true, false)));
+}
+
+#[test]
+fn answers_that_end_early_are_told_from_whole_ones() {
+    use CgiProtocol::{FastCgi, Plain};
+    let end = |answer: &[u8]| {
+        let mut reader = AnswerReader::new(AnswerRules { protocol: FastCgi, head: RULES, bodyless: false });
+        reader.read(answer, &mut Vec::new())?;
+        reader.end(&mut Vec::new())
+    };
+    assert_eq!(end(&record(6, b"A: b\n\nbody", 0)), Err(AnswerError::EndInBody));
+    assert_eq!(end(&record(6, b"A: b\n", 0)), Err(AnswerError::EndInHead));
+    assert_eq!(end(&record(3, &[0; 8], 0)), Err(AnswerError::EndInHead));
+    assert_eq!(end(&[record(6, b"A: b\n\n", 0), record(6, b"", 0)].concat()), Ok(()));
+    assert_eq!(answered(Plain, false, &[b"Content-Length: 4\n\nbod"]), Err(AnswerError::EndInBody));
+    assert_eq!(answered(Plain, false, &[b"A: b\n"]), Err(AnswerError::EndInHead));
+    assert_eq!(answered(Plain, false, &[b"A b\n"]), Err(AnswerError::Head(HeadError::Malformed)));
+}
