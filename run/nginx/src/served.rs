@@ -69,12 +69,15 @@ fn given(text: &[u8], globals: &str, program: &Program, process: &ProcessRules) 
     let listen = program.listeners.iter().map(|listener| over_sockets::endpoint(listener).to_string()).collect();
     let workers = process.workers.map_or_else(|| "auto".to_owned(), |count| count.to_string());
     let user = process.user.iter().chain(&process.group).cloned().collect();
+    // Others can be written to by a process that has its rights still.
+    let folders = program.temp_folders.iter().map(|rules| rules.path.display().to_string()).collect();
     [
         ("configuration", vec![format!("{:016x}", hasher.finish())]),
         ("listen", listen),
         ("worker_processes", vec![workers]),
         ("max-connections", vec![process.connections.to_string()]),
         ("user", user),
+        ("client_body_temp_path", folders),
     ]
     .map(|(name, values)| (name.to_owned(), values))
     .into()

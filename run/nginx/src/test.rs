@@ -105,7 +105,8 @@ fn write_json(verdict: &Verdict<'_>) -> Result<(), Failure> {
     Ok(writeln!(io::stdout(), "{}", serde_json::to_string_pretty(verdict)?)?)
 }
 
-/// Whether logs and the file with the process id can be written.
+/// Whether logs and the file with the process id can be written, and folders for bodies
+/// of requests made.
 fn places(loaded: &Loaded) -> Result<(), String> {
     let compiled = &loaded.compiled;
     for log in &compiled.program.logs {
@@ -118,7 +119,19 @@ fn places(loaded: &Loaded) -> Result<(), String> {
             can_be_written(path)?;
         }
     }
+    for rules in &compiled.program.temp_folders {
+        can_be_made(&rules.path)?;
+    }
     compiled.process.pid.as_deref().map_or(Ok(()), can_be_written)
+}
+
+fn can_be_made(folder: &Path) -> Result<(), String> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let within = folder.parent().filter(|within| !within.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let asked = accessat(CWD, within, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).map_err(io::Error::from);
+    asked.map_err(|why| format!("mkdir() \"{}\" failed ({})", folder.display(), reason(&why)))
 }
 
 /// Whether a link has the addresses that are listened on.

@@ -46,11 +46,11 @@ pub struct Confined {
 
 impl Confinement {
     /// Gives rights up in all threads. `roots` are the folders that are served, and
-    /// if it `lists`, told of.
+    /// if it `lists`, told of; in those that are `written` files are made and removed.
     ///
     /// # Errors
     /// A sentence for the user: the process must not go on then.
-    pub fn seal(self, roots: &[PathBuf], lists: bool) -> Result<Confined, String> {
+    pub fn seal(self, roots: &[PathBuf], lists: bool, written: &[PathBuf]) -> Result<Confined, String> {
         let mut confined = Confined::default();
         // What could be had of it is in no file and no log.
         let no_core = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
@@ -64,7 +64,9 @@ impl Confinement {
         if self.restricts {
             let folders = folders(roots);
             let own = PathBuf::from(format!("/proc/{}", std::process::id()));
-            match Ruleset::reading(folders.iter().map(PathBuf::as_path).chain([&*own]), lists) {
+            let ruleset = Ruleset::reading(folders.iter().map(PathBuf::as_path).chain([&*own]), lists);
+            let written = written.iter().map(PathBuf::as_path);
+            match ruleset.and_then(|ruleset| ruleset.writing(written).map(|()| ruleset)) {
                 Ok(ruleset) => {
                     sealing.ruleset = Some(ruleset);
                     confined.folders = Some(folders);

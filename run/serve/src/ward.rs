@@ -214,10 +214,10 @@ impl Ward {
     }
 
     /// Opens, with the rights that there are now, what only those can open
-    /// safely: the log.
+    /// safely, or make: the log, folders for bodies of requests.
     ///
     /// # Errors
-    /// If it cannot be opened.
+    /// If it cannot be opened, or made.
     pub fn prepare(plan: &ServePlan) -> Result<(), Failure> {
         let Decision { confinement: Some(confinement), .. } = privileges::decide(plan, main_process())? else {
             return Ok(());
@@ -226,6 +226,12 @@ impl Ward {
             let opened = places::open_log(path, confinement.identity.as_ref());
             let file = opened.map_err(|why| format!("cannot open the access log {}: {why}", path.display()))?;
             helper::opened::bring(path.clone(), file);
+        }
+        if let Content::Program(program, _) = &plan.server.content {
+            let owner = confinement.identity.as_ref().map(|user| (user.uid, user.gid));
+            for (path, opened) in program.open_temp_folders(owner)? {
+                helper::opened::bring(path, opened);
+            }
         }
         Ok(())
     }
@@ -245,13 +251,17 @@ impl Ward {
             Content::Program(..) => vec!["/".into()],
         };
         let lists = matches!(plan.server.content, Content::Program(..));
+        let written: Vec<PathBuf> = match &plan.server.content {
+            Content::Program(program, _) => program.temp_folders.iter().map(|rules| rules.path.clone()).collect(),
+            _ => Vec::new(),
+        };
         let mut samples = Vec::new();
         // What of everything cannot be read tells nobody anything.
         for root in roots.iter().filter(|_| !lists) {
             samples.push(places::Sample::of(root)?);
         }
         let identity = confinement.identity.clone();
-        let confined = confinement.seal(&roots, lists)?;
+        let confined = confinement.seal(&roots, lists, &written)?;
         for lacking in &confined.lacking {
             say::warning(format_args!("serves without it: {lacking}"));
         }

@@ -95,6 +95,19 @@ pub enum RequestBody {
     Unknown,
 }
 
+/// Why a body that a handler reads will not be whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BodyCut {
+    /// It has more bytes than it may ([`Replies::read_body`]).
+    TooLong,
+    /// Its client did not send any of it for as long as clients may take.
+    Late,
+    /// Its chunks are none.
+    Malformed,
+    /// Its client sends no more.
+    Ended,
+}
+
 /// A piece of a body that is there.
 #[derive(Clone, Copy, Debug)]
 pub enum Piece<'a> {
@@ -199,6 +212,21 @@ pub trait Replies {
     /// What [`Handler::on_body`] left of a body is to be offered again.
     fn resume(&mut self, id: ExchangeId);
 
+    /// From now on the handler reads the body of this request, of which it has taken
+    /// nothing so far: what came of it is offered again. Where the handler has left
+    /// nothing, its client has so long for the next of it as its terms say. If it ends
+    /// otherwise than by [`Handler::on_body_end`], or a chunk would have it longer than
+    /// `most` bytes, that is told by [`Handler::on_body_cut`].
+    fn read_body(&mut self, id: ExchangeId, most: u64) {
+        let _ = (id, most);
+    }
+
+    /// Bytes of the body that were taken so far, with what its chunks add to it.
+    fn body_received(&self, id: ExchangeId) -> u64 {
+        let _ = id;
+        0
+    }
+
     /// Whom the exchange is with, and over what.
     fn about(&self, id: ExchangeId) -> About;
 
@@ -288,6 +316,15 @@ pub trait Handler {
     /// The body is complete.
     fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
         let _ = (replies, id);
+    }
+
+    /// A body that is [read](Replies::read_body) will not be whole; nothing is answered
+    /// yet, and the answer, which may come later, is the last on its connection.
+    /// Whether the handler sees to that; else it is told of the exchange's end
+    /// ([`Handler::on_gone`]), which the carrier sees to.
+    fn on_body_cut<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, why: BodyCut) -> bool {
+        let _ = (replies, id, why);
+        false
     }
 
     /// The peer has taken some of what was queued.

@@ -12,6 +12,7 @@
 
 mod access;
 mod arguments;
+mod bodies;
 mod classes;
 mod content;
 mod effect;
@@ -162,6 +163,7 @@ impl Compiler<'_> {
             return Err(nowhere("no \"events\" section in configuration".to_owned()));
         }
         process.http = http;
+        self.keep_used_folders();
         let sockets = self.listeners()?;
         self.program.number_terms().map_err(|why| {
             let place = match &why {
@@ -180,6 +182,7 @@ impl Compiler<'_> {
         self.places.reserve(blocks);
         let mut layer = Layer::outermost(Value::literal(&self.full_path(b"html")));
         self.usual_error_logs(&mut layer)?;
+        self.usual_temp_path();
         self.log_formats(directives, place)?;
         self.zones(directives)?;
         for directive in directives {

@@ -1,7 +1,7 @@
 //! What holds of a place where a configuration says nothing.
 
 use crate::autoindex::AutoindexRules;
-use crate::program::{Block, CharsetRules, ConnectionRules, ContentRules, FieldRules, FilterSet, HeadRules};
+use crate::program::{Block, BodyRules, CharsetRules, ConnectionRules, ContentRules, FieldRules, FilterSet, HeadRules};
 use crate::program::{RedirectRules, Root, SymlinkRules};
 use crate::types::TypeTable;
 use crate::value::Value;
@@ -57,6 +57,7 @@ impl Default for Block {
             referers: None,
             secure_link: None,
             body_max: 1 << 20,
+            body: BodyRules::default(),
             connection: ConnectionRules::default(),
             redirects: RedirectRules { absolute: true, server_name: false, port: true },
             server_tokens: true,

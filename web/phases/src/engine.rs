@@ -10,11 +10,16 @@
 //! | `reply`, `ranges`, `text`, `put` | its fields, and how it is sent |
 //! | `filtered`, `filtering`, `coding` | what its content passes on its way |
 //! | `passing` | what files send |
+//! | `bodies`, `course_body` | bodies of requests |
 //! | `ready` | whole responses that are ready |
 
+mod bodies;
 mod coding;
 mod content;
 mod course;
+mod course_body;
+#[cfg(test)]
+mod echo;
 mod errors;
 mod facts;
 mod filtered;
@@ -46,7 +51,7 @@ use crate::silos::SiloShare;
 use access_log::LogSet;
 use app::{Body, Wake};
 use core::net::SocketAddr;
-pub use parts::{EngineParts, NewProgram};
+pub use parts::{EngineParts, NewProgram, PrepareError};
 
 use course::{Course, CourseState, Depends, Loaded};
 use exchange::{Asked, ExchangeId, HeadWriter, Replies};
@@ -88,6 +93,8 @@ pub struct Engine {
     tells: bool,
     /// Whether answers may be in codings.
     codes: bool,
+    /// Whether bodies of requests may be read, by any program that is there.
+    reads: bool,
     /// Wakes the silo.
     event: Arc<OwnedFd>,
 }
@@ -139,11 +146,12 @@ impl Engine {
         let keys = RandomState::new();
         let ready = ReadyTable::new(directory.cache_bytes, [keys.hash_one(0), keys.hash_one(1)]);
         let mut engine = Self {
-            loaded: program.load(),
+            loaded: program.load(event),
             retired: Vec::new(),
             logs_any: false,
             tells: false,
             codes: false,
+            reads: false,
             files: Files::new(&directory, reader, limits, event),
             rest: Rest {
                 courses: Vec::new(),
@@ -183,11 +191,12 @@ impl Engine {
         let block = first.and_then(|server| program.blocks.get(server.block.0 as usize));
         self.rest.requests = block.map_or(u32::MAX, |block| block.connection.requests);
         self.rest.share = self.loaded.program.silos.join();
+        self.reads = self.retired.iter().chain([&self.loaded]).any(|loaded| loaded.bodies.borrow().is_some());
     }
 
     /// Takes another program up, for what begins from now on.
     pub fn change(&mut self, program: NewProgram) {
-        let old = core::mem::replace(&mut self.loaded, program.load());
+        let old = core::mem::replace(&mut self.loaded, program.load(&self.event));
         let at =
             |program: &Program| program.listeners.iter().map(|one| (one.address, one.path.clone())).collect::<Vec<_>>();
         self.moved |= at(&old.program) != at(&self.loaded.program);
@@ -474,7 +483,7 @@ impl Rest {
     fn recycle(&mut self, mut course: Box<Course>) {
         // What it counted as, counts no more.
         course.held.clear();
-        course.filtering = None;
+        (course.filtering, course.body) = (None, None);
         if self.spare.len() < SPARE_MAX {
             self.spare.push(course);
         }

@@ -17,6 +17,7 @@ pub mod access;
 pub mod addresses;
 pub mod autoindex;
 pub mod compression;
+mod content_rules;
 mod defaults;
 mod engine;
 pub mod expires;
@@ -41,7 +42,7 @@ mod value;
 pub mod variables;
 pub mod zone;
 
-pub use engine::{Engine, EngineParts, NewProgram};
+pub use engine::{Engine, EngineParts, NewProgram, PrepareError};
 pub use locations::{Location, LocationError, Locations, Pattern};
 pub use names::{NameError, Names};
 pub use program::{Block, BlockId, ListenerRules, Program, ProgramSummary, ServerId, UpstreamGroupId, VirtualServer};

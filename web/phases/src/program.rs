@@ -27,7 +27,9 @@ use crate::value::Value;
 use crate::variables::VariableTable;
 use access_log::{LogPlace, OpenLogs};
 use app::Prefix;
+pub use bodies::{BodyFiles, BodyRules, FolderError, TempFolderRules};
 use pcre::Regex;
+use rustix::fd::OwnedFd;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -70,6 +72,9 @@ pub struct Program {
     pub upstreams: Vec<UpstreamGroup>,
     /// What its blocks have to say together, once that was asked for.
     pub summed_up: OnceLock<ProgramSummary>,
+    /// Folders of bodies of requests (`client_body_temp_path`), by the numbers that
+    /// [`BodyRules::folder`] has.
+    pub temp_folders: Vec<TempFolderRules>,
 }
 
 /// A group of servers that requests are passed on to: `upstream`, or the addresses of
@@ -96,6 +101,8 @@ pub struct ProgramSummary {
     pub codes: bool,
     /// Somebody tells of clients (`set_real_ip_from`).
     pub real_ip: bool,
+    /// Bodies of requests are read: what answers files drops them.
+    pub reads: bool,
 }
 
 impl ProgramSummary {
@@ -105,6 +112,7 @@ impl ProgramSummary {
             tells: all.tells || block.content == ContentRules::StubStatus,
             codes: all.codes || block.compression.codes(),
             real_ip: all.real_ip || block.real_ip.is_some(),
+            reads: all.reads || block.content.reads_bodies(),
         })
     }
 }
@@ -136,6 +144,20 @@ impl Program {
             LogPlace::File { path, .. } => Some(path.as_path()),
             _ => None,
         })
+    }
+
+    /// Makes the folders that bodies of requests are kept in, and opens them: they are
+    /// `owner`'s, a user's and a group's.
+    ///
+    /// # Errors
+    /// What failed, as nginx says it.
+    pub fn open_temp_folders(&self, owner: Option<(u32, u32)>) -> Result<Vec<(PathBuf, OwnedFd)>, String> {
+        let open = |rules: &TempFolderRules| {
+            rules.make(owner)?;
+            Ok((rules.path.clone(), rules.open()?))
+        };
+        let opened: Result<_, FolderError> = self.temp_folders.iter().map(open).collect();
+        opened.map_err(|why| why.to_string())
     }
 
     /// The settings of the server that requests for no other have at the first
@@ -275,6 +297,8 @@ pub struct Block {
     pub secure_link: Option<Arc<SecureLink>>,
     /// Bytes of a request's body; 0 is none but any number.
     pub body_max: u64,
+    /// Where bodies are kept that are read here.
+    pub body: BodyRules,
     /// How connections are kept.
     pub connection: ConnectionRules,
     /// How redirects name this server.
@@ -326,18 +350,6 @@ pub enum Target {
     Named(Box<[u8]>),
     /// To its end, with this status.
     Status(u16),
-}
-
-/// What answers in a place.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ContentRules {
-    /// Files: index, autoindex, random_index as they are set.
-    #[default]
-    Files,
-    /// `stub_status`.
-    StubStatus,
-    /// `empty_gif`.
-    EmptyGif,
 }
 
 /// `error_page`: one status.

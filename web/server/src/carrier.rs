@@ -3,6 +3,7 @@
 use crate::conn::{DRY, FINISHED, More, ServedConnection, State, Tick};
 use crate::counters::Counters;
 use crate::head;
+use crate::page::Page;
 use crate::terms::TermTable;
 use crate::trace;
 use access_log::{Line, Log};
@@ -455,6 +456,26 @@ impl<N: Net> Replies for Answering<'_, N> {
         self.net.resume(id.conn());
     }
 
+    fn read_body(&mut self, id: ExchangeId, most: u64) {
+        let id = id.conn();
+        let takes = |conn: &&mut ServedConnection| conn.is_asked() && conn.flags & crate::conn::TAKES_BODY != 0;
+        let now = Tick::of(self.net.now());
+        let Some(conn) = self.carrier.conn(id).filter(takes) else { return };
+        conn.engine.limit_body(most);
+        (conn.more().reads, conn.last) = (true, now);
+        if conn.state == State::Waiting {
+            let span = self.carrier.terms_of(id).body;
+            self.carrier.arm(self.net, id, span);
+        }
+        self.net.resume(id);
+    }
+
+    fn body_received(&self, id: ExchangeId) -> u64 {
+        let conn = self.carrier.conns.get(id.conn().index());
+        let conn = conn.filter(|conn| conn.generation == id.conn().generation());
+        conn.and_then(|conn| conn.more.as_ref()).map_or(0, |more| more.received)
+    }
+
     fn about(&self, id: ExchangeId) -> About {
         let id = id.conn();
         let conn = self.carrier.conns.get(id.index()).filter(|conn| conn.generation == id.generation());
@@ -566,35 +587,5 @@ pub fn line<'a, N: Net>(net: &N, id: ConnId, request: &Request<'a>, status: Stat
         status: status.code(),
         referer: request.known(Known::Referer),
         agent: request.known(Known::UserAgent),
-    }
-}
-
-/// What a status means, for people.
-pub(crate) struct Page {
-    status: Status,
-    fields: Vec<u8>,
-    text: Vec<u8>,
-}
-
-impl Page {
-    /// Bytes of its text.
-    pub(crate) const fn length(&self) -> u64 {
-        self.text.len() as u64
-    }
-
-    /// A page of ours, with these fields more.
-    pub(crate) fn new(status: Status, more: &[u8]) -> Self {
-        let fields = [b"Content-Type: text/html; charset=utf-8\r\n", more].concat();
-        let (code, reason) = (status.code(), status.reason());
-        let text = format!("<!DOCTYPE html>\n<title>{code} {reason}</title>\n<h1>{code} {reason}</h1>\n");
-        Self { status, fields, text: text.into_bytes() }
-    }
-
-    fn reply(&self) -> Reply<'_> {
-        Reply { status: self.status, length: Some(self.text.len() as u64), fields: &self.fields }
-    }
-
-    fn body(&self) -> [Piece<'_>; 1] {
-        [Piece::Bytes(&self.text)]
     }
 }

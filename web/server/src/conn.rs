@@ -103,6 +103,10 @@ pub struct More {
     pub mark: Option<u32>,
     /// The handler has left some of a body, which is to be offered again.
     pub left: bool,
+    /// The handler reads the body, and nothing is to be waited for but its client; and
+    /// what was taken of it, framing included.
+    pub reads: bool,
+    pub received: u64,
     /// What the log will say, and bytes of the body so far.
     pub line: Option<OpenLine>,
     pub sent: u64,
@@ -196,6 +200,11 @@ impl ServedConnection {
     /// Whether more of a body is awaited than has come, as far as is known.
     pub fn awaits_body(&self) -> bool {
         self.flags & TAKES_BODY != 0 && self.more.as_ref().is_none_or(|more| !more.left)
+    }
+
+    /// Whether nothing is waited for but more of a body.
+    pub fn waits_for_body(&self) -> bool {
+        self.awaits_body() && self.more.as_ref().is_some_and(|more| more.reads)
     }
 
     /// Whether what comes is the rest of a body whose request was answered.

@@ -49,6 +49,16 @@ impl<H: Handler> Server<H> {
                     self.on_reject(net, id, Status::REQUEST_TIMEOUT, b"");
                 }
             }
+            State::Waiting if conn.waits_for_body() => {
+                let span = self.carrier.terms_of(id).body;
+                match self.carrier.conns[id.index()].last.left(span, net.now()) {
+                    Some(left) => self.carrier.arm(net, id, left),
+                    None => {
+                        self.carrier.counters.timeouts_body += 1;
+                        self.on_reject(net, id, Status::REQUEST_TIMEOUT, b"");
+                    }
+                }
+            }
             State::Waiting => match conn.last.left(header, net.now()) {
                 Some(left) => self.carrier.arm(net, id, left),
                 None => self.on_late(net, id),

@@ -21,6 +21,7 @@
 //! | `carrier` | from a handler to a response |
 //! | `times` | how long requests take
 //! | `trace` | what tracers are told of requests |
+//! | `page` | what is told where no handler says anything |
 //! | `head` | the heads of responses: a field that all are to have |
 //! | `terms` | how long clients may take, by address and location |
 //! | `deadlines` | timers, draining |
@@ -33,6 +34,7 @@ mod conn;
 mod counters;
 mod deadlines;
 mod head;
+mod page;
 mod proxied;
 mod ready;
 mod requests;
@@ -61,6 +63,7 @@ use h1::server::{RequestEvent, Waiting};
 use latency::Recorder;
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use semantics::Status;
 use semantics::date::HttpDate;
 use site::{Making, ServedHost, Site};
 use std::sync::Arc;
@@ -572,6 +575,9 @@ impl<H: Handler> Server<H> {
     #[cold]
     fn on_cut<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let replying = self.carrier.conns[id.index()].state == State::Replying;
+        if self.is_cut_by_handler(net, id, Status::BAD_REQUEST) {
+            return;
+        }
         self.gone(net, id);
         if replying {
             self.carrier.conns[id.index()].state = State::Closing;

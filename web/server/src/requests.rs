@@ -1,11 +1,12 @@
 //! Requests, on their way to handlers.
 
 use crate::Server;
-use crate::carrier::{Answering, Carrier, Page};
+use crate::carrier::{Answering, Carrier};
 use crate::conn::{ENDED, FIRST, PARTIAL, PAUSED, State, TAKES_BODY, Tick, ending};
+use crate::page::Page;
 use crate::trace;
 use app::{ConnId, Net};
-use exchange::{Ending, ExchangeId, Handler, Replies, RequestBody};
+use exchange::{BodyCut, Ending, ExchangeId, Handler, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestReader, Transfer};
 use h1::{Framing, Version, response};
 use semantics::{Request, Status};
@@ -57,6 +58,9 @@ impl<H: Handler> Server<H> {
                 self.on_body(net, id, bytes, consumed)
             }
             RequestEvent::EndOfBody { consumed } => {
+                if let Some(more) = &mut conn.more {
+                    more.received += consumed as u64;
+                }
                 self.on_body_end(net, id);
                 Some(consumed)
             }
@@ -77,6 +81,9 @@ impl<H: Handler> Server<H> {
         let conn = &self.carrier.conns[id.index()];
         let (replying, discarding) = (conn.state == State::Replying, conn.discards());
         if conn.is_asked() {
+            if self.is_cut_by_handler(net, id, status) {
+                return;
+            }
             // The handler takes a body that will never be whole.
             self.gone(net, id);
         }
@@ -90,6 +97,29 @@ impl<H: Handler> Server<H> {
         } else if !self.is_refused_by_handler(net, id, status, rest) {
             self.carrier.reject(net, id, &Page::new(status, b""), rest);
         }
+    }
+
+    /// Whether a handler that reads a body sees to an exchange whose body will not be
+    /// whole.
+    #[cold]
+    pub(crate) fn is_cut_by_handler<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status) -> bool {
+        let conn = &mut self.carrier.conns[id.index()];
+        if conn.state != State::Waiting || conn.more.as_ref().is_none_or(|more| !more.reads) {
+            return false;
+        }
+        // Nothing after it can be understood.
+        conn.flags &= !TAKES_BODY;
+        conn.ending = conn.ending.and(false);
+        conn.last = Tick::of(net.now());
+        let why = match status {
+            Status::CONTENT_TOO_LARGE => BodyCut::TooLong,
+            Status::REQUEST_TIMEOUT => BodyCut::Late,
+            _ if conn.flags & ENDED != 0 => BodyCut::Ended,
+            _ => BodyCut::Malformed,
+        };
+        let mut sees = false;
+        self.tell(net, id, Some(id), |handler, replies| sees = handler.on_body_cut(replies, ExchangeId::of(id), why));
+        sees
     }
 
     /// Whether the first handler ends an exchange of no request.
@@ -226,6 +256,7 @@ impl<H: Handler> Server<H> {
         let conn = &mut self.carrier.conns[id.index()];
         if let Some(more) = &mut conn.more {
             more.left = left > 0;
+            more.received += (consumed - left) as u64;
         }
         if left > 0 && conn.flags & TAKES_BODY != 0 {
             conn.engine.put_back(left as u64);

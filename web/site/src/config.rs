@@ -4,7 +4,7 @@ use access_log::{AccessLog, LineFormat};
 use core::time::Duration;
 use files::{Directory, SMALL_CHUNK};
 use latency::SeriesBoard;
-use phases::{NameError, Program, ProgramTerms};
+use phases::{NameError, PrepareError, Program, ProgramTerms};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -315,6 +315,8 @@ pub enum ConfigError {
     Root(PathBuf, std::io::Error),
     /// The access log could not be opened.
     Log(PathBuf, std::io::Error),
+    /// A folder for bodies of requests could not be opened.
+    BodyFolder(String),
     /// A helper thread or its wake-up descriptor could not be made.
     Helper(std::io::Error),
 }
@@ -345,6 +347,15 @@ impl From<access_log::Error> for ConfigError {
     }
 }
 
+impl From<PrepareError> for ConfigError {
+    fn from(why: PrepareError) -> Self {
+        match why {
+            PrepareError::Log(why) => why.into(),
+            PrepareError::Folder(why) => Self::BodyFolder(why.to_string()),
+        }
+    }
+}
+
 impl core::fmt::Display for ConfigError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
@@ -356,6 +367,7 @@ impl core::fmt::Display for ConfigError {
             Self::TypeValue(value) => write!(f, "media type {value:?} cannot stand in a header field"),
             Self::Root(path, error) => write!(f, "cannot open the root directory {}: {error}", path.display()),
             Self::Log(path, error) => write!(f, "cannot open the access log {}: {error}", path.display()),
+            Self::BodyFolder(why) => f.write_str(why),
             Self::Helper(error) => write!(f, "cannot start a helper thread: {error}"),
         }
     }

@@ -5,7 +5,7 @@ use crate::fixed::Fixed;
 use app::Wake;
 use core::net::SocketAddr;
 use core::ops::Range;
-use exchange::{Asked, ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody};
+use exchange::{Asked, BodyCut, ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody};
 use files::{Directory, Files, Reader};
 use phases::{Engine, EngineParts, NewProgram};
 use semantics::date::HttpDate;
@@ -230,6 +230,10 @@ impl Handler for SiteHandler {
 
     fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
         each!(self, handler => handler.on_body_end(replies, id));
+    }
+
+    fn on_body_cut<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, why: BodyCut) -> bool {
+        each!(self, handler => handler.on_body_cut(replies, id, why))
     }
 
     fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {

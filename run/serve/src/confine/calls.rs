@@ -12,15 +12,15 @@ use libc::{
     SYS_get_mempolicy, SYS_get_robust_list, SYS_getcpu, SYS_getdents64, SYS_getegid, SYS_geteuid, SYS_getgid,
     SYS_getpeername, SYS_getpid, SYS_getppid, SYS_getrandom, SYS_getrusage, SYS_getsockname, SYS_getsockopt,
     SYS_gettid, SYS_gettimeofday, SYS_getuid, SYS_io_uring_enter, SYS_io_uring_register, SYS_ioctl, SYS_listen,
-    SYS_lseek, SYS_madvise, SYS_mbind, SYS_membarrier, SYS_memfd_create, SYS_mincore, SYS_mmap, SYS_move_pages,
-    SYS_mprotect, SYS_mremap, SYS_munmap, SYS_nanosleep, SYS_newfstatat, SYS_openat, SYS_openat2, SYS_pipe2, SYS_ppoll,
-    SYS_prctl, SYS_pread64, SYS_preadv, SYS_prlimit64, SYS_process_vm_readv, SYS_process_vm_writev, SYS_pwrite64,
-    SYS_read, SYS_readlinkat, SYS_readv, SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_restart_syscall, SYS_rseq,
-    SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_getaffinity, SYS_sched_getparam,
-    SYS_sched_getscheduler, SYS_sched_setaffinity, SYS_sched_yield, SYS_sendfile, SYS_sendmmsg, SYS_sendmsg,
-    SYS_sendto, SYS_set_mempolicy, SYS_set_robust_list, SYS_setsockopt, SYS_shutdown, SYS_sigaltstack, SYS_socket,
-    SYS_socketpair, SYS_splice, SYS_statx, SYS_sysinfo, SYS_tgkill, SYS_timerfd_create, SYS_timerfd_settime, SYS_uname,
-    SYS_write, SYS_writev,
+    SYS_lseek, SYS_madvise, SYS_mbind, SYS_membarrier, SYS_memfd_create, SYS_mincore, SYS_mkdirat, SYS_mmap,
+    SYS_move_pages, SYS_mprotect, SYS_mremap, SYS_munmap, SYS_nanosleep, SYS_newfstatat, SYS_openat, SYS_openat2,
+    SYS_pipe2, SYS_ppoll, SYS_prctl, SYS_pread64, SYS_preadv, SYS_prlimit64, SYS_process_vm_readv,
+    SYS_process_vm_writev, SYS_pwrite64, SYS_read, SYS_readlinkat, SYS_readv, SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg,
+    SYS_restart_syscall, SYS_rseq, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sched_getaffinity,
+    SYS_sched_getparam, SYS_sched_getscheduler, SYS_sched_setaffinity, SYS_sched_yield, SYS_sendfile, SYS_sendmmsg,
+    SYS_sendmsg, SYS_sendto, SYS_set_mempolicy, SYS_set_robust_list, SYS_setsockopt, SYS_shutdown, SYS_sigaltstack,
+    SYS_socket, SYS_socketpair, SYS_splice, SYS_statx, SYS_sysinfo, SYS_tgkill, SYS_timerfd_create,
+    SYS_timerfd_settime, SYS_uname, SYS_unlinkat, SYS_write, SYS_writev,
 };
 
 /// A system call, and when it is allowed.
@@ -61,14 +61,16 @@ pub enum ThreadKind {
     FileReader,
     /// Writes the access log.
     LogWriter,
+    /// Writes bodies of requests to temporary files.
+    BodyWriter,
     /// Tells metrics.
     Metrics,
 }
 
 impl ThreadKind {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Control, Self::Worker, Self::Silo, Self::FileReader, Self::LogWriter, Self::Metrics];
+    pub const ALL: [Self; 7] =
+        [Self::Control, Self::Worker, Self::Silo, Self::FileReader, Self::LogWriter, Self::BodyWriter, Self::Metrics];
 
     /// Of the thread that has this name, in a process with silos or with
     /// workers. One that is not known may do what the main thread may.
@@ -76,6 +78,7 @@ impl ThreadKind {
         match name {
             b"file-reader" | b"passwords" | b"compressor" => Self::FileReader,
             b"access-log" => Self::LogWriter,
+            b"body-files" => Self::BodyWriter,
             b"metrics" => Self::Metrics,
             b"placement" => Self::Silo,
             _ if helps_a_link(name) => Self::Silo,
@@ -92,8 +95,9 @@ impl ThreadKind {
             Self::Silo => &[REQUESTS_TAKE, SOCKETS, EVENTS, LINKS],
             Self::FileReader => &[FILES],
             Self::LogWriter => &[FILES, LOGS],
+            Self::BodyWriter => &[FILES, TEMPORARY],
             Self::Metrics => &[METRICS],
-            Self::Control => &[REQUESTS_TAKE, SOCKETS, EVENTS, LINKS, FILES, LOGS, CONTROL],
+            Self::Control => &[REQUESTS_TAKE, SOCKETS, EVENTS, LINKS, FILES, LOGS, TEMPORARY, CONTROL],
         };
         let always = own.iter().chain(&[ANYBODY]).flat_map(|list| list.iter());
         let mut calls: Vec<Call> = always.map(|&number| Call { number, when: When::Always }).collect();
@@ -243,12 +247,14 @@ const FILES: &[i64] = &[
 /// Lines, appended.
 const LOGS: &[i64] = &[SYS_writev, SYS_fsync, SYS_fdatasync, SYS_dup];
 
+/// Files made, written and removed again.
+const TEMPORARY: &[i64] = &[SYS_pwrite64, SYS_unlinkat, SYS_mkdirat];
+
 /// Clients answered on a socket that is there.
 const METRICS: &[i64] = &[SYS_accept4, SYS_recvfrom, SYS_sendto, SYS_shutdown, SYS_listen];
 
 /// What the main thread does beside the others' work.
-const CONTROL: &[i64] =
-    &[SYS_listen, SYS_socketpair, SYS_dup3, SYS_pwrite64, SYS_rt_sigaction, SYS_tgkill, SYS_set_robust_list];
+const CONTROL: &[i64] = &[SYS_listen, SYS_socketpair, SYS_dup3, SYS_rt_sigaction, SYS_tgkill, SYS_set_robust_list];
 
 /// `PROT_EXEC` of mmap(2) and mprotect(2): nothing becomes code.
 const EXECUTE: u32 = libc::PROT_EXEC as u32;
@@ -348,11 +354,12 @@ mod tests {
         for number in [SYS_openat, SYS_openat2, SYS_socket, SYS_bind, SYS_connect, SYS_clone] {
             assert!(!may(ThreadKind::Metrics, number), "{number}");
         }
-        for kind in [ThreadKind::FileReader, ThreadKind::LogWriter] {
+        for kind in [ThreadKind::FileReader, ThreadKind::LogWriter, ThreadKind::BodyWriter] {
             assert!(!may(kind, SYS_sendto) && !may(kind, SYS_socket) && !may(kind, SYS_clone), "{kind:?}");
         }
         // What a thread starts has its filters too.
-        for number in ThreadKind::LogWriter.calls().iter().map(|call| call.number) {
+        let started = [ThreadKind::LogWriter.calls(), ThreadKind::BodyWriter.calls()].concat();
+        for number in started.iter().map(|call| call.number) {
             assert!(may(ThreadKind::Control, number), "{number}");
         }
     }
@@ -364,6 +371,7 @@ mod tests {
             (b"near-w12", true, ThreadKind::Silo),
             (b"file-reader", true, ThreadKind::FileReader),
             (b"access-log", false, ThreadKind::LogWriter),
+            (b"body-files", true, ThreadKind::BodyWriter),
             (b"metrics", true, ThreadKind::Metrics),
             (b"placement", false, ThreadKind::Silo),
             (b"nearside", false, ThreadKind::Control),

@@ -23,6 +23,10 @@ const READ_FILE: u64 = 1 << 2;
 /// `LANDLOCK_ACCESS_FS_READ_DIR`.
 const READ_DIR: u64 = 1 << 3;
 
+/// What temporary files take: `LANDLOCK_ACCESS_FS_WRITE_FILE`, `REMOVE_FILE`,
+/// `MAKE_DIR` and `MAKE_REG`, beside reading.
+const TEMPORARY: u64 = READ_FILE | 1 << 1 | 1 << 5 | 1 << 7 | 1 << 8;
+
 /// Everything that is known of the file system, by version: from making and
 /// removing of files (1) to `REFER` (2), `TRUNCATE` (3) and `IOCTL_DEV` (5).
 const fn files(version: u32) -> u64 {
@@ -90,20 +94,29 @@ impl Ruleset {
         let made = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const handled, len, 0_u32) };
         let ruleset = Self(owned(made).map_err(|why| format!("Landlock: {why}"))?);
         for folder in folders {
-            let opened = rustix::fs::open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-            let Ok(folder) = opened else { continue };
-            let allowed = if lists { READ_FILE | READ_DIR } else { READ_FILE };
-            let rule = Beneath { allowed, folder: folder.as_raw_fd() };
-            // SAFETY: the rule is valid, and read only; both descriptors are open.
-            let added = unsafe {
-                let rule = &raw const rule;
-                libc::syscall(libc::SYS_landlock_add_rule, ruleset.0.as_raw_fd(), PATH_BENEATH, rule, 0_u32)
-            };
-            if added < 0 {
-                return Err(format!("Landlock: {}", io::Error::last_os_error()));
-            }
+            ruleset.allow(folder, if lists { READ_FILE | READ_DIR } else { READ_FILE })?;
         }
         Ok(ruleset)
+    }
+
+    /// Below `folders` files can be made, written and removed, too.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn writing<'a>(&self, folders: impl IntoIterator<Item = &'a Path>) -> Result<(), String> {
+        folders.into_iter().try_for_each(|folder| self.allow(folder, TEMPORARY))
+    }
+
+    fn allow(&self, folder: &Path, allowed: u64) -> Result<(), String> {
+        let opened = rustix::fs::open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let Ok(folder) = opened else { return Ok(()) };
+        let rule = Beneath { allowed, folder: folder.as_raw_fd() };
+        // SAFETY: the rule is valid, and read only; both descriptors are open.
+        let added = unsafe {
+            let rule = &raw const rule;
+            libc::syscall(libc::SYS_landlock_add_rule, self.0.as_raw_fd(), PATH_BENEATH, rule, 0_u32)
+        };
+        if added < 0 { Err(format!("Landlock: {}", io::Error::last_os_error())) } else { Ok(()) }
     }
 
     /// For [`restrict`].
@@ -153,11 +166,18 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let at = listener.local_addr().expect("an address");
         let ruleset = Ruleset::reading([&*inside, Path::new("/nonexistent")], false).expect("made");
+        let temporary = folder.0.join("temporary");
+        fs::create_dir_all(&temporary).expect("made");
+        ruleset.writing([&*temporary]).expect("allowed");
         std::thread::spawn(move || {
             rustix::thread::set_no_new_privs(true).expect("taken");
             restrict(ruleset.number()).expect("restricted");
             assert_eq!(fs::read_to_string(inside.join("deep/file")).expect("read"), "text");
+            fs::create_dir_all(temporary.join("1/23")).expect("made");
+            fs::write(temporary.join("1/23/file"), "body").expect("written");
+            fs::remove_file(temporary.join("1/23/file")).expect("removed");
             for refused in [
+                fs::remove_dir(temporary.join("1/23")),
                 fs::read_to_string(outside.join("deep/file")).map(drop),
                 fs::write(inside.join("deep/file"), "other"),
                 fs::write(inside.join("new"), "other"),

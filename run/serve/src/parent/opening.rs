@@ -149,7 +149,7 @@ struct Opened {
     settings: Option<File>,
     root: Option<(Vec<u8>, OwnedFd)>,
     log: Option<(Vec<u8>, OwnedFd)>,
-    /// Logs of a configuration.
+    /// Logs of a configuration, and folders that it writes in.
     others: Vec<(Vec<u8>, OwnedFd)>,
     refused: Option<String>,
 }
@@ -183,6 +183,8 @@ impl Opened {
             for path in program.log_files() {
                 self.others.push((bytes(path), open_log(path, identity)?));
             }
+            let folders = program.open_temp_folders(identity.map(|user| (user.uid, user.gid)))?;
+            self.others.extend(folders.into_iter().map(|(path, opened)| (bytes(&path), opened)));
         }
         Ok(asked)
     }

@@ -59,7 +59,7 @@ const MEMORY_OF_CODINGS: DirectiveClass = Idle("memory of codings is as large as
 const EVENTS: DirectiveClass = Idle("workers share connections and events otherwise here");
 const FILES: DirectiveClass = Idle("helper threads read files into a cache that workers share");
 const CLOSING: DirectiveClass = Idle("connections end in one way: ours first, then the client's is waited for");
-const BODIES: DirectiveClass = Idle("nothing that is there reads bodies of requests");
+const BODIES: DirectiveClass = Idle("a body in memory is in one piece, and read when it is wanted");
 const LATER: DirectiveClass = Refused("there are no upstreams and no subrequests yet");
 const NO_UPSTREAM: DirectiveClass = Idle("nothing is passed on to upstreams");
 const NO_TLS: DirectiveClass = Idle("no listener speaks TLS");
@@ -133,16 +133,7 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "keepalive_min_timeout",
         ],
     ),
-    (
-        BODIES,
-        &[
-            "client_body_buffer_size",
-            "client_body_temp_path",
-            "client_body_in_single_buffer",
-            "client_body_in_file_only",
-            "client_body_early_read",
-        ],
-    ),
+    (BODIES, &["client_body_in_single_buffer", "client_body_early_read"]),
     (Idle("segments are full where there is enough to send, and leave at once"), &["tcp_nopush", "tcp_nodelay"]),
     (Idle("no line of the error log is about scripts"), &["rewrite_log", "uninitialized_variable_warn"]),
     (Idle("expressions are compiled to machine code"), &["pcre_jit"]),

@@ -9,8 +9,8 @@ use crate::reader::Directive;
 use core::time::Duration;
 use phases::autoindex::AutoindexFormat;
 use phases::program::{
-    AddedField, Alias, ContentRules, ErrorPage, ErrorTarget, Expires, IfModifiedSince, Root, SymlinkKind, SymlinkRules,
-    Target, TryFiles,
+    AddedField, Alias, BodyFiles, ContentRules, ErrorPage, ErrorTarget, Expires, IfModifiedSince, Root, SymlinkKind,
+    SymlinkRules, Target, TryFiles,
 };
 use phases::units::{number, offset, size, time};
 use phases::{Pattern, Value};
@@ -153,6 +153,18 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
     plain!("client_max_body_size", |layer, directive| {
         layer.block.body_max = offset(argument(directive, 0)).unwrap_or_default();
     }),
+    plain!("client_body_buffer_size", |layer, directive| {
+        let bytes = size(argument(directive, 0)).unwrap_or_default();
+        layer.block.body.buffer = u32::try_from(bytes).unwrap_or(u32::MAX).max(1);
+    }),
+    plain!("client_body_in_file_only", |layer, directive| {
+        layer.block.body.in_file = match argument(directive, 0).to_ascii_lowercase().as_slice() {
+            b"on" => BodyFiles::Kept,
+            b"clean" => BodyFiles::Removed,
+            _ => BodyFiles::Long,
+        };
+    }),
+    ("client_body_temp_path", |compiler, layer, directive| compiler.temp_path(layer, directive)),
     plain!("client_body_timeout", |layer, directive| layer.block.connection.body = duration(directive)),
     plain!("lingering_time", |layer, directive| layer.block.connection.lingering = duration(directive)),
     plain!("lingering_timeout", |layer, directive| layer.block.connection.lingering_pause = duration(directive)),

@@ -86,6 +86,8 @@ impl<R: Replies> Runner<'_, R> {
         let block: &Block = &loaded.program.blocks[at];
         match block.content {
             ContentRules::Files => {}
+            #[cfg(test)]
+            ContentRules::Echo(streamed) => return self.echo(streamed),
             _ => return self.fixed_content(block),
         }
         if self.course.uri.last() == Some(&b'/') {

@@ -1,11 +1,13 @@
 //! How far a request has come, and what was found out on the way.
 
+use super::course_body::CourseBody;
 use super::making::Filtering;
 use super::paced::Paced;
 use crate::limits::{HeldCount, LimitStatus};
 use crate::program::{BlockId, Program, ServerId};
 use crate::reach::Reach;
 use access_log::LogSet;
+use bodies::BodyStore;
 use core::ops::Range;
 use exchange::{About, ExchangeId, ProxiedAddresses, Ready, Replies};
 use files::Stamp;
@@ -36,6 +38,8 @@ pub(crate) struct Loaded {
     matcher: RefCell<Option<Matcher>>,
     /// Where lines are logged; none where nothing is.
     pub logs: RefCell<Option<LogSet>>,
+    /// Where bodies of requests are kept; none where nothing reads them.
+    pub bodies: RefCell<Option<BodyStore>>,
     /// Of `$request_id`.
     secret: RandomState,
     /// Some value asks for a field that is sent.
@@ -51,7 +55,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    pub fn new(program: Arc<Program>, logs: Option<LogSet>) -> Self {
+    pub fn new(program: Arc<Program>, logs: Option<LogSet>, bodies: Option<BodyStore>) -> Self {
         let needed = !program.expressions.is_empty();
         let matcher = RefCell::new(if needed { Matcher::new() } else { None });
         let asks_for_sent = program.variables.asks_for_sent();
@@ -59,9 +63,10 @@ impl Loaded {
         let summary = program.summary();
         let finds_clients = behind_proxies || summary.real_ip;
         let (logs, secret) = (RefCell::new(logs), RandomState::new());
+        let bodies = RefCell::new(bodies);
         let series = vec![Cell::new(Ready::OF_HOST); program.blocks.len()].into();
         let told = Cell::new(summary.logs);
-        Self { program, matcher, logs, secret, asks_for_sent, behind_proxies, finds_clients, series, told }
+        Self { program, matcher, logs, bodies, secret, asks_for_sent, behind_proxies, finds_clients, series, told }
     }
 
     /// The series of latencies of a server's place, if anybody asks.
@@ -309,6 +314,8 @@ pub(crate) struct Course {
     pub is_told: Cell<bool>,
     /// What is made as it is taken.
     pub filtering: Option<Box<Filtering>>,
+    /// The request's body, if it has one.
+    pub(super) body: Option<Box<CourseBody>>,
     /// The handler's mark for files.
     pub inner: Option<u32>,
     pub state: CourseState,
@@ -379,6 +386,7 @@ impl Course {
             paced: None,
             is_told: Cell::new(false),
             filtering: None,
+            body: None,
             inner: None,
             state: CourseState::Runs,
             sent: Sent::default(),

@@ -1,6 +1,7 @@
 //! nginx's own variables.
 
 use super::course::Depends;
+use super::course_body::CourseBody;
 use super::host::host_of;
 use super::values::Scope;
 use super::written::{put, put_address, put_known, put_number, put_ssi_date};
@@ -8,13 +9,17 @@ use crate::access::basic_credentials;
 use crate::secure_link;
 use crate::variables::Core;
 use crate::zone::local_name;
+use bodies::BodyContent;
 use semantics::{Form, Known, Request};
 use std::net::{IpAddr, SocketAddr};
 
 impl Scope<'_> {
     pub(super) fn core(&mut self, core: Core, out: &mut Vec<u8>) -> bool {
         let found = self.of_request(core, out).or_else(|| self.of_connection(core, out));
-        let found = found.or_else(|| self.of_answer(core, out)).or_else(|| self.of_time(core, out));
+        let found = found
+            .or_else(|| self.of_body(core, out))
+            .or_else(|| self.of_answer(core, out))
+            .or_else(|| self.of_time(core, out));
         found.or_else(|| self.of_links(core, out)).unwrap_or(false)
     }
 
@@ -105,9 +110,7 @@ impl Scope<'_> {
                 let Some((user, _)) = field.and_then(basic_credentials) else { return Some(false) };
                 out.extend_from_slice(&user);
             }
-            Core::ContentLength => return Some(put_known(request, Known::ContentLength, out)),
             Core::ContentType => return Some(self.header(b"content_type", out)),
-            Core::RequestLength => return Some(put_number(out, request.head().len() as u64)),
             Core::RequestId => {
                 let (high, low) = self.course.request_id();
                 return Some(put(out, format_args!("{high:016x}{low:016x}")));
@@ -115,6 +118,31 @@ impl Scope<'_> {
             _ => return None,
         }
         Some(true)
+    }
+
+    /// What came with the request.
+    fn of_body(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
+        let (request, body) = (self.request, self.course.body.as_deref());
+        Some(match core {
+            Core::ContentLength => {
+                let told = put_known(request, Known::ContentLength, out);
+                // Of a body in chunks, once it was read.
+                told || body.and_then(CourseBody::read).is_some_and(|bytes| put_number(out, bytes))
+            }
+            Core::RequestBody => match body.and_then(CourseBody::content) {
+                Some(BodyContent::Memory(body)) => {
+                    out.extend_from_slice(body.as_slice());
+                    true
+                }
+                _ => false,
+            },
+            Core::RequestBodyFile => body.and_then(CourseBody::path).is_some_and(|path| {
+                out.extend_from_slice(path);
+                true
+            }),
+            Core::RequestLength => put_number(out, request.head().len() as u64 + body.map_or(0, |body| body.wire)),
+            _ => return None,
+        })
     }
 
     /// Who asks, and whom.

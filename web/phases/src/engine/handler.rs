@@ -3,6 +3,7 @@
 use super::Engine;
 use super::coding::class_of;
 use super::course::{CourseState, Depends};
+use super::course_body::CourseBody;
 use super::host::names_a_host;
 use super::passing::Passing;
 use super::squeeze::Squeezer;
@@ -10,7 +11,7 @@ use super::values::{Clock, Scope};
 use app::Wake;
 use core::hint::cold_path;
 use core::ops::Range;
-use exchange::{Asked, ExchangeId, Handler, Ready, Replies, RequestBody};
+use exchange::{Asked, BodyCut, ExchangeId, Handler, Ready, Replies, RequestBody};
 use passwords::Verifier;
 use semantics::date::HttpDate;
 use semantics::path::normalise_as;
@@ -24,10 +25,15 @@ use wire::Time;
 const LINE_MAX: usize = 8 << 10;
 
 impl Handler for Engine {
-    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
         let loaded = Rc::clone(&self.loaded);
         let token = self.rest.token();
         let mut course = self.rest.begin(&loaded, id, request, replies);
+        course.body = match body {
+            RequestBody::None => None,
+            RequestBody::Length(length) => Some(CourseBody::new(Some(length))),
+            RequestBody::Unknown => Some(CourseBody::new(None)),
+        };
         course.listener = Self::listener(&loaded, self.single, || course.about.local);
         let Some(listener) = loaded.program.listeners.get(usize::from(course.listener)) else {
             self.rest.give_back(token, course);
@@ -85,13 +91,21 @@ impl Handler for Engine {
         self.run(replies, token, course, request);
     }
 
-    /// What is not read for its sake is dropped once it is answered.
+    /// What nothing reads is dropped once its request is answered.
     fn takes_body(&self, _request: &Request<'_>) -> bool {
         true
     }
 
-    fn on_body<R: Replies>(&mut self, _replies: &mut R, _id: ExchangeId, _bytes: &[u8]) -> usize {
-        0
+    fn on_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
+        self.add_body(replies, id, bytes)
+    }
+
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        self.end_body(replies, id);
+    }
+
+    fn on_body_cut<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, why: BodyCut) -> bool {
+        self.cut_body(replies, id, why)
     }
 
     fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
@@ -144,6 +158,7 @@ impl Handler for Engine {
             let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
             went_on = true;
         }
+        went_on |= self.reads && self.take_bodies(replies);
         went_on |= self.wake_delayed(replies);
         let makes = self.make_all(replies);
         if went_on {

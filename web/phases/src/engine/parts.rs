@@ -3,8 +3,10 @@
 use super::course::Loaded;
 use crate::program::Program;
 use access_log::LogSet;
+use bodies::{BodyFolders, BodyLimits, BodyStore, FolderError};
 use exchange::HeadWriter;
 use files::{Directory, Reader};
+use rustix::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -22,28 +24,49 @@ pub struct EngineParts {
 pub struct NewProgram {
     program: Arc<Program>,
     logs: Option<LogSet>,
+    bodies: Option<BodyFolders>,
+}
+
+/// Why a program cannot be taken up.
+#[derive(Debug)]
+pub enum PrepareError {
+    /// A log of it.
+    Log(access_log::Error),
+    /// A folder for bodies of requests.
+    Folder(FolderError),
+}
+
+impl From<access_log::Error> for PrepareError {
+    fn from(why: access_log::Error) -> Self {
+        Self::Log(why)
+    }
 }
 
 /// Bytes of log lines that wait for the writer, at most.
 const LOG_BYTES: usize = 16 << 20;
 
 impl NewProgram {
-    /// Opens its logs, and starts what writes them, on `cpus`.
+    /// Opens its logs and its folders, and starts what writes there, on `cpus`.
     ///
     /// # Errors
-    /// See [`access_log::Error`].
-    pub fn prepare(program: Arc<Program>, cpus: &[usize]) -> Result<Self, access_log::Error> {
+    /// See [`PrepareError`].
+    pub fn prepare(program: Arc<Program>, cpus: &[usize]) -> Result<Self, PrepareError> {
         let logs = match program.logs.is_empty() {
             true => None,
             false => Some(LogSet::start(&program.open_logs()?, LOG_BYTES, cpus)?),
         };
         // Looked for here: a silo is not to walk all places.
         let _ = program.summary();
-        Ok(Self { program, logs })
+        let bodies = match program.summary().reads {
+            true => Some(BodyFolders::open(&program.temp_folders, cpus).map_err(PrepareError::Folder)?),
+            false => None,
+        };
+        Ok(Self { program, logs, bodies })
     }
 
-    pub(super) fn load(self) -> Rc<Loaded> {
-        Rc::new(Loaded::new(self.program, self.logs))
+    pub(super) fn load(self, event: &Arc<OwnedFd>) -> Rc<Loaded> {
+        let bodies = self.bodies.map(|folders| BodyStore::new(folders, BodyLimits::default(), event));
+        Rc::new(Loaded::new(self.program, self.logs, bodies))
     }
 }
 

@@ -1,0 +1,90 @@
+//! What bodies of a silo have in common: memory, files, and who writes them.
+
+use crate::folder::TempFolder;
+use crate::writer::{BodyError, BodyJob, TempFile};
+use core::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+/// What bodies may hold, all together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BodyLimits {
+    /// Bytes of memory. Beyond it bodies go to files before their own memory is full,
+    /// and those that hold nothing wait until others have let go of some.
+    pub bytes: usize,
+    /// Files. Beyond it a body that needs one has no place.
+    pub files: usize,
+}
+
+impl Default for BodyLimits {
+    fn default() -> Self {
+        Self { bytes: 128 << 20, files: 16 << 10 }
+    }
+}
+
+/// For [`ReceivedBody::on_written`](crate::ReceivedBody::on_written).
+#[derive(Debug)]
+pub struct Wrote {
+    pub(crate) written: Result<Arc<TempFile>, BodyError>,
+    pub(crate) memory: Vec<u8>,
+    /// Bytes that were held for it.
+    pub(crate) capacity: usize,
+}
+
+/// What bodies have in common.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub folders: Vec<Arc<TempFolder>>,
+    pub jobs: Sender<BodyJob>,
+    pub limits: BodyLimits,
+    /// Bytes of memory that bodies hold.
+    pub held: Cell<usize>,
+    /// Bodies that have files, or are to.
+    pub files: Cell<usize>,
+    /// Jobs of which nothing was heard yet.
+    pub under_way: Cell<usize>,
+    /// Those that wait for memory.
+    pub waiting: RefCell<VecDeque<u64>>,
+}
+
+impl Common {
+    pub fn is_full(&self) -> bool {
+        self.held.get() >= self.limits.bytes
+    }
+
+    pub fn hold(&self, bytes: usize) {
+        self.held.set(self.held.get() + bytes);
+    }
+
+    pub fn let_go(&self, bytes: usize) {
+        self.held.set(self.held.get().saturating_sub(bytes));
+    }
+
+    /// Room for one file more; whether there is any.
+    pub fn take_file(&self) -> bool {
+        let has = self.files.get() < self.limits.files;
+        self.files.set(self.files.get() + usize::from(has));
+        has
+    }
+
+    pub fn give_file(&self) {
+        self.files.set(self.files.get().saturating_sub(1));
+    }
+
+    pub fn folder(&self, number: u16) -> Option<&Arc<TempFolder>> {
+        self.folders.get(usize::from(number))
+    }
+
+    /// Whether the job will be done.
+    pub fn submit(&self, job: BodyJob) -> bool {
+        let counts = !matches!(job, BodyJob::LetGo(_));
+        let sent = self.jobs.send(job).is_ok();
+        self.under_way.set(self.under_way.get() + usize::from(sent && counts));
+        sent
+    }
+
+    pub fn wait(&self, ticket: u64) {
+        self.waiting.borrow_mut().push_back(ticket);
+    }
+}

@@ -1,0 +1,28 @@
+//! What answers in a place.
+
+/// What answers in a place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ContentRules {
+    /// Files: index, autoindex, random_index as they are set.
+    #[default]
+    Files,
+    /// `stub_status`.
+    StubStatus,
+    /// `empty_gif`.
+    EmptyGif,
+    /// What was sent: as it came, or once it was whole.
+    #[cfg(test)]
+    Echo(bool),
+}
+
+impl ContentRules {
+    /// Whether it reads bodies of requests.
+    #[must_use]
+    pub const fn reads_bodies(&self) -> bool {
+        match self {
+            Self::Files | Self::StubStatus | Self::EmptyGif => false,
+            #[cfg(test)]
+            Self::Echo(_) => true,
+        }
+    }
+}

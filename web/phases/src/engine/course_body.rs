@@ -1,0 +1,97 @@
+//! How far the body of a request has come.
+
+#![cfg_attr(not(test), allow(dead_code, reason = "what reads bodies comes with upstreams"))]
+
+use crate::logging::ErrorLevel;
+use bodies::{BodyContent, ReceivedBody};
+
+/// The body of a request under way.
+#[derive(Debug)]
+pub(super) struct CourseBody {
+    /// Its bytes, if they were told.
+    pub length: Option<u64>,
+    pub state: BodyState,
+    /// All of it came.
+    pub ended: bool,
+    /// Bytes that were read, with what chunks add to them, once it has ended.
+    pub wire: u64,
+    /// Bytes that it may have.
+    pub most: u64,
+    pub failure: Option<BodyFailure>,
+    /// The error log knows of its file.
+    pub is_told: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum BodyState {
+    /// Nobody reads it.
+    Left,
+    /// It is kept as it comes.
+    Kept(Box<ReceivedBody>),
+    /// It is handed on as it comes: so many bytes of it were.
+    Streamed(u64),
+    /// It will not be whole.
+    Broken,
+}
+
+/// Why a body is not whole.
+#[derive(Debug)]
+pub(super) enum BodyFailure {
+    /// Its request ends with this status.
+    Status(u16),
+    /// The same; and the error log says this.
+    Told(ErrorLevel, u16, String),
+    /// Its client is gone.
+    Gone,
+}
+
+impl CourseBody {
+    /// A body of so many bytes, if that is known.
+    pub fn new(length: Option<u64>) -> Box<Self> {
+        let (state, failure) = (BodyState::Left, None);
+        Box::new(Self { length, state, ended: false, wire: 0, most: u64::MAX, failure, is_told: false })
+    }
+
+    /// All of it, if all of it was read.
+    pub fn content(&self) -> Option<&BodyContent> {
+        match &self.state {
+            BodyState::Kept(received) => received.content(),
+            _ => None,
+        }
+    }
+
+    /// Whether it is read, or was.
+    pub const fn is_read(&self) -> bool {
+        matches!(self.state, BodyState::Kept(_) | BodyState::Streamed(_))
+    }
+
+    /// The path of its file, if it has one.
+    pub fn path(&self) -> Option<&[u8]> {
+        match &self.state {
+            BodyState::Kept(received) => received.path(),
+            _ => None,
+        }
+    }
+
+    /// Bytes of it that were read, once it has ended.
+    pub fn read(&self) -> Option<u64> {
+        match &self.state {
+            BodyState::Kept(received) => self.ended.then(|| received.received()),
+            BodyState::Streamed(bytes) => self.ended.then_some(*bytes),
+            _ => None,
+        }
+    }
+
+    /// Asks for so many bytes from `offset` of a body that is in a file, less at its end:
+    /// [`BodyNews::Piece`] has them. Whether it does; one piece is read at a time.
+    pub fn read_back(&mut self, offset: u64, most: usize) -> bool {
+        match &mut self.state {
+            BodyState::Kept(received) => received.read(offset, most),
+            _ => false,
+        }
+    }
+
+    pub fn is_of(&self, ticket: u64) -> bool {
+        matches!(&self.state, BodyState::Kept(received) if received.ticket() == ticket)
+    }
+}

@@ -1,0 +1,34 @@
+//! What is told where no handler says anything.
+
+use exchange::{Piece, Reply};
+use semantics::Status;
+
+/// What a status means, for people.
+pub(crate) struct Page {
+    pub(crate) status: Status,
+    fields: Vec<u8>,
+    text: Vec<u8>,
+}
+
+impl Page {
+    /// Bytes of its text.
+    pub(crate) const fn length(&self) -> u64 {
+        self.text.len() as u64
+    }
+
+    /// A page of ours, with these fields more.
+    pub(crate) fn new(status: Status, more: &[u8]) -> Self {
+        let fields = [b"Content-Type: text/html; charset=utf-8\r\n", more].concat();
+        let (code, reason) = (status.code(), status.reason());
+        let text = format!("<!DOCTYPE html>\n<title>{code} {reason}</title>\n<h1>{code} {reason}</h1>\n");
+        Self { status, fields, text: text.into_bytes() }
+    }
+
+    pub(crate) fn reply(&self) -> Reply<'_> {
+        Reply { status: self.status, length: Some(self.text.len() as u64), fields: &self.fields }
+    }
+
+    pub(crate) fn body(&self) -> [Piece<'_>; 1] {
+        [Piece::Bytes(&self.text)]
+    }
+}
