@@ -34,7 +34,7 @@ pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
 pub use fields::FieldLines;
 pub use hot::{Hot, equal as equal_paths};
 pub use index::Index;
-pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, ProxiedAddresses, ProxyHeader};
+pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, ProxiedAddresses, ProxyHeader};
 pub use ready::{Ending, HeadWriter, JOINED_MAX, Ready};
 
 use app::{Body, ConnId, Wake};
@@ -438,6 +438,12 @@ pub trait Handler {
 
     /// Opens logs of its own again: for log rotation.
     fn reopen_logs(&self) {}
+
+    /// A connection that is to begin with what a proxy says of it began with these bytes,
+    /// and ends: for a log.
+    fn on_bad_proxy_header<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) {
+        let _ = (replies, id, bytes);
+    }
 
     /// What was sent is no request, or none that is taken, or did not come in time:
     /// its exchange, the last of its connection, ends with `status`. `line` is its

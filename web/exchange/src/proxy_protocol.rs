@@ -33,7 +33,7 @@ pub const PROXY_HEADER_MAX: usize = 4_096;
 const LINE_MAX: usize = 107;
 
 /// What begins version 2 (section 2.2).
-const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
+pub const PROXY_SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 impl ProxyHeader {
     /// Reads the first bytes of a connection.
@@ -45,8 +45,8 @@ impl ProxyHeader {
             let both = bytes.len().min(start.len());
             bytes[..both] == start[..both]
         };
-        if begins(SIGNATURE) {
-            return if bytes.len() < SIGNATURE.len() { Ok(Self::Partial) } else { version_2(bytes) };
+        if begins(PROXY_SIGNATURE) {
+            return if bytes.len() < PROXY_SIGNATURE.len() { Ok(Self::Partial) } else { version_2(bytes) };
         }
         if !begins(b"PROXY ") {
             return Err(BadProxyHeader);
@@ -85,14 +85,14 @@ fn version_1(line: &[u8]) -> Result<Option<ProxiedAddresses>, BadProxyHeader> {
 }
 
 fn version_2(bytes: &[u8]) -> Result<ProxyHeader, BadProxyHeader> {
-    let rest = &bytes[SIGNATURE.len()..];
+    let rest = &bytes[PROXY_SIGNATURE.len()..];
     // What is known to be wrong is not waited for.
     if rest.first().is_some_and(|byte| byte >> 4 != 2) {
         return Err(BadProxyHeader);
     }
     let Some(([version, family, high, low], rest)) = rest.split_first_chunk() else { return Ok(ProxyHeader::Partial) };
     let length = usize::from(u16::from_be_bytes([*high, *low]));
-    let whole = SIGNATURE.len() + 4 + length;
+    let whole = PROXY_SIGNATURE.len() + 4 + length;
     if whole > PROXY_HEADER_MAX {
         return Err(BadProxyHeader);
     }
@@ -135,7 +135,7 @@ mod tests {
 
     /// Version 2: command and version, family, body.
     fn binary(version: u8, family: u8, body: &[u8]) -> Vec<u8> {
-        let mut bytes = SIGNATURE.to_vec();
+        let mut bytes = PROXY_SIGNATURE.to_vec();
         bytes.extend([version, family]);
         bytes.extend((body.len() as u16).to_be_bytes());
         bytes.extend(body);
@@ -205,7 +205,7 @@ mod tests {
             binary(0x21, 0x11, &[0; 11]),
             binary(0x21, 0x21, &[0; 35]),
             binary(0x21, 0x11, &[0; 5_000]),
-            SIGNATURE[..].iter().copied().chain([0x31]).collect(),
+            PROXY_SIGNATURE[..].iter().copied().chain([0x31]).collect(),
         ] {
             assert_eq!(ProxyHeader::read(&bytes), Err(BadProxyHeader));
         }

@@ -1,9 +1,10 @@
 //! What proxies say before a connection's first request (PROXY protocol).
 
 use crate::Server;
+use crate::carrier::Answering;
 use crate::conn::{PARTIAL, State};
 use app::{ConnId, Net};
-use exchange::{BadProxyHeader, Handler, PROXY_HEADER_MAX, ProxyHeader};
+use exchange::{BadProxyHeader, ExchangeId, Handler, PROXY_HEADER_MAX, ProxyHeader};
 
 impl<H: Handler> Server<H> {
     /// Whether a connection begins with what a proxy says of it.
@@ -22,6 +23,12 @@ impl<H: Handler> Server<H> {
         head.clear();
         head.extend_from_slice(bytes.get(..bytes.len().min(PROXY_HEADER_MAX)).unwrap_or_default());
         let read = ProxyHeader::read(&head);
+        if read.is_err() {
+            let told = |handler: &mut H, replies: &mut Answering<'_, N>| {
+                handler.on_bad_proxy_header(replies, ExchangeId::of(id), &head);
+            };
+            self.tell(net, id, Some(id), told);
+        }
         self.head = head;
         let conn = &mut self.carrier.conns[id.index()];
         match read {

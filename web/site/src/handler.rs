@@ -327,6 +327,10 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.reopen_logs());
     }
 
+    fn on_bad_proxy_header<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) {
+        each!(self, handler => handler.on_bad_proxy_header(replies, id, bytes));
+    }
+
     fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
         each!(self, handler => handler.on_refused(replies, id, status, line))
     }

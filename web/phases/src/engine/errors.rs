@@ -1,12 +1,12 @@
 //! What goes wrong with a request is told in the error log, in nginx's words.
 
-use super::course::Course;
+use super::Engine;
 use super::run::Runner;
 use super::values::Clock;
 use super::written::{put, put_address};
 use crate::logging::ErrorLevel;
 use crate::program::Block;
-use exchange::Replies;
+use exchange::{ExchangeId, Replies};
 use semantics::{Known, Request};
 use std::io::Write;
 
@@ -28,7 +28,7 @@ impl<R: Replies> Runner<'_, R> {
     pub(super) fn tell(&self, level: ErrorLevel, text: impl FnOnce() -> Vec<u8>) {
         let Some(block) = self.telling(level) else { return };
         let mut line = Vec::with_capacity(256);
-        begin(&mut line, level, &self.clock, self.course);
+        begin(&mut line, level, &self.clock, self.course.about.connection);
         line.extend_from_slice(&text());
         self.about(&mut line);
         let line = shown(&line);
@@ -79,8 +79,56 @@ impl<R: Replies> Runner<'_, R> {
     }
 }
 
+impl Engine {
+    /// What a connection began with is no header of a proxy's.
+    pub(super) fn tell_of_proxy_header<R: Replies>(&self, replies: &R, id: ExchangeId, bytes: &[u8]) {
+        let (loaded, about, level) = (&self.loaded, replies.about(id), ErrorLevel::ERROR);
+        let program = &loaded.program;
+        let at = Self::listener(loaded, self.single, || about.local);
+        let Some(listener) = program.listeners.get(usize::from(at)) else { return };
+        let server = listener.servers.first().and_then(|server| program.servers.get(usize::from(server.0)));
+        let block = server.and_then(|server| program.blocks.get(server.block.0 as usize));
+        let Some(block) = block.filter(|block| block.error_logs.iter().any(|log| level <= log.level)) else { return };
+        let mut clock = self.rest.clock;
+        clock.now = replies.now();
+        let mut line = Vec::with_capacity(256);
+        begin(&mut line, level, &clock, about.connection);
+        put_proxy_fault(bytes, &mut line);
+        line.extend_from_slice(b" while reading PROXY protocol, client: ");
+        put_address(about.peer, &mut line);
+        line.extend_from_slice(b", server: ");
+        match (&listener.address, &listener.path) {
+            (Some(address), _) => _ = put(&mut line, address),
+            (None, Some(path)) => _ = put(&mut line, format_args!("unix:{}", path.display())),
+            (None, None) => {}
+        }
+        let line = shown(&line);
+        let mut logs = loaded.logs.borrow_mut();
+        let Some(logs) = logs.as_mut() else { return };
+        for log in block.error_logs.iter().filter(|log| level <= log.level) {
+            logs.line(log.log, clock.now, |out| out.extend_from_slice(&line));
+        }
+        loaded.tell();
+    }
+}
+
+/// What is wrong with bytes that are no header of the PROXY protocol.
+fn put_proxy_fault(bytes: &[u8], out: &mut Vec<u8>) {
+    // Of version 2: what follows its signature is its version, and 4 bits more.
+    match bytes.strip_prefix(exchange::PROXY_SIGNATURE) {
+        Some([version, ..]) if version >> 4 != 2 => {
+            put(out, format_args!("unknown PROXY protocol version: {}", version >> 4));
+        }
+        Some(_) => out.extend_from_slice(b"header is too large"),
+        None => {
+            let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+            out.extend_from_slice(&[b"broken header: \"", line, b"\""].concat());
+        }
+    }
+}
+
 /// `2026/10/10 15:55:36 [error] 7#7: *9 `
-fn begin(out: &mut Vec<u8>, level: ErrorLevel, clock: &Clock, course: &Course) {
+fn begin(out: &mut Vec<u8>, level: ErrorLevel, clock: &Clock, connection: u64) {
     let pid = std::process::id();
     out.extend(clock.iso[..19].iter().map(|byte| match byte {
         b'-' => b'/',
@@ -88,7 +136,7 @@ fn begin(out: &mut Vec<u8>, level: ErrorLevel, clock: &Clock, course: &Course) {
         other => *other,
     }));
     let _ = write!(out, " [{}] {pid}#{pid}: *", level.name());
-    put(out, course.about.connection);
+    put(out, connection);
     out.push(b' ');
 }
 
@@ -112,6 +160,20 @@ fn shown(line: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_proxy_header_is_told_as_nginx_tells_it() {
+        for (bytes, told) in [
+            (&b"GET / HTTP/1.1\r\nHost: a\r\n"[..], "broken header: \"GET / HTTP/1.1\""),
+            (b"", "broken header: \"\""),
+            (b"\r\n\r\n\0\r\nQUIT\n\x31\x11\0\x0c", "unknown PROXY protocol version: 3"),
+            (b"\r\n\r\n\0\r\nQUIT\n\x21\x11\xff\xff", "header is too large"),
+        ] {
+            let mut out = Vec::new();
+            put_proxy_fault(bytes, &mut out);
+            assert_eq!(String::from_utf8_lossy(&out), told);
+        }
+    }
 
     #[test]
     fn a_line_is_one_and_not_long() {

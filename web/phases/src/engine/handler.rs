@@ -244,6 +244,10 @@ impl Handler for Engine {
         self.rest.log_ready(replies, id, request, sent);
     }
 
+    fn on_bad_proxy_header<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) {
+        self.tell_of_proxy_header(replies, id, bytes);
+    }
+
     fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
         let loaded = Rc::clone(&self.loaded);
         let listener = Self::listener(&loaded, self.single, || replies.about(id).local);

@@ -5,7 +5,7 @@ use app::{Body, Closed};
 use core::time::Duration;
 use semantics::{Method, OwnedRequest, Request, Status};
 use server::Config;
-use server::exchange::{ExchangeId, Handler, Piece, Replies, Reply, RequestBody};
+use server::exchange::{BodyCut, ExchangeId, Handler, Piece, Replies, Reply, RequestBody};
 use std::collections::HashMap;
 
 /// Answers with what it is sent: `PUT /echo`, a reply of the body's length;
@@ -193,4 +193,138 @@ fn what_is_refused_by_its_method_is_told_before_its_body() {
     let (response, rest) = Response::parse(&got, false);
     assert_eq!((response.status, response.field("Allow"), rest), (405, Some("GET, PUT"), &b""[..]));
     assert!(world.conn(id).finished);
+}
+
+/// Reads a body once it is told to, and says what became of it.
+#[derive(Debug, Default)]
+struct Reads {
+    begun: Option<(ExchangeId, OwnedRequest)>,
+    /// It takes what comes.
+    reads: bool,
+    /// Bytes that it may have; it reads at once.
+    most: Option<u64>,
+    bytes: Vec<u8>,
+    cut: Option<BodyCut>,
+    gone: u32,
+}
+
+impl Handler for Reads {
+    fn takes_body(&self, _: &Request<'_>) -> bool {
+        true
+    }
+
+    fn answers_too_long(&self) -> bool {
+        true
+    }
+
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _: RequestBody) {
+        replies.set_mark(id, 1);
+        self.begun = Some((id, (*request).into()));
+        if let Some(most) = self.most {
+            self.reads = true;
+            replies.read_body(id, most);
+        }
+    }
+
+    fn on_body<R: Replies>(&mut self, _: &mut R, _: ExchangeId, bytes: &[u8]) -> usize {
+        let taken = if self.reads { bytes.len() } else { 0 };
+        self.bytes.extend_from_slice(&bytes[..taken]);
+        taken
+    }
+
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        let Some((_, request)) = self.begun.take() else { panic!("it is under way") };
+        let text = format!("{} {}", String::from_utf8_lossy(&self.bytes), replies.body_received(id));
+        let reply = Reply { status: Status::OK, length: Some(text.len() as u64), fields: b"" };
+        replies.reply(id, &request.get(), &reply, &[Piece::Bytes(text.as_bytes())]);
+    }
+
+    fn on_body_cut<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, why: BodyCut) -> bool {
+        self.cut = Some(why);
+        match (self.begun.take(), why) {
+            (Some((_, request)), BodyCut::TooLong | BodyCut::Malformed) => {
+                replies.reply_status(id, &request.get(), Status::CONTENT_TOO_LARGE, b"");
+            }
+            _ => replies.hang_up(id),
+        }
+        true
+    }
+
+    fn on_gone(&mut self, _: ExchangeId, _: Option<u32>) {
+        self.gone += 1;
+    }
+}
+
+fn reading(most: Option<u64>) -> World<Reads> {
+    let config = Config::respond(server::Respond::Text(String::new()));
+    World::with_handler(config, Reads { most, ..Reads::default() })
+}
+
+/// At once, or when a part of it waits already.
+#[test]
+fn a_body_is_read_from_when_its_handler_asks_for_it() {
+    for (body, wire) in [("Content-Length: 5\r\n\r\nhello", 5), (CHUNKS, 20)] {
+        for early in [true, false] {
+            let mut world = reading(early.then_some(100));
+            let id = world.open();
+            let stream = format!("PUT / HTTP/1.1\r\nHost: a\r\n{body}");
+            let (first, rest) = stream.split_at(stream.len() - 3);
+            world.send(id, first);
+            if !early {
+                // It waits for no body meanwhile, but for its handler.
+                let [handler] = world.server.handlers() else { panic!("one handler") };
+                assert!(handler.bytes.is_empty() && handler.begun.is_some());
+                handler.reads = true;
+            }
+            world.send(id, rest);
+            let got = world.got(id);
+            assert_eq!(Response::parse(&got, false).0.text(), format!("hello {wire}"), "{body}");
+        }
+    }
+}
+
+const CHUNKS: &str = "Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
+
+#[test]
+fn a_body_that_will_not_be_whole_is_its_handlers_to_end() {
+    for (way, why) in [
+        ("late", BodyCut::Late),
+        ("end", BodyCut::Ended),
+        ("9\r\n123456789", BodyCut::TooLong),
+        ("X\r\n", BodyCut::Malformed),
+    ] {
+        let mut world = reading(Some(8));
+        let id = world.open();
+        world.send(id, "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n");
+        match way {
+            "late" => {
+                world.advance(Duration::from_secs(55));
+                assert!(world.is_open(id));
+                world.send(id, "1\r\nl\r\n");
+                world.advance(Duration::from_secs(55));
+                let [handler] = world.server.handlers() else { panic!("one handler") };
+                assert_eq!(handler.cut, None, "from the last of it on");
+                world.advance(Duration::from_secs(6));
+            }
+            "end" => world.end(id),
+            _ => world.send(id, way),
+        }
+        let [handler] = world.server.handlers() else { panic!("one handler") };
+        assert_eq!((handler.cut, handler.gone, handler.begun.is_some()), (Some(why), 0, false), "{way}");
+        if why == BodyCut::Ended {
+            // Both have said all.
+            assert!(!world.is_open(id));
+            continue;
+        }
+        let got = world.got(id);
+        if why != BodyCut::Late {
+            let (response, rest) = Response::parse(&got, false);
+            assert_eq!((response.status, response.field("Connection"), rest), (413, Some("close"), &b""[..]));
+        } else {
+            assert_eq!(got, b"", "{way}");
+        }
+        assert!(world.conn(id).finished, "{way}");
+        world.advance(Duration::from_secs(60));
+        assert!(!world.is_open(id), "{way}");
+    }
 }
