@@ -15,15 +15,15 @@
 //! all hold, and how many have files ([`BodyLimits`]).
 #![forbid(unsafe_code)]
 
-mod common;
 mod folder;
 mod received;
+mod shares;
 mod store;
 mod writer;
 
-pub use common::{BodyLimits, Wrote};
 pub use folder::{FolderError, TempFolderRules};
 pub use received::{BodyContent, BodyFile, ReceivedBody};
+pub use shares::{BodyLimits, Wrote};
 pub use store::{BodyEvent, BodyFolders, BodyStore};
 pub use writer::BodyError;
 

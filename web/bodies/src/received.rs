@@ -1,6 +1,6 @@
 //! One body.
 
-use crate::common::{Common, Wrote};
+use crate::shares::{Common, Wrote};
 use crate::writer::{BodyError, BodyJob, BodyTarget, TempFile};
 use crate::{BodyFiles, BodyRules};
 use app::Body;

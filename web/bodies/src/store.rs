@@ -1,9 +1,9 @@
 //! A silo's end: bodies under way, and what there is of memory and files for them.
 
 use crate::BodyRules;
-use crate::common::{BodyLimits, Common, Wrote};
 use crate::folder::{FolderError, TempFolder, TempFolderRules};
 use crate::received::ReceivedBody;
+use crate::shares::{BodyLimits, Common, Wrote};
 use crate::writer::{self, BodyDone, BodyError, BodyJob, BodyOutcome, Signals};
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::Ordering;

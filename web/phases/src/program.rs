@@ -11,6 +11,7 @@
 use crate::access::AccessRules;
 use crate::autoindex::AutoindexRules;
 use crate::compression::CompressionRules;
+pub use crate::content_rules::ContentRules;
 use crate::filters::{Charsets, SsiRules, SubstituteRules};
 pub use crate::ids::{BlockId, ServerId, UpstreamGroupId};
 use crate::limits::{LimitRules, Zone};
