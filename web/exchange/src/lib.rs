@@ -213,7 +213,8 @@ pub trait Replies {
     fn resume(&mut self, id: ExchangeId);
 
     /// From now on the handler reads the body of this request, of which it has taken
-    /// nothing so far: what came of it is offered again. Where the handler has left
+    /// nothing so far: what came of it is offered again, and a client that waits for a word has
+    /// it. Where the handler has left
     /// nothing, its client has so long for the next of it as its terms say. If it ends
     /// otherwise than by [`Handler::on_body_end`], or a chunk would have it longer than
     /// `most` bytes, that is told by [`Handler::on_body_cut`].
@@ -302,6 +303,13 @@ pub trait Handler {
     /// [`Handler::on_request`].
     fn takes_body(&self, request: &Request<'_>) -> bool {
         let _ = request;
+        false
+    }
+
+    /// Whether clients that wait for a word before they send a body (RFC 9110 section
+    /// 10.1.1) wait until it is [read](Replies::read_body): one whose request is
+    /// answered before that gets none.
+    fn asks_for_bodies(&self) -> bool {
         false
     }
 

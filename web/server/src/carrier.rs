@@ -463,7 +463,11 @@ impl<N: Net> Replies for Answering<'_, N> {
         let Some(conn) = self.carrier.conn(id).filter(takes) else { return };
         conn.engine.limit_body(most);
         (conn.more().reads, conn.last) = (true, now);
-        if conn.state == State::Waiting {
+        let (expects, waits) = (core::mem::take(&mut conn.more().expects), conn.state == State::Waiting);
+        if expects && waits {
+            self.carrier.go_ahead(self.net, id);
+        }
+        if waits {
             let span = self.carrier.terms_of(id).body;
             self.carrier.arm(self.net, id, span);
         }

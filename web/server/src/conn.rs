@@ -107,6 +107,8 @@ pub struct More {
     /// what was taken of it, framing included.
     pub reads: bool,
     pub received: u64,
+    /// Its client waits for a word before it sends the body.
+    pub expects: bool,
     /// What the log will say, and bytes of the body so far.
     pub line: Option<OpenLine>,
     pub sent: u64,

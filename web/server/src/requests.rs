@@ -219,9 +219,9 @@ impl<H: Handler> Server<H> {
             replies.reply_status(ExchangeId::of(id), request, status, fields);
             return;
         }
-        if awaits {
-            self.carrier.send(net, id, response::CONTINUE);
-            self.carrier.counters.responses_1xx += 1;
+        let later = handler.asks_for_bodies();
+        if awaits && !later {
+            self.carrier.go_ahead(net, id);
         }
         let now = Tick::of(net.now());
         let conn = &mut self.carrier.conns[id.index()];
@@ -230,7 +230,7 @@ impl<H: Handler> Server<H> {
             conn.engine.limit_body(most);
         }
         let more = conn.more();
-        (more.slot, more.began) = (slot, Some(net.now()));
+        (more.slot, more.began, more.expects) = (slot, Some(net.now()), awaits && later);
         if takes {
             conn.flags |= TAKES_BODY;
             let body = match transfer.framing() {
@@ -348,6 +348,12 @@ impl<H: Handler> Server<H> {
 }
 
 impl Carrier {
+    /// The client waits for a word before it sends a body, and has it.
+    pub(crate) fn go_ahead<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        self.send(net, id, response::CONTINUE);
+        self.counters.responses_1xx += 1;
+    }
+
     /// The end of an offer: what was left, and why.
     pub(crate) fn after_data<N: Net>(&mut self, net: &mut N, id: ConnId, left: usize, paused: bool) {
         let now = net.now();

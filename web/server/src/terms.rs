@@ -79,7 +79,8 @@ impl TermTable {
             *place = *told;
             let (plain, told) = (&mut table.plain, &told.limits);
             plain.request_line = plain.request_line.min(told.request_line);
-            plain.head = plain.head.min(told.head);
+            // What is longer may have a field that is too long.
+            plain.head = plain.head.min(told.head).min(told.request_line);
             plain.fields = plain.fields.min(told.fields);
         }
         for (place, told) in table.exchanges.iter_mut().zip(&config.exchange_terms) {

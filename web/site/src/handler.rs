@@ -224,6 +224,10 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.takes_body(request))
     }
 
+    fn asks_for_bodies(&self) -> bool {
+        each!(self, handler => handler.asks_for_bodies())
+    }
+
     fn on_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
         each!(self, handler => handler.on_body(replies, id, bytes))
     }

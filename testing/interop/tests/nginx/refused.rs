@@ -33,6 +33,13 @@ fn scripts() -> Vec<Vec<Vec<u8>>> {
         one(get(&format!("/text?{}", "a".repeat(2_000)), "")),
         one(get("/text", &format!("X-Long: {}\r\n", "a".repeat(3_000)))),
         one(get("/text", &format!("X-Long: {}\r\n", "a".repeat(600)))),
+        // Each fits into a buffer, and there are two; or one does not.
+        one(get("/text", &format!("X-One: {0}\r\nX-Two: {0}\r\n", "a".repeat(900)))),
+        one(get("/text", &format!("X-Long: {}\r\n", "a".repeat(1_022 - 8)))),
+        one(get("/text", &format!("X-Long: {}\r\n", "a".repeat(1_025 - 8)))),
+        one(get("/text", &format!("X-Long: {}\r\n", "a".repeat(1_200)))),
+        one(format!("GET /text HTTP/1.1\r\nX-Long: {}\r\nHost: a\r\n\r\n", "a".repeat(1_200))),
+        one(get("/text", &format!("X-Long: {}\r\n", "a".repeat(1_200))).replace("strict", "other")),
         // Beyond the limit, and answered without the body.
         one(post("/text", "Content-Length: 11\r\n", "")),
         one(post("/logo.png", "Content-Length: 11\r\n", "")),

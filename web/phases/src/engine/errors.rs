@@ -1,11 +1,11 @@
 //! What goes wrong with a request is told in the error log, in nginx's words.
 
 use super::Engine;
+use super::course::{Course, Loaded};
 use super::run::Runner;
-use super::values::Clock;
+use super::values::{Clock, Scope};
 use super::written::{put, put_address};
 use crate::logging::ErrorLevel;
-use crate::program::Block;
 use exchange::{ExchangeId, Replies};
 use semantics::{Known, Request};
 use std::io::Write;
@@ -18,27 +18,9 @@ pub(super) const MISSING: &str = "2: No such file or directory";
 pub(super) const FORBIDDEN: &str = "13: Permission denied";
 
 impl<R: Replies> Runner<'_, R> {
-    /// The settings in force, if their error log has lines of this level.
-    fn telling(&self, level: ErrorLevel) -> Option<&Block> {
-        let block = self.loaded.program.blocks.get(self.course.block.0 as usize)?;
-        block.error_logs.iter().any(|log| level <= log.level).then_some(block)
-    }
-
     /// Tells what went wrong; `text` is not asked for where nobody wants to know.
     pub(super) fn tell(&self, level: ErrorLevel, text: impl FnOnce() -> Vec<u8>) {
-        let Some(block) = self.telling(level) else { return };
-        let mut line = Vec::with_capacity(256);
-        begin(&mut line, level, &self.clock, self.course.about.connection);
-        line.extend_from_slice(&text());
-        self.about(&mut line);
-        let line = shown(&line);
-        let mut logs = self.loaded.logs.borrow_mut();
-        let Some(logs) = logs.as_mut() else { return };
-        for log in block.error_logs.iter().filter(|log| level <= log.level) {
-            logs.line(log.log, self.clock.now, |out| out.extend_from_slice(&line));
-        }
-        self.loaded.tell();
-        self.course.is_told.set(true);
+        tell((&self.loaded, self.course), self.request, &self.clock, (level, text));
     }
 
     /// A file cannot be opened.
@@ -57,26 +39,55 @@ impl<R: Replies> Runner<'_, R> {
         let what = &b"rewrite or internal redirection cycle "[..];
         self.tell(ErrorLevel::ERROR, || [what, when.as_bytes(), to, b"\""].concat());
     }
+}
 
-    /// Whose request it was, and what it asked for.
-    fn about(&self, out: &mut Vec<u8>) {
-        let course = &*self.course;
-        out.extend_from_slice(b", client: ");
-        put_address(course.peer, out);
-        out.extend_from_slice(b", server: ");
-        if let Some(server) = self.server() {
-            out.extend_from_slice(&server.name);
-        }
-        let request: &Request<'_> = self.request;
-        let mut part = |name: &[u8], value: Option<&[u8]>| {
-            if let Some(value) = value {
-                out.extend_from_slice(&[b", ", name, b": \"", value, b"\""].concat());
-            }
-        };
-        part(b"request", Some(request.line()));
-        part(b"host", request.known(Known::Host).filter(|_| !course.is_refused()));
-        part(b"referrer", request.known(Known::Referer).filter(|_| !course.is_refused()));
+impl Scope<'_> {
+    /// Tells that a request goes wrong.
+    pub(super) fn tell(&self, text: impl FnOnce() -> Vec<u8>) {
+        tell((self.loaded, self.course), self.request, self.clock, (ErrorLevel::ERROR, text));
     }
+}
+
+/// Tells what went wrong with a request; `text` is not asked for where nobody wants to
+/// know.
+fn tell(
+    (loaded, course): (&Loaded, &Course),
+    request: &Request<'_>,
+    clock: &Clock,
+    (level, text): (ErrorLevel, impl FnOnce() -> Vec<u8>),
+) {
+    let block = loaded.program.blocks.get(course.block.0 as usize);
+    let Some(block) = block.filter(|block| block.error_logs.iter().any(|log| level <= log.level)) else { return };
+    let mut line = Vec::with_capacity(256);
+    begin(&mut line, level, clock, course.about.connection);
+    line.extend_from_slice(&text());
+    about(loaded, course, request, &mut line);
+    let line = shown(&line);
+    let mut logs = loaded.logs.borrow_mut();
+    let Some(logs) = logs.as_mut() else { return };
+    for log in block.error_logs.iter().filter(|log| level <= log.level) {
+        logs.line(log.log, clock.now, |out| out.extend_from_slice(&line));
+    }
+    loaded.tell();
+    course.is_told.set(true);
+}
+
+/// Whose request it was, and what it asked for.
+fn about(loaded: &Loaded, course: &Course, request: &Request<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b", client: ");
+    put_address(course.peer, out);
+    out.extend_from_slice(b", server: ");
+    if let Some(server) = loaded.program.servers.get(usize::from(course.server.0)) {
+        out.extend_from_slice(&server.name);
+    }
+    let mut part = |name: &[u8], value: Option<&[u8]>| {
+        if let Some(value) = value {
+            out.extend_from_slice(&[b", ", name, b": \"", value, b"\""].concat());
+        }
+    };
+    part(b"request", Some(request.line()));
+    part(b"host", request.known(Known::Host).filter(|_| !course.is_refused()));
+    part(b"referrer", request.known(Known::Referer).filter(|_| !course.is_refused()));
 }
 
 impl Engine {

@@ -41,7 +41,7 @@ impl<R: Replies> Runner<'_, R> {
         let Some(media_type) = answer.media_type.take() else { return };
         let coded = answer.coding.is_some();
         let mut scope = self.scope();
-        let (_, table) = scope.charset(&media_type, block, coded);
+        let (_, table) = scope.charset(&media_type, block, (coded, true));
         answer.media_type = Some(scope.with_charset(media_type, block, answer.status));
         let Some(table) = table else { return };
         if !table.keeps_length() {

@@ -121,6 +121,10 @@ impl FilterValues for Scope<'_> {
     fn second(&mut self) -> u64 {
         self.clock.second
     }
+
+    fn tell(&mut self, fault: &dyn Fn() -> Vec<u8>) {
+        Scope::tell(self, fault);
+    }
 }
 
 impl Course {

@@ -24,6 +24,22 @@ use wire::Time;
 /// Of what was no request, at most this much is told.
 const LINE_MAX: usize = 8 << 10;
 
+/// Whether a field of a head is longer than a buffer is, its end included; if so, whether
+/// the host is told before it.
+fn long_field(head: &[u8], buffer: u64) -> Option<bool> {
+    if head.len() as u64 <= buffer {
+        return None;
+    }
+    let mut names_host = false;
+    for line in head.split_inclusive(|byte| *byte == b'\n').skip(1) {
+        if line.len() as u64 > buffer {
+            return Some(names_host);
+        }
+        names_host |= line.get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"host:"));
+    }
+    None
+}
+
 impl Handler for Engine {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
         let loaded = Rc::clone(&self.loaded);
@@ -63,7 +79,14 @@ impl Handler for Engine {
             }
             matches
         };
-        let place = if course.is_refused() { 0 } else { listener.names.find(request.authority(), &mut find) };
+        let long = default.and_then(|server| long_field(request.head(), server.head.line));
+        let is_named = !course.is_refused() && long != Some(false);
+        let place = if is_named { listener.names.find(request.authority(), &mut find) } else { 0 };
+        if long.is_some() && !course.is_refused() {
+            // nginx's number for it.
+            course.refused = Some(494);
+            replies.set_last(id);
+        }
         let Some(server) = listener.servers.get(usize::from(place)) else {
             self.rest.give_back(token, course);
             replies.hang_up(id);
@@ -93,6 +116,10 @@ impl Handler for Engine {
 
     /// What nothing reads is dropped once its request is answered.
     fn takes_body(&self, _request: &Request<'_>) -> bool {
+        true
+    }
+
+    fn asks_for_bodies(&self) -> bool {
         true
     }
 
@@ -312,6 +339,30 @@ impl Handler for Engine {
     fn reopen_logs(&self) {
         if let Some(logs) = self.loaded.logs.borrow().as_ref() {
             logs.reopen();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::long_field;
+
+    #[test]
+    fn a_field_fits_into_one_buffer() {
+        let head = |first: usize, second: usize| {
+            let field = |name: &str, length: usize| format!("{name}: {}\r\n", "x".repeat(length - name.len() - 4));
+            [
+                &*format!("GET /{} HTTP/1.1\r\n", "y".repeat(200)),
+                &field("host", first),
+                &field("cookie", second),
+                "\r\n",
+            ]
+            .concat()
+        };
+        for (first, second, found) in
+            [(20, 20, None), (100, 100, None), (20, 101, Some(true)), (101, 20, Some(false)), (101, 101, Some(false))]
+        {
+            assert_eq!(long_field(head(first, second).as_bytes(), 100), found, "{first} {second}");
         }
     }
 }

@@ -194,7 +194,7 @@ impl<'a> Scope<'a> {
 
     /// The media type with the charset that is told of it.
     pub fn with_charset(&mut self, mut media_type: Vec<u8>, block: &Block, status: u16) -> Vec<u8> {
-        let (told, _) = self.charset(&media_type, block, false);
+        let (told, _) = self.charset(&media_type, block, (false, false));
         // Not of redirects: old clients took it for that of the next page.
         if let Some(charset) = told.filter(|charset| !charset.is_empty() && !matches!(status, 301 | 302)) {
             media_type.extend_from_slice(b"; charset=");
@@ -210,7 +210,7 @@ impl<'a> Scope<'a> {
         &mut self,
         media_type: &[u8],
         block: &Block,
-        coded: bool,
+        (coded, hears): (bool, bool),
     ) -> (Option<Vec<u8>>, Option<Arc<Recoding>>) {
         let rules = &block.charset;
         let Some(charset) = &rules.charset else { return (None, None) };
@@ -230,7 +230,13 @@ impl<'a> Scope<'a> {
         let places = charsets.find(&source).zip(charsets.find(&charset));
         match places.and_then(|(from, to)| charsets.table(from, to)) {
             Some(table) if !coded => (Some(charset), Some(Arc::clone(table))),
-            _ => (None, None),
+            Some(_) => (None, None),
+            None if coded && places.is_some() || !hears => (None, None),
+            None => {
+                let what = b"no \"charset_map\" between the charsets \"";
+                self.tell(|| [what, &source[..], b"\" and \"", &charset, b"\""].concat());
+                (None, None)
+            }
         }
     }
 

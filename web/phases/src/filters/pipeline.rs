@@ -12,6 +12,10 @@ pub trait FilterValues {
     fn named(&mut self, name: &[u8]) -> Option<Vec<u8>>;
     /// The unix second.
     fn second(&mut self) -> u64;
+    /// Something is wrong with the content: for the error log, where it has such lines.
+    fn tell(&mut self, fault: &dyn Fn() -> Vec<u8>) {
+        let _ = fault;
+    }
 }
 
 /// Bytes that wait between two filters, at most, but for what one step makes.

@@ -85,7 +85,11 @@ impl Ssi {
                 self.begin(rest[0], out);
                 continue;
             }
-            match self.words.take(rest[0]) {
+            let word = self.words.take(rest[0]);
+            if let Some(fault) = self.words.fault.take() {
+                values.tell(&|| fault.clone());
+            }
+            match word {
                 Word::More => {}
                 Word::Command => {
                     self.begun = 0;

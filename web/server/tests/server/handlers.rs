@@ -217,7 +217,15 @@ impl Handler for Reads {
         true
     }
 
-    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _: RequestBody) {
+    fn asks_for_bodies(&self) -> bool {
+        true
+    }
+
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
+        if request.path() == b"/refused" || body == RequestBody::None {
+            replies.reply_status(id, request, Status::FORBIDDEN, b"");
+            return;
+        }
         replies.set_mark(id, 1);
         self.begun = Some((id, (*request).into()));
         if let Some(most) = self.most {
@@ -327,4 +335,21 @@ fn a_body_that_will_not_be_whole_is_its_handlers_to_end() {
         world.advance(Duration::from_secs(60));
         assert!(!world.is_open(id), "{way}");
     }
+}
+
+/// A client that waits for a word has it when its body is read, and none where it is not:
+/// its framing says that the body comes all the same, or the connection ends.
+#[test]
+fn who_waits_for_a_word_has_it_once_the_body_is_wanted() {
+    let fields = "Host: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
+    let mut world = reading(Some(100));
+    let id = world.open();
+    world.send(id, format!("PUT / HTTP/1.1\r\n{fields}"));
+    assert_eq!(world.got(id), b"HTTP/1.1 100 Continue\r\n\r\n");
+    world.send(id, "hello");
+    assert_eq!(Response::parse(&world.got(id), false).0.text(), "hello 5");
+    world.send(id, format!("PUT /refused HTTP/1.1\r\n{fields}"));
+    assert_eq!(Response::parse(&world.got(id), false).0.status, 403);
+    world.send(id, "helloGET /refused HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(Response::parse(&world.got(id), false).0.status, 403);
 }

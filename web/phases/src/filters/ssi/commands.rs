@@ -105,7 +105,10 @@ impl Executor {
         values: &mut dyn FilterValues,
     ) -> Result<Outcome, Broken> {
         let Some((name, known)) = COMMANDS.iter().find(|(name, _)| *name == words.name) else {
-            return Ok(if self.passes { Failed } else { Done });
+            if !self.passes {
+                return Ok(Done);
+            }
+            return fails(values, &[b"invalid SSI command: \"", &words.name, b"\""]);
         };
         // The conditions that it may stand in.
         let needs = match *name {
@@ -116,18 +119,26 @@ impl Executor {
         if !self.passes && *name != b"endblock" && (self.block || needs == 0) {
             return Ok(Done);
         }
-        if needs > 0 && (self.condition == 0 || self.condition > needs) || words.too_many {
-            return Ok(Failed);
+        if needs > 0 && (self.condition == 0 || self.condition > needs) {
+            return fails(values, &[b"invalid context of SSI command: \"", name, b"\""]);
+        }
+        if words.too_many {
+            return fails(values, &[b"too many SSI command parameters: \"", name, b"\""]);
         }
         let mut found: [Option<&[u8]>; 5] = [None; 5];
         for (word, value) in &words.parameters {
             match known.iter().position(|(known, _)| known == word) {
                 Some(at) if found[at].is_none() => found[at] = Some(value),
-                _ => return Ok(Failed),
+                at => {
+                    let what: &[u8] = if at.is_some() { b"duplicate \"" } else { b"invalid parameter name: \"" };
+                    let place: &[u8] = if at.is_some() { b"\" parameter in \"" } else { b"\" in \"" };
+                    return fails(values, &[what, word, place, name, b"\" SSI command"]);
+                }
             }
         }
-        if known.iter().zip(&found).any(|((_, must), found)| *must && found.is_none()) {
-            return Ok(Failed);
+        if let Some(((absent, _), _)) = known.iter().zip(&found).find(|((_, must), found)| *must && found.is_none()) {
+            let what: [&[u8]; 5] = [b"mandatory \"", absent, b"\" parameter is absent in \"", name, b"\" SSI command"];
+            return fails(values, &what);
         }
         let first = found[0].unwrap_or_default();
         match *name {
@@ -203,7 +214,8 @@ impl Executor {
             Some(b"none") => self.encoding = Encoding::None,
             Some(b"url") => self.encoding = Encoding::Url,
             Some(b"entity") => self.encoding = Encoding::Entity,
-            _ => {}
+            Some(other) => tell(values, &[b"unknown encoding \"", other, b"\" in the \"echo\" command"]),
+            None => {}
         }
         match self.encoding {
             Encoding::None => out.extend_from_slice(&value),
@@ -238,10 +250,14 @@ impl Executor {
             let (name, behind) = start.split_at(end.unwrap_or(start.len()));
             rest = behind;
             if bracket {
-                let [b'}', behind @ ..] = behind else { return Ok(None) };
+                let [b'}', behind @ ..] = behind else {
+                    tell(values, &[b"the closing bracket in \"", name, b"\" variable is missing"]);
+                    return Ok(None);
+                };
                 rest = behind;
             }
             if name.is_empty() {
+                tell(values, &[b"invalid variable name in \"", text, b"\""]);
                 return Ok(None);
             }
             if let Some(value) = self.variable(&name.to_ascii_lowercase(), values)? {
@@ -254,7 +270,7 @@ impl Executor {
     /// `if` and `elif`.
     fn condition(&mut self, begins: bool, text: &[u8], values: &mut dyn FilterValues) -> Result<Outcome, Broken> {
         if begins && self.condition > 0 {
-            return Ok(Failed);
+            return fails(values, &[b"the \"if\" command inside the \"if\" command"]);
         }
         if self.chosen {
             self.passes = false;
@@ -269,7 +285,7 @@ impl Executor {
             [] => (false, None),
             [b'=', right @ ..] => (false, Some(skip_blanks(right))),
             [b'!', b'=', right @ ..] => (true, Some(skip_blanks(right))),
-            _ => return Ok(Failed),
+            _ => return fails(values, &[b"invalid expression in \"", text, b"\""]),
         };
         let holds = match right {
             None => !left.is_empty(),
@@ -280,7 +296,7 @@ impl Executor {
                     None => return Ok(Failed),
                 }
             }
-            Some([b'/', _, ..]) => return Ok(Failed),
+            Some([b'/', _, ..]) => return fails(values, &[b"invalid expression in \"", text, b"\""]),
             Some(right) => {
                 let right = right.strip_prefix(b"\\").filter(|rest| rest.first() == Some(&b'/')).unwrap_or(right);
                 let Some(right) = self.evaluate(right, values)? else { return Ok(Failed) };
@@ -306,6 +322,17 @@ impl Executor {
         }
         Some(true)
     }
+}
+
+/// The error log is told.
+fn tell(values: &mut dyn FilterValues, parts: &[&[u8]]) {
+    values.tell(&|| parts.concat());
+}
+
+/// The same of a command that fails.
+fn fails(values: &mut dyn FilterValues, parts: &[&[u8]]) -> Result<Outcome, Broken> {
+    tell(values, parts);
+    Ok(Failed)
 }
 
 fn skip_blanks(text: &[u8]) -> &[u8] {

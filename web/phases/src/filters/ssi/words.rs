@@ -16,6 +16,8 @@ pub(super) struct Words {
     pub parameters: Vec<(Vec<u8>, Vec<u8>)>,
     /// There were more.
     pub too_many: bool,
+    /// Why it is no command, once that was found out, in nginx's words.
+    pub fault: Option<Vec<u8>>,
 }
 
 /// What came of a byte.
@@ -54,7 +56,14 @@ const fn is_blank(byte: u8) -> bool {
 
 impl Words {
     pub const fn new(value_max: usize) -> Self {
-        Self { state: State::BeforeName, value_max, name: Vec::new(), parameters: Vec::new(), too_many: false }
+        Self {
+            state: State::BeforeName,
+            value_max,
+            name: Vec::new(),
+            parameters: Vec::new(),
+            too_many: false,
+            fault: None,
+        }
     }
 
     /// Another begins.
@@ -63,7 +72,35 @@ impl Words {
         self.name.clear();
     }
 
+    /// One byte more.
     pub fn take(&mut self, byte: u8) -> Word {
+        let before = self.state;
+        let word = self.step(byte);
+        if matches!(self.state, State::Wrong(_)) && !matches!(before, State::Wrong(_)) {
+            self.fault = Some(self.fault_in(before, byte));
+        }
+        word
+    }
+
+    /// What is wrong with a byte in a state.
+    fn fault_in(&self, state: State, byte: u8) -> Vec<u8> {
+        let (name, value) = self.parameters.last().map_or((&b""[..], &b""[..]), |(name, value)| (name, value));
+        let (unexpected, behind) = (&b"unexpected \""[..], &b"\" parameter in \""[..]);
+        let parts: &[&[u8]] = match state {
+            State::Name => {
+                return [b"the \"", self.name.as_slice(), &[byte], b"...\" SSI command is too long"].concat();
+            }
+            State::Parameter if byte != b'-' => &[b"too long \"", name, &[byte], b"...", behind],
+            State::Parameter | State::BeforeEqual => &[unexpected, &[byte], b"\" symbol after \"", name, behind],
+            State::BeforeValue => &[unexpected, &[byte], b"\" symbol before value of \"", name, behind],
+            State::Value(_) | State::Quoted(_) => &[b"too long \"", value, &[byte], b"...\" value of \"", name, behind],
+            State::AfterValue => &[unexpected, &[byte], b"\" symbol after \"", value, b"\" value of \"", name, behind],
+            _ => &[unexpected, &[byte], b"\" symbol in \""],
+        };
+        [&parts.concat()[..], &self.name, b"\" SSI command"].concat()
+    }
+
+    fn step(&mut self, byte: u8) -> Word {
         let blank = is_blank(byte);
         let hyphen = byte == b'-';
         // Where no such byte may stand, one that may begin the end does.
