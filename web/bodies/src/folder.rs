@@ -51,19 +51,35 @@ impl std::error::Error for FolderError {}
 
 impl TempFolderRules {
     /// Makes the folder, if it is not there, and has it be `owner`'s, if it is
-    /// another's: a user and a group.
+    /// another's: a user and a group. One that is there is given away only where root
+    /// alone could have put it there, for others might have put a link to another folder
+    /// in its place.
     ///
     /// # Errors
     /// What failed.
     pub fn make(&self, owner: Option<(u32, u32)>) -> Result<(), FolderError> {
         let failed = |call| move |why| FolderError { call, path: self.path.clone(), why };
-        match rustix::fs::mkdir(&self.path, FOLDER_MODE) {
-            Ok(()) | Err(Errno::EXIST) => {}
+        let Some(name) = self.path.file_name() else { return Ok(()) };
+        let within = self.path.parent().filter(|within| !within.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let within = rustix::fs::open(within, flags, Mode::empty()).map_err(failed("mkdir()"))?;
+        let is_new = match rustix::fs::mkdirat(&within, name, FOLDER_MODE) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
             Err(why) => return Err(failed("mkdir()")(why)),
-        }
-        let opened = open(&self.path).map_err(failed("open()"))?;
+        };
+        let opened = match rustix::fs::openat(&within, name, flags | OFlags::NOFOLLOW, Mode::empty()) {
+            // A link: whoever made it has seen to the rest.
+            Err(Errno::NOTDIR | Errno::LOOP) => return open(&self.path).map(drop).map_err(failed("open()")),
+            opened => opened.map_err(failed("open()"))?,
+        };
         let stat = rustix::fs::fstat(&opened).map_err(failed("stat()"))?;
         let Some((user, group)) = owner.filter(|(user, _)| stat.st_uid != *user) else { return Ok(()) };
+        let around = rustix::fs::fstat(&within).map_err(failed("stat()"))?;
+        let others = (Mode::WGRP | Mode::WOTH).as_raw_mode();
+        if !is_new && (around.st_uid != 0 || around.st_mode & others != 0) {
+            return Err(failed("chown()")(Errno::PERM));
+        }
         let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
         let chowned = rustix::fs::chownat(&opened, "", Some(user), Some(group), AtFlags::EMPTY_PATH);
         chowned.map_err(failed("chown()"))
@@ -169,6 +185,7 @@ impl TempFolder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_file_lies_in_folders_of_its_last_digits() {
@@ -187,11 +204,19 @@ mod tests {
 
     #[test]
     fn a_folder_is_made_and_what_fails_is_told_as_nginx_tells_it() {
-        let path = std::env::temp_dir().join(format!("nearside-temp-folder-{}", std::process::id()));
+        let around = std::env::temp_dir().join(format!("nearside-temp-folder-{}", std::process::id()));
+        std::fs::create_dir_all(&around).expect("made");
+        std::fs::set_permissions(&around, std::fs::Permissions::from_mode(0o777)).expect("opened to all");
+        let path = around.join("in");
         let rules = |path: PathBuf| TempFolderRules { path, levels: [1, 0, 0] };
         let made = rules(path.clone());
         made.make(None).expect("made");
         made.make(None).expect("there");
+        // Whoever may write where it lies may have put it there.
+        let by = rustix::process::geteuid().as_raw();
+        made.make(Some((by, by))).expect("it is ours");
+        let why = made.make(Some((by + 1, by))).expect_err("others may write to the folder around it");
+        assert_eq!((why.call, why.why), ("chown()", Errno::PERM));
         let folder = TempFolder::new(made.clone(), made.open().expect("opened"));
         for keeps in [false, true] {
             let (_, name) = folder.create(keeps).expect("made");
@@ -203,5 +228,6 @@ mod tests {
         assert_eq!((call, why), ("mkdir()", Errno::NOENT));
         let why = rules(path.join("deep/er")).make(None).expect_err("no folder for it").to_string();
         assert_eq!(why, format!("mkdir() \"{}/deep/er\" failed (2: No such file or directory)", path.display()));
+        std::fs::remove_dir_all(around).expect("removed");
     }
 }

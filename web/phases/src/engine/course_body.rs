@@ -4,6 +4,7 @@
 
 use crate::logging::ErrorLevel;
 use bodies::{BodyContent, ReceivedBody};
+use exchange::RequestBody;
 
 /// The body of a request under way.
 #[derive(Debug)]
@@ -46,10 +47,15 @@ pub(super) enum BodyFailure {
 }
 
 impl CourseBody {
-    /// A body of so many bytes, if that is known.
-    pub fn new(length: Option<u64>) -> Box<Self> {
+    /// What follows a request's head.
+    pub fn of(body: RequestBody) -> Option<Box<Self>> {
+        let length = match body {
+            RequestBody::None => return None,
+            RequestBody::Length(length) => Some(length),
+            RequestBody::Unknown => None,
+        };
         let (state, failure) = (BodyState::Left, None);
-        Box::new(Self { length, state, ended: false, wire: 0, most: u64::MAX, failure, is_told: false })
+        Some(Box::new(Self { length, state, ended: false, wire: 0, most: u64::MAX, failure, is_told: false }))
     }
 
     /// All of it, if all of it was read.

@@ -42,8 +42,9 @@ impl<R: Replies> Runner<'_, R> {
 }
 
 impl Scope<'_> {
-    /// Tells that a request goes wrong.
+    /// Tells that an answer goes wrong while it is made.
     pub(super) fn tell(&self, text: impl FnOnce() -> Vec<u8>) {
+        let text = || [&text()[..], b" while sending response to client"].concat();
         tell((self.loaded, self.course), self.request, self.clock, (ErrorLevel::ERROR, text));
     }
 }

@@ -45,11 +45,7 @@ impl Handler for Engine {
         let loaded = Rc::clone(&self.loaded);
         let token = self.rest.token();
         let mut course = self.rest.begin(&loaded, id, request, replies);
-        course.body = match body {
-            RequestBody::None => None,
-            RequestBody::Length(length) => Some(CourseBody::new(Some(length))),
-            RequestBody::Unknown => Some(CourseBody::new(None)),
-        };
+        course.body = CourseBody::of(body);
         course.listener = Self::listener(&loaded, self.single, || course.about.local);
         let Some(listener) = loaded.program.listeners.get(usize::from(course.listener)) else {
             self.rest.give_back(token, course);

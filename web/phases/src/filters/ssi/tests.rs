@@ -34,6 +34,66 @@ fn made_with(rules: SsiRules, text: &str, piece: usize, most: usize) -> Result<S
     }
 }
 
+/// What the error log is told.
+#[derive(Default)]
+struct Told(Vec<String>);
+
+impl FilterValues for Told {
+    fn value(&mut self, value: &Value) -> Vec<u8> {
+        Some2.value(value)
+    }
+
+    fn named(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        Some2.named(name)
+    }
+
+    fn second(&mut self) -> u64 {
+        Some2.second()
+    }
+
+    fn tell(&mut self, fault: &dyn Fn() -> Vec<u8>) {
+        self.0.push(String::from_utf8(fault()).expect("text"));
+    }
+}
+
+/// As nginx 1.22 tells them.
+#[test]
+fn what_is_wrong_with_a_command_is_told() {
+    let (long, parameters) = ("n".repeat(40), "p=\"x\" ".repeat(18));
+    let value = "v".repeat(300);
+    for (command, told) in [
+        ("foo", "invalid SSI command: \"foo\""),
+        ("else", "invalid context of SSI command: \"else\""),
+        ("echo var=\"a\" var=\"b\"", "duplicate \"var\" parameter in \"echo\" SSI command"),
+        ("echo nix=\"b\"", "invalid parameter name: \"nix\" in \"echo\" SSI command"),
+        ("echo", "mandatory \"var\" parameter is absent in \"echo\" SSI command"),
+        (&long, &format!("the \"{}...\" SSI command is too long", &long[..33])),
+        ("echo v-r=\"a\"", "unexpected \"-\" symbol after \"v\" parameter in \"echo\" SSI command"),
+        (&format!("echo {long}=\"a\""), &format!("too long \"{}...\" parameter in \"echo\" SSI command", &long[..33])),
+        ("echo var x", "unexpected \"x\" symbol after \"var\" parameter in \"echo\" SSI command"),
+        ("echo var=x", "unexpected \"x\" symbol before value of \"var\" parameter in \"echo\" SSI command"),
+        ("echo var=\"a\"x", "unexpected \"x\" symbol after \"a\" value of \"var\" parameter in \"echo\" SSI command"),
+        (
+            &format!("echo var=\"{value}\""),
+            &format!("too long \"{}...\" value of \"var\" parameter in \"echo\" SSI command", &value[..256]),
+        ),
+        ("echo -x", "unexpected \"x\" symbol in \"echo\" SSI command"),
+        ("set var=\"a\" value=\"${b\"", "the closing bracket in \"b\" variable is missing"),
+        ("set var=\"a\" value=\"$\"", "invalid variable name in \"$\""),
+        ("echo var=\"uri\" encoding=\"no\"", "unknown encoding \"no\" in the \"echo\" command"),
+        ("if expr=\"a\" --><!--#if expr=\"b\"", "the \"if\" command inside the \"if\" command"),
+        ("if expr=\"a < b\"", "invalid expression in \"a < b\""),
+        ("if expr=\"a = /b\"", "invalid expression in \"a = /b\""),
+        (&format!("echo {parameters}"), "too many SSI command parameters: \"echo\""),
+        ("echo var - ", "unexpected \"-\" symbol after \"var\" parameter in \"echo\" SSI command"),
+    ] {
+        let (mut ssi, mut values) = (Ssi::new(Arc::default()), Told::default());
+        let text = format!("x<!--#{command} -->y");
+        ssi.take((text.as_bytes(), true), (&mut Vec::new(), 1 << 20), &mut values).expect("whole");
+        assert_eq!(values.0, [told], "{command}");
+    }
+}
+
 fn made(text: &str) -> String {
     let whole = made_with(SsiRules::default(), text, 1 << 20, 1 << 20);
     for (piece, most) in [(1, 1 << 20), (3, 1), (1 << 20, 5)] {
