@@ -24,18 +24,21 @@ use wire::Time;
 /// Of what was no request, at most this much is told.
 const LINE_MAX: usize = 8 << 10;
 
-/// Whether a field of a head is longer than a buffer is, its end included; if so, whether
-/// the host is told before it.
-fn long_field(head: &[u8], buffer: u64) -> Option<bool> {
-    if head.len() as u64 <= buffer {
+/// Whether a field of a head is longer than a buffer is, its end included: of the first
+/// server's until the host is told, of that host's behind it. If so, whether the host is
+/// told before it.
+fn long_field(head: &[u8], buffers: (u64, u64)) -> Option<bool> {
+    let (mut buffer, mut names_host) = (buffers.0, false);
+    if head.len() as u64 <= buffers.0.min(buffers.1) {
         return None;
     }
-    let mut names_host = false;
     for line in head.split_inclusive(|byte| *byte == b'\n').skip(1) {
         if line.len() as u64 > buffer {
             return Some(names_host);
         }
-        names_host |= line.get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"host:"));
+        if line.get(..5).is_some_and(|name| name.eq_ignore_ascii_case(b"host:")) {
+            (buffer, names_host) = (buffers.1, true);
+        }
     }
     None
 }
@@ -75,12 +78,14 @@ impl Handler for Engine {
             }
             matches
         };
-        let long = default.and_then(|server| long_field(request.head(), server.head.line));
-        let is_named = !course.is_refused() && long != Some(false);
-        let place = if is_named { listener.names.find(request.authority(), &mut find) } else { 0 };
-        if long.is_some() && !course.is_refused() {
+        let is_read = !course.is_refused();
+        let mut place = if is_read { listener.names.find(request.authority(), &mut find) } else { 0 };
+        let server_at = |place: u16| listener.servers.get(usize::from(place)).map(|server| usize::from(server.0));
+        let buffer = |place| Some(loaded.program.servers.get(server_at(place)?)?.head.line);
+        let buffers = (buffer(0).unwrap_or(u64::MAX), buffer(place).unwrap_or(u64::MAX));
+        if is_read && let Some(names_host) = long_field(request.head(), buffers) {
             // nginx's number for it.
-            course.refused = Some(494);
+            (course.refused, place) = (Some(494), if names_host { place } else { 0 });
             replies.set_last(id);
         }
         let Some(server) = listener.servers.get(usize::from(place)) else {
@@ -355,10 +360,15 @@ mod tests {
             ]
             .concat()
         };
-        for (first, second, found) in
-            [(20, 20, None), (100, 100, None), (20, 101, Some(true)), (101, 20, Some(false)), (101, 101, Some(false))]
-        {
-            assert_eq!(long_field(head(first, second).as_bytes(), 100), found, "{first} {second}");
+        for (first, second, found) in [
+            (20, 20, None),
+            (100, 100, None),
+            (20, 150, None),
+            (20, 151, Some(true)),
+            (101, 20, Some(false)),
+            (101, 101, Some(false)),
+        ] {
+            assert_eq!(long_field(head(first, second).as_bytes(), (100, 150)), found, "{first} {second}");
         }
     }
 }
