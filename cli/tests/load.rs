@@ -6,10 +6,13 @@ use serde_json::Value;
 use server::{Config, Respond, Server, WallClock};
 use silo::{Clock, Next, Usage};
 use sockets::{Attendant, Endpoint, ListenOptions, Listeners, Model, Worker};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 use wire::Time;
 
 /// A server in a thread of this process. Dropping it ends it.
@@ -160,6 +163,55 @@ fn a_link_without_anybody_is_given_up() {
     let output = load("http://10.99.0.2/", &words);
     ends_with(&output, 1, "nobody came to the other side of memif:");
     assert!(text(&output.stderr).contains("waiting for the other side of memif:"), "{}", text(&output.stderr));
+}
+
+/// What a silo counts over a link is told where metrics are asked for.
+#[test]
+fn requests_over_a_link_are_in_the_servers_metrics() {
+    let socket = scratch("metrics.sock");
+    let link = format!("memif:{}", socket.display());
+    let words = ["serve", "--respond", "text:hello", "--addr", "10.99.1.2/24", "--metrics", "127.0.0.1:0", "--link"];
+    let mut server = Command::new(env!("CARGO_BIN_EXE_nearside"));
+    let server = server.args(words).arg(&link).args(["--control", "off"]).stderr(Stdio::piped()).spawn();
+    let mut server = Ended(server.expect("it starts"));
+    let said = BufReader::new(server.0.stderr.take().expect("a pipe"));
+    let told = |line: String| Some(line.split_once("metrics at http://")?.1.strip_suffix("/metrics")?.to_owned());
+    let mut lines = said.lines();
+    let address = lines.by_ref().map_while(Result::ok).find_map(told).expect("it says where");
+    let read_on = thread::spawn(move || lines.for_each(drop));
+
+    let words = format!("{SHORT} --json --addr 10.99.1.1/24 --link {link}");
+    let output = load("http://10.99.1.2/", &words);
+    ends_with(&output, 0, "");
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let responses = json["traffic"]["responses"].as_u64().expect("a number");
+    let counted = || {
+        let mut asked = TcpStream::connect(&address).expect("it listens");
+        asked.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
+        let mut page = String::new();
+        asked.read_to_string(&mut page).expect("text");
+        let line =
+            page.lines().find_map(|line| line.strip_prefix(r#"nearside_http_responses_total{silo="0",class="2xx"} "#));
+        line.unwrap_or_else(|| panic!("no such line in {page}")).parse::<u64>().expect("a number")
+    };
+    // A silo tells a moment later.
+    let until = Clock.now() + Duration::from_secs(60);
+    while counted() < responses {
+        assert!(Clock.now() < until, "{} of {responses} are told", counted());
+        thread::sleep(Duration::from_millis(20));
+    }
+    drop(server);
+    read_on.join().expect("it reads to the end");
+}
+
+/// A process that does not outlive this.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Each connection has a head of its own, and a server takes them all.

@@ -25,18 +25,22 @@
 //! so a reader gets values of one moment or knows that it did not. The words of
 //! series are stored one by one, as they grow: each is of some moment.
 
+mod place;
 mod reader;
 
+pub use place::{living, usual_folder, usual_path};
 pub use reader::{NamedSeries, Note, Reader, SiloSnapshot, Snapshot};
 
 use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use core::time::Duration;
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wire::Time;
@@ -126,17 +130,52 @@ impl Page {
         let (mapping, identity) = made.inspect_err(|_| {
             let _ = fs::remove_file(&draft);
         })?;
+        Ok(Self::of(path.to_owned(), Some(identity), mapping, layout))
+    }
+
+    /// As [`Page::create`], at `path` or else in the usual place. Where that cannot be had
+    /// (a full disk, nothing that may be written to) the page is in memory that no other
+    /// process finds, and the reason is returned.
+    ///
+    /// # Errors
+    /// As [`Page::create`], of a path that is given.
+    pub fn create_somewhere(
+        path: Option<&Path>,
+        label: &str,
+        wall: Duration,
+        metrics: &[Metric],
+        (silos, series): (usize, SeriesShape),
+    ) -> Result<(Self, Vec<Writer>, Option<PageError>), PageError> {
+        let made = match path {
+            Some(path) => Self::create(path, label, wall, metrics, (silos, series)),
+            None => usual_path()
+                .map_err(PageError::Io)
+                .and_then(|path| Self::create(&path, label, wall, metrics, (silos, series))),
+        };
+        let why = match made {
+            Ok((page, writers)) => return Ok((page, writers, None)),
+            Err(why @ (PageError::Io(_) | PageError::NotAPage)) if path.is_none() => why,
+            Err(why) => return Err(why),
+        };
+        let layout = Layout { metrics: metrics.len(), silos, series };
+        let file = File::from(memfd_create("nearside-page", MemfdFlags::CLOEXEC).map_err(io::Error::from)?);
+        let mapping = Self::fill(file, &layout, &head(label, wall, metrics, &layout))?.0;
+        let (page, writers) = Self::of(PathBuf::new(), None, mapping, layout);
+        Ok((page, writers, Some(why)))
+    }
+
+    fn of(path: PathBuf, identity: Option<(u64, u64)>, mapping: Mapping, layout: Layout) -> (Self, Vec<Writer>) {
         let mapping = Arc::new(mapping);
-        let writers = (0..silos)
+        let writers = (0..layout.silos)
             .map(|silo| Writer {
                 mapping: Arc::clone(&mapping),
                 block: layout.block(silo) / WORD,
-                values: metrics.len(),
+                values: layout.metrics,
                 next: Time::ZERO,
             })
             .collect();
         let note = layout.note() / WORD;
-        Ok((Self { path: path.to_owned(), identity: Some(identity), mapping, layout, note }, writers))
+        (Self { path, identity, mapping, layout, note }, writers)
     }
 
     /// Puts a note on the page in place of the one before: what became of
@@ -213,9 +252,19 @@ impl Page {
     fn write(path: &Path, layout: &Layout, head: &[u8]) -> io::Result<(Mapping, (u64, u64))> {
         // A draft of this name was left by a dead process of our number.
         let _ = fs::remove_file(path);
-        let mut file = File::options().read(true).write(true).create_new(true).mode(0o644).open(path)?;
+        let file = File::options().read(true).write(true).create_new(true).mode(0o644).open(path)?;
+        Self::fill(file, layout, head)
+    }
+
+    fn fill(mut file: File, layout: &Layout, head: &[u8]) -> io::Result<(Mapping, (u64, u64))> {
         file.write_all(head)?;
-        file.set_len(layout.len() as u64)?;
+        let len = layout.len() as u64;
+        match fallocate(&file, FallocateFlags::empty(), 0, len) {
+            // A file system that cannot promise the room.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(len)?,
+            // Said now: what is stored where there is no room ends the process.
+            other => other?,
+        }
         let metadata = file.metadata()?;
         Ok((Mapping::new(&file, layout.len())?, (metadata.dev(), metadata.ino())))
     }
@@ -342,67 +391,6 @@ impl Writer {
         }
         block[0].store(sequence.wrapping_add(2), Ordering::Release);
     }
-}
-
-/// Where pages lie unless a path is given: `nearside` in XDG_RUNTIME_DIR, or
-/// else a folder of this user's in /dev/shm. It is made if need be.
-///
-/// # Errors
-/// If it cannot be made, or belongs to, or may be written by, somebody else.
-pub fn usual_folder() -> io::Result<PathBuf> {
-    let uid = rustix::process::getuid().as_raw();
-    let folder = match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(runtime) if Path::new(&runtime).is_dir() => Path::new(&runtime).join("nearside"),
-        _ => PathBuf::from(format!("/dev/shm/nearside-{uid}")),
-    };
-    match fs::DirBuilder::new().mode(0o700).create(&folder) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-            let why = format!("cannot make {} for the statistics page: {e}", folder.display());
-            return Err(io::Error::new(e.kind(), why));
-        }
-        _ => {}
-    }
-    // Anybody can make folders in /dev/shm, or a link that points elsewhere.
-    let metadata = fs::symlink_metadata(&folder)?;
-    if !metadata.is_dir() || metadata.uid() != uid || metadata.mode() & 0o022 != 0 {
-        let why = format!("{} is not a folder of this user's alone", folder.display());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-    }
-    Ok(folder)
-}
-
-/// The path of this process's page in the [`usual_folder`].
-///
-/// # Errors
-/// As [`usual_folder`].
-pub fn usual_path() -> io::Result<PathBuf> {
-    Ok(usual_folder()?.join(format!("{}.{EXTENSION}", std::process::id())))
-}
-
-/// The pages of living processes in `folder`, in the order of their paths.
-/// Pages of dead processes are removed.
-///
-/// # Errors
-/// If the folder cannot be read.
-pub fn living(folder: &Path) -> io::Result<Vec<Reader>> {
-    let mut living = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension().is_none_or(|e| e != EXTENSION) {
-            continue;
-        }
-        // A page may go away at any moment, and a foreign file is not ours
-        // to judge.
-        if let Ok(reader) = Reader::open(&path) {
-            if reader.is_alive() {
-                living.push((path, reader));
-            } else {
-                let _ = fs::remove_file(&path);
-            }
-        }
-    }
-    living.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(living.into_iter().map(|(_, reader)| reader).collect())
 }
 
 /// Why a page cannot be made or read.

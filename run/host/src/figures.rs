@@ -10,7 +10,7 @@ use latency::{SERIES_MAX, SeriesMemory, SeriesTable, SeriesWords, WORDS};
 use link::{Counters, LinkState};
 use say::Failure;
 use server::Server;
-use silo::page::{Kind, Metric, Page, SeriesArea, SeriesShape, SiloWords, Writer, usual_path};
+use silo::page::{Kind, Metric, Page, PageError, SeriesArea, SeriesShape, SiloWords, Writer};
 use silo::{Clock, Silo, Usage};
 use sockets::Worker;
 use stack::{LinkOffload, Seeds, Stack};
@@ -95,12 +95,12 @@ impl SeriesMemory for PageSeries {
 }
 
 impl Board {
-    /// Makes the page at `path` for a process that does `what`, with `latencies` or
+    /// Makes the page at `path`, or else in the usual place, for a process that does `what`, with `latencies` or
     /// without.
     ///
     /// # Errors
     /// If it cannot be made there.
-    pub fn new(path: &Path, what: &str, seats: &[Option<u16>], latencies: bool) -> Result<Self, Failure> {
+    pub fn new(path: Option<&Path>, what: &str, seats: &[Option<u16>], latencies: bool) -> Result<Self, Failure> {
         let arrivals = Arrivals::at(seats);
         let nothing = (sockets::Counters::default(), server::Counters::default());
         let mut names = Vec::new();
@@ -110,8 +110,10 @@ impl Board {
             .into_iter()
             .for_each(|first| first.values(&mut |name, value| names.push((name.to_owned(), value))));
         let metrics: Vec<Metric> = names.into_iter().map(metric).collect();
-        let (page, writers) = Page::create(path, what, Clock.unix(), &metrics, (seats.len(), shape(latencies)))
-            .map_err(|why| format!("statistics page {}: {why}", path.display()))?;
+        let shape = (seats.len(), shape(latencies));
+        let (page, writers, hidden) = Page::create_somewhere(path, what, Clock.unix(), &metrics, shape)
+            .map_err(|why| format!("statistics page {}: {why}", path.unwrap_or(Path::new("")).display()))?;
+        tell_hidden(hidden);
         let column = |(writer, arrivals)| Column {
             writer,
             values: Vec::with_capacity(metrics.len()),
@@ -198,6 +200,13 @@ fn usage_values(usage: &Usage) -> [(&'static str, u64); 6] {
 /// Of a stack that never runs.
 const NO_SEEDS: Seeds = Seeds { table: [0; 4], secret: [0; 4], timestamps: [0; 2] };
 
+/// The usual place of the page could not be had.
+fn tell_hidden(why: Option<PageError>) {
+    if let Some(why) = why {
+        say::warning(format_args!("`nearside status` does not see this process: statistics page: {why}"));
+    }
+}
+
 /// One named value.
 type Named = (String, u64);
 
@@ -213,10 +222,6 @@ impl Figures {
         (what, latencies): (&str, bool),
         app: impl Iterator<Item = (&'static str, u64)>,
     ) -> Result<Self, Failure> {
-        let path = match &host.status_page {
-            Some(path) => path.clone(),
-            None => usual_path()?,
-        };
         let ports: Vec<&str> = layout.ports.iter().map(|port| port.name.as_str()).collect();
         let label = format!("{what} {}", ports.join(" "));
         // One that is never used tells the names as well as any.
@@ -235,8 +240,9 @@ impl Figures {
         );
         crate::near::names(&mut |name, value| named.push((name.to_owned(), value)));
         let metrics: Vec<Metric> = named.into_iter().map(metric).collect();
-        let (page, writers) =
-            Page::create(&path, &label, Clock.unix(), &metrics, (layout.seats.len(), shape(latencies)))?;
+        let (path, shape) = (host.status_page.as_deref(), (layout.seats.len(), shape(latencies)));
+        let (page, writers, hidden) = Page::create_somewhere(path, &label, Clock.unix(), &metrics, shape)?;
+        tell_hidden(hidden);
         let column = |(writer, seat): (Writer, &SiloPlace)| {
             let number = |value: Option<u16>| value.map_or(0, u64::from);
             let place = [u64::from(seat.core.is_some()), number(seat.core), number(seat.domain)];

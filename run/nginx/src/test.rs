@@ -134,8 +134,12 @@ fn can_be_made(folder: &Path) -> Result<(), String> {
     asked.map_err(|why| format!("mkdir() \"{}\" failed ({})", folder.display(), reason(&why)))
 }
 
-/// Whether a link has the addresses that are listened on.
+/// Whether metrics could be told at their address, and a link has those that are listened
+/// on.
 fn addresses(plan: &NginxPlan, loaded: &Loaded) -> Result<(), String> {
+    if let Some(metrics) = plan.metrics {
+        serve::metrics_address(metrics).map_err(|why| format!("metrics at {metrics}: {}", reason(&why)))?;
+    }
     let Some(links) = &plan.links else { return Ok(()) };
     let Compiled { program, sockets, .. } = &loaded.compiled;
     over_links::listen(&links.host, &program.listeners, sockets).map(drop)

@@ -34,10 +34,11 @@ pub fn check(plan: &ServePlan) -> Result<(), Failure> {
     // To open it would make it.
     server.access_log = AccessLog::Off;
     findings.take(plan.pid_file.as_deref().map_or(Ok(()), places::pid_file));
+    places::metrics(plan.metrics, &mut findings);
     let how = match &plan.path {
         ServePath::Kernel(kernel) => {
             places::restarts(&kernel.restart, &mut findings);
-            findings.take(places::page(kernel.status_page.as_deref()));
+            places::page(kernel.status_page.as_deref(), &mut findings);
             places::listening(&kernel.listen, &mut findings);
             match kernel::check(kernel, server) {
                 Ok(checked) => {
@@ -51,7 +52,7 @@ pub fn check(plan: &ServePlan) -> Result<(), Failure> {
             if let Some(restart) = restart {
                 places::restarts(restart, &mut findings);
             }
-            findings.take(places::page(host.status_page.as_deref()));
+            places::page(host.status_page.as_deref(), &mut findings);
             findings.take(host.capture.as_deref().map_or(Ok(()), places::file));
             findings.take(host::own::check(host).map_err(|why| why.to_string()));
             findings.faults.extend(links::lacking(&host.links));

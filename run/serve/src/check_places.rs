@@ -4,7 +4,7 @@
 use super::holder;
 use super::takeover::control_path;
 use super::wanted::every;
-use crate::plan::{Listen, RestartPlan};
+use crate::plan::{Control, Listen, RestartPlan};
 use core::fmt::Display;
 use core::net::{Ipv4Addr, SocketAddr};
 use host::drivers::LinkSpec;
@@ -82,13 +82,13 @@ pub fn log(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Whether the statistics page could be made, in the usual place if in no other.
-///
-/// # Errors
-/// A sentence for the user.
-pub fn page(path: Option<&Path>) -> Result<(), String> {
+/// Whether the statistics page could be made; the usual place for it is gone without.
+pub fn page(path: Option<&Path>, findings: &mut Findings) {
     let usual = || silo::page::usual_path().map_err(|why| format!("no place for the statistics page: {why}"));
-    path.map_or_else(usual, |path| Ok(path.to_owned())).and_then(|path| file(&path))
+    match path {
+        Some(path) => findings.take(file(path)),
+        None => findings.notes.extend(usual().and_then(|path| file(&path)).err()),
+    }
 }
 
 /// Whether the process id could be written.
@@ -105,9 +105,10 @@ pub fn pid_file(path: &Path) -> Result<(), String> {
 /// What a restart needs: the control socket.
 pub fn restarts(plan: &RestartPlan, findings: &mut Findings) {
     match control_path(plan) {
-        Ok(Some(path)) => findings.take(socket(&path)),
+        Ok(Some(path)) if plan.control != Control::Usual => findings.take(socket(&path)),
+        Ok(Some(path)) => findings.notes.extend(socket(&path).err()),
         Ok(None) => {}
-        Err(why) => _ = findings.wrong(format!("no place for the control socket: {why}")),
+        Err(why) => findings.notes.push(format!("no place for the control socket: {why}")),
     }
 }
 
@@ -148,6 +149,28 @@ pub fn listening(listen: &[Listen], findings: &mut Findings) {
             Endpoint::Tcp(address) => tcp(&endpoint, *address, findings),
         }
     }
+}
+
+/// Whether metrics could be told at `address`, but for who is there now: that may be the
+/// process that is to be followed.
+///
+/// # Errors
+/// What binding to it fails with.
+pub fn metrics_address(address: SocketAddr) -> std::io::Result<()> {
+    match bound(address) {
+        Ok(()) | Err(Errno::ADDRINUSE) => Ok(()),
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// Whether metrics could be told there.
+pub fn metrics(address: Option<SocketAddr>, findings: &mut Findings) {
+    let Some(address) = address else { return };
+    let mut found = Findings::default();
+    tcp(&Endpoint::Tcp(address), address, &mut found);
+    let of_metrics = |said: String| format!("metrics at {address}: {said}");
+    findings.faults.extend(found.faults.into_iter().map(of_metrics));
+    findings.notes.extend(found.notes.into_iter().map(of_metrics));
 }
 
 fn tcp(endpoint: &Endpoint, address: SocketAddr, findings: &mut Findings) {
@@ -201,13 +224,15 @@ mod tests {
             (log(&at("folder")), "Is a directory"),
             (log(&at("none/new")), "No such file"),
             (log(&at("file/new")), "Not a directory"),
-            (page(Some(&at("none/page"))), "No such file"),
             (socket(&at("file")), "no socket"),
             (socket(&at("none/sock")), "No such file"),
         ] {
             let told = found.expect_err(reason);
             assert!(told.contains(reason), "{told}");
         }
+        let mut findings = Findings::default();
+        page(Some(&at("none/page")), &mut findings);
+        assert!(findings.faults[0].contains("No such file"), "{findings:?}");
         let bound = UnixListener::bind(at("sock")).expect("bound");
         assert_eq!((socket(&at("sock")), socket(Path::new("@any"))), (Ok(()), Ok(())));
         drop(bound);
@@ -233,6 +258,16 @@ mod tests {
         let (faults, _) = found("203.0.113.77:80".to_owned());
         assert!(faults[0].contains("cannot listen on 203.0.113.77:80"), "{faults:?}");
         assert_eq!(found("systemd".to_owned()), (vec![], vec![]));
+        let of_metrics = |address: std::net::SocketAddr| {
+            let mut findings = Findings::default();
+            metrics(Some(address), &mut findings);
+            (findings.faults, metrics_address(address).is_ok())
+        };
+        assert_eq!(of_metrics(free), (vec![], true));
+        let (faults, might) = of_metrics(at);
+        assert!(faults[0].starts_with(&format!("metrics at {at}: somebody listens")) && might, "{faults:?}");
+        let (faults, might) = of_metrics("203.0.113.77:9145".parse().expect("an address"));
+        assert!(faults[0].contains("cannot listen on 203.0.113.77:9145") && !might, "{faults:?}");
         drop(taken);
     }
 }

@@ -46,6 +46,7 @@ use rustix::net::{
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use silo::Clock;
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -74,6 +75,10 @@ const _: () = assert!(BATCH <= 253);
 
 /// Who may be waiting to be heard: one is heard at a time.
 const BACKLOG: i32 = 4;
+
+/// How long a queue that is full is waited for, and how often it is looked at.
+const CROWDED: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// What one side tells the other.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -193,8 +198,17 @@ impl Channel {
     /// # Errors
     /// If there is none.
     pub fn connect(path: &Path) -> io::Result<Self> {
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        connect(&socket, &SocketAddrUnix::new(path)?)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        let address = SocketAddrUnix::new(path)?;
+        let until = Clock.now() + CROWDED;
+        // One whose queue is full would have whoever connects wait for as long as it likes.
+        while let Err(why) = connect(&socket, &address) {
+            if why != Errno::AGAIN || Clock.now() >= until {
+                return Err(why.into());
+            }
+            std::thread::sleep(LOOK);
+        }
         Ok(Self(socket))
     }
 
@@ -328,6 +342,14 @@ impl AsFd for Channel {
     }
 }
 
+/// Whether somebody listens at `path`, who may be too busy to be asked.
+pub fn is_listened_on(path: &Path) -> bool {
+    match Channel::connect(path) {
+        Ok(_) => true,
+        Err(why) => why.kind() == io::ErrorKind::WouldBlock,
+    }
+}
+
 /// A control socket that listens; its file goes when it is dropped.
 #[derive(Debug)]
 pub struct Listener {
@@ -352,7 +374,7 @@ impl Listener {
     /// If a living process listens there, or the file cannot be made.
     pub fn bind(path: &Path, replaces: bool) -> io::Result<Self> {
         match std::fs::symlink_metadata(path) {
-            Ok(_) if !replaces && Channel::connect(path).is_ok() => {
+            Ok(_) if !replaces && is_listened_on(path) => {
                 let why = format!("a running process has its control socket at {}", path.display());
                 return Err(io::Error::new(io::ErrorKind::AddrInUse, why));
             }

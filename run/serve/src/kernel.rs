@@ -20,7 +20,7 @@ use host::machine::Seating;
 use say::Failure;
 use server::{Change, Server, WallClock};
 use silo::Clock;
-use silo::page::{Page, usual_path};
+use silo::page::Page;
 use sockets::fleet::{self, FleetError, Stop};
 use sockets::steer::{SteerError, Steering};
 use sockets::{BindError, Config, Endpoint, Listeners, Origin, Worker};
@@ -36,7 +36,7 @@ use topology::Topology;
 /// What the user is to know.
 pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     // Asked now: once the file is replaced, the kernel tells another name.
-    let program = std::env::current_exe()?;
+    let program = super::takeover::own_program()?;
     let mut predecessor = Predecessor::ask(plan.restart.take_over.as_ref())?;
     let mut found = systemd::sockets()?;
     if let Some(predecessor) = &mut predecessor {
@@ -311,17 +311,15 @@ fn board(
     (follows, latencies): (bool, bool),
     seats: &[Option<u16>],
 ) -> Result<(Board, PagePlace), Failure> {
-    let path = match &plan.status_page {
-        Some(path) => path.clone(),
-        None => usual_path()?,
-    };
     let what = format!("serve {} workers, {}", seats.len(), plan.config.model);
-    if follows && plan.status_page.is_some() {
+    if let Some(path) = plan.status_page.clone().filter(|_| follows) {
         let mut draft = path.clone().into_os_string();
         draft.push(format!(".{}.next", std::process::id()));
-        return Ok((Board::new(draft.as_ref(), &what, seats, latencies)?, PagePlace { own: true, next: Some(path) }));
+        let board = Board::new(Some(draft.as_ref()), &what, seats, latencies)?;
+        return Ok((board, PagePlace { own: true, next: Some(path) }));
     }
-    Ok((Board::new(&path, &what, seats, latencies)?, PagePlace { own: plan.status_page.is_some(), next: None }))
+    let path = plan.status_page.as_deref();
+    Ok((Board::new(path, &what, seats, latencies)?, PagePlace { own: path.is_some(), next: None }))
 }
 
 fn announce(endpoints: &[Endpoint], seats: &[Option<u16>], config: &Config, engine: &str) {

@@ -52,10 +52,12 @@ mod wanted;
 mod ward;
 mod worker;
 
+pub use check_places::metrics_address;
 pub use plan::{
     Control, KernelPlan, Listen, PortPlan, Privileges, RestartPlan, ServePath, ServePlan, Settings, SignalRules,
     TakeOver,
 };
+pub use takeover::own_program;
 
 use say::Failure;
 use std::os::fd::OwnedFd;

@@ -13,7 +13,7 @@ use super::systemd;
 use super::takeover::control_path;
 use super::wakes::PULSE;
 use super::ward::{self, ParentWish, Ward};
-use crate::plan::{RestartPlan, ServePath, ServePlan};
+use crate::plan::{Control, RestartPlan, ServePath, ServePlan};
 use core::time::Duration;
 use host::drivers::take_over_is_for;
 use metrics::Endpoint;
@@ -219,11 +219,16 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
             let moved = self.path.parts().1.move_to(&place);
             moved.map_err(|why| format!("{}: {why}", place.display()))?;
         }
-        let control = self.restart.as_ref().map_or(Ok(None), control_path)?;
-        if let Some(path) = control {
-            let listener = Listener::bind(&path, took_over.is_some());
-            self.control = Some(listener.map_err(|why| format!("control socket {}: {why}", path.display()))?);
-        }
+        self.control = match self.restart.as_ref().map(|plan| listen(plan, took_over.is_some())) {
+            None => None,
+            Some(Ok(listener)) => listener,
+            // What nobody has asked for is gone without.
+            Some(Err(why)) if self.restart.as_ref().is_some_and(|plan| plan.control == Control::Usual) => {
+                say::warning(format_args!("there will be no restart without a gap: {why}"));
+                None
+            }
+            Some(Err(why)) => return Err(why.into()),
+        };
         if let Some(ward) = self.ward {
             ward.seal(self.reload.plan())?;
         }
@@ -427,4 +432,13 @@ pub fn restart_of(plan: &ServePlan) -> Option<&RestartPlan> {
         ServePath::Kernel(kernel) => Some(&kernel.restart),
         ServePath::Link { restart, .. } => restart.as_deref(),
     }
+}
+
+/// The control socket, if there is to be one.
+fn listen(plan: &RestartPlan, replaces: bool) -> Result<Option<Listener>, String> {
+    let path = control_path(plan).map_err(|why| format!("no place for the control socket: {why}"))?;
+    let bound = |path: PathBuf| {
+        Listener::bind(&path, replaces).map_err(|why| format!("control socket {}: {why}", path.display()))
+    };
+    path.map(bound).transpose()
 }

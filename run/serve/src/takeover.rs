@@ -1,14 +1,15 @@
 //! The new process's side of a restart: it asks the running one for its
 //! listening sockets, or its queues, and says when it serves.
 
-use super::control::{Channel, ChannelError, Message, Offered, SOCKETS_MAX, VERSION};
+use super::control::{Channel, ChannelError, Message, Offered, SOCKETS_MAX, VERSION, is_listened_on};
 use super::systemd::{Found, listens_on};
 use super::ward;
 use crate::plan::{Control, RestartPlan, TakeOver};
 use driver::{Offer, QUEUE_DESCRIPTORS};
 use say::Failure;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,6 +21,20 @@ pub const VARIABLE: &str = "NEARSIDE_TAKE_OVER";
 /// name `nginx` the program reads other arguments.
 pub fn own_name() -> OsString {
     std::env::args_os().next().unwrap_or_else(|| "nearside".into())
+}
+
+/// The program that this process runs.
+///
+/// # Errors
+/// If nothing tells.
+pub fn own_program() -> std::io::Result<PathBuf> {
+    // Without /proc by the name that it was started by, which is not the program if that
+    // was replaced since: as it should be for a successor.
+    std::env::current_exe().or_else(|why| {
+        let named = rustix::param::linux_execfn();
+        let path = Path::new(OsStr::from_bytes(named.to_bytes()));
+        if named.is_empty() { Err(why) } else { std::path::absolute(path) }
+    })
 }
 
 /// What control sockets in the usual folder end in.
@@ -261,7 +276,7 @@ fn the_only_one(folder: &Path) -> Result<PathBuf, String> {
     let mut living: Vec<PathBuf> = paths
         .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
         // To ask is to connect; whoever is asked hears no more of it.
-        .filter(|path| Channel::connect(path).is_ok())
+        .filter(|path| is_listened_on(path))
         .collect();
     living.sort();
     match (living.pop(), living.len()) {

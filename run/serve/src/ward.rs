@@ -183,7 +183,9 @@ pub fn reaches(root: &Path) -> bool {
     let folders = here().and_then(|ward| ward.confined.get()).and_then(|confined| confined.folders.as_ref());
     // What was opened counts: this process may not be able to look.
     let real = match helper::opened::of(root) {
-        Some(root) => std::fs::read_link(format!("/proc/self/fd/{}", root.as_raw_fd())),
+        Some(opened) => std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()))
+            // Without /proc by its name, as far as that can be followed from here.
+            .or_else(|_| std::fs::canonicalize(root)),
         None => std::fs::canonicalize(root),
     };
     folders.is_none_or(|folders| real.is_ok_and(|real| confine::reaches(folders, &real)))

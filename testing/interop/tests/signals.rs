@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -290,6 +291,44 @@ fn a_parent_ends_as_the_process_that_served() {
         wait_for("the parent's end", PATIENCE, || server.has_ended());
         assert!(server.said().contains("which served, has ended (signal: 9)"), "{}", server.said());
         assert_eq!(server.ended_well(), Some(false));
+    });
+}
+
+/// A server of logs has another socket at the same path when it began anew.
+#[test]
+fn lines_find_a_syslog_server_that_began_anew_without_rights() {
+    in_namespace(&[], || {
+        let site = Site::new("syslog");
+        let (socket, conf) = (site.0.join("syslog"), site.0.join("nginx.conf"));
+        let listen = || {
+            let _ = fs::remove_file(&socket);
+            let listens = UnixDatagram::bind(&socket).unwrap();
+            fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).unwrap();
+            listens.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+            listens
+        };
+        let text = format!(
+            "user nobody; daemon off; error_log stderr; pid {}; events {{}}\n\
+             http {{ access_log syslog:server=unix:{},nohostname; server {{ listen 127.0.0.1:80; return 200 one; }} }}\n",
+            site.at("pid"),
+            socket.display()
+        );
+        fs::write(&conf, text).unwrap();
+        let mut command = Command::new(Nearside::command([""; 0]).get_program());
+        let first = listen();
+        let server = Running::start(command.arg("nginx").arg("-c").arg(&conf));
+        is_served("one", || ask("127.0.0.1:80"));
+        let hears = |listens: &UnixDatagram| {
+            let mut line = [0; 512];
+            ask("127.0.0.1:80").is_some() && listens.recv(&mut line).is_ok_and(|len| line[..len].starts_with(b"<190>"))
+        };
+        wait_for("a line", PATIENCE, || hears(&first));
+        assert_confined(serving(server.id(), None));
+        drop(first);
+        let _ = ask("127.0.0.1:80");
+        let second = listen();
+        wait_for("a line for the new one", PATIENCE, || hears(&second));
+        server.stop();
     });
 }
 

@@ -1,6 +1,6 @@
 //! What a server does without what it needs.
 
-use interop::{Nearside, scratch};
+use interop::{Nearside, Running, scratch};
 use service::clients::{Clients, Habit};
 use service::server::Server;
 use service::{now, wait_for};
@@ -37,6 +37,22 @@ fn counter(server: &Server, name: &str) -> u64 {
     let text = String::from_utf8(output.stdout).unwrap();
     let lines = text.lines().filter_map(|line| line.trim().strip_prefix(name)?.split_whitespace().next());
     lines.map(|value| value.parse::<u64>().unwrap()).sum()
+}
+
+/// A full disk, or a container where nothing may be written to: what nobody has asked for
+/// is gone without.
+#[test]
+fn without_a_folder_for_its_own_files_a_server_serves() {
+    let mut command = Nearside::command(["serve", "--respond", "text:ok", "--listen", "127.0.0.1:0", "--workers", "1"]);
+    // Where nobody can make anything.
+    let mut running = Running::start(command.env("XDG_RUNTIME_DIR", "/proc/self"));
+    let serves = || Ok(running.said().contains("serving http://").then_some(()));
+    wait_for("that it serves", Duration::from_secs(60), serves).unwrap();
+    let said = running.said();
+    assert!(said.contains("`nearside status` does not see this process: statistics page: cannot make"), "{said}");
+    assert!(said.contains("there will be no restart without a gap: no place for the control socket"), "{said}");
+    assert!(!running.has_ended());
+    running.stop();
 }
 
 /// EMFILE leaves the connection in the queue, and the queue ready: a server

@@ -346,6 +346,12 @@ pub trait Handler {
         let _ = (replies, id);
     }
 
+    /// The client has left before the end of the exchange, and so many of the bytes that
+    /// were queued for it were not sent. [`Handler::on_gone`] follows.
+    fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
+        let _ = (id, mark, unsent, now);
+    }
+
     /// The exchange is over without its end: the client left, or was closed.
     /// `mark` was left with it.
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {

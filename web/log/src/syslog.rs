@@ -2,6 +2,7 @@
 
 use crate::places::{SyslogPlace, SyslogServer};
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use rustix::net::SocketAddrUnix;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
@@ -36,35 +37,41 @@ impl SyslogHead {
     }
 }
 
-/// A socket to a server: made before the process gives its rights up, if the
-/// server is there by then, and again where that is gone and it may.
+/// A socket to a server: made before the process gives its rights up, which it may not
+/// afterwards. It may have it find its server again.
 #[derive(Debug)]
 pub(crate) struct SyslogSocket {
     server: SyslogServer,
     socket: Option<OwnedFd>,
+    /// Whether it has found one: the server at a Unix socket that began anew is another.
+    joined: bool,
 }
 
 impl SyslogSocket {
     pub fn new(server: SyslogServer) -> Self {
-        let socket = connect(&server).ok();
-        Self { server, socket }
+        let mut made = Self { server, socket: None, joined: false };
+        // A server that is not there yet is looked for with the first line.
+        let _ = made.join();
+        made
     }
 
     /// Sends a line; one that there is no room for is lost.
     pub fn send(&mut self, line: &[u8]) -> io::Result<()> {
-        let first = self.try_send(line);
-        let Err(why) = &first else { return first };
-        // Over UDP it was refused before, and is told now (udp(7)): a server that
-        // is there again gets this line. A server at a Unix socket that began anew
-        // has another.
-        match (&self.server, why.kind()) {
-            (_, io::ErrorKind::WouldBlock) => first,
-            (SyslogServer::Udp(_), _) if self.socket.is_some() => self.try_send(line),
-            _ => {
-                self.socket = Some(connect(&self.server)?);
-                self.try_send(line)
-            }
+        if !self.joined {
+            self.join()?;
+            return self.try_send(line);
         }
+        match self.try_send(line) {
+            Err(why) if why.kind() != io::ErrorKind::WouldBlock => {}
+            sent => return sent,
+        }
+        // Over UDP it was refused before, and is told now (udp(7)): a server that is
+        // there again gets this line.
+        if matches!(self.server, SyslogServer::Unix(_)) {
+            self.joined = false;
+            self.join()?;
+        }
+        self.try_send(line)
     }
 
     /// By write(2): a thread that writes logs needs no more than that.
@@ -72,9 +79,22 @@ impl SyslogSocket {
         let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         Ok(rustix::io::write(socket, line).map(drop)?)
     }
+
+    fn join(&mut self) -> io::Result<()> {
+        if self.socket.is_none() {
+            self.socket = Some(make(&self.server)?);
+        }
+        let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        match &self.server {
+            SyslogServer::Udp(server) => rustix::net::connect(socket, server)?,
+            SyslogServer::Unix(path) => rustix::net::connect(socket, &SocketAddrUnix::new(path)?)?,
+        }
+        self.joined = true;
+        Ok(())
+    }
 }
 
-fn connect(server: &SyslogServer) -> io::Result<OwnedFd> {
+fn make(server: &SyslogServer) -> io::Result<OwnedFd> {
     match server {
         SyslogServer::Udp(server) => {
             let any: SocketAddr = match server {
@@ -82,13 +102,11 @@ fn connect(server: &SyslogServer) -> io::Result<OwnedFd> {
                 SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
             };
             let socket = UdpSocket::bind(any)?;
-            socket.connect(server)?;
             socket.set_nonblocking(true)?;
             Ok(socket.into())
         }
-        SyslogServer::Unix(path) => {
+        SyslogServer::Unix(_) => {
             let socket = UnixDatagram::unbound()?;
-            socket.connect(path)?;
             socket.set_nonblocking(true)?;
             Ok(socket.into())
         }

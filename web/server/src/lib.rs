@@ -499,7 +499,7 @@ impl<H: Handler> App for Server<H> {
         }
         self.carrier.counters.connections_open -= 1;
         if conn.is_asked() {
-            self.gone(net, id);
+            self.left(net, id);
         }
         trace::closed(&self.carrier.conns[id.index()], id, why);
         self.carrier.conns[id.index()] = ServedConnection::vacant();

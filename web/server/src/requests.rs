@@ -140,6 +140,21 @@ impl<H: Handler> Server<H> {
         ends
     }
 
+    /// The client has left before the end of its exchange.
+    pub(crate) fn left<N: Net>(&mut self, net: &N, id: ConnId) {
+        let unsent = net.unsent(id) as u64;
+        let slot = self.carrier.conns[id.index()].slot();
+        let mut mark = None;
+        if let Some(more) = self.carrier.conns[id.index()].more.as_deref_mut() {
+            more.sent = more.sent.saturating_sub(unsent);
+            mark = more.mark;
+        }
+        if let Some(handler) = self.handlers.get_mut(slot) {
+            handler.on_left(ExchangeId::of(id), mark, unsent, net.now());
+        }
+        self.gone(net, id);
+    }
+
     /// The exchange of a connection is over without its end.
     pub(crate) fn gone<N: Net>(&mut self, net: &N, id: ConnId) {
         self.carrier.close_line(id, net.now());

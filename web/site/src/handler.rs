@@ -248,6 +248,10 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_late(replies, id));
     }
 
+    fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
+        each!(self, handler => handler.on_left(id, mark, unsent, now));
+    }
+
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
         each!(self, handler => handler.on_gone(id, mark));
     }

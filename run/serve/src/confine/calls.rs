@@ -245,7 +245,7 @@ const FILES: &[i64] = &[
 ];
 
 /// Lines, appended.
-const LOGS: &[i64] = &[SYS_writev, SYS_fsync, SYS_fdatasync, SYS_dup];
+const LOGS: &[i64] = &[SYS_writev, SYS_fsync, SYS_fdatasync, SYS_dup, SYS_connect];
 
 /// Files made, written and removed again.
 const TEMPORARY: &[i64] = &[SYS_pwrite64, SYS_unlinkat, SYS_mkdirat];

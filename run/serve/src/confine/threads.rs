@@ -83,7 +83,8 @@ pub fn seal_all(sealing: Sealing) -> Result<(), String> {
     let until = Clock.now() + LIMIT;
     let mut told: Vec<i32> = Vec::new();
     loop {
-        let threads: Vec<i32> = threads()?.into_iter().filter(|thread| *thread != own && !is_sealed(*thread)).collect();
+        let threads = threads(process, own)?;
+        let threads: Vec<i32> = threads.into_iter().filter(|thread| *thread != own && !is_sealed(*thread)).collect();
         if threads.is_empty() {
             break;
         }
@@ -112,17 +113,39 @@ pub fn seal_all(sealing: Sealing) -> Result<(), String> {
     }
 }
 
-/// The threads of this process that run its code: the kernel's own that do
-/// io_uring's work are no such.
-fn threads() -> Result<Vec<i32>, String> {
-    let told = |why: std::io::Error| format!("cannot list threads (/proc/self/task): {why}");
-    let entries = fs::read_dir("/proc/self/task").map_err(told)?;
+/// The threads of this process that run its code, `own` among them.
+fn threads(process: i32, own: i32) -> Result<Vec<i32>, String> {
+    match listed() {
+        Ok(listed) if listed.contains(&own) => Ok(listed),
+        // Not mounted, or by another PID namespace, whose numbers are others.
+        _ => {
+            let found = asked_for(process, THREAD_NUMBERS);
+            let lacking = "cannot list threads: /proc is not mounted, and they cannot be asked for";
+            if found.contains(&own) { Ok(found) } else { Err(lacking.to_owned()) }
+        }
+    }
+}
+
+/// As /proc tells: the kernel's own threads that do io_uring's work are no such.
+fn listed() -> std::io::Result<Vec<i32>> {
+    let entries = fs::read_dir("/proc/self/task")?;
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let of_ours = |thread: &i32| {
         let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
         !name.starts_with("iou-")
     };
     Ok(numbers.filter(of_ours).collect())
+}
+
+/// All numbers of threads that there can be (`PID_MAX_LIMIT` of the kernel).
+const THREAD_NUMBERS: core::ops::RangeInclusive<i32> = 1..=1 << 22;
+
+/// Asks each number whether it is a thread of this process, by no signal: about a second
+/// for all, once or twice in the life of a process.
+fn asked_for(process: i32, numbers: core::ops::RangeInclusive<i32>) -> Vec<i32> {
+    // SAFETY: takes numbers only, and does nothing but look.
+    let is_ours = |number: &i32| unsafe { libc::syscall(libc::SYS_tgkill, process, *number, 0) } == 0;
+    numbers.filter(is_ours).collect()
 }
 
 fn is_sealed(thread: i32) -> bool {
@@ -239,4 +262,28 @@ fn name(buffer: &mut [u8; 16]) -> &[u8] {
     let told = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_NAME, buffer.as_mut_ptr(), 0_u64, 0_u64, 0_u64) };
     let len = buffer.iter().position(|byte| *byte == 0).filter(|_| told == 0).unwrap_or(0);
     &buffer[..len]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_found_without_proc() {
+        let own = || rustix::thread::gettid().as_raw_nonzero().get();
+        let process = std::process::id().cast_signed();
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            tell.send(own()).unwrap();
+            let _ = ended.recv();
+        });
+        let theirs = told.recv().unwrap();
+        let (low, high) = (theirs.min(own()), theirs.max(own()));
+        let found = asked_for(process, low..=high);
+        assert!(found.contains(&own()) && found.contains(&theirs), "{found:?}");
+        assert!(listed().unwrap().contains(&theirs));
+        drop(end);
+        other.join().unwrap();
+    }
 }

@@ -120,3 +120,24 @@ fn a_successor_s_socket_takes_the_place_and_keeps_it() {
     assert_eq!(Listener::bind(&path, true).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     std::fs::remove_file(&path).unwrap();
 }
+
+/// Who listens at the place of a control socket may be anybody, and never answer.
+#[test]
+fn a_queue_that_is_full_is_not_waited_for_long() {
+    let path = scratch("full");
+    let listener = Listener::bind(&path, false).unwrap();
+    let mut asking = Vec::new();
+    let why = loop {
+        assert!(asking.len() < 1_000, "a backlog of {BACKLOG} has room for all");
+        match Channel::connect(&path) {
+            Ok(channel) => asking.push(channel),
+            Err(why) => break why,
+        }
+    };
+    assert_eq!(why.kind(), io::ErrorKind::WouldBlock);
+    assert!(is_listened_on(&path), "somebody is there");
+    let why = Listener::bind(&path, false).expect_err("it is another's");
+    assert_eq!(why.kind(), io::ErrorKind::AddrInUse);
+    drop(listener);
+    assert!(!is_listened_on(&path));
+}

@@ -1,7 +1,9 @@
 //! What differs on purpose: docs/differences.md says why.
 
 use crate::answer::Answer;
+use crate::theirs::{self, Version};
 use crate::twins::SIDES;
+use core::ops::Range;
 
 /// Answers that differ to requests of a kind.
 #[derive(Debug)]
@@ -12,36 +14,68 @@ pub(crate) struct Difference {
     nginx: Option<u16>,
     /// Ours.
     ours: Option<u16>,
+    /// The versions of nginx that differ, the last not among them; with others answers
+    /// are equal.
+    versions: Range<Version>,
 }
+
+/// All of them.
+const ALL: Range<Version> = Version(0, 0, 0)..Version(u32::MAX, 0, 0);
+
+const fn since(version: Version) -> Range<Version> {
+    version..ALL.end
+}
+
+const fn before(version: Version) -> Range<Version> {
+    ALL.start..version
+}
+
+/// Ranges are given of files that were compressed beforehand.
+const RANGES_OF_PACKED: Version = Version(1, 23, 4);
+
+/// `Host` is held against RFC 3986.
+const STRICT_HOST: Version = Version(1, 29, 4);
 
 /// Requests that are answered with another status.
 const DIFFERENCES: &[Difference] = &[
     // A request of HTTP/1.1 without Host is the first server's.
-    Difference { name: "no-host", nginx: Some(400), ours: Some(400) },
+    Difference { name: "no-host", nginx: Some(400), ours: Some(400), versions: ALL },
     // A status that no class of statuses has.
-    Difference { name: "no-class", nginx: Some(999), ours: None },
-    // Controls in a value, a Host that is none.
-    Difference { name: "strict", nginx: Some(200), ours: Some(400) },
-    Difference { name: "strict-401", nginx: Some(401), ours: Some(400) },
+    Difference { name: "no-class", nginx: Some(999), ours: None, versions: ALL },
+    // Controls in a value; a Host that is none.
+    Difference { name: "strict", nginx: Some(200), ours: Some(400), versions: ALL },
+    Difference { name: "host", nginx: Some(200), ours: Some(400), versions: before(STRICT_HOST) },
+    Difference { name: "host-401", nginx: Some(401), ours: Some(400), versions: before(STRICT_HOST) },
+    // CONNECT names a host and port, which newer ones read and refuse by the method.
+    Difference { name: "connect", nginx: Some(405), ours: Some(400), versions: since(Version(1, 29, 4)) },
+    // Ranges of a file that was compressed beforehand.
+    Difference { name: "packed", nginx: Some(200), ours: Some(206), versions: before(RANGES_OF_PACKED) },
+    // The length of a body that came in chunks, and is not read.
+    Difference { name: "chunks", nginx: Some(200), ours: Some(200), versions: ALL },
     // The target of a redirect that an error page answers stays in nginx's answer.
-    Difference { name: "no-location", nginx: Some(200), ours: Some(200) },
+    Difference { name: "no-location", nginx: Some(200), ours: Some(200), versions: ALL },
     // The connection ends after a POST of MSIE 6.
-    Difference { name: "msie6", nginx: Some(405), ours: Some(405) },
+    Difference { name: "msie6", nginx: Some(405), ours: Some(405), versions: ALL },
     // A length in a 304 is that of a 200.
-    Difference { name: "no-length", nginx: Some(304), ours: Some(304) },
+    Difference { name: "no-length", nginx: Some(304), ours: Some(304), versions: ALL },
     // Fields of one name are joined, as by nginx since 1.23.
-    Difference { name: "joined", nginx: Some(200), ours: Some(200) },
+    Difference { name: "joined", nginx: Some(200), ours: Some(200), versions: before(Version(1, 23, 0)) },
 ];
 
 /// Bytes of what `empty_gif` sends.
 const EMPTY_GIF: usize = 43;
 
-/// The row of this name.
-pub(crate) fn row(name: &str) -> Option<&'static Difference> {
-    DIFFERENCES.iter().find(|row| row.name == name)
+/// The rows of this name.
+pub(crate) fn rows(name: &str) -> impl Iterator<Item = &'static Difference> {
+    DIFFERENCES.iter().filter(move |row| row.name == name)
 }
 
 impl Difference {
+    /// Whether it holds beside the nginx that is at hand.
+    pub(crate) fn holds(&self) -> bool {
+        self.versions.contains(&theirs::version())
+    }
+
     /// Whether these answers differ as the row says. A row that says nothing any more
     /// is a failure, too.
     pub(crate) fn is_kept(&self, nginx: &Answer, ours: &Answer) -> bool {
@@ -60,6 +94,7 @@ impl Difference {
 /// - The boundary of several ranges: a number that counts up.
 /// - The bytes of a picture of nothing.
 /// - The order of fields with different names, and how texts were compressed.
+/// - That ranges are given of what is compressed, which older ones do not.
 pub(crate) fn differing(nginx: &Answer, ours: &Answer, method: &[u8]) -> Vec<String> {
     let token = |answer: &Answer| answer.field("server").map_or(0, str::len);
     let (shorter, longer) = (token(nginx), token(ours));
@@ -73,6 +108,11 @@ pub(crate) fn differing(nginx: &Answer, ours: &Answer, method: &[u8]) -> Vec<Str
             && let Some((_, value)) = ours.fields.iter_mut().find(|(name, _)| name == "content-length")
         {
             *value = theirs.to_string();
+        }
+    }
+    if theirs::version() < RANGES_OF_PACKED && ours.field("content-encoding").is_some() {
+        for answer in [&mut nginx, &mut ours] {
+            answer.fields.retain(|(name, _)| name != "accept-ranges");
         }
     }
     // What has no length with nginx may have one here, and then ends without the end of

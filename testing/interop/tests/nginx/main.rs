@@ -2,6 +2,9 @@
 //! from the same files, and the same requests sent to both. Status, header fields and
 //! bodies are equal, and lines of the access log; what is not stands in `differences.rs`.
 //!
+//! With `NEARSIDE_NGINX=PROGRAM` another nginx than Debian's is in its place; rows of
+//! `differences.rs` say from which version on they hold, or up to which.
+//!
 //! With `NEARSIDE_TWIN=nginx` nginx is compared with itself: what differs then does so
 //! by chance.
 
@@ -15,6 +18,7 @@ mod random;
 mod refused;
 mod reloads;
 mod requests;
+mod theirs;
 mod tree;
 mod twins;
 
@@ -30,6 +34,12 @@ const RANDOM: usize = 150;
 /// How many failures are shown of a site.
 const SHOWN: usize = 12;
 
+/// What clients leave before it is theirs, by site: it is logged all the same.
+const LEFT: &[(&str, &str)] = &[("content", "/slow/long.txt"), ("content", "/slow/long.txt?again")];
+
+/// What is asked once, by site: it takes long.
+const ONCE: &[(&str, &str)] = &[("content", "GET /huge.txt | Accept-Encoding: gzip")];
+
 /// Serves the site `name` twice and compares all answers.
 fn compare(name: &'static str) {
     in_namespace(&[NGINX], move || {
@@ -44,6 +54,12 @@ fn compare(name: &'static str) {
         }
         for asked in alike.into_iter().chain(&mixed) {
             failures.extend(twins.differ_on_kept_connections(asked));
+        }
+        for (_, line) in ONCE.iter().filter(|(site, _)| *site == name) {
+            failures.extend(twins.differ_on_new_connections(&requests::one(line, &list, twins.prefix())));
+        }
+        for (_, target) in LEFT.iter().filter(|(site, _)| *site == name) {
+            twins.leave(target);
         }
         failures.extend(twins.logs_differ());
         // Lines about these differ, too: they come last.

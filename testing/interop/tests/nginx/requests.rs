@@ -82,6 +82,13 @@ pub(crate) fn of_site(name: &str, prefix: &Path) -> Vec<Asked> {
     lines.map(|line| read(line, host, prefix)).collect()
 }
 
+/// The request of `line`, of the host that those of `list` are asked of.
+pub(crate) fn one(line: &str, list: &[Asked], prefix: &Path) -> Asked {
+    let fields = list.iter().find_map(|asked| asked.parts.as_ref()).map(|parts| &parts.fields);
+    let host = fields.and_then(|fields| fields.first()).map(|(_, value)| value.clone()).unwrap_or_default();
+    read(line, &String::from_utf8_lossy(&host), prefix)
+}
+
 fn read(line: &str, host: &str, prefix: &Path) -> Asked {
     let filled = fill(line, prefix);
     let mut pieces = filled.split(" | ");
@@ -89,7 +96,7 @@ fn read(line: &str, host: &str, prefix: &Path) -> Asked {
     let mut expected = None;
     if let Some(raw) = first.strip_prefix("RAW ") {
         for piece in pieces {
-            expected = Some(row(piece, line));
+            expected = row(piece, line);
         }
         let method = raw.split(' ').next().unwrap_or_default().into();
         return Asked { line: line.to_owned(), bytes: unescape(raw), method, expected, parts: None };
@@ -115,7 +122,7 @@ fn read(line: &str, host: &str, prefix: &Path) -> Asked {
         } else if let Some(body) = piece.strip_prefix("< ") {
             parts.body = unescape(body);
         } else if piece.starts_with('~') {
-            expected = Some(row(piece, line));
+            expected = row(piece, line);
         } else {
             let (name, value) = piece.split_once(':').unwrap_or_else(|| panic!("{line}: {piece}"));
             let value = unescape(value.strip_prefix(' ').unwrap_or(value));
@@ -133,9 +140,12 @@ fn read(line: &str, host: &str, prefix: &Path) -> Asked {
     Asked::of(line.to_owned(), parts, expected)
 }
 
-fn row(piece: &str, line: &str) -> &'static Difference {
+/// The row that holds, if the nginx at hand is of a version that differs.
+fn row(piece: &str, line: &str) -> Option<&'static Difference> {
     let name = piece.strip_prefix('~').unwrap_or_else(|| panic!("{line}: {piece}"));
-    differences::row(name).unwrap_or_else(|| panic!("{line}: no difference has the name {name}"))
+    let mut rows = differences::rows(name).peekable();
+    assert!(rows.peek().is_some(), "{line}: no difference has the name {name}");
+    rows.find(|row| row.holds())
 }
 
 /// `{date …}` and `{etag …}` as they are of files below `prefix`.

@@ -4,13 +4,17 @@
 use crate::answer::{Answer, Connection};
 use crate::differences;
 use crate::requests::{Asked, Parts};
+use crate::theirs;
 use crate::tree;
 use interop::{Nearside, Running, ip, scratch};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::{Read, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// Where one of them is: the folder of its configuration, and its address.
 pub(crate) struct Side {
@@ -107,6 +111,16 @@ impl Twins {
         failures
     }
 
+    /// Asks each for `target`, and leaves with the first bytes of it.
+    pub(crate) fn leave(&self, target: &str) {
+        for side in SIDES {
+            let mut stream = TcpStream::connect(format!("{}:80", side.address)).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            write!(stream, "GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n", side.address).unwrap();
+            stream.read_exact(&mut [0; 100]).unwrap_or_else(|e| panic!("{}: {e}", side.name));
+        }
+    }
+
     /// The same, on a connection that is kept as long as both keep it.
     pub(crate) fn differ_on_kept_connections(&mut self, asked: &Asked) -> Option<String> {
         let were_kept = self.kept.iter().all(Option::is_some);
@@ -142,7 +156,7 @@ impl Twins {
                 break;
             }
             // Lines are written a moment after the answer.
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
         told
     }
@@ -202,7 +216,9 @@ fn of_request(line: &str) -> Option<String> {
         return None;
     }
     // What a page does wrong is seen in its answer here (docs/differences.md).
-    let of_page = said.contains("SSI command") || said.contains("while sending response to client");
+    let of_page = said.contains("SSI command")
+        || said.starts_with("no \"charset_map\"")
+        || said.contains("while sending response to client");
     // Nor is a link that may not be followed told of in the words of the call.
     if of_page || said.contains("/www/links/") {
         return None;
@@ -246,7 +262,7 @@ fn start(prefix: &Path, side: &Side) -> Running {
     // Where a site is there in TOML, too, one of ours serves that.
     let toml = prefix.join(side.name).join("site.toml");
     let mut command = match (side.name == NGINX.name || itself, side.name == OURS.name && toml.exists()) {
-        (true, _) => Command::new("/usr/sbin/nginx"),
+        (true, _) => Command::new(theirs::program()),
         (_, true) => Nearside::command(["serve", "--site"]),
         _ => Nearside::command(["nginx"]),
     };

@@ -110,7 +110,7 @@ impl<R: Replies> Runner<'_, R> {
         act(&ResponseFacts {
             status: answer.status,
             encoded: answer.coding.is_some(),
-            length: (!making.is_open).then(|| answer.body.length()),
+            length: (!making.is_open && !answer.unmeasured).then(|| answer.body.length()),
             media_type: answer.media_type.as_deref().unwrap_or_default(),
             expires: named(b"expires").next().map(|value| date::parse(value, second).unwrap_or(u64::MAX)),
             now: second,

@@ -27,6 +27,8 @@ pub(super) struct Answer {
     pub coding: Option<Coding>,
     /// Others might get it in another.
     pub vary: bool,
+    /// nginx does not know its length, and so compresses it however short it is.
+    pub unmeasured: bool,
 }
 
 /// Where a body comes from.
@@ -63,6 +65,7 @@ impl Answer {
             takes_ranges: false,
             coding: None,
             vary: false,
+            unmeasured: false,
         }
     }
 }
@@ -184,7 +187,7 @@ impl<R: Replies> Runner<'_, R> {
                 answer.media_type = Some(self.media_type(block));
                 answer.modified = Some(file.modified);
                 answer.etag = block.fields.etag.then(|| format!("\"{:x}-{:x}\"", file.modified, file.size));
-                answer.takes_ranges = coded.is_none();
+                answer.takes_ranges = true;
                 (answer.coding, answer.vary) = (coded.map(|(_, coding)| coding), vary);
                 answer.status = self.course.told.unwrap_or(200);
                 match self.squeeze(&answer, block) {

@@ -160,6 +160,11 @@ impl Handler for Engine {
         }
     }
 
+    fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
+        let Some(token) = mark.filter(|token| self.rest.peek(*token, id).is_some()) else { return };
+        self.rest.log_left(token, unsent, now);
+    }
+
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
         let Some(token) = mark else { return };
         if self.rest.peek(token, id).is_none() {

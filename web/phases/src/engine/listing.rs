@@ -108,6 +108,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         let mut answer = Answer::new(200, AnswerBody::Bytes(page));
         answer.media_type = Some(media_type);
+        answer.unmeasured = true;
         self.send(answer)
     }
 }

@@ -1,7 +1,7 @@
 //! Requests that are over are logged.
 
 use super::Rest;
-use super::course::Course;
+use super::course::{Course, CourseState};
 use super::guard::set_real_address;
 use super::host::host_of;
 use super::values::{Clock, Scope};
@@ -15,10 +15,32 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use wire::Time;
 
+/// The status of no answer: its client did not wait for one.
+const CLIENT_LEFT: u16 = 499;
+
 impl Rest {
     /// Logs a request that is over.
     pub(super) fn log(&self, course: &mut Course, request: &Request<'_>) {
         write_lines(course, request, &self.clock, &[]);
+    }
+
+    /// Logs a request whose client has left: with what was sent of its answer, if that
+    /// was begun.
+    pub(super) fn log_left(&mut self, token: u32, unsent: u64, now: Time) {
+        let Some(mut course) = self.courses.get_mut(token as usize).and_then(Option::take) else { return };
+        if let Some(request) = course.request.take().filter(|_| course.state != CourseState::Over) {
+            course.sent.complete = false;
+            if course.state == CourseState::Sends {
+                course.sent.body = course.sent.body.saturating_sub(unsent);
+            } else {
+                course.sent.status = CLIENT_LEFT;
+            }
+            self.clock.now = now;
+            self.log(&mut course, &request.get());
+        }
+        if let Some(place) = self.courses.get_mut(token as usize) {
+            *place = Some(course);
+        }
     }
 
     /// Logs a request that was answered with what is ready.

@@ -75,7 +75,7 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     /// Queues an answer whose content passes filters, or has fields behind it.
-    pub(super) fn put_made(&mut self, (status, length, fields): Head, pieces: Pieces, making: Making) -> Flow {
+    pub(super) fn put_made(&mut self, (status, length, mut fields): Head, pieces: Pieces, making: Making) -> Flow {
         let Some(told) = Status::from_code(status) else { return Flow::HangUp };
         let trailers = self.expects_trailers();
         let chunked = self.chunks();
@@ -105,6 +105,11 @@ impl<R: Replies> Runner<'_, R> {
             }
             Made::Begun(filtering, first) => (filtering, first),
         };
+        if is_open && (!chunked || self.course.about.http10) {
+            // Its end is that of the connection.
+            self.set_last();
+            take_line(&mut fields, b"Keep-Alive: ");
+        }
         if let Some((file, parts)) = file {
             self.course.sent.fields = fields;
             self.course.filtering = Some(Box::new(filtering));
@@ -172,4 +177,10 @@ fn piece<'a>(part: &'a Part, source: Option<&'a (Body, u32)>) -> Option<Piece<'a
         }
         (Part::Content(_), None) => None,
     }
+}
+
+/// Takes the line that begins so out of `fields`.
+fn take_line(fields: &mut Vec<u8>, start: &[u8]) {
+    let lines = fields.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(start));
+    *fields = lines.collect::<Vec<_>>().concat();
 }
