@@ -2,12 +2,13 @@
 //! each exit code, and servers that are not there or go away.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use server::{Config, Respond, Server, WallClock};
 use silo::{Clock, Next, Usage};
 use sockets::{Attendant, Endpoint, ListenOptions, Listeners, Model, Worker};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -170,7 +171,9 @@ fn a_link_without_anybody_is_given_up() {
 fn requests_over_a_link_are_in_the_servers_metrics() {
     let socket = scratch("metrics.sock");
     let link = format!("memif:{}", socket.display());
-    let words = ["serve", "--respond", "text:hello", "--addr", "10.99.1.2/24", "--metrics", "127.0.0.1:0", "--link"];
+    // Free a moment ago.
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").to_string();
+    let words = ["serve", "--respond", "text:hello", "--addr", "10.99.1.2/24", "--metrics", &free, "--link"];
     let mut server = Command::new(env!("CARGO_BIN_EXE_nearside"));
     let server = server.args(words).arg(&link).args(["--control", "off"]).stderr(Stdio::piped()).spawn();
     let mut server = Ended(server.expect("it starts"));
@@ -180,7 +183,7 @@ fn requests_over_a_link_are_in_the_servers_metrics() {
     let address = lines.by_ref().map_while(Result::ok).find_map(told).expect("it says where");
     let read_on = thread::spawn(move || lines.for_each(drop));
 
-    let words = format!("{SHORT} --json --addr 10.99.1.1/24 --link {link}");
+    let words = format!("-c 4 -d 300ms --warmup 50ms --json --addr 10.99.1.1/24 --link {link}");
     let output = load("http://10.99.1.2/", &words);
     ends_with(&output, 0, "");
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -209,7 +212,10 @@ struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            // It may have ended by itself.
+            let _ = kill_process(pid, Signal::TERM);
+        }
         let _ = self.0.wait();
     }
 }
