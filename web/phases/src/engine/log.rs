@@ -18,6 +18,9 @@ use wire::Time;
 /// The status of no answer: its client did not wait for one.
 const CLIENT_LEFT: u16 = 499;
 
+/// That of a request whose body is read and will not be whole.
+const BODY_CUT: u16 = 400;
+
 impl Rest {
     /// Logs a request that is over.
     pub(super) fn log(&self, course: &mut Course, request: &Request<'_>) {
@@ -33,7 +36,8 @@ impl Rest {
             if course.state == CourseState::Sends {
                 course.sent.body = course.sent.body.saturating_sub(unsent);
             } else {
-                course.sent.status = CLIENT_LEFT;
+                let is_cut = course.body.as_ref().is_some_and(|body| body.is_read() && !body.ended);
+                course.sent.status = if is_cut { BODY_CUT } else { CLIENT_LEFT };
             }
             self.clock.now = now;
             self.log(&mut course, &request.get());
