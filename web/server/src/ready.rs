@@ -14,7 +14,7 @@ use core::net::SocketAddr;
 use exchange::{Asked, Ending, ExchangeId, Handler, Ready};
 use h1::Framing;
 use h1::server::{Plain, RequestEvent, Transfer};
-use semantics::{Known, Method, Request, Status};
+use semantics::{Form, Known, Method, Request, Status};
 use wire::Time;
 
 impl<H: Handler> Server<H> {
@@ -177,7 +177,9 @@ impl<H: Handler> Server<H> {
         now: Time,
     ) -> usize {
         let ending = ending(transfer);
+        // Whether a host in a target is one is for the handler to say.
         let plain = request.method() == Method::Get
+            && request.form() == Form::Origin
             && request.is_plain()
             && (!ending.is_http10() || !ending.goes_on())
             && matches!(transfer.framing(), Framing::None);
