@@ -78,6 +78,8 @@ fn given(text: &[u8], globals: &str, program: &Program, process: &ProcessRules) 
         ("max-connections", vec![process.connections.to_string()]),
         ("user", user),
         ("client_body_temp_path", folders),
+        // Connected to by a process that may.
+        ("upstreams", vec![program.summary().reads.to_string()]),
     ]
     .map(|(name, values)| (name.to_owned(), values))
     .into()

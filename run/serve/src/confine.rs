@@ -35,6 +35,15 @@ pub struct Confinement {
     pub silos: bool,
 }
 
+/// What passing requests on to upstreams takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Upstreams<'a> {
+    /// There are any: they are connected to.
+    pub connects: bool,
+    /// Folders in which files are made, written and removed.
+    pub written: &'a [PathBuf],
+}
+
 /// What came of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Confined {
@@ -46,11 +55,11 @@ pub struct Confined {
 
 impl Confinement {
     /// Gives rights up in all threads. `roots` are the folders that are served, and
-    /// if it `lists`, told of; in those that are `written` files are made and removed.
+    /// if it `lists`, told of.
     ///
     /// # Errors
     /// A sentence for the user: the process must not go on then.
-    pub fn seal(self, roots: &[PathBuf], lists: bool, written: &[PathBuf]) -> Result<Confined, String> {
+    pub fn seal(self, roots: &[PathBuf], lists: bool, upstreams: &Upstreams<'_>) -> Result<Confined, String> {
         let mut confined = Confined::default();
         // What could be had of it is in no file and no log.
         let no_core = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
@@ -64,8 +73,9 @@ impl Confinement {
         if self.restricts {
             let folders = folders(roots);
             let own = PathBuf::from(format!("/proc/{}", std::process::id()));
-            let ruleset = Ruleset::reading(folders.iter().map(PathBuf::as_path).chain([&*own]), lists);
-            let written = written.iter().map(PathBuf::as_path);
+            let ruleset =
+                Ruleset::reading(folders.iter().map(PathBuf::as_path).chain([&*own]), (lists, upstreams.connects));
+            let written = upstreams.written.iter().map(PathBuf::as_path);
             match ruleset.and_then(|ruleset| ruleset.writing(written).map(|()| ruleset)) {
                 Ok(ruleset) => {
                     sealing.ruleset = Some(ruleset);
@@ -73,7 +83,7 @@ impl Confinement {
                 }
                 Err(why) => confined.lacking.push(why),
             }
-            match (filter::available(), Sealing::filters()) {
+            match (filter::available(), Sealing::filters(upstreams.connects)) {
                 (Ok(()), Some(filters)) => sealing.filters = filters,
                 (Err(why), _) => confined.lacking.push(why),
                 (Ok(()), None) => {}

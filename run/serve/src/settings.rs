@@ -108,6 +108,9 @@ pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, Str
     Ok(Step { plan, changed, left })
 }
 
+/// What a process that has given its rights up cannot begin with.
+const OF_RIGHTS: [&str; 2] = ["client_body_temp_path", "upstreams"];
+
 /// Whether `asked` takes a successor, where one is started for an nginx.conf: as
 /// nginx starts new workers for each.
 pub fn takes_successor(now: &ServePlan, asked: &ServePlan) -> bool {
@@ -141,7 +144,9 @@ fn changes(plan: &ServePlan, name: &str) -> bool {
     let restarts = has_take_over(plan) && OF_RESTARTS.contains(&name);
     let own = matches!(&plan.path, ServePath::Link { host, .. } if !host.uses_host_addresses());
     let own = own && ON_OWN_ADDRESSES.contains(&name);
-    ANYWHERE.contains(&name) || OF_CONFIGURATIONS.contains(&name) || more.contains(&name) || restarts || own
+    let confined = super::ward::here().is_some() || rustix::process::geteuid().is_root();
+    let rights = OF_RIGHTS.contains(&name) && !confined;
+    ANYWHERE.contains(&name) || rights || OF_CONFIGURATIONS.contains(&name) || more.contains(&name) || restarts || own
 }
 
 const fn is_link(plan: &ServePlan) -> bool {

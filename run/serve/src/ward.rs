@@ -7,7 +7,7 @@
 //! the configuration, by its place there), and never a path; what the parent opens
 //! is what the configuration says, read by the parent.
 
-use super::confine::{self, Confined};
+use super::confine::{self, Confined, Upstreams};
 use super::control::{Channel, ChannelError};
 use super::places;
 use super::privileges::{self, Decision};
@@ -253,9 +253,12 @@ impl Ward {
             Content::Program(..) => vec!["/".into()],
         };
         let lists = matches!(plan.server.content, Content::Program(..));
-        let written: Vec<PathBuf> = match &plan.server.content {
-            Content::Program(program, _) => program.temp_folders.iter().map(|rules| rules.path.clone()).collect(),
-            _ => Vec::new(),
+        let (written, connects): (Vec<PathBuf>, bool) = match &plan.server.content {
+            // Bodies are read for upstreams alone.
+            Content::Program(program, _) => {
+                (program.temp_folders.iter().map(|rules| rules.path.clone()).collect(), program.summary().reads)
+            }
+            _ => Default::default(),
         };
         let mut samples = Vec::new();
         // What of everything cannot be read tells nobody anything.
@@ -263,7 +266,7 @@ impl Ward {
             samples.push(places::Sample::of(root)?);
         }
         let identity = confinement.identity.clone();
-        let confined = confinement.seal(&roots, lists, &written)?;
+        let confined = confinement.seal(&roots, lists, &Upstreams { connects, written: &written })?;
         for lacking in &confined.lacking {
             say::warning(format_args!("serves without it: {lacking}"));
         }

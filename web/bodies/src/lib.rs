@@ -40,8 +40,8 @@ pub struct BodyRules {
 }
 
 impl BodyRules {
-    /// Two pages of memory, as nginx has them where nothing is said.
-    pub const BUFFER: u32 = 16 << 10;
+    /// Two pages of memory, of 4 KiB each: as nginx has them where nothing is said.
+    pub const BUFFER: u32 = 8 << 10;
 }
 
 impl Default for BodyRules {

@@ -88,8 +88,9 @@ impl ThreadKind {
         }
     }
 
-    /// What it may do, in the order in which it is looked for.
-    pub fn calls(self) -> Vec<Call> {
+    /// What it may do, in the order in which it is looked for; where the process connects
+    /// to upstreams if it `connects`.
+    pub fn calls(self, connects: bool) -> Vec<Call> {
         let own: &[&[i64]] = match self {
             Self::Worker => &[REQUESTS_TAKE, SOCKETS, EVENTS],
             Self::Silo => &[REQUESTS_TAKE, SOCKETS, EVENTS, LINKS],
@@ -104,6 +105,7 @@ impl ThreadKind {
         let more: &[&[Call]] = match self {
             Self::Silo => &[NARROW, NARROW_LINKS],
             Self::Control => &[NARROW_THREADS, NARROW, NARROW_LINKS],
+            Self::Worker if connects => &[NARROW, NARROW_UPSTREAMS],
             _ => &[NARROW],
         };
         calls.extend(more.iter().flat_map(|list| list.iter()));
@@ -303,6 +305,17 @@ const NARROW_LINKS: &[Call] = &[
     Call { number: SYS_bpf, when: When::OneOf(0, &[1, 2, 3]) },
 ];
 
+/// Connections to upstreams, from an address of their own where one is named. What is
+/// bound so is never listened on.
+const NARROW_UPSTREAMS: &[Call] = &[
+    Call {
+        number: SYS_socket,
+        when: When::OneOf(0, &[libc::AF_UNIX as u32, libc::AF_INET as u32, libc::AF_INET6 as u32]),
+    },
+    Call { number: SYS_connect, when: When::Always },
+    Call { number: SYS_bind, when: When::Always },
+];
+
 /// Threads, and no processes. The newer call's flags lie in memory, where a
 /// filter cannot see them: libc goes on with the older one.
 const NARROW_THREADS: &[Call] = &[
@@ -341,13 +354,13 @@ mod tests {
     #[test]
     fn every_kind_has_a_filter_and_nothing_fatal() {
         for kind in ThreadKind::ALL {
-            let calls = kind.calls();
+            let calls = [kind.calls(false), kind.calls(true)].concat();
             if let Some(filter) = Filter::compile(&calls, FATAL) {
                 assert!(filter.program().len > 0);
             }
             assert!(calls.iter().all(|call| !FATAL.contains(&call.number)), "{kind:?}");
         }
-        let may = |kind: ThreadKind, number: i64| kind.calls().iter().any(|call| call.number == number);
+        let may = |kind: ThreadKind, number: i64| kind.calls(false).iter().any(|call| call.number == number);
         for kind in [ThreadKind::Worker, ThreadKind::Silo] {
             assert!(!may(kind, SYS_openat) && !may(kind, SYS_openat2) && !may(kind, SYS_clone), "{kind:?}");
         }
@@ -357,8 +370,15 @@ mod tests {
         for kind in [ThreadKind::FileReader, ThreadKind::LogWriter, ThreadKind::BodyWriter] {
             assert!(!may(kind, SYS_sendto) && !may(kind, SYS_socket) && !may(kind, SYS_clone), "{kind:?}");
         }
+        // Only where there is somebody to connect to, and nobody listens anew.
+        for (connects, number, expected) in
+            [(false, SYS_socket, false), (true, SYS_socket, true), (true, SYS_connect, true), (true, SYS_listen, false)]
+        {
+            let calls = ThreadKind::Worker.calls(connects);
+            assert_eq!(calls.iter().any(|call| call.number == number), expected, "{number}");
+        }
         // What a thread starts has its filters too.
-        let started = [ThreadKind::LogWriter.calls(), ThreadKind::BodyWriter.calls()].concat();
+        let started = [ThreadKind::LogWriter.calls(true), ThreadKind::BodyWriter.calls(true)].concat();
         for number in started.iter().map(|call| call.number) {
             assert!(may(ThreadKind::Control, number), "{number}");
         }

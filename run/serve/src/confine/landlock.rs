@@ -82,13 +82,17 @@ pub struct Ruleset(OwnedFd);
 
 impl Ruleset {
     /// For reading files below `folders`, and, if it `lists`, what is in these; one
-    /// that is not there is left out.
+    /// that is not there is left out. No TCP is spoken but by sockets that are there,
+    /// unless it `connects` to upstreams.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn reading<'a>(folders: impl IntoIterator<Item = &'a Path>, lists: bool) -> Result<Self, String> {
+    pub fn reading<'a>(
+        folders: impl IntoIterator<Item = &'a Path>,
+        (lists, connects): (bool, bool),
+    ) -> Result<Self, String> {
         let version = version()?;
-        let handled = Handled { files: files(version), network: network(version) };
+        let handled = Handled { files: files(version), network: if connects { 0 } else { network(version) } };
         let len = if version >= 4 { size_of::<Handled>() } else { size_of::<u64>() };
         // SAFETY: the attributes are valid for the length, and read only.
         let made = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const handled, len, 0_u32) };
@@ -165,7 +169,7 @@ mod tests {
         }
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let at = listener.local_addr().expect("an address");
-        let ruleset = Ruleset::reading([&*inside, Path::new("/nonexistent")], false).expect("made");
+        let ruleset = Ruleset::reading([&*inside, Path::new("/nonexistent")], (false, false)).expect("made");
         let temporary = folder.0.join("temporary");
         fs::create_dir_all(&temporary).expect("made");
         ruleset.writing([&*temporary]).expect("allowed");

@@ -39,9 +39,9 @@ pub struct Sealing {
 }
 
 impl Sealing {
-    /// Filters for all kinds; `None` where the machine is not known.
-    pub fn filters() -> Option<Vec<(ThreadKind, Filter)>> {
-        ThreadKind::ALL.into_iter().map(|kind| Some((kind, Filter::compile(&kind.calls(), FATAL)?))).collect()
+    /// Filters for all kinds, of a process that `connects` to upstreams or none; `None` where the machine is not known.
+    pub fn filters(connects: bool) -> Option<Vec<(ThreadKind, Filter)>> {
+        ThreadKind::ALL.into_iter().map(|kind| Some((kind, Filter::compile(&kind.calls(connects), FATAL)?))).collect()
     }
 }
 

@@ -37,7 +37,8 @@ use super::run::{Flow, Runner};
 use super::{Engine, Rest};
 use crate::logging::ErrorLevel;
 use bodies::{BodyContent, BodyError, BodyEvent, BodyFiles, BodyStore};
-use exchange::{BodyCut, ExchangeId, Replies};
+use exchange::{BodyCut, ExchangeId, Replies, RequestBody};
+use semantics::Known;
 use std::rc::Rc;
 
 /// How a body is to be read.
@@ -53,6 +54,13 @@ impl<R: Replies> Runner<'_, R> {
     /// Reads the request's body: see the module.
     pub(super) fn read_body(&mut self, how: BodyReading) -> Flow {
         let loaded = Rc::clone(&self.loaded);
+        let block = Self::block(&loaded, self.course).map(|at| &loaded.program.blocks[at]);
+        let is_filed = block.is_some_and(|block| block.body.in_file != BodyFiles::Long);
+        if self.course.body.is_none() && is_filed && self.request.known(Known::ContentLength).is_some() {
+            // One that is empty has a file, too.
+            self.course.body = CourseBody::of(RequestBody::Length(0));
+            self.course.body.iter_mut().for_each(|body| body.ended = true);
+        }
         let Some(body) = self.course.body.as_deref_mut() else { return Flow::On };
         if let Some(failure) = body.failure.take() {
             return self.body_failed(failure);
@@ -66,9 +74,7 @@ impl<R: Replies> Runner<'_, R> {
             }
             BodyState::Streamed(_) | BodyState::Broken => return Flow::On,
         }
-        let Some(block) = Self::block(&loaded, self.course).map(|at| &loaded.program.blocks[at]) else {
-            return Flow::Status(500);
-        };
+        let Some(block) = block else { return Flow::Status(500) };
         let ticket = self.rest.next_ticket(self.token);
         let Some(body) = self.course.body.as_deref_mut() else { return Flow::On };
         body.most = if block.body_max == 0 { u64::MAX } else { block.body_max };
@@ -106,7 +112,8 @@ impl<R: Replies> Runner<'_, R> {
         if core::mem::replace(&mut body.is_told, true) {
             return;
         }
-        let Some(path) = self.course.body.as_ref().and_then(|body| body.path()) else { return };
+        let long = self.course.body.as_ref().filter(|body| body.read() != Some(0));
+        let Some(path) = long.and_then(|body| body.path()) else { return };
         let block = self.loaded.program.blocks.get(self.course.block.0 as usize);
         let asked = block.is_some_and(|block| block.body.in_file != BodyFiles::Long);
         let level = if asked { ErrorLevel::WARN.milder() } else { ErrorLevel::WARN };
