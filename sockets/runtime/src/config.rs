@@ -150,6 +150,11 @@ pub struct ListenOptions {
     pub v6_only: bool,
     /// Permission bits of a Unix socket's file. Default as the umask says.
     pub unix_mode: Option<u32>,
+    /// SO_BINDTODEVICE: only what comes by this interface is taken. Default any.
+    pub interface: Option<String>,
+    /// Another process listens there with SO_REUSEPORT, and hands over: that is no
+    /// reason to be refused. Default no.
+    pub follows: bool,
     /// Addresses that have options of their own, all of them: none of those above
     /// hold there. Default none.
     pub own: Vec<(Endpoint, OwnOptions)>,
@@ -184,7 +189,16 @@ impl ListenOptions {
 
 impl Default for ListenOptions {
     fn default() -> Self {
-        Self { backlog: 4_096, defer_accept: None, fast_open: None, v6_only: false, unix_mode: None, own: Vec::new() }
+        Self {
+            backlog: 4_096,
+            defer_accept: None,
+            fast_open: None,
+            v6_only: false,
+            unix_mode: None,
+            interface: None,
+            follows: false,
+            own: Vec::new(),
+        }
     }
 }
 

@@ -284,6 +284,16 @@ impl Poll {
         Ok(())
     }
 
+    /// Has `fd` end waits for as long as it is there.
+    pub(crate) fn watch_wake(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(epoll::add(&self.fd, fd, EventData::new_u64(WAKE), EventFlags::IN)?)
+    }
+
+    /// Readable while a wait would bring something.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
     #[inline]
     fn wait(&self, events: &mut [Event], longest: Duration) -> io::Result<usize> {
         let waited = match longest {
@@ -331,7 +341,7 @@ impl Driver for Poll {
     #[inline]
     fn send(&mut self, net: &mut Sockets, id: ConnId) -> Sent {
         let Some(conn) = net.table.get_mut(id) else { return Sent::All };
-        let sent = send::send_queue(conn, net.stream.no_push, &mut net.counters);
+        let sent = send::send_queue(conn, (net.send_budget, net.stream.no_push), &mut net.counters);
         if sent == Sent::Blocked && !conn.flags.has(Flags::WATCHES_ROOM | Flags::UNWATCHED) {
             return self.watch_room(conn, id);
         }

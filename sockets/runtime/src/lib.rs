@@ -14,6 +14,7 @@
 //! | `net`, `connect` | what applications ask for: [`app::Net`] |
 //! | `table`, `timers` | the connections |
 //! | `dispatch` | calls of the application, the same for every engine |
+//! | `half`, `composite`, `routes` | connections beside those of a silo's own stack |
 //! | `epoll`, `accept`, `send` | readiness: the engine over epoll |
 //! | `luck` | whether a new connection's request is there already |
 //! | `blocking` | waiting in accept(2) |
@@ -24,6 +25,7 @@
 
 mod accept;
 mod blocking;
+mod composite;
 mod config;
 mod connect;
 mod counters;
@@ -31,10 +33,12 @@ mod dispatch;
 mod endpoint;
 mod epoll;
 pub mod fleet;
+mod half;
 mod listen;
 mod luck;
 mod net;
 mod option;
+mod routes;
 mod send;
 pub mod steer;
 mod table;
@@ -42,11 +46,14 @@ mod timers;
 mod uring;
 mod worker;
 
+pub use composite::{Composite, CompositeNet};
 pub use config::{Config, Engine, EngineError, KeepAlive, ListenOptions, Model, ModelError, OwnOptions, StreamOptions};
 pub use counters::Counters;
 pub use endpoint::{Endpoint, EndpointError};
+pub use half::{HalfConfig, KernelHalf};
 pub use listen::{BindError, Listener, Listeners, Origin};
 pub use net::Sockets;
 pub use option::OptionError;
+pub use routes::{ConnectBy, ConnectRoutes};
 pub use uring::NoRing;
 pub use worker::{ATTEND_IDLE, Attendant, StartError, Worker};

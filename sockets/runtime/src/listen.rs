@@ -153,6 +153,18 @@ impl Listeners {
         Self::adopt(Vec::new(), Origin::Predecessor, endpoints, options, model, workers)
     }
 
+    /// Whether an endpoint could be bound: a socket that never listens is, and
+    /// closed. Of a Unix socket's nothing is found out.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub fn try_out(endpoint: &Endpoint, options: &ListenOptions) -> Result<(), BindError> {
+        match endpoint {
+            Endpoint::Tcp(address) => refuse_if_in_use(*address, options),
+            Endpoint::Unix(_) => Ok(()),
+        }
+    }
+
     /// The sockets that the worker with this index accepts from.
     #[must_use]
     pub fn for_worker(&self, index: usize) -> Vec<Listener> {
@@ -252,7 +264,7 @@ fn open_tcp(
         // All addresses of both families, of which there is one.
         address.set_ip(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     }
-    if address.port() != 0 && queues.is_some() {
+    if address.port() != 0 && queues.is_some() && !options.follows {
         refuse_if_in_use(address, options)?;
     }
     let mut fds = Vec::new();
@@ -288,6 +300,9 @@ fn tcp_socket(address: SocketAddr, options: &ListenOptions) -> Result<OwnedFd, E
     if address.is_ipv6() {
         // Said either way: net.ipv6.bindv6only may be set.
         sockopt::set_ipv6_v6only(&fd, options.v6_only)?;
+    }
+    if let Some(interface) = &options.interface {
+        option::bind_to_interface(fd.as_fd(), interface)?;
     }
     Ok(fd)
 }

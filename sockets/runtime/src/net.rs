@@ -6,6 +6,7 @@
 
 use crate::config::StreamOptions;
 use crate::counters::Counters;
+use crate::send::BUDGET;
 use crate::steer::WorkCounter;
 use crate::table::{Flags, Queue, Table};
 use crate::timers::Timers;
@@ -44,6 +45,8 @@ pub struct Sockets {
     pub(crate) sources: Sources,
     pub(crate) counters: Counters,
     pub(crate) stream: StreamOptions,
+    /// Most bytes that one connection hands over before others have their turn.
+    pub(crate) send_budget: usize,
     pub(crate) connect_to: Option<PathBuf>,
 }
 
@@ -63,6 +66,7 @@ impl Sockets {
             sources: Sources::default(),
             counters: Counters::default(),
             stream,
+            send_budget: BUDGET,
             connect_to,
         }
     }

@@ -4,6 +4,7 @@
 use crate::config::{ListenOptions, StreamOptions};
 use core::fmt;
 use core::time::Duration;
+use rustix::io::Errno;
 use rustix::net::sockopt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -110,6 +111,20 @@ pub(crate) fn acknowledge_now(fd: BorrowedFd<'_>) {
 /// (ip(7), Linux 4.2).
 pub(crate) fn bind_without_port(fd: BorrowedFd<'_>) -> Result {
     set(fd, "IP_BIND_ADDRESS_NO_PORT", libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+}
+
+/// Only what comes by this interface is for the socket (socket(7)). Any process may
+/// ask for it once (Linux 5.7); before, CAP_NET_RAW was needed.
+pub(crate) fn bind_to_interface(fd: BorrowedFd<'_>, interface: &str) -> rustix::io::Result<()> {
+    let len = libc::socklen_t::try_from(interface.len()).unwrap_or(libc::socklen_t::MAX);
+    // SAFETY: the kernel reads `len` bytes of the name.
+    let outcome = unsafe {
+        libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_ptr().cast(), len)
+    };
+    if outcome == 0 {
+        return Ok(());
+    }
+    Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL))
 }
 
 /// Kept in seconds by the kernel: rounded up, so that a time is never none.

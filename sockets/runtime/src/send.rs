@@ -9,8 +9,8 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 
-/// Most bytes that one connection hands over before others have their turn:
-/// some hundred microseconds of copying.
+/// Most bytes that one connection of a worker hands over before others have their
+/// turn: some hundred microseconds of copying.
 pub(crate) const BUDGET: usize = 2 << 20;
 
 /// How a queue was left.
@@ -28,12 +28,13 @@ pub(crate) enum Sent {
     Failed(Errno),
 }
 
-/// Hands over what is queued, up to [`BUDGET`].
+/// Hands over what is queued, up to `budget`. `no_push`: as in
+/// [`crate::StreamOptions`].
 #[inline]
-pub(crate) fn send_queue(conn: &mut Socket, no_push: bool, counters: &mut Counters) -> Sent {
+pub(crate) fn send_queue(conn: &mut Socket, (budget, no_push): (usize, bool), counters: &mut Counters) -> Sent {
     // The common case: one response, which the kernel takes at once.
     if let Front::Only(bytes) = conn.queue.front()
-        && bytes.len() <= BUDGET
+        && bytes.len() <= budget
         && let Some(fd) = conn.fd()
     {
         counters.sends += 1;
@@ -48,12 +49,12 @@ pub(crate) fn send_queue(conn: &mut Socket, no_push: bool, counters: &mut Counte
             return Sent::Blocked;
         }
     }
-    send_slices(conn, no_push, counters)
+    send_slices(conn, (budget, no_push), counters)
 }
 
 #[inline(never)]
-fn send_slices(conn: &mut Socket, no_push: bool, counters: &mut Counters) -> Sent {
-    let mut left = BUDGET;
+fn send_slices(conn: &mut Socket, (budget, no_push): (usize, bool), counters: &mut Counters) -> Sent {
+    let mut left = budget;
     loop {
         let step = match (conn.queue.front(), conn.fd()) {
             (Front::Empty, _) | (_, None) => return Sent::All,

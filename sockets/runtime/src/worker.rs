@@ -2,7 +2,7 @@
 
 use crate::accept::{Accepting, FULL_PAUSE};
 use crate::blocking::{ATTEND_BLOCKED, Bell};
-use crate::config::{Config, Model};
+use crate::config::{Config, Model, StreamOptions};
 use crate::connect::try_options;
 use crate::counters::Counters;
 use crate::dispatch;
@@ -125,14 +125,7 @@ impl<A: App> Worker<A> {
         let mut net = Sockets::new(Clock.now(), affordable(max_connections), stream, connect_to);
         net.sources = Sources::new(per_source);
         try_options(&net).map_err(|e| StartError::Option(None, e))?;
-        for listener in &listeners {
-            let stream = listener.stream().unwrap_or(&net.stream);
-            option::set_stream(listener.as_fd(), stream, listener.is_unix())
-                .map_err(|e| StartError::Option(Some(listener.endpoint().clone()), e))?;
-            if !listener.is_unix() {
-                option::acknowledge_with_answers(listener.as_fd());
-            }
-        }
+        prepare(&listeners, &net.stream)?;
         let blocking = model == Model::Blocking && !listeners.is_empty();
         let (engine, no_ring) = match Uring::wanted(wanted, blocking) {
             Ok(uring) => (Engine::Uring(Box::new(uring)), None),
@@ -437,8 +430,21 @@ fn finish_pass<A: App>(
     dispatch::own_turn(app, net, engine.driver())
 }
 
+/// Has the connections that listening sockets bring be as they are to be.
+pub(crate) fn prepare(listeners: &[Listener], stream: &StreamOptions) -> Result<(), StartError> {
+    for listener in listeners {
+        let stream = listener.stream().unwrap_or(stream);
+        option::set_stream(listener.as_fd(), stream, listener.is_unix())
+            .map_err(|e| StartError::Option(Some(listener.endpoint().clone()), e))?;
+        if !listener.is_unix() {
+            option::acknowledge_with_answers(listener.as_fd());
+        }
+    }
+    Ok(())
+}
+
 /// The limit on connections, cut to what the limit on descriptors allows.
-fn affordable(connections: usize) -> usize {
+pub(crate) fn affordable(connections: usize) -> usize {
     let descriptors = getrlimit(Resource::Nofile).current.and_then(|n| usize::try_from(n).ok());
     let most = descriptors.map_or(usize::MAX, |n| n.saturating_sub(SPARE_DESCRIPTORS).max(1));
     connections.min(most).max(1)

@@ -275,7 +275,7 @@ impl SocketArgs {
             fast_open: self.fast_open,
             v6_only: self.ipv6_only,
             unix_mode: self.unix_mode,
-            own: Vec::new(),
+            ..ListenOptions::default()
         };
         let cores = match self.cores {
             None => Cores::Allowed,

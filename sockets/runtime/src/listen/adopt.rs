@@ -52,7 +52,7 @@ impl Listeners {
             all.take_over(&endpoint, same, origin, options)?;
         }
         for endpoint in endpoints {
-            if !all.listens_on(endpoint) {
+            if !all.listens_on(endpoint, options.at(endpoint).v6_only) {
                 all.open(endpoint, options)?;
             }
         }
@@ -66,12 +66,12 @@ impl Listeners {
         Ok(all)
     }
 
-    /// Whether a socket is there for `endpoint`. One for all addresses may
-    /// have been opened as IPv4's, where there is no IPv6.
-    fn listens_on(&self, endpoint: &Endpoint) -> bool {
+    /// Whether a socket is there for `endpoint`. One for all addresses of both
+    /// families may have been opened as IPv4's, where there is no IPv6.
+    fn listens_on(&self, endpoint: &Endpoint, v6_only: bool) -> bool {
         self.sockets.iter().any(|dealt| match (&dealt.socket.endpoint, endpoint) {
             (Endpoint::Tcp(is), Endpoint::Tcp(wanted)) => {
-                let both = is.ip().is_unspecified() && wanted.ip().is_unspecified() && wanted.is_ipv6();
+                let both = is.ip().is_unspecified() && wanted.ip().is_unspecified() && wanted.is_ipv6() && !v6_only;
                 wanted.port() != 0 && is.port() == wanted.port() && (is.ip() == wanted.ip() || both)
             }
             (is, wanted) => is == wanted,

@@ -71,7 +71,7 @@ impl Driver for Ring {
             // What goes through the ring comes back through it, before the
             // connection can be closed: a call of its own costs less.
             _ => {
-                let sent = send::send_queue(conn, net.stream.no_push, &mut net.counters);
+                let sent = send::send_queue(conn, (net.send_budget, net.stream.no_push), &mut net.counters);
                 if sent == Sent::Blocked {
                     self.watch_room(conn, id);
                 }

@@ -473,3 +473,20 @@ fn one_client_has_its_limit() {
         assert_eq!(counters.source_limited, u64::from(limited));
     }
 }
+
+/// All of IPv4's addresses are none of IPv6's, where each family has its own socket.
+#[test]
+fn a_socket_of_one_family_does_not_stand_for_the_other() {
+    let options = ListenOptions { v6_only: true, ..ListenOptions::default() };
+    let bind = |given: Vec<OwnedFd>, at: &[String]| {
+        let endpoints: Vec<Endpoint> = at.iter().map(|text| text.parse().unwrap()).collect();
+        Listeners::adopt(given, Origin::Predecessor, &endpoints, &options, Model::Reuseport, 1)
+    };
+    let first = bind(Vec::new(), &["0.0.0.0:0".to_owned()]).unwrap();
+    let (Endpoint::Tcp(at), fd) = first.iter().next().map(|(at, fd)| (at.clone(), fd)).unwrap() else { panic!("TCP") };
+    let given = vec![fd.try_clone_to_owned().unwrap()];
+    match bind(given, &[at.to_string(), format!("[::]:{}", at.port())]) {
+        Ok(both) => assert_eq!(both.endpoints().len(), 2),
+        Err(why) => println!("left out: no IPv6 here ({why})"),
+    }
+}

@@ -16,3 +16,6 @@ mod unix;
 
 /// What the workers of these tests use.
 const ENGINE: sockets::Engine = sockets::Engine::Epoll;
+
+/// They are workers.
+const BESIDE: bool = false;

@@ -19,6 +19,9 @@ use support::{is_asleep, listen, wait_for};
 /// What the worker of this test uses.
 const ENGINE: sockets::Engine = sockets::Engine::Epoll;
 
+/// They are workers.
+const BESIDE: bool = false;
+
 /// Takes every descriptor that is left.
 fn take_all() -> Vec<File> {
     core::iter::from_fn(|| File::open("/dev/null").ok()).collect()

@@ -29,6 +29,9 @@ mod unix;
 /// What the workers of these tests use.
 const ENGINE: sockets::Engine = sockets::Engine::IoUring;
 
+/// They are workers.
+const BESIDE: bool = false;
+
 /// Else the rest would show nothing. Without io_uring it says so and passes,
 /// unless `CI` or `NEARSIDE_REQUIRE_TOOLS` says that it must run.
 #[test]

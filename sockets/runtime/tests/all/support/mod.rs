@@ -1,12 +1,14 @@
 //! A worker on a thread, and an application that echoes.
 
+pub mod beside;
 pub mod puppet;
 
 use app::{App, Body, Closed, ConnId, Net, Opened, Wake};
 use core::net::SocketAddr;
-use sockets::{Attendant, Config, Counters, Endpoint, ListenOptions, Listener, Listeners, Model, Worker};
+use sockets::{Attendant, Composite, Config, Counters, Endpoint, ListenOptions, Listener, Listeners, Model, Worker};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -117,6 +119,18 @@ impl<A: App> Attendant<A> for Until {
     }
 }
 
+impl<A: App> beside::Strings<A> for Until {
+    const RINGS: bool = false;
+
+    fn attend(&mut self, _silo: &mut silo::Silo<beside::Quiet, Composite<A>>) -> silo::Next {
+        if self.0.load(Ordering::Relaxed) { silo::Next::Stop } else { silo::Next::Go }
+    }
+
+    fn wake<'a>(&'a self, app: &'a Composite<A>) -> Option<BorrowedFd<'a>> {
+        Some(app.half().as_fd())
+    }
+}
+
 /// The configuration, with the engine that is tested.
 pub fn on_engine(config: Config) -> Config {
     Config { engine: crate::ENGINE, ..config }
@@ -152,6 +166,10 @@ pub fn start<A: App, R: Send + 'static>(
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
     let thread = std::thread::spawn(move || {
+        if crate::BESIDE {
+            let (app, counters) = beside::run(config, listeners, make(), Until(asked));
+            return (told(app), counters);
+        }
         let mut worker = Worker::new(on_engine(config), listeners, make()).unwrap();
         worker.run(&mut Until(asked)).unwrap();
         let counters = worker.counters();

@@ -1,10 +1,11 @@
 //! An application that a test moves from outside, and that tells all it sees.
 
-use super::PATIENCE;
+use super::{PATIENCE, beside};
 use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, Wake};
 use core::net::{IpAddr, SocketAddr};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
-use sockets::{Attendant, Config, Counters, Listener, Worker};
+use sockets::{Attendant, Composite, Config, Counters, Listener, Worker};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -138,10 +139,15 @@ impl App for Puppet {
 
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         let _ = rustix::io::read(self.bell.as_fd(), &mut [0; 8]);
+        let mut wake = Wake::Idle;
         while let Ok(told) = self.told.try_recv() {
             self.obey(net, told);
+            if crate::BESIDE {
+                // A silo's strings are looked after once it did something.
+                wake = Wake::Now;
+            }
         }
-        Wake::Idle
+        wake
     }
 
     fn drain<N: Net>(&mut self, _net: &mut N) -> bool {
@@ -150,6 +156,41 @@ impl App for Puppet {
 }
 
 struct Strings;
+
+/// The strings beside a silo's own connections, and what wakes it.
+struct StringsBeside {
+    wakes: OwnedFd,
+}
+
+impl StringsBeside {
+    fn of(puppet: &Puppet) -> Self {
+        let wakes = epoll::create(CreateFlags::CLOEXEC).unwrap();
+        epoll::add(&wakes, puppet.bell.as_fd(), EventData::new_u64(0), EventFlags::IN).unwrap();
+        Self { wakes }
+    }
+}
+
+impl beside::Strings<Puppet> for StringsBeside {
+    const RINGS: bool = true;
+
+    fn attend(&mut self, silo: &mut silo::Silo<beside::Quiet, Composite<Puppet>>) -> silo::Next {
+        let composite = &mut silo.app;
+        if core::mem::take(&mut composite.app.stop_listening) {
+            composite.half_mut().stop_listening();
+            composite.app.tell(Seen::StoppedListening);
+        }
+        if core::mem::take(&mut composite.app.count) {
+            composite.app.tell(Seen::Counted(Box::new(composite.half().counters())));
+        }
+        if composite.app.stop { silo::Next::Stop } else { silo::Next::Go }
+    }
+
+    fn wake<'a>(&'a self, app: &'a Composite<Puppet>) -> Option<BorrowedFd<'a>> {
+        // Once only: it is there already the second time.
+        let _ = epoll::add(&self.wakes, app.half(), EventData::new_u64(0), EventFlags::IN);
+        Some(self.wakes.as_fd())
+    }
+}
 
 impl Attendant<Puppet> for Strings {
     fn attend(&mut self, worker: &mut Worker<Puppet>, _now: Time, _usage: &silo::Usage) -> silo::Next {
@@ -197,6 +238,10 @@ impl Theatre {
                 count: false,
                 stop: false,
             };
+            if crate::BESIDE {
+                let strings = StringsBeside::of(&puppet);
+                return beside::run(config, listeners, puppet, strings).1;
+            }
             let mut worker = Worker::new(super::on_engine(config), listeners, puppet).unwrap();
             worker.run(&mut Strings).unwrap();
             worker.counters()
